@@ -1,0 +1,32 @@
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin")
+
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Debug, Release or RelWithDebInfo" FORCE)
+endif()
+
+option(BABELRING_TESTS "Build the tests" ON)
+option(BABELRING_BENCHMARKS "Build the benchmarks" ON)
+option(BABELRING_WERROR "Treat warnings as errors" OFF)
+option(BABELRING_NATIVE "Compile nmt/ops/cpu for this machine's processor" ON)
+set(BABELRING_SANITIZE "" CACHE STRING "Sanitizers for everything, as in -fsanitize=: address,undefined or thread")
+
+find_program(CCACHE ccache)
+if(CCACHE)
+  # The build folder's name is no part of the key, so several presets share what they can.
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND}" -E env CCACHE_NOHASHDIR=1 "${CCACHE}")
+endif()
+
+add_library(babelring_flags INTERFACE)
+target_compile_options(babelring_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wold-style-cast
+                       -Woverloaded-virtual -Wcast-align $<$<BOOL:${BABELRING_WERROR}>:-Werror>)
+target_compile_definitions(babelring_flags INTERFACE OMPI_SKIP_MPICXX)
+target_include_directories(babelring_flags INTERFACE "${CMAKE_SOURCE_DIR}")
+if(BABELRING_SANITIZE)
+  target_compile_options(babelring_flags INTERFACE -fsanitize=${BABELRING_SANITIZE} -fno-omit-frame-pointer -g1)
+  target_link_options(babelring_flags INTERFACE -fsanitize=${BABELRING_SANITIZE})
+endif()

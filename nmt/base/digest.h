@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace babelring {
+
+/// Incremental SHA-256.
+class Sha256 {
+ public:
+  Sha256();
+  ~Sha256();
+  Sha256(Sha256&&) noexcept;
+  Sha256& operator=(Sha256&&) noexcept;
+
+  Sha256& add(const void* data, std::size_t bytes);
+  Sha256& add(std::string_view text) { return add(text.data(), text.size()); }
+
+  /// 64 lower-case hexadecimal digits of everything added so far; the object is spent afterwards.
+  std::string hex();
+
+ private:
+  struct Context;
+  std::unique_ptr<Context> context_;
+};
+
+/// SHA-256 of a text, as hexadecimal digits.
+std::string sha256_hex(std::string_view text);
+
+/// SHA-256 of a file's content. Throws Failure naming the file if it cannot be read.
+std::string sha256_file(const std::filesystem::path& file);
+
+}  // namespace babelring

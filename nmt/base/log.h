@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+
+namespace babelring {
+
+/// Sets the process-wide spdlog default logger: lines on standard error, `2026-11-21 08:15:30.123 [rank 1] info: text`,
+/// coloured on a terminal. `who` is empty for single programs. Level from `level` (trace, debug, info, warn, error).
+/// Use spdlog::info(...) and its kin afterwards. Control bytes in messages are the caller's to escape (printable()).
+void init_log(const std::string& who, const std::string& level = "info");
+
+/// The text with control bytes and invalid UTF-8 escaped as \xNN, for logs and messages that quote foreign text.
+std::string printable(std::string_view text);
+
+}  // namespace babelring

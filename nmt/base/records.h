@@ -1,0 +1,137 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "nmt/base/json.h"
+#include "nmt/base/result.h"
+
+namespace babelring {
+
+/// What every record carries: who says it, and the key (run, attempt, rank, sequence) by which repeats are dropped.
+struct RecordHeader {
+  std::string run;            // r_ and 26 Crockford base-32 digits
+  std::int64_t attempt = 1;   // grows by one at each restart of the run
+  std::int64_t sequence = 0;  // per (run, attempt, rank), from 1 without gaps
+  std::int64_t rank = 0;
+  std::string host;
+  std::int64_t time_ms = 0;  // wall clock, ms since 1970 UTC
+};
+
+/// One optimizer step as one rank saw it. The parts data_ms … other_ms add up to step_ms.
+struct StepRecord {
+  std::int64_t update = 0;  // 1 is the first
+  double epoch = 0;         // passes over the training text, fractional
+  double loss = 0;          // label-smoothed, nats per target token, of the whole update over all ranks
+  double nll = 0;           // the same without smoothing
+  double gradient_norm = 0;
+  double learning_rate = 0;
+  std::int64_t sentences = 0, source_tokens = 0, target_tokens = 0;  // this rank's share
+  double step_ms = 0;
+  double data_ms = 0, forward_ms = 0, backward_ms = 0, exposed_communication_ms = 0, optimizer_ms = 0, other_ms = 0;
+  double communication_ms = 0;                                     // overlapped or not
+  std::int64_t communication_bytes = 0;                            // sent by this rank, by the algorithm's model
+  std::int64_t network_rx_bytes = 0, network_tx_bytes = 0;         // counted on the host's interfaces during the step
+  double flops = 0;                                                // matrix-product operations, forward and backward
+  double busy_fraction = 0;                                        // processor time over wall time and threads
+  double power_w = 0, power_limit_w = 0;                           // 0: not measured
+  std::map<std::string, std::int64_t> memory_bytes;                // by purpose: weights, gradients, moments, …, peak
+  bool skipped = false;                                            // non-finite gradient: nothing was updated
+  std::string weights_digest;                                      // every N updates, else empty
+};
+
+struct EvalSample {
+  std::string source, reference, hypothesis;
+};
+
+/// A validation at an update.
+struct EvalRecord {
+  std::int64_t update = 0;
+  std::string set;            // name of the held-out set
+  double loss = 0, nll = 0;   // nats per target token, teacher forced
+  double accuracy = 0;        // teacher-forced token accuracy
+  double sacrebleu = 0;       // of beam-search output; NaN when this evaluation did not translate
+  double chrf = 0;            // likewise
+  std::string signature;      // sacreBLEU signature
+  double seconds = 0;
+  bool best = false;
+  std::vector<EvalSample> samples;
+};
+
+struct CheckpointFile {
+  std::string name;
+  std::int64_t size = 0;
+  std::string sha256;
+};
+
+/// A checkpoint became complete, or was removed by retention.
+struct CheckpointRecord {
+  std::int64_t update = 0;
+  std::string name;    // folder name: update-00001000
+  std::string folder;  // absolute path on the host
+  std::vector<CheckpointFile> files;
+  double sacrebleu = 0;  // NaN when not evaluated
+  double loss = 0;       // validation loss, NaN when not evaluated
+  bool best = false;
+  bool removed = false;
+  double write_seconds = 0;
+};
+
+struct LogRecord {
+  std::string level;  // debug, info, warn, error
+  std::string text;
+};
+
+/// The run's or rank's life. `event` is started (rank 0: with name, config, world_size, version), rank_up (each rank:
+/// pid, device), finished (detail: why, e.g. "max_updates"), stopped (on a signal), failed (detail: the message).
+struct LifecycleRecord {
+  std::string event;
+  std::string detail;
+  std::string name;
+  std::string config;  // resolved YAML
+  std::string version;
+  std::int64_t world_size = 0;
+  std::int64_t pid = 0;
+  std::int64_t parameters = 0;
+  std::int64_t max_updates = 0;  // 0: not bounded by updates
+  std::string device;
+};
+
+using RecordBody = std::variant<StepRecord, EvalRecord, CheckpointRecord, LogRecord, LifecycleRecord>;
+
+struct Record {
+  RecordHeader header;
+  RecordBody body;
+};
+
+/// "step", "eval", "checkpoint", "log" or "lifecycle".
+std::string_view kind_of(const RecordBody& body);
+
+/// One flat JSON object: header members, `kind`, body members. A non-finite double is null and named in
+/// `non_finite: {"loss": "nan"}` ("nan", "inf", "-inf"). Schema: docs/formats.md.
+json::object to_json(const Record& record);
+
+/// The inverse. The Error names the member, what was found and what was expected; unknown members are refused.
+Result<Record> record_from_json(const json::object& object);
+
+/// Where records go. The trainer writes; the worker's reporter spools and sends; tests collect.
+class RecordSink {
+ public:
+  virtual ~RecordSink() = default;
+  /// Never blocks on the network. Throws Failure only if the local spool cannot be written.
+  virtual void write(RecordBody body) = 0;
+};
+
+/// Numeric fields of a step record as (key, value), in declared order: the metric keys of the service.
+std::vector<std::pair<std::string, double>> metrics_of(const StepRecord& step);
+
+/// `r_`, `c_`, … and 26 Crockford base-32 digits: 48 bits of wall-clock ms, 80 random bits (a ULID).
+std::string make_id(char prefix);
+bool valid_id(std::string_view id, char prefix);
+
+}  // namespace babelring

@@ -1,0 +1,36 @@
+#include "nmt/core/arena.h"
+
+#include <algorithm>
+
+namespace babelring {
+
+Tensor Arena::make(Shape shape, DType type) {
+  const std::size_t bytes = (static_cast<std::size_t>(shape.elements()) * size_of(type) + 255) / 256 * 256;
+  while (block_ < blocks_.size() && offset_ + bytes > blocks_[block_].bytes()) {
+    ++block_;
+    offset_ = 0;
+  }
+  if (block_ == blocks_.size()) {
+    blocks_.push_back(allocate_(std::max(bytes, block_bytes_)));
+    offset_ = 0;
+  }
+  Tensor tensor = blocks_[block_].view(shape, type, offset_);
+  offset_ += bytes;
+  used_ += bytes;
+  peak_ = std::max(peak_, used_);
+  return tensor;
+}
+
+std::size_t Arena::reserved_bytes() const {
+  std::size_t bytes = 0;
+  for (const Buffer& block : blocks_) bytes += block.bytes();
+  return bytes;
+}
+
+void Arena::rewind(Mark mark) {
+  block_ = mark.block;
+  offset_ = mark.offset;
+  used_ = mark.used;
+}
+
+}  // namespace babelring

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstdint>
+
+namespace babelring {
+
+/// Finalizer of MurmurHash3: a bijection of 64-bit words with full avalanche.
+constexpr std::uint64_t mix64(std::uint64_t x) {
+  x ^= x >> 33;
+  x *= 0xff51afd7ed558ccdULL;
+  x ^= x >> 33;
+  x *= 0xc4ceb9fe1a85ec53ULL;
+  return x ^ (x >> 33);
+}
+
+/// A 32-bit bijection with two multiplications; bias below 0.2 % an output bit (constants: Wellons 2018, "lowbias32").
+constexpr std::uint32_t mix32(std::uint32_t x) {
+  x ^= x >> 16;
+  x *= 0x7feb352dU;
+  x ^= x >> 15;
+  x *= 0x846ca68bU;
+  return x ^ (x >> 16);
+}
+
+/// A stream derived from a seed and up to three indices.
+constexpr std::uint64_t derive_seed(std::uint64_t seed, std::uint64_t a, std::uint64_t b = 0, std::uint64_t c = 0) {
+  return mix64(mix64(mix64(mix64(seed + 0x9e3779b97f4a7c15ULL) + a) + b) + c);
+}
+
+/// Dropout bits as a pure function of (key, global row, column): whichever rank or micro-batch computes a row, its bits
+/// are the same. An element is dropped when its 16 random bits are below `threshold()`.
+struct DropoutKey {
+  std::uint64_t key = 0;        // from (seed, update, layer and place)
+  std::int64_t first_row = 0;   // global index, within the update, of the tensor's first row
+  float probability = 0;        // 0: nothing is dropped
+
+  std::uint32_t threshold() const { return static_cast<std::uint32_t>(probability * 65536.0f + 0.5f); }
+  /// What survivors are multiplied by: 1 / (1 - threshold / 65536).
+  float scale() const { return 65536.0f / static_cast<float>(65536U - threshold()); }
+  std::uint32_t row_key(std::int64_t local_row) const {
+    return static_cast<std::uint32_t>(
+        mix64(key + static_cast<std::uint64_t>(first_row + local_row) * 0x9e3779b97f4a7c15ULL) >> 32);
+  }
+  /// 16 bits for a column: two neighbours share one 32-bit hash.
+  static constexpr std::uint32_t bits(std::uint32_t row_key, std::uint32_t column) {
+    const std::uint32_t pair = mix32(row_key ^ ((column >> 1) * 0x9e3779b9U));
+    return (column & 1U) ? pair >> 16 : pair & 0xffffU;
+  }
+};
+
+/// Small sequential generator for everything that is not on a device (splitmix64): shuffles, initial weights, jitter.
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : state_(seed) {}
+  std::uint64_t next() { return mix64(state_ += 0x9e3779b97f4a7c15ULL); }
+  /// Uniform in [0, 1) with 53 random bits.
+  double uniform() { return static_cast<double>(next() >> 11) * 0x1.0p-53; }
+  /// Uniform in [0, bound), without bias for bounds up to 2^32 (multiply-shift; Lemire 2019).
+  std::uint64_t below(std::uint64_t bound) {
+    return ((next() >> 32) * bound) >> 32;
+  }
+  /// Standard normal, by Box-Muller.
+  double normal();
+
+ private:
+  std::uint64_t state_;
+};
+
+}  // namespace babelring

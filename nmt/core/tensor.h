@@ -1,0 +1,82 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+
+#include "nmt/core/dtype.h"
+
+namespace babelring {
+
+/// Up to four extents, outermost first.
+class Shape {
+ public:
+  static constexpr int max_rank = 4;
+  Shape() = default;
+  Shape(std::initializer_list<std::int64_t> extents);
+
+  int rank() const { return rank_; }
+  std::int64_t operator[](int axis) const { return extents_[static_cast<std::size_t>(axis)]; }
+  /// Product of the extents; 1 for rank 0.
+  std::int64_t elements() const;
+  bool operator==(const Shape&) const = default;
+  /// "[64, 512]".
+  std::string text() const;
+
+ private:
+  std::array<std::int64_t, max_rank> extents_{};
+  int rank_ = 0;
+};
+
+/// A read-only view of row-major elements. Owns nothing; must not outlive its Buffer or Arena.
+/// Rows (the last extent) are contiguous. `row_stride` is the distance in elements from one row to the next: equal to
+/// the last extent unless the view was made by columns(). Only 2-D views may be strided.
+struct ConstTensor {
+  const void* data = nullptr;
+  Shape shape;
+  DType dtype = DType::f32;
+  std::int64_t row_stride = 0;
+
+  ConstTensor() = default;
+  ConstTensor(const void* elements, Shape extents, DType type);
+
+  explicit operator bool() const { return data != nullptr; }
+  std::int64_t rows() const { return shape.rank() == 0 ? 1 : shape.elements() / (columns() == 0 ? 1 : columns()); }
+  std::int64_t columns() const { return shape.rank() == 0 ? 1 : shape[shape.rank() - 1]; }
+  bool contiguous() const { return row_stride == columns() || rows() <= 1; }
+  std::size_t bytes() const { return static_cast<std::size_t>(shape.elements()) * size_of(dtype); }
+  template <class T>
+  const T* as() const { return static_cast<const T*>(data); }
+
+  /// Columns [first, first + count) of a 2-D view.
+  ConstTensor column_slice(std::int64_t first, std::int64_t count) const;
+  /// Rows [first, first + count) of a 1-D or 2-D view.
+  ConstTensor row_slice(std::int64_t first, std::int64_t count) const;
+};
+
+/// The writable twin of ConstTensor.
+struct Tensor {
+  void* data = nullptr;
+  Shape shape;
+  DType dtype = DType::f32;
+  std::int64_t row_stride = 0;
+
+  Tensor() = default;
+  Tensor(void* elements, Shape extents, DType type);
+  operator ConstTensor() const;  // NOLINT: a writable view is a readable one
+
+  explicit operator bool() const { return data != nullptr; }
+  std::int64_t rows() const { return ConstTensor(*this).rows(); }
+  std::int64_t columns() const { return ConstTensor(*this).columns(); }
+  bool contiguous() const { return ConstTensor(*this).contiguous(); }
+  std::size_t bytes() const { return ConstTensor(*this).bytes(); }
+  template <class T>
+  T* as() const { return static_cast<T*>(data); }
+
+  Tensor column_slice(std::int64_t first, std::int64_t count) const;
+  Tensor row_slice(std::int64_t first, std::int64_t count) const;
+};
+
+}  // namespace babelring

@@ -1,0 +1,95 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "nmt/base/clock.h"
+#include "nmt/core/arena.h"
+#include "nmt/core/buffer.h"
+#include "nmt/ops/adam.h"
+#include "nmt/ops/attention.h"
+#include "nmt/ops/cross_entropy.h"
+#include "nmt/ops/dropout.h"
+#include "nmt/ops/elementwise.h"
+#include "nmt/ops/embedding.h"
+#include "nmt/ops/layer_norm.h"
+#include "nmt/ops/linear.h"
+
+namespace babelring {
+
+/// Sees every op that runs: timing, FLOP counts, traces, NaN hunting.
+class OpObserver {
+ public:
+  virtual ~OpObserver() = default;
+  virtual void ran(std::string_view op, double flops, Nanoseconds duration) = 0;
+};
+
+/// Runs ops on one device. Ops run in the order given; results are visible to the host after synchronize().
+/// Not thread-safe: one thread drives a backend.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  /// Checks the op (Failure: op, field, found shape, expected) and runs it.
+  template <class Op>
+  void run(const Op& op) {
+    op.check();
+    flops_ += op.flops();
+    if (observer_ == nullptr) {
+      do_run(op);
+      return;
+    }
+    const auto start = SteadyClock::now();
+    do_run(op);
+    synchronize();
+    observer_->ran(Op::name, op.flops(), SteadyClock::now() - start);
+  }
+
+  /// 256-byte aligned, zeroed. Throws Failure (bytes needed and free) when there is none.
+  virtual Buffer allocate(std::size_t bytes) = 0;
+  /// Copies contiguous elements from the host, or to it; complete on return.
+  virtual void upload(const void* host, Tensor to) = 0;
+  virtual void download(ConstTensor from, void* host) = 0;
+  /// Waits for every op so far; throws Failure of any earlier op.
+  virtual void synchronize() = 0;
+  /// "cpu", "reference": for logs and reports, with the kernels in use, e.g. "cpu (oneDNN 2.6, avx512_core_bf16, 2 threads)".
+  virtual std::string description() const = 0;
+
+  /// Matrix-product operations since the start.
+  double flops() const { return flops_; }
+  /// Null: no observer. Not owned. An observed backend synchronizes after each op.
+  void observe(OpObserver* observer) { observer_ = observer; }
+
+ private:
+  virtual void do_run(const LinearForward&) = 0;
+  virtual void do_run(const LinearBackwardData&) = 0;
+  virtual void do_run(const LinearBackwardWeight&) = 0;
+  virtual void do_run(const LayerNormForward&) = 0;
+  virtual void do_run(const LayerNormBackward&) = 0;
+  virtual void do_run(const Dropout&) = 0;
+  virtual void do_run(const ResidualDropout&) = 0;
+  virtual void do_run(const ReluDropoutBackward&) = 0;
+  virtual void do_run(const EmbeddingForward&) = 0;
+  virtual void do_run(const EmbeddingBackward&) = 0;
+  virtual void do_run(const AttentionForward&) = 0;
+  virtual void do_run(const AttentionBackward&) = 0;
+  virtual void do_run(const DecodeAttention&) = 0;
+  virtual void do_run(const CrossEntropy&) = 0;
+  virtual void do_run(const LogSoftmaxTopK&) = 0;
+  virtual void do_run(const AdamUpdate&) = 0;
+  virtual void do_run(const SquaredNorm&) = 0;
+  virtual void do_run(const Cast&) = 0;
+  virtual void do_run(const Fill&) = 0;
+  virtual void do_run(const Add&) = 0;
+  virtual void do_run(const GatherRows&) = 0;
+
+  OpObserver* observer_ = nullptr;
+  double flops_ = 0;
+};
+
+/// The processor: oneDNN for products, own kernels for the rest, `threads` OpenMP threads (0: all this process may use).
+std::unique_ptr<Backend> make_cpu_backend(int threads = 0);
+
+}  // namespace babelring

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <string_view>
+
+#include "nmt/core/random.h"
+#include "nmt/core/tensor.h"
+
+namespace babelring {
+
+/// y = mask(key) * scale * x. Its own backward: run it again on the gradient with the same key.
+struct Dropout {
+  ConstTensor x;  // [rows, width]
+  Tensor y;       // the same shape and type; may alias x
+  DropoutKey key;
+  static constexpr std::string_view name = "dropout";
+  void check() const;
+  double flops() const { return 0; }
+};
+
+/// y = residual + mask(key) * scale * branch. Backward: dresidual = dy, dbranch = Dropout(dy, key).
+struct ResidualDropout {
+  ConstTensor residual, branch;  // [rows, width]
+  Tensor y;                      // may alias either
+  DropoutKey key;
+  static constexpr std::string_view name = "residual_dropout";
+  void check() const;
+  double flops() const { return 0; }
+};
+
+/// dx = y > 0 ? dy * scale : 0, for y = dropout(relu(x)): a positive y was neither dropped nor cut.
+struct ReluDropoutBackward {
+  ConstTensor dy, y;  // [rows, width]
+  Tensor dx;          // may alias dy
+  float scale = 1;    // DropoutKey::scale(), 1 without dropout
+  static constexpr std::string_view name = "relu_dropout_backward";
+  void check() const;
+  double flops() const { return 0; }
+};
+
+}  // namespace babelring

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <string_view>
+
+#include "nmt/core/tensor.h"
+
+namespace babelring {
+
+/// y = x, converted between f32 and bf16.
+struct Cast {
+  ConstTensor x;  // any shape, contiguous
+  Tensor y;       // the same shape
+  static constexpr std::string_view name = "cast";
+  void check() const;
+  double flops() const { return 0; }
+};
+
+/// y = value everywhere (f32, bf16).
+struct Fill {
+  Tensor y;  // contiguous
+  float value = 0;
+  static constexpr std::string_view name = "fill";
+  void check() const;
+  double flops() const { return 0; }
+};
+
+/// y += x.
+struct Add {
+  ConstTensor x;  // any shape, contiguous
+  Tensor y;       // the same shape and type
+  static constexpr std::string_view name = "add";
+  void check() const;
+  double flops() const { return 0; }
+};
+
+/// y[r] = x[index[r]], rows of any type.
+struct GatherRows {
+  ConstTensor x;      // [n, width]; may be strided
+  ConstTensor index;  // [m] i32, each in [0, n)
+  Tensor y;           // [m, width], same type; may be strided; must not alias x
+  static constexpr std::string_view name = "gather_rows";
+  void check() const;
+  double flops() const { return 0; }
+};
+
+}  // namespace babelring

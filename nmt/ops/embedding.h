@@ -1,0 +1,36 @@
+#pragma once
+
+#include <string_view>
+
+#include "nmt/core/random.h"
+#include "nmt/core/tensor.h"
+
+namespace babelring {
+
+/// y = dropout(scale * table[id] + P(position)), with sinusoids P(p)[2i] = sin(p / 10000^(2i/width)) and
+/// P(p)[2i+1] = cos(the same).  Source: Vaswani et al. 2017, 3.4 and 3.5.
+struct EmbeddingForward {
+  ConstTensor ids;        // [rows] i32, each in [0, vocabulary)
+  ConstTensor positions;  // [rows] i32, each at least 0
+  ConstTensor table;      // [vocabulary, width]
+  Tensor y;               // [rows, width], same type as table
+  float scale = 1;        // sqrt(width)
+  DropoutKey key;
+  static constexpr std::string_view name = "embedding_forward";
+  void check() const;
+  double flops() const { return 0; }
+};
+
+/// dtable[id] += scale * dropout(dy), rows added in their order.
+struct EmbeddingBackward {
+  ConstTensor ids;  // [rows] i32
+  ConstTensor dy;   // [rows, width]
+  Tensor dtable;    // [vocabulary, width] f32, added to
+  float scale = 1;
+  DropoutKey key;
+  static constexpr std::string_view name = "embedding_backward";
+  void check() const;
+  double flops() const { return 0; }
+};
+
+}  // namespace babelring

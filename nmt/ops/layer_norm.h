@@ -1,0 +1,35 @@
+#pragma once
+
+#include <string_view>
+
+#include "nmt/core/tensor.h"
+
+namespace babelring {
+
+/// y = gain * (x - mean) * rstd + bias, row by row.  Source: Ba et al. 2016, eq. 3-4.
+struct LayerNormForward {
+  ConstTensor x;           // [rows, width]
+  ConstTensor gain, bias;  // [width] f32
+  Tensor y;                // [rows, width], same type as x; may alias x
+  Tensor mean, rstd;       // [rows] f32, read again by LayerNormBackward
+  float eps = 1e-5f;
+  static constexpr std::string_view name = "layer_norm_forward";
+  void check() const;
+  double flops() const { return 0; }
+};
+
+/// With g = dy * gain and n = (x - mean) * rstd:  dx = rstd * (g - mean(g) - n * mean(g n)), dgain += sum dy n,
+/// dbias += sum dy. Sums over rows are taken in a fixed order.
+struct LayerNormBackward {
+  ConstTensor dy, x;       // [rows, width], one type
+  ConstTensor gain;        // [width] f32
+  ConstTensor mean, rstd;  // [rows] f32
+  Tensor dx;               // [rows, width]; may alias dy unless accumulating
+  Tensor dgain, dbias;     // [width] f32, added to
+  bool accumulate = false;  // dx += instead of dx =
+  static constexpr std::string_view name = "layer_norm_backward";
+  void check() const;
+  double flops() const { return 0; }
+};
+
+}  // namespace babelring

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <string_view>
+
+#include "nmt/core/tensor.h"
+
+namespace babelring {
+
+enum class Activation { none, relu };
+
+/// y = activation(x W^T + bias). Products accumulate in f32.
+struct LinearForward {
+  ConstTensor x;       // [rows, in], f32 or bf16; may be strided
+  ConstTensor weight;  // [out, in], same type as x
+  ConstTensor bias;    // [out] f32; absent: none
+  Tensor y;            // [rows, out], f32 or bf16, overwritten; may be strided; must not alias x
+  Activation activation = Activation::none;
+  static constexpr std::string_view name = "linear_forward";
+  void check() const;
+  double flops() const { return 2.0 * static_cast<double>(x.rows() * weight.shape[0] * weight.shape[1]); }
+};
+
+/// dx = dy W, or dx += dy W.
+struct LinearBackwardData {
+  ConstTensor dy;      // [rows, out]; may be strided
+  ConstTensor weight;  // [out, in], same type as dy
+  Tensor dx;           // [rows, in]; may be strided
+  bool accumulate = false;
+  static constexpr std::string_view name = "linear_backward_data";
+  void check() const;
+  double flops() const { return 2.0 * static_cast<double>(dy.rows() * weight.shape[0] * weight.shape[1]); }
+};
+
+/// dW += dy^T x and dbias += column sums of dy, in f32.
+struct LinearBackwardWeight {
+  ConstTensor dy;  // [rows, out]; may be strided
+  ConstTensor x;   // [rows, in], same type as dy; may be strided
+  Tensor dweight;  // [out, in] f32, added to
+  Tensor dbias;    // [out] f32, added to; absent: none
+  static constexpr std::string_view name = "linear_backward_weight";
+  void check() const;
+  double flops() const { return 2.0 * static_cast<double>(dy.rows() * dweight.shape[0] * dweight.shape[1]); }
+};
+
+}  // namespace babelring
