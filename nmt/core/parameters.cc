@@ -1,0 +1,85 @@
+#include "nmt/core/parameters.h"
+
+#include <cmath>
+
+#include "nmt/base/failure.h"
+#include "nmt/core/random.h"
+
+namespace babelring {
+
+namespace {
+
+constexpr std::int64_t alignment_elements = 64;
+
+std::uint64_t seed_of(const std::string& name, std::uint64_t seed) {
+  std::uint64_t hash = seed;
+  for (const char c : name) hash = mix64(hash + static_cast<unsigned char>(c));
+  return hash;
+}
+
+}  // namespace
+
+Initializer Initializer::glorot(std::int64_t fan_in, std::int64_t fan_out, float gain) {
+  return {Kind::uniform, gain * std::sqrt(6.0f / static_cast<float>(fan_in + fan_out))};
+}
+
+const Parameter& ParameterStore::declare(std::string name, Shape shape, Initializer initializer) {
+  if (masters_.data() != nullptr) fail("parameter {} was declared after allocation", name);
+  Parameter parameter{.name = std::move(name), .shape = shape, .initializer = initializer};
+  parameter.index = parameters_.size();
+  parameter.offset = flat_size_;
+  flat_size_ += (shape.elements() + alignment_elements - 1) / alignment_elements * alignment_elements;
+  parameters_.push_back(std::move(parameter));
+  return parameters_.back();
+}
+
+void ParameterStore::allocate(const std::function<Buffer(std::size_t bytes)>& allocate, DType compute) {
+  const auto elements = static_cast<std::size_t>(flat_size_);
+  masters_ = allocate(elements * size_of(DType::f32));
+  gradients_ = allocate(elements * size_of(DType::f32));
+  if (compute == DType::bf16) compute_ = allocate(elements * size_of(DType::bf16));
+  for (Parameter& parameter : parameters_) {
+    const auto offset = static_cast<std::size_t>(parameter.offset);
+    parameter.master = masters_.view(parameter.shape, DType::f32, offset * size_of(DType::f32));
+    parameter.gradient = gradients_.view(parameter.shape, DType::f32, offset * size_of(DType::f32));
+    parameter.compute = compute == DType::bf16
+                            ? compute_.view(parameter.shape, DType::bf16, offset * size_of(DType::bf16))
+                            : parameter.master;
+  }
+}
+
+std::int64_t ParameterStore::count() const {
+  std::int64_t total = 0;
+  for (const Parameter& parameter : parameters_) total += parameter.shape.elements();
+  return total;
+}
+
+std::int64_t ParameterStore::padded_size(const Parameter& parameter) const {
+  const bool last = parameter.index + 1 == parameters_.size();
+  return (last ? flat_size_ : parameters_[parameter.index + 1].offset) - parameter.offset;
+}
+
+Tensor ParameterStore::compute_copies() const {
+  return compute_.data() == nullptr ? Tensor() : compute_.view(Shape{flat_size_}, DType::bf16);
+}
+
+std::vector<float> initial_values(const Parameter& parameter, std::uint64_t seed) {
+  std::vector<float> values(static_cast<std::size_t>(parameter.shape.elements()));
+  Random random(seed_of(parameter.name, seed));
+  const Initializer& initializer = parameter.initializer;
+  for (float& value : values) {
+    switch (initializer.kind) {
+      case Initializer::Kind::zeros: value = 0; break;
+      case Initializer::Kind::ones: value = 1; break;
+      case Initializer::Kind::uniform:
+        value = static_cast<float>((2 * random.uniform() - 1) * static_cast<double>(initializer.scale));
+        break;
+      case Initializer::Kind::normal:
+        value = static_cast<float>(random.normal() * static_cast<double>(initializer.scale));
+        break;
+    }
+  }
+  return values;
+}
+
+}  // namespace babelring

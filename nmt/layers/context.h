@@ -1,0 +1,81 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string_view>
+
+#include "nmt/base/clock.h"
+#include "nmt/core/arena.h"
+#include "nmt/core/parameters.h"
+#include "nmt/core/random.h"
+#include "nmt/ops/backend.h"
+
+namespace babelring {
+
+enum class Phase { forward, backward };
+
+/// What the lab tools see of a step: called with names and views that are valid during the call only.
+class StepObserver {
+ public:
+  virtual ~StepObserver() = default;
+  virtual void tensor(std::string_view layer, Phase, std::string_view role, ConstTensor) = 0;
+};
+
+/// Splits the time of a step between its phases.
+class PhaseClock {
+ public:
+  /// Time up to now went to the previous phase.
+  void enter(Phase phase) {
+    (current_ == Phase::forward ? forward_ms_ : backward_ms_) += watch_.lap_ms();
+    current_ = phase;
+  }
+  /// Starts over, in the forward phase.
+  void restart() { *this = PhaseClock(); }
+  double forward_ms() const { return forward_ms_; }
+  double backward_ms() const { return backward_ms_; }
+
+ private:
+  Stopwatch watch_;
+  Phase current_ = Phase::forward;
+  double forward_ms_ = 0, backward_ms_ = 0;
+};
+
+/// What a layer borrows from the step it runs in; never stored.
+struct Context {
+  Backend& backend;
+  Arena& saved;    // lives until the micro-batch's backward is over
+  Arena& scratch;  // rewound by the layer that took from it
+  DType dtype = DType::f32;  // of activations
+  bool training = false;     // false: no dropout
+  std::uint64_t dropout_seed = 0;  // of the update
+  StepObserver* observer = nullptr;
+  PhaseClock* clock = nullptr;
+  /// Called in backward when a parameter's gradient is complete for this micro-batch; may be empty.
+  std::function<void(const Parameter&)> gradient_ready;
+
+  /// `site` numbers the places of dropout in a model.
+  DropoutKey dropout_key(std::uint64_t site, std::int64_t first_row, float probability) const {
+    return {derive_seed(dropout_seed, site), first_row, training ? probability : 0.0f};
+  }
+  void observe(std::string_view layer, Phase phase, std::string_view role, ConstTensor tensor) const {
+    if (observer != nullptr) observer->tensor(layer, phase, role, tensor);
+  }
+  void ready(const Parameter* parameter) const {
+    if (parameter != nullptr && gradient_ready) gradient_ready(*parameter);
+  }
+  void enter(Phase phase) const {
+    if (clock != nullptr) clock->enter(phase);
+  }
+};
+
+/// Packed sentences on the device.
+struct Sequences {
+  ConstTensor ids;        // [tokens] i32
+  ConstTensor positions;  // [tokens] i32, from 0 in each sentence
+  ConstTensor offsets;    // [sentences + 1] i32
+  std::int64_t first_row = 0;  // global row, within the update, of the first token: for dropout
+
+  std::int64_t tokens() const { return ids.shape.elements(); }
+};
+
+}  // namespace babelring

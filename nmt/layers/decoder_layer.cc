@@ -1,0 +1,96 @@
+#include "nmt/layers/decoder_layer.h"
+
+namespace babelring {
+
+DecoderLayer::DecoderLayer(ParameterStore& store, const std::string& name, const LayerOptions& options,
+                           std::uint64_t first_site)
+    : name_(name),
+      attention_options_(options.attention),
+      self_block_(store, name + ".self_norm", options.attention.width, options.norm, options.dropout, first_site),
+      self_(store, name + ".self", options.attention, true, first_site + 1),
+      cross_block_(store, name + ".cross_norm", options.attention.width, options.norm, options.dropout,
+                   first_site + 2),
+      cross_(store, name + ".cross", options.attention, first_site + 3),
+      feed_forward_block_(store, name + ".feed_forward_norm", options.attention.width, options.norm, options.dropout,
+                          first_site + 4),
+      feed_forward_(store, name + ".feed_forward", options.attention.width, options.inner, options.activation_dropout,
+                    first_site + 5) {}
+
+Tensor DecoderLayer::forward(Context& context, ConstTensor x, const Sequences& target, ConstTensor memory,
+                             const Sequences& source, Saved& saved) const {
+  const std::int64_t row = target.first_row;
+  x = self_block_.forward(context, x, row, saved.self_block,
+                          [&](ConstTensor h) { return self_.forward(context, h, target, saved.self); });
+  x = cross_block_.forward(context, x, row, saved.cross_block, [&](ConstTensor h) {
+    return cross_.forward(context, h, target, memory, source, saved.cross);
+  });
+  Tensor y = feed_forward_block_.forward(context, x, row, saved.feed_forward_block, [&](ConstTensor h) {
+    return feed_forward_.forward(context, h, row, saved.feed_forward);
+  });
+  context.observe(name_, Phase::forward, "output", y);
+  return y;
+}
+
+void DecoderLayer::backward(Context& context, Tensor d, const Saved& saved, Tensor dmemory) const {
+  feed_forward_block_.backward(context, d, saved.feed_forward_block, [&](ConstTensor dy, Tensor dx) {
+    feed_forward_.backward(context, dy, saved.feed_forward, dx);
+  });
+  cross_block_.backward(context, d, saved.cross_block, [&](ConstTensor dy, Tensor dx) {
+    cross_.backward(context, dy, saved.cross, dx, dmemory);
+  });
+  self_block_.backward(context, d, saved.self_block,
+                       [&](ConstTensor dy, Tensor dx) { self_.backward(context, dy, saved.self, dx); });
+  context.observe(name_, Phase::backward, "input_gradient", d);
+}
+
+Tensor DecoderLayer::project_memory(Context& context, Arena& arena, ConstTensor memory) const {
+  return cross_.key_value().forward(context, arena, memory);
+}
+
+Tensor DecoderLayer::step(Context& context, ConstTensor x, const StepInput& input) const {
+  Saved unused;
+  x = self_block_.forward(context, x, 0, unused.self_block,
+                          [&](ConstTensor h) { return attend_self(context, h, input); });
+  x = cross_block_.forward(context, x, 0, unused.cross_block,
+                           [&](ConstTensor h) { return attend_memory(context, h, input); });
+  return feed_forward_block_.forward(context, x, 0, unused.feed_forward_block, [&](ConstTensor h) {
+    return feed_forward_.forward(context, h, 0, unused.feed_forward);
+  });
+}
+
+Tensor DecoderLayer::attend_self(Context& context, ConstTensor x, const StepInput& input) const {
+  const std::int64_t width = attention_options_.width;
+  const std::int64_t capacity = input.cache.columns() / (2 * width);
+  const Tensor q = context.scratch.make(x.shape, context.dtype);
+  self_.qkv().forward_rows(context, x, 0, q);
+  self_.qkv().forward_rows(context, x, width, input.cache.column_slice(input.position * 2 * width, 2 * width));
+
+  const ConstTensor positions(input.cache.data, Shape{input.cache.rows() * capacity, 2 * width}, input.cache.dtype);
+  Tensor out = context.scratch.make(x.shape, context.dtype);
+  context.backend.run(DecodeAttention{.q = q,
+                                      .keys = positions.column_slice(0, width),
+                                      .values = positions.column_slice(width, width),
+                                      .key_begin = input.self_begin,
+                                      .key_count = input.self_count,
+                                      .heads = attention_options_.heads,
+                                      .scale = attention_scale(attention_options_),
+                                      .out = out});
+  return self_.output().forward(context, context.scratch, out);
+}
+
+Tensor DecoderLayer::attend_memory(Context& context, ConstTensor x, const StepInput& input) const {
+  const std::int64_t width = attention_options_.width;
+  const Tensor q = cross_.query().forward(context, context.scratch, x);
+  Tensor out = context.scratch.make(x.shape, context.dtype);
+  context.backend.run(DecodeAttention{.q = q,
+                                      .keys = input.memory.column_slice(0, width),
+                                      .values = input.memory.column_slice(width, width),
+                                      .key_begin = input.memory_begin,
+                                      .key_count = input.memory_count,
+                                      .heads = attention_options_.heads,
+                                      .scale = attention_scale(attention_options_),
+                                      .out = out});
+  return cross_.output().forward(context, context.scratch, out);
+}
+
+}  // namespace babelring

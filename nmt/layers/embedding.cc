@@ -1,0 +1,35 @@
+#include "nmt/layers/embedding.h"
+
+#include <cmath>
+
+namespace babelring {
+
+Embedding::Embedding(const Parameter& table, float dropout, std::uint64_t site)
+    : table_(&table), dropout_(dropout), site_(site) {}
+
+const Parameter& Embedding::declare_table(ParameterStore& store, const std::string& name, std::int64_t vocabulary,
+                                          std::int64_t width) {
+  return store.declare(name, Shape{vocabulary, width},
+                       Initializer::normal(1 / std::sqrt(static_cast<float>(width))));
+}
+
+float Embedding::scale() const { return std::sqrt(static_cast<float>(table_->shape[1])); }
+
+Tensor Embedding::forward(Context& context, const Sequences& sequences, Saved& saved) const {
+  saved = {.ids = sequences.ids, .dropout = context.dropout_key(site_, sequences.first_row, dropout_)};
+  Tensor y = context.saved.make(Shape{sequences.tokens(), table_->shape[1]}, context.dtype);
+  context.backend.run(EmbeddingForward{.ids = sequences.ids,
+                                       .positions = sequences.positions,
+                                       .table = table_->compute,
+                                       .y = y,
+                                       .scale = scale(),
+                                       .key = saved.dropout});
+  return y;
+}
+
+void Embedding::backward(Context& context, ConstTensor dy, const Saved& saved) const {
+  context.backend.run(EmbeddingBackward{
+      .ids = saved.ids, .dy = dy, .dtable = table_->gradient, .scale = scale(), .key = saved.dropout});
+}
+
+}  // namespace babelring

@@ -1,0 +1,38 @@
+#include "nmt/layers/encoder_layer.h"
+
+namespace babelring {
+
+EncoderLayer::EncoderLayer(ParameterStore& store, const std::string& name, const LayerOptions& options,
+                           std::uint64_t first_site)
+    : name_(name),
+      attention_block_(store, name + ".attention_norm", options.attention.width, options.norm, options.dropout,
+                       first_site),
+      attention_(store, name + ".attention", options.attention, false, first_site + 1),
+      feed_forward_block_(store, name + ".feed_forward_norm", options.attention.width, options.norm, options.dropout,
+                          first_site + 2),
+      feed_forward_(store, name + ".feed_forward", options.attention.width, options.inner, options.activation_dropout,
+                    first_site + 3) {}
+
+Tensor EncoderLayer::forward(Context& context, ConstTensor x, const Sequences& sequences, Saved& saved) const {
+  const std::int64_t row = sequences.first_row;
+  x = attention_block_.forward(context, x, row, saved.attention_block, [&](ConstTensor h) {
+    return attention_.forward(context, h, sequences, saved.attention);
+  });
+  Tensor y = feed_forward_block_.forward(context, x, row, saved.feed_forward_block, [&](ConstTensor h) {
+    return feed_forward_.forward(context, h, row, saved.feed_forward);
+  });
+  context.observe(name_, Phase::forward, "output", y);
+  return y;
+}
+
+void EncoderLayer::backward(Context& context, Tensor d, const Saved& saved) const {
+  feed_forward_block_.backward(context, d, saved.feed_forward_block, [&](ConstTensor dy, Tensor dx) {
+    feed_forward_.backward(context, dy, saved.feed_forward, dx);
+  });
+  attention_block_.backward(context, d, saved.attention_block, [&](ConstTensor dy, Tensor dx) {
+    attention_.backward(context, dy, saved.attention, dx);
+  });
+  context.observe(name_, Phase::backward, "input_gradient", d);
+}
+
+}  // namespace babelring

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <string>
+
+#include "nmt/layers/linear.h"
+
+namespace babelring {
+
+/// y = W2 dropout(relu(W1 x + b1)) + b2.  Source: Vaswani et al. 2017, eq. 2.
+class FeedForward {
+ public:
+  struct Saved {
+    ConstTensor x;
+    Tensor hidden;  // after ReLU and dropout
+    DropoutKey dropout;
+  };
+  FeedForward(ParameterStore& store, const std::string& name, std::int64_t width, std::int64_t inner, float dropout,
+              std::uint64_t site);
+
+  /// x [tokens, width] → [tokens, width] in context.scratch.
+  Tensor forward(Context& context, ConstTensor x, std::int64_t first_row, Saved& saved) const;
+  /// dx is overwritten.
+  void backward(Context& context, ConstTensor dy, const Saved& saved, Tensor dx) const;
+
+ private:
+  Linear first_, second_;
+  float dropout_;
+  std::uint64_t site_;
+};
+
+}  // namespace babelring

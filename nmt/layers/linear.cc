@@ -1,0 +1,41 @@
+#include "nmt/layers/linear.h"
+
+namespace babelring {
+
+Linear::Linear(ParameterStore& store, const std::string& name, std::int64_t in, std::int64_t out, bool bias,
+               Initializer initializer)
+    : weight_(&store.declare(name + ".weight", Shape{out, in}, initializer)) {
+  if (bias) bias_ = &store.declare(name + ".bias", Shape{out}, Initializer::zeros());
+}
+
+Tensor Linear::forward(Context& context, Arena& arena, ConstTensor x, Activation activation) const {
+  Tensor y = arena.make(Shape{x.rows(), out()}, context.dtype);
+  context.backend.run(LinearForward{.x = x,
+                                    .weight = weight_->compute,
+                                    .bias = bias_ != nullptr ? ConstTensor(bias_->master) : ConstTensor(),
+                                    .y = y,
+                                    .activation = activation});
+  return y;
+}
+
+void Linear::forward_rows(Context& context, ConstTensor x, std::int64_t first, Tensor y) const {
+  const std::int64_t count = y.columns();
+  context.backend.run(LinearForward{
+      .x = x,
+      .weight = weight_->compute.row_slice(first, count),
+      .bias = bias_ != nullptr ? ConstTensor(bias_->master).row_slice(first, count) : ConstTensor(),
+      .y = y});
+}
+
+void Linear::backward(Context& context, ConstTensor dy, ConstTensor x, Tensor dx, bool accumulate) const {
+  context.backend.run(LinearBackwardWeight{
+      .dy = dy, .x = x, .dweight = weight_->gradient, .dbias = bias_ != nullptr ? bias_->gradient : Tensor()});
+  context.ready(bias_);
+  context.ready(weight_);
+  if (dx) {
+    context.backend.run(
+        LinearBackwardData{.dy = dy, .weight = weight_->compute, .dx = dx, .accumulate = accumulate});
+  }
+}
+
+}  // namespace babelring

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <string>
+
+#include "nmt/layers/context.h"
+#include "nmt/ops/linear.h"
+
+namespace babelring {
+
+/// y = x W^T + b.
+class Linear {
+ public:
+  /// Declares NAME.weight [out, in] and, with `bias`, NAME.bias [out].
+  Linear(ParameterStore& store, const std::string& name, std::int64_t in, std::int64_t out, bool bias,
+         Initializer initializer);
+
+  /// [rows, in] → [rows, out], into `arena`.
+  Tensor forward(Context& context, Arena& arena, ConstTensor x, Activation activation = Activation::none) const;
+
+  /// Only output features [first, first + y.columns()), into y: the parts of a fused projection.
+  void forward_rows(Context& context, ConstTensor x, std::int64_t first, Tensor y) const;
+
+  /// Adds to the gradients of weight and bias, reports them ready, and writes (or adds) dx; `dx` may be absent.
+  void backward(Context& context, ConstTensor dy, ConstTensor x, Tensor dx, bool accumulate = false) const;
+
+  std::int64_t out() const { return weight_->shape[0]; }
+  const Parameter& weight() const { return *weight_; }
+
+ private:
+  const Parameter* weight_;
+  const Parameter* bias_ = nullptr;
+};
+
+}  // namespace babelring

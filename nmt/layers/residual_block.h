@@ -1,0 +1,54 @@
+#pragma once
+
+#include <string>
+
+#include "nmt/layers/norm.h"
+
+namespace babelring {
+
+enum class NormPlace { pre, post };
+
+/// A sub-layer with its residual connection, dropout and normalisation:
+///   pre   y = x + dropout(body(norm(x)))        Source: Wang et al. 2019, eq. 2
+///   post  y = norm(x + dropout(body(x)))        Source: Vaswani et al. 2017, 3.1
+/// The body is given at each call, so that one class serves attention and feed-forward alike.
+class ResidualBlock {
+ public:
+  struct Saved {
+    Norm::Saved norm;
+    DropoutKey dropout;
+  };
+  ResidualBlock(ParameterStore& store, const std::string& name, std::int64_t width, NormPlace place, float dropout,
+                std::uint64_t site);
+
+  /// `body` maps [rows, width] (kept by the body) to [rows, width] in context.scratch.
+  template <class Body>
+  Tensor forward(Context& context, ConstTensor x, std::int64_t first_row, Saved& saved, Body body) const {
+    saved.dropout = context.dropout_key(site_, first_row, dropout_);
+    const ConstTensor h = place_ == NormPlace::pre ? norm_.forward(context, x, saved.norm) : x;
+    const Arena::Scope scope(context.scratch);
+    return join(context, x, body(h), saved);
+  }
+
+  /// `d` [rows, width] holds dy and becomes dx. `body` maps (gradient of its output, where to write that of its input).
+  template <class Body>
+  void backward(Context& context, Tensor d, const Saved& saved, Body body) const {
+    const Arena::Scope scope(context.scratch);
+    const Tensor dbranch = split(context, d, saved);
+    Tensor dh = context.scratch.make(d.shape, d.dtype);
+    body(dbranch, dh);
+    merge(context, d, dh, saved);
+  }
+
+ private:
+  Tensor join(Context& context, ConstTensor x, Tensor branch, Saved& saved) const;
+  Tensor split(Context& context, Tensor d, const Saved& saved) const;
+  void merge(Context& context, Tensor d, ConstTensor dh, const Saved& saved) const;
+
+  Norm norm_;
+  NormPlace place_;
+  float dropout_;
+  std::uint64_t site_;
+};
+
+}  // namespace babelring
