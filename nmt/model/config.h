@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "nmt/base/options.h"
+
+namespace babelring {
+
+/// Shape of an encoder-decoder Transformer.
+struct ModelConfig {
+  int encoder_layers = 6;
+  int decoder_layers = 6;
+  std::int64_t width = 512;
+  int heads = 8;
+  std::int64_t inner = 2048;
+  double dropout = 0.1;
+  double attention_dropout = 0;
+  double activation_dropout = 0;
+  std::string norm = "pre";
+  std::string tied_embeddings = "all";  // all: source, target and output; decoder: target and output; none
+  bool attention_bias = false;
+
+  void bind(OptionBinder& binder);
+  /// Throws UsageFailure, e.g. when the heads do not divide the width.
+  void check() const;
+};
+
+/// transformer-tiny (4+4 layers, width 128, 4 heads, inner 256, dropout 0.3; Wu et al. 2021), transformer-base
+/// (6+6, 512, 8, 2048, 0.1) or transformer-big (6+6, 1024, 16, 4096, 0.3; Vaswani et al. 2017, table 3).
+/// Throws UsageFailure naming the known ones.
+ModelConfig model_preset(const std::string& name);
+
+}  // namespace babelring

@@ -1,0 +1,22 @@
+#pragma once
+
+#include "nmt/core/packed_batch.h"
+#include "nmt/layers/context.h"
+
+namespace babelring {
+
+/// Copies ids, positions and offsets to the device, into `arena`.
+Sequences upload_sequences(Backend& backend, Arena& arena, const PackedSequences& sequences, std::int64_t first_row);
+
+/// Copies integers to the device as [n] i32, into `arena`.
+Tensor upload_ids(Backend& backend, Arena& arena, const std::vector<std::int32_t>& ids);
+
+/// A PackedBatch on the device.
+struct DeviceBatch {
+  Sequences source, target;
+  ConstTensor target_out;  // [target tokens] i32
+
+  DeviceBatch(Backend& backend, Arena& arena, const PackedBatch& batch);
+};
+
+}  // namespace babelring

@@ -1,0 +1,161 @@
+#include "nmt/model/transformer.h"
+
+#include <string>
+
+namespace babelring {
+
+namespace {
+
+LayerOptions layer_options(const ModelConfig& config) {
+  return {.attention = {.width = config.width,
+                        .heads = config.heads,
+                        .dropout = static_cast<float>(config.attention_dropout),
+                        .bias = config.attention_bias},
+          .inner = config.inner,
+          .norm = config.norm == "pre" ? NormPlace::pre : NormPlace::post,
+          .dropout = static_cast<float>(config.dropout),
+          .activation_dropout = static_cast<float>(config.activation_dropout)};
+}
+
+// Places of dropout: one for each embedding, then the layers'.
+constexpr std::uint64_t source_embedding_site = 1;
+constexpr std::uint64_t target_embedding_site = 2;
+constexpr std::uint64_t encoder_site = 1000;
+constexpr std::uint64_t decoder_site = 2000;
+
+}  // namespace
+
+Transformer::Transformer(const ModelConfig& config, std::int64_t vocabulary, float label_smoothing, Backend& backend,
+                         DType compute)
+    : config_(config), vocabulary_(vocabulary), compute_(compute) {
+  config.check();
+  const auto table = [&](const char* name) {
+    return &Embedding::declare_table(store_, name, vocabulary, config.width);
+  };
+  const LayerOptions options = layer_options(config);
+  const auto dropout = static_cast<float>(config.dropout);
+
+  target_table_ = table(config.tied_embeddings == "all" ? "embedding" : "decoder.embedding");
+  source_table_ = config.tied_embeddings == "all" ? target_table_ : table("encoder.embedding");
+  source_embedding_.emplace(*source_table_, dropout, source_embedding_site);
+  for (int i = 0; i < config.encoder_layers; ++i) {
+    encoder_.emplace_back(store_, "encoder." + std::to_string(i), options,
+                          encoder_site + EncoderLayer::sites * static_cast<std::uint64_t>(i));
+  }
+  if (options.norm == NormPlace::pre) encoder_norm_.emplace(store_, "encoder.norm", config.width);
+
+  target_embedding_.emplace(*target_table_, dropout, target_embedding_site);
+  for (int i = 0; i < config.decoder_layers; ++i) {
+    decoder_.emplace_back(store_, "decoder." + std::to_string(i), options,
+                          decoder_site + DecoderLayer::sites * static_cast<std::uint64_t>(i));
+  }
+  if (options.norm == NormPlace::pre) decoder_norm_.emplace(store_, "decoder.norm", config.width);
+  output_table_ = config.tied_embeddings == "none" ? table("output") : target_table_;
+  loss_.emplace(*output_table_, label_smoothing);
+
+  store_.allocate([&](std::size_t bytes) { return backend.allocate(bytes); }, compute);
+}
+
+void Transformer::initialize(Backend& backend, std::uint64_t seed) {
+  for (const Parameter& parameter : store_.all()) {
+    backend.upload(initial_values(parameter, seed).data(), parameter.master);
+  }
+  refresh_compute_copies(backend);
+}
+
+void Transformer::refresh_compute_copies(Backend& backend) {
+  if (const Tensor copies = store_.compute_copies()) backend.run(Cast{.x = store_.masters(), .y = copies});
+}
+
+Tensor Transformer::encode(Context& context, const Sequences& source, EncoderSaved& saved) const {
+  Tensor x = source_embedding_->forward(context, source, saved.embedding);
+  context.observe("encoder.embedding", Phase::forward, "output", x);
+  saved.layers.resize(encoder_.size());
+  for (std::size_t i = 0; i < encoder_.size(); ++i) x = encoder_[i].forward(context, x, source, saved.layers[i]);
+  return encoder_norm_ ? encoder_norm_->forward(context, x, saved.norm) : x;
+}
+
+Tensor Transformer::encode(Context& context, const Sequences& source) const {
+  EncoderSaved unused;
+  return encode(context, source, unused);
+}
+
+Tensor Transformer::decode(Context& context, const Sequences& target, ConstTensor memory, const Sequences& source,
+                           DecoderSaved& saved) const {
+  Tensor x = target_embedding_->forward(context, target, saved.embedding);
+  context.observe("decoder.embedding", Phase::forward, "output", x);
+  saved.layers.resize(decoder_.size());
+  for (std::size_t i = 0; i < decoder_.size(); ++i) {
+    x = decoder_[i].forward(context, x, target, memory, source, saved.layers[i]);
+  }
+  return decoder_norm_ ? decoder_norm_->forward(context, x, saved.norm) : x;
+}
+
+LossSums Transformer::evaluate(Context& context, const DeviceBatch& batch) const {
+  if (batch.target.tokens() == 0) return {};
+  EncoderSaved encoder;
+  DecoderSaved decoder;
+  const Tensor memory = encode(context, batch.source, encoder);
+  const Tensor hidden = decode(context, batch.target, memory, batch.source, decoder);
+  return loss_->run(context, hidden, batch.target_out, 0, Tensor());
+}
+
+LossSums Transformer::accumulate_gradients(Context& context, const DeviceBatch& batch, float gradient_scale) const {
+  LossSums sums;
+  if (batch.target.tokens() > 0) {
+    EncoderSaved encoder;
+    DecoderSaved decoder;
+    const Tensor memory = encode(context, batch.source, encoder);
+    const Tensor hidden = decode(context, batch.target, memory, batch.source, decoder);
+    const Tensor d = context.saved.make(hidden.shape, context.dtype);
+    sums = loss_->run(context, hidden, batch.target_out, gradient_scale, d);
+    context.enter(Phase::backward);
+    if (config_.tied_embeddings == "none") context.ready(output_table_);
+    const Tensor dmemory = context.saved.make(memory.shape, context.dtype);
+    context.backend.run(Fill{.y = dmemory, .value = 0});
+    backward_decoder(context, d, dmemory, decoder);
+    backward_encoder(context, dmemory, encoder);
+    embeddings_ready(context);
+  } else {
+    for (auto parameter = store_.all().rbegin(); parameter != store_.all().rend(); ++parameter) {
+      context.ready(&*parameter);
+    }
+  }
+  return sums;
+}
+
+void Transformer::backward_decoder(Context& context, Tensor d, Tensor dmemory, const DecoderSaved& saved) const {
+  if (decoder_norm_) decoder_norm_->backward(context, d, saved.norm, d, false);
+  for (std::size_t i = decoder_.size(); i-- > 0;) decoder_[i].backward(context, d, saved.layers[i], dmemory);
+  target_embedding_->backward(context, d, saved.embedding);
+}
+
+void Transformer::backward_encoder(Context& context, Tensor d, const EncoderSaved& saved) const {
+  if (encoder_norm_) encoder_norm_->backward(context, d, saved.norm, d, false);
+  for (std::size_t i = encoder_.size(); i-- > 0;) encoder_[i].backward(context, d, saved.layers[i]);
+  source_embedding_->backward(context, d, saved.embedding);
+}
+
+void Transformer::embeddings_ready(Context& context) const {
+  if (source_table_ != target_table_) context.ready(source_table_);
+  context.ready(target_table_);
+}
+
+Tensor Transformer::decode_step(Context& context, const Sequences& tokens,
+                                const std::vector<DecoderLayer::StepInput>& layers) const {
+  Embedding::Saved unused_embedding;
+  Norm::Saved unused_norm;
+  Tensor x = target_embedding_->forward(context, tokens, unused_embedding);
+  for (std::size_t i = 0; i < decoder_.size(); ++i) x = decoder_[i].step(context, x, layers[i]);
+  if (decoder_norm_) x = decoder_norm_->forward(context, x, unused_norm);
+  return loss_->logits(context, x);
+}
+
+Tensor Transformer::teacher_forced_logits(Context& context, const Sequences& source, const Sequences& target) const {
+  EncoderSaved encoder;
+  DecoderSaved decoder;
+  const Tensor memory = encode(context, source, encoder);
+  return loss_->logits(context, decode(context, target, memory, source, decoder));
+}
+
+}  // namespace babelring

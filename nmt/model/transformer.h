@@ -1,0 +1,83 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "nmt/layers/decoder_layer.h"
+#include "nmt/layers/embedding.h"
+#include "nmt/layers/encoder_layer.h"
+#include "nmt/layers/output_loss.h"
+#include "nmt/model/config.h"
+#include "nmt/model/device_batch.h"
+
+namespace babelring {
+
+/// Encoder-decoder Transformer with its parameters. Forward and backward are written out; nothing is traced.
+/// Source: Vaswani et al. 2017; pre-norm as Wang et al. 2019, with a final norm after each stack.
+class Transformer {
+ public:
+  /// Declares the parameters, allocates them on `backend`, leaves them zero. `compute` is f32 or bf16.
+  Transformer(const ModelConfig& config, std::int64_t vocabulary, float label_smoothing, Backend& backend,
+              DType compute);
+
+  ParameterStore& parameters() { return store_; }
+  const ParameterStore& parameters() const { return store_; }
+  const ModelConfig& config() const { return config_; }
+  std::int64_t vocabulary() const { return vocabulary_; }
+  DType compute_dtype() const { return compute_; }
+
+  /// Fills the masters from the seed, and the compute copies.
+  void initialize(Backend& backend, std::uint64_t seed);
+  /// Rounds the masters into the compute copies; after the masters were written from outside.
+  void refresh_compute_copies(Backend& backend);
+
+  /// Forward, loss and backward of a micro-batch; adds the gradients of gradient_scale * (sum of token losses).
+  LossSums accumulate_gradients(Context& context, const DeviceBatch& batch, float gradient_scale) const;
+
+  /// Forward and loss only.
+  LossSums evaluate(Context& context, const DeviceBatch& batch) const;
+
+  /// The encoder's output [source tokens, width], in context.saved.
+  Tensor encode(Context& context, const Sequences& source) const;
+  /// One decoding step: ids and positions [rows], one StepInput a layer → logits [rows, vocabulary] in context.scratch.
+  Tensor decode_step(Context& context, const Sequences& tokens,
+                     const std::vector<DecoderLayer::StepInput>& layers) const;
+  /// Teacher-forced logits [target tokens, vocabulary] in context.scratch: the uncached reference for decoding.
+  Tensor teacher_forced_logits(Context& context, const Sequences& source, const Sequences& target) const;
+  const std::vector<DecoderLayer>& decoder() const { return decoder_; }
+
+ private:
+  struct EncoderSaved {
+    Embedding::Saved embedding;
+    std::vector<EncoderLayer::Saved> layers;
+    Norm::Saved norm;
+  };
+  struct DecoderSaved {
+    Embedding::Saved embedding;
+    std::vector<DecoderLayer::Saved> layers;
+    Norm::Saved norm;
+  };
+  Tensor encode(Context& context, const Sequences& source, EncoderSaved& saved) const;
+  Tensor decode(Context& context, const Sequences& target, ConstTensor memory, const Sequences& source,
+                DecoderSaved& saved) const;
+  void backward_encoder(Context& context, Tensor d, const EncoderSaved& saved) const;
+  void backward_decoder(Context& context, Tensor d, Tensor dmemory, const DecoderSaved& saved) const;
+  void embeddings_ready(Context& context) const;
+
+  ModelConfig config_;
+  std::int64_t vocabulary_;
+  DType compute_;
+  ParameterStore store_;
+  const Parameter* target_table_;
+  const Parameter* source_table_;
+  const Parameter* output_table_;
+  std::optional<Embedding> source_embedding_, target_embedding_;
+  std::vector<EncoderLayer> encoder_;
+  std::optional<Norm> encoder_norm_;  // pre-norm only
+  std::vector<DecoderLayer> decoder_;
+  std::optional<Norm> decoder_norm_;
+  std::optional<OutputLoss> loss_;
+};
+
+}  // namespace babelring
