@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""Makes the WMT16 English-German corpus of the official archives that fetch_corpus.sh downloaded.
+
+Training: Europarl v7, Common Crawl, News Commentary v11. Validation: newstest2013. Test: newstest2016.
+Writes {train,valid,test}.{en,de} and report.json. Archives are read as streams: nothing is unpacked to disk.
+"""
+
+from __future__ import annotations
+
+import argparse
+import html
+import json
+import pathlib
+import re
+import sys
+import tarfile
+from collections.abc import Iterator
+
+import parallel
+
+#: (archive, basename of the member without its language) of each training set.
+TRAINING = [
+    ("training-parallel-europarl-v7.tgz", "europarl-v7.de-en."),
+    ("training-parallel-commoncrawl.tgz", "commoncrawl.de-en."),
+    ("training-parallel-nc-v11.tgz", "news-commentary-v11.de-en."),
+]
+VALID = ("dev.tgz", "newstest2013.en", "newstest2013.de")
+TEST = ("test.tgz", "newstest2016-ende-src.en.sgm", "newstest2016-ende-ref.de.sgm")
+_SEGMENT = re.compile(r"<seg\b[^>]*>(.*?)</seg>", re.DOTALL)
+
+
+def members(archive: pathlib.Path, names: tuple[str, str]) -> list[str]:
+    """The texts of two members, found by basename, of a .tgz."""
+    texts: dict[str, str] = {}
+    try:
+        with tarfile.open(archive, "r|*") as tar:
+            for member in tar:
+                name = pathlib.PurePath(member.name).name
+                if name in names and member.isfile() and (stream := tar.extractfile(member)):
+                    texts[name] = stream.read().decode("utf-8")
+                if len(texts) == len(names):
+                    break
+    except (OSError, EOFError, tarfile.TarError, UnicodeDecodeError) as error:
+        raise parallel.CorpusError(f"{archive}: {error}") from error
+    for name in names:
+        if name not in texts:
+            raise parallel.CorpusError(f"{archive}: no member {name}; expected {names[0]} and {names[1]}")
+    return [texts[name] for name in names]
+
+
+def lines(text: str, name: str) -> list[str]:
+    """The sentences of a plain file, or of an SGML one with <seg> elements."""
+    if name.endswith(".sgm"):
+        return [html.unescape(segment) for segment in _SEGMENT.findall(text)]
+    return text.removesuffix("\n").split("\n")
+
+
+def pairs_of(archive: pathlib.Path, names: tuple[str, str]) -> list[parallel.Pair]:
+    """The sentence pairs of two members, which must have equally many."""
+    sides = [lines(text, name) for text, name in zip(members(archive, names), names)]
+    if len(sides[0]) != len(sides[1]):
+        raise parallel.CorpusError(f"{archive}: {names[0]} has {len(sides[0])} sentences, {names[1]} has {len(sides[1])}: "
+                                   "expected as many")
+    return list(zip(*sides))
+
+
+def training_pairs(archives: pathlib.Path) -> Iterator[parallel.Pair]:
+    """The pairs of all training sets; one archive's text is in memory at a time."""
+    for archive, stem in TRAINING:
+        yield from pairs_of(archives / archive, (stem + "en", stem + "de"))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("archives", type=pathlib.Path, help="folder of the downloaded archives")
+    parser.add_argument("output", type=pathlib.Path, help="folder for the corpus")
+    arguments = parser.parse_args()
+    try:
+        valid, test = ([(parallel.normalise(s), parallel.normalise(t))
+                        for s, t in pairs_of(arguments.archives / archive, (source, target))]
+                       for archive, source, target in (VALID, TEST))
+        held_out = {parallel.sentence_key(target) for _, target in valid + test}
+        kept, dropped = parallel.clean(training_pairs(arguments.archives), parallel.Limits(min_words=1))
+        train = [pair for pair in kept if parallel.sentence_key(pair[1]) not in held_out]
+        dropped["held_out"] = len(kept) - len(train)
+        report = {"corpus": "WMT16 English-German", "sentence_pairs": len(kept) + dropped.total() - dropped["held_out"],
+                  "dropped": dict(sorted(dropped.items()))}
+        parts = {"train": train, "valid": valid, "test": test}
+        print(json.dumps(parallel.write_corpus(parts, ("en", "de"), arguments.output, report), ensure_ascii=False))
+    except parallel.CorpusError as error:
+        print(f"wmt16.py: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

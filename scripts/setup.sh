@@ -1,0 +1,136 @@
+#!/usr/bin/env bash
+# Installs everything Babelring needs, by package name, on Debian 12 (bookworm).
+#
+#   scripts/setup.sh            what building and running need
+#   scripts/setup.sh --test     also what only the tests and checks need
+#   scripts/setup.sh --check    installs nothing; names what is missing and exits 1 if anything is
+#   scripts/setup.sh --list     prints the package names, one a line
+#   scripts/setup.sh --replace  lets apt remove packages that are in the way (Boost 1.74's -dev packages)
+#   scripts/setup.sh --help     this text
+#
+# Needs root or sudo only when something is missing. Quiet: apt's output goes to a log file, whose last lines are
+# shown when something fails. BABELRING_SKIP_SETUP=1 makes it do nothing, for machines kept by other means.
+set -euo pipefail
+# shellcheck source=scripts/lib/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
+
+# Boost by version only: an unversioned libboost-*-dev is 1.74 here and the two sets exclude each other.
+BUILD_PACKAGES=(
+  build-essential g++ cmake ninja-build ccache git pkg-config
+  libboost1.81-dev libboost-filesystem1.81-dev libboost-json1.81-dev libboost-url1.81-dev
+  libopenmpi-dev libdnnl-dev libsentencepiece-dev libicu-dev
+  libsqlite3-dev libssl-dev zlib1g-dev
+  libspdlog-dev libfmt-dev libyaml-cpp-dev libcli11-dev
+)
+RUN_PACKAGES=(openmpi-bin openssh-client python3 curl ca-certificates iproute2 procps)
+TEST_PACKAGES=(
+  libgtest-dev libgmock-dev libbenchmark-dev
+  clang-format clang-tidy shellcheck universal-ctags nftables
+)
+
+test_too=no mode=install replace=no
+
+parse_arguments() {
+  while [ $# -gt 0 ]; do
+    case $1 in
+      --test) test_too=yes ;;
+      --check) mode=check ;;
+      --list) mode=list ;;
+      --replace) replace=yes ;;
+      --help | -h) print_header && exit 0 ;;
+      *) usage_error "unknown option $1" ;;
+    esac
+    shift
+  done
+}
+
+wanted() {
+  printf '%s\n' "${BUILD_PACKAGES[@]}" "${RUN_PACKAGES[@]}"
+  if [ "$test_too" = yes ]; then printf '%s\n' "${TEST_PACKAGES[@]}"; fi
+}
+
+# Names what is wanted and not fully installed, one a line; one dpkg-query whatever the number of packages.
+missing() {
+  local installed names
+  mapfile -t names < <(wanted)
+  # dpkg-query exits 1 when it has never heard of one of them, which is an answer here and no failure.
+  # shellcheck disable=SC2016  # the dollar signs are dpkg-query's
+  installed=$(dpkg-query -W -f '${Package} ${db:Status-Status}\n' "${names[@]}" 2>/dev/null |
+    awk '$2 == "installed" { print $1 }' || true)
+  printf '%s\n' "${names[@]}" | grep -vxF -f <(printf '%s\n' "${installed:-none}") || true
+}
+
+explain_elsewhere() {
+  cat >&2 <<TEXT
+setup.sh installs packages on Debian 12 (bookworm); this is ${1:-an unknown system}.
+Elsewhere please install these yourself, then run with BABELRING_SKIP_SETUP=1:
+  a C++20 compiler (g++ 12 or newer), CMake 3.25, Ninja, git, pkg-config; ccache if you like
+  Boost 1.81 or newer: headers, filesystem, json, url (Beast, Asio and Process are headers)
+  Open MPI 4.1 with mpirun and an ssh client; oneDNN 2.6; SentencePiece 0.1.97; ICU
+  SQLite 3.40, OpenSSL 3, zlib; spdlog 1.10, fmt 9, yaml-cpp 0.7, CLI11 2.1
+  python3, curl, ip and ps for the scripts; dpkg-deb for the corpus of the quickstart
+  tests only: GoogleTest 1.12 with gmock, Google Benchmark 1.7, clang-format and clang-tidy 14, shellcheck, ctags
+On Debian this script's --list (and --list --test) prints the package names.
+TEXT
+}
+
+require_bookworm() {
+  local id=unknown version=unknown
+  if [ -r /etc/os-release ]; then
+    id=$(. /etc/os-release && printf '%s' "${ID:-unknown}")
+    version=$(. /etc/os-release && printf '%s' "${VERSION_ID:-}")
+  fi
+  [ "$id $version" = "debian 12" ] && command -v apt-get >/dev/null && return
+  explain_elsewhere "$id $version"
+  exit 1
+}
+
+# Sets AS_ROOT to the words that run a command as root, or says what to ask an administrator for.
+AS_ROOT=()
+become_root() {
+  [ "$(id -u)" -ne 0 ] || return 0
+  if command -v sudo >/dev/null; then
+    AS_ROOT=(sudo)
+  else
+    die "not root and no sudo; ask an administrator for: apt-get install --no-install-recommends $*"
+  fi
+}
+
+# Refuses to go on when apt would remove something, naming it.
+refuse_removals() {
+  local removed
+  removed=$(LC_ALL=C apt-get -s install --no-install-recommends "$@" 2>/dev/null | awk '/^Remv / { printf " %s", $2 }') || true
+  [ -z "$removed" ] || [ "$replace" = yes ] ||
+    die "installing would remove:$removed. Boost 1.74's and 1.81's -dev packages exclude each other;" \
+      "run again with --replace to let apt remove them, or use another machine or container"
+}
+
+install_packages() {
+  local log apt=(env DEBIAN_FRONTEND=noninteractive apt-get -y -o DPkg::Lock::Timeout=300)
+  log=$(mktemp "${TMPDIR:-/tmp}/babelring-setup-XXXXXX.log")
+  say "setup: installing $# packages ($log)"
+  quietly "$log" "apt-get update" "${AS_ROOT[@]}" "${apt[@]}" update || exit 1
+  refuse_removals "$@"
+  quietly "$log" "apt-get install" "${AS_ROOT[@]}" "${apt[@]}" install --no-install-recommends "$@" || exit 1
+  rm -f "$log"
+}
+
+main() {
+  parse_arguments "$@"
+  if [ "$mode" = list ]; then wanted && return; fi
+  if [ "${BABELRING_SKIP_SETUP:-}" = 1 ]; then return; fi
+  require_bookworm
+  local absent
+  mapfile -t absent < <(missing)
+  if [ ${#absent[@]} -eq 0 ]; then return; fi
+  if [ "$mode" = check ]; then
+    printf 'missing: %s\n' "${absent[*]}"
+    exit 1
+  fi
+  become_root "${absent[*]}"
+  install_packages "${absent[@]}"
+  mapfile -t absent < <(missing)
+  [ ${#absent[@]} -eq 0 ] || die "apt-get succeeded, yet these are missing: ${absent[*]}"
+}
+
+main "$@"
