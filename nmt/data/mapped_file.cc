@@ -1,0 +1,61 @@
+#include "nmt/data/mapped_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "nmt/base/failure.h"
+
+namespace babelring {
+
+namespace {
+
+/// A descriptor that is closed when it leaves its scope; the mapping outlives it.
+class Descriptor {
+ public:
+  explicit Descriptor(int number) : number_(number) {}
+  ~Descriptor() {
+    if (number_ >= 0) ::close(number_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int number() const { return number_; }
+
+ private:
+  int number_;
+};
+
+}  // namespace
+
+MappedFile::MappedFile(const std::filesystem::path& file) {
+  const Descriptor descriptor(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
+  if (descriptor.number() < 0) fail("cannot open {}: {}", file.string(), std::strerror(errno));
+  struct stat status {};
+  if (::fstat(descriptor.number(), &status) != 0) fail("cannot stat {}: {}", file.string(), std::strerror(errno));
+  if (!S_ISREG(status.st_mode)) fail("cannot map {}: it is not a regular file", file.string());
+  size_ = static_cast<std::size_t>(status.st_size);
+  if (size_ == 0) return;
+  void* address = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, descriptor.number(), 0);
+  if (address == MAP_FAILED) fail("cannot map {} ({} bytes): {}", file.string(), size_, std::strerror(errno));
+  data_ = static_cast<const std::byte*>(address);
+}
+
+MappedFile::~MappedFile() {
+  if (data_) ::munmap(const_cast<std::byte*>(data_), size_);
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+}  // namespace babelring

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "nmt/core/packed_batch.h"
+#include "nmt/data/plan.h"
+
+namespace babelring {
+
+/// Everything one rank needs for one update.
+struct UpdateBatches {
+  std::int64_t update = 0;
+  double epoch = 0;                        // passes over the corpus once this update is done
+  std::int64_t global_sentences = 0;       // over all ranks
+  std::int64_t global_source_tokens = 0;   // over all ranks, with </s>
+  std::int64_t global_target_tokens = 0;   // over all ranks, with </s>: what losses and gradients are divided by
+  std::int64_t sentences = 0;              // this rank's share
+  std::int64_t source_tokens = 0, target_tokens = 0;
+  std::vector<PackedBatch> micro_batches;  // equally many on every rank; one may be empty
+};
+
+struct PipelineOptions {
+  int rank = 0;
+  int world = 1;
+  std::int64_t micro_batch_tokens = 0;  // most source or target tokens of one micro-batch; 0: one micro-batch
+  std::int64_t first_update = 1;        // the whole state of resuming
+  int prefetch = 4;                     // updates prepared ahead, at least 1
+};
+
+/// The batches of one update, computed here and now. What Pipeline prefetches; pure.
+UpdateBatches make_update(const Corpus& corpus, const Plan& plan, const PipelineOptions& options, std::int64_t update);
+
+/// Prepares the coming updates in a thread of its own. next() is for one thread. Corpus and plan must outlive it.
+class Pipeline {
+ public:
+  /// Throws Failure if an option is out of range.
+  Pipeline(const Corpus& corpus, const Plan& plan, const PipelineOptions& options);
+  /// Stops the thread and waits for it, at any moment.
+  ~Pipeline();
+
+  /// The next update, in order from first_update; waits until it is ready. Rethrows what the thread threw, then and on
+  /// every later call.
+  UpdateBatches next();
+
+ private:
+  class Worker;
+  std::unique_ptr<Worker> worker_;
+};
+
+}  // namespace babelring
