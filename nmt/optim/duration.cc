@@ -1,0 +1,56 @@
+#include "nmt/optim/duration.h"
+
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+namespace babelring {
+
+namespace {
+
+struct Suffix {
+  std::string_view text;
+  double factor;
+  Duration::Unit unit;
+};
+
+constexpr Suffix suffixes[] = {{"u", 1, Duration::Unit::updates},
+                               {"", 1, Duration::Unit::updates},
+                               {"e", 1, Duration::Unit::epochs},
+                               {"t", 1, Duration::Unit::target_tokens},
+                               {"kt", 1e3, Duration::Unit::target_tokens},
+                               {"Mt", 1e6, Duration::Unit::target_tokens},
+                               {"Gt", 1e9, Duration::Unit::target_tokens}};
+
+}  // namespace
+
+Result<Duration> Duration::parse(std::string_view text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed);
+  const std::string_view rest = text.substr(static_cast<std::size_t>(end - text.data()));
+  if (error == std::errc() && value >= 0 && std::isfinite(value)) {
+    for (const Suffix& suffix : suffixes) {
+      if (rest == suffix.text) return Duration(value * suffix.factor, suffix.unit);
+    }
+  }
+  return Error{fmt::format("expected a number of updates (4000u), epochs (2e) or target tokens (50Mt), found '{}'", text)};
+}
+
+double Duration::fraction(const Progress& progress) const {
+  const double done = unit_ == Unit::updates  ? static_cast<double>(progress.update)
+                      : unit_ == Unit::epochs ? progress.epoch
+                                              : static_cast<double>(progress.target_tokens);
+  if (value_ > 0) return done / value_;
+  return done > 0 ? std::numeric_limits<double>::infinity() : 1;
+}
+
+std::int64_t Duration::times(const Progress& progress) const {
+  return value_ > 0 ? static_cast<std::int64_t>(std::floor(fraction(progress) + 1e-9)) : 0;
+}
+
+std::string Duration::text() const {
+  const char* suffix = unit_ == Unit::updates ? "u" : unit_ == Unit::epochs ? "e" : "t";
+  return fmt::format("{}{}", value_, suffix);
+}
+
+}  // namespace babelring

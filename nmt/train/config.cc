@@ -1,0 +1,123 @@
+#include "nmt/train/config.h"
+
+namespace babelring {
+
+void DataConfig::bind(OptionBinder& b) {
+  b.text("folder", folder, "folder written by `nmt prepare`");
+  b.text("train_set", train_set, "set trained on");
+  b.text("valid_set", valid_set, "held-out set; empty: no validation");
+  b.integer("tokens_per_update", tokens_per_update, 1, std::int64_t{1} << 40,
+            "target tokens of an update, over all ranks");
+  b.integer("micro_batch_tokens", micro_batch_tokens, 0, std::int64_t{1} << 40,
+            "most tokens of one forward pass of a rank, which bounds memory; 0: a rank's share in one pass");
+  b.integer("max_length", max_length, 2, 1 << 20, "longest sentence trained on, in tokens");
+  b.integer("prefetch", prefetch, 1, 1000, "updates prepared ahead");
+}
+
+void OptimizerConfig::bind(OptionBinder& b) {
+  schedule.bind(b);
+  adam.bind(b);
+  b.number("label_smoothing", label_smoothing, 0, 0.99, "probability spread evenly over the vocabulary");
+}
+
+void TrainingConfig::bind(OptionBinder& b) {
+  b.text("stop_after", stop_after, "end of training: 100000u updates, 20e epochs or 500Mt target tokens");
+  b.number("max_minutes", max_minutes, 0, 1e7, "end of training by the clock, earlier attempts counted in; 0: none");
+  b.choice("precision", precision, {"bf16", "f32"}, "of activations and products; masters and moments are f32");
+  b.integer("threads", threads, 0, 1024, "threads of a rank; 0: the processors of the host shared evenly");
+  b.integer("seed", seed, 0, std::int64_t{1} << 62, "of initial weights, order and dropout");
+  b.text("log_every", log_every, "a log line after each so many updates");
+  b.text("digest_every", digest_every, "a SHA-256 of the weights in the step record; 0: never");
+}
+
+void ValidationConfig::bind(OptionBinder& b) {
+  b.text("every", every, "validation loss after each so many updates (u), epochs (e) or tokens (t); 0: never");
+  b.text("bleu_every", bleu_every, "translation and BLEU, at validations this far apart; 0: never");
+  b.integer("max_sentences", max_sentences, 0, std::int64_t{1} << 40, "sentences translated for BLEU; 0: all");
+  b.integer("beam", beam, 1, 64, "beam size");
+  b.number("length_penalty", length_penalty, 0, 10, "exponent of the length that scores are divided by");
+  b.integer("samples", samples, 0, 200, "translations kept with each evaluation");
+  b.integer("patience", patience, 0, 1000000,
+            "early stopping: evaluations without a better BLEU (or, without BLEU, loss); 0: off");
+}
+
+void CheckpointConfig::bind(OptionBinder& b) {
+  b.text("every", every, "a checkpoint after each so many updates (u), epochs (e) or tokens (t); 0: at the end only");
+  b.integer("keep_last", keep_last, 1, 100000, "newest checkpoints kept");
+  b.flag("keep_best", keep_best, "keep the best one besides");
+}
+
+void CommConfig::bind(OptionBinder& b) {
+  b.choice("all_reduce", all_reduce, {"ring", "mpi"}, "own ring, or the MPI library's all-reduce");
+  b.number("bucket_mb", bucket_mb, 0.001, 4096, "gradient bytes reduced together, in MB");
+  b.number("deadline_s", deadline_s, 0.1, 86400, "seconds after which a collective gives up and names the peer");
+}
+
+CommOptions CommConfig::options() const {
+  return {.algorithm = all_reduce == "ring" ? AllReduceAlgorithm::ring : AllReduceAlgorithm::mpi,
+          .deadline = std::chrono::milliseconds(static_cast<std::int64_t>(deadline_s * 1000))};
+}
+
+void TrainConfig::bind(OptionBinder& b) {
+  b.text("name", name, "of the run, for people");
+  b.choice("preset", preset, {"transformer-tiny", "transformer-base", "transformer-big"},
+           "defaults of model.*, which single keys override");
+  b.group("model", model);
+  b.group("data", data);
+  b.group("optimizer", optimizer);
+  b.group("training", training);
+  b.group("validation", validation);
+  b.group("checkpoint", checkpoint);
+  b.group("communication", communication);
+}
+
+void TrainConfig::check() const {
+  model.check();
+  Schedule{optimizer.schedule};
+  parse_duration("training.stop_after", training.stop_after);
+  parse_duration("training.log_every", training.log_every);
+  parse_duration("training.digest_every", training.digest_every);
+  parse_duration("validation.every", validation.every);
+  parse_duration("validation.bleu_every", validation.bleu_every);
+  parse_duration("checkpoint.every", checkpoint.every);
+  if (data.folder.empty()) throw UsageFailure("data.folder: missing; expected a folder written by `nmt prepare`");
+}
+
+namespace {
+
+TrainConfig load(TrainConfig config, const std::string& yaml, const std::string& file_name,
+                 const std::vector<std::string>& overrides) {
+  OptionBinder binder;
+  config.bind(binder);
+  load_yaml(binder, yaml, file_name);
+  for (const std::string& assignment : overrides) apply_override(binder, assignment);
+  return config;
+}
+
+}  // namespace
+
+TrainConfig read_config(const std::string& yaml, const std::string& file_name,
+                        const std::vector<std::string>& overrides) {
+  TrainConfig start;
+  start.preset = load(TrainConfig(), yaml, file_name, overrides).preset;
+  start.model = model_preset(start.preset);
+  TrainConfig config = load(start, yaml, file_name, overrides);
+  config.check();
+  return config;
+}
+
+std::string config_yaml(const TrainConfig& config) {
+  TrainConfig copy = config;
+  OptionBinder binder;
+  copy.bind(binder);
+  return dump_yaml(binder);
+}
+
+std::string describe_config() {
+  TrainConfig config;
+  OptionBinder binder;
+  config.bind(binder);
+  return describe(binder);
+}
+
+}  // namespace babelring

@@ -1,0 +1,104 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "nmt/base/options.h"
+#include "nmt/comm/communicator.h"
+#include "nmt/model/config.h"
+#include "nmt/optim/adam.h"
+#include "nmt/optim/schedule.h"
+
+namespace babelring {
+
+struct DataConfig {
+  std::string folder;
+  std::string train_set = "train";
+  std::string valid_set = "valid";
+  std::int64_t tokens_per_update = 4096;
+  std::int64_t micro_batch_tokens = 0;
+  int max_length = 256;
+  int prefetch = 4;
+
+  void bind(OptionBinder& binder);
+};
+
+struct OptimizerConfig {
+  ScheduleOptions schedule;
+  AdamOptions adam;
+  double label_smoothing = 0.1;
+
+  void bind(OptionBinder& binder);
+};
+
+struct TrainingConfig {
+  std::string stop_after = "100000u";
+  double max_minutes = 0;
+  std::string precision = "bf16";
+  int threads = 0;
+  std::int64_t seed = 1;
+  std::string log_every = "50u";
+  std::string digest_every = "100u";
+
+  void bind(OptionBinder& binder);
+};
+
+struct ValidationConfig {
+  std::string every = "1e";
+  std::string bleu_every = "1e";
+  std::int64_t max_sentences = 0;
+  int beam = 4;
+  double length_penalty = 1.0;
+  int samples = 8;
+  int patience = 0;
+
+  void bind(OptionBinder& binder);
+};
+
+struct CheckpointConfig {
+  std::string every = "1e";
+  int keep_last = 5;
+  bool keep_best = true;
+
+  void bind(OptionBinder& binder);
+};
+
+struct CommConfig {
+  std::string all_reduce = "ring";
+  double bucket_mb = 4;
+  double deadline_s = 120;
+
+  void bind(OptionBinder& binder);
+  CommOptions options() const;
+};
+
+/// Everything that decides what a run does. Stored, resolved, with the run and with each checkpoint.
+struct TrainConfig {
+  std::string name = "run";
+  std::string preset = "transformer-base";
+  ModelConfig model;
+  DataConfig data;
+  OptimizerConfig optimizer;
+  TrainingConfig training;
+  ValidationConfig validation;
+  CheckpointConfig checkpoint;
+  CommConfig communication;
+
+  void bind(OptionBinder& binder);
+  /// Throws UsageFailure on values that do not fit each other.
+  void check() const;
+};
+
+/// Reads YAML text, then `key=value` overrides; `preset` sets the model's defaults whatever its place. Throws
+/// UsageFailure with file, line and column, or the override.
+TrainConfig read_config(const std::string& yaml, const std::string& file_name,
+                        const std::vector<std::string>& overrides);
+
+/// The resolved configuration, which read_config() reads back to the same.
+std::string config_yaml(const TrainConfig& config);
+
+/// All keys with types, defaults and help, for --help.
+std::string describe_config();
+
+}  // namespace babelring
