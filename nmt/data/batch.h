@@ -9,8 +9,8 @@ namespace babelring {
 /// the slice. An empty slice gives a batch of no sentences.
 PackedBatch make_batch(const Corpus& corpus, const UpdatePlan& update, const Slice& slice);
 
-/// Batches over sentences [first, last) of a corpus in corpus order, for validation: each of at most `tokens` source and
-/// `tokens` target tokens (</s> included) or one sentence.
+/// Batches over sentences [first, last) of a corpus in corpus order, for validation: each of at most `tokens` source
+/// and `tokens` target tokens (</s> included) or one sentence.
 std::vector<PackedBatch> sequential_batches(const Corpus& corpus, std::int64_t first, std::int64_t last,
                                             std::int64_t tokens);
 

@@ -14,9 +14,9 @@ namespace babelring {
 /// may use it. Ids hold neither <s> nor </s>. Move-only; spans stay valid when it is moved.
 class Corpus {
  public:
-  /// Opens one set ("train", "valid", "test") of a folder written by `nmt prepare`. Sizes and counts are checked against
-  /// the manifest always, SHA-256 digests if `verify` (reads everything). Throws Failure naming the file, what was found
-  /// and what was expected.
+  /// Opens one set ("train", "valid", "test") of a folder written by `nmt prepare`. Sizes and counts are checked
+  /// against the manifest always, SHA-256 digests if `verify` (reads everything). Throws Failure naming the file, what
+  /// was found and what was expected.
   static Corpus open(const std::filesystem::path& folder, const std::string& set, bool verify = false);
   /// Pairs in memory. Throws Failure if the two sides have unequal counts.
   static Corpus from_memory(const std::vector<std::vector<std::int32_t>>& sources,
@@ -44,8 +44,8 @@ class Corpus {
 struct ParallelText {
   std::vector<std::string> source, target;
 
-  /// The text kept with a set of a prepared folder, in the same order as Corpus::open(folder, set). Throws Failure if the
-  /// set was stored without text or a file does not fit the manifest.
+  /// The text kept with a set of a prepared folder, in the same order as Corpus::open(folder, set). Throws Failure if
+  /// the set was stored without text or a file does not fit the manifest.
   static ParallelText open(const std::filesystem::path& folder, const std::string& set);
 };
 

@@ -30,7 +30,9 @@ struct Tail {
   char magic[8];
 };
 
-constexpr std::size_t padded(std::size_t bytes) { return (bytes + 7) / 8 * 8; }
+constexpr std::size_t padded(std::size_t bytes) {
+  return (bytes + 7) / 8 * 8;
+}
 
 }  // namespace
 

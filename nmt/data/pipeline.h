@@ -12,11 +12,11 @@ namespace babelring {
 /// Everything one rank needs for one update.
 struct UpdateBatches {
   std::int64_t update = 0;
-  double epoch = 0;                        // passes over the corpus once this update is done
-  std::int64_t global_sentences = 0;       // over all ranks
-  std::int64_t global_source_tokens = 0;   // over all ranks, with </s>
-  std::int64_t global_target_tokens = 0;   // over all ranks, with </s>: what losses and gradients are divided by
-  std::int64_t sentences = 0;              // this rank's share
+  double epoch = 0;                       // passes over the corpus once this update is done
+  std::int64_t global_sentences = 0;      // over all ranks
+  std::int64_t global_source_tokens = 0;  // over all ranks, with </s>
+  std::int64_t global_target_tokens = 0;  // over all ranks, with </s>: what losses and gradients are divided by
+  std::int64_t sentences = 0;             // this rank's share
   std::int64_t source_tokens = 0, target_tokens = 0;
   std::vector<PackedBatch> micro_batches;  // equally many on every rank; one may be empty
 };

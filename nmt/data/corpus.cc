@@ -1,0 +1,81 @@
+#include "nmt/data/corpus.h"
+
+#include <utility>
+
+#include "nmt/base/atomic_file.h"
+#include "nmt/base/digest.h"
+#include "nmt/base/failure.h"
+#include "nmt/data/manifest.h"
+
+namespace babelring {
+
+namespace {
+
+IdSequences open_side(const std::filesystem::path& folder, const ManifestFile& file, std::int64_t sentences,
+                      std::int64_t tokens, bool verify) {
+  check_file(folder, file, verify);
+  IdSequences side(folder / file.name);
+  if (side.sentences() != sentences || side.tokens() != tokens) {
+    fail("{}: {} sentences of {} tokens, expected {} of {} by its manifest", (folder / file.name).string(),
+         side.sentences(), side.tokens(), sentences, tokens);
+  }
+  return side;
+}
+
+std::vector<std::string> read_lines(const std::filesystem::path& folder, const ManifestFile& file,
+                                    std::int64_t sentences) {
+  check_file(folder, file, false);
+  const std::string text = read_file(folder / file.name);
+  std::vector<std::string> lines;
+  for (std::size_t begin = 0; begin < text.size();) {
+    std::size_t end = text.find('\n', begin);
+    if (end == std::string::npos) end = text.size();
+    lines.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  if (static_cast<std::int64_t>(lines.size()) != sentences) {
+    fail("{}: {} lines, expected {} by its manifest", (folder / file.name).string(), lines.size(), sentences);
+  }
+  return lines;
+}
+
+void add_side(Sha256& digest, const IdSequences& side) {
+  digest.add(side.offsets().data(), side.offsets().size_bytes()).add(side.ids().data(), side.ids().size_bytes());
+}
+
+}  // namespace
+
+Corpus::Corpus(IdSequences source, IdSequences target, std::string digest)
+    : source_(std::move(source)), target_(std::move(target)), digest_(std::move(digest)) {}
+
+Corpus Corpus::open(const std::filesystem::path& folder, const std::string& name, bool verify) {
+  const Manifest manifest = load_manifest(folder);
+  const ManifestSet& set = manifest.set(name);
+  return Corpus(open_side(folder, set.source_ids, set.sentences, set.source_tokens, verify),
+                open_side(folder, set.target_ids, set.sentences, set.target_tokens, verify),
+                sha256_hex(set.source_ids.sha256 + set.target_ids.sha256));
+}
+
+Corpus Corpus::from_memory(const std::vector<std::vector<std::int32_t>>& sources,
+                           const std::vector<std::vector<std::int32_t>>& targets) {
+  if (sources.size() != targets.size()) {
+    fail("corpus: {} sources, {} targets; expected as many of each", sources.size(), targets.size());
+  }
+  IdSequences source(sources), target(targets);
+  Sha256 digest;
+  add_side(digest, source);
+  add_side(digest, target);
+  std::string hex = digest.hex();
+  return Corpus(std::move(source), std::move(target), std::move(hex));
+}
+
+ParallelText ParallelText::open(const std::filesystem::path& folder, const std::string& name) {
+  const Manifest manifest = load_manifest(folder);
+  const ManifestSet& set = manifest.set(name);
+  if (!set.source_text || !set.target_text) {
+    fail("{}: set '{}' was stored without its text; only held-out sets keep it", folder.string(), name);
+  }
+  return {read_lines(folder, *set.source_text, set.sentences), read_lines(folder, *set.target_text, set.sentences)};
+}
+
+}  // namespace babelring

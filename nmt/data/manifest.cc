@@ -1,0 +1,165 @@
+#include "nmt/data/manifest.h"
+
+#include <fmt/ranges.h>
+
+#include <system_error>
+
+#include "nmt/base/atomic_file.h"
+#include "nmt/base/digest.h"
+
+namespace babelring {
+
+namespace {
+
+constexpr const char* format_name = "babelring-prepared";
+
+/// Reads members of the manifest's JSON; every complaint names the file and the member.
+class Reader {
+ public:
+  Reader(std::string file, const json::object& object) : file_(std::move(file)), object_(object) {}
+
+  const json::value& member(const char* name) const {
+    const json::value* found = object_.if_contains(name);
+    if (!found) fail("{}: member '{}' is missing", file_, name);
+    return *found;
+  }
+  std::string text(const char* name) const {
+    const json::value& value = member(name);
+    if (!value.is_string()) fail("{}: member '{}' is not a text", file_, name);
+    return std::string(value.as_string());
+  }
+  std::int64_t count(const char* name) const {
+    const json::value& value = member(name);
+    if (!value.is_int64() || value.as_int64() < 0) fail("{}: member '{}' is not a count", file_, name);
+    return value.as_int64();
+  }
+  Reader object(const char* name) const { return Reader(file_, as_object(member(name), name)); }
+  Reader element(const json::value& value, const char* name) const { return Reader(file_, as_object(value, name)); }
+  const json::array& array(const char* name) const {
+    const json::value& value = member(name);
+    if (!value.is_array()) fail("{}: member '{}' is not a list", file_, name);
+    return value.as_array();
+  }
+  const json::object& raw() const { return object_; }
+  bool has(const char* name) const { return object_.contains(name); }
+
+  ManifestFile file(const char* name) const {
+    const Reader entry = object(name);
+    ManifestFile file{entry.text("name"), entry.count("bytes"), entry.text("sha256")};
+    if (file.name.empty() || file.name.find('/') != std::string::npos || file.name[0] == '.') {
+      fail("{}: '{}' is not the name of a file in its folder", file_, file.name);
+    }
+    return file;
+  }
+
+ private:
+  const json::object& as_object(const json::value& value, const char* name) const {
+    if (!value.is_object()) fail("{}: member '{}' is not an object", file_, name);
+    return value.as_object();
+  }
+  std::string file_;
+  const json::object& object_;
+};
+
+ManifestSet read_set(const Reader& entry) {
+  ManifestSet set;
+  set.name = entry.text("name");
+  set.sentences = entry.count("sentences");
+  set.source_tokens = entry.count("source_tokens");
+  set.target_tokens = entry.count("target_tokens");
+  set.source_ids = entry.file("source_ids");
+  set.target_ids = entry.file("target_ids");
+  if (entry.has("source_text")) set.source_text = entry.file("source_text");
+  if (entry.has("target_text")) set.target_text = entry.file("target_text");
+  return set;
+}
+
+json::object file_json(const ManifestFile& file) {
+  return {{"name", file.name}, {"bytes", file.bytes}, {"sha256", file.sha256}};
+}
+
+json::object set_json(const ManifestSet& set) {
+  json::object object = {{"name", set.name},
+                         {"sentences", set.sentences},
+                         {"source_tokens", set.source_tokens},
+                         {"target_tokens", set.target_tokens},
+                         {"source_ids", file_json(set.source_ids)},
+                         {"target_ids", file_json(set.target_ids)}};
+  if (set.source_text) object["source_text"] = file_json(*set.source_text);
+  if (set.target_text) object["target_text"] = file_json(*set.target_text);
+  return object;
+}
+
+}  // namespace
+
+const ManifestSet& Manifest::set(const std::string& name) const {
+  std::vector<std::string> names;
+  for (const ManifestSet& candidate : sets) {
+    if (candidate.name == name) return candidate;
+    names.push_back(candidate.name);
+  }
+  fail("{}: no set '{}', only {}", file_name, name, fmt::join(names, ", "));
+}
+
+Manifest load_manifest(const std::filesystem::path& folder) {
+  const std::filesystem::path path = folder / Manifest::file_name;
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) {
+    fail("{}: no {} there, expected a complete folder written by nmt prepare", folder.string(), Manifest::file_name);
+  }
+  const Result<json::value> parsed = parse_json(read_file(path));
+  if (!parsed) fail("{}: {}", path.string(), parsed.message());
+  if (!parsed->is_object()) fail("{}: not a JSON object", path.string());
+  const Reader reader(path.string(), parsed->as_object());
+  if (reader.text("format") != format_name || reader.count("version") != Manifest::format_version) {
+    fail("{}: format '{}' version {}, expected '{}' version {}", path.string(), reader.text("format"),
+         reader.count("version"), format_name, Manifest::format_version);
+  }
+  Manifest manifest;
+  manifest.program = reader.text("program");
+  manifest.vocabulary = reader.file("vocabulary");
+  manifest.vocabulary_size = reader.count("vocabulary_size");
+  for (const json::value& entry : reader.array("sets")) {
+    manifest.sets.push_back(read_set(reader.element(entry, "sets")));
+  }
+  manifest.options = reader.object("options").raw();
+  return manifest;
+}
+
+void save_manifest(const std::filesystem::path& folder, const Manifest& manifest) {
+  json::array sets;
+  for (const ManifestSet& set : manifest.sets) sets.push_back(set_json(set));
+  const json::object object = {{"format", format_name},
+                               {"version", Manifest::format_version},
+                               {"program", manifest.program},
+                               {"vocabulary", file_json(manifest.vocabulary)},
+                               {"vocabulary_size", manifest.vocabulary_size},
+                               {"sets", std::move(sets)},
+                               {"options", manifest.options}};
+  write_file_atomically(folder / Manifest::file_name, to_text(object) + "\n");
+}
+
+ManifestFile describe_file(const std::filesystem::path& folder, const std::string& name) {
+  const std::filesystem::path path = folder / name;
+  std::error_code error;
+  const auto bytes = std::filesystem::file_size(path, error);
+  if (error) fail("cannot read the size of {}: {}", path.string(), error.message());
+  return {name, static_cast<std::int64_t>(bytes), sha256_file(path)};
+}
+
+void check_file(const std::filesystem::path& folder, const ManifestFile& file, bool verify) {
+  const std::filesystem::path path = folder / file.name;
+  std::error_code error;
+  const auto bytes = std::filesystem::file_size(path, error);
+  if (error) fail("{}: {}, expected {} bytes by its manifest", path.string(), error.message(), file.bytes);
+  if (static_cast<std::int64_t>(bytes) != file.bytes) {
+    fail("{}: truncated or damaged, {} bytes, expected {} by its manifest", path.string(), bytes, file.bytes);
+  }
+  if (!verify) return;
+  const std::string digest = sha256_file(path);
+  if (digest != file.sha256) {
+    fail("{}: damaged, its SHA-256 is {}, expected {} by its manifest", path.string(), digest, file.sha256);
+  }
+}
+
+}  // namespace babelring

@@ -1,0 +1,98 @@
+#include "nmt/data/pipeline.h"
+
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <mutex>
+#include <stop_token>
+#include <thread>
+#include <utility>
+
+#include "nmt/base/failure.h"
+#include "nmt/data/batch.h"
+
+namespace babelring {
+
+UpdateBatches make_update(const Corpus& corpus, const Plan& plan, const PipelineOptions& options, std::int64_t update) {
+  const UpdatePlan planned = plan(update);
+  const int micro_batches = micro_batches_for(corpus, planned, options.world, options.micro_batch_tokens);
+  UpdateBatches batches;
+  batches.update = update;
+  batches.epoch = planned.epochs_done;
+  batches.global_sentences = static_cast<std::int64_t>(planned.sentences.size());
+  batches.global_source_tokens = planned.source_tokens;
+  batches.global_target_tokens = planned.target_tokens;
+  for (const Slice& part : slice(corpus, planned, options.rank, options.world, micro_batches)) {
+    batches.sentences += part.last - part.first;
+    batches.source_tokens += part.source_tokens;
+    batches.target_tokens += part.target_tokens;
+    batches.micro_batches.push_back(make_batch(corpus, planned, part));
+  }
+  return batches;
+}
+
+/// The queue of updates ready and the thread that fills it.
+class Pipeline::Worker {
+ public:
+  Worker(const Corpus& corpus, const Plan& plan, const PipelineOptions& options)
+      : corpus_(corpus), plan_(plan), options_(options), thread_([this](const std::stop_token& stop) { run(stop); }) {}
+
+  UpdateBatches take() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return !ready_.empty() || failure_; });
+    if (ready_.empty()) std::rethrow_exception(failure_);
+    UpdateBatches update = std::move(ready_.front());
+    ready_.pop_front();
+    lock.unlock();
+    changed_.notify_all();
+    return update;
+  }
+
+ private:
+  void run(const std::stop_token& stop) {
+    try {
+      for (std::int64_t update = options_.first_update; !stop.stop_requested(); ++update) {
+        UpdateBatches batches = make_update(corpus_, plan_, options_, update);
+        std::unique_lock lock(mutex_);
+        const auto room = [&] { return ready_.size() < static_cast<std::size_t>(options_.prefetch); };
+        if (!changed_.wait(lock, stop, room)) return;
+        ready_.push_back(std::move(batches));
+        lock.unlock();
+        changed_.notify_all();
+      }
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      failure_ = std::current_exception();
+      changed_.notify_all();
+    }
+  }
+
+  const Corpus& corpus_;
+  const Plan& plan_;
+  const PipelineOptions options_;
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::deque<UpdateBatches> ready_;
+  std::exception_ptr failure_;
+  std::jthread thread_;  // last: starts when everything else is there, is joined before anything is gone
+};
+
+Pipeline::Pipeline(const Corpus& corpus, const Plan& plan, const PipelineOptions& options) {
+  if (options.rank < 0 || options.rank >= options.world || options.first_update < 1 || options.prefetch < 1 ||
+      options.micro_batch_tokens < 0) {
+    fail(
+        "pipeline: rank {} of {}, first update {}, prefetch {}, {} tokens a micro-batch; expected a rank below the "
+        "world "
+        "size, first update and prefetch of at least 1, and no negative limit",
+        options.rank, options.world, options.first_update, options.prefetch, options.micro_batch_tokens);
+  }
+  worker_ = std::make_unique<Worker>(corpus, plan, options);
+}
+
+Pipeline::~Pipeline() = default;
+
+UpdateBatches Pipeline::next() {
+  return worker_->take();
+}
+
+}  // namespace babelring

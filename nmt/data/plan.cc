@@ -1,0 +1,206 @@
+#include "nmt/data/plan.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+#include "nmt/base/failure.h"
+#include "nmt/core/random.h"
+
+namespace babelring {
+
+namespace {
+
+constexpr int longest_length = std::numeric_limits<std::uint16_t>::max();
+constexpr std::size_t epochs_kept = 2;
+
+constexpr std::int64_t target_of(std::uint64_t key) {
+  return static_cast<std::int64_t>(key >> 48);
+}
+constexpr std::int64_t source_of(std::uint64_t key) {
+  return static_cast<std::int64_t>(key >> 32 & 0xffff);
+}
+constexpr std::int64_t index_of(std::uint64_t key) {
+  return static_cast<std::int64_t>(key & 0xffffffff);
+}
+
+/// Which of `parts` equal stretches of a sequence of `total` tokens holds the middle of an element that stands after
+/// `before` tokens and has `tokens` itself. Never decreases along the sequence; no part is empty if none is shorter
+/// than the longest element.
+constexpr std::int64_t part_of(std::int64_t before, std::int64_t tokens, std::int64_t parts, std::int64_t total) {
+  return std::min(parts - 1, (2 * before + tokens) * parts / (2 * total));
+}
+
+template <class Element>
+void shuffle(std::vector<Element>& elements, Random& random) {
+  for (std::size_t i = elements.size(); i > 1; --i) std::swap(elements[i - 1], elements[random.below(i)]);
+}
+
+std::int64_t source_cost(const Corpus& corpus, std::int64_t sentence) {
+  return corpus.source_length(sentence) + 1;
+}
+std::int64_t target_cost(const Corpus& corpus, std::int64_t sentence) {
+  return corpus.target_length(sentence) + 1;
+}
+
+void check_options(const PlanOptions& options) {
+  if (options.tokens_per_update < 1) {
+    throw UsageFailure(fmt::format("plan: tokens_per_update is {}, expected at least 1", options.tokens_per_update));
+  }
+  if (options.max_length < 2 || options.max_length > longest_length) {
+    throw UsageFailure(
+        fmt::format("plan: max_length is {}, expected 2 to {} tokens", options.max_length, longest_length));
+  }
+  if (options.pool_updates < 1) {
+    throw UsageFailure(fmt::format("plan: pool_updates is {}, expected at least 1", options.pool_updates));
+  }
+}
+
+}  // namespace
+
+/// One shuffled pass over the sentences, cut into updates.
+struct Plan::Epoch {
+  std::int64_t number = 0;
+  std::vector<std::uint64_t> keys;  // in training order within each cut
+  std::vector<std::int64_t> cuts;   // cut k is keys[cuts[k] .. cuts[k + 1])
+  std::vector<std::int64_t> order;  // the epoch's n-th update is cut order[n]
+};
+
+Plan::Plan(const Corpus& corpus, const PlanOptions& options) : corpus_(corpus), options_(options) {
+  check_options(options);
+  if (corpus.sentences() > std::numeric_limits<std::uint32_t>::max()) {
+    fail("plan: {} sentence pairs, expected fewer than 2^32", corpus.sentences());
+  }
+  std::int64_t longest_target = 0;
+  keys_.reserve(static_cast<std::size_t>(corpus.sentences()));
+  for (std::int64_t i = 0; i < corpus.sentences(); ++i) {
+    const std::int64_t source = source_cost(corpus, i);
+    const std::int64_t target = target_cost(corpus, i);
+    if (source > options.max_length || target > options.max_length) continue;
+    keys_.push_back(static_cast<std::uint64_t>(target) << 48 | static_cast<std::uint64_t>(source) << 32 |
+                    static_cast<std::uint64_t>(i));
+    source_tokens_ += source;
+    target_tokens_ += target;
+    longest_target = std::max(longest_target, target);
+  }
+  if (keys_.empty()) {
+    fail("plan: none of {} sentence pairs has at most {} tokens on both sides", corpus.sentences(), options.max_length);
+  }
+  // An update shorter than the longest sentence could be left empty by the cuts.
+  const std::int64_t wanted = (target_tokens_ + options.tokens_per_update - 1) / options.tokens_per_update;
+  updates_ = std::clamp(wanted, std::int64_t{1}, target_tokens_ / longest_target);
+}
+
+Plan::~Plan() = default;
+
+std::shared_ptr<const Plan::Epoch> Plan::make_epoch(std::int64_t number) const {
+  auto epoch = std::make_shared<Epoch>();
+  epoch->number = number;
+  epoch->keys = keys_;
+  Random random(derive_seed(options_.seed, static_cast<std::uint64_t>(number)));
+  shuffle(epoch->keys, random);
+
+  const auto count = static_cast<std::int64_t>(keys_.size());
+  const std::int64_t pool = std::max<std::int64_t>(1, count * options_.pool_updates / updates_);
+  const auto shorter = [](std::uint64_t a, std::uint64_t b) { return a >> 32 < b >> 32; };
+  bool ascending = true;  // alternates, so that an update across two pools holds similar lengths too
+  for (std::int64_t first = 0; first < count; first += pool, ascending = !ascending) {
+    const auto begin = epoch->keys.begin() + first;
+    const auto end = epoch->keys.begin() + std::min(count, first + pool);
+    std::stable_sort(begin, end, shorter);
+    if (!ascending) std::reverse(begin, end);
+  }
+
+  epoch->cuts.reserve(static_cast<std::size_t>(updates_) + 1);
+  std::int64_t before = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t tokens = target_of(epoch->keys[static_cast<std::size_t>(i)]);
+    const std::int64_t part = part_of(before, tokens, updates_, target_tokens_);
+    while (static_cast<std::int64_t>(epoch->cuts.size()) <= part) epoch->cuts.push_back(i);
+    before += tokens;
+  }
+  epoch->cuts.push_back(count);
+
+  epoch->order.resize(static_cast<std::size_t>(updates_));
+  std::iota(epoch->order.begin(), epoch->order.end(), 0);
+  shuffle(epoch->order, random);
+  return epoch;
+}
+
+std::shared_ptr<const Plan::Epoch> Plan::epoch(std::int64_t number) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = std::find_if(recent_.begin(), recent_.end(), [&](const auto& e) { return e->number == number; });
+  if (found != recent_.end()) {
+    std::rotate(recent_.begin(), found, found + 1);
+  } else {
+    if (recent_.size() == epochs_kept) recent_.pop_back();
+    recent_.insert(recent_.begin(), make_epoch(number));
+  }
+  return recent_.front();
+}
+
+UpdatePlan Plan::operator()(std::int64_t update) const {
+  if (update < 1) fail("plan: update {}, expected at least 1", update);
+  const std::int64_t number = (update - 1) / updates_;
+  const std::int64_t nth = (update - 1) % updates_;
+  const auto shuffled = epoch(number);
+  const auto cut = static_cast<std::size_t>(shuffled->order[static_cast<std::size_t>(nth)]);
+  UpdatePlan plan;
+  plan.update = update;
+  plan.epoch = number;
+  plan.epochs_done = static_cast<double>(update) / static_cast<double>(updates_);
+  for (std::int64_t i = shuffled->cuts[cut]; i < shuffled->cuts[cut + 1]; ++i) {
+    const std::uint64_t key = shuffled->keys[static_cast<std::size_t>(i)];
+    plan.sentences.push_back(index_of(key));
+    plan.source_tokens += source_of(key);
+    plan.target_tokens += target_of(key);
+  }
+  return plan;
+}
+
+std::vector<Slice> slice(const Corpus& corpus, const UpdatePlan& update, int rank, int world, int micro_batches) {
+  if (rank < 0 || rank >= world || micro_batches < 1) {
+    fail("slice: rank {} of {}, {} micro-batches; expected a rank below the world size and at least 1 micro-batch",
+         rank, world, micro_batches);
+  }
+  const std::int64_t parts = std::int64_t{world} * micro_batches;
+  const std::int64_t total = update.source_tokens + update.target_tokens;
+  std::vector<Slice> slices;
+  Slice part;
+  std::int64_t position = 0;
+  const auto count = static_cast<std::int64_t>(update.sentences.size());
+  for (std::int64_t p = 0; p < parts; ++p) {
+    part = {position, position, part.first_source_row + part.source_tokens, part.first_target_row + part.target_tokens,
+            0,        0};
+    for (; position < count; ++position) {
+      const std::int64_t sentence = update.sentences[static_cast<std::size_t>(position)];
+      const std::int64_t source = source_cost(corpus, sentence);
+      const std::int64_t target = target_cost(corpus, sentence);
+      const std::int64_t before =
+          part.first_source_row + part.source_tokens + part.first_target_row + part.target_tokens;
+      if (part_of(before, source + target, parts, total) > p) break;
+      part.source_tokens += source;
+      part.target_tokens += target;
+    }
+    part.last = position;
+    if (p % world == rank) slices.push_back(part);
+  }
+  return slices;
+}
+
+int micro_batches_for(const Corpus& corpus, const UpdatePlan& update, int world, std::int64_t limit) {
+  if (limit < 1) return 1;
+  const auto most = static_cast<int>(update.sentences.size());
+  const std::int64_t larger = std::max(update.source_tokens, update.target_tokens);
+  for (auto count = static_cast<int>(std::max<std::int64_t>(1, larger / (limit * world))); count < most; ++count) {
+    const std::vector<Slice> parts = slice(corpus, update, 0, 1, count * world);
+    const bool fits = std::all_of(parts.begin(), parts.end(), [&](const Slice& part) {
+      return part.last - part.first <= 1 || std::max(part.source_tokens, part.target_tokens) <= limit;
+    });
+    if (fits) return count;
+  }
+  return std::max(1, most);
+}
+
+}  // namespace babelring
