@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""Holds every #include against the plan of the house: rooms see only the rooms below them, and a library from outside
+is seen only in its own room. Prints one line a violation and exits 1 when there is any.
+
+  scripts/check_layers.py [ROOT]
+"""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import sys
+from collections.abc import Iterator
+
+#: What each room sees directly; what those see it sees too. A room is the longest of these that a path starts with.
+ROOMS: dict[str, list[str]] = {
+    "nmt/base": [],
+    "nmt/core": ["nmt/base"],
+    "nmt/ops": ["nmt/core"],
+    "nmt/layers": ["nmt/ops"],
+    "nmt/model": ["nmt/layers"],
+    "nmt/optim": ["nmt/model"],
+    "nmt/comm": ["nmt/core"],
+    "nmt/data": ["nmt/core"],
+    "nmt/metrics": ["nmt/base"],
+    "nmt/decode": ["nmt/model", "nmt/data"],
+    "nmt/checkpoint": ["nmt/model", "nmt/optim"],
+    "nmt/train": ["nmt/decode", "nmt/metrics", "nmt/optim", "nmt/comm", "nmt/checkpoint", "nmt/data"],
+    "nmt/cli": ["nmt/train"],
+    "worker": ["nmt/train"],
+    "server/http": ["nmt/base"],
+    "server/store": ["nmt/base"],
+    "server/api": ["server/http", "server/store"],
+    "server": ["server/api"],
+}
+
+#: Headers from outside that only some paths may include: (header pattern, prefixes of paths, what it is).
+RESERVED: list[tuple[str, tuple[str, ...], str]] = [
+    (r"mpi(-ext)?\.h$", ("nmt/comm/mpi",), "MPI"),
+    (r"(oneapi/)?dnnl", ("nmt/ops/cpu/",), "oneDNN"),
+    (r"sqlite3", ("server/store/",), "SQLite"),
+    (r"boost/beast", ("server/http/", "worker/"), "Beast"),
+    (r"boost/asio", ("server/", "worker/"), "Asio"),
+    (r"(cuda|cublas|cudnn|curand|nvml|nvtx)", ("nmt/ops/cuda/", "nmt/comm/nccl"), "CUDA"),
+    (r"nccl", ("nmt/comm/nccl",), "NCCL"),
+    (r"sentencepiece", ("nmt/data/",), "SentencePiece"),
+    (r"yaml-cpp", ("nmt/base/",), "yaml-cpp"),
+]
+
+SOURCES = {".h", ".cc", ".cu", ".cuh"}
+_INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.MULTILINE)
+
+
+def room_of(path: str) -> str | None:
+    """The innermost room that a path lies in, or None outside of all."""
+    return max((room for room in ROOMS if path.startswith(room + "/")), key=len, default=None)
+
+
+def visible(room: str) -> set[str]:
+    """The room itself and all below it."""
+    seen: set[str] = set()
+    waiting = [room]
+    while waiting:
+        current = waiting.pop()
+        if current not in seen:
+            seen.add(current)
+            waiting.extend(ROOMS[current])
+    return seen
+
+
+def sources(root: pathlib.Path) -> Iterator[pathlib.PurePosixPath]:
+    for folder in ("nmt", "worker", "server", "tests"):
+        for path in sorted((root / folder).rglob("*")):
+            if path.suffix in SOURCES:
+                yield pathlib.PurePosixPath(path.relative_to(root).as_posix())
+
+
+def include_fault(root: pathlib.Path, path: str, quoted: bool, header: str) -> str | None:
+    """What is wrong with one include of one file, or None."""
+    in_tests = path.startswith("tests/")
+    for pattern, allowed, name in RESERVED:
+        if re.match(pattern, header) and not path.startswith(allowed) and not in_tests:
+            return f"{name} header <{header}> outside {' and '.join(allowed)}"
+    if not quoted:
+        return None
+    if not (root / header).is_file():
+        return f'"{header}" is no file of the repository; includes start at its root'
+    room = room_of(path)
+    if room and header.startswith("tests/"):
+        return f'"{header}": {room} includes a test'
+    target = room_of(header)
+    if room and target and target not in visible(room):
+        return f'"{header}": {room} must not see {target}; it sees {", ".join(sorted(visible(room) - {room})) or "nothing"}'
+    return None
+
+
+def violations(root: pathlib.Path) -> list[str]:
+    """One line for each include that breaks the plan, as path:line: what."""
+    out: list[str] = []
+    for path in sources(root):
+        text = (root / path).read_text(encoding="utf-8")
+        for match in _INCLUDE.finditer(text):
+            fault = include_fault(root, str(path), match[1] == '"', match[2])
+            if fault:
+                out.append(f"{path}:{text.count(chr(10), 0, match.start(2)) + 1}: {fault}")
+    return out
+
+
+def main() -> int:
+    root = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).resolve().parents[1]
+    found = violations(root)
+    print("\n".join(found + [f"check_layers: {len(found)} violations"]))
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+"""Counts single test cases in ctest's JUnit files (*.xml) and in logs of Python's unittest (anything else).
+
+A ctest entry is a whole GoogleTest program: its own summary says how many cases it ran. An entry without one (a script,
+a program that crashed) counts as one case. Prints "PASSED FAILED SKIPPED".
+"""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import sys
+import xml.etree.ElementTree as xml
+
+Counts = tuple[int, int, int]
+
+
+def _most(pattern: str, text: str) -> int:
+    """The largest number that a pattern finds: the ranks of an MPI test print the same summary each."""
+    return max((int(number) for number in re.findall(pattern, text)), default=0)
+
+
+def junit_case(status: str, output: str) -> Counts:
+    """The cases of one ctest entry from its status (run, fail, notrun, disabled) and its output."""
+    passed = _most(r"\[  PASSED  \] (\d+) test", output)
+    failed = _most(r"\[  FAILED  \] (\d+) test", output)
+    skipped = _most(r"\[  SKIPPED \] (\d+) test", output)
+    if status == "fail":
+        return passed, max(failed, 1), skipped
+    if status != "run":
+        return 0, 0, 1
+    return (passed, failed, skipped) if passed + skipped else (1, 0, 0)
+
+
+def junit_counts(text: str) -> Counts:
+    totals = [0, 0, 0]
+    for case in xml.fromstring(text).iter("testcase"):
+        for i, count in enumerate(junit_case(case.get("status", "fail"), case.findtext("system-out") or "")):
+            totals[i] += count
+    return totals[0], totals[1], totals[2]
+
+
+def unittest_counts(text: str) -> Counts:
+    ran = _most(r"Ran (\d+) tests? in", text)
+    failed = _most(r"failures=(\d+)", text) + _most(r"errors=(\d+)", text)
+    skipped = _most(r"skipped=(\d+)", text)
+    return ran - failed - skipped, failed, skipped
+
+
+def main() -> int:
+    totals = [0, 0, 0]
+    for name in sys.argv[1:]:
+        text = pathlib.Path(name).read_text(encoding="utf-8", errors="replace")
+        for i, count in enumerate(junit_counts(text) if name.endswith(".xml") else unittest_counts(text)):
+            totals[i] += count
+    print(*totals)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

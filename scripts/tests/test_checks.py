@@ -1,0 +1,133 @@
+"""Tests of scripts/check_layers.py, check_sizes.py and setup.sh: each violation planted in a small tree must be found."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "scripts"))
+
+import check_layers  # noqa: E402
+import check_sizes  # noqa: E402
+
+
+class Tree(unittest.TestCase):
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = pathlib.Path(folder.name)
+
+    def write(self, path: str, text: str) -> None:
+        (self.root / path).parent.mkdir(parents=True, exist_ok=True)
+        (self.root / path).write_text(text, encoding="utf-8")
+
+
+class Layers(Tree):
+    def faults(self, path: str, include: str) -> list[str]:
+        for header in ("nmt/base/result.h", "nmt/core/tensor.h", "nmt/train/trainer.h", "server/store/runs.h",
+                       "server/http/router.h", "tests/support.h"):
+            self.write(header, "")
+        self.write(path, f"// a file\n#include {include}\n")
+        found = check_layers.violations(self.root)
+        (self.root / path).unlink()
+        return found
+
+    def test_the_table_has_no_cycle_and_every_room_rests_on_base(self) -> None:
+        for room, below in check_layers.ROOMS.items():
+            self.assertIn("nmt/base", check_layers.visible(room))
+            for other in below:
+                self.assertNotIn(room, check_layers.visible(other))
+
+    def test_an_edge_down_is_fine(self) -> None:
+        self.assertEqual(self.faults("nmt/ops/x.cc", '"nmt/base/result.h"'), [])
+        self.assertEqual(self.faults("server/api/x.cc", '"server/store/runs.h"'), [])
+
+    def test_an_edge_up_or_sideways_is_found_with_its_line(self) -> None:
+        self.assertEqual(self.faults("nmt/core/x.cc", '"nmt/train/trainer.h"'),
+                         ['nmt/core/x.cc:2: "nmt/train/trainer.h": nmt/core must not see nmt/train; it sees nmt/base'])
+        self.assertIn("server must not see nmt/core", self.faults("server/x.cc", '"nmt/core/tensor.h"')[-1])
+        self.assertIn("server/http must not see server/store", self.faults("server/http/x.cc", '"server/store/runs.h"')[-1])
+
+    def test_headers_from_outside_stay_in_their_rooms(self) -> None:
+        for path, header in (("nmt/train/x.cc", "mpi.h"), ("nmt/layers/x.cc", "oneapi/dnnl/dnnl.hpp"), ("server/api/x.cc", "sqlite3.h"),
+                             ("nmt/base/x.cc", "boost/beast/http.hpp"), ("nmt/ops/x.cc", "cuda_runtime.h"), ("nmt/comm/x.cc", "nccl.h")):
+            with self.subTest(header=header):
+                self.assertIn(f"<{header}> outside", self.faults(path, f"<{header}>")[-1])
+        for path, header in (("nmt/comm/mpi_ring.cc", "mpi.h"), ("nmt/ops/cpu/x.cc", "dnnl.hpp"), ("server/store/x.cc", "sqlite3.h")):
+            self.assertEqual(self.faults(path, f"<{header}>"), [])
+
+    def test_includes_start_at_the_root_and_never_name_tests(self) -> None:
+        self.assertIn("is no file of the repository", self.faults("nmt/core/x.cc", '"tensor.h"')[-1])
+        self.assertIn("includes a test", self.faults("nmt/core/x.cc", '"tests/support.h"')[-1])
+
+
+class Sizes(Tree):
+    def test_files_over_the_limit_are_found_and_tests_may_be_longer(self) -> None:
+        self.write("nmt/core/fits.cc", "\n" * 400)
+        self.write("nmt/core/long.cc", "\n" * 401)
+        self.write("tests/core/fits_test.cc", "\n" * 600)
+        self.write("tests/core/long_test.cc", "\n" * 601)
+        self.assertEqual(check_sizes.violations(self.root),
+                         ["nmt/core/long.cc:1: 401 lines, at most 400", "tests/core/long_test.cc:1: 601 lines, at most 600"])
+
+    @unittest.skipUnless(shutil.which("ctags"), "needs universal-ctags")
+    def test_long_functions_are_found(self) -> None:
+        for name, lines in (("fits", 58), ("too_long", 59)):
+            self.write(f"nmt/core/{name}.cc", f"int {name}() {{\n" + "  // line\n" * lines + "}\n")
+        self.assertEqual(check_sizes.violations(self.root), ["nmt/core/too_long.cc:1: too_long has 61 lines, at most 60"])
+
+    def test_long_python_functions_are_found(self) -> None:
+        self.write("scripts/x.py", "def f():\n" + "    pass\n" * 60)
+        self.assertEqual(check_sizes.violations(self.root), ["scripts/x.py:1: f has 61 lines, at most 60"])
+
+
+class Setup(Tree):
+    def run_setup(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([ROOT / "scripts" / "setup.sh", *arguments], capture_output=True, text=True, check=False,
+                              env={**os.environ, **environment})
+
+    def test_boost_is_named_by_version_only(self) -> None:
+        names = self.run_setup("--list", "--test").stdout.split()
+        boost = [name for name in names if "boost" in name]
+        self.assertIn("libboost1.81-dev", boost)
+        self.assertTrue(all("1.81" in name for name in boost), boost)
+        self.assertEqual(len(names), len(set(names)))
+        self.assertLess(set(self.run_setup("--list").stdout.split()), set(names))
+
+    def test_check_names_what_a_broken_system_lacks(self) -> None:
+        self.write("bin/dpkg-query", "#!/bin/sh\necho 'cmake installed'\necho 'git half-installed'\nexit 1\n")
+        (self.root / "bin" / "dpkg-query").chmod(0o755)
+        done = self.run_setup("--check", PATH=f"{self.root}/bin:{os.environ['PATH']}", BABELRING_SKIP_SETUP="")
+        if "installs packages on Debian 12" in done.stderr:
+            self.skipTest("not Debian 12")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(" git ", done.stdout)
+        self.assertNotIn(" cmake ", done.stdout)
+
+    def test_a_removal_is_refused_and_named(self) -> None:
+        self.write("bin/dpkg-query", "#!/bin/sh\nexit 1\n")
+        self.write("bin/apt-get", '#!/bin/sh\ncase "$*" in\n  *"-s install"*) echo "Remv libboost1.74-dev [1.74.0]" ;;\n'
+                                  f'  *) echo "$*" >> "{self.root}/calls" ;;\nesac\n')
+        for tool in ("dpkg-query", "apt-get"):
+            (self.root / "bin" / tool).chmod(0o755)
+        self.write("bin/sudo", '#!/bin/sh\nexec "$@"\n')
+        (self.root / "bin" / "sudo").chmod(0o755)
+        done = self.run_setup(PATH=f"{self.root}/bin:{os.environ['PATH']}", BABELRING_SKIP_SETUP="")
+        if "installs packages on Debian 12" in done.stderr:
+            self.skipTest("not Debian 12")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("would remove: libboost1.74-dev", done.stderr)
+        self.assertNotIn(" install ", (self.root / "calls").read_text())
+
+    def test_unknown_options_exit_2(self) -> None:
+        self.assertEqual(self.run_setup("--nonsense").returncode, 2)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,39 @@
+"""Tests of scripts/lib/count_tests.py: the figures that end test.sh."""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+
+import count_tests  # noqa: E402
+
+
+class Counting(unittest.TestCase):
+    def test_a_program_counts_as_its_cases(self) -> None:
+        output = "[==========] 7 tests ran.\n[  PASSED  ] 6 tests.\n[  SKIPPED ] 1 test, listed below:\n"
+        self.assertEqual(count_tests.junit_case("run", output), (6, 0, 1))
+
+    def test_ranks_that_print_the_same_summary_count_once(self) -> None:
+        self.assertEqual(count_tests.junit_case("run", "[  PASSED  ] 5 tests.\n" * 4), (5, 0, 0))
+
+    def test_a_crash_counts_as_a_failure_and_a_script_as_one_case(self) -> None:
+        self.assertEqual(count_tests.junit_case("fail", "Segmentation fault"), (0, 1, 0))
+        self.assertEqual(count_tests.junit_case("fail", "[  PASSED  ] 5 tests.\n[  FAILED  ] 2 tests, listed below:"), (5, 2, 0))
+        self.assertEqual(count_tests.junit_case("run", "fine"), (1, 0, 0))
+        self.assertEqual(count_tests.junit_case("notrun", ""), (0, 0, 1))
+
+    def test_a_junit_file_is_the_sum_of_its_entries(self) -> None:
+        text = """<testsuite><testcase status="run"><system-out>[  PASSED  ] 3 tests.</system-out></testcase>
+            <testcase status="fail"><system-out>[  FAILED  ] 2 tests</system-out></testcase></testsuite>"""
+        self.assertEqual(count_tests.junit_counts(text), (3, 2, 0))
+
+    def test_a_unittest_log_is_read(self) -> None:
+        self.assertEqual(count_tests.unittest_counts("...\nRan 30 tests in 3.2s\n\nOK (skipped=1)\n"), (29, 0, 1))
+        self.assertEqual(count_tests.unittest_counts("F\nRan 4 tests in 1s\n\nFAILED (failures=1, errors=2)\n"), (1, 3, 0))
+
+
+if __name__ == "__main__":
+    unittest.main()
