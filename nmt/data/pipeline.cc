@@ -13,7 +13,8 @@
 
 namespace babelring {
 
-UpdateBatches make_update(const Corpus& corpus, const Plan& plan, const PipelineOptions& options, std::int64_t update) {
+UpdateBatches make_update(const Plan& plan, const PipelineOptions& options, std::int64_t update) {
+  const Corpus& corpus = plan.corpus();
   const UpdatePlan planned = plan(update);
   const int micro_batches = micro_batches_for(corpus, planned, options.world, options.micro_batch_tokens);
   UpdateBatches batches;
@@ -34,8 +35,11 @@ UpdateBatches make_update(const Corpus& corpus, const Plan& plan, const Pipeline
 /// The queue of updates ready and the thread that fills it.
 class Pipeline::Worker {
  public:
-  Worker(const Corpus& corpus, const Plan& plan, const PipelineOptions& options)
-      : corpus_(corpus), plan_(plan), options_(options), thread_([this](const std::stop_token& stop) { run(stop); }) {}
+  Worker(std::function<UpdateBatches(std::int64_t)> make, std::int64_t first_update, int prefetch)
+      : make_(std::move(make)),
+        first_update_(first_update),
+        prefetch_(static_cast<std::size_t>(prefetch)),
+        thread_([this](const std::stop_token& stop) { run(stop); }) {}
 
   UpdateBatches take() {
     std::unique_lock lock(mutex_);
@@ -51,10 +55,10 @@ class Pipeline::Worker {
  private:
   void run(const std::stop_token& stop) {
     try {
-      for (std::int64_t update = options_.first_update; !stop.stop_requested(); ++update) {
-        UpdateBatches batches = make_update(corpus_, plan_, options_, update);
+      for (std::int64_t update = first_update_; !stop.stop_requested(); ++update) {
+        UpdateBatches batches = make_(update);
         std::unique_lock lock(mutex_);
-        const auto room = [&] { return ready_.size() < static_cast<std::size_t>(options_.prefetch); };
+        const auto room = [&] { return ready_.size() < prefetch_; };
         if (!changed_.wait(lock, stop, room)) return;
         ready_.push_back(std::move(batches));
         lock.unlock();
@@ -67,9 +71,9 @@ class Pipeline::Worker {
     }
   }
 
-  const Corpus& corpus_;
-  const Plan& plan_;
-  const PipelineOptions options_;
+  const std::function<UpdateBatches(std::int64_t)> make_;
+  const std::int64_t first_update_;
+  const std::size_t prefetch_;
   std::mutex mutex_;
   std::condition_variable_any changed_;
   std::deque<UpdateBatches> ready_;
@@ -77,16 +81,20 @@ class Pipeline::Worker {
   std::jthread thread_;  // last: starts when everything else is there, is joined before anything is gone
 };
 
-Pipeline::Pipeline(const Corpus& corpus, const Plan& plan, const PipelineOptions& options) {
-  if (options.rank < 0 || options.rank >= options.world || options.first_update < 1 || options.prefetch < 1 ||
-      options.micro_batch_tokens < 0) {
-    fail(
-        "pipeline: rank {} of {}, first update {}, prefetch {}, {} tokens a micro-batch; expected a rank below the "
-        "world "
-        "size, first update and prefetch of at least 1, and no negative limit",
-        options.rank, options.world, options.first_update, options.prefetch, options.micro_batch_tokens);
+Pipeline::Pipeline(std::function<UpdateBatches(std::int64_t)> make, std::int64_t first_update, int prefetch) {
+  if (first_update < 1 || prefetch < 1) {
+    fail("pipeline: first update {}, prefetch {}; expected at least 1 each", first_update, prefetch);
   }
-  worker_ = std::make_unique<Worker>(corpus, plan, options);
+  worker_ = std::make_unique<Worker>(std::move(make), first_update, prefetch);
+}
+
+Pipeline::Pipeline(const Plan& plan, const PipelineOptions& options)
+    : Pipeline([&plan, options](std::int64_t update) { return make_update(plan, options, update); },
+               options.first_update, options.prefetch) {
+  if (options.rank < 0 || options.rank >= options.world || options.micro_batch_tokens < 0) {
+    fail("pipeline: rank {} of {}, {} tokens a micro-batch; expected a rank below the world size and no negative limit",
+         options.rank, options.world, options.micro_batch_tokens);
+  }
 }
 
 Pipeline::~Pipeline() = default;

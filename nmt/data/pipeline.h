@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -30,13 +31,17 @@ struct PipelineOptions {
 };
 
 /// The batches of one update, computed here and now. What Pipeline prefetches; pure.
-UpdateBatches make_update(const Corpus& corpus, const Plan& plan, const PipelineOptions& options, std::int64_t update);
+UpdateBatches make_update(const Plan& plan, const PipelineOptions& options, std::int64_t update);
 
-/// Prepares the coming updates in a thread of its own. next() is for one thread. Corpus and plan must outlive it.
+/// Prepares the coming updates in a thread of its own. next() is for one thread.
 class Pipeline {
  public:
-  /// Throws Failure if an option is out of range.
-  Pipeline(const Corpus& corpus, const Plan& plan, const PipelineOptions& options);
+  /// The updates of a plan over its corpus; both must outlive the pipeline. Throws Failure if an option is out of
+  /// range.
+  Pipeline(const Plan& plan, const PipelineOptions& options);
+  /// Updates made by `make`, called in the thread with first_update, first_update + 1, …: for data generated on the
+  /// fly.
+  Pipeline(std::function<UpdateBatches(std::int64_t update)> make, std::int64_t first_update, int prefetch);
   /// Stops the thread and waits for it, at any moment.
   ~Pipeline();
 
