@@ -3,7 +3,6 @@
 #include <string>
 #include <string_view>
 
-
 namespace babelring {
 
 /// Sets the process-wide spdlog default logger: lines on standard error, `2026-11-21 08:15:30.123 [rank 1] info: text`,

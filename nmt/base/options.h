@@ -18,6 +18,9 @@ struct OptionField {
   std::function<std::string()> get;
   /// Parses and checks a scalar as written; throws UsageFailure "expected …, found '…'".
   std::function<void(const std::string&)> set;
+  /// Of lists only, else empty: the items one by one (an item may hold a comma).
+  std::function<std::vector<std::string>()> get_list = {};
+  std::function<void(const std::vector<std::string>&)> set_list = {};
 };
 
 /// Binds YAML keys and `key=value` overrides to members of plain structs.
@@ -50,10 +53,13 @@ class OptionBinder {
   }
 
   const std::vector<OptionField>& fields() const { return fields_; }
+  /// The field of a dotted key, or null.
+  const OptionField* find(std::string_view key) const;
+  /// All dotted keys, in declared order.
+  std::vector<std::string> keys() const;
 
  private:
-  void add(const char* key, const char* help, std::string type, std::function<std::string()> get,
-           std::function<void(const std::string&)> set);
+  void add(OptionField field);
   std::string prefix_;
   std::vector<OptionField> fields_;
 };

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -32,17 +33,18 @@ struct StepRecord {
   double gradient_norm = 0;
   double learning_rate = 0;
   std::int64_t sentences = 0, source_tokens = 0, target_tokens = 0;  // this rank's share
+  std::int64_t update_target_tokens = 0;                             // of the whole update, over all ranks
   double step_ms = 0;
   double data_ms = 0, forward_ms = 0, backward_ms = 0, exposed_communication_ms = 0, optimizer_ms = 0, other_ms = 0;
-  double communication_ms = 0;                                     // overlapped or not
-  std::int64_t communication_bytes = 0;                            // sent by this rank, by the algorithm's model
-  std::int64_t network_rx_bytes = 0, network_tx_bytes = 0;         // counted on the host's interfaces during the step
-  double flops = 0;                                                // matrix-product operations, forward and backward
-  double busy_fraction = 0;                                        // processor time over wall time and threads
-  double power_w = 0, power_limit_w = 0;                           // 0: not measured
-  std::map<std::string, std::int64_t> memory_bytes;                // by purpose: weights, gradients, moments, …, peak
-  bool skipped = false;                                            // non-finite gradient: nothing was updated
-  std::string weights_digest;                                      // every N updates, else empty
+  double communication_ms = 0;                              // overlapped or not
+  std::int64_t communication_bytes = 0;                     // sent by this rank, by the algorithm's model
+  std::int64_t network_rx_bytes = 0, network_tx_bytes = 0;  // counted on the host's interfaces during the step
+  double flops = 0;                                         // matrix-product operations, forward and backward
+  double busy_fraction = 0;                                 // processor time over wall time and threads
+  double power_w = 0, power_limit_w = 0;                    // 0: not measured
+  std::map<std::string, std::int64_t> memory_bytes;         // by purpose: weights, gradients, moments, …, peak
+  bool skipped = false;                                     // non-finite gradient: nothing was updated
+  std::string weights_digest;                               // every N updates, else empty
 };
 
 struct EvalSample {
@@ -52,12 +54,12 @@ struct EvalSample {
 /// A validation at an update.
 struct EvalRecord {
   std::int64_t update = 0;
-  std::string set;            // name of the held-out set
-  double loss = 0, nll = 0;   // nats per target token, teacher forced
-  double accuracy = 0;        // teacher-forced token accuracy
-  double sacrebleu = 0;       // of beam-search output; NaN when this evaluation did not translate
-  double chrf = 0;            // likewise
-  std::string signature;      // sacreBLEU signature
+  std::string set;           // name of the held-out set
+  double loss = 0, nll = 0;  // nats per target token, teacher forced
+  double accuracy = 0;       // teacher-forced token accuracy
+  double sacrebleu = 0;      // of beam-search output; NaN when this evaluation did not translate
+  double chrf = 0;           // likewise
+  std::string signature;     // sacreBLEU signature
   double seconds = 0;
   bool best = false;
   std::vector<EvalSample> samples;
@@ -116,8 +118,17 @@ std::string_view kind_of(const RecordBody& body);
 /// `non_finite: {"loss": "nan"}` ("nan", "inf", "-inf"). Schema: docs/formats.md.
 json::object to_json(const Record& record);
 
-/// The inverse. The Error names the member, what was found and what was expected; unknown members are refused.
+/// The inverse. The Error names the member, what was found and what was expected; unknown members are refused. Absent
+/// members keep their defaults, except those that say which thing the record is about (docs/formats.md).
 Result<Record> record_from_json(const json::object& object);
+
+/// The body of POST /api/v1/runs/{run}/records: records of one rank of one attempt.
+/// {"attempt":1,"rank":0,"host":"h","records":[{"sequence":1,"kind":"step","time_ms":…,…},…]}
+json::object batch_to_json(std::int64_t attempt, std::int64_t rank, std::string_view host,
+                           std::span<const Record> records);
+
+/// The inverse, for the run named in the path. The Error names the record by its place: records[3].loss: …
+Result<std::vector<Record>> batch_from_json(std::string_view run, const json::value& batch);
 
 /// Where records go. The trainer writes; the worker's reporter spools and sends; tests collect.
 class RecordSink {
@@ -127,7 +138,8 @@ class RecordSink {
   virtual void write(RecordBody body) = 0;
 };
 
-/// Numeric fields of a step record as (key, value), in declared order: the metric keys of the service.
+/// Numeric fields of a step record but `update` as (key, value), in declared order: the metric keys of the service.
+/// `skipped` counts as 0 or 1; memory is one key a purpose: memory_bytes.weights.
 std::vector<std::pair<std::string, double>> metrics_of(const StepRecord& step);
 
 /// `r_`, `c_`, … and 26 Crockford base-32 digits: 48 bits of wall-clock ms, 80 random bits (a ULID).

@@ -1,0 +1,230 @@
+#include "nmt/base/json.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/json/basic_parser_impl.hpp>
+#include <boost/json/value_stack.hpp>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "nmt/base/log.h"
+
+namespace babelring {
+namespace {
+
+template <class Number>
+void append_number(std::string& out, Number number) {
+  std::array<char, 32> digits{};
+  out.append(digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr);
+}
+
+void append_double(std::string& out, double number) {
+  if (!std::isfinite(number)) {
+    out += "null";
+  } else if (number == 0 && std::signbit(number)) {
+    out += "-0.0";  // "-0" would be read back as the integer 0
+  } else {
+    append_number(out, number);
+  }
+}
+
+void append_string(std::string& out, std::string_view text) {
+  out += '"';
+  for (const char c : text) {
+    switch (c) {
+      case '"':
+        out += "\\\"";
+        break;
+      case '\\':
+        out += "\\\\";
+        break;
+      case '\n':
+        out += "\\n";
+        break;
+      case '\r':
+        out += "\\r";
+        break;
+      case '\t':
+        out += "\\t";
+        break;
+      default:
+        if (static_cast<unsigned char>(c) < 0x20) {
+          out += fmt::format("\\u{:04x}", static_cast<unsigned int>(c));
+        } else {
+          out += c;
+        }
+    }
+  }
+  out += '"';
+}
+
+void append_value(std::string& out, const json::value& value);
+
+void append_array(std::string& out, const json::array& array) {
+  out += '[';
+  bool first = true;
+  for (const json::value& element : array) {
+    if (!first) out += ',';
+    first = false;
+    append_value(out, element);
+  }
+  out += ']';
+}
+
+void append_object(std::string& out, const json::object& object) {
+  out += '{';
+  bool first = true;
+  for (const auto& member : object) {
+    if (!first) out += ',';
+    first = false;
+    append_string(out, member.key());
+    out += ':';
+    append_value(out, member.value());
+  }
+  out += '}';
+}
+
+void append_value(std::string& out, const json::value& value) {
+  switch (value.kind()) {
+    case json::kind::null:
+      out += "null";
+      break;
+    case json::kind::bool_:
+      out += value.get_bool() ? "true" : "false";
+      break;
+    case json::kind::int64:
+      append_number(out, value.get_int64());
+      break;
+    case json::kind::uint64:
+      append_number(out, value.get_uint64());
+      break;
+    case json::kind::double_:
+      append_double(out, value.get_double());
+      break;
+    case json::kind::string:
+      append_string(out, value.get_string());
+      break;
+    case json::kind::array:
+      append_array(out, value.get_array());
+      break;
+    case json::kind::object:
+      append_object(out, value.get_object());
+      break;
+  }
+}
+
+/// Builds the value like Boost.JSON's own parser, and refuses what that one lets through: repeated member names (it
+/// silently keeps the last) and numbers beyond a double (it reads 1e400 as infinity). Boost.JSON names the members.
+class StrictHandler {
+ public:
+  static constexpr std::size_t max_object_size = json::object::max_size();
+  static constexpr std::size_t max_array_size = json::array::max_size();
+  static constexpr std::size_t max_key_size = json::string::max_size();
+  static constexpr std::size_t max_string_size = json::string::max_size();
+  using Code = boost::system::error_code;
+  using Text = json::string_view;
+
+  bool on_document_begin(Code&) { return true; }
+  bool on_document_end(Code&) { return true; }
+  bool on_object_begin(Code&) { return true; }
+  bool on_object_end(std::size_t members, Code& code) {
+    const auto first = names_.end() - static_cast<std::ptrdiff_t>(members);
+    std::sort(first, names_.end());
+    const auto repeated = std::adjacent_find(first, names_.end());
+    if (repeated != names_.end())
+      return refuse(code, "member '" + printable(*repeated) + "' stands twice in an object");
+    names_.erase(first, names_.end());
+    stack_.push_object(members);
+    return true;
+  }
+  bool on_array_begin(Code&) { return true; }
+  bool on_array_end(std::size_t elements, Code&) {
+    stack_.push_array(elements);
+    return true;
+  }
+  bool on_key_part(Text part, std::size_t, Code&) {
+    name_ += part;
+    stack_.push_chars(part);
+    return true;
+  }
+  bool on_key(Text part, std::size_t, Code&) {
+    name_ += part;
+    names_.push_back(std::move(name_));
+    name_.clear();
+    stack_.push_key(part);
+    return true;
+  }
+  bool on_string_part(Text part, std::size_t, Code&) {
+    stack_.push_chars(part);
+    return true;
+  }
+  bool on_string(Text part, std::size_t, Code&) {
+    stack_.push_string(part);
+    return true;
+  }
+  bool on_number_part(Text, Code&) { return true; }
+  bool on_int64(std::int64_t number, Text, Code&) {
+    stack_.push_int64(number);
+    return true;
+  }
+  bool on_uint64(std::uint64_t number, Text, Code&) {
+    stack_.push_uint64(number);
+    return true;
+  }
+  bool on_double(double number, Text, Code& code) {
+    if (!std::isfinite(number)) return refuse(code, "a number is beyond the range of a double");
+    stack_.push_double(number);
+    return true;
+  }
+  bool on_bool(bool value, Code&) {
+    stack_.push_bool(value);
+    return true;
+  }
+  bool on_null(Code&) {
+    stack_.push_null();
+    return true;
+  }
+  bool on_comment_part(Text, Code&) { return true; }
+  bool on_comment(Text, Code&) { return true; }
+
+  void start() { stack_.reset(); }
+  json::value release() { return stack_.release(); }
+  const std::string& refusal() const { return refusal_; }
+
+ private:
+  bool refuse(Code& code, std::string why) {
+    refusal_ = std::move(why);
+    code = json::error::syntax;
+    return false;
+  }
+
+  json::value_stack stack_;
+  std::string name_;                // parts of the member name being read
+  std::vector<std::string> names_;  // of all open objects, the innermost last
+  std::string refusal_;
+};
+
+}  // namespace
+
+std::string to_text(const json::value& value) {
+  std::string out;
+  append_value(out, value);
+  return out;
+}
+
+Result<json::value> parse_json(std::string_view text) {
+  json::basic_parser<StrictHandler> parser{json::parse_options{}};  // depth 32, UTF-8 checked, no comments
+  parser.handler().start();
+  boost::system::error_code code;
+  std::size_t used = parser.write_some(false, text.data(), text.size(), code);
+  if (!code && used < text.size()) code = json::error::extra_data;
+  if (!code) return parser.handler().release();
+  const std::string& refusal = parser.handler().refusal();
+  return Error{fmt::format("JSON, byte {}: {}", used, refusal.empty() ? code.message() : refusal)};
+}
+
+}  // namespace babelring
