@@ -1,0 +1,4 @@
+#!/usr/bin/env bash
+# What takes too long for each change: tests labelled slow, and clang-tidy over every source. Takes test.sh's place in nightly jobs.
+set -euo pipefail
+exec "$(dirname "${BASH_SOURCE[0]}")/test.sh" --slow

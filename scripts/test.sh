@@ -1,0 +1,180 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds, and runs every test that this machine can run.
+#
+#   scripts/test.sh                 everything but tests labelled slow
+#   scripts/test.sh --fast          without clang-tidy and the sanitizers
+#   scripts/test.sh --slow          only tests labelled slow, and clang-tidy over all sources (what nightly.sh does)
+#   scripts/test.sh --only STAGE    one of: setup checks scripts build ctest tidy asan tsan (with the build it needs)
+#   scripts/test.sh --help          this text
+#
+# Each stage's output goes to build/test-logs/STAGE.log and its last lines are shown when it fails. A summary with the
+# minutes of each stage comes at the end, and the last line is "N passed, N failed". Exits 0 when nothing failed.
+# BABELRING_JOBS sets how many compilers run at once.
+set -euo pipefail
+# shellcheck source=scripts/lib/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
+
+LOGS=$ROOT/build/test-logs
+# Rooms with threads of their own. Computation (oneDNN with OpenMP) is left out: the sanitizer cannot see into libgomp.
+TSAN_TESTS='^(comm|data|worker|server)([_.-].*)?$'
+STAGES=(setup checks scripts build ctest tidy asan tsan)
+SLOW_STAGES=(setup build slow tidy_all)
+
+passed=0 failed=0 skipped=0 summary=()
+
+parse_arguments() {
+  stages=("${STAGES[@]}")
+  while [ $# -gt 0 ]; do
+    case $1 in
+      --fast) stages=(setup checks scripts build ctest) ;;
+      --slow) stages=("${SLOW_STAGES[@]}") ;;
+      --only) stages_for "$(option_value "$1" $# "${2:-}")" && shift ;;
+      --help | -h) print_header && exit 0 ;;
+      *) usage_error "unknown option $1" ;;
+    esac
+    shift
+  done
+}
+
+stages_for() {
+  case " ${STAGES[*]} ${SLOW_STAGES[*]} " in *" $1 "*) ;; *) usage_error "--only: found '$1', expected one of: ${STAGES[*]}" ;; esac
+  case $1 in
+    ctest | tidy | slow | tidy_all) stages=(build "$1") ;;
+    *) stages=("$1") ;;
+  esac
+}
+
+# --- stages: each prints to its log and leaves test results as NAME.xml or NAME.tests in $LOGS ---------------------------
+
+stage_setup() { scripts/setup.sh --test; }
+
+stage_checks() {
+  local status=0 check
+  for check in check_format.sh check_layers.py check_sizes.py; do
+    "scripts/$check" || { echo "$check: failed" && status=1; }
+  done
+  mapfile -t shell < <(git ls-files '*.sh' .ci/run)
+  shellcheck -x "${shell[@]}" || { echo "shellcheck: failed" && status=1; }
+  return $status
+}
+
+stage_scripts() { python3 -m unittest discover -s scripts/tests 2>&1 | tee "$LOGS/scripts.tests"; }
+
+stage_build() {
+  cmake --preset dev
+  cmake --build --preset dev -j "$(build_jobs)"
+}
+
+run_ctest() { # BUILD-FOLDER RESULT-NAME CTEST-ARGUMENTS...
+  local folder=$1 name=$2
+  shift 2
+  ctest --test-dir "$folder" --output-on-failure --no-tests=error -j "$(nproc)" --output-junit "$LOGS/$name.xml" \
+    --test-output-size-passed 100000 --test-output-size-failed 200000 "$@"
+}
+
+stage_ctest() { run_ctest build/dev ctest -LE slow; }
+
+stage_slow() { run_ctest build/dev slow -L slow -j 1; }
+
+stage_tidy() { scripts/check_tidy.sh nmt/base nmt/core; }
+
+stage_tidy_all() { scripts/check_tidy.sh; }
+
+# Prints the programs that ctest would run with these arguments, by target name.
+test_targets() {
+  local folder=$1
+  shift
+  ctest --test-dir "$folder" --show-only=json-v1 "$@" | python3 -c '
+import json, os, sys
+tests = json.load(sys.stdin)["tests"]
+print("\n".join(sorted({os.path.basename(word) for test in tests for word in test.get("command", []) if "/bin/test_" in word})))'
+}
+
+sanitize() { # PRESET CTEST-ARGUMENTS...
+  local preset=$1 targets
+  shift
+  cmake --preset "$preset"
+  mapfile -t targets < <(test_targets "build/$preset" "$@")
+  cmake --build --preset "$preset" -j "$(build_jobs)" --target "${targets[@]}"
+  run_ctest "build/$preset" "$preset" "$@"
+}
+
+stage_asan() {
+  export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1
+  export LSAN_OPTIONS=suppressions=$ROOT/scripts/lib/lsan.supp:print_suppressions=0
+  export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+  sanitize asan -L unit -LE slow
+}
+
+# g++ 12's thread sanitizer needs the addresses that a kernel without randomisation gives.
+stage_tsan() {
+  export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:suppressions=$ROOT/scripts/lib/tsan.supp
+  if setarch "$(uname -m)" -R true 2>/dev/null; then
+    run_ctest() {
+      local folder=$1 name=$2
+      shift 2
+      setarch "$(uname -m)" -R ctest --test-dir "$folder" --output-on-failure --no-tests=error \
+        --output-junit "$LOGS/$name.xml" --test-output-size-passed 100000 --test-output-size-failed 200000 "$@"
+    }
+  fi
+  sanitize tsan -L unit -LE slow -R "$TSAN_TESTS"
+}
+
+# ----------------------------------------------------------------------------------------------------------------------
+
+# Adds a stage's results to the totals. A stage without counted tests is one test itself.
+count() { # STAGE STATUS
+  local file counts ok bad left
+  for file in "$LOGS/$1.xml" "$LOGS/$1.tests"; do
+    if [ -e "$file" ]; then
+      counts=$(python3 scripts/lib/count_tests.py "$file")
+      read -r ok bad left <<<"$counts"
+      if [ "$2" -ne 0 ] && [ "$bad" -eq 0 ]; then bad=1; fi
+      passed=$((passed + ok)) failed=$((failed + bad)) skipped=$((skipped + left))
+      detail="$ok passed, $bad failed, $left skipped"
+      return
+    fi
+  done
+  if [ "$2" -eq 0 ]; then passed=$((passed + 1)) detail=passed; else failed=$((failed + 1)) detail=FAILED; fi
+}
+
+run_stage() {
+  local stage=$1 log=$LOGS/$1.log status=0 began=$SECONDS detail
+  rm -f "$LOGS/$stage".*
+  printf '%-9s ' "$stage" >&2
+  # Not "|| status=$?": in such a place bash ignores errexit, inside the subshell too.
+  set +e
+  (set -euo pipefail; "stage_$stage") >"$log" 2>&1
+  status=$?
+  set -e
+  count "$stage" "$status"
+  summary+=("$(printf '%-9s %6s min  %s' "$stage" "$(minutes $((SECONDS - began)))" "$detail")")
+  if [ "$status" -eq 0 ]; then
+    say "ok ($detail, $((SECONDS - began)) s)"
+  else
+    say "FAILED ($detail, $((SECONDS - began)) s); the last lines of $log:"
+    tail -n 60 "$log" | sed 's/^/  | /' >&2
+    if [ "$stage" = build ]; then built=no; fi
+  fi
+}
+
+main() {
+  local stage stages built=yes began=$SECONDS  # run_stage sets built
+  parse_arguments "$@"
+  cd "$ROOT"
+  mkdir -p "$LOGS"
+  for stage in "${stages[@]}"; do
+    if [ "$built" = no ] && [[ $stage =~ ^(ctest|tidy|slow|tidy_all)$ ]]; then
+      summary+=("$(printf '%-9s             not run: the build failed' "$stage")")
+      continue
+    fi
+    run_stage "$stage"
+  done
+  printf '\n'
+  printf '%s\n' "${summary[@]}"
+  printf 'in all    %6s min, %d skipped\n' "$(minutes $((SECONDS - began)))" "$skipped"
+  printf '%d passed, %d failed\n' "$passed" "$failed"
+  [ "$failed" -eq 0 ]
+}
+
+main "$@"
