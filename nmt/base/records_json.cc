@@ -100,6 +100,9 @@ class FieldReader {
     if (member != nullptr && error_.empty()) read(name, *member, value);
   }
 
+  /// The first complaint so far, or "".
+  const std::string& error() const { return error_; }
+
   /// After the last member: refuses unknown ones. Returns the first complaint, or "".
   const std::string& finish() {
     for (const auto& member : in_) {
@@ -210,12 +213,12 @@ std::string read_item(Record& record, FieldReader& field, const std::string& pla
   field.required("kind", kind);
   field.required("sequence", record.header.sequence);
   field.required("time_ms", record.header.time_ms);
-  if (make_body(kind, record.body)) {
-    std::visit([&](auto& body) { visit_fields(body, field); }, record.body);
-    if (std::string complaint = field.finish(); !complaint.empty()) return complaint;
-  } else {
+  if (!field.error().empty()) return field.error();
+  if (!make_body(kind, record.body)) {
     return fmt::format("{}kind: expected step, eval, checkpoint, log or lifecycle, found '{}'", place, printable(kind));
   }
+  std::visit([&](auto& body) { visit_fields(body, field); }, record.body);
+  if (std::string complaint = field.finish(); !complaint.empty()) return complaint;
   const RecordHeader& header = record.header;
   if (header.sequence < 1) return fmt::format("{}sequence: expected at least 1, found {}", place, header.sequence);
   if (header.time_ms < 0) return fmt::format("{}time_ms: expected at least 0, found {}", place, header.time_ms);
@@ -291,7 +294,9 @@ Result<std::vector<Record>> batch_from_json(std::string_view run, const json::va
   records.reserve(records_in.size());
   for (std::size_t i = 0; i < records_in.size() && complaint.empty(); ++i) {
     const std::string place = fmt::format("records[{}].", i);
-    if (!records_in[i].is_object()) return Error{fmt::format("batch: records[{}]: expected an object", i)};
+    if (!records_in[i].is_object()) {
+      return Error{fmt::format("batch: records[{}]: expected an object, found {}", i, found(records_in[i]))};
+    }
     FieldReader item(records_in[i].get_object(), place);
     complaint = read_item(records.emplace_back(Record{.header = header, .body = {}}), item, place);
   }

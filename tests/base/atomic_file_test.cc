@@ -1,0 +1,104 @@
+#include "nmt/base/atomic_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "nmt/base/failure.h"
+
+namespace babelring {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::StartsWith;
+using testing::ThrowsMessage;
+
+class AtomicFileTest : public testing::Test {
+ protected:
+  AtomicFileTest() {
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+  }
+  ~AtomicFileTest() override { fs::remove_all(folder_); }
+  std::size_t files() const {
+    return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()));
+  }
+  const fs::path folder_ = testing::TempDir() + "atomic_file_test." + std::to_string(::getpid());
+  const fs::path file_ = folder_ / "file";
+};
+
+TEST_F(AtomicFileTest, AppearsOnlyWhenCommitted) {
+  AtomicFile file(file_);
+  file.write("hello ");
+  file.write("world");
+  EXPECT_FALSE(fs::exists(file_));
+  file.commit();
+  EXPECT_EQ(read_file(file_), "hello world");
+  EXPECT_EQ(files(), 1U);
+}
+
+TEST_F(AtomicFileTest, LeavesNothingWithoutCommit) {
+  { AtomicFile(file_).write("lost"); }
+  EXPECT_EQ(files(), 0U);
+}
+
+TEST_F(AtomicFileTest, ReplacesAndKeepsThePreviousUntilCommit) {
+  write_file_atomically(file_, "old");
+  {
+    AtomicFile file(file_);
+    file.write("new");
+    EXPECT_EQ(read_file(file_), "old");
+  }
+  EXPECT_EQ(read_file(file_), "old");
+  write_file_atomically(file_, std::string(200000, 'n'));
+  EXPECT_EQ(read_file(file_), std::string(200000, 'n'));
+}
+
+TEST_F(AtomicFileTest, UseAfterCommitIsAFailure) {
+  AtomicFile file(file_);
+  file.commit();
+  EXPECT_THAT([&] { file.write("x"); }, ThrowsMessage<Failure>("write " + file_.string() + ": written after commit"));
+  EXPECT_THAT([&] { file.commit(); }, ThrowsMessage<Failure>("write " + file_.string() + ": committed twice"));
+}
+
+TEST_F(AtomicFileTest, NamesTheFileThatCannotBeMade) {
+  const fs::path absent = folder_ / "absent" / "file";
+  EXPECT_THAT([&] { AtomicFile file(absent); },
+              ThrowsMessage<Failure>(AllOf(StartsWith("write " + absent.string() + ": cannot create "),
+                                           HasSubstr("No such file or directory"))));
+}
+
+TEST_F(AtomicFileTest, NamesTheTargetThatCannotBeReplaced) {
+  fs::create_directories(file_ / "occupied");
+  EXPECT_THAT([&] { write_file_atomically(file_, "x"); },
+              ThrowsMessage<Failure>("write " + file_.string() + ": rename: Is a directory"));
+  EXPECT_EQ(files(), 1U);
+}
+
+TEST_F(AtomicFileTest, FullDeviceIsAFailure) {
+  if (!fs::exists("/dev/full")) GTEST_SKIP() << "no /dev/full here";
+  AtomicFile file(file_);
+  // The temporary file's descriptor is private; /dev/full stands in for a full disk behind the same write().
+  fs::remove(file_.string() + ".tmp." + std::to_string(::getpid()));
+  fs::create_symlink("/dev/full", file_.string() + ".tmp." + std::to_string(::getpid()));
+  EXPECT_THAT(
+      [&] {
+        AtomicFile full(file_);
+        full.write("x");
+      },
+      ThrowsMessage<Failure>("write " + file_.string() + ": 1 bytes left: No space left on device"));
+}
+
+TEST_F(AtomicFileTest, ReadAndSyncNameWhatIsAbsent) {
+  EXPECT_THAT([&] { read_file(file_); },
+              ThrowsMessage<Failure>("read " + file_.string() + ": No such file or directory"));
+  EXPECT_THAT([&] { read_file(folder_); }, ThrowsMessage<Failure>("read " + folder_.string() + ": Is a directory"));
+  EXPECT_THAT([&] { sync_folder(file_); },
+              ThrowsMessage<Failure>("sync folder " + file_.string() + ": No such file or directory"));
+  EXPECT_NO_THROW(sync_folder(folder_));
+}
+
+}  // namespace
+}  // namespace babelring

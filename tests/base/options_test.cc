@@ -1,0 +1,180 @@
+#include "nmt/base/options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace babelring {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+struct Inner {
+  double rate = 0.1;
+  std::string schedule = "inverse";
+  void bind(OptionBinder& b) {
+    b.number("rate", rate, 0, 1, "peak learning rate");
+    b.choice("schedule", schedule, {"inverse", "linear", "constant"}, "how the rate moves");
+  }
+};
+
+struct Outer {
+  int layers = 6;
+  std::int64_t seed = 1;
+  bool shuffle = true;
+  std::string name = "first run";
+  std::vector<std::string> sets = {"valid"};
+  Inner optimizer;
+  std::string language = "no";
+  void bind(OptionBinder& b) {
+    b.integer("layers", layers, 1, 100, "encoder layers");
+    b.integer("seed", seed, 0, INT64_MAX, "of everything random");
+    b.flag("shuffle", shuffle, "shuffle each epoch");
+    b.text("name", name, "shown on the dashboard");
+    b.list("sets", sets, "held-out sets");
+    b.group("optimizer", optimizer);
+    b.text("language", language, "of the target");
+  }
+};
+
+class OptionsTest : public testing::Test {
+ protected:
+  OptionsTest() { outer_.bind(binder_); }
+  void load(const std::string& yaml) { load_yaml(binder_, yaml, "run.yaml"); }
+  Outer outer_;
+  OptionBinder binder_;
+};
+
+TEST_F(OptionsTest, LoadsEveryTypeAndKeepsTheRest) {
+  load("layers: 4\nshuffle: false\nsets: [a, 'b,c', no]\noptimizer:\n  rate: 5e-4\n  schedule: linear\nlanguage: no\n");
+  EXPECT_EQ(outer_.layers, 4);
+  EXPECT_FALSE(outer_.shuffle);
+  EXPECT_EQ(outer_.sets, (std::vector<std::string>{"a", "b,c", "no"}));
+  EXPECT_EQ(outer_.optimizer.rate, 5e-4);
+  EXPECT_EQ(outer_.optimizer.schedule, "linear");
+  EXPECT_EQ(outer_.language, "no");
+  EXPECT_EQ(outer_.seed, 1);
+  EXPECT_EQ(outer_.name, "first run");
+}
+
+TEST_F(OptionsTest, EmptyTextKeepsDefaults) {
+  for (const char* yaml : {"", "# nothing\n", "{}", "---\n"}) EXPECT_NO_THROW(load(yaml)) << yaml;
+  EXPECT_EQ(outer_.layers, 6);
+}
+
+struct BadYaml {
+  const char* yaml;
+  const char* message;
+};
+
+class BadYamlTest : public OptionsTest, public testing::WithParamInterface<BadYaml> {};
+
+TEST_P(BadYamlTest, NamesPlaceFoundAndExpected) {
+  EXPECT_THAT([&] { load(GetParam().yaml); }, ThrowsMessage<UsageFailure>(HasSubstr(GetParam().message)));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Texts, BadYamlTest,
+    testing::Values(
+        BadYaml{"layer: 4\n", "run.yaml:1:1: unknown key 'layer'; did you mean 'layers'?"},
+        BadYaml{"optimizer:\n  rte: 4\n", "run.yaml:2:3: unknown key 'optimizer.rte'; did you mean 'optimizer.rate'?"},
+        BadYaml{"layers: 4\nlayers: 5\n", "run.yaml:2:1: key 'layers' stands here a second time"},
+        BadYaml{"optimizer: {rate: 1}\noptimizer: {rate: 1}\n", "run.yaml:2:1: key 'optimizer' stands here a second"},
+        BadYaml{"layers: four\n", "run.yaml:1:9: layers: expected an integer from 1 to 100, found 'four'"},
+        BadYaml{"layers: 4.0\n", "run.yaml:1:9: layers: expected an integer from 1 to 100, found '4.0'"},
+        BadYaml{"layers: 0\n", "run.yaml:1:9: layers: expected an integer from 1 to 100, found '0'"},
+        BadYaml{"layers: 99999999999\n", "expected an integer from 1 to 100, found '99999999999'"},
+        BadYaml{"optimizer: {rate: 2}\n", "run.yaml:1:19: optimizer.rate: expected a number from 0 to 1, found '2'"},
+        BadYaml{"optimizer: {rate: .nan}\n", "expected a number from 0 to 1, found '.nan'"},
+        BadYaml{"optimizer: {rate: nan}\n", "expected a number from 0 to 1, found 'nan'"},
+        BadYaml{"optimizer: {rate: 1e999}\n", "expected a number from 0 to 1, found '1e999'"},
+        BadYaml{"shuffle: yes\n", "run.yaml:1:10: shuffle: expected true or false, found 'yes'"},
+        BadYaml{"optimizer: {schedule: liner}\n",
+                "optimizer.schedule: expected inverse|linear|constant, found 'liner'; did you mean 'linear'?"},
+        BadYaml{"layers:\n", "layers: expected integer, found nothing"},
+        BadYaml{"optimizer:\n", "optimizer: expected keys below it, found nothing"},
+        BadYaml{"optimizer: 3\n", "run.yaml:1:12: optimizer: expected keys below it, found '3'"},
+        BadYaml{"optimizer: [3]\n", "run.yaml:1:12: optimizer: expected keys below it, found a list"},
+        BadYaml{"layers: [3]\n", "run.yaml:1:9: layers: expected integer, found a list"},
+        BadYaml{"layers: {a: 3}\n", "layers: expected integer, found keys"},
+        BadYaml{"sets: [a, [b]]\n", "found a list"}, BadYaml{"sets: [{a: b}]\n", "sets: expected a list of scalars"},
+        BadYaml{"sets: [a, ~]\n", "sets: expected text, found nothing"},
+        BadYaml{"name: \"a\\tb\"\n", "name: expected UTF-8 text without control characters, found 'a\\x09b'"},
+        BadYaml{"layers\n", "run.yaml:1:1: expected 'key: value', found 'layers'"},
+        BadYaml{"[layers]\n", "run.yaml:1:1: expected 'key: value', found a list"},
+        BadYaml{"name: &a x\nlanguage: *a\n", "anchors are not supported"}, BadYaml{"sets: [a\n", "run.yaml:"},
+        BadYaml{"a: b: c\n", "run.yaml:1:"},
+        BadYaml{"layers: 4\n---\nlayers: 5\n", "run.yaml: expected one YAML document, found more"},
+        BadYaml{"? [a]\n: 1\n", "found a list"}, BadYaml{"? {a: 1}\n: 1\n", "expected a key, found keys"}));
+
+TEST_F(OptionsTest, SizeAndNestingAreBounded) {
+  EXPECT_THAT([&] { load(std::string((1U << 20) + 1, '#')); },
+              ThrowsMessage<UsageFailure>("run.yaml: 1048577 bytes, expected at most 1048576"));
+  EXPECT_THROW(load(std::string(100000, '[')), UsageFailure);
+  EXPECT_THROW(load(std::string(100000, '{')), UsageFailure);
+}
+
+TEST_F(OptionsTest, OverridesByKey) {
+  apply_override(binder_, "optimizer.rate=0.5");
+  apply_override(binder_, "name=a=b");
+  apply_override(binder_, "sets=x,y");
+  EXPECT_EQ(outer_.optimizer.rate, 0.5);
+  EXPECT_EQ(outer_.name, "a=b");
+  EXPECT_EQ(outer_.sets, (std::vector<std::string>{"x", "y"}));
+  apply_override(binder_, "sets=");
+  EXPECT_TRUE(outer_.sets.empty());
+}
+
+TEST_F(OptionsTest, BadOverridesNameTheKey) {
+  EXPECT_THAT([&] { apply_override(binder_, "layers"); },
+              ThrowsMessage<UsageFailure>("override 'layers': expected key=value"));
+  EXPECT_THAT([&] { apply_override(binder_, "optimiser.rate=1"); },
+              ThrowsMessage<UsageFailure>("override: unknown key 'optimiser.rate'; did you mean 'optimizer.rate'?"));
+  EXPECT_THAT([&] { apply_override(binder_, "layers=x"); },
+              ThrowsMessage<UsageFailure>("override layers: expected an integer from 1 to 100, found 'x'"));
+}
+
+TEST_F(OptionsTest, DumpReadsBackEqual) {
+  for (const char* name : {"plain", "",      "null", "~",        "no", "a: b", "# x", "say \"hi\" \\n", "-x", "-",
+                           "-5",    "Grüße", "{a}",  " padded ", "'",  "a,b",  "1e3", "true",           "@x", "%x",
+                           "!x",    "&x",    "*x",   "---",      "..."}) {
+    outer_.name = name;
+    outer_.sets = {name, "two"};
+    outer_.optimizer.rate = 1.0 / 3;
+    outer_.seed = INT64_MAX;
+    Outer copy;
+    copy.sets.clear();
+    OptionBinder binder;
+    copy.bind(binder);
+    const std::string yaml = dump_yaml(binder_);
+    ASSERT_NO_THROW(load_yaml(binder, yaml, "dump")) << yaml;
+    EXPECT_EQ(copy.name, name);
+    EXPECT_EQ(copy.sets, outer_.sets);
+    EXPECT_EQ(copy.optimizer.rate, 1.0 / 3);
+    EXPECT_EQ(copy.seed, INT64_MAX);
+    EXPECT_EQ(dump_yaml(binder), yaml);
+  }
+}
+
+TEST_F(OptionsTest, DumpIsNestedInDeclaredOrder) {
+  EXPECT_EQ(dump_yaml(binder_),
+            "layers: 6\nseed: 1\nshuffle: true\nname: \"first run\"\nsets: [valid]\n"
+            "optimizer:\n  rate: 0.1\n  schedule: inverse\nlanguage: no\n");
+}
+
+TEST_F(OptionsTest, DescribesEveryKey) {
+  const std::string table = describe(binder_);
+  EXPECT_THAT(table, HasSubstr("optimizer.rate      number                   0.1        peak learning rate\n"));
+  EXPECT_THAT(table, HasSubstr("optimizer.schedule  inverse|linear|constant  inverse    how the rate moves\n"));
+  EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 9);
+}
+
+TEST(OptionBinder, RefusesTheSameKeyTwice) {
+  OptionBinder binder;
+  bool a = false;
+  binder.flag("a", a, "");
+  EXPECT_THAT([&] { binder.flag("a", a, ""); }, ThrowsMessage<Failure>("options: key 'a' is bound twice"));
+}
+
+}  // namespace
+}  // namespace babelring

@@ -1,0 +1,77 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <spdlog/spdlog.h>
+
+#include <regex>
+
+#include "nmt/base/clock.h"
+#include "nmt/base/failure.h"
+#include "nmt/base/log.h"
+#include "nmt/base/nearest.h"
+
+namespace babelring {
+namespace {
+
+using testing::ThrowsMessage;
+
+TEST(Nearest, NamesWhatIsNearAndNothingElse) {
+  const std::vector<std::string> known = {"warm_up", "learning_rate", "beta1", "beta2"};
+  EXPECT_EQ(nearest_name("warmup", known), "warm_up");
+  EXPECT_EQ(nearest_name("learning-rate", known), "learning_rate");
+  EXPECT_EQ(nearest_name("beta1", known), "beta1");
+  EXPECT_EQ(nearest_name("beta3", known), "beta1") << "the first of equals";
+  EXPECT_EQ(nearest_name("lerning_raate", known), "learning_rate");
+  EXPECT_EQ(nearest_name("dropout", known), "");
+  EXPECT_EQ(nearest_name("", known), "");
+  EXPECT_EQ(nearest_name("x", {}), "");
+  EXPECT_EQ(did_you_mean("warmup", known), "; did you mean 'warm_up'?");
+  EXPECT_EQ(did_you_mean("dropout", known), "");
+}
+
+TEST(Printable, EscapesControlsAndInvalidUtf8Only) {
+  EXPECT_EQ(printable("Grüße, 世界 🙂"), "Grüße, 世界 🙂");
+  EXPECT_EQ(printable(std::string_view("a\0b\n\x1b[31m\x7f", 10)), "a\\x00b\\x0a\\x1b[31m\\x7f");
+  EXPECT_EQ(printable("\xc2\x85"), "\\xc2\\x85") << "C1 control";
+  EXPECT_EQ(printable("\xc3"), "\\xc3") << "torn";
+  EXPECT_EQ(printable("\xc0\xaf|\xe0\x80\xaf|\xf0\x80\x80\xaf"), "\\xc0\\xaf|\\xe0\\x80\\xaf|\\xf0\\x80\\x80\\xaf")
+      << "overlong";
+  EXPECT_EQ(printable("\xed\xa0\x80"), "\\xed\\xa0\\x80") << "surrogate";
+  EXPECT_EQ(printable("\xf4\x90\x80\x80"), "\\xf4\\x90\\x80\\x80") << "above U+10FFFF";
+  EXPECT_EQ(printable("\x80z"), "\\x80z");
+}
+
+TEST(Log, WritesTimeNameLevelAndText) {
+  testing::internal::CaptureStderr();
+  init_log("rank 1", "info");
+  spdlog::info("loss {}", 4.5);
+  spdlog::debug("not shown");
+  init_log("", "debug");
+  spdlog::debug("shown");
+  const std::string lines = testing::internal::GetCapturedStderr();
+  const std::string time = R"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3})";
+  EXPECT_TRUE(std::regex_match(lines, std::regex(time + R"( \[rank 1\] info: loss 4\.5\n)" + time + " debug: shown\n")))
+      << lines;
+}
+
+TEST(Log, RefusesAnUnknownLevel) {
+  EXPECT_THAT([] { init_log("", "loud"); },
+              ThrowsMessage<UsageFailure>("log level: expected trace, debug, info, warn, error or off, found 'loud'"));
+}
+
+TEST(Clock, FormatsRfc3339InUtc) {
+  EXPECT_EQ(format_rfc3339(0), "1970-01-01T00:00:00.000Z");
+  EXPECT_EQ(format_rfc3339(1795247730123), "2026-11-21T07:55:30.123Z");
+  EXPECT_EQ(format_rfc3339(-1), "1969-12-31T23:59:59.999Z");
+  EXPECT_GT(wall_time_ms(), 1700000000000);
+}
+
+TEST(Clock, LapsAddUp) {
+  Stopwatch total, laps;
+  double sum = 0;
+  for (int i = 0; i < 100; ++i) sum += laps.lap_ms();
+  EXPECT_GE(total.elapsed_ms(), sum);
+  EXPECT_GE(sum, 0);
+}
+
+}  // namespace
+}  // namespace babelring
