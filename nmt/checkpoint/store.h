@@ -1,0 +1,46 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <vector>
+
+#include "nmt/checkpoint/checkpoint.h"
+
+namespace babelring {
+
+/// The checkpoints of one run in one folder. A checkpoint is written under a temporary name, fsynced, renamed, and the
+/// folder fsynced: it is there completely or not at all. One process at a time; not thread-safe.
+class CheckpointStore {
+ public:
+  /// Makes the folder and removes what interrupted writes left. Keeps the newest `keep_last` (at least 1) checkpoints
+  /// and, with `keep_best`, the one last saved as best. Throws Failure if the folder cannot be used.
+  CheckpointStore(const std::filesystem::path& folder, std::int64_t keep_last, bool keep_best = true);
+
+  struct Saved {
+    CheckpointRecord saved;
+    std::vector<CheckpointRecord> removed;  // by retention, `removed` set
+  };
+  /// Writes a checkpoint; one of the same update is replaced. On a full disk or another failure to write, throws
+  /// Failure and leaves the older ones as they were. A failure to remove old ones is logged.
+  Saved save(const CheckpointContent& content);
+
+  /// The newest undamaged checkpoint. Damaged ones are skipped with a logged warning naming file and reason.
+  std::optional<Checkpoint> latest() const;
+  /// The undamaged checkpoint last saved as best, if it is still there.
+  std::optional<Checkpoint> best() const;
+  /// Folders of all checkpoints, damaged ones too, oldest first.
+  std::vector<std::filesystem::path> list() const;
+
+  const std::filesystem::path& folder() const { return folder_; }
+
+ private:
+  void publish(const std::filesystem::path& temporary, const std::filesystem::path& target) const;
+  void mark_best(const std::string& name) const;
+  std::vector<CheckpointRecord> apply_retention(const std::filesystem::path& newest) const;
+
+  std::filesystem::path folder_;  // absolute
+  std::int64_t keep_last_;
+  bool keep_best_;
+};
+
+}  // namespace babelring
