@@ -10,7 +10,8 @@ namespace babelring {
 Tensor Buffer::view(Shape shape, DType type, std::size_t offset) const {
   const std::size_t needed = static_cast<std::size_t>(shape.elements()) * size_of(type);
   if (offset + needed > bytes_) {
-    fail("buffer: {} {} at byte {} needs {} bytes, the buffer has {}", name_of(type), shape.text(), offset, needed, bytes_);
+    fail("buffer: {} {} at byte {} needs {} bytes, the buffer has {}", name_of(type), shape.text(), offset, needed,
+         bytes_);
   }
   return Tensor(static_cast<char*>(data_) + offset, shape, type);
 }

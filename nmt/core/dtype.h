@@ -9,13 +9,18 @@ namespace babelring {
 
 enum class DType : std::uint8_t { f32, bf16, i32 };
 
-constexpr std::size_t size_of(DType type) { return type == DType::bf16 ? 2 : 4; }
+constexpr std::size_t size_of(DType type) {
+  return type == DType::bf16 ? 2 : 4;
+}
 
 constexpr std::string_view name_of(DType type) {
   switch (type) {
-    case DType::f32: return "f32";
-    case DType::bf16: return "bf16";
-    case DType::i32: return "i32";
+    case DType::f32:
+      return "f32";
+    case DType::bf16:
+      return "bf16";
+    case DType::i32:
+      return "i32";
   }
   return "?";
 }

@@ -69,8 +69,12 @@ std::vector<float> initial_values(const Parameter& parameter, std::uint64_t seed
   const Initializer& initializer = parameter.initializer;
   for (float& value : values) {
     switch (initializer.kind) {
-      case Initializer::Kind::zeros: value = 0; break;
-      case Initializer::Kind::ones: value = 1; break;
+      case Initializer::Kind::zeros:
+        value = 0;
+        break;
+      case Initializer::Kind::ones:
+        value = 1;
+        break;
       case Initializer::Kind::uniform:
         value = static_cast<float>((2 * random.uniform() - 1) * static_cast<double>(initializer.scale));
         break;

@@ -30,9 +30,9 @@ constexpr std::uint64_t derive_seed(std::uint64_t seed, std::uint64_t a, std::ui
 /// Dropout bits as a pure function of (key, global row, column): whichever rank or micro-batch computes a row, its bits
 /// are the same. An element is dropped when its 16 random bits are below `threshold()`.
 struct DropoutKey {
-  std::uint64_t key = 0;        // from (seed, update, layer and place)
-  std::int64_t first_row = 0;   // global index, within the update, of the tensor's first row
-  float probability = 0;        // 0: nothing is dropped
+  std::uint64_t key = 0;       // from (seed, update, layer and place)
+  std::int64_t first_row = 0;  // global index, within the update, of the tensor's first row
+  float probability = 0;       // 0: nothing is dropped
 
   std::uint32_t threshold() const { return static_cast<std::uint32_t>(probability * 65536.0f + 0.5f); }
   /// What survivors are multiplied by: 1 / (1 - threshold / 65536).
@@ -56,9 +56,7 @@ class Random {
   /// Uniform in [0, 1) with 53 random bits.
   double uniform() { return static_cast<double>(next() >> 11) * 0x1.0p-53; }
   /// Uniform in [0, bound), without bias for bounds up to 2^32 (multiply-shift; Lemire 2019).
-  std::uint64_t below(std::uint64_t bound) {
-    return ((next() >> 32) * bound) >> 32;
-  }
+  std::uint64_t below(std::uint64_t bound) { return ((next() >> 32) * bound) >> 32; }
   /// Standard normal, by Box-Muller.
   double normal();
 

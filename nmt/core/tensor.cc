@@ -4,7 +4,6 @@
 
 #include <type_traits>
 
-
 #include "nmt/base/failure.h"
 
 namespace babelring {
@@ -68,7 +67,9 @@ ConstTensor::ConstTensor(const void* elements, Shape extents, DType type)
 ConstTensor ConstTensor::column_slice(std::int64_t first, std::int64_t count) const {
   return columns_of(*this, first, count);
 }
-ConstTensor ConstTensor::row_slice(std::int64_t first, std::int64_t count) const { return rows_of(*this, first, count); }
+ConstTensor ConstTensor::row_slice(std::int64_t first, std::int64_t count) const {
+  return rows_of(*this, first, count);
+}
 
 Tensor::Tensor(void* elements, Shape extents, DType type) : data(elements), shape(extents), dtype(type) {
   row_stride = extents.rank() == 0 ? 1 : extents[extents.rank() - 1];
@@ -80,7 +81,11 @@ Tensor::operator ConstTensor() const {
   return view;
 }
 
-Tensor Tensor::column_slice(std::int64_t first, std::int64_t count) const { return columns_of(*this, first, count); }
-Tensor Tensor::row_slice(std::int64_t first, std::int64_t count) const { return rows_of(*this, first, count); }
+Tensor Tensor::column_slice(std::int64_t first, std::int64_t count) const {
+  return columns_of(*this, first, count);
+}
+Tensor Tensor::row_slice(std::int64_t first, std::int64_t count) const {
+  return rows_of(*this, first, count);
+}
 
 }  // namespace babelring

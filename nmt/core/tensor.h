@@ -48,7 +48,9 @@ struct ConstTensor {
   bool contiguous() const { return row_stride == columns() || rows() <= 1; }
   std::size_t bytes() const { return static_cast<std::size_t>(shape.elements()) * size_of(dtype); }
   template <class T>
-  const T* as() const { return static_cast<const T*>(data); }
+  const T* as() const {
+    return static_cast<const T*>(data);
+  }
 
   /// Columns [first, first + count) of a 2-D view.
   ConstTensor column_slice(std::int64_t first, std::int64_t count) const;
@@ -73,7 +75,9 @@ struct Tensor {
   bool contiguous() const { return ConstTensor(*this).contiguous(); }
   std::size_t bytes() const { return ConstTensor(*this).bytes(); }
   template <class T>
-  T* as() const { return static_cast<T*>(data); }
+  T* as() const {
+    return static_cast<T*>(data);
+  }
 
   Tensor column_slice(std::int64_t first, std::int64_t count) const;
   Tensor row_slice(std::int64_t first, std::int64_t count) const;

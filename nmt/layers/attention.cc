@@ -7,7 +7,9 @@ namespace babelring {
 namespace {
 
 /// Queries, keys and values each start as an [width, width] matrix would, though they are one.
-Initializer fused_glorot(std::int64_t width) { return Initializer::glorot(width, width, 1 / std::sqrt(2.0f)); }
+Initializer fused_glorot(std::int64_t width) {
+  return Initializer::glorot(width, width, 1 / std::sqrt(2.0f));
+}
 
 }  // namespace
 

@@ -43,10 +43,10 @@ class PhaseClock {
 /// What a layer borrows from the step it runs in; never stored.
 struct Context {
   Backend& backend;
-  Arena& saved;    // lives until the micro-batch's backward is over
-  Arena& scratch;  // rewound by the layer that took from it
-  DType dtype = DType::f32;  // of activations
-  bool training = false;     // false: no dropout
+  Arena& saved;                    // lives until the micro-batch's backward is over
+  Arena& scratch;                  // rewound by the layer that took from it
+  DType dtype = DType::f32;        // of activations
+  bool training = false;           // false: no dropout
   std::uint64_t dropout_seed = 0;  // of the update
   StepObserver* observer = nullptr;
   PhaseClock* clock = nullptr;
@@ -70,9 +70,9 @@ struct Context {
 
 /// Packed sentences on the device.
 struct Sequences {
-  ConstTensor ids;        // [tokens] i32
-  ConstTensor positions;  // [tokens] i32, from 0 in each sentence
-  ConstTensor offsets;    // [sentences + 1] i32
+  ConstTensor ids;             // [tokens] i32
+  ConstTensor positions;       // [tokens] i32, from 0 in each sentence
+  ConstTensor offsets;         // [sentences + 1] i32
   std::int64_t first_row = 0;  // global row, within the update, of the first token: for dropout
 
   std::int64_t tokens() const { return ids.shape.elements(); }

@@ -8,8 +8,7 @@ DecoderLayer::DecoderLayer(ParameterStore& store, const std::string& name, const
       attention_options_(options.attention),
       self_block_(store, name + ".self_norm", options.attention.width, options.norm, options.dropout, first_site),
       self_(store, name + ".self", options.attention, true, first_site + 1),
-      cross_block_(store, name + ".cross_norm", options.attention.width, options.norm, options.dropout,
-                   first_site + 2),
+      cross_block_(store, name + ".cross_norm", options.attention.width, options.norm, options.dropout, first_site + 2),
       cross_(store, name + ".cross", options.attention, first_site + 3),
       feed_forward_block_(store, name + ".feed_forward_norm", options.attention.width, options.norm, options.dropout,
                           first_site + 4),
@@ -35,9 +34,8 @@ void DecoderLayer::backward(Context& context, Tensor d, const Saved& saved, Tens
   feed_forward_block_.backward(context, d, saved.feed_forward_block, [&](ConstTensor dy, Tensor dx) {
     feed_forward_.backward(context, dy, saved.feed_forward, dx);
   });
-  cross_block_.backward(context, d, saved.cross_block, [&](ConstTensor dy, Tensor dx) {
-    cross_.backward(context, dy, saved.cross, dx, dmemory);
-  });
+  cross_block_.backward(context, d, saved.cross_block,
+                        [&](ConstTensor dy, Tensor dx) { cross_.backward(context, dy, saved.cross, dx, dmemory); });
   self_block_.backward(context, d, saved.self_block,
                        [&](ConstTensor dy, Tensor dx) { self_.backward(context, dy, saved.self, dx); });
   context.observe(name_, Phase::backward, "input_gradient", d);

@@ -19,8 +19,8 @@ class DecoderLayer {
   static constexpr std::uint64_t sites = 6;
 
   /// x [target tokens, width], memory [source tokens, width] → [target tokens, width] in context.saved.
-  Tensor forward(Context& context, ConstTensor x, const Sequences& target, ConstTensor memory,
-                 const Sequences& source, Saved& saved) const;
+  Tensor forward(Context& context, ConstTensor x, const Sequences& target, ConstTensor memory, const Sequences& source,
+                 Saved& saved) const;
   /// `d` holds dy and becomes dx; dmemory is added to.
   void backward(Context& context, Tensor d, const Saved& saved, Tensor dmemory) const;
 
@@ -29,8 +29,8 @@ class DecoderLayer {
 
   /// What one decoding step of `rows` hypotheses reads and extends. Hypothesis r has its own cache row.
   struct StepInput {
-    Tensor cache;               // [rows, capacity * 2 width]: keys and values of each position side by side
-    std::int64_t position = 0;  // of the new token, the same for all rows; its keys and values are written
+    Tensor cache;                        // [rows, capacity * 2 width]: keys and values of each position side by side
+    std::int64_t position = 0;           // of the new token, the same for all rows; its keys and values are written
     ConstTensor self_begin, self_count;  // [rows] i32: r * capacity, and position + 1
     ConstTensor memory;                  // [source tokens, 2 width] of project_memory()
     ConstTensor memory_begin, memory_count;  // [rows] i32: the source tokens of the hypothesis's sentence

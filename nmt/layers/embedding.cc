@@ -9,11 +9,12 @@ Embedding::Embedding(const Parameter& table, float dropout, std::uint64_t site)
 
 const Parameter& Embedding::declare_table(ParameterStore& store, const std::string& name, std::int64_t vocabulary,
                                           std::int64_t width) {
-  return store.declare(name, Shape{vocabulary, width},
-                       Initializer::normal(1 / std::sqrt(static_cast<float>(width))));
+  return store.declare(name, Shape{vocabulary, width}, Initializer::normal(1 / std::sqrt(static_cast<float>(width))));
 }
 
-float Embedding::scale() const { return std::sqrt(static_cast<float>(table_->shape[1])); }
+float Embedding::scale() const {
+  return std::sqrt(static_cast<float>(table_->shape[1]));
+}
 
 Tensor Embedding::forward(Context& context, const Sequences& sequences, Saved& saved) const {
   saved = {.ids = sequences.ids, .dropout = context.dropout_key(site_, sequences.first_row, dropout_)};

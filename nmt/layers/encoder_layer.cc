@@ -29,9 +29,8 @@ void EncoderLayer::backward(Context& context, Tensor d, const Saved& saved) cons
   feed_forward_block_.backward(context, d, saved.feed_forward_block, [&](ConstTensor dy, Tensor dx) {
     feed_forward_.backward(context, dy, saved.feed_forward, dx);
   });
-  attention_block_.backward(context, d, saved.attention_block, [&](ConstTensor dy, Tensor dx) {
-    attention_.backward(context, dy, saved.attention, dx);
-  });
+  attention_block_.backward(context, d, saved.attention_block,
+                            [&](ConstTensor dy, Tensor dx) { attention_.backward(context, dy, saved.attention, dx); });
   context.observe(name_, Phase::backward, "input_gradient", d);
 }
 

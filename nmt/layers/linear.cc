@@ -20,11 +20,11 @@ Tensor Linear::forward(Context& context, Arena& arena, ConstTensor x, Activation
 
 void Linear::forward_rows(Context& context, ConstTensor x, std::int64_t first, Tensor y) const {
   const std::int64_t count = y.columns();
-  context.backend.run(LinearForward{
-      .x = x,
-      .weight = weight_->compute.row_slice(first, count),
-      .bias = bias_ != nullptr ? ConstTensor(bias_->master).row_slice(first, count) : ConstTensor(),
-      .y = y});
+  context.backend.run(
+      LinearForward{.x = x,
+                    .weight = weight_->compute.row_slice(first, count),
+                    .bias = bias_ != nullptr ? ConstTensor(bias_->master).row_slice(first, count) : ConstTensor(),
+                    .y = y});
 }
 
 void Linear::backward(Context& context, ConstTensor dy, ConstTensor x, Tensor dx, bool accumulate) const {
@@ -33,8 +33,7 @@ void Linear::backward(Context& context, ConstTensor dy, ConstTensor x, Tensor dx
   context.ready(bias_);
   context.ready(weight_);
   if (dx) {
-    context.backend.run(
-        LinearBackwardData{.dy = dy, .weight = weight_->compute, .dx = dx, .accumulate = accumulate});
+    context.backend.run(LinearBackwardData{.dy = dy, .weight = weight_->compute, .dx = dx, .accumulate = accumulate});
   }
 }
 

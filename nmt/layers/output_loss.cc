@@ -30,7 +30,8 @@ struct TokenLosses {
       backend.download(tensor, host.data());
       return sum_of(host);
     };
-    return {.loss = total(loss), .nll = total(nll), .correct = total(correct), .tokens = static_cast<double>(host.size())};
+    return {
+        .loss = total(loss), .nll = total(nll), .correct = total(correct), .tokens = static_cast<double>(host.size())};
   }
 };
 

@@ -27,8 +27,8 @@ class OutputLoss {
   /// `projection` is [vocabulary, width]: the target embedding when tied.
   OutputLoss(const Parameter& projection, float label_smoothing);
 
-  /// hidden [tokens, width], targets [tokens] i32. With `dhidden`, writes the gradient of gradient_scale * sum of losses
-  /// and adds to the projection's gradient; whether that is then complete only the model knows.
+  /// hidden [tokens, width], targets [tokens] i32. With `dhidden`, writes the gradient of gradient_scale * sum of
+  /// losses and adds to the projection's gradient; whether that is then complete only the model knows.
   LossSums run(Context& context, ConstTensor hidden, ConstTensor targets, float gradient_scale, Tensor dhidden) const;
 
   /// Logits [rows, vocabulary] in context.scratch.

@@ -20,7 +20,8 @@ void ModelConfig::bind(OptionBinder& b) {
 }
 
 void ModelConfig::check() const {
-  if (width % heads != 0) throw UsageFailure(fmt::format("model.heads: {} does not divide model.width {}", heads, width));
+  if (width % heads != 0)
+    throw UsageFailure(fmt::format("model.heads: {} does not divide model.width {}", heads, width));
   if (width % 2 != 0) throw UsageFailure(fmt::format("model.width: {} is odd; sinusoidal positions need pairs", width));
 }
 
@@ -43,8 +44,8 @@ ModelConfig model_preset(const std::string& name) {
     return config;
   }
   const std::vector<std::string> known = {"transformer-tiny", "transformer-base", "transformer-big"};
-  throw UsageFailure(fmt::format("preset: '{}' is unknown; known are {}{}", name, fmt::join(known, ", "),
-                                 did_you_mean(name, known)));
+  throw UsageFailure(
+      fmt::format("preset: '{}' is unknown; known are {}{}", name, fmt::join(known, ", "), did_you_mean(name, known)));
 }
 
 }  // namespace babelring

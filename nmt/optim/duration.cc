@@ -14,12 +14,9 @@ struct Suffix {
   Duration::Unit unit;
 };
 
-constexpr Suffix suffixes[] = {{"u", 1, Duration::Unit::updates},
-                               {"", 1, Duration::Unit::updates},
-                               {"e", 1, Duration::Unit::epochs},
-                               {"t", 1, Duration::Unit::target_tokens},
-                               {"kt", 1e3, Duration::Unit::target_tokens},
-                               {"Mt", 1e6, Duration::Unit::target_tokens},
+constexpr Suffix suffixes[] = {{"u", 1, Duration::Unit::updates},          {"", 1, Duration::Unit::updates},
+                               {"e", 1, Duration::Unit::epochs},           {"t", 1, Duration::Unit::target_tokens},
+                               {"kt", 1e3, Duration::Unit::target_tokens}, {"Mt", 1e6, Duration::Unit::target_tokens},
                                {"Gt", 1e9, Duration::Unit::target_tokens}};
 
 }  // namespace
@@ -33,7 +30,8 @@ Result<Duration> Duration::parse(std::string_view text) {
       if (rest == suffix.text) return Duration(value * suffix.factor, suffix.unit);
     }
   }
-  return Error{fmt::format("expected a number of updates (4000u), epochs (2e) or target tokens (50Mt), found '{}'", text)};
+  return Error{
+      fmt::format("expected a number of updates (4000u), epochs (2e) or target tokens (50Mt), found '{}'", text)};
 }
 
 double Duration::fraction(const Progress& progress) const {

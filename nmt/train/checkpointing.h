@@ -1,0 +1,49 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "nmt/base/records.h"
+#include "nmt/checkpoint/store.h"
+#include "nmt/comm/communicator.h"
+#include "nmt/model/transformer.h"
+#include "nmt/optim/adam.h"
+#include "nmt/train/config.h"
+#include "nmt/train/run_state.h"
+
+namespace babelring {
+
+/// What a checkpoint is worth; NaN where it was not evaluated.
+struct CheckpointWorth {
+  double sacrebleu = 0;
+  double loss = 0;
+  bool best = false;
+};
+
+/// Saves and restores training through a CheckpointStore. Only rank 0 touches files; restore() carries what it read to
+/// the other ranks, so hosts need not share a file system.
+class CheckpointKeeper {
+ public:
+  /// `vocabulary_model` is the SentencePiece file copied into each checkpoint, so that it translates by itself.
+  CheckpointKeeper(const TrainConfig& config, const std::filesystem::path& folder,
+                   const std::filesystem::path& vocabulary_model, Backend& backend, Communicator& communicator,
+                   RecordSink& records);
+
+  /// A failure to write is logged and training goes on: older checkpoints are intact. Emits checkpoint records.
+  void save(const Transformer& model, const Adam& adam, const RunState& state, const CheckpointWorth& worth);
+
+  /// Into model, optimizer and state of every rank; false if there is no complete checkpoint. Throws Failure if the
+  /// checkpoint is of another model.
+  bool restore(Transformer& model, Adam& adam, RunState& state);
+
+ private:
+  void write(const Transformer& model, const Adam& adam, const RunState& state, const CheckpointWorth& worth);
+
+  const TrainConfig& config_;
+  std::filesystem::path folder_, vocabulary_model_;
+  Backend& backend_;
+  Communicator& communicator_;
+  RecordSink& records_;
+};
+
+}  // namespace babelring

@@ -1,0 +1,62 @@
+#include "nmt/train/host_meter.h"
+
+#include <sys/resource.h>
+
+#include <vector>
+
+#include "nmt/base/digest.h"
+
+namespace babelring {
+
+namespace {
+
+double processor_ms() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto ms = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) * 1e3 + static_cast<double>(time.tv_usec) * 1e-3;
+  };
+  return ms(usage.ru_utime) + ms(usage.ru_stime);
+}
+
+/// Largest resident size of this process so far.
+std::int64_t peak_resident_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<std::int64_t>(usage.ru_maxrss) * 1024;
+}
+
+}  // namespace
+
+HostMeter::HostMeter(bool counts_network, int threads)
+    : counts_network_(counts_network), threads_(threads), processor_ms_(processor_ms()) {}
+
+void HostMeter::fill(StepRecord& record, const Workspace& workspace, const Transformer& model, const Adam& adam) {
+  if (counts_network_) {
+    const auto delta = network_.lap();
+    record.network_rx_bytes = delta.rx_bytes;
+    record.network_tx_bytes = delta.tx_bytes;
+  }
+  const double now = processor_ms();
+  const double wall = watch_.lap_ms();
+  record.busy_fraction = wall > 0 ? (now - processor_ms_) / wall / threads_ : 0;
+  processor_ms_ = now;
+
+  const ParameterStore& store = model.parameters();
+  const auto bytes = [](const Tensor& tensor) { return static_cast<std::int64_t>(tensor.bytes()); };
+  const Tensor copies = store.compute_copies();
+  record.memory_bytes["weights"] = bytes(store.masters()) + (copies ? bytes(copies) : 0);
+  record.memory_bytes["gradients"] = bytes(store.gradients());
+  record.memory_bytes["moments"] = bytes(adam.first_moment()) + bytes(adam.second_moment());
+  record.memory_bytes["activations"] = static_cast<std::int64_t>(workspace.saved().peak_bytes());
+  record.memory_bytes["scratch"] = static_cast<std::int64_t>(workspace.scratch().peak_bytes());
+  record.memory_bytes["peak"] = peak_resident_bytes();
+}
+
+std::string digest_of(Backend& backend, ConstTensor tensor) {
+  std::vector<char> host(tensor.bytes());
+  backend.download(tensor, host.data());
+  return Sha256().add(host.data(), host.size()).hex();
+}
+
+}  // namespace babelring

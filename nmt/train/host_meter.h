@@ -1,0 +1,34 @@
+#pragma once
+
+#include <string>
+
+#include "nmt/base/clock.h"
+#include "nmt/base/records.h"
+#include "nmt/comm/network_counters.h"
+#include "nmt/model/transformer.h"
+#include "nmt/optim/adam.h"
+#include "nmt/train/workspace.h"
+
+namespace babelring {
+
+/// What a step cost the machine: network bytes of the host's interfaces, processor time, memory by purpose.
+class HostMeter {
+ public:
+  /// One rank of each host counts the network; the others report 0. `threads` of this rank could be busy.
+  HostMeter(bool counts_network, int threads);
+
+  /// Fills the fields of `record` for the time since the last call (or construction).
+  void fill(StepRecord& record, const Workspace& workspace, const Transformer& model, const Adam& adam);
+
+ private:
+  bool counts_network_;
+  int threads_;
+  NetworkCounters network_;
+  Stopwatch watch_;
+  double processor_ms_ = 0;
+};
+
+/// SHA-256 of a tensor's bytes, for comparing weights between ranks and runs.
+std::string digest_of(Backend& backend, ConstTensor tensor);
+
+}  // namespace babelring

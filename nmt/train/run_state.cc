@@ -1,0 +1,57 @@
+#include "nmt/train/run_state.h"
+
+#include <cmath>
+
+#include "nmt/base/failure.h"
+
+namespace babelring {
+
+json::object to_json(const RunState& state) {
+  json::object object;
+  object["run"] = state.run;
+  object["attempt"] = state.attempt;
+  object["update"] = state.progress.update;
+  object["epoch"] = state.progress.epoch;
+  object["target_tokens"] = state.progress.target_tokens;
+  object["adam_steps"] = state.adam_steps;
+  object["elapsed_minutes"] = state.elapsed_minutes;
+  if (std::isfinite(state.best_score)) object["best_score"] = state.best_score;
+  object["evaluations_since_best"] = state.evaluations_since_best;
+  object["corpus_digest"] = state.corpus_digest;
+  return object;
+}
+
+RunState run_state_from_json(const json::object& object) {
+  const auto member = [&](const char* name) -> const json::value& {
+    const json::value* value = object.if_contains(name);
+    if (value == nullptr) fail("state.json: member '{}' is missing", name);
+    return *value;
+  };
+  const auto integer = [&](const char* name) {
+    const json::value& value = member(name);
+    if (!value.is_int64()) fail("state.json: member '{}' is {}, expected an integer", name, to_text(value));
+    return value.get_int64();
+  };
+  const auto number = [&](const char* name) {
+    const json::value& value = member(name);
+    if (!value.is_number()) fail("state.json: member '{}' is {}, expected a number", name, to_text(value));
+    return value.to_number<double>();
+  };
+  const auto text = [&](const char* name) {
+    const json::value& value = member(name);
+    if (!value.is_string()) fail("state.json: member '{}' is {}, expected a text", name, to_text(value));
+    return std::string(value.get_string());
+  };
+  RunState state{
+      .run = text("run"),
+      .attempt = integer("attempt"),
+      .progress = {.update = integer("update"), .epoch = number("epoch"), .target_tokens = integer("target_tokens")},
+      .adam_steps = integer("adam_steps"),
+      .elapsed_minutes = number("elapsed_minutes"),
+      .evaluations_since_best = integer("evaluations_since_best"),
+      .corpus_digest = text("corpus_digest")};
+  if (object.contains("best_score")) state.best_score = number("best_score");
+  return state;
+}
+
+}  // namespace babelring

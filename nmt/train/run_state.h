@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+
+#include "nmt/base/json.h"
+#include "nmt/optim/duration.h"
+
+namespace babelring {
+
+/// Besides weights and moments, everything a run needs to go on as if it had never stopped.
+struct RunState {
+  std::string run;  // the run's id, kept over all attempts
+  std::int64_t attempt = 1;
+  Progress progress;
+  std::int64_t adam_steps = 0;
+  double elapsed_minutes = 0;                                    // of training, earlier attempts counted in
+  double best_score = -std::numeric_limits<double>::infinity();  // BLEU, or minus the loss without BLEU
+  std::int64_t evaluations_since_best = 0;
+  std::string corpus_digest;
+};
+
+json::object to_json(const RunState& state);
+/// Throws Failure naming the member that is missing or of the wrong kind.
+RunState run_state_from_json(const json::object& object);
+
+}  // namespace babelring

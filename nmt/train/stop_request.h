@@ -1,0 +1,20 @@
+#pragma once
+
+#include <atomic>
+
+namespace babelring {
+
+/// A wish that training end after the current update, from a signal handler or another thread. Ranks agree on it, so
+/// that all stop at the same update.
+class StopRequest {
+ public:
+  /// Async-signal-safe.
+  void request() { requested_.store(true, std::memory_order_relaxed); }
+  bool requested() const { return requested_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<bool> requested_{false};
+  static_assert(std::atomic<bool>::is_always_lock_free);
+};
+
+}  // namespace babelring

@@ -1,0 +1,165 @@
+#include "nmt/train/trainer.h"
+
+#include <spdlog/spdlog.h>
+
+#include <cmath>
+#include <limits>
+
+namespace babelring {
+
+namespace {
+
+DType compute_dtype(const TrainConfig& config) {
+  return config.training.precision == "bf16" ? DType::bf16 : DType::f32;
+}
+
+PlanOptions plan_options(const TrainConfig& config) {
+  return {.tokens_per_update = config.data.tokens_per_update,
+          .max_length = config.data.max_length,
+          .seed = static_cast<std::uint64_t>(config.training.seed)};
+}
+
+}  // namespace
+
+Trainer::Trainer(const TrainerParts& parts)
+    : parts_(parts),
+      plan_(parts.corpus, plan_options(parts.config)),
+      model_(parts.config.model, parts.model_vocabulary, static_cast<float>(parts.config.optimizer.label_smoothing),
+             parts.backend, compute_dtype(parts.config)),
+      adam_(model_.parameters(), parts.backend, parts.config.optimizer.adam),
+      schedule_(parts.config.optimizer.schedule),
+      workspace_(parts.backend),
+      runner_(parts.config, model_, adam_, parts.backend, parts.communicator, workspace_, parts.observer),
+      meter_(parts.communicator.local_rank() == 0, parts.threads) {
+  state_.corpus_digest = parts.corpus.digest();
+  model_.initialize(parts.backend, static_cast<std::uint64_t>(parts.config.training.seed));
+  if (parts.vocabulary != nullptr && !parts.config.data.valid_set.empty()) {
+    validator_ =
+        std::make_unique<Validator>(parts.config, *parts.vocabulary, parts.backend, parts.communicator, workspace_);
+  }
+}
+
+void Trainer::begin(const std::string& run, std::int64_t attempt) {
+  const std::string digest = state_.corpus_digest;
+  if (parts_.checkpoints != nullptr && parts_.checkpoints->restore(model_, adam_, state_)) {
+    if (state_.corpus_digest != digest) {
+      fail(
+          "resume: the checkpoint was trained on corpus {:.12}, data.folder holds {:.12}; use its data or a new run "
+          "folder",
+          state_.corpus_digest, digest);
+    }
+    minutes_before_ = state_.elapsed_minutes;
+    saved_update_ = state_.progress.update;
+  }
+  state_.run = run;
+  state_.attempt = attempt;
+}
+
+std::string Trainer::run() {
+  watch_ = Stopwatch();
+  Pipeline pipeline(parts_.corpus, plan_,
+                    {.rank = parts_.communicator.rank(),
+                     .world = parts_.communicator.size(),
+                     .micro_batch_tokens = parts_.config.data.micro_batch_tokens,
+                     .first_update = state_.progress.update + 1,
+                     .prefetch = parts_.config.data.prefetch});
+  UpdateResult last{.loss = {}, .elapsed_minutes = state_.elapsed_minutes};
+  std::string reason = reason_to_end(last);
+  while (reason.empty()) {
+    const Progress before = state_.progress;
+    last = train_update(pipeline);
+    after_update(before);
+    reason = reason_to_end(last);
+  }
+  if (!last.stop_requested && state_.progress.update > 0) {
+    evaluate(parse_duration("validation.bleu_every", parts_.config.validation.bleu_every).value() > 0);
+  }
+  save();
+  return reason;
+}
+
+/// Decided from what all ranks know alike, so that all end at the same update.
+std::string Trainer::reason_to_end(const UpdateResult& last) const {
+  const TrainConfig& config = parts_.config;
+  if (last.stop_requested) return "stopped on request";
+  if (parse_duration("training.stop_after", config.training.stop_after).fraction(state_.progress) >= 1) {
+    return "finished: " + config.training.stop_after + " of training";
+  }
+  if (config.training.max_minutes > 0 && last.elapsed_minutes >= config.training.max_minutes) {
+    return fmt::format("finished: {} minutes of training", config.training.max_minutes);
+  }
+  if (config.validation.patience > 0 && state_.evaluations_since_best >= config.validation.patience) {
+    return fmt::format("early stopping: {} evaluations without a better one", state_.evaluations_since_best);
+  }
+  return "";
+}
+
+UpdateResult Trainer::train_update(Pipeline& pipeline) {
+  const Stopwatch waiting;
+  const UpdateBatches batches = pipeline.next();
+  const double data_ms = waiting.elapsed_ms();
+
+  Progress next{.update = batches.update,
+                .epoch = batches.epoch,
+                .target_tokens = state_.progress.target_tokens + batches.global_target_tokens};
+  StepRecord record;
+  const UpdateResult result =
+      runner_.run(batches, schedule_.learning_rate(next), data_ms, parts_.stop.requested(), minutes(), record);
+  if (record.skipped) spdlog::warn("update {}: gradient is not finite; skipped, weights unchanged", batches.update);
+
+  const Progress before = state_.progress;
+  state_.progress = next;
+  state_.adam_steps = adam_.steps();
+  state_.elapsed_minutes = result.elapsed_minutes;
+  if (due(parts_.config.training.digest_every, before)) {
+    record.weights_digest = digest_of(parts_.backend, model_.parameters().masters());
+  }
+  meter_.fill(record, workspace_, model_, adam_);
+  parts_.records.write(std::move(record));
+  return result;
+}
+
+bool Trainer::due(const std::string& every, const Progress& before) const {
+  const Duration duration = parse_duration("every", every);
+  return duration.times(state_.progress) > duration.times(before);
+}
+
+void Trainer::after_update(const Progress& before) {
+  const bool translate = due(parts_.config.validation.bleu_every, before);
+  if (translate || due(parts_.config.validation.every, before)) evaluate(translate);
+  if (due(parts_.config.checkpoint.every, before)) save();
+}
+
+void Trainer::evaluate(bool translate) {
+  const std::int64_t update = state_.progress.update;
+  if (validator_ == nullptr || (translate ? translated_update_ : evaluated_update_) == update) return;
+  EvalRecord record = validator_->run(model_, translate);
+  evaluated_update_ = update;
+  if (translate) translated_update_ = update;
+
+  const bool by_bleu = parse_duration("validation.bleu_every", parts_.config.validation.bleu_every).value() > 0;
+  if (translate || !by_bleu) {
+    const double score = by_bleu ? record.sacrebleu : -record.loss;
+    record.best = score > state_.best_score;
+    state_.best_score = std::max(state_.best_score, score);
+    state_.evaluations_since_best = record.best ? 0 : state_.evaluations_since_best + 1;
+  }
+  record.update = update;
+  last_evaluation_ = record;
+  const bool best = record.best;
+  if (parts_.communicator.rank() == 0) parts_.records.write(std::move(record));
+  if (best && parts_.config.checkpoint.keep_best) save();
+}
+
+void Trainer::save() {
+  if (parts_.checkpoints == nullptr || saved_update_ == state_.progress.update) return;
+  const bool evaluated = last_evaluation_.update == state_.progress.update;
+  constexpr double none = std::numeric_limits<double>::quiet_NaN();
+  parts_.checkpoints->save(model_, adam_, state_,
+                           {.sacrebleu = evaluated ? last_evaluation_.sacrebleu : none,
+                            .loss = evaluated ? last_evaluation_.loss : none,
+                            .best = evaluated && last_evaluation_.best});
+  saved_update_ = state_.progress.update;
+}
+
+}  // namespace babelring

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "nmt/base/records.h"
+#include "nmt/data/pipeline.h"
+#include "nmt/optim/schedule.h"
+#include "nmt/train/checkpointing.h"
+#include "nmt/train/host_meter.h"
+#include "nmt/train/run_state.h"
+#include "nmt/train/stop_request.h"
+#include "nmt/train/update_runner.h"
+#include "nmt/train/validator.h"
+
+namespace babelring {
+
+/// What training borrows from the program around it. All must outlive the Trainer.
+struct TrainerParts {
+  const TrainConfig& config;
+  Backend& backend;
+  Communicator& communicator;
+  const Corpus& corpus;
+  const Vocabulary* vocabulary = nullptr;   // null for tasks without text: then there is no validation
+  CheckpointKeeper* checkpoints = nullptr;  // null: nothing is saved
+  RecordSink& records;
+  const StopRequest& stop;
+  StepObserver* observer = nullptr;
+  int threads = 1;                    // the backend's, for the busy fraction
+  std::int64_t model_vocabulary = 0;  // pieces the model knows
+};
+
+/// Trains until the configured end, a stop request, or a Failure. The same calls happen on every rank.
+class Trainer {
+ public:
+  /// Initialises the model from the seed, or takes up `state` and the weights of a checkpoint with resume().
+  explicit Trainer(const TrainerParts& parts);
+
+  const Transformer& model() const { return model_; }
+  const RunState& state() const { return state_; }
+  std::int64_t updates_per_epoch() const { return plan_.updates_per_epoch(); }
+
+  /// Names run and attempt, and takes up the newest complete checkpoint if there is one. On all ranks.
+  void begin(const std::string& run, std::int64_t attempt);
+
+  /// Returns why training ended: "finished: …", "stopped on request" or "early stopping: …".
+  std::string run();
+
+ private:
+  std::string reason_to_end(const UpdateResult& last) const;
+  UpdateResult train_update(Pipeline& pipeline);
+  void after_update(const Progress& before);
+  void evaluate(bool translate);
+  void save();
+  bool due(const std::string& every, const Progress& before) const;
+  double minutes() const { return minutes_before_ + watch_.elapsed_ms() / 60000; }
+
+  TrainerParts parts_;
+  Plan plan_;
+  Transformer model_;
+  Adam adam_;
+  Schedule schedule_;
+  Workspace workspace_;
+  UpdateRunner runner_;
+  HostMeter meter_;
+  std::unique_ptr<Validator> validator_;
+  RunState state_;
+  Stopwatch watch_;
+  double minutes_before_ = 0;
+  std::int64_t evaluated_update_ = 0, translated_update_ = 0, saved_update_ = 0;
+  EvalRecord last_evaluation_;
+};
+
+}  // namespace babelring

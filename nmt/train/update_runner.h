@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+
+#include "nmt/base/records.h"
+#include "nmt/comm/buckets.h"
+#include "nmt/comm/communicator.h"
+#include "nmt/data/pipeline.h"
+#include "nmt/model/transformer.h"
+#include "nmt/optim/adam.h"
+#include "nmt/train/config.h"
+#include "nmt/train/workspace.h"
+
+namespace babelring {
+
+/// What all ranks know after an update, bit-equal on all.
+struct UpdateResult {
+  LossSums loss;                // over all ranks
+  bool stop_requested = false;  // by any rank
+  double elapsed_minutes = 0;   // rank 0's
+};
+
+/// One optimizer update: gradients of this rank's micro-batches, their all-reduce while backward still runs, Adam.
+class UpdateRunner {
+ public:
+  /// All must outlive the runner.
+  UpdateRunner(const TrainConfig& config, Transformer& model, Adam& adam, Backend& backend, Communicator& communicator,
+               Workspace& workspace, StepObserver* observer);
+
+  /// Fills everything in `record` that is known here: losses, time split, bytes, FLOPs. `data_ms` was spent waiting for
+  /// `batches`. `vote_stop` and `minutes` are this rank's contribution to the result.
+  UpdateResult run(const UpdateBatches& batches, double learning_rate, double data_ms, bool vote_stop, double minutes,
+                   StepRecord& record);
+
+ private:
+  LossSums accumulate(const UpdateBatches& batches, StepRecord& record);
+
+  const TrainConfig& config_;
+  Transformer& model_;
+  Adam& adam_;
+  Backend& backend_;
+  Communicator& communicator_;
+  Workspace& workspace_;
+  StepObserver* observer_;
+  GradientBuckets buckets_;
+};
+
+}  // namespace babelring

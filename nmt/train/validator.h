@@ -1,0 +1,42 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "nmt/base/records.h"
+#include "nmt/comm/communicator.h"
+#include "nmt/data/corpus.h"
+#include "nmt/data/vocabulary.h"
+#include "nmt/model/transformer.h"
+#include "nmt/train/config.h"
+#include "nmt/train/workspace.h"
+
+namespace babelring {
+
+/// Validation on a held-out set, each rank taking its share: teacher-forced loss, and BLEU of beam-search output.
+class Validator {
+ public:
+  /// Opens the valid set of `folder`. All references must outlive the validator. Throws Failure.
+  Validator(const TrainConfig& config, const Vocabulary& vocabulary, Backend& backend, Communicator& communicator,
+            Workspace& workspace);
+
+  /// Losses, and with `translate` BLEU, chrF and samples; equal on all ranks. `update` and `best` are left to the
+  /// caller.
+  EvalRecord run(const Transformer& model, bool translate) const;
+
+ private:
+  LossSums losses(const Transformer& model) const;
+  std::vector<std::string> translations(const Transformer& model, std::int64_t sentences) const;
+  void score(const std::vector<std::string>& hypotheses, EvalRecord& record) const;
+
+  const TrainConfig& config_;
+  const Vocabulary& vocabulary_;
+  Backend& backend_;
+  Communicator& communicator_;
+  Workspace& workspace_;
+  Corpus corpus_;
+  ParallelText text_;
+};
+
+}  // namespace babelring

@@ -1,0 +1,54 @@
+#include "nmt/core/arena.h"
+
+#include <gtest/gtest.h>
+
+namespace babelring {
+namespace {
+
+class ArenaTest : public testing::Test {
+ protected:
+  int blocks_ = 0;
+  Arena arena_{[this](std::size_t bytes) {
+                 ++blocks_;
+                 return allocate_host(bytes);
+               },
+               4096};
+};
+
+TEST_F(ArenaTest, TensorsDoNotOverlapAndAreAligned) {
+  const Tensor a = arena_.make(Shape{3}, DType::f32);
+  const Tensor b = arena_.make(Shape{3}, DType::bf16);
+  EXPECT_EQ(static_cast<char*>(b.data) - static_cast<char*>(a.data), 256);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(b.data) % 256, 0U);
+}
+
+TEST_F(ArenaTest, ScopeRewinds) {
+  arena_.make(Shape{10}, DType::f32);
+  void* first = nullptr;
+  {
+    const Arena::Scope scope(arena_);
+    first = arena_.make(Shape{100}, DType::f32).data;
+    EXPECT_EQ(arena_.used_bytes(), 256U + 512U);
+  }
+  EXPECT_EQ(arena_.used_bytes(), 256U);
+  EXPECT_EQ(arena_.make(Shape{1}, DType::f32).data, first);
+  EXPECT_EQ(arena_.peak_bytes(), 256U + 512U);
+}
+
+TEST_F(ArenaTest, BlocksAreReusedAfterReset) {
+  for (int round = 0; round < 5; ++round) {
+    for (int i = 0; i < 40; ++i) arena_.make(Shape{100}, DType::f32);
+    arena_.make(Shape{5000}, DType::f32);  // larger than a block
+    arena_.reset();
+  }
+  EXPECT_EQ(blocks_, 6);
+  EXPECT_EQ(arena_.used_bytes(), 0U);
+}
+
+TEST_F(ArenaTest, EmptyTensorsAreFine) {
+  const Tensor empty = arena_.make(Shape{0, 7}, DType::f32);
+  EXPECT_EQ(empty.shape.elements(), 0);
+}
+
+}  // namespace
+}  // namespace babelring

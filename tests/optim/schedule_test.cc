@@ -1,0 +1,78 @@
+#include "nmt/optim/schedule.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace babelring {
+namespace {
+
+Progress at(std::int64_t update, double epoch = 0, std::int64_t tokens = 0) {
+  return {.update = update, .epoch = epoch, .target_tokens = tokens};
+}
+
+TEST(Duration, ReadsUnits) {
+  EXPECT_EQ(Duration::parse("4000u")->fraction(at(1000)), 0.25);
+  EXPECT_EQ(Duration::parse("4000")->fraction(at(1000)), 0.25);
+  EXPECT_EQ(Duration::parse("2e")->fraction(at(7, 0.5)), 0.25);
+  EXPECT_EQ(Duration::parse("50Mt")->fraction(at(7, 0.5, 25'000'000)), 0.5);
+  EXPECT_EQ(Duration::parse("1.5kt")->fraction(at(0, 0, 3000)), 2.0);
+  EXPECT_EQ(Duration::parse("0.5e")->text(), "0.5e");
+}
+
+TEST(Duration, RefusesWhatIsNone) {
+  for (const char* text : {"", "u", "-1u", "4000x", "4000 u", "nan", "inf", "1e5u"}) {
+    const Result<Duration> duration = Duration::parse(text);
+    ASSERT_FALSE(duration.ok()) << text;
+    EXPECT_NE(duration.message().find(std::string("found '") + text + "'"), std::string::npos) << duration.message();
+  }
+}
+
+TEST(Duration, CountsWholeTimes) {
+  const Duration hundred = Duration::parse("100u").value();
+  EXPECT_EQ(hundred.times(at(99)), 0);
+  EXPECT_EQ(hundred.times(at(100)), 1);
+  EXPECT_EQ(hundred.times(at(250)), 2);
+  EXPECT_EQ(Duration::parse("0u")->times(at(250)), 0);
+}
+
+TEST(Schedule, InverseSquareRootPeaksAtTheEndOfWarmUp) {
+  const Schedule schedule({.schedule = "inverse-sqrt", .learning_rate = 0.001, .warm_up = "4000u"});
+  EXPECT_DOUBLE_EQ(schedule.learning_rate(at(1)), 0.001 / 4000);
+  EXPECT_DOUBLE_EQ(schedule.learning_rate(at(4000)), 0.001);
+  EXPECT_DOUBLE_EQ(schedule.learning_rate(at(16000)), 0.0005);
+  // Vaswani et al.: d^-0.5 min(t^-0.5, t w^-1.5); the ratio between two steps does not depend on the peak.
+  const auto vaswani = [](double t) {
+    return std::pow(512, -0.5) * std::min(std::pow(t, -0.5), t * std::pow(4000, -1.5));
+  };
+  EXPECT_NEAR(schedule.learning_rate(at(9000)) / schedule.learning_rate(at(100)), vaswani(9000) / vaswani(100), 1e-12);
+}
+
+TEST(Schedule, LinearFallsToItsFinalPart) {
+  const Schedule schedule(
+      {.schedule = "linear", .learning_rate = 1, .warm_up = "10u", .decay = "110u", .final_fraction = 0.1});
+  EXPECT_DOUBLE_EQ(schedule.learning_rate(at(5)), 0.5);
+  EXPECT_DOUBLE_EQ(schedule.learning_rate(at(10)), 1);
+  EXPECT_DOUBLE_EQ(schedule.learning_rate(at(60)), 0.55);
+  EXPECT_DOUBLE_EQ(schedule.learning_rate(at(110)), 0.1);
+  EXPECT_DOUBLE_EQ(schedule.learning_rate(at(1000)), 0.1);
+}
+
+TEST(Schedule, ConstantWithoutWarmUpStartsAtItsRate) {
+  const Schedule schedule({.schedule = "constant", .learning_rate = 0.5, .warm_up = "0u"});
+  EXPECT_DOUBLE_EQ(schedule.learning_rate(at(1)), 0.5);
+  EXPECT_DOUBLE_EQ(schedule.learning_rate(at(1000)), 0.5);
+}
+
+TEST(Schedule, NamesTheKeyThatIsWrong) {
+  try {
+    Schedule({.warm_up = "soon"});
+    FAIL() << "accepted";
+  } catch (const UsageFailure& failure) {
+    EXPECT_EQ(std::string(failure.what()).find("optimizer.warm_up: expected"), 0U) << failure.what();
+  }
+  EXPECT_THROW(Schedule({.schedule = "linear", .warm_up = "2e", .decay = "100u"}), UsageFailure);
+}
+
+}  // namespace
+}  // namespace babelring

@@ -1,0 +1,118 @@
+#include "worker/console.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+namespace babelring {
+
+namespace {
+
+/// 12345 → "12,345".
+std::string grouped(double number) {
+  std::string digits = fmt::format("{:.0f}", number);
+  for (std::size_t i = digits.size(); i > 3 + (digits[0] == '-' ? 1 : 0);) digits.insert(i -= 3, ",");
+  return digits;
+}
+
+std::string minutes_text(double minutes) {
+  if (minutes < 1) return fmt::format("{:.0f} s", minutes * 60);
+  if (minutes < 120) return fmt::format("{:.0f} min", minutes);
+  return fmt::format("{:.1f} h", minutes / 60);
+}
+
+}  // namespace
+
+Console::Console(const TrainConfig& config, bool terminal)
+    : config_(config),
+      terminal_(terminal),
+      log_every_(parse_duration("training.log_every", config.training.log_every)),
+      stop_after_(parse_duration("training.stop_after", config.training.stop_after)) {}
+
+Console::~Console() {
+  clear_bar();
+}
+
+void Console::begin(const Progress& progress, double minutes) {
+  progress_ = progress;
+  minutes_before_ = minutes;
+  watch_ = Stopwatch();
+}
+
+void Console::write(RecordBody body) {
+  if (const auto* step = std::get_if<StepRecord>(&body)) show(*step);
+  if (const auto* eval = std::get_if<EvalRecord>(&body)) show(*eval);
+  if (const auto* checkpoint = std::get_if<CheckpointRecord>(&body)) show(*checkpoint);
+}
+
+void Console::show(const StepRecord& step) {
+  const Progress before = progress_;
+  progress_ = {
+      .update = step.update, .epoch = step.epoch, .target_tokens = progress_.target_tokens + step.update_target_tokens};
+  window_.steps += 1;
+  window_.target_tokens += step.update_target_tokens;
+  window_.step_ms += step.step_ms;
+  window_.exposed_ms += step.exposed_communication_ms;
+  window_.data_ms += step.data_ms;
+  if (!first_fraction_) first_fraction_ = fraction_done();
+  if (terminal_) draw_bar(step);
+  if (log_every_.times(progress_) == log_every_.times(before)) return;
+
+  clear_bar();
+  spdlog::info(
+      "update {} (epoch {:.2f}): loss {:.4f}, nll {:.4f}, {} target tokens/s, learning rate {:.3g}, step {:.0f} ms "
+      "(waiting for all-reduce {:.1f} %, for data {:.1f} %), {} left",
+      grouped(static_cast<double>(step.update)), step.epoch, step.loss, step.nll,
+      grouped(static_cast<double>(window_.target_tokens) / window_.step_ms * 1e3), step.learning_rate,
+      window_.step_ms / static_cast<double>(window_.steps), 100 * window_.exposed_ms / window_.step_ms,
+      100 * window_.data_ms / window_.step_ms, time_left(fraction_done()));
+  window_ = {};
+}
+
+void Console::show(const EvalRecord& eval) {
+  clear_bar();
+  const std::string bleu =
+      std::isnan(eval.sacrebleu) ? "" : fmt::format(", sacreBLEU {:.2f}, chrF2 {:.2f}", eval.sacrebleu, eval.chrf);
+  spdlog::info("validation on {} after update {}: loss {:.4f}, perplexity {:.2f}, accuracy {:.1f} %{}{} ({:.1f} s)",
+               eval.set, grouped(static_cast<double>(eval.update)), eval.loss, std::exp(eval.nll), 100 * eval.accuracy,
+               bleu, eval.best ? ", the best so far" : "", eval.seconds);
+}
+
+void Console::show(const CheckpointRecord& checkpoint) {
+  if (checkpoint.removed) return;
+  clear_bar();
+  spdlog::info("checkpoint {}{} ({:.1f} s)", checkpoint.folder, checkpoint.best ? " (best)" : "",
+               checkpoint.write_seconds);
+}
+
+double Console::fraction_done() const {
+  const double minutes = minutes_before_ + watch_.elapsed_ms() / 60000;
+  const double by_clock = config_.training.max_minutes > 0 ? minutes / config_.training.max_minutes : 0;
+  return std::clamp(std::max(stop_after_.fraction(progress_), by_clock), 0.0, 1.0);
+}
+
+std::string Console::time_left(double fraction) const {
+  const double gained = fraction - first_fraction_.value_or(0);
+  if (gained <= 0) return "unknown time";
+  return minutes_text(watch_.elapsed_ms() / 60000 * (1 - fraction) / gained);
+}
+
+void Console::draw_bar(const StepRecord& step) {
+  constexpr int width = 30;
+  const double fraction = fraction_done();
+  const int filled = static_cast<int>(fraction * width);
+  fmt::print(stderr, "\r\x1b[K[{:#<{}}{:.<{}}] {:3.0f} %  update {}  loss {:.3f}  {} left", "", filled, "",
+             width - filled, 100 * fraction, grouped(static_cast<double>(step.update)), step.loss, time_left(fraction));
+  std::fflush(stderr);
+  bar_drawn_ = true;
+}
+
+void Console::clear_bar() {
+  if (bar_drawn_) fmt::print(stderr, "\r\x1b[K");
+  bar_drawn_ = false;
+}
+
+}  // namespace babelring

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "nmt/base/clock.h"
+#include "nmt/base/records.h"
+#include "nmt/train/config.h"
+
+namespace babelring {
+
+/// The record stream as a person reads it: a log line after each `training.log_every`, each evaluation and checkpoint,
+/// and on a terminal a progress bar on the last line. Used on rank 0.
+class Console : public RecordSink {
+ public:
+  /// `terminal`: standard error is one, so that a bar may be drawn.
+  Console(const TrainConfig& config, bool terminal);
+  ~Console() override;
+
+  /// Where a resumed run stands, and the minutes it took so far.
+  void begin(const Progress& progress, double minutes);
+
+  void write(RecordBody body) override;
+
+ private:
+  /// Sums since the last line.
+  struct Window {
+    std::int64_t steps = 0, target_tokens = 0;
+    double step_ms = 0, exposed_ms = 0, data_ms = 0;
+  };
+  void show(const StepRecord& step);
+  void show(const EvalRecord& eval);
+  void show(const CheckpointRecord& checkpoint);
+  void draw_bar(const StepRecord& step);
+  void clear_bar();
+  /// Of the training, whichever end of it is nearer.
+  double fraction_done() const;
+  std::string time_left(double fraction) const;
+
+  const TrainConfig& config_;
+  bool terminal_;
+  bool bar_drawn_ = false;
+  Duration log_every_, stop_after_;
+  Stopwatch watch_;
+  std::optional<double> first_fraction_;
+  Progress progress_;
+  double minutes_before_ = 0;
+  Window window_;
+};
+
+}  // namespace babelring

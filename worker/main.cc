@@ -1,0 +1,109 @@
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+#include <CLI/CLI.hpp>
+
+#include <atomic>
+#include <csignal>
+#include <memory>
+#include <optional>
+
+#include "nmt/base/log.h"
+#include "nmt/base/version.h"
+#include "nmt/comm/communicator.h"
+#include "nmt/comm/mpi_session.h"
+#include "worker/job.h"
+
+namespace {
+
+using namespace babelring;
+
+// What signal handlers may touch.
+StopRequest stop_request;
+std::atomic<Communicator*> signalled_communicator = nullptr;
+
+void on_signal(int signal) {
+  stop_request.request();
+  // mpirun sends SIGTERM to all ranks when one has died: then there is a second left to name it.
+  Communicator* communicator = signalled_communicator.load();
+  if (signal == SIGTERM && communicator != nullptr) communicator->fail_fast(std::chrono::milliseconds(300));
+}
+
+/// SIGTERM, SIGINT and SIGUSR1 end training after the update in progress, with a checkpoint; a second SIGINT at once.
+void install_signal_handlers() {
+  struct sigaction action = {};
+  action.sa_handler = on_signal;
+  sigaction(SIGTERM, &action, nullptr);
+  sigaction(SIGUSR1, &action, nullptr);
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  sigaction(SIGINT, &action, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+}
+
+struct CommandLine {
+  JobOptions job;
+  std::string log_level = "info";
+};
+
+void declare(CLI::App& app, CommandLine& line) {
+  app.set_version_flag("--version", std::string("babelring worker ") + version);
+  app.add_option("--config", line.job.config_file, "YAML file; rank 0 reads it and sends it to the others")->required();
+  app.add_option("overrides", line.job.overrides, "key=value, over the file: training.max_minutes=10");
+  app.add_option("--server", line.job.server, "address of a `server`, http://host:port, or none")
+      ->capture_default_str();
+  app.add_option("--run-dir", line.job.run_folder, "folder of the run: checkpoints, spool; default runs/NAME");
+  app.add_option("--log-level", line.log_level, "debug, info, warn or error")->capture_default_str();
+  app.footer("Keys of the configuration:\n" + describe_config());
+}
+
+std::unique_ptr<Communicator> make_communicator(bool under_mpirun, const CommOptions& options) {
+  return under_mpirun ? make_mpi_communicator(options) : make_single_communicator();
+}
+
+/// The exit code: 0, or 2 on wrong usage, which rank 0 alone reports.
+int work(const CommandLine& line, bool under_mpirun) {
+  std::unique_ptr<Communicator> communicator = make_communicator(under_mpirun, {});
+  const bool first_rank = communicator->rank() == 0;
+  init_log(communicator->size() > 1 ? fmt::format("rank {}", communicator->rank()) : "", line.log_level);
+  try {
+    // The communicator's own options are part of the configuration, which rank 0 may be alone to see: share it first.
+    const TrainConfig config = shared_config(line.job, *communicator);
+    communicator.reset();
+    communicator = make_communicator(under_mpirun, config.communication.options());
+    signalled_communicator = communicator.get();
+    run_job(line.job, config, *communicator, stop_request);
+    signalled_communicator = nullptr;
+    return 0;
+  } catch (const UsageFailure& failure) {
+    if (first_rank) spdlog::error("{}", failure.what());
+    return 2;
+  }
+}
+
+/// A failure of one rank ends all.
+int run(const CommandLine& line, bool under_mpirun, int& argc, char**& argv) {
+  init_log("", line.log_level);
+  try {
+    std::optional<MpiSession> mpi;
+    if (under_mpirun) mpi.emplace(argc, argv);
+    return work(line, under_mpirun);
+  } catch (const std::exception& failure) {
+    spdlog::error("{}", failure.what());
+    if (under_mpirun) abort_mpi(1);
+    return 1;
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Trains a translation model, one process a rank: mpirun -H hostA:2,hostB:2 worker --config FILE");
+  CommandLine line;
+  declare(app, line);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  install_signal_handlers();
+  return run(line, MpiSession::under_mpirun(), argc, argv);
+}
