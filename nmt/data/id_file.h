@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "nmt/data/mapped_file.h"
+#include "nmt/base/mapped_file.h"
 
 namespace babelring {
 

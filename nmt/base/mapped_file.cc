@@ -1,4 +1,4 @@
-#include "nmt/data/mapped_file.h"
+#include "nmt/base/mapped_file.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
