@@ -1,0 +1,121 @@
+#include "nmt/decode/cached_decoder.h"
+
+#include <algorithm>
+
+#include "nmt/data/special_ids.h"
+
+namespace babelring {
+
+namespace {
+
+Arena arena_on(Backend& backend) {
+  return Arena([&backend](std::size_t bytes) { return backend.allocate(bytes); });
+}
+
+PackedSequences pack_sources(std::span<const std::span<const std::int32_t>> sources) {
+  PackedSequences packed;
+  for (const auto& source : sources) {
+    packed.ids.insert(packed.ids.end(), source.begin(), source.end());
+    packed.ids.push_back(eos_id);
+    packed.offsets.push_back(static_cast<std::int32_t>(packed.ids.size()));
+  }
+  return packed;
+}
+
+}  // namespace
+
+CachedDecoder::CachedDecoder(const Transformer& model, Backend& backend)
+    : model_(model),
+      backend_(backend),
+      batch_(arena_on(backend)),
+      saved_(arena_on(backend)),
+      scratch_(arena_on(backend)) {}
+
+Context CachedDecoder::context() {
+  saved_.reset();
+  scratch_.reset();
+  return {.backend = backend_, .saved = saved_, .scratch = scratch_, .dtype = model_.compute_dtype()};
+}
+
+void CachedDecoder::start(std::span<const std::span<const std::int32_t>> sources, std::int64_t max_rows,
+                          std::int64_t max_length) {
+  batch_.reset();
+  memories_.clear();
+  caches_.clear();
+  position_ = 0;
+  capacity_ = max_length;
+  const PackedSequences packed = pack_sources(sources);
+  source_offsets_ = packed.offsets;
+  Context pass = context();
+  const Tensor memory = model_.encode(pass, upload_sequences(backend_, saved_, packed, 0));
+  for (const DecoderLayer& layer : model_.decoder()) {
+    memories_.push_back(layer.project_memory(pass, batch_, memory));
+    caches_.push_back(batch_.make(Shape{max_rows, capacity_ * 2 * model_.config().width}, pass.dtype));
+  }
+  zero_ = upload_ids(backend_, batch_, {0});
+}
+
+std::vector<DecoderLayer::StepInput> CachedDecoder::step_inputs(std::span<const Row> rows) {
+  std::vector<std::int32_t> self_begin, memory_begin, memory_count;
+  const std::vector<std::int32_t> self_count(rows.size(), static_cast<std::int32_t>(position_ + 1));
+  for (const Row& row : rows) {
+    const auto sentence = static_cast<std::size_t>(row.sentence);
+    self_begin.push_back(static_cast<std::int32_t>(static_cast<std::int64_t>(self_begin.size()) * capacity_));
+    memory_begin.push_back(source_offsets_[sentence]);
+    memory_count.push_back(source_offsets_[sentence + 1] - source_offsets_[sentence]);
+  }
+  DecoderLayer::StepInput input{.position = position_,
+                                .self_begin = upload_ids(backend_, saved_, self_begin),
+                                .self_count = upload_ids(backend_, saved_, self_count),
+                                .memory_begin = upload_ids(backend_, saved_, memory_begin),
+                                .memory_count = upload_ids(backend_, saved_, memory_count)};
+  std::vector<DecoderLayer::StepInput> inputs;
+  for (std::size_t layer = 0; layer < caches_.size(); ++layer) {
+    input.cache = caches_[layer].row_slice(0, static_cast<std::int64_t>(rows.size()));
+    input.memory = memories_[layer];
+    inputs.push_back(input);
+  }
+  return inputs;
+}
+
+void CachedDecoder::step(std::span<const Row> rows, int count) {
+  Context pass = context();
+  std::vector<std::int32_t> tokens;
+  for (const Row& row : rows) tokens.push_back(row.token);
+  const std::vector<std::int32_t> positions(rows.size(), static_cast<std::int32_t>(position_));
+  const Sequences sequences{.ids = upload_ids(backend_, saved_, tokens),
+                            .positions = upload_ids(backend_, saved_, positions)};
+  download_best(model_.decode_step(pass, sequences, step_inputs(rows)), count);
+  ++position_;
+}
+
+void CachedDecoder::download_best(ConstTensor logits, int count) {
+  const std::int64_t best = std::min<std::int64_t>(count, model_.vocabulary());
+  const Shape shape{logits.rows(), best};
+  const Tensor scores = scratch_.make(shape, DType::f32);
+  const Tensor ids = scratch_.make(shape, DType::i32);
+  backend_.run(LogSoftmaxTopK{.logits = logits, .scores = scores, .indices = ids});
+  next_count_ = static_cast<std::size_t>(best);
+  next_scores_.resize(static_cast<std::size_t>(shape.elements()));
+  next_ids_.resize(next_scores_.size());
+  backend_.download(scores, next_scores_.data());
+  backend_.download(ids, next_ids_.data());
+}
+
+NextTokens CachedDecoder::next(std::int32_t row) const {
+  const std::size_t first = static_cast<std::size_t>(row) * next_count_;
+  return {.log_probabilities = std::span(next_scores_).subspan(first, next_count_),
+          .ids = std::span(next_ids_).subspan(first, next_count_)};
+}
+
+void CachedDecoder::move(std::span<const RowMove> moves) {
+  const std::int64_t used = position_ * 2 * model_.config().width;
+  for (const Tensor& cache : caches_) {
+    const Tensor columns = cache.column_slice(0, used);
+    for (const RowMove& row : moves) {
+      backend_.run(GatherRows{.x = columns.row_slice(row.from, 1), .index = zero_, .y = columns.row_slice(row.to, 1)});
+    }
+  }
+}
+
+}  // namespace babelring

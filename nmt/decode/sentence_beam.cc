@@ -1,0 +1,80 @@
+#include "nmt/decode/sentence_beam.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "nmt/data/special_ids.h"
+
+namespace babelring {
+
+SentenceBeam::SentenceBeam(const BeamOptions& options, std::int64_t source_pieces)
+    : options_(options), max_length_(options.max_length(source_pieces)), live_(1) {}
+
+bool SentenceBeam::allowed(std::int32_t id) const {
+  return id != bos_id && (id != eos_id || length_ > 0);
+}
+
+std::vector<SentenceBeam::Candidate> SentenceBeam::best_candidates(std::span<const NextTokens> next) const {
+  std::vector<Candidate> candidates;
+  for (std::size_t parent = 0; parent < live_.size(); ++parent) {
+    for (std::size_t i = 0; i < next[parent].ids.size(); ++i) {
+      const std::int32_t id = next[parent].ids[i];
+      if (!allowed(id)) continue;
+      const double penalty = id == unk_id ? options_.unk_penalty : 0;
+      const auto step = static_cast<double>(next[parent].log_probabilities[i]);
+      candidates.push_back({live_[parent].log_probability + step - penalty, parent, id});
+    }
+  }
+  const std::size_t places = static_cast<std::size_t>(options_.beam) - finished_.size();
+  const std::size_t count = std::min(places, candidates.size());
+  const auto before = [](const Candidate& a, const Candidate& b) {
+    return std::tuple(-a.log_probability, a.parent, a.id) < std::tuple(-b.log_probability, b.parent, b.id);
+  };
+  std::partial_sort(candidates.begin(), candidates.begin() + static_cast<std::ptrdiff_t>(count), candidates.end(),
+                    before);
+  candidates.resize(count);
+  return candidates;
+}
+
+void SentenceBeam::advance(std::span<const NextTokens> next) {
+  const std::vector<Candidate> chosen = best_candidates(next);
+  ++length_;
+  std::vector<Live> survivors;
+  for (const Candidate& candidate : chosen) {
+    Live child = live_[candidate.parent];
+    child.log_probability = candidate.log_probability;
+    if (candidate.id == eos_id) {
+      finished_.push_back(finish(child, length_, true));
+    } else {
+      child.ids.push_back(candidate.id);
+      survivors.push_back(std::move(child));
+    }
+  }
+  live_ = std::move(survivors);
+  std::stable_sort(finished_.begin(), finished_.end(),
+                   [](const Hypothesis& a, const Hypothesis& b) { return a.score > b.score; });
+}
+
+Hypothesis SentenceBeam::finish(const Live& live, std::int64_t length, bool complete) const {
+  return {.ids = live.ids,
+          .log_probability = live.log_probability,
+          .score = live.log_probability / options_.penalty(length),
+          .complete = complete};
+}
+
+bool SentenceBeam::done() const {
+  if (live_.empty() || length_ >= max_length_) return true;
+  const auto wanted = static_cast<std::size_t>(options_.n_best);
+  if (finished_.size() < wanted) return false;
+  return live_.front().log_probability / options_.penalty(max_length_) <= finished_[wanted - 1].score;
+}
+
+std::vector<Hypothesis> SentenceBeam::n_best() const {
+  std::vector<Hypothesis> best = finished_;
+  for (const Live& live : live_) best.push_back(finish(live, length_, false));
+  if (best.size() > static_cast<std::size_t>(options_.n_best)) best.resize(static_cast<std::size_t>(options_.n_best));
+  return best;
+}
+
+}  // namespace babelring
