@@ -1,0 +1,210 @@
+#!/usr/bin/env bash
+# From a clean clone to a trained translation model: installs what is missing, builds, fetches a real English-German
+# corpus, starts the server, trains with MPI workers, evaluates with SacreBLEU and leaves the dashboard up.
+#
+#   scripts/quickstart.sh [option...]
+#     --minutes N          minutes of training (default 12); a later, larger N goes on with the same run
+#     --corpus WHAT        libreoffice (default), wmt16, or SOURCE,TARGET: two text files, plain or gzipped
+#     --dir DIR            where everything is kept (default runs/quickstart)
+#     --config FILE        training configuration (default by corpus, from configs/)
+#     --vocabulary-size N  subword pieces (default: the corpus decides)
+#     --ranks N            MPI workers (default 2, or 1 on a single core)
+#     --listen HOST:PORT   where the server listens (default 127.0.0.1:0, a free port)
+#     --stop               stops the server that an earlier run left up, and nothing else
+#     --help               this text
+#
+# Interrupted (Ctrl-C), it saves and stops; run again, it goes on where it was. The last line of standard output is a
+# JSON summary; progress goes to standard error, and everything is in DIR/logs. BABELRING_BIN names a folder with the
+# programs, when they are built already.
+set -euo pipefail
+# shellcheck source=scripts/lib/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
+# shellcheck source=scripts/lib/server.sh
+source "$ROOT/scripts/lib/server.sh"
+# shellcheck source=scripts/lib/stages.sh
+source "$ROOT/scripts/lib/stages.sh"
+
+minutes=12 corpus=libreoffice dir=$ROOT/runs/quickstart config='' vocabulary_size='' ranks='' listen=127.0.0.1:0 stop_only=no
+BIN=${BABELRING_BIN:-$ROOT/build/release/bin}
+mpirun_pid=''
+
+parse_arguments() {
+  while [ $# -gt 0 ]; do
+    case $1 in
+      --minutes) minutes=$(positive_number "$1" "$(option_value "$1" $# "${2:-}")") && shift ;;
+      --corpus) corpus=$(option_value "$1" $# "${2:-}") && shift ;;
+      --dir) dir=$(option_value "$1" $# "${2:-}") && shift ;;
+      --config) config=$(option_value "$1" $# "${2:-}") && shift ;;
+      --vocabulary-size) vocabulary_size=$(positive_number "$1" "$(option_value "$1" $# "${2:-}")") && shift ;;
+      --ranks) ranks=$(positive_number "$1" "$(option_value "$1" $# "${2:-}")") && shift ;;
+      --listen) listen=$(option_value "$1" $# "${2:-}") && shift ;;
+      --stop) stop_only=yes ;;
+      --help | -h) print_header && exit 0 ;;
+      *) usage_error "unknown option $1" ;;
+    esac
+    shift
+  done
+}
+
+positive_number() {
+  [[ $2 =~ ^[0-9]+(\.[0-9]+)?$ && ! $2 =~ ^0+(\.0+)?$ ]] || usage_error "$1: found '$2', expected a positive number"
+  printf '%s' "$2"
+}
+
+# Fills in what the corpus and the machine decide.
+complete_options() {
+  local cores
+  cores=$(nproc)
+  ranks=${ranks:-$((cores < 2 ? 1 : 2))}
+  case $corpus in
+    wmt16) config=${config:-$ROOT/configs/wmt16-transformer-base.yaml} vocabulary_size=${vocabulary_size:-32768} ;;
+    *) config=${config:-$ROOT/configs/quickstart.yaml} vocabulary_size=${vocabulary_size:-8000} ;;
+  esac
+  [ -r "$config" ] || usage_error "--config: cannot read $config"
+  case $corpus in
+    libreoffice | wmt16) source_language=en target_language=de ;;
+    *,*) source_language=src target_language=tgt ;;
+    *) usage_error "--corpus: found '$corpus', expected libreoffice, wmt16 or SOURCE,TARGET" ;;
+  esac
+}
+
+# A folder holds one corpus and one vocabulary: anything else would mix two runs.
+claim_folder() {
+  local wanted="corpus $corpus, vocabulary $vocabulary_size" held
+  mkdir -p "$dir/logs" "$dir/stamps"
+  dir=$(cd "$dir" && pwd)
+  if [ -e "$dir/options" ]; then
+    held=$(cat "$dir/options")
+    [ "$held" = "$wanted" ] || die "$dir holds a run with $held; asked for $wanted: give another --dir"
+  fi
+  printf '%s\n' "$wanted" >"$dir/options"
+  exec 9>"$dir/lock"
+  flock -n 9 || die "another quickstart.sh works in $dir"
+}
+
+# --- stages -----------------------------------------------------------------------------------------------------------
+
+stage_setup() { "$ROOT/scripts/setup.sh"; }
+
+stage_build() {
+  local log=$dir/logs/build.log
+  if [ -n "${BABELRING_BIN:-}" ]; then return; fi
+  : >"$log"
+  cd "$ROOT"
+  quietly "$log" "configuring" cmake --preset release
+  quietly "$log" "building" cmake --build --preset release -j "$(build_jobs)" --target server worker nmt
+}
+
+stage_corpus() {
+  "$ROOT/scripts/fetch_corpus.sh" --corpus "$corpus" --downloads "$dir/downloads" "$dir/corpus" >"$dir/logs/corpus.json"
+  python3 - "$dir/logs/corpus.json" >&2 <<'PYTHON'
+import json, sys
+report = json.load(open(sys.argv[1]))
+print("  " + report["corpus"] + ": " + ", ".join(f'{part} {counts["pairs"]:,} pairs' for part, counts in report["parts"].items()))
+PYTHON
+}
+
+both_sides() { printf '%s\n' "$dir/corpus/$1.$source_language" "$dir/corpus/$1.$target_language"; }
+
+stage_prepare() {
+  local train valid test
+  mapfile -t train < <(both_sides train)
+  mapfile -t valid < <(both_sides valid)
+  mapfile -t test < <(both_sides test)
+  rm -rf "$dir/data"
+  quietly "$dir/logs/prepare.log" "nmt prepare" "$BIN/nmt" prepare --train "${train[@]}" --valid "${valid[@]}" \
+    --test "${test[@]}" --output "$dir/data" --vocabulary-size "$vocabulary_size" --model bpe
+}
+
+# mpirun gets a session of its own: a Ctrl-C on the terminal would make it kill the workers within a second. It passes
+# SIGUSR1 on to them, upon which they save and end; see interrupted().
+stage_train() {
+  local status=0
+  local mpirun=(mpirun --host "localhost:$ranks" -np "$ranks" --bind-to none)
+  if [ "$(id -u)" -eq 0 ]; then export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1; fi
+  say "  $ranks workers, $minutes minutes, dashboard $address"
+  setsid "${mpirun[@]}" "$BIN/worker" --config "$config" "data.folder=$dir/data" "training.max_minutes=$minutes" \
+    --server "$address" --run-dir "$dir/run" </dev/null > >(tee -a "$dir/logs/train.log" >&2) 2>&1 &
+  mpirun_pid=$!
+  wait "$mpirun_pid" || status=$?
+  mpirun_pid=''
+  [ "$status" -eq 0 ] || die "training ended with exit code $status; see $dir/logs/train.log and run again to resume"
+}
+
+stage_evaluate() {
+  quietly "$dir/logs/evaluate.log" "nmt evaluate" evaluate_to "$dir/evaluation.json"
+}
+
+evaluate_to() {
+  "$BIN/nmt" evaluate --checkpoint "$(best_checkpoint)" --set test --data "$dir/data" --json >"$1.part" &&
+    mv "$1.part" "$1"
+}
+
+# Five sentences spread evenly over the test set.
+stage_translate() {
+  local language lines
+  lines=$(wc -l <"$dir/corpus/test.$source_language")
+  for language in "$source_language" "$target_language"; do
+    awk -v every=$((lines / 5 > 0 ? lines / 5 : 1)) 'NR % every == 0 && ++n <= 5' "$dir/corpus/test.$language" >"$dir/samples.$language"
+  done
+  quietly "$dir/logs/translate.log" "nmt translate" translate_samples
+}
+
+translate_samples() {
+  "$BIN/nmt" translate --checkpoint "$(best_checkpoint)" <"$dir/samples.$source_language" >"$dir/samples.hypothesis.part" &&
+    mv "$dir/samples.hypothesis.part" "$dir/samples.hypothesis"
+}
+
+best_checkpoint() { printf '%s' "$dir/run/checkpoints"; }
+
+# ----------------------------------------------------------------------------------------------------------------------
+
+show_samples() {
+  paste -d '\n' "$dir/samples.$source_language" "$dir/samples.$target_language" "$dir/samples.hypothesis" |
+    awk 'BEGIN { split("source reference translation", name) } { i = (NR - 1) % 3 + 1; printf "%s%-12s %s\n", i == 1 ? "\n" : "", name[i], $0 }'
+}
+
+# Stops what runs, in order: the workers save first, then the server takes their last records.
+interrupted() {
+  trap '' INT TERM HUP
+  say ''
+  say "stopping; run the same command again to go on"
+  if [ -n "$mpirun_pid" ]; then
+    kill -USR1 "$mpirun_pid" 2>/dev/null || true
+    wait_for_end "$mpirun_pid" 60 || kill -TERM "$mpirun_pid" 2>/dev/null || true
+    wait_for_end "$mpirun_pid" 10 || warn "mpirun (process $mpirun_pid) has not ended"
+  fi
+  server_stop "$dir"
+  exit 130
+}
+
+# wait_for_end PID SECONDS: of a child; fails if it has not ended by then.
+wait_for_end() {
+  local deadline=$((SECONDS + $2))
+  while kill -0 "$1" 2>/dev/null; do
+    [ "$SECONDS" -lt "$deadline" ] || return 1
+    sleep 0.2
+  done
+}
+
+main() {
+  parse_arguments "$@"
+  if [ "$stop_only" = yes ]; then server_stop "$dir" && return; fi
+  complete_options
+  claim_folder
+  trap note_time EXIT
+  trap interrupted INT TERM HUP
+  stage setup
+  stage build
+  stage corpus once
+  stage prepare once
+  address=$(server_start "$dir" "$BIN/server" "$listen")
+  stage train until "$minutes"
+  stage evaluate after train
+  stage translate after train
+  show_samples
+  printf '\ndashboard: %s (stop it with scripts/quickstart.sh --stop --dir %s)\n' "$address" "$dir"
+  python3 "$ROOT/scripts/lib/quickstart_summary.py" "$dir" "$address"
+}
+
+main "$@"
