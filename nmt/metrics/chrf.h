@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace babelring {
+
+struct ChrfOptions {
+  int char_order = 6;  // longest n-gram of characters
+  int word_order = 0;  // longest n-gram of words: 0 is chrF, 2 is chrF++
+  int beta = 2;        // weight of recall against precision
+  bool lowercase = false;
+};
+
+/// Counts that add up over sentences, and over ranks: one entry for each order, characters first, then words.
+struct ChrfCounts {
+  struct Order {
+    std::int64_t hypothesis = 0, reference = 0, matched = 0;  // n-grams
+  };
+  std::vector<Order> orders;
+
+  ChrfCounts& operator+=(const ChrfCounts& other);
+};
+
+/// chrF (Popović 2015) and chrF++ (Popović 2017), equal to sacreBLEU 2.6.0: no white space in character n-grams,
+/// effective order.
+class Chrf {
+ public:
+  explicit Chrf(const ChrfOptions& options = {}) : options_(options) {}
+
+  /// Counts of one sentence against its best reference.
+  ChrfCounts count(std::string_view hypothesis, const std::vector<std::string>& references) const;
+  /// 0 … 100.
+  double score(const ChrfCounts& counts) const;
+  /// The whole corpus; references[k] is the k-th set. Throws Failure if a set's number of lines differs.
+  double corpus(const std::vector<std::string>& hypotheses,
+                const std::vector<std::vector<std::string>>& references) const;
+
+  /// "chrF2", "chrF2++" (word order 2), "chrF2+" (word order 1).
+  std::string name() const;
+  /// "chrF2 = 51.23".
+  std::string text(double score) const;
+  /// "nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:babelring-0.1.0".
+  std::string signature(std::size_t references = 1) const;
+
+ private:
+  ChrfOptions options_;
+};
+
+}  // namespace babelring
