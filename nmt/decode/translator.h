@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "nmt/data/vocabulary.h"
+#include "nmt/decode/beam_search.h"
+
+namespace babelring {
+
+struct TranslateOptions {
+  BeamOptions search;
+  // One search takes at most so many source tokens (</s> included) and sentences; they bound memory, and in f32 do not
+  // change what is found.
+  std::int64_t batch_tokens = 2048;
+  std::int64_t batch_sentences = 64;
+  std::int64_t max_source_pieces = 256;  // of a longer line only the beginning is translated
+
+  /// Throws UsageFailure naming the option, its value and its range.
+  void check() const;
+};
+
+/// One way to translate a line.
+struct Rendering {
+  std::string text;
+  double score = 0;            // log-probability over the length penalty; larger is better, at most 0
+  double log_probability = 0;  // natural
+  bool complete = true;        // false: cut at the maximum length
+};
+
+struct Translation {
+  std::string text;               // the best one's; empty for a line without pieces
+  double score = 0;               // the best one's
+  std::vector<Rendering> n_best;  // best first, the best included; empty for a line without pieces
+  std::int64_t source_pieces = 0;
+  std::int64_t cut_pieces = 0;  // of source_pieces, those beyond the limit, which were left out: worth a warning
+};
+
+/// Translates lines of text: sorted by length, longest first, in batches, and given back in order. Not thread-safe.
+class Translator {
+ public:
+  /// All must outlive the translator. `model` may be trained on between calls.
+  Translator(const Transformer& model, const Vocabulary& vocabulary, Backend& backend);
+
+  /// One translation a line.
+  std::vector<Translation> translate(const std::vector<std::string>& lines, const TranslateOptions& options);
+
+  /// The same for sources that are ids already (without </s>), such as a prepared validation set.
+  std::vector<Translation> translate_ids(std::span<const std::span<const std::int32_t>> sources,
+                                         const TranslateOptions& options);
+
+ private:
+  Translation rendered(const std::vector<Hypothesis>& hypotheses, std::int64_t source_pieces) const;
+
+  const Vocabulary& vocabulary_;
+  BeamSearch search_;
+};
+
+}  // namespace babelring
