@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace babelring {
+
+/// A line as it stood in a file, without its line end.
+struct RawLine {
+  std::string text;         // at most LineReader::longest_bytes; the rest of an over-long line is dropped
+  std::int64_t number = 0;  // from 1
+  bool crlf = false;        // ended in CR LF; the CR is not part of the text
+  bool over_long = false;
+};
+
+/// Reads lines of a plain or gzipped file (told apart by content), a buffer at a time. A UTF-8 byte order mark at the
+/// beginning is skipped; a last line without line end is a line.
+class LineReader {
+ public:
+  static constexpr std::size_t longest_bytes = 1 << 20;
+
+  /// Throws Failure (file, system error).
+  explicit LineReader(std::filesystem::path file);
+  ~LineReader();
+
+  /// False at the end of the file. Throws Failure on a read error or a damaged or truncated gzip stream.
+  bool next(RawLine& line);
+
+  const std::filesystem::path& file() const { return file_; }
+  /// Lines read so far.
+  std::int64_t lines() const { return lines_; }
+
+ private:
+  bool fill();
+  struct Stream;
+  std::filesystem::path file_;
+  std::unique_ptr<Stream> stream_;
+  std::vector<char> buffer_;
+  std::size_t at_ = 0, end_ = 0;
+  std::int64_t lines_ = 0;
+};
+
+}  // namespace babelring

@@ -1,0 +1,132 @@
+#include "nmt/data/vocabulary.h"
+
+#include <sentencepiece_processor.h>
+#include <sentencepiece_trainer.h>
+
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+#include "nmt/base/atomic_file.h"
+#include "nmt/base/digest.h"
+#include "nmt/base/failure.h"
+
+namespace babelring {
+
+namespace {
+
+/// Gives the lines of a function to SentencePiece's trainer.
+class LineIterator : public sentencepiece::SentenceIterator {
+ public:
+  explicit LineIterator(const std::function<bool(std::string&)>& next_line) : next_line_(next_line) {
+    done_ = !next_line_(line_);
+  }
+  bool done() const override { return done_; }
+  void Next() override { done_ = !next_line_(line_); }
+  const std::string& value() const override { return line_; }
+  sentencepiece::util::Status status() const override { return {}; }
+
+ private:
+  const std::function<bool(std::string&)>& next_line_;
+  std::string line_;
+  bool done_ = false;
+};
+
+void require(const sentencepiece::util::Status& status, std::string_view operation) {
+  if (status.ok()) return;
+  std::string reason = status.ToString();
+  std::replace(reason.begin(), reason.end(), '\n', ' ');
+  fail("{}: {}", operation, reason);
+}
+
+}  // namespace
+
+struct Vocabulary::Model {
+  std::string bytes;
+  std::string digest;
+  sentencepiece::SentencePieceProcessor processor;
+
+  void check(std::int32_t id) const {
+    if (id < 0 || id >= processor.GetPieceSize()) {
+      fail("vocabulary: id {}, expected 0 to {}", id, processor.GetPieceSize() - 1);
+    }
+  }
+};
+
+Vocabulary Vocabulary::load(const std::filesystem::path& file) {
+  return from_bytes(read_file(file), file.string());
+}
+
+Vocabulary Vocabulary::from_bytes(std::string bytes, const std::string& name) {
+  auto model = std::make_shared<Model>();
+  model->digest = sha256_hex(bytes);
+  model->bytes = std::move(bytes);
+  auto& processor = model->processor;
+  if (model->bytes.empty() || !processor.LoadFromSerializedProto(model->bytes).ok()) {
+    fail("{}: not a SentencePiece model", name);
+  }
+  if (processor.unk_id() != unk_id || processor.bos_id() != bos_id || processor.eos_id() != eos_id ||
+      processor.pad_id() >= 0) {
+    fail("{}: control ids are unk={}, bos={}, eos={}, pad={}; expected unk={}, bos={}, eos={} and no pad (-1)", name,
+         processor.unk_id(), processor.bos_id(), processor.eos_id(), processor.pad_id(), unk_id, bos_id, eos_id);
+  }
+  return Vocabulary(std::move(model));
+}
+
+std::vector<std::int32_t> Vocabulary::encode(std::string_view text) const {
+  std::vector<int> ids;
+  require(model_->processor.Encode({text.data(), text.size()}, &ids), "vocabulary: encode");
+  return {ids.begin(), ids.end()};
+}
+
+std::string Vocabulary::decode(std::span<const std::int32_t> ids) const {
+  std::vector<int> kept;
+  for (const std::int32_t id : ids) {
+    model_->check(id);
+    if (!model_->processor.IsControl(id)) kept.push_back(id);
+  }
+  std::string text;
+  require(model_->processor.Decode(kept, &text), "vocabulary: decode");
+  return text;
+}
+
+std::string Vocabulary::piece(std::int32_t id) const {
+  model_->check(id);
+  return model_->processor.IdToPiece(id);
+}
+
+std::int32_t Vocabulary::size() const {
+  return model_->processor.GetPieceSize();
+}
+const std::string& Vocabulary::digest() const {
+  return model_->digest;
+}
+const std::string& Vocabulary::bytes() const {
+  return model_->bytes;
+}
+
+std::string train_vocabulary(const VocabularyOptions& options, const std::function<bool(std::string&)>& next_line) {
+  // A fixed number of threads: sums of the unigram model's expectations depend on it.
+  const std::unordered_map<std::string, std::string> arguments = {
+      {"model_type", options.model},
+      {"vocab_size", std::to_string(options.size)},
+      {"character_coverage", fmt::format("{}", options.character_coverage)},
+      {"byte_fallback", options.byte_fallback ? "true" : "false"},
+      {"normalization_rule_name", options.normalization},
+      {"unk_id", std::to_string(unk_id)},
+      {"bos_id", std::to_string(bos_id)},
+      {"eos_id", std::to_string(eos_id)},
+      {"pad_id", "-1"},
+      {"num_threads", "4"},
+      {"max_sentence_length", "16384"},
+      {"shuffle_input_sentence", "false"},
+      {"minloglevel", "2"}};
+  LineIterator lines(next_line);
+  if (lines.done()) fail("vocabulary: no text to train on");
+  std::string model;
+  require(sentencepiece::SentencePieceTrainer::Train(arguments, &lines, &model),
+          fmt::format("vocabulary: training {} of {} pieces", options.model, options.size));
+  return model;
+}
+
+}  // namespace babelring
