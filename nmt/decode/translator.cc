@@ -37,7 +37,7 @@ std::vector<std::vector<std::size_t>> make_batches(std::span<const Source> sourc
 }  // namespace
 
 void TranslateOptions::check() const {
-  search.check();
+  beam.check();
   const auto require_positive = [](const char* option, std::int64_t found) {
     if (found < 1) throw UsageFailure(fmt::format("{}: found {}, expected at least 1", option, found));
   };
@@ -69,7 +69,7 @@ std::vector<Translation> Translator::translate_ids(std::span<const Source> sourc
   for (const std::vector<std::size_t>& batch : make_batches(kept, options)) {
     std::vector<Source> batch_sources;
     for (const std::size_t i : batch) batch_sources.push_back(kept[i]);
-    const auto found = search_.search(batch_sources, options.search);
+    const auto found = search_.search(batch_sources, options.beam);
     for (std::size_t j = 0; j < batch.size(); ++j) {
       Translation& translation = translations[batch[j]];
       translation = rendered(found[j], static_cast<std::int64_t>(sources[batch[j]].size()));
@@ -87,8 +87,6 @@ Translation Translator::rendered(const std::vector<Hypothesis>& hypotheses, std:
                                   .log_probability = hypothesis.log_probability,
                                   .complete = hypothesis.complete});
   }
-  translation.text = translation.n_best.front().text;
-  translation.score = translation.n_best.front().score;
   return translation;
 }
 

@@ -11,7 +11,7 @@
 namespace babelring {
 
 struct TranslateOptions {
-  BeamOptions search;
+  BeamOptions beam;
   // One search takes at most so many source tokens (</s> included) and sentences; they bound memory, and in f32 do not
   // change what is found.
   std::int64_t batch_tokens = 2048;
@@ -31,11 +31,12 @@ struct Rendering {
 };
 
 struct Translation {
-  std::string text;               // the best one's; empty for a line without pieces
-  double score = 0;               // the best one's
-  std::vector<Rendering> n_best;  // best first, the best included; empty for a line without pieces
+  std::vector<Rendering> n_best;  // best first; none for a line without pieces
   std::int64_t source_pieces = 0;
   std::int64_t cut_pieces = 0;  // of source_pieces, those beyond the limit, which were left out: worth a warning
+
+  /// The best one's; empty for a line without pieces.
+  std::string text() const { return n_best.empty() ? std::string() : n_best.front().text; }
 };
 
 /// Translates lines of text: sorted by length, longest first, in batches, and given back in order. Not thread-safe.
