@@ -12,19 +12,19 @@
 namespace babelring {
 
 /// A peer is lost or a deadline passed. The message names rank, host, collective and how long it waited. The
-/// communicator is unusable afterwards.
+/// communicator is unusable afterwards: log the message and call abort_mpi().
 class CommError : public Failure {
  public:
   using Failure::Failure;
 };
 
 struct CommTotals {
-  std::int64_t bytes_sent = 0;  // by this rank, by the algorithm's model (ring: 2 (n-1)/n of the payload)
+  std::int64_t bytes_sent = 0;  // by this rank's all-reduces, by the ring's model: 2 (n-1)/n of the payload
   double busy_ms = 0;           // time in which at least one collective was in progress
 };
 
-/// Collectives among the ranks of one run. Every rank calls the same ones in the same order, from one thread.
-/// All throw CommError.
+/// Collectives among the ranks of one run. Every rank calls the same ones in the same order, from one thread; only
+/// fail_fast() and totals() may be called from others. All throw CommError.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -42,13 +42,18 @@ class Communicator {
   /// Waits for every all-reduce started.
   virtual void all_reduce_finish() = 0;
 
-  /// Blocking. Sums doubles over ranks, in rank order: the same bits on all.
+  /// Blocking. Sums doubles over ranks, in rank order: the same bits on all. The size is the same on all ranks.
   virtual void sum(std::vector<double>& values) = 0;
   /// Blocking. Every rank's text on every rank, in rank order.
   virtual std::vector<std::string> all_gather(const std::string& text) = 0;
   /// Blocking. Copies rank `root`'s bytes to all.
   virtual void broadcast(void* data, std::size_t bytes, int root) = 0;
   virtual void barrier() = 0;
+
+  /// From now on a peer that gives no sign of life for `silence` while a collective waits fails it at once; one that
+  /// is alive and merely late still has the whole deadline. For the handler of SIGTERM, which mpirun sends to all ranks
+  /// a second before SIGKILL when one has died: 300 ms leave time to name the dead. Safe in a signal handler.
+  virtual void fail_fast(std::chrono::milliseconds silence) = 0;
 
   /// Since the start.
   virtual CommTotals totals() const = 0;
@@ -60,19 +65,22 @@ enum class AllReduceAlgorithm { ring, mpi };  // ring: our own over point-to-poi
 
 struct CommOptions {
   AllReduceAlgorithm algorithm = AllReduceAlgorithm::ring;
-  std::chrono::milliseconds deadline{120'000};  // of one collective
+  std::chrono::milliseconds deadline{120'000};  // a collective fails after so long without any progress
   std::int64_t segment_bytes = 1 << 20;         // pieces a ring step is cut into, so that sending and adding overlap
+  std::int64_t in_flight_bytes = 64 << 20;      // payload of the all-reduces that run at once; at least one does
 };
 
 /// One rank: nothing moves.
 std::unique_ptr<Communicator> make_single_communicator();
 
-/// All ranks of MPI_COMM_WORLD. MPI must have been initialised with MPI_THREAD_MULTIPLE by the caller, who finalises it
-/// after the communicator is gone. One thread of its own does all MPI calls.
+/// All ranks of MPI_COMM_WORLD. MPI must have been initialised with MPI_THREAD_MULTIPLE by the caller (MpiSession), who
+/// finalises it after the communicator is gone. One thread of its own does all MPI calls. Destroyed with collectives in
+/// flight (an exception on its way), it leaves them and never blocks: end with abort_mpi() then.
 std::unique_ptr<Communicator> make_mpi_communicator(const CommOptions& options);
 
-/// Ends this process group at once after a CommError: tells mpirun to end all ranks (MPI_Abort), so that a stopped or
-/// lost peer cannot keep anyone. Does not return.
+/// Ends the whole job at once, after a CommError or any other failure of one rank: tells mpirun to end all ranks
+/// (MPI_Abort), so that a stopped or lost peer cannot keep anyone; if that blocks, the process ends itself after two
+/// seconds and mpirun ends the others. Flushes stdio, runs no destructors, does not return.
 [[noreturn]] void abort_mpi(int exit_code);
 
 }  // namespace babelring

@@ -1,0 +1,89 @@
+#include "nmt/comm/buckets.h"
+
+#include <algorithm>
+
+#include "nmt/base/clock.h"
+
+namespace babelring {
+
+GradientBuckets::GradientBuckets(Communicator& communicator, Tensor flat_gradient,
+                                 std::vector<ParameterRange> parameters, std::int64_t bucket_bytes)
+    : communicator_(communicator),
+      gradient_(flat_gradient),
+      parameters_(std::move(parameters)),
+      bucket_of_(parameters_.size()),
+      ready_(parameters_.size()) {
+  check_parameters();
+  cut(bucket_bytes);
+  for (const Bucket& bucket : buckets_) bucket_bytes_.push_back(bucket.count * std::int64_t{sizeof(float)});
+  begin();
+}
+
+void GradientBuckets::check_parameters() const {
+  if (gradient_.dtype != DType::f32 || !gradient_.contiguous()) {
+    fail("gradient buckets: the flat gradient is {} {}, expected contiguous f32", name_of(gradient_.dtype),
+         gradient_.shape.text());
+  }
+  std::int64_t end = 0;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const auto [offset, count] = parameters_[i];
+    if (offset != end || count < 0) {
+      fail("gradient buckets: parameter {} has {} elements at {}, expected it at {}", i, count, offset, end);
+    }
+    end += count;
+  }
+  if (end != gradient_.shape.elements()) {
+    fail("gradient buckets: the parameters end at {}, the flat gradient has {} elements", end,
+         gradient_.shape.elements());
+  }
+}
+
+void GradientBuckets::cut(std::int64_t wanted_bytes) {
+  const std::int64_t wanted = wanted_bytes / std::int64_t{sizeof(float)};
+  for (std::size_t i = parameters_.size(); i-- > 0;) {
+    const bool full =
+        buckets_.empty() || (buckets_.back().count > 0 && buckets_.back().count + parameters_[i].count > wanted);
+    if (full) buckets_.emplace_back();
+    Bucket& bucket = buckets_.back();
+    bucket.offset = parameters_[i].offset;
+    bucket.count += parameters_[i].count;
+    ++bucket.parameters;
+    bucket_of_[i] = buckets_.size() - 1;
+  }
+}
+
+void GradientBuckets::begin() {
+  if (started_ != 0) fail("gradient buckets: begin() with {} of {} buckets in flight", started_, buckets_.size());
+  std::fill(ready_.begin(), ready_.end(), false);
+  for (Bucket& bucket : buckets_) bucket.missing = bucket.parameters;
+}
+
+void GradientBuckets::mark_ready(std::size_t parameter) {
+  if (parameter >= ready_.size()) {
+    fail("gradient buckets: parameter {} marked, there are {}", parameter, ready_.size());
+  }
+  if (ready_[parameter]) fail("gradient buckets: parameter {} marked twice in one update", parameter);
+  ready_[parameter] = true;
+  --buckets_[bucket_of_[parameter]].missing;
+  start_complete_buckets();
+}
+
+void GradientBuckets::start_complete_buckets() {
+  for (; started_ < buckets_.size() && buckets_[started_].missing == 0; ++started_) {
+    const Bucket& bucket = buckets_[started_];
+    communicator_.all_reduce_start(Tensor(gradient_.as<float>() + bucket.offset, {bucket.count}, DType::f32));
+  }
+}
+
+double GradientBuckets::finish() {
+  if (const auto unmarked = std::find(ready_.begin(), ready_.end(), false); unmarked != ready_.end()) {
+    fail("gradient buckets: finish() but parameter {} of {} was not marked ready", unmarked - ready_.begin(),
+         ready_.size());
+  }
+  const Stopwatch waiting;
+  communicator_.all_reduce_finish();
+  started_ = 0;
+  return waiting.elapsed_ms();
+}
+
+}  // namespace babelring

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace babelring {
+
+/// One collective in progress, driven by the communication thread alone. Every function may throw CommError; none
+/// blocks.
+class Collective {
+ public:
+  enum class Progress { none, some, done };
+
+  virtual ~Collective() = default;
+  /// Posts what can be posted before any peer has answered.
+  virtual void begin() = 0;
+  /// Moves on as far as it goes. Called until it says done, never afterwards.
+  virtual Progress advance() = 0;
+  /// For messages: "all-reduce of 26.2 MB".
+  virtual std::string name() const = 0;
+  /// Bytes of payload, to bound how many run at once.
+  virtual std::int64_t bytes() const = 0;
+  /// The rank whose message it waits for; -1: any.
+  virtual int waiting_for() const { return -1; }
+};
+
+}  // namespace babelring

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "nmt/comm/collective.h"
+#include "nmt/comm/mpi_handles.h"
+
+namespace babelring {
+
+/// One of MPI's own nonblocking collectives, or several one after another.
+class MpiCollective final : public Collective {
+ public:
+  /// Starts a stage; returns MPI's code.
+  using Stage = std::function<int(MPI_Request*)>;
+  MpiCollective(std::string name, std::int64_t bytes, std::vector<Stage> stages)
+      : name_(std::move(name)), bytes_(bytes), stages_(std::move(stages)) {}
+
+  void begin() override { start_stage(); }
+  Progress advance() override;
+  std::string name() const override { return name_; }
+  std::int64_t bytes() const override { return bytes_; }
+
+ private:
+  void start_stage();
+  std::string name_;
+  std::int64_t bytes_;
+  std::vector<Stage> stages_;
+  std::size_t stage_ = 0;
+  MpiRequest request_;
+};
+
+/// MPI_Iallreduce in place. Throws Failure if `count` exceeds MPI's int.
+MpiCollective mpi_all_reduce(MPI_Comm comm, float* data, std::int64_t count);
+
+/// `gathered` becomes ranks × own.size() doubles. Both must stay until it is done.
+MpiCollective mpi_gather_doubles(MPI_Comm comm, const std::vector<double>& own, std::vector<double>& gathered,
+                                 int ranks);
+
+/// What mpi_gather_texts fills: the texts end to end, and where each begins.
+struct GatheredTexts {
+  std::vector<int> sizes, offsets;
+  std::string bytes;
+};
+/// Both must stay until it is done. Throws CommError when the texts exceed 2 GiB together.
+MpiCollective mpi_gather_texts(MPI_Comm comm, const std::string& own, GatheredTexts& gathered, int rank, int ranks);
+
+MpiCollective mpi_broadcast(MPI_Comm comm, void* data, std::size_t bytes, int root);
+
+MpiCollective mpi_barrier(MPI_Comm comm);
+
+}  // namespace babelring

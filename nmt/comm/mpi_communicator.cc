@@ -1,0 +1,156 @@
+#include <algorithm>
+#include <set>
+#include <thread>
+
+#include "nmt/comm/communicator.h"
+#include "nmt/comm/host_name.h"
+#include "nmt/comm/mpi_collectives.h"
+#include "nmt/comm/mpi_progress.h"
+
+namespace babelring {
+namespace {
+
+template <class Start>
+MpiProgress::Make make_collective(Start start) {
+  return [start](MpiProgress::World& world, std::int64_t) -> std::unique_ptr<Collective> {
+    return std::make_unique<MpiCollective>(start(world));
+  };
+}
+
+class MpiCommunicator final : public Communicator {
+ public:
+  explicit MpiCommunicator(const CommOptions& options);
+  ~MpiCommunicator() override;
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  const std::vector<std::string>& hosts() const override { return hosts_; }
+  int local_rank() const override { return local_rank_; }
+  int local_size() const override { return local_size_; }
+  void all_reduce_start(Tensor tensor) override;
+  void all_reduce_finish() override { progress_->wait(); }
+  void sum(std::vector<double>& values) override;
+  std::vector<std::string> all_gather(const std::string& text) override;
+  void broadcast(void* data, std::size_t bytes, int root) override;
+  void barrier() override;
+  void fail_fast(std::chrono::milliseconds silence) override { progress_->fail_fast(silence); }
+  CommTotals totals() const override { return {bytes_sent_.load(), progress_->busy_ms()}; }
+  std::string description() const override;
+
+ private:
+  void run(MpiProgress::Make make) {
+    progress_->submit(std::move(make));
+    progress_->wait();
+  }
+  void learn_hosts();
+
+  CommOptions options_;
+  int rank_ = 0, size_ = 1, local_rank_ = 0, local_size_ = 1;
+  std::vector<std::string> hosts_;
+  std::atomic<std::int64_t> bytes_sent_{0};
+  std::shared_ptr<MpiProgress> progress_;  // shared with the thread, which may have to outlive this object
+  std::thread thread_;
+};
+
+MpiCommunicator::MpiCommunicator(const CommOptions& options) : options_(options) {
+  check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank_), "MPI_Comm_rank");
+  check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &size_), "MPI_Comm_size");
+  if (options.segment_bytes < 4 || options.segment_bytes % 4 != 0 || options.segment_bytes > (std::int64_t{1} << 30)) {
+    fail("communicator: segment_bytes is {}, expected a multiple of 4 up to 2^30", options.segment_bytes);
+  }
+  progress_ = std::make_shared<MpiProgress>(options, rank_, size_);
+  thread_ = std::thread([progress = progress_] { progress->run(); });
+  try {
+    learn_hosts();
+  } catch (...) {
+    thread_.detach();  // the job ends with this; joining might wait for a lost peer
+    throw;
+  }
+}
+
+MpiCommunicator::~MpiCommunicator() {
+  if (progress_->stop()) {
+    thread_.join();
+  } else {
+    thread_.detach();
+  }
+}
+
+void MpiCommunicator::learn_hosts() {
+  hosts_ = all_gather(host_name());
+  progress_->set_hosts(hosts_);
+  const auto own = hosts_.begin() + rank_;
+  local_rank_ = static_cast<int>(std::count(hosts_.begin(), own, *own));
+  local_size_ = static_cast<int>(std::count(hosts_.begin(), hosts_.end(), *own));
+}
+
+void MpiCommunicator::all_reduce_start(Tensor tensor) {
+  if (tensor.dtype != DType::f32 || !tensor.contiguous()) {
+    fail("all_reduce_start: tensor is {} {}{}, expected contiguous f32", name_of(tensor.dtype), tensor.shape.text(),
+         tensor.contiguous() ? "" : " strided");
+  }
+  float* data = tensor.as<float>();
+  const std::int64_t count = tensor.shape.elements();
+  bytes_sent_ += count * std::int64_t{sizeof(float)} * 2 * (size_ - 1) / size_;
+  if (options_.algorithm == AllReduceAlgorithm::mpi) {
+    progress_->submit(make_collective(
+        [=](MpiProgress::World& world) { return mpi_all_reduce(world.collectives.get(), data, count); }));
+    return;
+  }
+  progress_->submit([=](MpiProgress::World& world, std::int64_t sequence) -> std::unique_ptr<Collective> {
+    const int tag = static_cast<int>(sequence % 32768);  // the least that every MPI allows
+    return std::make_unique<MpiRing>(world.ring.get(), world.rank, world.ranks, data, count, tag, world.pool);
+  });
+}
+
+void MpiCommunicator::sum(std::vector<double>& values) {
+  std::vector<double> gathered;
+  run(make_collective([&](MpiProgress::World& world) {
+    return mpi_gather_doubles(world.collectives.get(), values, gathered, world.ranks);
+  }));
+  const std::size_t count = values.size();
+  std::fill(values.begin(), values.end(), 0.0);
+  for (std::size_t i = 0; i < gathered.size(); ++i) values[i % count] += gathered[i];
+}
+
+std::vector<std::string> MpiCommunicator::all_gather(const std::string& text) {
+  GatheredTexts gathered;
+  run(make_collective([&](MpiProgress::World& world) {
+    return mpi_gather_texts(world.collectives.get(), text, gathered, world.rank, world.ranks);
+  }));
+  std::vector<std::string> texts;
+  for (std::size_t rank = 0; rank < gathered.sizes.size(); ++rank) {
+    texts.push_back(gathered.bytes.substr(static_cast<std::size_t>(gathered.offsets[rank]),
+                                          static_cast<std::size_t>(gathered.sizes[rank])));
+  }
+  return texts;
+}
+
+void MpiCommunicator::broadcast(void* data, std::size_t bytes, int root) {
+  if (root < 0 || root >= size_) fail("broadcast: root is {}, expected 0 to {}", root, size_ - 1);
+  run(make_collective(
+      [=](MpiProgress::World& world) { return mpi_broadcast(world.collectives.get(), data, bytes, root); }));
+}
+
+void MpiCommunicator::barrier() {
+  run(make_collective([](MpiProgress::World& world) { return mpi_barrier(world.collectives.get()); }));
+}
+
+std::string MpiCommunicator::description() const {
+  const std::set<std::string> distinct(hosts_.begin(), hosts_.end());
+  const std::string algorithm =
+      options_.algorithm == AllReduceAlgorithm::ring
+          ? fmt::format("ring all-reduce in segments of {} KiB", options_.segment_bytes / 1024)
+          : std::string("MPI_Iallreduce");
+  return fmt::format("MPI, {} ranks on {} {}, {}, deadline {:g} s", size_, distinct.size(),
+                     distinct.size() == 1 ? "host" : "hosts", algorithm,
+                     std::chrono::duration<double>(options_.deadline).count());
+}
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_mpi_communicator(const CommOptions& options) {
+  return std::make_unique<MpiCommunicator>(options);
+}
+
+}  // namespace babelring

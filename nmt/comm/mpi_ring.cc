@@ -1,0 +1,126 @@
+#include "nmt/comm/mpi_ring.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "nmt/comm/add.h"
+
+namespace babelring {
+namespace {
+
+/// Messages on their way in each direction of one all-reduce: enough to fill a link of 1 Gbit/s behind a queue of
+/// 100 ms with segments of 1 MiB.
+constexpr std::size_t window = 12;
+
+}  // namespace
+
+Buffer SegmentPool::take() {
+  if (spare_.empty()) return allocate_host(static_cast<std::size_t>(bytes_));
+  Buffer buffer = std::move(spare_.back());
+  spare_.pop_back();
+  return buffer;
+}
+
+int RingCursor::count() const {
+  return static_cast<int>(std::min(layout_.segment, layout_.chunk_count(chunk()) - offset_));
+}
+
+void RingCursor::next() {
+  offset_ += layout_.segment;
+  skip_empty();
+}
+
+void RingCursor::skip_empty() {
+  while (!at_end() && offset_ >= layout_.chunk_count(chunk())) {
+    ++step_;
+    offset_ = 0;
+  }
+}
+
+MpiRing::MpiRing(MPI_Comm comm, int rank, int ranks, float* data, std::int64_t count, int tag, SegmentPool& pool)
+    : comm_(comm),
+      left_((rank + ranks - 1) % ranks),
+      right_((rank + 1) % ranks),
+      tag_(tag),
+      layout_{data, count, ranks, pool.bytes() / std::int64_t{sizeof(float)}},
+      pool_(pool),
+      next_receive_(layout_, left_),
+      next_send_(layout_, rank) {
+  sendable_ = (layout_.chunk_count(rank) + layout_.segment - 1) / layout_.segment;
+}
+
+std::string MpiRing::name() const {
+  return fmt::format("all-reduce of {:.1f} MB", static_cast<double>(bytes()) / 1e6);
+}
+
+void MpiRing::begin() {
+  post_receives();
+  post_sends();
+}
+
+Collective::Progress MpiRing::advance() {
+  const bool received = finish_receives();
+  const bool sent = finish_sends();
+  if (received || sent) {
+    post_receives();
+    post_sends();
+  }
+  if (next_receive_.at_end() && next_send_.at_end() && receives_.empty() && sends_.empty()) return Progress::done;
+  return received || sent ? Progress::some : Progress::none;
+}
+
+/// The g-th complete sum lands where the g-th partial sum was sent from: it waits until that message has left.
+void MpiRing::post_receives() {
+  while (!next_receive_.at_end() && receives_.size() < window) {
+    const bool reducing = next_receive_.reducing();
+    if (!reducing && gathers_posted_ >= sends_done_) return;
+    Receive& receive = receives_.emplace_back();
+    receive.target = next_receive_.data();
+    receive.count = next_receive_.count();
+    receive.reducing = reducing;
+    receive.passed_on = next_receive_.step() < 2 * layout_.ranks - 3;
+    if (reducing) receive.segment = pool_.take();
+    void* landing = reducing ? receive.segment.data() : receive.target;
+    check_mpi(MPI_Irecv(landing, receive.count, MPI_FLOAT, left_, tag_, comm_, receive.request.out()), "MPI_Irecv");
+    gathers_posted_ += reducing ? 0 : 1;
+    next_receive_.next();
+  }
+}
+
+void MpiRing::post_sends() {
+  while (!next_send_.at_end() && sends_posted_ < sendable_ && sends_.size() < window) {
+    MpiRequest& request = sends_.emplace_back();
+    check_mpi(MPI_Isend(next_send_.data(), next_send_.count(), MPI_FLOAT, right_, tag_, comm_, request.out()),
+              "MPI_Isend");
+    ++sends_posted_;
+    next_send_.next();
+  }
+}
+
+bool MpiRing::finish_receives() {
+  bool any = false;
+  while (!receives_.empty() && receives_.front().request.test()) {
+    Receive& receive = receives_.front();
+    if (receive.reducing) {
+      add_in_place(receive.target, static_cast<const float*>(receive.segment.data()), receive.count);
+      pool_.give_back(std::move(receive.segment));
+    }
+    sendable_ += receive.passed_on ? 1 : 0;
+    receives_.pop_front();
+    any = true;
+  }
+  return any;
+}
+
+bool MpiRing::finish_sends() {
+  bool any = false;
+  while (!sends_.empty() && sends_.front().test()) {
+    sends_.pop_front();
+    ++sends_done_;
+    any = true;
+  }
+  return any;
+}
+
+}  // namespace babelring

@@ -1,0 +1,70 @@
+#include "nmt/comm/network_counters.h"
+
+#include <fstream>
+#include <sstream>
+
+namespace babelring {
+namespace {
+
+/// "  eth0: 1 2 3 …": sixteen figures, the first is bytes received, the ninth bytes sent.
+bool parse_line(const std::string& line, std::string& name, NetworkBytes& bytes) {
+  const auto colon = line.find(':');
+  if (colon == std::string::npos) return false;
+  std::istringstream(line.substr(0, colon)) >> name;
+  std::istringstream figures(line.substr(colon + 1));
+  std::int64_t skipped = 0;
+  figures >> bytes.rx;
+  for (int i = 0; i < 7; ++i) figures >> skipped;
+  figures >> bytes.tx;
+  return !name.empty() && !figures.fail();
+}
+
+}  // namespace
+
+Result<std::map<std::string, NetworkBytes>> parse_network_counters(std::string_view text) {
+  std::map<std::string, NetworkBytes> interfaces;
+  std::istringstream lines{std::string(text)};
+  std::string line;
+  for (int number = 1; std::getline(lines, line); ++number) {
+    if (number <= 2) continue;  // two lines of headings
+    std::string name;
+    NetworkBytes bytes;
+    if (!parse_line(line, name, bytes)) {
+      return Error{fmt::format("network counters: line {} is \"{}\", expected \"name: 16 figures\"", number, line)};
+    }
+    interfaces[name] = bytes;
+  }
+  return interfaces;
+}
+
+NetworkCounters::NetworkCounters(bool reports, std::filesystem::path counters, std::filesystem::path interfaces)
+    : reports_(reports), counters_(std::move(counters)), interfaces_(std::move(interfaces)), last_(read()) {}
+
+NetworkBytes NetworkCounters::lap() {
+  const auto now = read();
+  NetworkBytes outside, loopback;
+  for (const auto& [name, bytes] : now) {
+    const auto before = last_.find(name);
+    if (before == last_.end() || bytes.rx < before->second.rx || bytes.tx < before->second.tx) continue;
+    NetworkBytes& sum = name == "lo" ? loopback : outside;
+    sum.rx += bytes.rx - before->second.rx;
+    sum.tx += bytes.tx - before->second.tx;
+  }
+  last_ = now;
+  return outside == NetworkBytes{} ? loopback : outside;
+}
+
+std::map<std::string, NetworkBytes> NetworkCounters::read() const {
+  if (!reports_) return {};
+  std::ostringstream text;
+  text << std::ifstream(counters_).rdbuf();
+  auto interfaces = parse_network_counters(text.str());
+  if (!interfaces) return {};
+  std::erase_if(*interfaces, [this](const auto& entry) {
+    return std::filesystem::exists(interfaces_ / entry.first / "bridge") ||
+           std::filesystem::exists(interfaces_ / entry.first / "bonding");
+  });
+  return std::move(interfaces).value();
+}
+
+}  // namespace babelring

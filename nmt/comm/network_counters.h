@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "nmt/base/result.h"
+
+namespace babelring {
+
+/// Bytes received and sent.
+struct NetworkBytes {
+  std::int64_t rx = 0, tx = 0;
+  bool operator==(const NetworkBytes&) const = default;
+};
+
+/// The text of /proc/net/dev: interface → bytes since it came up. The Error quotes the line that is not one.
+Result<std::map<std::string, NetworkBytes>> parse_network_counters(std::string_view text);
+
+/// Network traffic of this host, from the kernel's interface counters. All ranks of a host would read the same figures,
+/// so exactly one of them reports: the others get zeros and a sum over ranks counts every byte once.
+///
+/// Counted are all interfaces but `lo` and but bridges and bonds, whose traffic their members count already. Only while
+/// these carried nothing at all is it `lo` that counts: a run within one host over TCP.
+class NetworkCounters {
+ public:
+  /// `reports`: whether this rank is its host's first. The paths are for tests.
+  explicit NetworkCounters(bool reports, std::filesystem::path counters = "/proc/net/dev",
+                           std::filesystem::path interfaces = "/sys/class/net");
+
+  /// Traffic since the last call, or since it was made. Zeros where the kernel has no such file; an interface that
+  /// appears, vanishes or starts again from zero counts from its next reading on.
+  NetworkBytes lap();
+
+ private:
+  std::map<std::string, NetworkBytes> read() const;
+  bool reports_;
+  std::filesystem::path counters_, interfaces_;
+  std::map<std::string, NetworkBytes> last_;
+};
+
+}  // namespace babelring

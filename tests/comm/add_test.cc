@@ -1,0 +1,25 @@
+#include "nmt/comm/add.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace babelring {
+namespace {
+
+class AddTest : public testing::TestWithParam<std::int64_t> {};
+
+TEST_P(AddTest, AddsExactlyTheRange) {
+  const std::int64_t count = GetParam();
+  std::vector<float> sum(static_cast<std::size_t>(count) + 2), addend(sum.size(), 1000.0f);
+  for (std::size_t i = 0; i < sum.size(); ++i) sum[i] = 0.1f * static_cast<float>(i);
+  add_in_place(sum.data() + 1, addend.data() + 1, count);
+  EXPECT_EQ(sum.front(), 0.0f);
+  EXPECT_EQ(sum.back(), 0.1f * static_cast<float>(count + 1));
+  for (std::size_t i = 1; i + 1 < sum.size(); ++i) EXPECT_EQ(sum[i], 0.1f * static_cast<float>(i) + 1000.0f);
+}
+
+INSTANTIATE_TEST_SUITE_P(Counts, AddTest, testing::Values(0, 1, 2, 15, 16, 17, 1009, 65536));
+
+}  // namespace
+}  // namespace babelring

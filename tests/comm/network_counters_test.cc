@@ -1,0 +1,102 @@
+#include "nmt/comm/network_counters.h"
+
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <fstream>
+
+namespace babelring {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr const char* headings =
+    "Inter-|   Receive                                                |  Transmit\n"
+    " face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier "
+    "compressed\n";
+
+std::string line(const std::string& name, std::int64_t rx, std::int64_t tx) {
+  return "  " + name + ": " + std::to_string(rx) + " 11 0 0 0 0 0 0 " + std::to_string(tx) + " 12 0 0 0 0 0 0\n";
+}
+
+TEST(ParseNetworkCounters, ReadsBytesOfEveryInterface) {
+  const auto parsed = parse_network_counters(headings + line("lo", 5, 5) + line("eth0", 9876543210, 123) +
+                                             "enp5s0:7 0 0 0 0 0 0 0 8 0 0 0 0 0 0 0\n");
+  ASSERT_TRUE(parsed.ok());
+  EXPECT_EQ(parsed->size(), 3U);
+  EXPECT_EQ(parsed->at("eth0"), (NetworkBytes{9876543210, 123}));
+  EXPECT_EQ(parsed->at("enp5s0"), (NetworkBytes{7, 8}));
+}
+
+TEST(ParseNetworkCounters, QuotesTheLineThatIsNone) {
+  const auto no_colon = parse_network_counters(std::string(headings) + "eth0 1 2\n");
+  ASSERT_FALSE(no_colon.ok());
+  EXPECT_THAT(no_colon.message(), HasSubstr("line 3 is \"eth0 1 2\""));
+  EXPECT_FALSE(parse_network_counters(std::string(headings) + "eth0: 1 2 3\n").ok());
+  EXPECT_FALSE(parse_network_counters(std::string(headings) + "eth0: x\n").ok());
+}
+
+class NetworkCountersTest : public testing::Test {
+ protected:
+  NetworkCountersTest() { std::filesystem::create_directories(folder_ / "net"); }
+  ~NetworkCountersTest() override { std::filesystem::remove_all(folder_); }
+  void write(const std::string& lines) { std::ofstream(folder_ / "dev") << headings << lines; }
+  NetworkCounters counters(bool reports = true) { return NetworkCounters(reports, folder_ / "dev", folder_ / "net"); }
+  std::filesystem::path folder_ =
+      std::filesystem::temp_directory_path() / ("babelring-counters-" + std::to_string(getpid()));
+};
+
+TEST_F(NetworkCountersTest, CountFromLapToLapWithoutLoopback) {
+  write(line("lo", 1000, 1000) + line("eth0", 10, 20) + line("eth1", 1, 2));
+  NetworkCounters network = counters();
+  write(line("lo", 9000, 9000) + line("eth0", 110, 220) + line("eth1", 2, 4));
+  EXPECT_EQ(network.lap(), (NetworkBytes{101, 202}));
+  EXPECT_EQ(network.lap(), (NetworkBytes{0, 0}));
+}
+
+TEST_F(NetworkCountersTest, CountLoopbackWhenNothingElseMoved) {
+  write(line("lo", 1000, 1000) + line("eth0", 10, 20));
+  NetworkCounters network = counters();
+  write(line("lo", 1500, 1500) + line("eth0", 10, 20));
+  EXPECT_EQ(network.lap(), (NetworkBytes{500, 500}));
+}
+
+TEST_F(NetworkCountersTest, LeaveOutBridgesAndBonds) {
+  std::filesystem::create_directories(folder_ / "net" / "bond0" / "bonding");
+  std::filesystem::create_directories(folder_ / "net" / "br0" / "bridge");
+  std::filesystem::create_directories(folder_ / "net" / "eth0");
+  write(line("eth0", 0, 0) + line("bond0", 0, 0) + line("br0", 0, 0));
+  NetworkCounters network = counters();
+  write(line("eth0", 7, 8) + line("bond0", 7, 8) + line("br0", 7, 8));
+  EXPECT_EQ(network.lap(), (NetworkBytes{7, 8}));
+}
+
+TEST_F(NetworkCountersTest, SurviveInterfacesThatComeGoAndRestart) {
+  write(line("eth0", 100, 100) + line("eth1", 50, 50));
+  NetworkCounters network = counters();
+  write(line("eth0", 3, 3) + line("eth2", 70, 70));
+  EXPECT_EQ(network.lap(), (NetworkBytes{0, 0}));
+  write(line("eth0", 4, 5) + line("eth2", 71, 72));
+  EXPECT_EQ(network.lap(), (NetworkBytes{2, 4}));
+}
+
+TEST_F(NetworkCountersTest, AreZeroOnTheOtherRanksOfAHost) {
+  write(line("eth0", 0, 0));
+  NetworkCounters network = counters(false);
+  write(line("eth0", 100, 100));
+  EXPECT_EQ(network.lap(), (NetworkBytes{0, 0}));
+}
+
+TEST_F(NetworkCountersTest, AreZeroWhereTheKernelHasNone) {
+  EXPECT_EQ(counters().lap(), (NetworkBytes{0, 0}));
+}
+
+TEST(NetworkCounters, ReadThisMachine) {
+  NetworkCounters network(true);
+  const NetworkBytes bytes = network.lap();
+  EXPECT_GE(bytes.rx, 0);
+  EXPECT_GE(bytes.tx, 0);
+}
+
+}  // namespace
+}  // namespace babelring
