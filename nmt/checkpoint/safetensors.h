@@ -11,6 +11,7 @@
 
 #include "nmt/base/atomic_file.h"
 #include "nmt/base/digest.h"
+#include "nmt/base/mapped_file.h"
 #include "nmt/base/records.h"
 #include "nmt/core/tensor.h"
 
@@ -37,9 +38,6 @@ class SafetensorsReader {
   /// Maps the file and checks everything its header says: lengths, types, shapes, and that the tensors fill the file
   /// without gap or overlap. Throws Failure naming file, byte and what was expected.
   explicit SafetensorsReader(std::filesystem::path file);
-  ~SafetensorsReader();
-  SafetensorsReader(SafetensorsReader&& other) noexcept;
-  SafetensorsReader& operator=(SafetensorsReader&&) = delete;
 
   /// In the order of their bytes.
   const std::vector<SafetensorsEntry>& entries() const { return entries_; }
@@ -57,13 +55,10 @@ class SafetensorsReader {
   ConstTensor tensor(std::string_view name, const Shape& shape, DType dtype = DType::f32) const;
 
  private:
-  void map();
-  void read_header();
   void check_layout(std::uint64_t data_begin);
 
   std::filesystem::path file_;
-  const std::byte* data_ = nullptr;
-  std::size_t size_ = 0;
+  MappedFile mapped_;
   std::vector<SafetensorsEntry> entries_;
   std::map<std::string, std::string> metadata_;
 };

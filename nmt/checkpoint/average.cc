@@ -1,0 +1,74 @@
+#include <fmt/format.h>
+
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <string_view>
+
+#include "nmt/base/atomic_file.h"
+#include "nmt/base/failure.h"
+#include "nmt/checkpoint/checkpoint.h"
+
+namespace babelring {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_rewritten(std::string_view name) {
+  return name == "weights.safetensors" || name == "optimizer.safetensors" || name == "state.json";
+}
+
+/// Element-wise mean of the tensor of that name, summed in double in the order of the inputs.
+std::vector<float> mean_of(const std::vector<SafetensorsReader>& inputs, const std::string& name, const Shape& shape) {
+  std::vector<double> sum(static_cast<std::size_t>(shape.elements()));
+  for (const SafetensorsReader& input : inputs) {
+    const auto* values = input.tensor(name, shape).as<float>();
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += static_cast<double>(values[i]);
+  }
+  std::vector<float> mean(sum.size());
+  const auto count = static_cast<double>(inputs.size());
+  for (std::size_t i = 0; i < sum.size(); ++i) mean[i] = static_cast<float>(sum[i] / count);
+  return mean;
+}
+
+}  // namespace
+
+Checkpoint average_checkpoints(const std::vector<fs::path>& inputs, const fs::path& output) {
+  if (inputs.empty()) throw UsageFailure("average: expected at least one checkpoint, found none");
+  if (fs::exists(output)) throw UsageFailure(fmt::format("average: {} exists already", output.string()));
+  std::vector<Checkpoint> checkpoints;
+  std::vector<SafetensorsReader> weights;
+  json::array names;
+  for (const fs::path& input : inputs) {
+    checkpoints.push_back(load_checkpoint(input).value());
+    weights.push_back(checkpoints.back().weights());
+    names.emplace_back(checkpoints.back().folder.filename().string());
+    if (weights.back().entries().size() != weights.front().entries().size()) {
+      fail("average: {} has {} tensors, {} has {}", inputs.front().string(), weights.front().entries().size(),
+           input.string(), weights.back().entries().size());
+    }
+  }
+
+  const Checkpoint& last = checkpoints.back();
+  CheckpointContent content{.update = last.update, .state = last.state};
+  content.state["averaged_from"] = std::move(names);
+  for (const CheckpointFile& file : last.files) {
+    if (!is_rewritten(file.name)) content.copies[file.name] = last.folder / file.name;
+  }
+  std::vector<std::vector<float>> means;
+  for (const SafetensorsEntry& entry : weights.front().entries()) {
+    const Shape shape = weights.front().tensor(entry.name).shape;
+    means.push_back(mean_of(weights, entry.name, shape));
+    content.weights.push_back({entry.name, ConstTensor(means.back().data(), shape, DType::f32)});
+  }
+
+  const fs::path absolute = fs::absolute(output);
+  const fs::path temporary = absolute.string() + ".tmp";
+  fs::remove_all(temporary);
+  fs::create_directories(temporary);
+  write_checkpoint_files(content, temporary);
+  fs::rename(temporary, absolute);
+  sync_folder(absolute.parent_path());
+  return load_checkpoint(absolute).value();
+}
+
+}  // namespace babelring

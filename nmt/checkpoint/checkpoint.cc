@@ -1,0 +1,157 @@
+#include "nmt/checkpoint/checkpoint.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <cmath>
+
+#include "nmt/base/atomic_file.h"
+#include "nmt/base/clock.h"
+#include "nmt/base/digest.h"
+#include "nmt/base/log.h"
+#include "nmt/base/version.h"
+
+namespace babelring {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr const char* state_name = "state.json";
+constexpr const char* sums_name = "SHA256SUMS";
+constexpr const char* weights_name = "weights.safetensors";
+constexpr const char* optimizer_name = "optimizer.safetensors";
+
+/// A file name that cannot lead out of the folder or hide another file of the checkpoint.
+bool plain_name(const std::string& name) {
+  return !name.empty() && name.size() <= 100 && name[0] != '.' && printable(name) == name &&
+         name.find_first_of("/\\\n ") == std::string::npos && name != state_name && name != sums_name;
+}
+
+CheckpointFile write_text(const fs::path& file, std::string_view text) {
+  write_file_atomically(file, text);
+  return {.name = file.filename().string(), .size = static_cast<std::int64_t>(text.size()), .sha256 = sha256_hex(text)};
+}
+
+json::value number_or_null(double number) {
+  return std::isfinite(number) ? json::value(number) : json::value(nullptr);
+}
+
+json::object state_document(const CheckpointContent& content, const std::vector<CheckpointFile>& files) {
+  json::array list;
+  for (const CheckpointFile& file : files) {
+    list.push_back(json::object{{"name", file.name}, {"size", file.size}, {"sha256", file.sha256}});
+  }
+  return {{"format", 1},
+          {"update", content.update},
+          {"time_ms", wall_time_ms()},
+          {"version", version},
+          {"metrics",
+           json::object{{"sacrebleu", number_or_null(content.sacrebleu)}, {"loss", number_or_null(content.loss)}}},
+          {"files", std::move(list)},
+          {"state", content.state}};
+}
+
+/// What SHA256SUMS must hold: the files of a checkpoint in their order, state.json the last.
+std::string sums_text(const std::vector<CheckpointFile>& files) {
+  std::string text;
+  for (const CheckpointFile& file : files) text += fmt::format("{}  {}\n", file.sha256, file.name);
+  return text;
+}
+
+double metric(const json::object& document, const char* name) {
+  const json::value& value = document.at("metrics").as_object().at(name);
+  return value.is_null() ? std::nan("") : value.to_number<double>();
+}
+
+/// Throws (boost::system::system_error, std::out_of_range) where the document is not as state_document makes it.
+Checkpoint parse_state(const json::object& document, const fs::path& folder) {
+  if (document.at("format").as_int64() != 1) fail("format {}, expected 1", document.at("format").as_int64());
+  Checkpoint checkpoint;
+  checkpoint.folder = fs::absolute(folder);
+  checkpoint.update = document.at("update").as_int64();
+  checkpoint.state = document.at("state").as_object();
+  checkpoint.sacrebleu = metric(document, "sacrebleu");
+  checkpoint.loss = metric(document, "loss");
+  for (const json::value& entry : document.at("files").as_array()) {
+    const json::object& file = entry.as_object();
+    checkpoint.files.push_back({.name = std::string(std::string_view(file.at("name").as_string())),
+                                .size = file.at("size").as_int64(),
+                                .sha256 = std::string(std::string_view(file.at("sha256").as_string()))});
+    if (!plain_name(checkpoint.files.back().name)) fail("file name '{}'", printable(checkpoint.files.back().name));
+  }
+  return checkpoint;
+}
+
+void verify_file(const fs::path& path, const CheckpointFile& file, Verify verify) {
+  std::error_code error;
+  const auto size = fs::file_size(path, error);
+  if (error) fail("{}: {}", path.string(), error.message());
+  if (size != static_cast<std::uintmax_t>(file.size)) {
+    fail("{}: {} bytes, expected {}", path.string(), size, file.size);
+  }
+  if (verify == Verify::sizes) return;
+  const std::string digest = sha256_file(path);
+  if (digest != file.sha256) fail("{}: SHA-256 is {:.12}…, expected {:.12}…", path.string(), digest, file.sha256);
+}
+
+}  // namespace
+
+std::string checkpoint_name(std::int64_t update) {
+  return fmt::format("update-{:08}", update);
+}
+
+CheckpointRecord write_checkpoint_files(const CheckpointContent& content, const fs::path& folder) {
+  CheckpointRecord record{.update = content.update, .sacrebleu = content.sacrebleu, .loss = content.loss};
+  record.best = content.best;
+  auto& files = record.files;
+  files.push_back(write_safetensors(folder / weights_name, content.weights));
+  if (!content.optimizer.empty()) files.push_back(write_safetensors(folder / optimizer_name, content.optimizer));
+  const auto require_new = [&](const std::string& name) {
+    if (!plain_name(name) || fs::exists(folder / name)) fail("checkpoint: '{}' is no new file name", printable(name));
+  };
+  for (const auto& [name, source] : content.copies) {
+    require_new(name);
+    files.push_back(write_text(folder / name, read_file(source)));
+  }
+  for (const auto& [name, text] : content.texts) {
+    require_new(name);
+    files.push_back(write_text(folder / name, text));
+  }
+  files.push_back(write_text(folder / state_name, to_text(state_document(content, files)) + "\n"));
+  write_file_atomically(folder / sums_name, sums_text(files));
+  return record;
+}
+
+Result<Checkpoint> load_checkpoint(const fs::path& folder, Verify verify) {
+  try {
+    const std::string text = read_file(folder / state_name);
+    const auto document = parse_json(text);
+    if (!document.ok()) fail("{}: {}", (folder / state_name).string(), document.message());
+    Checkpoint checkpoint;
+    try {
+      checkpoint = parse_state(document->as_object(), folder);
+    } catch (const std::exception& error) {
+      fail("{}: not a checkpoint's state: {}", (folder / state_name).string(), error.what());
+    }
+    for (const CheckpointFile& file : checkpoint.files) verify_file(folder / file.name, file, verify);
+    checkpoint.files.push_back({state_name, static_cast<std::int64_t>(text.size()), sha256_hex(text)});
+    if (read_file(folder / sums_name) != sums_text(checkpoint.files)) {
+      fail("{}: its digests differ from those of state.json and in it", (folder / sums_name).string());
+    }
+    return checkpoint;
+  } catch (const Failure& failure) {
+    return Error{fmt::format("checkpoint {}: {}", folder.filename().string(), failure.what())};
+  }
+}
+
+CheckpointRecord record_of(const Checkpoint& checkpoint) {
+  CheckpointRecord record{.update = checkpoint.update, .name = checkpoint.folder.filename().string()};
+  record.folder = checkpoint.folder.string();
+  record.files = checkpoint.files;
+  record.sacrebleu = checkpoint.sacrebleu;
+  record.loss = checkpoint.loss;
+  return record;
+}
+
+}  // namespace babelring

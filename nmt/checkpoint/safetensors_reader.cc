@@ -1,0 +1,222 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <limits>
+#include <utility>
+
+#include "nmt/base/failure.h"
+#include "nmt/base/json.h"
+#include "nmt/base/log.h"
+#include "nmt/checkpoint/safetensors.h"
+
+namespace babelring {
+namespace {
+
+constexpr std::uint64_t max_header_bytes = 100'000'000;  // as the format's own implementation bounds it
+
+/// Bytes of an element; 0 for an unknown type.
+std::uint64_t element_bytes(std::string_view dtype) {
+  constexpr std::array<std::pair<std::string_view, std::uint64_t>, 15> types = {{{"BOOL", 1},
+                                                                                 {"U8", 1},
+                                                                                 {"I8", 1},
+                                                                                 {"F8_E5M2", 1},
+                                                                                 {"F8_E4M3", 1},
+                                                                                 {"I16", 2},
+                                                                                 {"U16", 2},
+                                                                                 {"F16", 2},
+                                                                                 {"BF16", 2},
+                                                                                 {"I32", 4},
+                                                                                 {"U32", 4},
+                                                                                 {"F32", 4},
+                                                                                 {"F64", 8},
+                                                                                 {"I64", 8},
+                                                                                 {"U64", 8}}};
+  const auto* at = std::find_if(types.begin(), types.end(), [&](const auto& type) { return type.first == dtype; });
+  return at == types.end() ? 0 : at->second;
+}
+
+/// Reads the members of the header; `complain` throws.
+class HeaderReader {
+ public:
+  HeaderReader(const std::filesystem::path& file, std::uint64_t data_begin, std::uint64_t data_bytes)
+      : file_(file), data_begin_(data_begin), data_bytes_(data_bytes) {}
+
+  std::map<std::string, std::string> read_metadata(const json::value& in) const {
+    if (!in.is_object()) complain("__metadata__", "is no object");
+    std::map<std::string, std::string> metadata;
+    for (const auto& member : in.get_object()) {
+      if (!member.value().is_string()) complain("__metadata__", "holds something that is no text");
+      metadata[member.key()] = std::string_view(member.value().get_string());
+    }
+    return metadata;
+  }
+
+  SafetensorsEntry read_entry(std::string_view name, const json::value& in) const {
+    if (!in.is_object() || in.get_object().size() != 3) complain(name, "expected dtype, shape and data_offsets");
+    const json::value& dtype = member(name, in, "dtype");
+    if (!dtype.is_string() || element_bytes(dtype.get_string()) == 0) {
+      complain(name, fmt::format("unknown dtype {}", printable(to_text(dtype))));
+    }
+    SafetensorsEntry entry;
+    entry.name = name;
+    entry.dtype = std::string_view(dtype.get_string());
+    std::uint64_t bytes = element_bytes(entry.dtype);
+    for (const std::uint64_t extent : read_integers(name, in, "shape")) {
+      if (extent > 0 && bytes > std::numeric_limits<std::int64_t>::max() / extent) complain(name, "shape overflows");
+      bytes *= extent;
+      entry.shape.push_back(static_cast<std::int64_t>(extent));
+    }
+    const std::vector<std::uint64_t> offsets = read_integers(name, in, "data_offsets");
+    if (offsets.size() != 2 || offsets[0] > offsets[1] || offsets[1] > data_bytes_) {
+      complain(name, fmt::format("data_offsets {} do not lie in the {} bytes of data", offsets, data_bytes_));
+    }
+    if (offsets[1] - offsets[0] != bytes) {
+      complain(name, fmt::format("{} {} takes {} bytes, data_offsets {} hold {}", entry.dtype, entry.shape, bytes,
+                                 offsets, offsets[1] - offsets[0]));
+    }
+    entry.begin = data_begin_ + offsets[0];
+    entry.end = data_begin_ + offsets[1];
+    return entry;
+  }
+
+ private:
+  [[noreturn]] void complain(std::string_view name, const std::string& what) const {
+    fail("safetensors {}: header, byte 8: tensor '{}': {}", file_.string(), printable(name), what);
+  }
+  const json::value& member(std::string_view name, const json::value& in, const char* key) const {
+    const json::value* found = in.get_object().if_contains(key);
+    if (found == nullptr) complain(name, fmt::format("{} is absent", key));
+    return *found;
+  }
+  std::vector<std::uint64_t> read_integers(std::string_view name, const json::value& in, const char* key) const {
+    const json::value& list = member(name, in, key);
+    if (!list.is_array()) complain(name, fmt::format("{} is no array", key));
+    std::vector<std::uint64_t> numbers;
+    for (const json::value& element : list.get_array()) {
+      if (!element.is_int64() || element.get_int64() < 0) {
+        complain(name, fmt::format("{} holds {}, expected an integer of at least 0", key, printable(to_text(element))));
+      }
+      numbers.push_back(static_cast<std::uint64_t>(element.get_int64()));
+    }
+    return numbers;
+  }
+
+  const std::filesystem::path& file_;
+  std::uint64_t data_begin_, data_bytes_;
+};
+
+/// The type by which the library knows it, if it does.
+bool known_dtype(std::string_view name, DType& dtype) {
+  if (name == "F32") dtype = DType::f32;
+  if (name == "BF16") dtype = DType::bf16;
+  if (name == "I32") dtype = DType::i32;
+  return name == "F32" || name == "BF16" || name == "I32";
+}
+
+bool to_shape(const std::vector<std::int64_t>& extents, Shape& shape) {
+  switch (extents.size()) {
+    case 0:
+      shape = {};
+      return true;
+    case 1:
+      shape = {extents[0]};
+      return true;
+    case 2:
+      shape = {extents[0], extents[1]};
+      return true;
+    case 3:
+      shape = {extents[0], extents[1], extents[2]};
+      return true;
+    case 4:
+      shape = {extents[0], extents[1], extents[2], extents[3]};
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+SafetensorsReader::SafetensorsReader(std::filesystem::path file) : file_(std::move(file)), mapped_(file_) {
+  const std::span<const std::byte> all = mapped_.bytes();
+  if (all.size() < 8) fail("safetensors {}: {} bytes, expected at least 8", file_.string(), all.size());
+  std::uint64_t length = 0;
+  for (std::size_t i = 8; i-- > 0;) length = length << 8 | std::to_integer<std::uint64_t>(all[i]);
+  if (length > all.size() - 8 || length > max_header_bytes) {
+    fail("safetensors {}: byte 0: header of {} bytes in a file of {}", file_.string(), length, all.size());
+  }
+  const void* text = all.data() + 8;
+  const auto header = parse_json({static_cast<const char*>(text), length});
+  if (!header.ok()) fail("safetensors {}: header, byte 8: {}", file_.string(), header.message());
+  if (!header->is_object()) fail("safetensors {}: header, byte 8: expected a JSON object", file_.string());
+  const HeaderReader reader(file_, 8 + length, all.size() - 8 - length);
+  for (const auto& member : header->get_object()) {
+    if (member.key() == "__metadata__") {
+      metadata_ = reader.read_metadata(member.value());
+    } else {
+      entries_.push_back(reader.read_entry(member.key(), member.value()));
+    }
+  }
+  check_layout(8 + length);
+}
+
+void SafetensorsReader::check_layout(std::uint64_t data_begin) {
+  std::stable_sort(entries_.begin(), entries_.end(), [](const SafetensorsEntry& a, const SafetensorsEntry& b) {
+    return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
+  });
+  std::uint64_t at = data_begin;
+  for (const SafetensorsEntry& entry : entries_) {
+    if (entry.begin != at) {
+      fail("safetensors {}: byte {}: tensor '{}' begins here, expected at byte {}, where the one before it ends",
+           file_.string(), entry.begin, printable(entry.name), at);
+    }
+    at = entry.end;
+  }
+  if (at != mapped_.bytes().size()) {
+    fail("safetensors {}: byte {}: the last tensor ends here, the file at byte {}", file_.string(), at,
+         mapped_.bytes().size());
+  }
+}
+
+const SafetensorsEntry* SafetensorsReader::find(std::string_view name) const {
+  const auto at = std::find_if(entries_.begin(), entries_.end(), [&](const auto& entry) { return entry.name == name; });
+  return at == entries_.end() ? nullptr : &*at;
+}
+
+std::span<const std::byte> SafetensorsReader::bytes(const SafetensorsEntry& entry) const {
+  return mapped_.bytes().subspan(entry.begin, entry.end - entry.begin);
+}
+
+ConstTensor SafetensorsReader::tensor(std::string_view name) const {
+  const SafetensorsEntry* entry = find(name);
+  if (entry == nullptr) fail("safetensors {}: no tensor '{}'", file_.string(), printable(name));
+  DType dtype{};
+  Shape shape;
+  if (!known_dtype(entry->dtype, dtype)) {
+    fail("safetensors {}: tensor '{}' is {}, expected F32, BF16 or I32", file_.string(), printable(name), entry->dtype);
+  }
+  if (!to_shape(entry->shape, shape)) {
+    fail("safetensors {}: tensor '{}' has {} extents, expected at most {}", file_.string(), printable(name),
+         entry->shape.size(), Shape::max_rank);
+  }
+  if (entry->begin % size_of(dtype) != 0) {
+    fail("safetensors {}: byte {}: tensor '{}' is not aligned to {} bytes", file_.string(), entry->begin,
+         printable(name), size_of(dtype));
+  }
+  return ConstTensor(bytes(*entry).data(), shape, dtype);
+}
+
+ConstTensor SafetensorsReader::tensor(std::string_view name, const Shape& shape, DType dtype) const {
+  const ConstTensor found = tensor(name);
+  if (found.shape != shape || found.dtype != dtype) {
+    fail("safetensors {}: tensor '{}' is {} {}, expected {} {}", file_.string(), printable(name), name_of(found.dtype),
+         found.shape.text(), name_of(dtype), shape.text());
+  }
+  return found;
+}
+
+}  // namespace babelring

@@ -1,0 +1,165 @@
+#include "nmt/checkpoint/store.h"
+
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "nmt/base/atomic_file.h"
+#include "nmt/base/clock.h"
+#include "nmt/base/failure.h"
+
+namespace babelring {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr const char* best_name = "best";
+constexpr std::string_view temporary_prefix = ".tmp-";
+constexpr std::string_view checkpoint_prefix = "update-";
+
+bool is_checkpoint_name(std::string_view name) {
+  return name.size() > checkpoint_prefix.size() && name.substr(0, checkpoint_prefix.size()) == checkpoint_prefix &&
+         name.find_first_not_of("0123456789", checkpoint_prefix.size()) == std::string_view::npos;
+}
+
+/// Removes its folder unless released.
+class TemporaryFolder {
+ public:
+  explicit TemporaryFolder(fs::path path) : path_(std::move(path)) {
+    fs::remove_all(path_);
+    fs::create_directory(path_);
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+}  // namespace
+
+CheckpointStore::CheckpointStore(const fs::path& folder, std::int64_t keep_last, bool keep_best)
+    : folder_(fs::absolute(folder)), keep_last_(std::max<std::int64_t>(1, keep_last)), keep_best_(keep_best) {
+  try {
+    fs::create_directories(folder_);
+    std::vector<fs::path> leftovers;
+    for (const auto& entry : fs::directory_iterator(folder_)) {
+      if (entry.path().filename().string().starts_with(temporary_prefix)) leftovers.push_back(entry.path());
+    }
+    for (const fs::path& leftover : leftovers) {
+      spdlog::info("checkpoints: removing {}, left by an interrupted write", leftover.string());
+      fs::remove_all(leftover);
+    }
+  } catch (const fs::filesystem_error& error) {
+    fail("checkpoints {}: {}", folder_.string(), error.code().message());
+  }
+}
+
+CheckpointStore::Saved CheckpointStore::save(const CheckpointContent& content) try {
+  const Stopwatch watch;
+  const std::string name = checkpoint_name(content.update);
+  Saved saved;
+  {
+    const TemporaryFolder temporary(folder_ / (std::string(temporary_prefix) + name));
+    saved.saved = write_checkpoint_files(content, temporary.path());
+    publish(temporary.path(), folder_ / name);
+  }
+  saved.saved.name = name;
+  saved.saved.folder = (folder_ / name).string();
+  if (content.best) mark_best(name);
+  saved.removed = apply_retention(folder_ / name);
+  saved.saved.write_seconds = watch.elapsed_ms() / 1000;
+  return saved;
+} catch (const fs::filesystem_error& error) {
+  fail("checkpoint of update {} in {}: {}", content.update, folder_.string(), error.code().message());
+}
+
+void CheckpointStore::publish(const fs::path& temporary, const fs::path& target) const {
+  sync_folder(temporary);
+  const fs::path replaced = folder_ / (std::string(temporary_prefix) + "replaced");
+  if (fs::exists(target)) fs::rename(target, replaced);
+  fs::rename(temporary, target);
+  sync_folder(folder_);
+  fs::remove_all(replaced);
+}
+
+void CheckpointStore::mark_best(const std::string& name) const {
+  const fs::path link = folder_ / (std::string(temporary_prefix) + best_name);
+  fs::remove(link);
+  fs::create_directory_symlink(name, link);
+  fs::rename(link, folder_ / best_name);
+  sync_folder(folder_);
+}
+
+std::vector<fs::path> CheckpointStore::list() const {
+  std::vector<fs::path> folders;
+  for (const auto& entry : fs::directory_iterator(folder_)) {
+    if (!entry.is_symlink() && entry.is_directory() && is_checkpoint_name(entry.path().filename().string())) {
+      folders.push_back(entry.path());
+    }
+  }
+  const auto update = [](const fs::path& folder) {
+    const std::string name = folder.filename().string();
+    return std::pair(name.size(), name);  // longer numbers are larger
+  };
+  std::sort(folders.begin(), folders.end(), [&](const auto& a, const auto& b) { return update(a) < update(b); });
+  return folders;
+}
+
+std::optional<Checkpoint> CheckpointStore::latest() const {
+  std::vector<fs::path> folders = list();
+  for (auto folder = folders.rbegin(); folder != folders.rend(); ++folder) {
+    Result<Checkpoint> checkpoint = load_checkpoint(*folder);
+    if (checkpoint.ok()) return std::move(checkpoint).value();
+    spdlog::warn("skipping a damaged {}", checkpoint.message());
+  }
+  return std::nullopt;
+}
+
+std::optional<Checkpoint> CheckpointStore::best() const {
+  std::error_code error;
+  const fs::path name = fs::read_symlink(folder_ / best_name, error);
+  if (error || !is_checkpoint_name(name.string())) return std::nullopt;
+  Result<Checkpoint> checkpoint = load_checkpoint(folder_ / name);
+  if (checkpoint.ok()) return std::move(checkpoint).value();
+  spdlog::warn("the best is a damaged {}", checkpoint.message());
+  return std::nullopt;
+}
+
+std::vector<CheckpointRecord> CheckpointStore::apply_retention(const fs::path& newest) const {
+  std::error_code error;
+  const fs::path best = keep_best_ ? fs::read_symlink(folder_ / best_name, error) : fs::path();
+  std::vector<CheckpointRecord> removed;
+  std::int64_t kept = 0;
+  std::vector<fs::path> folders = list();
+  for (auto folder = folders.rbegin(); folder != folders.rend(); ++folder) {
+    const Result<Checkpoint> checkpoint = load_checkpoint(*folder, Verify::sizes);
+    const bool keep = *folder == newest || folder->filename() == best || kept < keep_last_;
+    if (keep) {
+      kept += checkpoint.ok() ? 1 : 0;  // a damaged one takes no place
+      continue;
+    }
+    // Renamed first: a removal that is interrupted leaves no half checkpoint under its name.
+    const fs::path doomed = folder_ / (std::string(temporary_prefix) + "removed");
+    fs::rename(*folder, doomed, error);
+    if (!error) fs::remove_all(doomed, error);
+    if (error) {
+      spdlog::warn("checkpoints: cannot remove {}: {}", folder->string(), error.message());
+    } else {
+      CheckpointRecord record = checkpoint.ok() ? record_of(*checkpoint) : CheckpointRecord{};
+      record.name = folder->filename().string();
+      record.folder = folder->string();
+      record.update = std::stoll(record.name.substr(checkpoint_prefix.size()));
+      record.removed = true;
+      removed.push_back(std::move(record));
+    }
+  }
+  return removed;
+}
+
+}  // namespace babelring
