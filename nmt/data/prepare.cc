@@ -1,0 +1,274 @@
+#include "nmt/data/prepare.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <fstream>
+#include <future>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "nmt/base/atomic_file.h"
+#include "nmt/base/failure.h"
+#include "nmt/base/version.h"
+#include "nmt/core/random.h"
+#include "nmt/data/id_file.h"
+#include "nmt/data/text.h"
+
+namespace babelring {
+
+namespace {
+
+namespace fs = std::filesystem;
+constexpr const char* vocabulary_name = "spm.model";
+constexpr std::size_t lines_a_round = 1 << 15;  // encoded together by all threads
+
+/// A folder for temporary files, removed with everything in it.
+class WorkFolder {
+ public:
+  explicit WorkFolder(fs::path path) : path_(std::move(path)) {
+    std::error_code error;
+    fs::remove_all(path_, error);
+    if (!fs::create_directories(path_, error)) fail("cannot make the folder {}: {}", path_.string(), error.message());
+  }
+  ~WorkFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  WorkFolder(const WorkFolder&) = delete;
+  WorkFolder& operator=(const WorkFolder&) = delete;
+  fs::path operator/(const std::string& name) const { return path_ / name; }
+
+ private:
+  fs::path path_;
+};
+
+/// Cleaned pairs on their way to the second pass: `source` and `target` with the line each came from.
+class TextWriter {
+ public:
+  explicit TextWriter(const fs::path& file) : file_(file), stream_(file, std::ios::binary | std::ios::trunc) {
+    check();
+  }
+  void add(std::string_view line) {
+    stream_ << line << '\n';
+    check();
+  }
+  void finish() {
+    stream_.close();
+    check();
+  }
+
+ private:
+  void check() const {
+    if (!stream_) fail("cannot write {}", file_.string());
+  }
+  fs::path file_;
+  std::ofstream stream_;
+};
+
+/// One set on its way through the passes.
+struct SetWork {
+  std::string name;
+  std::vector<TextFiles> inputs;
+  bool held_out = false;
+  PrepareReport report{name};
+};
+
+class Preparation {
+ public:
+  explicit Preparation(const PrepareOptions& options)
+      : options_(options), work_(options.output / "work.tmp"), filter_(options.filter) {
+    if (options.valid) sets_.push_back({.name = "valid", .inputs = {*options.valid}, .held_out = true});
+    if (options.test) sets_.push_back({.name = "test", .inputs = {*options.test}, .held_out = true});
+    sets_.push_back({.name = "train", .inputs = options.train});
+  }
+
+  PrepareResult run() {
+    for (SetWork& set : sets_) clean(set);  // held-out sets first: training excludes what stands in them
+    std::rotate(sets_.begin(), sets_.end() - 1, sets_.end());
+    if (sets_.front().report.kept() == 0) {
+      fail("prepare: none of {} training pairs is left after cleaning\n{}", sets_.front().report.read(),
+           sets_.front().report.table());
+    }
+    std::string model = make_vocabulary();
+    const Vocabulary vocabulary = Vocabulary::from_bytes(model, vocabulary_name);
+    std::error_code error;
+    fs::remove(options_.output / Manifest::file_name, error);
+    if (error) fail("cannot remove the old {}: {}", Manifest::file_name, error.message());
+    write_file_atomically(options_.output / vocabulary_name, model);
+    PrepareResult result;
+    result.manifest.vocabulary = describe_file(options_.output, vocabulary_name);
+    result.manifest.vocabulary_size = vocabulary.size();
+    for (SetWork& set : sets_) result.manifest.sets.push_back(encode(set, vocabulary));
+    write_report();
+    result.manifest.program = std::string("babelring ") + version;
+    result.manifest.options = options_json();
+    save_manifest(options_.output, result.manifest);
+    for (SetWork& set : sets_) result.reports.push_back(std::move(set.report));
+    return result;
+  }
+
+ private:
+  fs::path work_file(const SetWork& set, const char* side) const { return work_ / (set.name + "." + side); }
+
+  void clean(SetWork& set) {
+    TextWriter source(work_file(set, "source")), target(work_file(set, "target"));
+    TextPair pair;
+    for (const TextFiles& files : set.inputs) {
+      PairReader reader(files, options_.unequal, set.report);
+      while (reader.next(pair)) {
+        const std::string clean_source = normalize_spaces(pair.source), clean_target = normalize_spaces(pair.target);
+        if (set.held_out) {
+          filter_.hold_out(clean_source, clean_target);
+        } else if (const auto finding = filter_.judge(clean_source, clean_target)) {
+          reader.report(*finding, pair);
+          continue;
+        }
+        // Held-out text stays as it was written: references must be what everybody else scores against.
+        source.add(set.held_out ? pair.source : clean_source);
+        target.add(set.held_out ? pair.target : clean_target);
+        set.report.add_kept();
+      }
+    }
+    source.finish();
+    target.finish();
+    spdlog::info("{}: {} of {} pairs kept by cleaning", set.name, set.report.kept(), set.report.read());
+  }
+
+  std::string make_vocabulary() const {
+    if (!options_.use_vocabulary.empty()) return read_file(options_.use_vocabulary);
+    const SetWork& train = sets_.front();
+    LineReader source(work_file(train, "source")), target(work_file(train, "target"));
+    const std::int64_t lines = 2 * train.report.kept();
+    const double share = static_cast<double>(options_.vocabulary_lines) / static_cast<double>(lines);
+    std::int64_t at = 0;
+    RawLine line;
+    const auto next_line = [&](std::string& text) {
+      while (true) {
+        LineReader& reader = at % 2 == 0 ? source : target;
+        if (!reader.next(line)) return false;
+        const double draw = Random(derive_seed(1, static_cast<std::uint64_t>(at++))).uniform();
+        if (draw >= share) continue;
+        text = line.text;
+        return true;
+      }
+    };
+    spdlog::info("training a {} vocabulary of {} pieces", options_.vocabulary.model, options_.vocabulary.size);
+    return train_vocabulary(options_.vocabulary, next_line);
+  }
+
+  std::vector<std::vector<std::int32_t>> encode_lines(const std::vector<std::string>& lines,
+                                                      const Vocabulary& vocabulary) const {
+    std::vector<std::vector<std::int32_t>> ids(lines.size());
+    const std::size_t threads = options_.threads > 0 ? static_cast<std::size_t>(options_.threads)
+                                                     : std::max(1U, std::thread::hardware_concurrency());
+    const std::size_t share = lines.size() / threads + 1;
+    std::vector<std::future<void>> parts;
+    for (std::size_t first = 0; first < lines.size(); first += share) {
+      const std::size_t last = std::min(lines.size(), first + share);
+      parts.push_back(std::async(std::launch::async, [&, first, last] {
+        for (std::size_t i = first; i < last; ++i) ids[i] = vocabulary.encode(lines[i]);
+      }));
+    }
+    for (std::future<void>& part : parts) part.get();
+    return ids;
+  }
+
+  /// Reads up to a round of lines.
+  static std::vector<std::string> read_round(LineReader& reader) {
+    std::vector<std::string> lines;
+    RawLine line;
+    while (lines.size() < lines_a_round && reader.next(line)) lines.push_back(line.text);
+    return lines;
+  }
+
+  ManifestSet encode(SetWork& set, const Vocabulary& vocabulary) const {
+    const fs::path source_path = work_file(set, "source"), target_path = work_file(set, "target");
+    const std::string source_ids = set.name + ".source.ids", target_ids = set.name + ".target.ids";
+    IdFileWriter source_file(options_.output / source_ids), target_file(options_.output / target_ids);
+    LineReader source(source_path), target(target_path);
+    while (true) {
+      const std::vector<std::string> source_lines = read_round(source), target_lines = read_round(target);
+      if (source_lines.empty()) break;
+      const auto encoded_source = encode_lines(source_lines, vocabulary);
+      const auto encoded_target = encode_lines(target_lines, vocabulary);
+      for (std::size_t i = 0; i < source_lines.size(); ++i) {
+        const auto longer = static_cast<std::int64_t>(std::max(encoded_source[i].size(), encoded_target[i].size()));
+        if (!set.held_out && longer > options_.max_pieces) {
+          const std::int64_t number = source.lines() - static_cast<std::int64_t>(source_lines.size() - i) + 1;
+          set.report.add(Finding::too_many_pieces, "cleaned " + set.name, number, source_lines[i]);
+          set.report.remove_kept();
+          continue;
+        }
+        source_file.add(encoded_source[i]);
+        target_file.add(encoded_target[i]);
+      }
+    }
+    source_file.finish();
+    target_file.finish();
+    ManifestSet entry{.name = set.name,
+                      .sentences = source_file.sentences(),
+                      .source_tokens = source_file.tokens(),
+                      .target_tokens = target_file.tokens(),
+                      .source_ids = describe_file(options_.output, source_ids),
+                      .target_ids = describe_file(options_.output, target_ids)};
+    if (set.held_out) {
+      entry.source_text = keep_text(source_path, set.name + ".source.txt");
+      entry.target_text = keep_text(target_path, set.name + ".target.txt");
+    }
+    return entry;
+  }
+
+  ManifestFile keep_text(const fs::path& from, const std::string& name) const {
+    write_file_atomically(options_.output / name, read_file(from));
+    return describe_file(options_.output, name);
+  }
+
+  void write_report() const {
+    json::array reports;
+    for (const SetWork& set : sets_) reports.push_back(set.report.to_json());
+    write_file_atomically(options_.output / "report.json", to_text(json::object{{"sets", std::move(reports)}}) + "\n");
+  }
+
+  json::object options_json() const {
+    json::array inputs;
+    for (const SetWork& set : sets_) {
+      for (const TextFiles& files : set.inputs) {
+        inputs.push_back(
+            json::object{{"set", set.name}, {"source", files.source.string()}, {"target", files.target.string()}});
+      }
+    }
+    return {{"inputs", std::move(inputs)},
+            {"model", options_.vocabulary.model},
+            {"vocabulary_size", options_.vocabulary.size},
+            {"use_vocabulary", options_.use_vocabulary.string()},
+            {"character_coverage", options_.vocabulary.character_coverage},
+            {"byte_fallback", options_.vocabulary.byte_fallback},
+            {"normalization", options_.vocabulary.normalization},
+            {"vocabulary_lines", options_.vocabulary_lines},
+            {"min_words", options_.filter.min_words},
+            {"max_words", options_.filter.max_words},
+            {"max_ratio", options_.filter.max_ratio},
+            {"keep_identical", options_.filter.keep_identical},
+            {"keep_duplicates", options_.filter.keep_duplicates},
+            {"keep_held_out", options_.filter.keep_held_out},
+            {"max_pieces", options_.max_pieces},
+            {"unequal", options_.unequal == Unequal::refuse ? "refuse" : "truncate"}};
+  }
+
+  const PrepareOptions& options_;
+  WorkFolder work_;
+  PairFilter filter_;
+  std::vector<SetWork> sets_;
+};
+
+}  // namespace
+
+PrepareResult prepare(const PrepareOptions& options) {
+  if (options.train.empty()) throw UsageFailure("prepare: no training text");
+  if (options.output.empty()) throw UsageFailure("prepare: no output folder");
+  return Preparation(options).run();
+}
+
+}  // namespace babelring

@@ -1,0 +1,75 @@
+#include "nmt/data/prepare_report.h"
+
+#include <fmt/format.h>
+
+#include <iterator>
+#include <utility>
+
+#include "nmt/base/log.h"
+
+namespace babelring {
+
+namespace {
+
+constexpr std::size_t excerpt_bytes = 80;
+
+constexpr std::array<std::pair<std::string_view, std::string_view>, finding_count> words = {{
+    {"over_long_line", "a line longer than 1 MiB"},
+    {"control_byte", "a NUL or another control byte"},
+    {"invalid_utf8", "not valid UTF-8"},
+    {"empty", "an empty side"},
+    {"too_short", "fewer words than allowed"},
+    {"too_long", "more words than allowed"},
+    {"ratio", "lengths too different"},
+    {"identical", "source and target are the same"},
+    {"duplicate", "the pair occurred before"},
+    {"held_out", "a side occurs in a held-out set"},
+    {"too_many_pieces", "more pieces than allowed"},
+    {"unpaired", "lines after the end of the shorter file"},
+    {"crlf", "CR LF line end (kept, CR removed)"},
+}};
+
+}  // namespace
+
+std::string_view name_of(Finding finding) {
+  return words[static_cast<std::size_t>(finding)].first;
+}
+std::string_view meaning_of(Finding finding) {
+  return words[static_cast<std::size_t>(finding)].second;
+}
+
+void PrepareReport::add(Finding finding, std::string_view file, std::int64_t line, std::string_view text) {
+  Entry& entry = entries_[static_cast<std::size_t>(finding)];
+  ++entry.count;
+  if (entry.examples.size() >= examples_kept) return;
+  const bool cut = text.size() > excerpt_bytes;
+  std::string_view excerpt = text.substr(0, excerpt_bytes);
+  // An excerpt does not end inside a character.
+  while (cut && !excerpt.empty() && (static_cast<unsigned char>(text[excerpt.size()]) & 0xc0) == 0x80) {
+    excerpt.remove_suffix(1);
+  }
+  entry.examples.push_back(fmt::format("{}:{}: {}{}", file, line, printable(excerpt), cut ? " …" : ""));
+}
+
+json::object PrepareReport::to_json() const {
+  json::object findings;
+  for (std::size_t i = 0; i < finding_count; ++i) {
+    if (entries_[i].count == 0) continue;
+    json::array examples(entries_[i].examples.begin(), entries_[i].examples.end());
+    findings[words[i].first] = json::object{{"count", entries_[i].count}, {"examples", std::move(examples)}};
+  }
+  return {{"set", set_}, {"pairs_read", read_}, {"pairs_kept", kept_}, {"findings", std::move(findings)}};
+}
+
+std::string PrepareReport::table() const {
+  std::string out = fmt::format("{}: {} pairs read, {} kept\n", set_, read_, kept_);
+  for (std::size_t i = 0; i < finding_count; ++i) {
+    if (entries_[i].count == 0) continue;
+    fmt::format_to(std::back_inserter(out), "  {:>10}  {:<16} {}\n", entries_[i].count, words[i].first,
+                   words[i].second);
+    for (const std::string& example : entries_[i].examples) out += "              " + example + "\n";
+  }
+  return out;
+}
+
+}  // namespace babelring

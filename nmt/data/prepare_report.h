@@ -1,0 +1,70 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "nmt/base/json.h"
+
+namespace babelring {
+
+/// What can be wrong with a pair of lines. All but `crlf` drop the pair; a CR before the line end is only removed.
+enum class Finding {
+  over_long_line,
+  control_byte,
+  invalid_utf8,
+  empty,
+  too_short,
+  too_long,
+  ratio,
+  identical,
+  duplicate,
+  held_out,
+  too_many_pieces,
+  unpaired,
+  crlf,
+};
+inline constexpr std::size_t finding_count = static_cast<std::size_t>(Finding::crlf) + 1;
+
+/// "invalid_utf8".
+std::string_view name_of(Finding finding);
+/// "not valid UTF-8".
+std::string_view meaning_of(Finding finding);
+
+/// Counts with a few examples each: what happened to one set.
+class PrepareReport {
+ public:
+  static constexpr std::size_t examples_kept = 5;
+
+  struct Entry {
+    std::int64_t count = 0;
+    std::vector<std::string> examples;  // "file:line: excerpt"
+  };
+
+  PrepareReport(std::string set) : set_(std::move(set)) {}
+
+  /// Counts a finding; while examples are few, keeps file, line and the beginning of the text (escaped).
+  void add(Finding finding, std::string_view file, std::int64_t line, std::string_view text);
+  void add_read() { ++read_; }
+  void add_kept() { ++kept_; }
+  /// A pair counted as kept was dropped after all.
+  void remove_kept() { --kept_; }
+
+  const std::string& set() const { return set_; }
+  std::int64_t read() const { return read_; }
+  std::int64_t kept() const { return kept_; }
+  const Entry& operator[](Finding finding) const { return entries_[static_cast<std::size_t>(finding)]; }
+
+  json::object to_json() const;
+  /// Lines for a person: counts, and under each finding its examples.
+  std::string table() const;
+
+ private:
+  std::string set_;
+  std::int64_t read_ = 0, kept_ = 0;
+  std::array<Entry, finding_count> entries_;
+};
+
+}  // namespace babelring
