@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "nmt/base/records.h"
@@ -24,7 +25,8 @@ struct CheckpointWorth {
 /// the other ranks, so hosts need not share a file system.
 class CheckpointKeeper {
  public:
-  /// `vocabulary_model` is the SentencePiece file copied into each checkpoint, so that it translates by itself.
+  /// `vocabulary_model` is the SentencePiece file copied into each checkpoint, so that it translates by itself; empty:
+  /// none. The references must outlive the keeper.
   CheckpointKeeper(const TrainConfig& config, const std::filesystem::path& folder,
                    const std::filesystem::path& vocabulary_model, Backend& backend, Communicator& communicator,
                    RecordSink& records);
@@ -40,10 +42,11 @@ class CheckpointKeeper {
   void write(const Transformer& model, const Adam& adam, const RunState& state, const CheckpointWorth& worth);
 
   const TrainConfig& config_;
-  std::filesystem::path folder_, vocabulary_model_;
+  std::filesystem::path vocabulary_model_;
   Backend& backend_;
   Communicator& communicator_;
   RecordSink& records_;
+  std::optional<CheckpointStore> store_;  // rank 0 only
 };
 
 }  // namespace babelring

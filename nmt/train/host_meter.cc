@@ -29,25 +29,23 @@ std::int64_t peak_resident_bytes() {
 }  // namespace
 
 HostMeter::HostMeter(bool counts_network, int threads)
-    : counts_network_(counts_network), threads_(threads), processor_ms_(processor_ms()) {}
+    : network_(counts_network), threads_(threads), processor_ms_(processor_ms()) {}
 
 void HostMeter::fill(StepRecord& record, const Workspace& workspace, const Transformer& model, const Adam& adam) {
-  if (counts_network_) {
-    const auto delta = network_.lap();
-    record.network_rx_bytes = delta.rx_bytes;
-    record.network_tx_bytes = delta.tx_bytes;
-  }
+  const NetworkBytes bytes = network_.lap();
+  record.network_rx_bytes = bytes.rx;
+  record.network_tx_bytes = bytes.tx;
   const double now = processor_ms();
   const double wall = watch_.lap_ms();
   record.busy_fraction = wall > 0 ? (now - processor_ms_) / wall / threads_ : 0;
   processor_ms_ = now;
 
   const ParameterStore& store = model.parameters();
-  const auto bytes = [](const Tensor& tensor) { return static_cast<std::int64_t>(tensor.bytes()); };
+  const auto size = [](const Tensor& tensor) { return static_cast<std::int64_t>(tensor.bytes()); };
   const Tensor copies = store.compute_copies();
-  record.memory_bytes["weights"] = bytes(store.masters()) + (copies ? bytes(copies) : 0);
-  record.memory_bytes["gradients"] = bytes(store.gradients());
-  record.memory_bytes["moments"] = bytes(adam.first_moment()) + bytes(adam.second_moment());
+  record.memory_bytes["weights"] = size(store.masters()) + (copies ? size(copies) : 0);
+  record.memory_bytes["gradients"] = size(store.gradients());
+  record.memory_bytes["moments"] = size(adam.first_moment()) + size(adam.second_moment());
   record.memory_bytes["activations"] = static_cast<std::int64_t>(workspace.saved().peak_bytes());
   record.memory_bytes["scratch"] = static_cast<std::int64_t>(workspace.scratch().peak_bytes());
   record.memory_bytes["peak"] = peak_resident_bytes();

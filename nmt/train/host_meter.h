@@ -21,9 +21,8 @@ class HostMeter {
   void fill(StepRecord& record, const Workspace& workspace, const Transformer& model, const Adam& adam);
 
  private:
-  bool counts_network_;
-  int threads_;
   NetworkCounters network_;
+  int threads_;
   Stopwatch watch_;
   double processor_ms_ = 0;
 };

@@ -57,12 +57,11 @@ void Trainer::begin(const std::string& run, std::int64_t attempt) {
 
 std::string Trainer::run() {
   watch_ = Stopwatch();
-  Pipeline pipeline(parts_.corpus, plan_,
-                    {.rank = parts_.communicator.rank(),
-                     .world = parts_.communicator.size(),
-                     .micro_batch_tokens = parts_.config.data.micro_batch_tokens,
-                     .first_update = state_.progress.update + 1,
-                     .prefetch = parts_.config.data.prefetch});
+  Pipeline pipeline(plan_, {.rank = parts_.communicator.rank(),
+                            .world = parts_.communicator.size(),
+                            .micro_batch_tokens = parts_.config.data.micro_batch_tokens,
+                            .first_update = state_.progress.update + 1,
+                            .prefetch = parts_.config.data.prefetch});
   UpdateResult last{.loss = {}, .elapsed_minutes = state_.elapsed_minutes};
   std::string reason = reason_to_end(last);
   while (reason.empty()) {

@@ -1,0 +1,117 @@
+#include "nmt/train/checkpointing.h"
+
+#include <spdlog/spdlog.h>
+
+#include <vector>
+
+#include "nmt/train/model_loader.h"
+
+namespace babelring {
+
+namespace {
+
+/// A flat array of the store on the host, cut into its parameters.
+class HostCopy {
+ public:
+  HostCopy(Backend& backend, ConstTensor flat) : values_(static_cast<std::size_t>(flat.shape.elements())) {
+    backend.download(flat, values_.data());
+  }
+  void append(std::vector<NamedTensor>& tensors, const ParameterStore& store, const std::string& prefix) const {
+    for (const Parameter& parameter : store.all()) {
+      tensors.push_back({.name = prefix + parameter.name,
+                         .tensor = ConstTensor(values_.data() + parameter.offset, parameter.shape, DType::f32)});
+    }
+  }
+
+ private:
+  std::vector<float> values_;
+};
+
+void read_moment(const SafetensorsReader& file, const std::string& prefix, const ParameterStore& store, Tensor flat,
+                 Backend& backend) {
+  for (const Parameter& parameter : store.all()) {
+    backend.upload(file.tensor(prefix + parameter.name, parameter.shape).data,
+                   Tensor(flat.as<float>() + parameter.offset, parameter.shape, DType::f32));
+  }
+}
+
+/// Copies rank 0's tensor to all ranks.
+void broadcast(Communicator& communicator, Backend& backend, Tensor tensor) {
+  std::vector<char> host(tensor.bytes());
+  if (communicator.rank() == 0) backend.download(tensor, host.data());
+  communicator.broadcast(host.data(), host.size(), 0);
+  if (communicator.rank() != 0) backend.upload(host.data(), tensor);
+}
+
+}  // namespace
+
+CheckpointKeeper::CheckpointKeeper(const TrainConfig& config, const std::filesystem::path& folder,
+                                   const std::filesystem::path& vocabulary_model, Backend& backend,
+                                   Communicator& communicator, RecordSink& records)
+    : config_(config),
+      vocabulary_model_(vocabulary_model),
+      backend_(backend),
+      communicator_(communicator),
+      records_(records) {
+  if (communicator.rank() == 0) {
+    store_.emplace(folder, config.checkpoint.keep_last, config.checkpoint.keep_best);
+  }
+}
+
+void CheckpointKeeper::save(const Transformer& model, const Adam& adam, const RunState& state,
+                            const CheckpointWorth& worth) {
+  if (!store_) return;
+  try {
+    write(model, adam, state, worth);
+  } catch (const Failure& failure) {
+    const std::string text = fmt::format("checkpoint of update {} was not written, training goes on: {}",
+                                         state.progress.update, failure.what());
+    spdlog::error("{}", text);
+    records_.write(LogRecord{.level = "error", .text = text});
+  }
+}
+
+void CheckpointKeeper::write(const Transformer& model, const Adam& adam, const RunState& state,
+                             const CheckpointWorth& worth) {
+  const ParameterStore& store = model.parameters();
+  const HostCopy weights(backend_, store.masters());
+  const HostCopy first(backend_, adam.first_moment());
+  const HostCopy second(backend_, adam.second_moment());
+  CheckpointContent content{.update = state.progress.update,
+                            .state = to_json(state),
+                            .texts = {{"config.yaml", config_yaml(config_)}},
+                            .sacrebleu = worth.sacrebleu,
+                            .loss = worth.loss,
+                            .best = worth.best};
+  weights.append(content.weights, store, "");
+  first.append(content.optimizer, store, "m.");
+  second.append(content.optimizer, store, "v.");
+  if (!vocabulary_model_.empty()) content.copies["spm.model"] = vocabulary_model_;
+  CheckpointStore::Saved saved = store_->save(content);
+  records_.write(std::move(saved.saved));
+  for (CheckpointRecord& removed : saved.removed) records_.write(std::move(removed));
+}
+
+bool CheckpointKeeper::restore(Transformer& model, Adam& adam, RunState& state) {
+  std::string text;
+  if (store_) {
+    if (const std::optional<Checkpoint> checkpoint = store_->latest()) {
+      read_weights(checkpoint->weights(), model, backend_);
+      const SafetensorsReader moments = checkpoint->optimizer();
+      read_moment(moments, "m.", model.parameters(), adam.first_moment(), backend_);
+      read_moment(moments, "v.", model.parameters(), adam.second_moment(), backend_);
+      text = to_text(checkpoint->state);
+    }
+  }
+  text = communicator_.all_gather(text)[0];
+  if (text.empty()) return false;
+  broadcast(communicator_, backend_, model.parameters().masters());
+  broadcast(communicator_, backend_, adam.first_moment());
+  broadcast(communicator_, backend_, adam.second_moment());
+  model.refresh_compute_copies(backend_);
+  state = run_state_from_json(parse_json(text)->as_object());
+  adam.set_steps(state.adam_steps);
+  return true;
+}
+
+}  // namespace babelring

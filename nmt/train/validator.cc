@@ -1,0 +1,113 @@
+#include "nmt/train/validator.h"
+
+#include <algorithm>
+#include <limits>
+#include <span>
+
+#include "nmt/data/batch.h"
+#include "nmt/decode/translator.h"
+#include "nmt/metrics/bleu.h"
+#include "nmt/metrics/chrf.h"
+
+namespace babelring {
+
+namespace {
+
+constexpr std::int64_t batch_tokens = 2048;
+
+/// The contiguous share of `rank` in `count` items.
+struct Share {
+  std::int64_t first, last;
+  Share(std::int64_t count, const Communicator& communicator)
+      : first(count * communicator.rank() / communicator.size()),
+        last(count * (communicator.rank() + 1) / communicator.size()) {}
+};
+
+std::vector<std::string> split_lines(const std::string& text) {
+  std::vector<std::string> lines;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = text.find('\n', begin);
+    lines.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return lines;
+}
+
+}  // namespace
+
+Validator::Validator(const TrainConfig& config, const Vocabulary& vocabulary, Backend& backend,
+                     Communicator& communicator, Workspace& workspace)
+    : config_(config),
+      vocabulary_(vocabulary),
+      backend_(backend),
+      communicator_(communicator),
+      workspace_(workspace),
+      corpus_(Corpus::open(config.data.folder, config.data.valid_set)),
+      text_(ParallelText::open(config.data.folder, config.data.valid_set)) {}
+
+EvalRecord Validator::run(const Transformer& model, bool translate) const {
+  const Stopwatch watch;
+  const LossSums sums = losses(model);
+  EvalRecord record{.set = config_.data.valid_set,
+                    .loss = sums.loss / sums.tokens,
+                    .nll = sums.nll / sums.tokens,
+                    .accuracy = sums.correct / sums.tokens,
+                    .sacrebleu = std::numeric_limits<double>::quiet_NaN(),
+                    .chrf = std::numeric_limits<double>::quiet_NaN()};
+  if (translate) {
+    const std::int64_t limit = config_.validation.max_sentences;
+    const std::int64_t sentences = limit > 0 ? std::min(limit, corpus_.sentences()) : corpus_.sentences();
+    score(translations(model, sentences), record);
+  }
+  record.seconds = watch.elapsed_ms() / 1000;
+  return record;
+}
+
+LossSums Validator::losses(const Transformer& model) const {
+  const Share share(corpus_.sentences(), communicator_);
+  LossSums sums;
+  for (const PackedBatch& batch : sequential_batches(corpus_, share.first, share.last, batch_tokens)) {
+    Context context = workspace_.begin(model.compute_dtype());
+    sums += model.evaluate(context, DeviceBatch(backend_, context.saved, batch));
+  }
+  std::vector<double> shared = {sums.loss, sums.nll, sums.correct, sums.tokens};
+  communicator_.sum(shared);
+  return {.loss = shared[0], .nll = shared[1], .correct = shared[2], .tokens = shared[3]};
+}
+
+/// Of the first sentences of the set, in order, on every rank.
+std::vector<std::string> Validator::translations(const Transformer& model, std::int64_t sentences) const {
+  const Share share(sentences, communicator_);
+  std::vector<std::span<const std::int32_t>> sources;
+  for (std::int64_t i = share.first; i < share.last; ++i) sources.push_back(corpus_.source(i));
+  Translator translator(model, vocabulary_, backend_);
+  const TranslateOptions options{
+      .beam = {.beam = config_.validation.beam, .length_penalty = config_.validation.length_penalty}};
+  std::string mine;
+  for (const Translation& translation : translator.translate_ids(sources, options)) {
+    std::string line = translation.text();
+    std::replace(line.begin(), line.end(), '\n', ' ');
+    mine += line + "\n";
+  }
+  std::vector<std::string> all;
+  for (const std::string& part : communicator_.all_gather(mine)) {
+    for (std::string& line : split_lines(part)) all.push_back(std::move(line));
+  }
+  return all;
+}
+
+void Validator::score(const std::vector<std::string>& hypotheses, EvalRecord& record) const {
+  std::vector<std::string> references(text_.target.begin(),
+                                      text_.target.begin() + static_cast<std::ptrdiff_t>(hypotheses.size()));
+  const std::size_t samples = std::min(hypotheses.size(), static_cast<std::size_t>(config_.validation.samples));
+  for (std::size_t k = 0; k < samples; ++k) {
+    const std::size_t i = k * hypotheses.size() / samples;  // spread evenly over the set
+    record.samples.push_back({.source = text_.source[i], .reference = references[i], .hypothesis = hypotheses[i]});
+  }
+  const Bleu bleu;
+  record.sacrebleu = bleu.corpus(hypotheses, {references}).score;
+  record.signature = bleu.signature();
+  record.chrf = Chrf().corpus(hypotheses, {references});
+}
+
+}  // namespace babelring

@@ -1,0 +1,53 @@
+#include "nmt/train/config.h"
+
+#include <gtest/gtest.h>
+
+namespace babelring {
+namespace {
+
+std::string message_of(const std::string& yaml, const std::vector<std::string>& overrides = {}) {
+  try {
+    read_config(yaml, "test.yaml", overrides);
+  } catch (const UsageFailure& failure) {
+    return failure.what();
+  }
+  return "accepted";
+}
+
+TEST(TrainConfig, PresetGivesTheModelAndKeysOverrideIt) {
+  const TrainConfig config = read_config("model:\n  dropout: 0.2\npreset: transformer-tiny\ndata:\n  folder: d\n",
+                                         "test.yaml", {"model.heads=8", "training.max_minutes=3"});
+  EXPECT_EQ(config.model.width, 128);
+  EXPECT_EQ(config.model.encoder_layers, 4);
+  EXPECT_EQ(config.model.dropout, 0.2);
+  EXPECT_EQ(config.model.heads, 8);
+  EXPECT_EQ(config.training.max_minutes, 3);
+}
+
+TEST(TrainConfig, OverrideOfThePresetChangesTheModel) {
+  const TrainConfig config = read_config("data:\n  folder: d\n", "test.yaml", {"preset=transformer-big"});
+  EXPECT_EQ(config.model.width, 1024);
+}
+
+TEST(TrainConfig, ResolvedYamlReadsBackToTheSame) {
+  const TrainConfig config = read_config("preset: transformer-tiny\ndata:\n  folder: \"a b: c\"\n", "test.yaml",
+                                         {"optimizer.learning_rate=0.0012345678901234567", "name=no"});
+  const std::string yaml = config_yaml(config);
+  const TrainConfig again = read_config(yaml, "again.yaml", {});
+  EXPECT_EQ(config_yaml(again), yaml);
+  EXPECT_EQ(again.data.folder, "a b: c");
+  EXPECT_EQ(again.name, "no");
+  EXPECT_EQ(again.optimizer.schedule.learning_rate, config.optimizer.schedule.learning_rate);
+}
+
+TEST(TrainConfig, ErrorsNamePlaceAndNearestKey) {
+  EXPECT_NE(message_of("data:\n  foldr: d\n").find("test.yaml:2:"), std::string::npos);
+  EXPECT_NE(message_of("data:\n  foldr: d\n").find("folder"), std::string::npos);
+  EXPECT_NE(message_of("data:\n  folder: d\n", {"optimizer.warmup=3"}).find("optimizer.warm_up"), std::string::npos);
+  EXPECT_NE(message_of("data:\n  folder: d\n", {"training.stop_after=later"}).find("found 'later'"), std::string::npos);
+  EXPECT_NE(message_of("data:\n  folder: d\nmodel:\n  heads: 7\n").find("7 does not divide"), std::string::npos);
+  EXPECT_NE(message_of("name: x\n").find("data.folder"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace babelring

@@ -1,0 +1,101 @@
+#pragma once
+
+#include <algorithm>
+#include <barrier>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "nmt/comm/communicator.h"
+
+namespace babelring {
+
+/// Ranks that are threads of one process, for tests: blocking, summing in rank order.
+class ThreadGroup {
+ public:
+  explicit ThreadGroup(int size) : size_(size), barrier_(size), slots_(static_cast<std::size_t>(size)) {}
+
+  /// The communicator of one rank; to be used by one thread. The group must outlive it.
+  std::unique_ptr<Communicator> rank(int rank);
+
+  int size() const { return size_; }
+
+ private:
+  friend class ThreadCommunicator;
+  int size_;
+  std::barrier<> barrier_;
+  std::vector<void*> slots_;  // what each rank shows the others
+};
+
+class ThreadCommunicator : public Communicator {
+ public:
+  ThreadCommunicator(ThreadGroup& group, int rank)
+      : group_(group), rank_(rank), hosts_(static_cast<std::size_t>(group.size()), "here") {}
+
+  int rank() const override { return rank_; }
+  int size() const override { return group_.size(); }
+  const std::vector<std::string>& hosts() const override { return hosts_; }
+  int local_rank() const override { return rank_; }
+  int local_size() const override { return group_.size(); }
+
+  void all_reduce_start(Tensor tensor) override { started_.push_back(tensor); }
+  void all_reduce_finish() override {
+    for (const Tensor& tensor : started_) {
+      const auto elements = static_cast<std::size_t>(tensor.shape.elements());
+      reduce(tensor.as<float>(), elements);
+      totals_.bytes_sent += static_cast<std::int64_t>(tensor.bytes());
+    }
+    started_.clear();
+  }
+  void sum(std::vector<double>& values) override { reduce(values.data(), values.size()); }
+  std::vector<std::string> all_gather(const std::string& text) override {
+    std::string mine = text;
+    std::vector<std::string> all;
+    exchange(&mine, [&] {
+      for (void* slot : group_.slots_) all.push_back(*static_cast<std::string*>(slot));
+    });
+    return all;
+  }
+  void broadcast(void* data, std::size_t bytes, int root) override {
+    exchange(data, [&] {
+      if (rank_ != root)
+        std::copy_n(static_cast<char*>(group_.slots_[static_cast<std::size_t>(root)]), bytes, static_cast<char*>(data));
+    });
+  }
+  void barrier() override { group_.barrier_.arrive_and_wait(); }
+  void fail_fast(std::chrono::milliseconds) override {}
+  CommTotals totals() const override { return totals_; }
+  std::string description() const override { return "threads"; }
+
+ private:
+  /// Shows `mine` to all, runs `read` while nobody changes anything.
+  template <class Read>
+  void exchange(void* mine, Read read) {
+    group_.slots_[static_cast<std::size_t>(rank_)] = mine;
+    barrier();
+    read();
+    barrier();
+  }
+  template <class T>
+  void reduce(T* values, std::size_t count) {
+    std::vector<T> total(count, T{});
+    exchange(values, [&] {
+      for (void* slot : group_.slots_) {
+        for (std::size_t i = 0; i < count; ++i) total[i] += static_cast<T*>(slot)[i];
+      }
+    });
+    std::copy(total.begin(), total.end(), values);
+  }
+
+  ThreadGroup& group_;
+  int rank_;
+  std::vector<std::string> hosts_;
+  std::vector<Tensor> started_;
+  CommTotals totals_;
+};
+
+inline std::unique_ptr<Communicator> ThreadGroup::rank(int rank) {
+  return std::make_unique<ThreadCommunicator>(*this, rank);
+}
+
+}  // namespace babelring

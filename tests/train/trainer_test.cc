@@ -1,0 +1,261 @@
+#include "nmt/train/trainer.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <thread>
+
+#include "nmt/data/batch.h"
+#include "nmt/data/synthetic.h"
+#include "tests/train/thread_communicator.h"
+
+namespace babelring {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int pieces = 32;
+
+class Collector : public RecordSink {
+ public:
+  void write(RecordBody body) override {
+    if (const auto* step = std::get_if<StepRecord>(&body)) steps.push_back(*step);
+    if (const auto* checkpoint = std::get_if<CheckpointRecord>(&body)) checkpoints.push_back(*checkpoint);
+    if (const auto* log = std::get_if<LogRecord>(&body)) logs.push_back(*log);
+  }
+  std::vector<StepRecord> steps;
+  std::vector<CheckpointRecord> checkpoints;
+  std::vector<LogRecord> logs;
+};
+
+TrainConfig small_config() {
+  TrainConfig config;
+  config.model.encoder_layers = config.model.decoder_layers = 2;
+  config.model.width = 32;
+  config.model.heads = 4;
+  config.model.inner = 64;
+  config.data.tokens_per_update = 200;
+  config.optimizer.schedule.learning_rate = 0.003;
+  config.optimizer.schedule.warm_up = "20u";
+  config.training.precision = "f32";
+  config.training.digest_every = "1u";
+  config.communication.bucket_mb = 0.02;
+  config.checkpoint.every = "0u";
+  return config;
+}
+
+Corpus small_corpus() {
+  return make_synthetic(
+      {.task = SyntheticTask::reverse, .sentences = 500, .vocabulary_size = pieces, .max_length = 12});
+}
+
+/// Trains one rank; checkpoints go to `folder` unless it is empty.
+void train_rank(const TrainConfig& config, const Corpus& corpus, Communicator& communicator, const fs::path& folder,
+                Collector& records, const StopRequest& stop = {}) {
+  const auto backend = make_cpu_backend(1);
+  CheckpointKeeper keeper(config, folder.empty() ? fs::temp_directory_path() / "unused" : folder, "", *backend,
+                          communicator, records);
+  Trainer trainer({.config = config,
+                   .backend = *backend,
+                   .communicator = communicator,
+                   .corpus = corpus,
+                   .checkpoints = folder.empty() ? nullptr : &keeper,
+                   .records = records,
+                   .stop = stop,
+                   .model_vocabulary = pieces});
+  trainer.begin("r_00000000000000000000000000", 1);
+  trainer.run();
+}
+
+std::vector<StepRecord> train(const TrainConfig& config, int ranks, const fs::path& folder = {}) {
+  const Corpus corpus = small_corpus();
+  ThreadGroup group(ranks);
+  std::vector<Collector> collectors(static_cast<std::size_t>(ranks));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      const auto communicator = group.rank(rank);
+      train_rank(config, corpus, *communicator, folder, collectors[static_cast<std::size_t>(rank)]);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return collectors[0].steps;
+}
+
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string pattern = (fs::temp_directory_path() / "babelring-trainer-XXXXXX").string();
+    path_ = mkdtemp(pattern.data());
+  }
+  ~TemporaryFolder() { fs::remove_all(path_); }
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+TEST(Trainer, OneTwoAndFourRanksSeeTheSameLosses) {
+  TrainConfig config = small_config();
+  config.training.stop_after = "50u";
+  config.model.attention_dropout = config.model.activation_dropout = 0.1;
+  const std::vector<StepRecord> one = train(config, 1);
+  ASSERT_EQ(one.size(), 50U);
+  for (const int ranks : {2, 4}) {
+    const std::vector<StepRecord> many = train(config, ranks);
+    ASSERT_EQ(many.size(), one.size());
+    for (std::size_t i = 0; i < one.size(); ++i) {
+      EXPECT_NEAR(many[i].loss, one[i].loss, 2e-4 * one[i].loss) << ranks << " ranks, update " << i + 1;
+      EXPECT_NEAR(many[i].gradient_norm, one[i].gradient_norm, 1e-2 * one[i].gradient_norm);
+      EXPECT_EQ(many[i].update_target_tokens, one[i].update_target_tokens);
+    }
+  }
+}
+
+TEST(Trainer, MicroBatchesDoNotChangeTheUpdate) {
+  TrainConfig config = small_config();
+  config.training.stop_after = "20u";
+  const std::vector<StepRecord> whole = train(config, 1);
+  config.data.micro_batch_tokens = 64;
+  const std::vector<StepRecord> parts = train(config, 2);
+  for (std::size_t i = 0; i < whole.size(); ++i) EXPECT_NEAR(parts[i].loss, whole[i].loss, 2e-4 * whole[i].loss);
+}
+
+TEST(Trainer, ResumedRunIsBitEqualToTheUninterruptedOne) {
+  for (const int ranks : {1, 2}) {
+    TrainConfig config = small_config();
+    config.training.stop_after = "40u";
+    const std::vector<StepRecord> whole = train(config, ranks);
+
+    const TemporaryFolder folder;
+    config.training.stop_after = "13u";  // in the middle of an epoch
+    train(config, ranks, folder.path());
+    config.training.stop_after = "40u";
+    const std::vector<StepRecord> rest = train(config, ranks, folder.path());
+    ASSERT_EQ(rest.size(), 27U);
+    EXPECT_EQ(rest.front().update, 14);
+    for (std::size_t i = 0; i < rest.size(); ++i) {
+      EXPECT_EQ(rest[i].weights_digest, whole[i + 13].weights_digest) << "update " << rest[i].update;
+      EXPECT_EQ(rest[i].loss, whole[i + 13].loss);
+    }
+  }
+}
+
+TEST(Trainer, PartsOfAStepAddUp) {
+  TrainConfig config = small_config();
+  config.training.stop_after = "10u";
+  for (const StepRecord& step : train(config, 2)) {
+    const double parts = step.data_ms + step.forward_ms + step.backward_ms + step.exposed_communication_ms +
+                         step.optimizer_ms + step.other_ms;
+    EXPECT_NEAR(parts, step.step_ms, 1e-6);
+    EXPECT_GE(step.other_ms, -0.001);
+    EXPECT_GT(step.forward_ms, 0);
+    EXPECT_GT(step.backward_ms, 0);
+    EXPECT_GT(step.flops, 0);
+    EXPECT_EQ(step.weights_digest.size(), 64U);
+    EXPECT_GT(step.memory_bytes.at("gradients"), 0);
+  }
+}
+
+TEST(Trainer, StopRequestEndsWithACheckpoint) {
+  const TemporaryFolder folder;
+  TrainConfig config = small_config();
+  const Corpus corpus = small_corpus();
+  const auto communicator = make_single_communicator();
+  Collector records;
+  StopRequest stop;
+  stop.request();
+  train_rank(config, corpus, *communicator, folder.path(), records, stop);
+  EXPECT_EQ(records.steps.size(), 1U);
+  ASSERT_EQ(records.checkpoints.size(), 1U);
+  EXPECT_EQ(records.checkpoints[0].update, 1);
+}
+
+TEST(Trainer, CheckpointThatCannotBeWrittenDoesNotEndTraining) {
+  const TemporaryFolder folder;
+  TrainConfig config = small_config();
+  config.training.stop_after = "4u";
+  config.checkpoint.every = "2u";
+  const Corpus corpus = small_corpus();
+  const auto communicator = make_single_communicator();
+  Collector records;
+  const auto backend = make_cpu_backend(1);
+  const StopRequest stop;
+  CheckpointKeeper keeper(config, folder.path() / "checkpoints", folder.path() / "no-such.model", *backend,
+                          *communicator, records);
+  Trainer trainer({.config = config,
+                   .backend = *backend,
+                   .communicator = *communicator,
+                   .corpus = corpus,
+                   .checkpoints = &keeper,
+                   .records = records,
+                   .stop = stop,
+                   .model_vocabulary = pieces});
+  trainer.begin("r_00000000000000000000000000", 1);
+  EXPECT_EQ(trainer.run(), "finished: 4u of training");
+  EXPECT_EQ(records.steps.size(), 4U);
+  ASSERT_FALSE(records.logs.empty());
+  EXPECT_NE(records.logs[0].text.find("no-such.model"), std::string::npos) << records.logs[0].text;
+}
+
+TEST(Trainer, AnotherCorpusIsRefusedOnResume) {
+  const TemporaryFolder folder;
+  TrainConfig config = small_config();
+  config.training.stop_after = "2u";
+  const auto communicator = make_single_communicator();
+  Collector records;
+  train_rank(config, small_corpus(), *communicator, folder.path(), records);
+  const Corpus other = make_synthetic({.task = SyntheticTask::copy, .sentences = 500, .vocabulary_size = pieces});
+  EXPECT_THROW(train_rank(config, other, *communicator, folder.path(), records), Failure);
+}
+
+/// Token accuracy, teacher forced, of the newest checkpoint's model on sentences it has not seen.
+double held_out_accuracy(const Trainer& trainer, Backend& backend, SyntheticTask task) {
+  const Corpus corpus =
+      make_synthetic({.task = task, .sentences = 200, .vocabulary_size = pieces, .max_length = 12, .seed = 99});
+  Workspace workspace(backend);
+  LossSums sums;
+  for (const PackedBatch& batch : sequential_batches(corpus, 0, corpus.sentences(), 1000)) {
+    Context context = workspace.begin(trainer.model().compute_dtype());
+    sums += trainer.model().evaluate(context, DeviceBatch(backend, context.saved, batch));
+  }
+  return sums.correct / sums.tokens;
+}
+
+class ToyTask : public testing::TestWithParam<std::tuple<SyntheticTask, std::string>> {};
+
+TEST_P(ToyTask, IsLearnedAlmostPerfectly) {
+  const auto [task, precision] = GetParam();
+  TrainConfig config = small_config();
+  config.training.precision = precision;
+  config.training.stop_after = "1500u";
+  config.training.digest_every = "0u";
+  config.model.width = 64;
+  config.model.inner = 128;
+  config.model.dropout = 0;
+  config.data.tokens_per_update = 800;
+  config.optimizer.schedule.warm_up = "200u";
+  const Corpus corpus = make_synthetic({.task = task, .sentences = 20000, .vocabulary_size = pieces, .max_length = 12});
+  const auto communicator = make_single_communicator();
+  const auto backend = make_cpu_backend(1);
+  Collector records;
+  const StopRequest stop;
+  Trainer trainer({.config = config,
+                   .backend = *backend,
+                   .communicator = *communicator,
+                   .corpus = corpus,
+                   .records = records,
+                   .stop = stop,
+                   .model_vocabulary = pieces});
+  trainer.begin("r_00000000000000000000000000", 1);
+  trainer.run();
+  EXPECT_GT(held_out_accuracy(trainer, *backend, task), 0.99);
+}
+
+INSTANTIATE_TEST_SUITE_P(Tasks, ToyTask,
+                         testing::Combine(testing::Values(SyntheticTask::copy, SyntheticTask::reverse),
+                                          testing::Values("f32", "bf16")));
+
+}  // namespace
+}  // namespace babelring
