@@ -43,7 +43,7 @@ class PrepareReport {
     std::vector<std::string> examples;  // "file:line: excerpt"
   };
 
-  PrepareReport(std::string set) : set_(std::move(set)) {}
+  explicit PrepareReport(std::string set) : set_(std::move(set)) {}
 
   /// Counts a finding; while examples are few, keeps file, line and the beginning of the text (escaped).
   void add(Finding finding, std::string_view file, std::int64_t line, std::string_view text);

@@ -32,9 +32,11 @@ class LineIterator : public sentencepiece::SentenceIterator {
   bool done_ = false;
 };
 
+/// Throws SentencePiece's reason without the place in its sources: "Internal: ./src/x.cc(660) [condition] reason".
 void require(const sentencepiece::util::Status& status, std::string_view operation) {
   if (status.ok()) return;
   std::string reason = status.ToString();
+  if (const std::size_t bracket = reason.rfind("] "); bracket != std::string::npos) reason.erase(0, bracket + 2);
   std::replace(reason.begin(), reason.end(), '\n', ' ');
   fail("{}: {}", operation, reason);
 }
