@@ -35,11 +35,6 @@ class PairReader {
   /// or counts the rest as unpaired.
   bool next(TextPair& pair);
 
-  /// Counts a finding about the pair read last.
-  void report(Finding finding, const TextPair& pair) {
-    report_.add(finding, source_.file().string(), pair.line, pair.source);
-  }
-
  private:
   std::optional<Finding> check(const LineReader& reader, const RawLine& line);
   void finish(bool source_left, bool target_left);

@@ -113,7 +113,7 @@ class Preparation {
   fs::path work_file(const SetWork& set, const char* side) const { return work_ / (set.name + "." + side); }
 
   void clean(SetWork& set) {
-    TextWriter source(work_file(set, "source")), target(work_file(set, "target"));
+    TextWriter source(work_file(set, "source")), target(work_file(set, "target")), origin(work_file(set, "origin"));
     TextPair pair;
     for (const TextFiles& files : set.inputs) {
       PairReader reader(files, options_.unequal, set.report);
@@ -122,17 +122,19 @@ class Preparation {
         if (set.held_out) {
           filter_.hold_out(clean_source, clean_target);
         } else if (const auto finding = filter_.judge(clean_source, clean_target)) {
-          reader.report(*finding, pair);
+          set.report.add(*finding, files.source.string(), pair.line, pair.source);
           continue;
         }
         // Held-out text stays as it was written: references must be what everybody else scores against.
         source.add(set.held_out ? pair.source : clean_source);
         target.add(set.held_out ? pair.target : clean_target);
+        origin.add(fmt::format("{}:{}", files.source.string(), pair.line));
         set.report.add_kept();
       }
     }
     source.finish();
     target.finish();
+    origin.finish();
     spdlog::info("{}: {} of {} pairs kept by cleaning", set.name, set.report.kept(), set.report.read());
   }
 
@@ -187,17 +189,17 @@ class Preparation {
     const fs::path source_path = work_file(set, "source"), target_path = work_file(set, "target");
     const std::string source_ids = set.name + ".source.ids", target_ids = set.name + ".target.ids";
     IdFileWriter source_file(options_.output / source_ids), target_file(options_.output / target_ids);
-    LineReader source(source_path), target(target_path);
+    LineReader source(source_path), target(target_path), origin(work_file(set, "origin"));
     while (true) {
       const std::vector<std::string> source_lines = read_round(source), target_lines = read_round(target);
+      const std::vector<std::string> origins = read_round(origin);
       if (source_lines.empty()) break;
       const auto encoded_source = encode_lines(source_lines, vocabulary);
       const auto encoded_target = encode_lines(target_lines, vocabulary);
       for (std::size_t i = 0; i < source_lines.size(); ++i) {
         const auto longer = static_cast<std::int64_t>(std::max(encoded_source[i].size(), encoded_target[i].size()));
         if (!set.held_out && longer > options_.max_pieces) {
-          const std::int64_t number = source.lines() - static_cast<std::int64_t>(source_lines.size() - i) + 1;
-          set.report.add(Finding::too_many_pieces, "cleaned " + set.name, number, source_lines[i]);
+          set.report.add(Finding::too_many_pieces, origins[i], source_lines[i]);
           set.report.remove_kept();
           continue;
         }

@@ -39,6 +39,10 @@ std::string_view meaning_of(Finding finding) {
 }
 
 void PrepareReport::add(Finding finding, std::string_view file, std::int64_t line, std::string_view text) {
+  add(finding, fmt::format("{}:{}", file, line), text);
+}
+
+void PrepareReport::add(Finding finding, std::string_view place, std::string_view text) {
   Entry& entry = entries_[static_cast<std::size_t>(finding)];
   ++entry.count;
   if (entry.examples.size() >= examples_kept) return;
@@ -48,7 +52,7 @@ void PrepareReport::add(Finding finding, std::string_view file, std::int64_t lin
   while (cut && !excerpt.empty() && (static_cast<unsigned char>(text[excerpt.size()]) & 0xc0) == 0x80) {
     excerpt.remove_suffix(1);
   }
-  entry.examples.push_back(fmt::format("{}:{}: {}{}", file, line, printable(excerpt), cut ? " …" : ""));
+  entry.examples.push_back(fmt::format("{}: {}{}", place, printable(excerpt), cut ? " …" : ""));
 }
 
 json::object PrepareReport::to_json() const {

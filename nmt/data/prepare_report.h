@@ -47,6 +47,7 @@ class PrepareReport {
 
   /// Counts a finding; while examples are few, keeps file, line and the beginning of the text (escaped).
   void add(Finding finding, std::string_view file, std::int64_t line, std::string_view text);
+  void add(Finding finding, std::string_view place, std::string_view text);
   void add_read() { ++read_; }
   void add_kept() { ++kept_; }
   /// A pair counted as kept was dropped after all.

@@ -1,0 +1,120 @@
+#include "nmt/data/text.h"
+
+#include <gtest/gtest.h>
+#include <zlib.h>
+
+#include <vector>
+
+#include "nmt/base/failure.h"
+#include "nmt/data/line_reader.h"
+#include "tests/data/temporary_folder.h"
+
+namespace babelring {
+namespace {
+
+using namespace std::string_view_literals;
+
+TEST(TextTest, FindsInvalidUtf8) {
+  constexpr auto nowhere = std::string_view::npos;
+  EXPECT_EQ(find_invalid_utf8("aäß€𝄞"), nowhere);
+  EXPECT_EQ(find_invalid_utf8("a\xff"), 1U);
+  EXPECT_EQ(find_invalid_utf8("ab\xc3"), 2U);            // cut
+  EXPECT_EQ(find_invalid_utf8("\xc0\x80"), 0U);          // overlong NUL
+  EXPECT_EQ(find_invalid_utf8("\xe0\x80\x80"), 0U);      // overlong
+  EXPECT_EQ(find_invalid_utf8("x\xed\xa0\x80"), 1U);     // surrogate
+  EXPECT_EQ(find_invalid_utf8("\xf4\x90\x80\x80"), 0U);  // above U+10FFFF
+  EXPECT_EQ(find_invalid_utf8("\xf4\x8f\xbf\xbf"), nowhere);
+}
+
+TEST(TextTest, FindsControlBytes) {
+  EXPECT_EQ(find_control_byte("a\tb\u00a0c"), std::string_view::npos);
+  EXPECT_EQ(find_control_byte("a\0b"sv), 1U);
+  EXPECT_EQ(find_control_byte("ab\x1b[0m"), 2U);
+  EXPECT_EQ(find_control_byte("\x7f"), 0U);
+}
+
+TEST(TextTest, NormalizesSpacesAndNothingElse) {
+  EXPECT_EQ(normalize_spaces("  a\t\u00a0 b\u3000"), "a b");
+  EXPECT_EQ(normalize_spaces(" \u2009 "), "");
+  EXPECT_EQ(normalize_spaces("½ … é"), "½ … é");
+  EXPECT_EQ(count_words(""), 0);
+  EXPECT_EQ(count_words("a b c"), 3);
+}
+
+TEST(TextTest, HashesDifferWithTextLengthAndSeed) {
+  EXPECT_EQ(hash_text("some longer text"), hash_text("some longer text"));
+  EXPECT_NE(hash_text("some longer text"), hash_text("some longer texu"));
+  EXPECT_NE(hash_text("a"), hash_text("a\0"sv));
+  EXPECT_NE(hash_text(""), hash_text("\0"sv));
+  EXPECT_NE(hash_text("a", 1), hash_text("a", 2));
+}
+
+std::vector<RawLine> read_all(const std::filesystem::path& file) {
+  LineReader reader(file);
+  std::vector<RawLine> lines;
+  for (RawLine line; reader.next(line);) lines.push_back(line);
+  return lines;
+}
+
+TEST(LineReaderTest, KnowsLineEndsByteOrderMarksAndMissingNewlines) {
+  const TemporaryFolder folder;
+  const auto lines = read_all(folder.write("a",
+                                           "\xef\xbb\xbf"
+                                           "one\r\n\ntwo\rx\n\0\nlast"sv));
+  ASSERT_EQ(lines.size(), 5U);
+  EXPECT_EQ(lines[0].text, "one");
+  EXPECT_TRUE(lines[0].crlf);
+  EXPECT_EQ(lines[1].text, "");
+  EXPECT_FALSE(lines[1].crlf);
+  EXPECT_EQ(lines[2].text, "two\rx");
+  EXPECT_EQ(lines[3].text, "\0"sv);
+  EXPECT_EQ(lines[4].text, "last");
+  EXPECT_EQ(lines[4].number, 5);
+  EXPECT_TRUE(read_all(folder.write("empty", "")).empty());
+}
+
+TEST(LineReaderTest, CutsOverLongLinesAndGoesOnBehindThem) {
+  const TemporaryFolder folder;
+  const std::string longest(LineReader::longest_bytes, 'x');
+  const auto lines =
+      read_all(folder.write("a", longest + "\n" + longest + "\r\n" + longest + "y\n" + longest + longest + "\nz\n"));
+  ASSERT_EQ(lines.size(), 5U);
+  EXPECT_FALSE(lines[0].over_long);
+  EXPECT_FALSE(lines[1].over_long);
+  EXPECT_TRUE(lines[1].crlf);
+  EXPECT_EQ(lines[1].text.size(), LineReader::longest_bytes);
+  EXPECT_TRUE(lines[2].over_long);
+  EXPECT_TRUE(lines[3].over_long);
+  EXPECT_EQ(lines[3].text.size(), LineReader::longest_bytes);
+  EXPECT_EQ(lines[4].text, "z");
+  EXPECT_FALSE(lines[4].over_long);
+}
+
+std::filesystem::path write_gzip(const TemporaryFolder& folder, const std::string& name, const std::string& content) {
+  const std::filesystem::path path = folder / name;
+  const gzFile file = gzopen(path.c_str(), "wb");
+  EXPECT_EQ(gzwrite(file, content.data(), static_cast<unsigned>(content.size())), static_cast<int>(content.size()));
+  gzclose(file);
+  return path;
+}
+
+TEST(LineReaderTest, ReadsGzipWhateverItsName) {
+  const TemporaryFolder folder;
+  const auto lines = read_all(write_gzip(folder, "plain.txt", "ä\nb\n"));
+  ASSERT_EQ(lines.size(), 2U);
+  EXPECT_EQ(lines[0].text, "ä");
+}
+
+TEST(LineReaderTest, RefusesTruncatedGzipAndAbsentFiles) {
+  const TemporaryFolder folder;
+  std::string content;
+  for (int i = 0; i < 20000; ++i) content += std::to_string(i * 7919) + "\n";
+  const auto path = write_gzip(folder, "a.gz", content);
+  std::filesystem::resize_file(path, std::filesystem::file_size(path) / 2);
+  EXPECT_THROW(read_all(path), Failure);
+  EXPECT_THROW(read_all(folder / "absent"), Failure);
+  EXPECT_THROW(read_all(folder.path()), Failure);
+}
+
+}  // namespace
+}  // namespace babelring
