@@ -141,35 +141,42 @@ void MpiProgress::look_after_peers() {
   if (waited < patience) return;
   world_->roll_call.ask();
   const bool expired = waited >= options_.deadline;
-  const std::string missing = fast || expired ? missing_peer(expired ? patience : silence) : "";
-  if (!expired && missing.empty()) return;
-  throw CommError(fmt::format(
-      "{} (collective {}) made no progress for {:.1f} s on rank {}: {}", oldest.collective->name(), oldest.sequence,
-      seconds_of(waited), peer_name(rank_),
-      missing.empty() ? fmt::format("all peers answer; it waits for {}", peer_name(oldest.collective->waiting_for()))
-                      : missing));
+  std::string culprit = fast || expired ? silent_peers(expired ? patience : silence) : "";
+  if (culprit.empty() && !expired) return;
+  if (culprit.empty()) culprit = peer_behind();
+  if (culprit.empty()) {
+    culprit = fmt::format("all peers answer; it waits for rank {}", peer_name(oldest.collective->waiting_for()));
+  }
+  throw CommError(fmt::format("{} (collective {}) made no progress for {:.1f} s on rank {}: {}",
+                              oldest.collective->name(), oldest.sequence, seconds_of(waited), peer_name(rank_),
+                              culprit));
 }
 
-/// The first peer that has not answered for `silence`; else, if the deadline is over, the one that is furthest behind.
-std::string MpiProgress::missing_peer(Nanoseconds silence) const {
+/// The peers that have not answered for `silence`; empty if all have.
+std::string MpiProgress::silent_peers(Nanoseconds silence) const {
   const auto& peers = world_->roll_call.peers();
   const auto now = SteadyClock::now();
   std::string silent;
-  int last = rank_;
   for (int rank = 0; rank < ranks_; ++rank) {
-    if (rank == rank_) continue;
-    const RollCall::Peer& peer = peers[static_cast<std::size_t>(rank)];
-    if (peer.unanswered_since && now - *peer.unanswered_since >= silence) {
-      silent += (silent.empty() ? "" : ", ") + peer_name(rank);
-    }
-    const auto entered = [&](int r) { return peers[static_cast<std::size_t>(r)].entered; };
-    if (last == rank_ || entered(rank) < entered(last)) last = rank;
+    const auto& unanswered = peers[static_cast<std::size_t>(rank)].unanswered_since;
+    if (unanswered && now - *unanswered >= silence) silent += (silent.empty() ? "" : ", ") + peer_name(rank);
   }
-  if (!silent.empty()) return fmt::format("no answer from rank {}: stopped or lost", silent);
-  const Active& oldest = active_.front();
-  const std::int64_t entered = last == rank_ ? oldest.sequence + 1 : peers[static_cast<std::size_t>(last)].entered;
-  if (entered > oldest.sequence) return "";
-  return fmt::format("rank {} answers, but has entered only {} collectives", peer_name(last), entered);
+  return silent.empty() ? "" : fmt::format("no answer from rank {}: stopped or lost", silent);
+}
+
+/// The peer that has entered the fewest collectives, if the oldest in flight is not among them; else empty.
+std::string MpiProgress::peer_behind() const {
+  const auto& peers = world_->roll_call.peers();
+  int last = -1;
+  std::int64_t fewest = active_.front().sequence + 1;
+  for (int rank = 0; rank < ranks_; ++rank) {
+    const auto& entered = peers[static_cast<std::size_t>(rank)].entered;
+    if (!entered || *entered >= fewest) continue;
+    last = rank;
+    fewest = *entered;
+  }
+  if (last < 0) return "";
+  return fmt::format("rank {} answers, but has entered only {} collectives", peer_name(last), fewest);
 }
 
 std::string MpiProgress::peer_name(int rank) const {

@@ -68,7 +68,8 @@ class MpiProgress {
   bool advance();
   void retire();
   void look_after_peers();
-  std::string missing_peer(Nanoseconds silence) const;
+  std::string silent_peers(Nanoseconds silence) const;
+  std::string peer_behind() const;
   std::string peer_name(int rank) const;
   void pause(bool moved);
   void sleep_until_work();

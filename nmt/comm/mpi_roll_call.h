@@ -24,7 +24,7 @@ class RollCall {
 
   struct Peer {
     std::optional<SteadyClock::time_point> unanswered_since;
-    std::int64_t entered = 0;  // as of its last answer
+    std::optional<std::int64_t> entered;  // collectives, as of its last answer
   };
   const std::vector<Peer>& peers() const { return peers_; }
 

@@ -1,0 +1,181 @@
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <iostream>
+
+#include "nmt/base/digest.h"
+#include "nmt/comm/communicator.h"
+#include "nmt/comm/mpi_session.h"
+#include "nmt/core/random.h"
+
+namespace babelring {
+namespace {
+
+using testing::Each;
+
+/// What rank `rank` contributes to all-reduce number `salt`: any rank can compute it.
+std::vector<float> values_of(int rank, std::int64_t count, std::uint64_t salt) {
+  Random random(derive_seed(5, static_cast<std::uint64_t>(rank), salt));
+  std::vector<float> values(static_cast<std::size_t>(count));
+  for (float& value : values) value = static_cast<float>(random.uniform() * 2 - 1);
+  return values;
+}
+
+Tensor tensor_of(std::vector<float>& values) {
+  return Tensor(values.data(), {static_cast<std::int64_t>(values.size())}, DType::f32);
+}
+
+/// Both algorithms, and segments from one float up. Every rank runs the same tests in the same order.
+struct Setting {
+  AllReduceAlgorithm algorithm;
+  std::int64_t segment_bytes;
+};
+
+class CollectivesTest : public testing::TestWithParam<Setting> {
+ protected:
+  CollectivesTest() {
+    CommOptions options;
+    options.algorithm = GetParam().algorithm;
+    options.segment_bytes = GetParam().segment_bytes;
+    options.deadline = std::chrono::seconds(30);
+    communicator_ = make_mpi_communicator(options);
+  }
+
+  /// Against the sum in double; exactly the same bits as on the other ranks.
+  void expect_sum(const std::vector<float>& sum, std::uint64_t salt) {
+    const auto count = static_cast<std::int64_t>(sum.size());
+    std::vector<double> expected(sum.size());
+    for (int rank = 0; rank < communicator_->size(); ++rank) {
+      const auto values = values_of(rank, count, salt);
+      for (std::size_t i = 0; i < values.size(); ++i) expected[i] += static_cast<double>(values[i]);
+    }
+    double worst = 0;
+    for (std::size_t i = 0; i < sum.size(); ++i) {
+      worst = std::max(worst, std::abs(expected[i] - static_cast<double>(sum[i])));
+    }
+    EXPECT_LE(worst, 1e-6 * communicator_->size()) << count << " elements";
+    Sha256 digest;
+    digest.add(sum.data(), sum.size() * sizeof(float));
+    const std::string own = digest.hex();
+    EXPECT_THAT(communicator_->all_gather(own), Each(own)) << count << " elements";
+  }
+
+  std::unique_ptr<Communicator> communicator_;
+};
+
+TEST_P(CollectivesTest, SumsEverySizeToTheSameBitsOnAllRanks) {
+  const bool tiny_segments = GetParam().segment_bytes < 1024;
+  for (const std::int64_t count : {0, 1, 2, 3, 4, 5, 7, 31, 1009, 65537, 1000003}) {
+    if (tiny_segments && count > 2000) continue;
+    auto values = values_of(communicator_->rank(), count, 1);
+    communicator_->all_reduce_start(tensor_of(values));
+    communicator_->all_reduce_finish();
+    expect_sum(values, 1);
+  }
+}
+
+TEST_P(CollectivesTest, KeepsManyInFlightApart) {
+  std::vector<std::vector<float>> buckets;
+  const std::int64_t largest = GetParam().segment_bytes < 1024 ? 300 : 300'000;
+  for (int update = 0; update < 3; ++update) {
+    buckets.clear();
+    for (std::uint64_t i = 0; i < 40; ++i) {
+      buckets.push_back(values_of(communicator_->rank(), largest * static_cast<std::int64_t>(i % 7) / 6, i));
+    }
+    for (auto& bucket : buckets) communicator_->all_reduce_start(tensor_of(bucket));
+    std::vector<double> one{1};
+    communicator_->sum(one);  // a small collective behind large ones
+    EXPECT_EQ(one[0], communicator_->size());
+    communicator_->all_reduce_finish();
+    for (std::uint64_t i = 0; i < buckets.size(); ++i) expect_sum(buckets[i], i);
+  }
+}
+
+TEST_P(CollectivesTest, CarriesNonFiniteValues) {
+  std::vector<float> values{communicator_->rank() == 0 ? std::nanf("") : 1.0f, INFINITY, 1.0f};
+  communicator_->all_reduce_start(tensor_of(values));
+  communicator_->all_reduce_finish();
+  EXPECT_TRUE(std::isnan(values[0]));
+  EXPECT_EQ(values[1], INFINITY);
+  EXPECT_EQ(values[2], static_cast<float>(communicator_->size()));
+}
+
+TEST_P(CollectivesTest, SumsDoublesInRankOrder) {
+  std::vector<double> values{0.1 * (communicator_->rank() + 1), 1e300, 3};
+  communicator_->sum(values);
+  double expected = 0;
+  for (int rank = 0; rank < communicator_->size(); ++rank) expected += 0.1 * (rank + 1);
+  EXPECT_EQ(values[0], expected);
+  EXPECT_EQ(values[2], 3.0 * communicator_->size());
+  std::vector<double> none;
+  communicator_->sum(none);
+  EXPECT_TRUE(none.empty());
+}
+
+TEST_P(CollectivesTest, GathersTextsOfAnyLength) {
+  const auto text_of = [](int rank) { return std::string(static_cast<std::size_t>(rank) * 70'001, 'a' + rank % 26); };
+  const auto texts = communicator_->all_gather(text_of(communicator_->rank()));
+  ASSERT_EQ(texts.size(), static_cast<std::size_t>(communicator_->size()));
+  for (int rank = 0; rank < communicator_->size(); ++rank) {
+    EXPECT_EQ(texts[static_cast<std::size_t>(rank)], text_of(rank));
+  }
+}
+
+TEST_P(CollectivesTest, BroadcastsFromEveryRoot) {
+  for (int root = 0; root < communicator_->size(); ++root) {
+    auto values = values_of(communicator_->rank(), 100'003, 9);
+    communicator_->broadcast(values.data(), values.size() * sizeof(float), root);
+    EXPECT_EQ(values, values_of(root, 100'003, 9));
+  }
+  communicator_->broadcast(nullptr, 0, 0);
+  EXPECT_THROW(communicator_->broadcast(nullptr, 0, communicator_->size()), Failure);
+}
+
+TEST_P(CollectivesTest, KnowsRanksAndHosts) {
+  EXPECT_EQ(communicator_->hosts().size(), static_cast<std::size_t>(communicator_->size()));
+  EXPECT_GE(communicator_->local_rank(), 0);
+  EXPECT_LT(communicator_->local_rank(), communicator_->local_size());
+  std::vector<double> first_ranks{communicator_->local_rank() == 0 ? 1.0 : 0.0};
+  communicator_->sum(first_ranks);
+  EXPECT_EQ(first_ranks[0] * communicator_->local_size(), communicator_->size());
+  if (communicator_->rank() == 0) std::cout << communicator_->description() << "\n";
+  communicator_->barrier();
+}
+
+TEST_P(CollectivesTest, CountsBytesAndBusyTime) {
+  std::vector<float> values(3000, 1.0f);
+  EXPECT_EQ(communicator_->totals().bytes_sent, 0);
+  communicator_->all_reduce_start(tensor_of(values));
+  communicator_->all_reduce_finish();
+  const int ranks = communicator_->size();
+  EXPECT_EQ(communicator_->totals().bytes_sent, 12'000 * 2 * (ranks - 1) / ranks);
+  EXPECT_GT(communicator_->totals().busy_ms, 0);
+}
+
+TEST_P(CollectivesTest, RefusesWhatIsNotContiguousFloats) {
+  std::vector<float> values(12);
+  const Tensor matrix(values.data(), {3, 4}, DType::f32);
+  EXPECT_THROW(communicator_->all_reduce_start(matrix.column_slice(0, 2)), Failure);
+  EXPECT_THROW(communicator_->all_reduce_start(Tensor(values.data(), {6}, DType::i32)), Failure);
+  communicator_->barrier();
+}
+
+INSTANTIATE_TEST_SUITE_P(AllReduce, CollectivesTest,
+                         testing::Values(Setting{AllReduceAlgorithm::ring, 1 << 20},
+                                         Setting{AllReduceAlgorithm::ring, 4096}, Setting{AllReduceAlgorithm::ring, 4},
+                                         Setting{AllReduceAlgorithm::mpi, 1 << 20}),
+                         [](const auto& parameter) {
+                           const Setting& setting = parameter.param;
+                           return setting.algorithm == AllReduceAlgorithm::mpi
+                                      ? std::string("mpi")
+                                      : "ring" + std::to_string(setting.segment_bytes);
+                         });
+
+}  // namespace
+}  // namespace babelring
+
+int main(int argc, char** argv) {
+  babelring::MpiSession session(argc, argv);
+  testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}

@@ -1,0 +1,72 @@
+// One rank of a job that loses a peer: all-reduces without end, as training does. SIGTERM is handled as the worker does
+// it: the current update goes on, but a silent peer fails it fast. Driven by fault_test.py.
+//   comm_fault DEADLINE_MS [late|throw]
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <thread>
+
+#include "nmt/comm/communicator.h"
+#include "nmt/comm/mpi_session.h"
+
+namespace {
+
+// What a signal handler can reach has to be global.
+std::atomic<babelring::Communicator*> communicator_of_handler{nullptr};
+std::atomic<bool> terminated{false};
+static_assert(std::atomic<bool>::is_always_lock_free);
+
+void on_terminate(int) {
+  terminated = true;
+  if (auto* communicator = communicator_of_handler.load()) communicator->fail_fast(std::chrono::milliseconds(300));
+}
+
+/// Lets the handler reach the communicator for exactly as long as it lives.
+struct HandlerReach {
+  explicit HandlerReach(babelring::Communicator& communicator) { communicator_of_handler = &communicator; }
+  ~HandlerReach() { communicator_of_handler = nullptr; }
+};
+
+void train(babelring::Communicator& communicator, const std::string& mode) {
+  std::vector<float> gradient(1 << 20, 1.0f);
+  for (int update = 0;; ++update) {
+    for (int bucket = 0; bucket < 4; ++bucket) {
+      communicator.all_reduce_start(
+          babelring::Tensor(gradient.data() + bucket * (1 << 18), {1 << 18}, babelring::DType::f32));
+    }
+    if (mode == "throw" && update == 20 && communicator.rank() == 1) babelring::fail("out of memory in update 20");
+    communicator.all_reduce_finish();
+    gradient.assign(gradient.size(), 1.0f);
+    std::vector<double> stop{terminated ? 1.0 : 0.0};
+    communicator.sum(stop);
+    if (stop[0] > 0) return;
+    if (update == 10) std::printf("ready rank %d pid %d\n", communicator.rank(), getpid()), std::fflush(stdout);
+    if (mode == "late" && update == 10 && communicator.rank() == 1) {
+      std::this_thread::sleep_for(std::chrono::seconds(60));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::signal(SIGTERM, on_terminate);
+  try {
+    const babelring::MpiSession session(argc, argv);
+    babelring::CommOptions options;
+    options.deadline = std::chrono::milliseconds(std::atoi(argv[1]));
+    const auto communicator = babelring::make_mpi_communicator(options);
+    const HandlerReach reach(*communicator);
+    train(*communicator, argc > 2 ? argv[2] : "");
+    std::printf("rank %d finished\n", communicator->rank());
+    return 0;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "error: %s\n", error.what());
+    babelring::abort_mpi(3);
+  }
+}

@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+"""Kills, stops or delays one rank of comm_fault and checks that every rank ends in time, with a message that names the
+culprit, leaving no process behind.
+
+    fault_test.py CASE PROGRAM [--mpirun MPIRUN]
+"""
+import argparse
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+DEADLINE_S = 3.0
+RANKS = 3
+
+
+def fail(text, lines):
+    sys.exit(f"FAILED: {text}\n--- output ---\n" + "".join(lines))
+
+
+class Job:
+    """A running mpirun, its output as it comes, and the process ids its ranks told us."""
+
+    def __init__(self, command):
+        environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                        env=environment, start_new_session=True)
+        self.lines, self.pids, self.all_ready = [], {}, threading.Event()
+        self.reader = threading.Thread(target=self._read)
+        self.reader.start()
+
+    def _read(self):
+        for line in self.process.stdout:
+            self.lines.append(line)
+            for rank, pid in re.findall(r"ready rank (\d+) pid (\d+)", line):
+                self.pids[int(rank)] = int(pid)
+            if len(self.pids) == RANKS:
+                self.all_ready.set()
+
+    def wait_ready(self):
+        if not self.all_ready.wait(30):
+            self.end()
+            fail("the ranks did not start within 30 s", self.lines)
+
+    def wait(self, limit_s):
+        """Seconds until mpirun ended; fails beyond `limit_s`."""
+        start = time.monotonic()
+        try:
+            self.process.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            self.end()
+            fail(f"mpirun still runs after {limit_s} s", self.lines)
+        took = time.monotonic() - start
+        self.reader.join(5)
+        return took
+
+    def end(self):
+        for pid in self.pids.values():
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+    def strays(self, within_s=5.0):
+        """Ranks that are still there when mpirun has been gone for so long."""
+        end = time.monotonic() + within_s
+        while (running := self.running()) and time.monotonic() < end:
+            time.sleep(0.05)
+        return running
+
+    def running(self):
+        return [pid for pid in self.pids.values() if os.path.exists(f"/proc/{pid}") and not is_zombie(pid)]
+
+
+def is_zombie(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            return stat.read().rsplit(")", 1)[1].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+def killed(job):
+    job.wait_ready()
+    os.kill(job.pids[1], signal.SIGKILL)
+    return 15, rf"no answer from rank 1 \(host {socket.gethostname()}\): stopped or lost", None
+
+
+def stopped(job):
+    job.wait_ready()
+    os.kill(job.pids[1], signal.SIGSTOP)
+    return (DEADLINE_S + 8,
+            r"(all-reduce of 1\.0 MB|sum of 1 doubles) \(collective \d+\) made no progress for 3\.\d s on rank [02] "
+            r"\(host .*\): no answer from rank 1 \(host .*\): stopped or lost", 3)
+
+
+def late(job):
+    return 30 + DEADLINE_S, r"made no progress for 3\.\d s .*rank 1 \(host .*\) answers, but has entered only 56 coll", 3
+
+
+def paused(job):
+    """A stop shorter than the deadline is nothing; then an orderly end."""
+    job.wait_ready()
+    os.kill(job.pids[1], signal.SIGSTOP)
+    time.sleep(DEADLINE_S / 3)
+    os.kill(job.pids[1], signal.SIGCONT)
+    time.sleep(0.5)
+    os.kill(job.pids[0], signal.SIGTERM)
+    return 10, r"rank 1 finished", 0
+
+
+def throws(job):
+    return 30, r"error: out of memory in update 20", 3
+
+
+CASES = {"killed": (killed, ""), "stopped": (stopped, ""), "late": (late, "late"), "paused": (paused, ""),
+         "throws": (throws, "throw")}
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("case", choices=CASES)
+    parser.add_argument("program")
+    parser.add_argument("--mpirun", default="mpirun")
+    options = parser.parse_args()
+    act, mode = CASES[options.case]
+    job = Job([options.mpirun, "--oversubscribe", "--bind-to", "none", "-np", str(RANKS), options.program,
+               str(int(DEADLINE_S * 1000)), mode])
+    try:
+        limit_s, message, code = act(job)
+        took = job.wait(limit_s)
+        output = "".join(job.lines)
+        if not re.search(message, output):
+            fail(f"no line matches {message}", job.lines)
+        if job.process.returncode == 0 and code != 0 or code is not None and job.process.returncode != code:
+            fail(f"exit code {job.process.returncode}, expected {code if code is not None else 'not 0'}", job.lines)
+        if strays := job.strays():
+            fail(f"still running: {strays}", job.lines)
+    finally:
+        job.end()
+    line = re.search(rf".*(?:{message}).*", output).group(0).strip()
+    print(f"{options.case}: ended {took:.1f} s later, code {job.process.returncode}: {line}")
+
+
+main()
