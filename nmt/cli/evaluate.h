@@ -1,0 +1,12 @@
+#pragma once
+
+namespace CLI {
+class App;
+}
+
+namespace babelring {
+
+/// `nmt evaluate`: loss, BLEU and chrF of a checkpoint on a held-out set.
+void add_evaluate(CLI::App& app);
+
+}  // namespace babelring

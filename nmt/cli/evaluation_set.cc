@@ -1,0 +1,56 @@
+#include "nmt/cli/evaluation_set.h"
+
+#include <utility>
+
+#include "nmt/base/failure.h"
+#include "nmt/data/line_reader.h"
+#include "nmt/data/manifest.h"
+#include "nmt/data/text.h"
+
+namespace babelring {
+
+namespace {
+
+std::vector<std::string> read_lines(const std::filesystem::path& file) {
+  std::vector<std::string> lines;
+  LineReader reader(file);
+  for (RawLine line; reader.next(line);) {
+    const std::size_t invalid = find_invalid_utf8(line.text);
+    if (invalid != std::string::npos) fail("{}:{}: byte {} is not UTF-8", file.string(), line.number, invalid + 1);
+    if (line.over_long) fail("{}:{}: over {} bytes", file.string(), line.number, LineReader::longest_bytes);
+    lines.push_back(line.text);
+  }
+  return lines;
+}
+
+std::vector<std::vector<std::int32_t>> encode_all(const std::vector<std::string>& lines, const Vocabulary& vocabulary) {
+  std::vector<std::vector<std::int32_t>> ids;
+  for (const std::string& line : lines) ids.push_back(vocabulary.encode(line));
+  return ids;
+}
+
+}  // namespace
+
+EvaluationSet prepared_set(const std::filesystem::path& folder, const std::string& set, const Vocabulary& vocabulary) {
+  const std::string prepared_with = load_manifest(folder).vocabulary.sha256;
+  if (prepared_with != vocabulary.digest()) {
+    fail("{}: prepared with the vocabulary {:.12}, the checkpoint has {:.12}", folder.string(), prepared_with,
+         vocabulary.digest());
+  }
+  return {.name = set, .corpus = Corpus::open(folder, set), .references = ParallelText::open(folder, set).target};
+}
+
+EvaluationSet text_set(const std::filesystem::path& source, const std::filesystem::path& reference,
+                       const Vocabulary& vocabulary) {
+  const std::vector<std::string> sources = read_lines(source);
+  std::vector<std::string> references = read_lines(reference);
+  if (sources.size() != references.size()) {
+    fail("evaluate: {} has {} lines, {} has {}", source.string(), sources.size(), reference.string(),
+         references.size());
+  }
+  return {.name = source.filename().string(),
+          .corpus = Corpus::from_memory(encode_all(sources, vocabulary), encode_all(references, vocabulary)),
+          .references = std::move(references)};
+}
+
+}  // namespace babelring

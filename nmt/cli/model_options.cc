@@ -1,0 +1,57 @@
+#include "nmt/cli/model_options.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <map>
+
+#include "nmt/cli/checkpoint_folder.h"
+
+namespace babelring {
+
+void ModelOptions::declare(CLI::App& command) {
+  command.add_option("--checkpoint", checkpoint, "a checkpoint, or a run's folder: then its best one, else the newest")
+      ->required();
+  command.add_option("--precision", precision, "of products: f32, or bf16, faster where the processor has it")
+      ->check(CLI::IsMember({"f32", "bf16"}))
+      ->capture_default_str();
+  command.add_option("--threads", threads, "0: all this process may use")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  declare_search(command);
+}
+
+void ModelOptions::declare_search(CLI::App& command) {
+  BeamOptions& beam = translate.beam;
+  const std::map<std::string, LengthFormula> formulas = {{"power", LengthFormula::power},
+                                                         {"gnmt", LengthFormula::gnmt}};
+  command.add_option("--beam", beam.beam, "hypotheses of a sentence; 1: greedy")->capture_default_str();
+  command.add_option("--length-penalty", beam.length_penalty, "larger favours longer translations; 0: none")
+      ->capture_default_str();
+  command
+      .add_option("--length-formula", beam.length_formula,
+                  "log-probability is divided by n^penalty (power) or ((5+n)/6)^penalty (gnmt); default power")
+      ->transform(CLI::CheckedTransformer(formulas).description(""));
+  command.add_option("--max-length-factor", beam.max_length_factor, "most tokens of a translation: factor * source")
+      ->capture_default_str();
+  command.add_option("--max-length-extra", beam.max_length_extra, "… plus so many")->capture_default_str();
+  command.add_option("--unk-penalty", beam.unk_penalty, "taken from the log-probability of <unk>; 1000 forbids it")
+      ->capture_default_str();
+  command.add_option("--batch-tokens", translate.batch_tokens, "most source tokens searched at once")
+      ->capture_default_str();
+  command.add_option("--batch-sentences", translate.batch_sentences, "most sentences searched at once")
+      ->capture_default_str();
+  command.add_option("--max-source", translate.max_source_pieces, "pieces of a source line that are translated")
+      ->capture_default_str();
+}
+
+LoadedModel ModelOptions::load(Backend& backend) const {
+  translate.check();
+  return load_model(find_checkpoint(checkpoint), backend, precision == "bf16" ? DType::bf16 : DType::f32);
+}
+
+std::string single_line(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
+}  // namespace babelring

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "nmt/decode/translator.h"
+#include "nmt/train/model_loader.h"
+
+namespace CLI {
+class App;
+}
+
+namespace babelring {
+
+/// Options of every subcommand that runs a model.
+struct ModelOptions {
+  std::string checkpoint;
+  std::string precision = "f32";
+  int threads = 0;
+  TranslateOptions translate;
+
+  /// Adds --checkpoint, --precision, --threads and those of beam search; they are bound to this object.
+  void declare(CLI::App& command);
+
+  /// Throws Failure if there is no such checkpoint or it is damaged.
+  LoadedModel load(Backend& backend) const;
+
+ private:
+  void declare_search(CLI::App& command);
+};
+
+/// The text on one line.
+std::string single_line(std::string text);
+
+}  // namespace babelring

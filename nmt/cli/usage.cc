@@ -1,0 +1,63 @@
+#include "nmt/cli/usage.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "nmt/base/log.h"
+#include "nmt/base/nearest.h"
+
+namespace babelring {
+
+namespace {
+
+std::vector<std::string> subcommand_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* subcommand : app.get_subcommands(nullptr)) names.push_back(subcommand->get_name());
+  return names;
+}
+
+/// "--beam", "-h": as they are written.
+std::vector<std::string> option_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    for (const std::string& name : option->get_snames()) names.push_back("-" + name);
+  }
+  return names;
+}
+
+std::string unknown(std::string_view kind, const std::string& found, const std::vector<std::string>& known) {
+  return fmt::format("unknown {} '{}'{}", kind, printable(found), did_you_mean(found, known));
+}
+
+bool contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+}  // namespace
+
+std::string explain(const CLI::App& app, const std::vector<std::string>& arguments, const std::string& error) {
+  const std::vector<std::string> commands = subcommand_names(app);
+  const std::string help = "; `nmt --help` lists the commands";
+  if (arguments.empty()) return "expected a command: " + fmt::format("{}", fmt::join(commands, ", "));
+  const CLI::App* current = &app;
+  std::string command_help = help;
+  for (const std::string& argument : arguments) {
+    if (argument == "--") break;
+    if (argument.size() > 1 && argument.front() == '-') {
+      const std::string name = argument.substr(0, argument.find('='));
+      const std::vector<std::string> known = option_names(*current);
+      const bool number = argument.find_first_not_of("-.0123456789") == std::string::npos;
+      if (!number && !contains(known, name)) return unknown("option", name, known) + command_help;
+    } else if (current == &app) {
+      if (!contains(commands, argument)) return unknown("command", argument, commands) + help;
+      current = app.get_subcommand(argument);
+      command_help = fmt::format("; `nmt {} --help` lists the options", argument);
+    }
+  }
+  return error + command_help;
+}
+
+}  // namespace babelring
