@@ -1,0 +1,120 @@
+#include "nmt/ops/attention.h"
+
+#include <fmt/format.h>
+
+#include "nmt/ops/check.h"
+
+namespace babelring {
+
+namespace {
+
+void check_heads(const OpCheck& check, std::int64_t width, int heads) {
+  check.at_least("heads", heads, 1);
+  if (width % heads == 0) return;
+  check.refuse(fmt::format("width {} is not a multiple of {} heads", width, heads));
+}
+
+/// What forward and backward share: q, k, v, the offsets, heads and scalars.
+template <class Op>
+void check_operands(const OpCheck& check, const Op& op) {
+  const Field q{"q", op.q}, k{"k", op.k};
+  check.rank(q, 2);
+  check.floating(q);
+  check.rank(k, 2);
+  check.shape(k, {op.k.shape[0], op.q.shape[1]}, q);
+  check.shape({"v", op.v}, op.k.shape, k);
+  check.same_type(k, q);
+  check.same_type({"v", op.v}, q);
+  check.offsets({"q_offsets", op.q_offsets}, q);
+  check.offsets({"k_offsets", op.k_offsets}, k);
+  check.shape({"k_offsets", op.k_offsets}, op.q_offsets.shape, {"q_offsets", op.q_offsets});
+  check_heads(check, op.q.shape[1], op.heads);
+  check.finite("scale", op.scale);
+  check.dropout(op.key);
+  check.shape({"log_sum_exp", op.log_sum_exp}, {op.q.shape[0], op.heads}, q);
+  check.type({"log_sum_exp", op.log_sum_exp}, DType::f32);
+  check.contiguous({{"log_sum_exp", op.log_sum_exp}});
+  if (!op.causal) return;
+  for (std::int64_t i = 0; i < op.q_offsets.shape[0]; ++i) {
+    const auto of_q = op.q_offsets.template as<std::int32_t>()[i], of_k = op.k_offsets.template as<std::int32_t>()[i];
+    if (of_q == of_k) continue;
+    check.refuse(fmt::format("causal needs equal offsets, q_offsets[{}] is {}, k_offsets[{}] is {}", i, of_q, i, of_k));
+  }
+}
+
+/// Multiply-adds of one product of scores, over sentences and heads, times two; a causal sentence has n (n + 1) / 2.
+double product_flops(const ConstTensor& q, const ConstTensor& q_offsets, const ConstTensor& k_offsets, bool causal) {
+  const auto* of_q = q_offsets.as<std::int32_t>();
+  const auto* of_k = k_offsets.as<std::int32_t>();
+  double scores = 0;
+  for (std::int64_t s = 0; s + 1 < q_offsets.shape[0]; ++s) {
+    const double queries = of_q[s + 1] - of_q[s], keys = of_k[s + 1] - of_k[s];
+    scores += causal ? queries * (queries + 1) / 2 : queries * keys;
+  }
+  return 2 * scores * static_cast<double>(q.shape[1]);
+}
+
+}  // namespace
+
+void AttentionForward::check() const {
+  const OpCheck check(name);
+  check_operands(check, *this);
+  check.shape({"out", out}, q.shape, {"q", q});
+  check.same_type({"out", out}, {"q", q});
+  check.contiguous({{"out", out}});
+  check.distinct({"out", out}, {{"q", q}, {"k", k}, {"v", v}});
+  check.distinct({"log_sum_exp", log_sum_exp}, {{"q", q}, {"k", k}, {"v", v}, {"out", out}});
+}
+
+double AttentionForward::flops() const {
+  return 2 * product_flops(q, q_offsets, k_offsets, causal);
+}
+
+void AttentionBackward::check() const {
+  const OpCheck check(name);
+  check_operands(check, *this);
+  const Field of_q{"q", q}, of_k{"k", k}, of_v{"v", v};
+  for (const Field& field : {Field{"dout", dout}, Field{"out", out}}) {
+    check.shape(field, q.shape, of_q);
+    check.same_type(field, of_q);
+    check.contiguous({field});
+  }
+  const Field grad_q{"dq", dq}, grad_k{"dk", dk}, grad_v{"dv", dv};
+  check.shape(grad_q, q.shape, of_q);
+  check.shape(grad_k, k.shape, of_k);
+  check.shape(grad_v, v.shape, of_v);
+  for (const Field& field : {grad_q, grad_k, grad_v}) {
+    check.same_type(field, of_q);
+    check.distinct(field, {of_q, of_k, of_v, {"dout", dout}, {"out", out}, {"log_sum_exp", log_sum_exp}});
+  }
+  check.distinct(grad_q, {grad_k, grad_v});
+  check.distinct(grad_k, {grad_v});
+}
+
+double AttentionBackward::flops() const {
+  return 5 * product_flops(q, q_offsets, k_offsets, causal);
+}
+
+void DecodeAttention::check() const {
+  const OpCheck check(name);
+  const Field query{"q", q};
+  check.rank(query, 2);
+  check.floating(query);
+  check.rank({"keys", keys}, 2);
+  check.shape({"keys", keys}, {keys.shape[0], q.shape[1]}, query);
+  check.shape({"values", values}, keys.shape, {"keys", keys});
+  check.same_type({"keys", keys}, query);
+  check.same_type({"values", values}, query);
+  for (const Field& field : {Field{"key_begin", key_begin}, Field{"key_count", key_count}}) {
+    check.shape(field, {q.shape[0]}, query);
+    check.type(field, DType::i32);
+  }
+  check_heads(check, q.shape[1], heads);
+  check.finite("scale", scale);
+  check.shape({"out", out}, q.shape, query);
+  check.same_type({"out", out}, query);
+  check.contiguous({{"out", out}});
+  check.distinct({"out", out}, {query, {"keys", keys}, {"values", values}});
+}
+
+}  // namespace babelring

@@ -1,0 +1,109 @@
+#include "nmt/ops/cpu/cpu_backend.h"
+
+#include <fmt/format.h>
+#include <omp.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "nmt/base/failure.h"
+#include "nmt/ops/cpu/kernels.h"
+#include "nmt/ops/cpu/linear.h"
+
+namespace babelring {
+
+std::unique_ptr<Backend> make_cpu_backend(int threads) {
+  if (threads < 0) fail("cpu backend: {} threads, 0 (all) or more are needed", threads);
+  return std::make_unique<cpu::CpuBackend>(threads == 0 ? omp_get_max_threads() : threads);
+}
+
+namespace cpu {
+
+CpuBackend::CpuBackend(int threads) : workspace_(threads) {}
+
+void CpuBackend::upload(const void* host, Tensor to) {
+  if (!to.contiguous()) fail("upload: {} has a row stride of {}", to.shape.text(), to.row_stride);
+  if (to.bytes() > 0) std::memcpy(to.data, host, to.bytes());
+}
+
+void CpuBackend::download(ConstTensor from, void* host) {
+  if (!from.contiguous()) fail("download: {} has a row stride of {}", from.shape.text(), from.row_stride);
+  if (from.bytes() > 0) std::memcpy(host, from.data, from.bytes());
+}
+
+std::string CpuBackend::description() const {
+  return fmt::format("cpu ({}, {} thread{})", products_description(), workspace_.threads(),
+                     workspace_.threads() == 1 ? "" : "s");
+}
+
+Products& CpuBackend::products() {
+  if (omp_get_max_threads() != workspace_.threads()) omp_set_num_threads(workspace_.threads());
+  return products_;
+}
+
+void CpuBackend::do_run(const LinearForward& op) {
+  cpu::run(op, products());
+}
+void CpuBackend::do_run(const LinearBackwardData& op) {
+  cpu::run(op, products());
+}
+void CpuBackend::do_run(const LinearBackwardWeight& op) {
+  cpu::run(op, products(), workspace_);
+}
+void CpuBackend::do_run(const LayerNormForward& op) {
+  cpu::run(op, workspace_);
+}
+void CpuBackend::do_run(const LayerNormBackward& op) {
+  cpu::run(op, workspace_);
+}
+void CpuBackend::do_run(const Dropout& op) {
+  cpu::run(op, workspace_);
+}
+void CpuBackend::do_run(const ResidualDropout& op) {
+  cpu::run(op, workspace_);
+}
+void CpuBackend::do_run(const ReluDropoutBackward& op) {
+  cpu::run(op, workspace_);
+}
+void CpuBackend::do_run(const EmbeddingForward& op) {
+  cpu::run(op, workspace_);
+}
+void CpuBackend::do_run(const EmbeddingBackward& op) {
+  cpu::run(op, workspace_);
+}
+void CpuBackend::do_run(const AttentionForward& op) {
+  cpu::run(op, workspace_);
+}
+void CpuBackend::do_run(const AttentionBackward& op) {
+  cpu::run(op, workspace_);
+}
+void CpuBackend::do_run(const DecodeAttention& op) {
+  cpu::run(op, workspace_);
+}
+void CpuBackend::do_run(const CrossEntropy& op) {
+  cpu::run(op, workspace_);
+}
+void CpuBackend::do_run(const LogSoftmaxTopK& op) {
+  cpu::run(op, workspace_);
+}
+void CpuBackend::do_run(const AdamUpdate& op) {
+  cpu::run(op, workspace_);
+}
+void CpuBackend::do_run(const SquaredNorm& op) {
+  cpu::run(op, workspace_);
+}
+void CpuBackend::do_run(const Cast& op) {
+  cpu::run(op, workspace_);
+}
+void CpuBackend::do_run(const Fill& op) {
+  cpu::run(op, workspace_);
+}
+void CpuBackend::do_run(const Add& op) {
+  cpu::run(op, workspace_);
+}
+void CpuBackend::do_run(const GatherRows& op) {
+  cpu::run(op, workspace_);
+}
+
+}  // namespace cpu
+}  // namespace babelring

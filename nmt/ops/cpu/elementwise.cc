@@ -1,0 +1,66 @@
+#include "nmt/ops/elementwise.h"
+
+#include <cstring>
+
+#include "nmt/base/failure.h"
+#include "nmt/ops/cpu/kernels.h"
+#include "nmt/ops/cpu/vector_math.h"
+
+namespace babelring::cpu {
+
+void check_indices(std::string_view op, std::string_view field, const ConstTensor& indices, std::int64_t bound) {
+  const auto* values = indices.as<std::int32_t>();
+  for (std::int64_t i = 0; i < indices.shape.elements(); ++i) {
+    if (values[i] >= 0 && values[i] < bound) continue;
+    fail("{}: {}[{}] is {}, 0 to {} is needed", op, field, i, values[i], bound - 1);
+  }
+}
+
+void run(const Cast& op, Workspace& workspace) {
+  const std::int64_t count = op.x.shape.elements();
+  with_float_type(op.x.dtype, [&](auto from) {
+    with_float_type(op.y.dtype, [&](auto to) {
+      const auto* x = op.x.as<decltype(from)>();
+      auto* y = op.y.as<decltype(to)>();
+#pragma omp parallel for simd schedule(static) num_threads(workspace.threads_for(count))
+      for (std::int64_t i = 0; i < count; ++i) y[i] = rounded<decltype(to)>(load(x[i]));
+    });
+  });
+}
+
+void run(const Fill& op, Workspace& workspace) {
+  const std::int64_t count = op.y.shape.elements();
+  with_float_type(op.y.dtype, [&](auto tag) {
+    using T = decltype(tag);
+    auto* y = op.y.as<T>();
+    const T value = rounded<T>(op.value);
+#pragma omp parallel for simd schedule(static) num_threads(workspace.threads_for(count))
+    for (std::int64_t i = 0; i < count; ++i) y[i] = value;
+  });
+}
+
+void run(const Add& op, Workspace& workspace) {
+  const std::int64_t count = op.x.shape.elements();
+  with_float_type(op.x.dtype, [&](auto tag) {
+    using T = decltype(tag);
+    const auto* x = op.x.as<T>();
+    auto* y = op.y.as<T>();
+#pragma omp parallel for simd schedule(static) num_threads(workspace.threads_for(count))
+    for (std::int64_t i = 0; i < count; ++i) y[i] = rounded<T>(load(y[i]) + load(x[i]));
+  });
+}
+
+void run(const GatherRows& op, Workspace& workspace) {
+  check_indices(op.name, "index", op.index, op.x.shape[0]);
+  const auto* index = op.index.as<std::int32_t>();
+  const std::size_t element = size_of(op.x.dtype);
+  const std::size_t bytes = static_cast<std::size_t>(op.x.columns()) * element;
+  const auto from_stride = op.x.row_stride * static_cast<std::int64_t>(element);
+  const auto to_stride = op.y.row_stride * static_cast<std::int64_t>(element);
+#pragma omp parallel for schedule(static) num_threads(workspace.threads_for(op.y.shape.elements()))
+  for (std::int64_t row = 0; row < op.y.shape[0]; ++row) {
+    std::memcpy(op.y.as<char>() + row * to_stride, op.x.as<char>() + index[row] * from_stride, bytes);
+  }
+}
+
+}  // namespace babelring::cpu

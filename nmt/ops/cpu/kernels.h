@@ -1,0 +1,38 @@
+#pragma once
+
+#include "nmt/ops/adam.h"
+#include "nmt/ops/attention.h"
+#include "nmt/ops/cpu/workspace.h"
+#include "nmt/ops/cross_entropy.h"
+#include "nmt/ops/dropout.h"
+#include "nmt/ops/elementwise.h"
+#include "nmt/ops/embedding.h"
+#include "nmt/ops/layer_norm.h"
+
+/// Everything but the products, one file a family. Ops have passed check(); indices in tensors are checked here
+/// (Failure). Results do not depend on the number of threads.
+namespace babelring::cpu {
+
+void run(const LayerNormForward& op, Workspace& workspace);
+void run(const LayerNormBackward& op, Workspace& workspace);
+void run(const Dropout& op, Workspace& workspace);
+void run(const ResidualDropout& op, Workspace& workspace);
+void run(const ReluDropoutBackward& op, Workspace& workspace);
+void run(const EmbeddingForward& op, Workspace& workspace);
+void run(const EmbeddingBackward& op, Workspace& workspace);
+void run(const AttentionForward& op, Workspace& workspace);
+void run(const AttentionBackward& op, Workspace& workspace);
+void run(const DecodeAttention& op, Workspace& workspace);
+void run(const CrossEntropy& op, Workspace& workspace);
+void run(const LogSoftmaxTopK& op, Workspace& workspace);
+void run(const AdamUpdate& op, Workspace& workspace);
+void run(const SquaredNorm& op, Workspace& workspace);
+void run(const Cast& op, Workspace& workspace);
+void run(const Fill& op, Workspace& workspace);
+void run(const Add& op, Workspace& workspace);
+void run(const GatherRows& op, Workspace& workspace);
+
+/// Throws Failure unless every index is in [0, bound): embedding_forward: ids[3] is 40000, 0 to 32767 is needed.
+void check_indices(std::string_view op, std::string_view field, const ConstTensor& indices, std::int64_t bound);
+
+}  // namespace babelring::cpu

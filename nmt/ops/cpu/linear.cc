@@ -1,0 +1,95 @@
+#include "nmt/ops/cpu/linear.h"
+
+#include <algorithm>
+
+#include "nmt/ops/cpu/vector_math.h"
+
+namespace babelring::cpu {
+
+namespace {
+
+/// Calls body(first, count) for one or two ranges of rows; see linear.h.
+template <class Body>
+void for_row_ranges(std::int64_t rows, double flops, Body&& body) {
+  constexpr std::int64_t step = 64;
+  constexpr double large_flops = 1e9;
+  const std::int64_t whole = flops >= large_flops ? rows : rows / step * step;
+  if (whole > 0) body(0, whole);
+  if (rows > whole) body(whole, rows - whole);
+}
+
+/// Row `row` of a view; the address only, so that a view of no rows is fine.
+const void* row_of(const ConstTensor& view, std::int64_t row) {
+  return view.as<char>() + row * view.row_stride * static_cast<std::int64_t>(size_of(view.dtype));
+}
+void* row_of(const Tensor& view, std::int64_t row) {
+  return view.as<char>() + row * view.row_stride * static_cast<std::int64_t>(size_of(view.dtype));
+}
+
+/// dbias += column sums, in runs of columns and blocks of rows of fixed size: the same for any number of threads.
+template <class T>
+void add_column_sums(const ConstTensor& dy, float* dbias, int threads) {
+  constexpr std::int64_t run = 64, block = 64;
+  const std::int64_t rows = dy.shape[0], width = dy.shape[1];
+#pragma omp parallel for schedule(static) num_threads(threads)
+  for (std::int64_t first = 0; first < width; first += run) {
+    const std::int64_t count = std::min(run, width - first);
+    for (std::int64_t top = 0; top < rows; top += block) {
+      float sums[run] = {};
+      for (std::int64_t row = top; row < std::min(rows, top + block); ++row) {
+        const T* values = dy.as<T>() + row * dy.row_stride + first;
+#pragma omp simd
+        for (std::int64_t i = 0; i < count; ++i) sums[i] += load(values[i]);
+      }
+#pragma omp simd
+      for (std::int64_t i = 0; i < count; ++i) dbias[first + i] += sums[i];
+    }
+  }
+}
+
+}  // namespace
+
+void run(const LinearForward& op, Products& products) {
+  ProductShape shape;
+  shape.n = op.weight.shape[0], shape.k = op.weight.shape[1];
+  shape.a_row = op.x.row_stride, shape.a_column = 1;
+  shape.b_row = 1, shape.b_column = shape.k;
+  shape.c_row = op.y.row_stride;
+  shape.operands = op.x.dtype, shape.result = op.y.dtype;
+  shape.bias = static_cast<bool>(op.bias), shape.relu = op.activation == Activation::relu;
+  for_row_ranges(op.x.shape[0], op.flops(), [&](std::int64_t first, std::int64_t count) {
+    shape.m = count;
+    products.run(shape, row_of(op.x, first), op.weight.data, op.bias.as<float>(), row_of(op.y, first));
+  });
+}
+
+void run(const LinearBackwardData& op, Products& products) {
+  ProductShape shape;
+  shape.n = op.weight.shape[1], shape.k = op.weight.shape[0];
+  shape.a_row = op.dy.row_stride, shape.a_column = 1;
+  shape.b_row = shape.n, shape.b_column = 1;
+  shape.c_row = op.dx.row_stride;
+  shape.operands = op.dy.dtype, shape.result = op.dx.dtype, shape.accumulate = op.accumulate;
+  for_row_ranges(op.dy.shape[0], op.flops(), [&](std::int64_t first, std::int64_t count) {
+    shape.m = count;
+    products.run(shape, row_of(op.dy, first), op.weight.data, nullptr, row_of(op.dx, first));
+  });
+}
+
+void run(const LinearBackwardWeight& op, Products& products, Workspace& workspace) {
+  ProductShape shape;
+  shape.m = op.dweight.shape[0], shape.n = op.dweight.shape[1];
+  shape.a_row = 1, shape.a_column = op.dy.row_stride;
+  shape.b_row = op.x.row_stride, shape.b_column = 1;
+  shape.c_row = shape.n;
+  shape.operands = op.dy.dtype, shape.result = DType::f32, shape.accumulate = true;
+  for_row_ranges(op.dy.shape[0], op.flops(), [&](std::int64_t first, std::int64_t count) {
+    shape.k = count;
+    products.run(shape, row_of(op.dy, first), row_of(op.x, first), nullptr, op.dweight.data);
+  });
+  if (!op.dbias) return;
+  const int threads = workspace.threads_for(op.dy.shape.elements());
+  with_float_type(op.dy.dtype, [&](auto tag) { add_column_sums<decltype(tag)>(op.dy, op.dbias.as<float>(), threads); });
+}
+
+}  // namespace babelring::cpu

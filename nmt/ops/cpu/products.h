@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "nmt/core/dtype.h"
+
+namespace babelring::cpu {
+
+/// What makes one oneDNN product different from another: C[m, n] = relu(A B + bias) or C += A B.
+/// Element (i, j) of A is at i * a_row + j * a_column, of B likewise; rows of C are `c_row` apart.
+struct ProductShape {
+  std::int64_t m = 0, n = 0, k = 0;
+  std::int64_t a_row = 0, a_column = 0, b_row = 0, b_column = 0, c_row = 0;
+  DType operands = DType::f32, result = DType::f32;
+  bool bias = false, relu = false, accumulate = false;
+  bool operator==(const ProductShape&) const = default;
+};
+
+/// Runs products by oneDNN and keeps their primitives, the least recently used of `capacity` dropped first.
+/// Not thread-safe.
+class Products {
+ public:
+  explicit Products(std::size_t capacity = 4096);
+  ~Products();
+  Products(Products&&) noexcept;
+  Products& operator=(Products&&) noexcept;
+
+  /// `bias`: n floats or null. Throws Failure (shape, oneDNN's message).
+  void run(const ProductShape& shape, const void* a, const void* b, const float* bias, void* c);
+
+  /// Primitives made so far: for tests and benchmarks.
+  std::int64_t created() const;
+
+ private:
+  class Cache;
+  std::unique_ptr<Cache> cache_;
+};
+
+/// "oneDNN 2.6.3, avx512_core_bf16": the library's version and the instructions it uses here.
+std::string products_description();
+
+}  // namespace babelring::cpu

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+/// Products of tiles that fit the caches: C = A B or C += A B in f32, with B's and C's rows padded to whole vectors.
+/// Written with gcc's vector extension: one AVX-512 register, or as many narrower ones as the processor needs.
+namespace babelring::cpu {
+
+inline constexpr std::int64_t lanes = 16;
+using Vector = float __attribute__((vector_size(lanes * sizeof(float))));
+
+inline std::int64_t padded(std::int64_t count) {
+  return (count + lanes - 1) / lanes * lanes;
+}
+
+/// A, element (i, k) at data[i * row_stride + k * column_stride]: a transposed view costs nothing.
+struct Factor {
+  const float* data;
+  std::int64_t row_stride, column_stride;
+};
+
+/// `rows` x `vectors` accumulators in registers over the whole of k.
+template <int rows, int vectors>
+inline void product_block(std::int64_t depth, const Factor& a, const float* b, std::int64_t ldb, float* c,
+                          std::int64_t ldc, bool accumulate) {
+  Vector sum[rows][vectors];
+  for (int i = 0; i < rows; ++i) {
+    for (int j = 0; j < vectors; ++j) {
+      sum[i][j] = Vector{};
+      if (accumulate) std::memcpy(&sum[i][j], c + i * ldc + j * lanes, sizeof(Vector));
+    }
+  }
+  for (std::int64_t k = 0; k < depth; ++k) {
+    Vector row[vectors];
+    for (int j = 0; j < vectors; ++j) std::memcpy(&row[j], b + k * ldb + j * lanes, sizeof(Vector));
+    for (int i = 0; i < rows; ++i) {
+      const float factor = a.data[i * a.row_stride + k * a.column_stride];
+      for (int j = 0; j < vectors; ++j) sum[i][j] += factor * row[j];
+    }
+  }
+  for (int i = 0; i < rows; ++i) {
+    for (int j = 0; j < vectors; ++j) std::memcpy(c + i * ldc + j * lanes, &sum[i][j], sizeof(Vector));
+  }
+}
+
+/// One stripe of `vectors` vectors of columns, all rows.
+template <int vectors>
+inline void product_stripe(std::int64_t rows, std::int64_t depth, Factor a, const float* b, std::int64_t ldb, float* c,
+                           std::int64_t ldc, bool accumulate) {
+  std::int64_t i = 0;
+  for (; i + 6 <= rows; i += 6, a.data += 6 * a.row_stride, c += 6 * ldc) {
+    product_block<6, vectors>(depth, a, b, ldb, c, ldc, accumulate);
+  }
+  if (i + 4 <= rows) {
+    product_block<4, vectors>(depth, a, b, ldb, c, ldc, accumulate);
+    i += 4, a.data += 4 * a.row_stride, c += 4 * ldc;
+  }
+  for (; i < rows; ++i, a.data += a.row_stride, c += ldc) {
+    product_block<1, vectors>(depth, a, b, ldb, c, ldc, accumulate);
+  }
+}
+
+/// C[rows, columns] = (or +=) A[rows, depth] B[depth, columns]; columns up to padded(columns) are computed, so B's
+/// padding must hold finite numbers and C's is overwritten.
+inline void small_product(std::int64_t rows, std::int64_t columns, std::int64_t depth, const Factor& a, const float* b,
+                          std::int64_t ldb, float* c, std::int64_t ldc, bool accumulate) {
+  const std::int64_t width = padded(columns);
+  std::int64_t j = 0;
+  for (; j + 2 * lanes <= width; j += 2 * lanes) {
+    product_stripe<2>(rows, depth, a, b + j, ldb, c + j, ldc, accumulate);
+  }
+  if (j < width) product_stripe<1>(rows, depth, a, b + j, ldb, c + j, ldc, accumulate);
+}
+
+}  // namespace babelring::cpu

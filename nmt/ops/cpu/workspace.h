@@ -1,0 +1,46 @@
+#pragma once
+
+#include <omp.h>
+
+#include <cstdint>
+
+#include "nmt/core/buffer.h"
+
+namespace babelring::cpu {
+
+/// What kernels borrow from the backend: how many threads to use, and scratch memory that is kept between ops.
+class Workspace {
+ public:
+  explicit Workspace(int threads) : threads_(threads) {}
+
+  int threads() const { return threads_; }
+  /// 1 where `elements` of simple work are not worth waking the other threads.
+  int threads_for(std::int64_t elements) const { return elements < 8192 ? 1 : threads_; }
+
+  /// One slice of floats for each thread, content undefined; dead at the next call.
+  class Slices {
+   public:
+    Slices(float* base, std::int64_t stride) : base_(base), stride_(stride) {}
+    float* of_this_thread() const { return base_ + omp_get_thread_num() * stride_; }
+
+   private:
+    float* base_;
+    std::int64_t stride_;
+  };
+  Slices per_thread(std::int64_t floats) {
+    const std::int64_t stride = (floats + 63) / 64 * 64;
+    return {shared(stride * threads_), stride};
+  }
+  /// One range of floats, content undefined; dead at the next call.
+  float* shared(std::int64_t floats) {
+    const auto bytes = static_cast<std::size_t>(floats) * sizeof(float);
+    if (buffer_.bytes() < bytes) buffer_ = allocate_host(bytes + bytes / 2);
+    return static_cast<float*>(buffer_.data());
+  }
+
+ private:
+  int threads_;
+  Buffer buffer_;
+};
+
+}  // namespace babelring::cpu

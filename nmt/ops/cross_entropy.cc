@@ -1,0 +1,50 @@
+#include "nmt/ops/cross_entropy.h"
+
+#include "nmt/ops/check.h"
+
+namespace babelring {
+
+void CrossEntropy::check() const {
+  const OpCheck check(name);
+  const Field input{"logits", logits};
+  check.rank(input, 2);
+  check.floating(input);
+  check.at_least("vocabulary of logits", logits.shape[1], 1);
+  check.contiguous({input});
+  check.shape({"targets", targets}, {logits.shape[0]}, input);
+  check.type({"targets", targets}, DType::i32);
+  check.range("smoothing", smoothing, 0, 1);
+  check.finite("gradient_scale", gradient_scale);
+  if (dlogits) {
+    check.shape({"dlogits", dlogits}, logits.shape, input);
+    check.same_type({"dlogits", dlogits}, input);
+    check.contiguous({{"dlogits", dlogits}});
+    check.same_or_distinct({"dlogits", dlogits}, {input});
+  }
+  const Field results[] = {{"loss", loss}, {"nll", nll}, {"correct", correct}};
+  for (const Field& field : results) {
+    check.shape(field, {logits.shape[0]}, input);
+    check.type(field, DType::f32);
+    check.distinct(field, {input, {"dlogits", dlogits}, {"targets", targets}});
+  }
+  check.distinct(results[0], {results[1], results[2]});
+  check.distinct(results[1], {results[2]});
+}
+
+void LogSoftmaxTopK::check() const {
+  const OpCheck check(name);
+  const Field input{"logits", logits};
+  check.rank(input, 2);
+  check.floating(input);
+  check.contiguous({input, {"scores", scores}, {"indices", indices}});
+  check.rank({"scores", scores}, 2);
+  check.shape({"scores", scores}, {logits.shape[0], scores.shape[1]}, input);
+  check.range("k", static_cast<double>(scores.shape[1]), 1, static_cast<double>(logits.shape[1]));
+  check.type({"scores", scores}, DType::f32);
+  check.shape({"indices", indices}, scores.shape, {"scores", scores});
+  check.type({"indices", indices}, DType::i32);
+  check.distinct({"scores", scores}, {input, {"indices", indices}});
+  check.distinct({"indices", indices}, {input});
+}
+
+}  // namespace babelring

@@ -1,0 +1,44 @@
+#include "nmt/ops/dropout.h"
+
+#include "nmt/ops/check.h"
+
+namespace babelring {
+
+void Dropout::check() const {
+  const OpCheck check(name);
+  check.rank({"x", x}, 2);
+  check.floating({"x", x});
+  check.shape({"y", y}, x.shape, {"x", x});
+  check.same_type({"y", y}, {"x", x});
+  check.contiguous({{"x", x}, {"y", y}});
+  check.same_or_distinct({"y", y}, {{"x", x}});
+  check.dropout(key);
+}
+
+void ResidualDropout::check() const {
+  const OpCheck check(name);
+  check.rank({"residual", residual}, 2);
+  check.floating({"residual", residual});
+  for (const Field& field : {Field{"branch", branch}, Field{"y", y}}) {
+    check.shape(field, residual.shape, {"residual", residual});
+    check.same_type(field, {"residual", residual});
+  }
+  check.contiguous({{"residual", residual}, {"branch", branch}, {"y", y}});
+  check.same_or_distinct({"y", y}, {{"residual", residual}, {"branch", branch}});
+  check.dropout(key);
+}
+
+void ReluDropoutBackward::check() const {
+  const OpCheck check(name);
+  check.rank({"dy", dy}, 2);
+  check.floating({"dy", dy});
+  for (const Field& field : {Field{"y", y}, Field{"dx", dx}}) {
+    check.shape(field, dy.shape, {"dy", dy});
+    check.same_type(field, {"dy", dy});
+  }
+  check.contiguous({{"dy", dy}, {"y", y}, {"dx", dx}});
+  check.same_or_distinct({"dx", dx}, {{"dy", dy}, {"y", y}});
+  check.finite("scale", scale);
+}
+
+}  // namespace babelring

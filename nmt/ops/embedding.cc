@@ -1,0 +1,38 @@
+#include "nmt/ops/embedding.h"
+
+#include "nmt/ops/check.h"
+
+namespace babelring {
+
+void EmbeddingForward::check() const {
+  const OpCheck check(name);
+  check.rank({"table", table}, 2);
+  check.floating({"table", table});
+  check.rank({"ids", ids}, 1);
+  check.type({"ids", ids}, DType::i32);
+  check.shape({"positions", positions}, ids.shape, {"ids", ids});
+  check.type({"positions", positions}, DType::i32);
+  check.shape({"y", y}, {ids.shape[0], table.shape[1]}, {"table", table});
+  check.same_type({"y", y}, {"table", table});
+  check.contiguous({{"table", table}, {"y", y}});
+  check.distinct({"y", y}, {{"table", table}, {"ids", ids}, {"positions", positions}});
+  check.finite("scale", scale);
+  check.dropout(key);
+}
+
+void EmbeddingBackward::check() const {
+  const OpCheck check(name);
+  check.rank({"dy", dy}, 2);
+  check.floating({"dy", dy});
+  check.shape({"ids", ids}, {dy.shape[0]}, {"dy", dy});
+  check.type({"ids", ids}, DType::i32);
+  check.rank({"dtable", dtable}, 2);
+  check.shape({"dtable", dtable}, {dtable.shape[0], dy.shape[1]}, {"dy", dy});
+  check.type({"dtable", dtable}, DType::f32);
+  check.contiguous({{"dy", dy}, {"dtable", dtable}});
+  check.distinct({"dtable", dtable}, {{"dy", dy}, {"ids", ids}});
+  check.finite("scale", scale);
+  check.dropout(key);
+}
+
+}  // namespace babelring

@@ -1,0 +1,64 @@
+#include "nmt/ops/linear.h"
+
+#include "nmt/ops/check.h"
+
+namespace babelring {
+
+namespace {
+
+/// A product's result: the operands' type, or f32.
+void check_result_type(const OpCheck& check, const Field& result, const Field& operand) {
+  if (result.tensor.dtype != DType::f32) check.same_type(result, operand);
+}
+
+}  // namespace
+
+void LinearForward::check() const {
+  const OpCheck check(name);
+  check.rank({"x", x}, 2);
+  check.floating({"x", x});
+  check.rank({"weight", weight}, 2);
+  check.shape({"weight", weight}, {weight.shape[0], x.shape[1]}, {"x", x});
+  check.same_type({"weight", weight}, {"x", x});
+  check.contiguous({{"weight", weight}});
+  if (bias) {
+    check.shape({"bias", bias}, {weight.shape[0]}, {"weight", weight});
+    check.type({"bias", bias}, DType::f32);
+  }
+  check.shape({"y", y}, {x.shape[0], weight.shape[0]}, {"x", x});
+  check_result_type(check, {"y", y}, {"x", x});
+  check.distinct({"y", y}, {{"x", x}, {"weight", weight}, {"bias", bias}});
+}
+
+void LinearBackwardData::check() const {
+  const OpCheck check(name);
+  check.rank({"dy", dy}, 2);
+  check.floating({"dy", dy});
+  check.rank({"weight", weight}, 2);
+  check.shape({"weight", weight}, {dy.shape[1], weight.shape[1]}, {"dy", dy});
+  check.same_type({"weight", weight}, {"dy", dy});
+  check.contiguous({{"weight", weight}});
+  check.shape({"dx", dx}, {dy.shape[0], weight.shape[1]}, {"dy", dy});
+  check_result_type(check, {"dx", dx}, {"dy", dy});
+  check.distinct({"dx", dx}, {{"dy", dy}, {"weight", weight}});
+}
+
+void LinearBackwardWeight::check() const {
+  const OpCheck check(name);
+  check.rank({"dy", dy}, 2);
+  check.floating({"dy", dy});
+  check.rank({"x", x}, 2);
+  check.shape({"x", x}, {dy.shape[0], x.shape[1]}, {"dy", dy});
+  check.same_type({"x", x}, {"dy", dy});
+  check.shape({"dweight", dweight}, {dy.shape[1], x.shape[1]}, {"dy", dy});
+  check.type({"dweight", dweight}, DType::f32);
+  check.contiguous({{"dweight", dweight}});
+  check.distinct({"dweight", dweight}, {{"dy", dy}, {"x", x}, {"dbias", dbias}});
+  if (dbias) {
+    check.shape({"dbias", dbias}, {dy.shape[1]}, {"dy", dy});
+    check.type({"dbias", dbias}, DType::f32);
+    check.distinct({"dbias", dbias}, {{"dy", dy}, {"x", x}});
+  }
+}
+
+}  // namespace babelring
