@@ -1,0 +1,242 @@
+#include "worker/reporter.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <numeric>
+
+#include "nmt/base/atomic_file.h"
+#include "tests/worker/test_server.h"
+
+namespace babelring {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+using testing::ThrowsMessage;
+
+class ReporterTest : public testing::Test {
+ protected:
+  ReporterTest() { fs::remove_all(folder_); }
+  ~ReporterTest() override { fs::remove_all(folder_); }
+
+  ReporterOptions options(const std::string& server, std::int64_t attempt = 1, std::int64_t rank = 0) const {
+    ReporterOptions options{.server = server, .spool_folder = folder_, .run = "r_01J0000000000000000000000Z"};
+    options.attempt = attempt;
+    options.rank = rank;
+    options.host = "hostA";
+    options.between_posts = 1ms;
+    options.first_retry = 1ms;
+    options.longest_retry = 20ms;
+    return options;
+  }
+  static void write_steps(Reporter& reporter, int count) {
+    for (int i = 0; i < count; ++i) reporter.write(StepRecord{.update = i, .loss = 1.5});
+  }
+  void expect_complete(std::int64_t count, std::int64_t attempt = 1, std::int64_t rank = 0) const {
+    std::vector<std::int64_t> expected(static_cast<std::size_t>(count));
+    std::iota(expected.begin(), expected.end(), std::int64_t{1});
+    EXPECT_EQ(ledger_.sequences(attempt, rank), expected) << "attempt " << attempt << " rank " << rank;
+  }
+  static bool wait_until(const std::function<bool()>& done) {
+    for (int i = 0; i < 1000 && !done(); ++i) std::this_thread::sleep_for(10ms);
+    return done();
+  }
+
+  const fs::path folder_ = testing::TempDir() + "reporter_test." + std::to_string(::getpid());
+  Ledger ledger_;
+};
+
+TEST_F(ReporterTest, EverythingArrivesOnceAndInOrder) {
+  TestServer server(ledger_);
+  Reporter reporter(options(server.address()));
+  write_steps(reporter, 2500);
+  EXPECT_EQ(reporter.close(10s), 0);
+  expect_complete(2500);
+  EXPECT_EQ(ledger_.duplicates(), 0);
+  EXPECT_EQ(server.connections(), 1) << "the connection is kept alive";
+  EXPECT_LE(server.largest_body(), std::size_t{1} << 20);
+}
+
+TEST_F(ReporterTest, NothingIsSentToNone) {
+  Reporter reporter(options("none"));
+  write_steps(reporter, 5);
+  EXPECT_EQ(reporter.close(1s), 0);
+  EXPECT_EQ(SpoolReader(spool_path(folder_, 1, 0)).remaining(), 5);
+}
+
+TEST_F(ReporterTest, ServerDownAtTheStart) {
+  std::uint16_t port = 0;
+  { port = TestServer(ledger_).port(); }
+  Reporter reporter(options("http://127.0.0.1:" + std::to_string(port)));
+  write_steps(reporter, 50);
+  std::this_thread::sleep_for(100ms);
+  TestServer server(ledger_, {}, port);
+  write_steps(reporter, 50);
+  EXPECT_EQ(reporter.close(10s), 0);
+  expect_complete(100);
+}
+
+TEST_F(ReporterTest, ServerDiesInTheMiddleAndComesBack) {
+  auto server = std::make_unique<TestServer>(ledger_);
+  const std::uint16_t port = server->port();
+  Reporter reporter(options(server->address()));
+  for (int round = 0; round < 5; ++round) {
+    write_steps(reporter, 100);
+    ASSERT_TRUE(wait_until([&] { return ledger_.records() >= static_cast<std::size_t>(200 * round + 100); }));
+    server.reset();
+    write_steps(reporter, 100);
+    server = std::make_unique<TestServer>(ledger_, nullptr, port);
+    ASSERT_TRUE(wait_until([&] { return ledger_.records() >= static_cast<std::size_t>(200 * round + 200); }));
+  }
+  EXPECT_EQ(reporter.close(10s), 0);
+  expect_complete(1000);
+}
+
+TEST_F(ReporterTest, AnswerLostAfterCommitMakesDuplicatesTheServerDrops) {
+  TestServer server(ledger_, [](int request) { return Behaviour{.drop_after_storing = request % 3 == 0}; });
+  Reporter reporter(options(server.address()));
+  for (int i = 0; i < 50; ++i) {
+    write_steps(reporter, 2);
+    std::this_thread::sleep_for(2ms);
+  }
+  EXPECT_EQ(reporter.close(10s), 0);
+  expect_complete(100);
+  EXPECT_GT(ledger_.duplicates(), 0);
+}
+
+TEST_F(ReporterTest, ConnectionClosedWhileIdleIsMadeAnew) {
+  TestServer server(ledger_, [](int) { return Behaviour{.close_after_answer = true}; });
+  Reporter reporter(options(server.address()));
+  for (int i = 0; i < 5; ++i) {
+    write_steps(reporter, 1);
+    ASSERT_TRUE(wait_until([&] { return ledger_.records() == static_cast<std::size_t>(i + 1); }));
+  }
+  EXPECT_EQ(reporter.close(10s), 0);
+  expect_complete(5);
+  EXPECT_EQ(ledger_.duplicates(), 0);
+}
+
+TEST_F(ReporterTest, ServerErrorsAreRetried) {
+  TestServer server(ledger_, [](int request) {
+    const int statuses[] = {500, 502, 503, 429, 408};
+    return Behaviour{.status = request < 5 ? statuses[request] : 200};
+  });
+  Reporter reporter(options(server.address()));
+  write_steps(reporter, 10);
+  EXPECT_EQ(reporter.close(10s), 0);
+  expect_complete(10);
+}
+
+TEST_F(ReporterTest, RetryAfterIsHonoured) {
+  TestServer server(
+      ledger_, [](int request) { return request == 0 ? Behaviour{.status = 503, .retry_after = "1"} : Behaviour{}; });
+  Reporter reporter(options(server.address()));
+  const Stopwatch watch;
+  write_steps(reporter, 1);
+  ASSERT_TRUE(wait_until([&] { return ledger_.records() == 1; }));
+  EXPECT_GE(watch.elapsed_ms(), 1000);
+  EXPECT_EQ(server.requests(), 2);
+}
+
+TEST_F(ReporterTest, RefusalEndsSendingAndKeepsTheSpool) {
+  for (const int status : {400, 409, 422}) {
+    fs::remove_all(folder_);
+    TestServer server(ledger_, [&](int) { return Behaviour{.status = status}; });
+    Reporter reporter(options(server.address()));
+    write_steps(reporter, 3);
+    ASSERT_TRUE(wait_until([&] { return server.requests() == 1; }));
+    write_steps(reporter, 4);
+    EXPECT_EQ(reporter.close(10s), 7);
+    EXPECT_EQ(server.requests(), 1);
+    EXPECT_EQ(SpoolReader(spool_path(folder_, 1, 0)).remaining(), 7);
+  }
+}
+
+TEST_F(ReporterTest, WritingNeverWaitsForASlowServerAndCloseIsBounded) {
+  TestServer server(ledger_, [](int) { return Behaviour{.delay = 60s}; });
+  Reporter reporter(options(server.address()));
+  const Stopwatch watch;
+  write_steps(reporter, 1000);
+  EXPECT_LT(watch.elapsed_ms(), 2000);
+  Stopwatch closing;
+  EXPECT_EQ(reporter.close(200ms), 1000);
+  EXPECT_LT(closing.elapsed_ms(), 2000);
+}
+
+TEST_F(ReporterTest, SilentServerTimesOutAndIsAskedAgain) {
+  TestServer server(ledger_, [](int request) { return Behaviour{.delay = request == 0 ? 300ms : 0ms}; });
+  ReporterOptions impatient = options(server.address());
+  impatient.request_timeout = 100ms;
+  Reporter reporter(impatient);
+  write_steps(reporter, 5);
+  EXPECT_EQ(reporter.close(10s), 0);
+  expect_complete(5);
+}
+
+TEST_F(ReporterTest, WhatAnAttemptLeftIsSentByTheNext) {
+  for (const std::int64_t rank : {0, 1, 2}) {
+    Reporter down(options("http://127.0.0.1:1", 1, rank));
+    write_steps(down, 20);
+    EXPECT_EQ(down.close(20ms), 20);
+  }
+  TestServer server(ledger_);
+  Reporter reporter(options(server.address(), 2));
+  write_steps(reporter, 7);
+  EXPECT_EQ(reporter.close(10s), 0);
+  for (const std::int64_t rank : {0, 1, 2}) expect_complete(20, 1, rank);
+  expect_complete(7, 2, 0);
+}
+
+TEST_F(ReporterTest, SameAttemptContinuesItsSequence) {
+  TestServer server(ledger_);
+  for (int i = 0; i < 3; ++i) {
+    Reporter reporter(options(server.address()));
+    write_steps(reporter, 10);
+    EXPECT_EQ(reporter.close(10s), 0);
+  }
+  expect_complete(30);
+  EXPECT_EQ(ledger_.duplicates(), 0) << "the acknowledged offset was kept";
+}
+
+TEST_F(ReporterTest, ManyThreadsWriteWithoutGaps) {
+  TestServer server(ledger_);
+  Reporter reporter(options(server.address()));
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) threads.emplace_back([&] { write_steps(reporter, 250); });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(reporter.close(10s), 0);
+  expect_complete(1000);
+}
+
+TEST_F(ReporterTest, LargeRecordsGoOutInSeveralBatches) {
+  TestServer server(ledger_);
+  Reporter reporter(options(server.address()));
+  for (int i = 0; i < 5; ++i) reporter.write(LogRecord{"info", std::string(400000, 'x')});
+  reporter.write(LogRecord{"info", std::string(1500000, 'y')});
+  EXPECT_EQ(reporter.close(10s), 0);
+  expect_complete(6);
+  EXPECT_GE(server.requests(), 4);
+}
+
+TEST_F(ReporterTest, ClosingTwiceAndWritingAfterwardsIsSafe) {
+  TestServer server(ledger_);
+  Reporter reporter(options(server.address()));
+  write_steps(reporter, 1);
+  EXPECT_EQ(reporter.close(10s), 0);
+  EXPECT_EQ(reporter.close(10s), 0);
+  write_steps(reporter, 1);
+  EXPECT_EQ(SpoolReader(spool_path(folder_, 1, 0)).remaining(), 1);
+}
+
+TEST_F(ReporterTest, BadAddressesAreRefused) {
+  for (const char* server : {"localhost:8080", "https://h:1", "http://", "none ", "http://u@h:1", "http://h:1/?q"}) {
+    EXPECT_THAT([&] { Reporter reporter(options(server)); },
+                ThrowsMessage<UsageFailure>(std::string("server: expected http://host:port, found '") + server + "'"));
+  }
+}
+
+}  // namespace
+}  // namespace babelring

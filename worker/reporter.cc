@@ -1,0 +1,198 @@
+#include "worker/reporter.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <boost/json/object.hpp>
+#include <utility>
+
+#include "nmt/base/log.h"
+
+namespace babelring {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::milliseconds;
+
+constexpr std::size_t max_batch_records = 1000;
+constexpr std::size_t max_batch_bytes = std::size_t{1} << 20;
+constexpr milliseconds longest_asked_delay{60000};  // of what Retry-After may ask
+constexpr std::size_t quoted_bytes = 300;           // of an answer, in a log line
+
+}  // namespace
+
+Reporter::Reporter(ReporterOptions options)
+    : options_(std::move(options)), writer_(spool_path(options_.spool_folder, options_.attempt, options_.rank)) {
+  if (options_.server == "none") return;
+  client_ = std::make_unique<HttpClient>(options_.server, options_.request_timeout);
+  thread_ = std::thread([this] { send_loop(); });
+}
+
+Reporter::~Reporter() {
+  close(milliseconds(2000));
+}
+
+void Reporter::write(RecordBody body) {
+  const std::lock_guard lock(mutex_);
+  RecordHeader header{.run = options_.run, .attempt = options_.attempt, .sequence = writer_.next_sequence()};
+  header.rank = options_.rank;
+  header.host = options_.host;
+  header.time_ms = wall_time_ms();
+  writer_.append({std::move(header), std::move(body)});
+  ++written_;
+  changed_.notify_all();
+}
+
+std::int64_t Reporter::close(milliseconds timeout) {
+  if (!thread_.joinable()) return remaining_;
+  {
+    std::unique_lock lock(mutex_);
+    closing_ = true;
+    changed_.notify_all();
+    changed_.wait_for(lock, timeout, [&] { return finished_; });
+    stop_ = true;
+    changed_.notify_all();
+  }
+  client_->cancel();
+  thread_.join();
+  for (SpoolReader& spool : spools_) remaining_ += spool.remaining();
+  if (remaining_ > 0) {
+    spdlog::warn(
+        "{} records of rank {} are not confirmed by {}; they stay in {} and are sent by the run's next attempt",
+        remaining_, options_.rank, options_.server, options_.spool_folder.string());
+  }
+  return remaining_;
+}
+
+void Reporter::send_loop() try {
+  spools_ = older_spools();
+  spools_.emplace_back(spool_path(options_.spool_folder, options_.attempt, options_.rank));
+  for (SpoolReader& spool : spools_) {
+    send_spool(spool, &spool == &spools_.back());
+    spool.save_acknowledged();
+  }
+  const std::lock_guard lock(mutex_);
+  finished_ = true;
+  changed_.notify_all();
+} catch (const std::exception& error) {
+  spdlog::error("reporting to {} ends; records stay in {}: {}", options_.server, options_.spool_folder.string(),
+                error.what());
+  const std::lock_guard lock(mutex_);
+  finished_ = true;
+  changed_.notify_all();
+}
+
+std::vector<SpoolReader> Reporter::older_spools() const {
+  std::vector<SpoolReader> spools;
+  for (std::int64_t attempt = 1; attempt < options_.attempt; ++attempt) {
+    const fs::path own = spool_path(options_.spool_folder, attempt, options_.rank);
+    std::vector<fs::path> files;
+    if (options_.rank == 0 && fs::is_directory(own.parent_path())) {
+      for (const auto& entry : fs::directory_iterator(own.parent_path())) {
+        if (entry.path().extension() == ".jsonl") files.push_back(entry.path());
+      }
+      std::sort(files.begin(), files.end());
+    } else if (fs::exists(own)) {
+      files.push_back(own);
+    }
+    for (const fs::path& file : files) {
+      SpoolReader spool(file);
+      if (spool.remaining() > 0) spools.push_back(std::move(spool));
+    }
+  }
+  return spools;
+}
+
+void Reporter::send_spool(SpoolReader& spool, bool own) {
+  auto saved = SteadyClock::now();
+  while (!stopped()) {
+    const SpoolReader::Batch batch = next_batch(spool, own);
+    if (batch.lines == 0) return;
+    Outcome outcome = Outcome::confirmed;
+    if (!batch.records.empty()) {
+      wait_for_turn();
+      outcome = send(batch);
+    }
+    if (outcome == Outcome::refused) return;
+    if (outcome == Outcome::again) {
+      wait_to_retry();
+      continue;
+    }
+    spool.acknowledge(batch);
+    if (SteadyClock::now() - saved >= std::chrono::seconds(1)) {
+      spool.save_acknowledged();
+      saved = SteadyClock::now();
+    }
+  }
+}
+
+SpoolReader::Batch Reporter::next_batch(SpoolReader& spool, bool own) {
+  for (;;) {
+    std::unique_lock lock(mutex_);
+    const std::int64_t seen = written_;
+    const bool last = closing_ || stop_ || !own;
+    lock.unlock();
+    SpoolReader::Batch batch = spool.next(max_batch_records, max_batch_bytes);
+    if (batch.lines > 0 || last) return batch;
+    spool.save_acknowledged();  // there is time now
+    lock.lock();
+    changed_.wait(lock, [&] { return written_ != seen || closing_ || stop_; });
+  }
+}
+
+Reporter::Outcome Reporter::send(const SpoolReader::Batch& batch) {
+  const RecordHeader& origin = batch.records.front().header;
+  const std::string target = fmt::format("/api/v1/runs/{}/records", origin.run);
+  const Result<HttpAnswer> answer =
+      client_->post(target, to_text(batch_to_json(origin.attempt, origin.rank, origin.host, batch.records)));
+  next_post_ = SteadyClock::now() + options_.between_posts;
+  asked_delay_ = milliseconds(0);
+  if (answer.ok()) return judge(*answer);
+  if (!stopped()) note_outage(answer.message());
+  return Outcome::again;
+}
+
+Reporter::Outcome Reporter::judge(const HttpAnswer& answer) {
+  const std::string text = printable(std::string_view(answer.body).substr(0, quoted_bytes));
+  if (answer.status >= 200 && answer.status < 300) {
+    if (std::exchange(outage_, false)) spdlog::info("{} answers again; sending what was kept", options_.server);
+    retry_ = milliseconds(0);
+    return Outcome::confirmed;
+  }
+  if (answer.status >= 500 || answer.status == 408 || answer.status == 429) {
+    if (answer.retry_after) asked_delay_ = std::min<milliseconds>(*answer.retry_after, longest_asked_delay);
+    note_outage(fmt::format("answered {} {}", answer.status, text));
+    return Outcome::again;
+  }
+  spdlog::error("{} refuses the records of rank {} for good, they stay in {}: {} {}", options_.server, options_.rank,
+                options_.spool_folder.string(), answer.status, text);
+  return Outcome::refused;
+}
+
+void Reporter::note_outage(const std::string& why) {
+  if (std::exchange(outage_, true)) return;
+  spdlog::warn("{}: {}; training goes on, records are kept and sent later", options_.server, why);
+}
+
+void Reporter::wait_for_turn() {
+  std::unique_lock lock(mutex_);
+  changed_.wait_until(lock, next_post_, [&] { return closing_ || stop_; });
+}
+
+void Reporter::wait_to_retry() {
+  retry_ = std::clamp(2 * retry_, options_.first_retry, options_.longest_retry);
+  const double spread = std::uniform_real_distribution<double>(0.5, 1.5)(jitter_);
+  const milliseconds own_delay(static_cast<std::int64_t>(spread * static_cast<double>(retry_.count())));
+  std::unique_lock lock(mutex_);
+  const bool was_closing = closing_;
+  changed_.wait_for(lock, std::max(own_delay, asked_delay_), [&] { return stop_ || closing_ != was_closing; });
+  if (closing_ != was_closing) retry_ = milliseconds(0);  // a last, quicker round of trials
+}
+
+bool Reporter::stopped() {
+  const std::lock_guard lock(mutex_);
+  return stop_;
+}
+
+}  // namespace babelring

@@ -1,0 +1,89 @@
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "nmt/base/clock.h"
+#include "nmt/base/records.h"
+#include "worker/http_client.h"
+#include "worker/spool.h"
+
+namespace babelring {
+
+struct ReporterOptions {
+  std::string server = "none";         // http://host:port; none: records stay in the spool
+  std::filesystem::path spool_folder;  // holds attempt-1/rank-0.jsonl
+  std::string run;                     // r_…
+  std::int64_t attempt = 1;
+  std::int64_t rank = 0;
+  std::string host;
+  std::chrono::milliseconds between_posts{250};
+  std::chrono::milliseconds first_retry{30}, longest_retry{5000};  // doubling, with jitter
+  std::chrono::milliseconds request_timeout{10000};
+};
+
+/// Carries one rank's records to the server: into the rank's spool file first, then, by a thread of its own, in batches
+/// over HTTP until the server has confirmed them. write() never waits for the network. What earlier attempts left
+/// unconfirmed is sent too: by each rank its own, by rank 0 that of every rank it finds.
+class Reporter : public RecordSink {
+ public:
+  /// Opens the spool and starts the thread. Throws UsageFailure on a bad address, Failure on a spool that cannot be
+  /// used.
+  explicit Reporter(ReporterOptions options);
+  /// close() with two seconds, if it was not called.
+  ~Reporter() override;
+  Reporter(const Reporter&) = delete;
+  Reporter& operator=(const Reporter&) = delete;
+
+  /// From any thread. Stamps the header and appends to the spool. Throws Failure if that cannot be written.
+  void write(RecordBody body) override;
+
+  /// Sends what is left for at most `timeout`, then ends the thread. Returns (and logs) how many records the server has
+  /// not confirmed; they stay in the spool for the run's next attempt. 0 without a server. Records written later only
+  /// reach the spool.
+  std::int64_t close(std::chrono::milliseconds timeout);
+
+ private:
+  enum class Outcome { confirmed, again, refused };
+
+  void send_loop();
+  /// Sends a spool: an older one to its end, the rank's own until close().
+  void send_spool(SpoolReader& spool, bool own);
+  /// The spool's next records; waits for some if it is the rank's own. Empty when there is nothing left to send.
+  SpoolReader::Batch next_batch(SpoolReader& spool, bool own);
+  Outcome send(const SpoolReader::Batch& batch);
+  Outcome judge(const HttpAnswer& answer);
+  void note_outage(const std::string& why);
+  void wait_for_turn();
+  void wait_to_retry();
+  bool stopped();
+  std::vector<SpoolReader> older_spools() const;
+
+  const ReporterOptions options_;
+  SpoolWriter writer_;
+  std::unique_ptr<HttpClient> client_;  // null without a server
+
+  std::mutex mutex_;  // guards writer_ and what follows
+  std::condition_variable changed_;
+  std::int64_t written_ = 0;  // records since the start
+  bool closing_ = false, stop_ = false, finished_ = false;
+
+  // Of the thread alone, and of close() once it has ended.
+  SteadyClock::time_point next_post_;
+  std::chrono::milliseconds retry_{0}, asked_delay_{0};
+  std::minstd_rand jitter_{std::random_device{}()};
+  bool outage_ = false;
+  std::vector<SpoolReader> spools_;  // what to send, the rank's own last
+  std::int64_t remaining_ = 0;
+  std::thread thread_;
+};
+
+}  // namespace babelring
