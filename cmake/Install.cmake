@@ -1,10 +1,5 @@
-# cmake --install: the programs, the configurations they start from, and the papers. Included last, when all targets exist.
+# cmake --install: the configurations to start from, and the papers. Each program installs itself where it is defined.
 include(GNUInstallDirs)
-foreach(program worker server nmt)
-  if(TARGET ${program})
-    install(TARGETS ${program} RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
-  endif()
-endforeach()
 install(DIRECTORY configs/ DESTINATION "${CMAKE_INSTALL_DATADIR}/babelring/configs" FILES_MATCHING PATTERN "*.yaml")
 install(FILES LICENSE NOTICE README.md DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 install(DIRECTORY docs/ DESTINATION "${CMAKE_INSTALL_DOCDIR}/docs" FILES_MATCHING PATTERN "*.md" PATTERN "*.png" PATTERN "*.svg")

@@ -4,7 +4,7 @@
 #   scripts/test.sh                 everything but tests labelled slow
 #   scripts/test.sh --fast          without clang-tidy and the sanitizers
 #   scripts/test.sh --slow          only tests labelled slow, and clang-tidy over all sources (what nightly.sh does)
-#   scripts/test.sh --only STAGE    one of: setup checks scripts build ctest tidy asan tsan (with the build it needs)
+#   scripts/test.sh --only STAGE    one of: setup checks scripts page build ctest tidy asan tsan (with the build it needs)
 #   scripts/test.sh --help          this text
 #
 # Each stage's output goes to build/test-logs/STAGE.log and its last lines are shown when it fails. A summary with the
@@ -17,7 +17,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 LOGS=$ROOT/build/test-logs
 # Rooms with threads of their own. Computation (oneDNN with OpenMP) is left out: the sanitizer cannot see into libgomp.
 TSAN_TESTS='^(comm|data|worker|server)([_.-].*)?$'
-STAGES=(setup checks scripts build ctest tidy asan tsan)
+STAGES=(setup checks scripts build ctest page tidy asan tsan)
+SKIPPED=77
 SLOW_STAGES=(setup build slow tidy_all)
 
 passed=0 failed=0 skipped=0 summary=()
@@ -26,7 +27,7 @@ parse_arguments() {
   stages=("${STAGES[@]}")
   while [ $# -gt 0 ]; do
     case $1 in
-      --fast) stages=(setup checks scripts build ctest) ;;
+      --fast) stages=(setup checks scripts build ctest page) ;;
       --slow) stages=("${SLOW_STAGES[@]}") ;;
       --only) stages_for "$(option_value "$1" $# "${2:-}")" && shift ;;
       --help | -h) print_header && exit 0 ;;
@@ -80,6 +81,18 @@ stage_tidy() { scripts/check_tidy.sh nmt/base nmt/core; }
 
 stage_tidy_all() { scripts/check_tidy.sh; }
 
+# The dashboard's sources; what they build to is in the repository, so that Node is needed here only.
+stage_page() {
+  if ! node -e 'const [a, b] = process.versions.node.split("."); process.exit(a > 20 || (a == 20 && b >= 19) ? 0 : 1)'; then
+    echo "skipped: the dashboard's tests need Node 20.19 or newer and npm"
+    return $SKIPPED
+  fi
+  cd server/dashboard
+  [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --no-audit --no-fund
+  npm run check-dist
+  npx vitest run --reporter=default --reporter=junit --outputFile.junit="$LOGS/page.xml"
+}
+
 # Prints the programs that ctest would run with these arguments, by target name.
 test_targets() {
   local folder=$1
@@ -125,6 +138,10 @@ stage_tsan() {
 # Adds a stage's results to the totals. A stage without counted tests is one test itself.
 count() { # STAGE STATUS
   local file counts ok bad left
+  if [ "$2" -eq $SKIPPED ]; then
+    skipped=$((skipped + 1)) detail=$(tail -n 1 "$LOGS/$1.log")
+    return
+  fi
   for file in "$LOGS/$1.xml" "$LOGS/$1.tests"; do
     if [ -e "$file" ]; then
       counts=$(python3 scripts/lib/count_tests.py "$file")
@@ -149,7 +166,7 @@ run_stage() {
   set -e
   count "$stage" "$status"
   summary+=("$(printf '%-9s %6s min  %s' "$stage" "$(minutes $((SECONDS - began)))" "$detail")")
-  if [ "$status" -eq 0 ]; then
+  if [ "$status" -eq 0 ] || [ "$status" -eq $SKIPPED ]; then
     say "ok ($detail, $((SECONDS - began)) s)"
   else
     say "FAILED ($detail, $((SECONDS - began)) s); the last lines of $log:"

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Counts single test cases in ctest's JUnit files (*.xml) and in logs of Python's unittest (anything else).
 
-A ctest entry is a whole GoogleTest program: its own summary says how many cases it ran. An entry without one (a script,
-a program that crashed) counts as one case. Prints "PASSED FAILED SKIPPED".
+A ctest entry is a whole GoogleTest program or unittest script: its own summary says how many cases it ran. An entry
+without one (another script, a program that crashed) counts as one case. Prints "PASSED FAILED SKIPPED".
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ def junit_case(status: str, output: str) -> Counts:
     passed = _most(r"\[  PASSED  \] (\d+) test", output)
     failed = _most(r"\[  FAILED  \] (\d+) test", output)
     skipped = _most(r"\[  SKIPPED \] (\d+) test", output)
+    if re.search(r"^Ran \d+ tests? in", output, re.MULTILINE):
+        passed, failed, skipped = unittest_counts(output)
     if status == "fail":
         return passed, max(failed, 1), skipped
     if status != "run":
@@ -32,10 +34,17 @@ def junit_case(status: str, output: str) -> Counts:
     return (passed, failed, skipped) if passed + skipped else (1, 0, 0)
 
 
+def _status(case: xml.Element) -> str:
+    """CTest's own attribute; other writers of JUnit files say it by a child."""
+    if case.find("failure") is not None or case.find("error") is not None:
+        return "fail"
+    return case.get("status") or ("notrun" if case.find("skipped") is not None else "run")
+
+
 def junit_counts(text: str) -> Counts:
     totals = [0, 0, 0]
     for case in xml.fromstring(text).iter("testcase"):
-        for i, count in enumerate(junit_case(case.get("status", "fail"), case.findtext("system-out") or "")):
+        for i, count in enumerate(junit_case(_status(case), case.findtext("system-out") or "")):
             totals[i] += count
     return totals[0], totals[1], totals[2]
 

@@ -25,6 +25,14 @@ class Counting(unittest.TestCase):
         self.assertEqual(count_tests.junit_case("run", "fine"), (1, 0, 0))
         self.assertEqual(count_tests.junit_case("notrun", ""), (0, 0, 1))
 
+    def test_a_unittest_script_under_ctest_counts_as_its_cases(self) -> None:
+        self.assertEqual(count_tests.junit_case("run", "....\nRan 4 tests in 9s\n\nOK (skipped=1)\n"), (3, 0, 1))
+        self.assertEqual(count_tests.junit_case("fail", "F\nRan 4 tests in 9s\n\nFAILED (errors=2)\n"), (2, 2, 0))
+
+    def test_junit_files_of_others_say_it_by_children(self) -> None:
+        text = "<testsuites><testsuite><testcase/><testcase><failure/></testcase><testcase><skipped/></testcase></testsuite></testsuites>"
+        self.assertEqual(count_tests.junit_counts(text), (1, 1, 1))
+
     def test_a_junit_file_is_the_sum_of_its_entries(self) -> None:
         text = """<testsuite><testcase status="run"><system-out>[  PASSED  ] 3 tests.</system-out></testcase>
             <testcase status="fail"><system-out>[  FAILED  ] 2 tests</system-out></testcase></testsuite>"""
