@@ -64,6 +64,8 @@ class Layers(Tree):
 
     def test_includes_start_at_the_root_and_never_name_tests(self) -> None:
         self.assertIn("is no file of the repository", self.faults("nmt/core/x.cc", '"tensor.h"')[-1])
+        self.write("server/api/CMakeLists.txt", 'configure_file(text.in "${CMAKE_CURRENT_BINARY_DIR}/text.h")')
+        self.assertEqual(self.faults("server/api/x.cc", '"server/api/text.h"'), [])
         self.assertIn("includes a test", self.faults("nmt/core/x.cc", '"tests/support.h"')[-1])
 
 
