@@ -1,0 +1,124 @@
+#include "server/api/answers.h"
+
+#include <charconv>
+
+#include "nmt/base/clock.h"
+#include "nmt/base/records.h"
+
+namespace babelring::api {
+namespace {
+
+std::optional<std::int64_t> parse_integer(const std::string& text) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+}  // namespace
+
+http::Response json_response(const json::value& value) {
+  return http::text_response(200, "application/json", to_text(value));
+}
+
+http::Response page_response(const http::Request& request, json::array items, std::optional<std::string> next) {
+  json::object page = {{"items", std::move(items)}, {"next_cursor", nullptr}};
+  if (next) page["next_cursor"] = *next;
+  http::Response response = json_response(page);
+  if (!next) return response;
+  const std::string path = request.target.substr(0, request.target.find('?'));
+  std::string link = "<" + path + "?cursor=" + *next;
+  for (const char* name : {"limit", "state", "rank", "level", "removed"}) {
+    const auto value = request.query_value(name);
+    if (value && value->find_first_of("<>&\"# %") == std::string::npos) link += fmt::format("&{}={}", name, *value);
+  }
+  response.set("Link", link + ">; rel=\"next\"");
+  return response;
+}
+
+std::optional<std::int64_t> integer_query(const http::Request& request, const std::string& name, std::int64_t low,
+                                          std::int64_t high) {
+  const auto text = request.query_value(name);
+  if (!text || text->empty()) return std::nullopt;
+  const auto value = parse_integer(*text);
+  if (!value || *value < low || *value > high) {
+    throw http::Problem(400, "bad_parameter",
+                        fmt::format("{}: expected an integer from {} to {}, found '{}'", name, low, high, *text));
+  }
+  return value;
+}
+
+std::int64_t integer_query(const http::Request& request, const std::string& name, std::int64_t low, std::int64_t high,
+                           std::int64_t absent) {
+  return integer_query(request, name, low, high).value_or(absent);
+}
+
+std::int64_t page_limit(const http::Request& request) {
+  return integer_query(request, "limit", 1, 500, 50);
+}
+
+std::string make_cursor(std::int64_t a, std::int64_t b) {
+  return fmt::format("p{:x}.{:x}", a, b);
+}
+
+std::pair<std::int64_t, std::int64_t> read_cursor(const http::Request& request) {
+  const auto text = request.query_value("cursor");
+  if (!text) return {0, 0};
+  std::int64_t a = 0, b = 0;
+  const auto dot = text->find('.');
+  const bool formed = text->starts_with('p') && dot != std::string::npos;
+  const char* end = text->data() + text->size();
+  if (formed && std::from_chars(text->data() + 1, text->data() + dot, a, 16).ptr == text->data() + dot &&
+      std::from_chars(text->data() + dot + 1, end, b, 16).ptr == end && dot + 1 < text->size() && a >= 0 && b >= 0) {
+    return {a, b};
+  }
+  throw http::Problem(400, "bad_cursor", "cursor: not one that this server gave");
+}
+
+store::RunRow require_run(store::Reader& reader, const http::Request& request) {
+  const std::string& id = request.parameter("run");
+  auto run = valid_id(id, 'r') ? store::find_run(reader, id) : std::nullopt;
+  if (!run) throw http::Problem(404, "run_unknown", fmt::format("no run '{}'", id));
+  return std::move(*run);
+}
+
+json::value time_or_null(std::optional<std::int64_t> time_ms) {
+  return time_ms ? json::value(format_rfc3339(*time_ms)) : json::value(nullptr);
+}
+
+json::value integer_or_null(std::optional<std::int64_t> value) {
+  return value ? json::value(*value) : json::value(nullptr);
+}
+
+json::object eval_item(const store::EvalRow& eval) {
+  json::object item = {{"id", eval.id},
+                       {"run", eval.run},
+                       {"time", format_rfc3339(eval.time_ms)},
+                       {"time_ms", eval.time_ms},
+                       {"sample_count", eval.sample_count}};
+  const auto body = parse_json(eval.body);
+  for (const auto& [name, value] : body.value().as_object()) item.insert_or_assign(name, value);
+  if (!eval.samples.empty()) item["samples"] = parse_json(eval.samples).value();
+  return item;
+}
+
+json::object checkpoint_item(const store::CheckpointRow& checkpoint) {
+  const auto files = parse_json(checkpoint.files);
+  std::int64_t bytes = 0;
+  for (const json::value& file : files.value().as_array())
+    bytes += file.as_object().at("size").to_number<std::int64_t>();
+  return {{"id", checkpoint.id},
+          {"run", checkpoint.run},
+          {"update", checkpoint.step},
+          {"name", checkpoint.name},
+          {"created_at", format_rfc3339(checkpoint.created_ms)},
+          {"removed", checkpoint.removed},
+          {"best", checkpoint.best},
+          {"sacrebleu", checkpoint.sacrebleu},
+          {"loss", checkpoint.loss},
+          {"bytes", bytes},
+          {"write_seconds", checkpoint.write_seconds},
+          {"files", files.value()}};
+}
+
+}  // namespace babelring::api

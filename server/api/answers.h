@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "nmt/base/json.h"
+#include "server/http/message.h"
+#include "server/http/problem.h"
+#include "server/store/queries.h"
+
+namespace babelring::api {
+
+/// 200 with JSON.
+http::Response json_response(const json::value& value);
+/// {"items": …, "next_cursor": …} and, with a cursor, Link: rel="next".
+http::Response page_response(const http::Request& request, json::array items, std::optional<std::string> next);
+
+/// A query parameter as an integer in [low, high]. Throws Problem 400.
+std::int64_t integer_query(const http::Request& request, const std::string& name, std::int64_t low, std::int64_t high,
+                           std::int64_t absent);
+std::optional<std::int64_t> integer_query(const http::Request& request, const std::string& name, std::int64_t low,
+                                          std::int64_t high);
+/// `limit`: 50, at most 500.
+std::int64_t page_limit(const http::Request& request);
+
+/// Opaque page positions: two numbers. read_cursor gives {0, 0} without one and throws Problem 400 for a foreign one.
+std::string make_cursor(std::int64_t a, std::int64_t b);
+std::pair<std::int64_t, std::int64_t> read_cursor(const http::Request& request);
+
+/// The run named by {run}. Throws Problem 404.
+store::RunRow require_run(store::Reader& reader, const http::Request& request);
+
+/// RFC 3339 or null.
+json::value time_or_null(std::optional<std::int64_t> time_ms);
+json::value integer_or_null(std::optional<std::int64_t> value);
+
+// Items as they appear in answers and in the event stream.
+json::object run_item(const store::RunRow& run, std::int64_t now_ms);
+json::object eval_item(const store::EvalRow& eval);
+json::object checkpoint_item(const store::CheckpointRow& checkpoint);
+
+}  // namespace babelring::api

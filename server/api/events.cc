@@ -1,0 +1,47 @@
+#include <algorithm>
+#include <array>
+#include <sstream>
+
+#include "nmt/base/records.h"
+#include "server/api/answers.h"
+#include "server/api/service.h"
+
+namespace babelring::api {
+namespace {
+
+constexpr std::array<std::string_view, 5> known_topics = {"metrics", "state", "checkpoint", "eval", "log"};
+
+std::set<std::string> topics_of(const http::Request& request) {
+  std::set<std::string> topics;
+  std::istringstream text(request.query_value("topic").value_or(""));
+  for (std::string topic; std::getline(text, topic, ',');) {
+    if (std::find(known_topics.begin(), known_topics.end(), topic) == known_topics.end()) {
+      throw http::Problem(400, "bad_parameter",
+                          fmt::format("topic: '{}' is none of metrics, state, checkpoint, eval, log", topic));
+    }
+    topics.insert(std::move(topic));
+  }
+  return topics;
+}
+
+http::Response subscribe(Service& service, const http::Request& request) {
+  const std::string run = request.query_value("run").value_or("");
+  if (!run.empty() && !valid_id(run, 'r')) throw http::Problem(404, "run_unknown", fmt::format("no run '{}'", run));
+  std::string after(request.header("last-event-id"));
+  if (after.empty()) after = request.query_value("after").value_or("");
+  auto source = service.events.subscribe(run, topics_of(request), after);
+  if (!source) throw http::Problem(503, "too_many_streams", "too many event streams are open");
+  http::Response response;
+  response.set("Content-Type", "text/event-stream").set("Cache-Control", "no-store").set("X-Accel-Buffering", "no");
+  response.body = std::move(source);
+  return response;
+}
+
+}  // namespace
+
+void add_event_routes(http::Router& router, Service& service) {
+  router.add("GET", "/api/v1/events", http::Scope::read,
+             [&service](const http::Request& request) { return subscribe(service, request); });
+}
+
+}  // namespace babelring::api

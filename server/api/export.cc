@@ -1,0 +1,54 @@
+#include "server/api/answers.h"
+#include "server/api/service.h"
+#include "server/store/series.h"
+
+namespace babelring::api {
+namespace {
+
+constexpr std::size_t rows_a_piece = 2000;
+
+/// All stored steps of a run as CSV, a few thousand rows at a time: no connection is held while the client reads, so a
+/// slow one does not keep the write-ahead log from being taken back.
+class StepExport : public http::Producer {
+ public:
+  StepExport(Service& service, std::int64_t run, std::vector<std::string> keys)
+      : service_(service), run_(run), keys_(std::move(keys)) {}
+
+  std::string next() override {
+    std::string csv;
+    if (!std::exchange(begun_, true)) {
+      csv = "rank,attempt,step,time_ms";
+      for (const std::string& key : keys_) csv += ',' + key;
+      csv += '\n';
+    }
+    auto reader = service_.store.reader();
+    store::export_rows(*reader, run_, keys_, rows_a_piece, cursor_, csv);
+    return csv;
+  }
+
+ private:
+  Service& service_;
+  const std::int64_t run_;
+  const std::vector<std::string> keys_;
+  store::ExportCursor cursor_;
+  bool begun_ = false;
+};
+
+http::Response export_steps(Service& service, const http::Request& request) {
+  auto reader = service.store.reader();
+  const store::RunRow run = require_run(*reader, request);
+  http::Response response;
+  response.set("Content-Type", "text/csv; charset=utf-8").set("Cache-Control", "no-store");
+  response.set("Content-Disposition", fmt::format("attachment; filename=\"{}.csv\"", run.id));
+  response.body = std::make_shared<StepExport>(service, run.number, store::all_keys(*reader, run.number));
+  return response;
+}
+
+}  // namespace
+
+void add_export_routes(http::Router& router, Service& service) {
+  router.add("GET", "/api/v1/runs/{run}/metrics.csv", http::Scope::read,
+             [&service](const http::Request& request) { return export_steps(service, request); });
+}
+
+}  // namespace babelring::api

@@ -1,0 +1,68 @@
+#include "nmt/base/version.h"
+
+#include "server/api/answers.h"
+#include "server/api/openapi.h"
+#include "server/api/service.h"
+#include "server/store/schema.h"
+
+namespace babelring::api {
+namespace {
+
+http::Response ready(Service& service) {
+  const auto health = service.store.health();
+  const auto word = [](bool well) { return well ? "ok" : "failing"; };
+  http::Response response = json_response(json::object{{"ready", health.well()},
+                                                       {"database", word(health.database)},
+                                                       {"disk", word(health.disk)},
+                                                       {"queue", word(health.queue)}});
+  response.status = health.well() ? 200 : 503;
+  if (!health.well()) response.set("Retry-After", "5");
+  response.set("Cache-Control", "no-store");
+  return response;
+}
+
+http::Response show_version() {
+  return json_response(json::object{{"name", "babelring"},
+                                    {"version", version},
+                                    {"api", "v1"},
+                                    {"schema", store::schema_version},
+                                    {"limits",
+                                     {{"ingest_bytes", 4 << 20},
+                                      {"ingest_records", 10'000},
+                                      {"page", 500},
+                                      {"points", 20'000},
+                                      {"raw_points", 1'000'000}}}});
+}
+
+}  // namespace
+
+void add_health_routes(http::Router& router, Service& service) {
+  // Answered by the connection's own thread: it says that the event loop turns, whatever the database does.
+  http::Route alive{"GET", "/healthz", http::Scope::none, 0, true, {}, {}};
+  alive.handler = [](const std::shared_ptr<const http::Request>&, const http::Reply& reply) {
+    reply(json_response(json::object{{"status", "ok"}}).set("Cache-Control", "no-store"));
+  };
+  router.add(std::move(alive));
+  router.add("GET", "/readyz", http::Scope::none, [&service](const http::Request&) { return ready(service); });
+  router.add("GET", "/api/v1/version", http::Scope::none, [](const http::Request&) { return show_version(); });
+  router.add("GET", "/api/v1/openapi.json", http::Scope::none, [text = openapi_json()](const http::Request&) {
+    return http::text_response(200, "application/json", text);
+  });
+}
+
+http::Router make_router(Service& service) {
+  http::Router router;
+  add_health_routes(router, service);
+  add_run_routes(router, service);
+  add_record_routes(router, service);
+  add_metric_routes(router, service);
+  add_export_routes(router, service);
+  add_eval_routes(router, service);
+  add_rank_routes(router, service);
+  add_checkpoint_routes(router, service);
+  add_log_routes(router, service);
+  add_event_routes(router, service);
+  return router;
+}
+
+}  // namespace babelring::api

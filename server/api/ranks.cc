@@ -1,0 +1,40 @@
+#include "nmt/base/clock.h"
+#include "server/api/answers.h"
+#include "server/api/service.h"
+
+namespace babelring::api {
+namespace {
+
+http::Response list(Service& service, const http::Request& request) {
+  auto reader = service.store.reader();
+  const store::RunRow run = require_run(*reader, request);
+  const std::int64_t now_ms = wall_time_ms();
+  json::array items;
+  for (const store::RankRow& rank : store::list_ranks(*reader, run.number, run.attempt)) {
+    json::object item = {{"rank", rank.rank},
+                         {"attempt", rank.attempt},
+                         {"host", rank.host},
+                         {"pid", rank.pid},
+                         {"device", rank.device},
+                         {"update", rank.last_update},
+                         {"records", rank.records},
+                         {"missing", rank.missing},
+                         {"last_record_at", format_rfc3339(rank.updated_ms)},
+                         {"record_age_ms", now_ms - rank.updated_ms}};
+    for (const char* key : {"step_ms", "target_tokens_per_second", "network_rx_bytes_per_second",
+                            "network_tx_bytes_per_second", "busy_fraction"}) {
+      item[key] = rank.last.value(key);
+    }
+    items.push_back(std::move(item));
+  }
+  return json_response(json::object{{"attempt", run.attempt}, {"items", std::move(items)}, {"next_cursor", nullptr}});
+}
+
+}  // namespace
+
+void add_rank_routes(http::Router& router, Service& service) {
+  router.add("GET", "/api/v1/runs/{run}/ranks", http::Scope::read,
+             [&service](const http::Request& request) { return list(service, request); });
+}
+
+}  // namespace babelring::api

@@ -1,0 +1,144 @@
+#include "nmt/base/records.h"
+
+#include <spdlog/spdlog.h>
+
+#include "nmt/base/clock.h"
+#include "server/api/answers.h"
+#include "server/api/service.h"
+#include "server/store/metrics.h"
+
+namespace babelring::api {
+namespace {
+
+constexpr std::size_t most_records = 10'000;
+constexpr std::size_t most_key_bytes = 128;
+constexpr std::size_t most_memory_keys = 64;
+
+/// What the record schema does not say but the store relies on.
+void check_record(const Record& record, std::size_t index) {
+  const auto refuse = [&](const std::string& detail) {
+    throw http::Problem(422, "record_refused", fmt::format("records[{}]: {}", index, detail));
+  };
+  if (record.header.sequence < 1) refuse("sequence: expected at least 1");
+  const auto* step = std::get_if<StepRecord>(&record.body);
+  if (step == nullptr) return;
+  if (step->update < 1) refuse("update: expected at least 1");
+  if (step->memory_bytes.size() > most_memory_keys) refuse("memory_bytes: more than 64 purposes");
+  for (const auto& [purpose, bytes] : step->memory_bytes) {
+    if (purpose.size() > most_key_bytes) refuse("memory_bytes: a purpose is longer than 128 bytes");
+    if (purpose.find_first_of("\n\r\",/") != std::string::npos)
+      refuse("memory_bytes: a purpose has a reserved character");
+  }
+}
+
+store::Batch parse_batch(const http::Request& request) {
+  const std::string& run = request.parameter("run");
+  if (!valid_id(run, 'r')) throw http::Problem(404, "run_unknown", fmt::format("no run '{}'", run));
+  const auto body = parse_json(request.body);
+  if (!body) throw http::Problem(400, "bad_json", body.message());
+  auto records = batch_from_json(run, *body);
+  if (!records) throw http::Problem(422, "record_refused", records.message());
+  if (records->empty()) throw http::Problem(422, "record_refused", "records: expected at least one");
+  if (records->size() > most_records) throw http::Problem(422, "record_refused", "records: expected at most 10000");
+  for (std::size_t i = 0; i < records->size(); ++i) check_record((*records)[i], i);
+  const RecordHeader& header = records->front().header;
+  if (header.attempt < 1 || header.rank < 0) {
+    throw http::Problem(422, "record_refused", "expected attempt from 1 and rank from 0");
+  }
+  return {run, header.attempt, header.rank, header.host, std::move(*records)};
+}
+
+/// Tells the event streams what a committed batch brought.
+class Announcer {
+ public:
+  Announcer(Service& service, const store::Batch& batch) : service_(service), batch_(batch) {}
+
+  void announce(const store::IngestResult& result) {
+    for (const auto& [index, id] : result.fresh) {
+      const Record& record = batch_.records[index];
+      std::visit([&](const auto& body) { tell(record, body, id); }, record.body);
+    }
+    if (!result.run_changed) return;
+    auto reader = service_.store.reader();
+    if (const auto run = store::find_run(*reader, batch_.run)) {
+      service_.events.publish(batch_.run, "state", to_text(run_item(*run, wall_time_ms())));
+    }
+  }
+
+ private:
+  void tell(const Record& record, const StepRecord& step, const std::string&) {
+    service_.events.publish_step(record.header, step, store::stored_metrics(step));
+  }
+  void tell(const Record&, const EvalRecord&, const std::string& id) {
+    auto reader = service_.store.reader();
+    auto eval = store::find_eval(*reader, id);
+    if (!eval) return;
+    eval->samples.clear();
+    service_.events.publish(batch_.run, "eval", to_text(eval_item(*eval)));
+  }
+  void tell(const Record&, const CheckpointRecord&, const std::string& id) {
+    auto reader = service_.store.reader();
+    if (const auto checkpoint = store::find_checkpoint(*reader, id)) {
+      service_.events.publish(batch_.run, "checkpoint", to_text(checkpoint_item(*checkpoint)));
+    }
+  }
+  void tell(const Record& record, const LogRecord& log, const std::string&) {
+    const json::object item = {{"run", batch_.run},
+                               {"rank", record.header.rank},
+                               {"attempt", record.header.attempt},
+                               {"time", format_rfc3339(record.header.time_ms)},
+                               {"level", log.level},
+                               {"text", log.text}};
+    service_.events.publish(batch_.run, "log", to_text(item));
+  }
+  void tell(const Record&, const LifecycleRecord&, const std::string&) {}  // shows as the run's state
+
+  Service& service_;
+  const store::Batch& batch_;
+};
+
+http::Response ingest_response(const store::IngestResult& result, const std::string& request_id) {
+  using Status = store::IngestResult::Status;
+  const auto problem = [&](int status, const char* code, const std::string& detail) {
+    return http::problem_response(http::Problem(status, code, detail), request_id);
+  };
+  switch (result.status) {
+    case Status::stored:
+      break;
+    case Status::stale_attempt:
+      return problem(409, "stale_attempt", result.detail);
+    case Status::rejected:
+      return problem(422, "record_refused", result.detail);
+    case Status::disk_full:
+      return problem(507, "disk_full", "the database's disk is full; nothing was stored");
+    case Status::failed:
+      return problem(503, "store_failed", "the database failed; nothing was stored, send it again");
+  }
+  return json_response(json::object{{"accepted", result.fresh.size()}, {"duplicates", result.duplicates}});
+}
+
+void ingest(Service& service, const std::shared_ptr<const http::Request>& request, const http::Reply& reply) {
+  const bool taken = service.store.submit(
+      parse_batch(*request),
+      [&service, id = request->id, reply](const store::Batch& batch, const store::IngestResult& result) {
+        reply(ingest_response(result, id));
+        try {
+          Announcer(service, batch).announce(result);
+        } catch (const std::exception& failure) {  // stored all the same; readers see it when they fetch
+          spdlog::error("announce records of {}: {}", batch.run, failure.what());
+        }
+      });
+  if (!taken) throw http::Problem(503, "busy", "too many batches wait to be stored; send it again");
+}
+
+}  // namespace
+
+void add_record_routes(http::Router& router, Service& service) {
+  http::Route route{"POST", "/api/v1/runs/{run}/records", http::Scope::ingest, std::size_t{4} << 20, false, {}, {}};
+  route.handler = [&service](const std::shared_ptr<const http::Request>& request, const http::Reply& reply) {
+    ingest(service, request, reply);
+  };
+  router.add(std::move(route));
+}
+
+}  // namespace babelring::api

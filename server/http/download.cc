@@ -1,0 +1,82 @@
+#include "server/http/download.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/openat2.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "server/http/dispatcher.h"
+#include "server/http/range.h"
+
+namespace babelring::http {
+namespace {
+
+std::string base64_of_hex(const std::string& hex) {
+  constexpr std::string_view digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  unsigned bits = 0, count = 0;
+  for (const char c : hex) {
+    bits = bits << 4 | static_cast<unsigned>(c <= '9' ? c - '0' : c - 'a' + 10);
+    count += 4;
+    if (count < 6) continue;
+    count -= 6;
+    text += digits[bits >> count & 63];
+  }
+  if (count > 0) text += digits[bits << (6 - count) & 63];
+  while (text.size() % 4 != 0) text += '=';
+  return text;
+}
+
+std::string header_quoted(const std::string& name) {
+  std::string text = "\"";
+  for (const char c : name) text += c == '"' || c == '\\' || static_cast<unsigned char>(c) < 0x20 ? '_' : c;
+  return text + '"';
+}
+
+}  // namespace
+
+UniqueFd open_beneath(const std::filesystem::path& folder, const std::string& relative) {
+  const UniqueFd root(open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!root) return {};
+  struct open_how how {};
+  how.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;  // a FIFO must not hold us up
+  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS;
+  UniqueFd file(static_cast<int>(syscall(SYS_openat2, root.get(), relative.c_str(), &how, sizeof how)));
+  struct stat status {};
+  if (!file || fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return {};
+  return file;
+}
+
+Response download_response(const Request& request, Download download) {
+  const std::string etag = '"' + download.sha256_hex + '"';
+  Response response;
+  response.set("ETag", etag).set("Accept-Ranges", "bytes").set("Cache-Control", "no-cache");
+  if (lists_etag(request.header("if-none-match"), etag)) {
+    response.status = 304;
+    return response;
+  }
+  response.set("Content-Type", "application/octet-stream");
+  response.set("Content-Disposition", "attachment; filename=" + header_quoted(download.name));
+  response.set("Repr-Digest", "sha-256=:" + base64_of_hex(download.sha256_hex) + ":");
+  const std::string_view only_if = request.header("if-range");
+  const bool wants_part = only_if.empty() || only_if == etag;
+  const auto range = parse_range(wants_part ? request.header("range") : std::string_view(), download.size);
+  if (range.kind == RangeRequest::Kind::unsatisfiable) {
+    response.status = 416;
+    response.set("Content-Range", fmt::format("bytes */{}", download.size));
+    return response;
+  }
+  if (range.kind == RangeRequest::Kind::part) {
+    response.status = 206;
+    response.set("Content-Range",
+                 fmt::format("bytes {}-{}/{}", range.first, range.first + range.length - 1, download.size));
+  }
+  response.body = FileSlice{std::move(download.file), range.first, range.length};
+  return response;
+}
+
+}  // namespace babelring::http

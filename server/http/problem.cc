@@ -1,0 +1,25 @@
+#include "server/http/problem.h"
+
+#include "nmt/base/json.h"
+#include "nmt/base/log.h"
+
+namespace babelring::http {
+
+Response problem_response(const Problem& problem, std::string_view request_id) {
+  std::string type = problem.code();
+  for (char& c : type) {
+    if (c == '_') c = '-';
+  }
+  const json::object body = {{"type", "urn:babelring:problem:" + type},
+                             {"title", reason_of(problem.status())},
+                             {"status", problem.status()},
+                             {"detail", printable(problem.what())},
+                             {"code", problem.code()},
+                             {"instance", fmt::format("urn:request:{}", request_id)}};
+  Response response = text_response(problem.status(), "application/problem+json", to_text(body));
+  response.set("Cache-Control", "no-store");
+  if (problem.status() == 503) response.set("Retry-After", "1");
+  return response;
+}
+
+}  // namespace babelring::http

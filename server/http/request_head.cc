@@ -1,0 +1,60 @@
+#include "server/http/request_head.h"
+
+#include <algorithm>
+#include <boost/asio/buffer.hpp>
+#include <boost/beast/http/empty_body.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <cctype>
+#include <charconv>
+
+#include "nmt/base/records.h"
+#include "server/http/framing.h"
+
+namespace babelring::http {
+namespace {
+
+namespace beast = boost::beast;
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  std::transform(result.begin(), result.end(), result.begin(), [](unsigned char c) { return std::tolower(c); });
+  return result;
+}
+
+/// The client's id if it is harmless in logs, else one of ours.
+std::string request_id(std::string_view given) {
+  const bool good =
+      !given.empty() && given.size() <= 64 && std::all_of(given.begin(), given.end(), [](unsigned char c) {
+        return std::isalnum(c) != 0 || c == '.' || c == '_' || c == '-';
+      });
+  return good ? std::string(given) : make_id('q');
+}
+
+}  // namespace
+
+Result<RequestHead> parse_head(std::string_view text) {
+  beast::http::request_parser<beast::http::empty_body> parser;
+  parser.header_limit(static_cast<std::uint32_t>(most_request_line_bytes + most_header_bytes));
+  parser.body_limit(boost::none);
+  beast::error_code code;
+  parser.put(boost::asio::buffer(text.data(), text.size()), code);
+  if (code || !parser.is_header_done()) return Error{"request head: " + code.message()};
+
+  const auto& message = parser.get();
+  RequestHead head;
+  head.request.method = std::string(message.method_string());
+  head.request.target = std::string(message.target());
+  head.request.keep_alive = message.keep_alive();
+  for (const auto& field : message) {
+    auto [entry, fresh] = head.request.headers.try_emplace(lower(field.name_string()), std::string(field.value()));
+    if (!fresh) entry->second += ", " + std::string(field.value());
+  }
+  const std::string_view length = head.request.header("content-length");
+  std::from_chars(length.data(), length.data() + length.size(), head.content_length);
+  head.expects_continue = lower(head.request.header("expect")) == "100-continue";
+  head.request.id = request_id(head.request.header("x-request-id"));
+  if (auto target = parse_target(head.request); !target) return Error{target.message()};
+  return head;
+}
+
+}  // namespace babelring::http

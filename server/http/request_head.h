@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "nmt/base/result.h"
+#include "server/http/message.h"
+
+namespace babelring::http {
+
+/// What a vetted request head says.
+struct RequestHead {
+  Request request;  // without body and parameters
+  std::int64_t content_length = 0;
+  bool expects_continue = false;
+};
+
+/// Parses a head that check_framing() found sound. The Error says what the parser still did not like.
+Result<RequestHead> parse_head(std::string_view head);
+
+}  // namespace babelring::http

@@ -1,0 +1,64 @@
+#include "server/http/router.h"
+
+#include <optional>
+#include <sstream>
+#include <utility>
+
+namespace babelring::http {
+namespace {
+
+std::vector<std::string> split(const std::string& path) {
+  std::vector<std::string> segments;
+  std::istringstream text(path.substr(1));
+  for (std::string segment; std::getline(text, segment, '/');) segments.push_back(std::move(segment));
+  return segments;
+}
+
+bool is_parameter(const std::string& segment) {
+  return segment.starts_with('{');
+}
+
+bool fits(const std::vector<std::string>& pattern, const std::vector<std::string>& path) {
+  if (pattern.size() != path.size()) return false;
+  for (std::size_t i = 0; i < pattern.size(); ++i) {
+    if (is_parameter(pattern[i]) ? path[i].empty() : pattern[i] != path[i]) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+void Router::add(std::string method, std::string path, Scope scope, Handler handler) {
+  Route route{std::move(method), std::move(path), scope, 0, false, {}, {}};
+  route.handler = [handle = std::move(handler)](const std::shared_ptr<const Request>& request, const Reply& reply) {
+    reply(handle(*request));
+  };
+  add(std::move(route));
+}
+
+void Router::add(Route route) {
+  route.segments = split(route.path);
+  routes_.push_back(std::move(route));
+}
+
+Router::Match Router::match(Request& request) const {
+  Match match;
+  for (const Route& route : routes_) {
+    if (!fits(route.segments, request.segments)) continue;
+    const bool same = route.method == request.method || (route.method == "GET" && request.method == "HEAD");
+    if (!same) {
+      if (!match.allowed.empty()) match.allowed += ", ";
+      match.allowed += route.method == "GET" ? "GET, HEAD" : route.method;
+      continue;
+    }
+    for (std::size_t i = 0; i < route.segments.size(); ++i) {
+      const std::string& segment = route.segments[i];
+      if (is_parameter(segment)) request.parameters[segment.substr(1, segment.size() - 2)] = request.segments[i];
+    }
+    match.route = &route;
+    return match;
+  }
+  return match;
+}
+
+}  // namespace babelring::http

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server/http/message.h"
+
+namespace babelring::http {
+
+/// Answers through the reply, at once or later from another thread. May throw Problem or any exception before that.
+using AsyncHandler = std::function<void(std::shared_ptr<const Request>, Reply)>;
+/// Answers by returning. May throw Problem.
+using Handler = std::function<Response(const Request&)>;
+
+/// What a token must allow once there are tokens; also documented with the route.
+enum class Scope { none, read, ingest };
+
+struct Route {
+  std::string method;  // GET also answers HEAD
+  std::string path;    // template: /api/v1/runs/{run}
+  Scope scope = Scope::read;
+  std::size_t most_body_bytes = 0;
+  bool prompt = false;  // answered on the connection's own thread, because it never waits for anything
+  AsyncHandler handler;
+  std::vector<std::string> segments;
+};
+
+/// Finds the handler for a method and path.
+class Router {
+ public:
+  /// A route that answers by returning.
+  void add(std::string method, std::string path, Scope scope, Handler handler);
+  /// The general form. Segments are made from the path.
+  void add(Route route);
+
+  struct Match {
+    const Route* route = nullptr;
+    std::string allowed;  // methods of the path, when only the method does not fit: "GET, HEAD"
+  };
+  /// Fills request.parameters on a match.
+  Match match(Request& request) const;
+
+  const std::vector<Route>& routes() const { return routes_; }
+
+ private:
+  std::vector<Route> routes_;
+};
+
+}  // namespace babelring::http

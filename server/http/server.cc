@@ -1,0 +1,162 @@
+#include "server/http/server.h"
+
+#include <spdlog/spdlog.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "server/http/connections.h"
+#include "server/http/session.h"
+
+namespace babelring::http {
+
+void Connections::add(const std::shared_ptr<Session>& session) {
+  const std::lock_guard lock(mutex_);
+  sessions_.emplace(session.get(), session);
+}
+
+void Connections::remove(Session* session) {
+  {
+    const std::lock_guard lock(mutex_);
+    sessions_.erase(session);
+  }
+  changed_.notify_all();
+}
+
+std::size_t Connections::count() const {
+  const std::lock_guard lock(mutex_);
+  return sessions_.size();
+}
+
+std::vector<std::shared_ptr<Session>> Connections::all() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::shared_ptr<Session>> sessions;
+  for (const auto& [pointer, weak] : sessions_) {
+    if (auto session = weak.lock()) sessions.push_back(std::move(session));
+  }
+  return sessions;
+}
+
+bool Connections::wait_empty(std::chrono::milliseconds limit) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, limit, [&] { return sessions_.empty(); });
+}
+
+namespace {
+
+/// Leaves 256 descriptors for the database, files and the unexpected.
+std::size_t connection_cap(std::size_t wanted) {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return wanted;
+  const auto descriptors = static_cast<std::size_t>(limit.rlim_cur);
+  return std::min(wanted, descriptors > 512 ? descriptors - 256 : descriptors / 2);
+}
+
+asio::ip::tcp::acceptor listen_on(asio::io_context& context, const Server::Options& options) {
+  try {
+    const asio::ip::tcp::endpoint endpoint(asio::ip::make_address(options.address), options.port);
+    asio::ip::tcp::acceptor acceptor(context);
+    acceptor.open(endpoint.protocol());
+    acceptor.set_option(asio::socket_base::reuse_address(true));
+    acceptor.bind(endpoint);
+    acceptor.listen();
+    return acceptor;
+  } catch (const boost::system::system_error& error) {
+    fail("cannot listen on {}:{}: {}", options.address, options.port, error.code().message());
+  }
+}
+
+}  // namespace
+
+struct Server::Impl {
+  explicit Impl(const Options& chosen)
+      : options(chosen),
+        cap(connection_cap(chosen.limits.connections)),
+        acceptor(listen_on(context, chosen)),
+        pause(context),
+        handlers(chosen.handler_threads) {}
+
+  asio::awaitable<void> accept_all() {
+    for (;;) {
+      boost::system::error_code code;
+      auto socket =
+          co_await acceptor.async_accept(asio::make_strand(context), asio::redirect_error(asio::use_awaitable, code));
+      if (code == asio::error::operation_aborted || !acceptor.is_open()) co_return;
+      if (code || connections.count() >= cap) {
+        // Out of descriptors, or full: dropping the socket closes it. Give others time to leave.
+        if (code) spdlog::warn("accept: {}", code.message());
+        pause.expires_after(std::chrono::milliseconds(code ? 100 : 1));
+        co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, code));
+        continue;
+      }
+      socket.set_option(asio::ip::tcp::no_delay(true), code);
+      std::make_shared<Session>(std::move(socket), *dispatcher, options.limits, connections)->start();
+    }
+  }
+
+  Options options;
+  std::size_t cap;
+  // What sessions refer to outlives the context, which owns the last of them.
+  std::optional<Dispatcher> dispatcher;
+  Connections connections;
+  asio::io_context context;
+  asio::ip::tcp::acceptor acceptor;
+  asio::steady_timer pause;
+  asio::thread_pool handlers;
+  std::vector<std::thread> threads;
+};
+
+Server::Server(const Options& options) : impl_(std::make_unique<Impl>(options)) {}
+
+Server::~Server() {
+  stop();
+}
+
+void Server::start(const std::function<Dispatcher(Dispatcher::Executor)>& make) {
+  impl_->dispatcher.emplace(
+      make([pool = &impl_->handlers](std::function<void()> task) { asio::post(*pool, std::move(task)); }));
+  asio::co_spawn(
+      impl_->context, [impl = impl_.get()] { return impl->accept_all(); }, asio::detached);
+  for (std::size_t i = 0; i < impl_->options.io_threads; ++i) {
+    impl_->threads.emplace_back([impl = impl_.get()] { impl->context.run(); });
+  }
+}
+
+void Server::stop() {
+  if (impl_->threads.empty()) return;
+  asio::post(impl_->context, [impl = impl_.get()] {
+    boost::system::error_code ignored;
+    impl->acceptor.close(ignored);
+    impl->pause.cancel();
+  });
+  for (const auto& session : impl_->connections.all()) session->finish();
+  if (!impl_->connections.wait_empty(impl_->options.limits.drain)) {
+    spdlog::warn("{} connections did not end in time", impl_->connections.count());
+    for (const auto& session : impl_->connections.all()) session->abort();
+    impl_->connections.wait_empty(std::chrono::seconds(2));
+  }
+  impl_->handlers.join();
+  impl_->context.stop();
+  for (std::thread& thread : impl_->threads) thread.join();
+  impl_->threads.clear();
+}
+
+std::uint16_t Server::port() const {
+  return impl_->acceptor.local_endpoint().port();
+}
+
+std::size_t Server::connections() const {
+  return impl_->connections.count();
+}
+
+}  // namespace babelring::http

@@ -1,0 +1,213 @@
+#include "server/http/session.h"
+
+#include <spdlog/spdlog.h>
+
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/dispatch.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/read.hpp>
+#include <boost/asio/read_until.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/write.hpp>
+#include <charconv>
+#include <utility>
+
+#include "server/http/framing.h"
+#include "server/http/problem.h"
+#include "server/http/response_head.h"
+
+namespace babelring::http {
+namespace {
+
+using asio::use_awaitable;
+using boost::system::error_code;
+
+constexpr std::size_t most_head_bytes = most_request_line_bytes + most_header_bytes;
+
+}  // namespace
+
+Session::Session(asio::ip::tcp::socket socket, const Dispatcher& dispatcher, const Limits& limits,
+                 Connections& connections)
+    : socket_(std::move(socket)),
+      deadline_(socket_.get_executor()),
+      ready_(socket_.get_executor()),
+      dispatcher_(dispatcher),
+      limits_(limits),
+      connections_(connections) {}
+
+Session::~Session() {
+  connections_.remove(this);
+}
+
+void Session::start() {
+  connections_.add(shared_from_this());
+  asio::co_spawn(
+      socket_.get_executor(), [self = shared_from_this()] { return self->run(); }, asio::detached);
+}
+
+void Session::finish() {
+  asio::post(socket_.get_executor(), [self = shared_from_this()] {
+    self->finishing_ = true;
+    if (self->interruptible_) self->close();
+  });
+}
+
+void Session::abort() {
+  asio::post(socket_.get_executor(), [self = shared_from_this()] { self->close(); });
+}
+
+void Session::close() {
+  error_code ignored;
+  socket_.close(ignored);
+  ready_.cancel();
+}
+
+void Session::set_deadline(std::chrono::milliseconds limit) {
+  deadline_.expires_after(limit);
+  deadline_.async_wait([weak = weak_from_this()](error_code code) {
+    const auto self = weak.lock();
+    // A handler that was already queued when the deadline moved finds the new one still ahead.
+    if (code || !self || self->deadline_.expiry() > std::chrono::steady_clock::now()) return;
+    self->timed_out_ = true;
+    error_code ignored;
+    self->socket_.cancel(ignored);
+    self->ready_.cancel();
+  });
+}
+
+asio::awaitable<void> Session::run() {
+  try {
+    while (co_await serve_one()) {
+    }
+    // The last answer shall reach a client that still sends: end our side, then drop what comes for a moment.
+    error_code ignored;
+    if (socket_.is_open()) socket_.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
+    set_deadline(std::chrono::milliseconds(500));
+    std::string rest(4096, '\0');
+    while (socket_.is_open() && !finishing_) co_await socket_.async_read_some(asio::buffer(rest), use_awaitable);
+  } catch (const boost::system::system_error&) {
+    // The client left, stalled, or we are ending.
+  } catch (const std::exception& failure) {
+    spdlog::error("connection: {}", failure.what());
+  }
+  deadline_.cancel();
+  close();
+}
+
+asio::awaitable<bool> Session::wait_for_request() {
+  if (!buffer_.empty()) co_return true;
+  if (finishing_) co_return false;
+  interruptible_ = true;
+  set_deadline(limits_.idle);
+  buffer_.resize(2048);
+  error_code code;
+  const std::size_t size =
+      co_await socket_.async_read_some(asio::buffer(buffer_), asio::redirect_error(use_awaitable, code));
+  buffer_.resize(size);
+  interruptible_ = false;
+  co_return !code;
+}
+
+asio::awaitable<std::size_t> Session::read_head() {
+  set_deadline(limits_.header);
+  error_code code;
+  const std::size_t size = co_await asio::async_read_until(socket_, asio::dynamic_buffer(buffer_, most_head_bytes),
+                                                           "\r\n\r\n", asio::redirect_error(use_awaitable, code));
+  if (!code) co_return size;
+  if (code == asio::error::not_found) {
+    const bool line = buffer_.find('\n') > most_request_line_bytes;
+    co_await refuse(line ? 414 : 431, line ? "target_too_long" : "headers_too_long",
+                    line ? "request line is longer than 4096 bytes" : "request headers are longer than 8192 bytes");
+  } else if (timed_out_) {
+    co_await refuse(408, "head_too_slow", "the request's head did not come in time");
+  }
+  co_return 0;
+}
+
+asio::awaitable<void> Session::refuse(int status, std::string code, std::string detail) {
+  timed_out_ = false;
+  Response response = problem_response(Problem(status, std::move(code), detail), "");
+  const auto& body = std::get<std::string>(response.body);
+  const BodyFraming framing{static_cast<std::int64_t>(body.size()), false, true};
+  co_await write_all(response_head(response, framing, ""), body);
+}
+
+asio::awaitable<bool> Session::serve_one() {
+  if (!co_await wait_for_request()) co_return false;
+  const std::size_t head_bytes = co_await read_head();
+  if (head_bytes == 0) co_return false;
+  const std::string head_text = buffer_.substr(0, head_bytes);
+  buffer_.erase(0, head_bytes);
+  if (const auto fault = check_framing(head_text)) {
+    co_await refuse(fault->status, "malformed", fault->detail);
+    co_return false;
+  }
+  auto head = parse_head(head_text);
+  if (!head) {
+    co_await refuse(400, "malformed", head.message());
+    co_return false;
+  }
+  auto request = std::make_shared<Request>(std::move(head->request));
+  request->keep_alive = request->keep_alive && ++served_ < limits_.requests_a_connection;
+
+  auto admission = dispatcher_.admit(*request);
+  if (head->content_length > static_cast<std::int64_t>(admission.most_body_bytes) && !admission.refusal) {
+    admission.refusal = problem_response(Problem(413, "too_large",
+                                                 fmt::format("body has {} bytes, at most {} are taken here",
+                                                             head->content_length, admission.most_body_bytes)),
+                                         request->id);
+  }
+  if (admission.refusal) {
+    if (head->content_length > 0) request->keep_alive = false;  // its body was not read
+    co_return co_await write(*request, *admission.refusal);
+  }
+  if (head->content_length > 0) {
+    if (head->expects_continue) co_await write_all("HTTP/1.1 100 Continue\r\n\r\n", {});
+    if (!co_await read_body(*request, head->content_length)) co_return false;
+  }
+  Response response = co_await answer(request, std::move(admission));
+  co_return co_await write(*request, response);
+}
+
+asio::awaitable<bool> Session::read_body(Request& request, std::int64_t length) {
+  set_deadline(limits_.body);
+  const auto size = static_cast<std::size_t>(length);
+  request.body = buffer_.substr(0, size);
+  buffer_.erase(0, request.body.size());
+  const std::size_t have = request.body.size();
+  if (have == size) co_return true;
+  request.body.resize(size);
+  error_code code;
+  co_await asio::async_read(socket_, asio::buffer(request.body.data() + have, size - have),
+                            asio::redirect_error(use_awaitable, code));
+  if (code && timed_out_) co_await refuse(408, "body_too_slow", "the request's body did not come in time");
+  co_return !code;
+}
+
+asio::awaitable<Response> Session::answer(std::shared_ptr<const Request> request, Dispatcher::Admission admission) {
+  deadline_.cancel();  // handlers are bounded by what they do
+  // The reply may come from any thread; the coroutine goes on when the strand has it.
+  struct State {
+    Response response;
+    bool done = false;
+  };
+  auto state = std::make_shared<State>();
+  asio::steady_timer arrived(socket_.get_executor(), asio::steady_timer::time_point::max());
+  auto self = shared_from_this();
+  dispatcher_.dispatch(std::move(request), admission, [self, state, &arrived](Response response) {
+    auto held = std::make_shared<Response>(std::move(response));
+    asio::post(self->socket_.get_executor(), [self, state, held, &arrived] {
+      state->response = std::move(*held);
+      state->done = true;
+      arrived.cancel();
+    });
+  });
+  error_code ignored;
+  while (!state->done) co_await arrived.async_wait(asio::redirect_error(use_awaitable, ignored));
+  co_return std::move(state->response);
+}
+
+}  // namespace babelring::http

@@ -1,0 +1,166 @@
+#include <sys/sendfile.h>
+
+#include <array>
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <cerrno>
+#include <exception>
+#include <utility>
+
+#include "server/http/response_head.h"
+#include "server/http/session.h"
+
+namespace babelring::http {
+namespace {
+
+using asio::use_awaitable;
+using boost::system::error_code;
+
+std::string_view text_of(const Response& response) {
+  if (const auto* text = std::get_if<std::string>(&response.body)) return *text;
+  const auto* view = std::get_if<std::string_view>(&response.body);
+  return view == nullptr ? std::string_view() : *view;
+}
+
+BodyFraming framing_of(const Request& request, const Response& response) {
+  BodyFraming framing;
+  framing.close = !request.keep_alive;
+  if (const auto* text = std::get_if<std::string>(&response.body)) {
+    framing.length = static_cast<std::int64_t>(text->size());
+  } else if (const auto* view = std::get_if<std::string_view>(&response.body)) {
+    framing.length = static_cast<std::int64_t>(view->size());
+  } else if (const auto* slice = std::get_if<FileSlice>(&response.body)) {
+    framing.length = slice->length;
+  } else {
+    framing.chunked = std::holds_alternative<std::shared_ptr<Producer>>(response.body) && request.keep_alive;
+    framing.close = !framing.chunked;
+  }
+  if (response.status == 304 || response.status == 204) framing.length.reset();
+  return framing;
+}
+
+}  // namespace
+
+asio::awaitable<bool> Session::write(const Request& request, Response& response) {
+  BodyFraming framing;  // initialised in two steps: g++ 12 fails internally on one
+  framing = framing_of(request, response);
+  const std::string head = response_head(response, framing, request.id);
+  const bool bodiless = request.method == "HEAD" || response.status == 304 || response.status == 204;
+  const auto* slice = std::get_if<FileSlice>(&response.body);
+  const auto* producer = std::get_if<std::shared_ptr<Producer>>(&response.body);
+  const auto* events = std::get_if<std::shared_ptr<EventSource>>(&response.body);
+  std::string_view text;
+  if (!bodiless) text = text_of(response);
+  co_await write_all(head, text);
+  if (slice != nullptr && !bodiless) co_await write_file(*slice);
+  if (producer != nullptr && !bodiless) co_await write_pieces(**producer, framing.chunked);
+  if (events != nullptr && !bodiless) co_await write_events(**events);
+  co_return !framing.close && !finishing_;
+}
+
+asio::awaitable<void> Session::write_all(std::string_view first, std::string_view second) {
+  std::array<asio::const_buffer, 2> buffers = {asio::buffer(first), asio::buffer(second)};
+  // Piece by piece, so that the deadline measures a stall and not the size.
+  while (asio::buffer_size(buffers) > 0) {
+    set_deadline(limits_.write_stall);
+    std::size_t sent = co_await socket_.async_write_some(buffers, use_awaitable);
+    for (auto& buffer : buffers) {
+      const std::size_t taken = std::min(sent, buffer.size());
+      buffer += taken;
+      sent -= taken;
+    }
+  }
+}
+
+asio::awaitable<void> Session::write_file(const FileSlice& slice) {
+  constexpr std::int64_t most_at_once = std::int64_t{4} << 20;  // then other connections have their turn
+  socket_.native_non_blocking(true);
+  off_t offset = slice.offset;
+  std::int64_t left = slice.length;
+  while (left > 0) {
+    const ssize_t sent = sendfile(socket_.native_handle(), slice.file.get(), &offset,
+                                  static_cast<std::size_t>(std::min(left, most_at_once)));
+    if (sent > 0) {
+      left -= sent;
+      if (left > 0) co_await asio::post(socket_.get_executor(), use_awaitable);
+      continue;
+    }
+    // The file became shorter, or the connection broke: the length promised cannot be kept.
+    if (sent == 0) throw boost::system::system_error(asio::error::eof);
+    if (errno != EAGAIN && errno != EINTR) throw boost::system::system_error(errno, boost::system::system_category());
+    set_deadline(limits_.write_stall);
+    co_await socket_.async_wait(asio::ip::tcp::socket::wait_write, use_awaitable);
+  }
+}
+
+asio::awaitable<std::string> Session::next_piece(Producer& producer) {
+  struct State {
+    std::string piece;
+    std::exception_ptr failure;
+    bool done = false;
+  };
+  auto state = std::make_shared<State>();
+  auto self = shared_from_this();
+  asio::steady_timer arrived(socket_.get_executor(), asio::steady_timer::time_point::max());
+  dispatcher_.run([self, state, &producer, &arrived] {
+    try {
+      state->piece = producer.next();
+    } catch (...) {
+      state->failure = std::current_exception();
+    }
+    asio::post(self->socket_.get_executor(), [self, state, &arrived] {
+      state->done = true;
+      arrived.cancel();
+    });
+  });
+  error_code ignored;
+  while (!state->done) co_await arrived.async_wait(asio::redirect_error(use_awaitable, ignored));
+  if (state->failure) std::rethrow_exception(state->failure);
+  co_return std::move(state->piece);
+}
+
+asio::awaitable<void> Session::write_pieces(Producer& producer, bool chunked) {
+  for (;;) {
+    deadline_.cancel();
+    const std::string piece = co_await next_piece(producer);
+    if (piece.empty()) break;
+    if (!chunked) {
+      co_await write_all(piece, {});
+      continue;
+    }
+    const std::string size_line = fmt::format("{:x}\r\n", piece.size());
+    co_await write_all(size_line, piece);
+    co_await write_all("\r\n", {});
+  }
+  if (chunked) co_await write_all("0\r\n\r\n", {});
+}
+
+asio::awaitable<void> Session::write_events(EventSource& source) {
+  source.on_ready([weak = weak_from_this()] {
+    const auto self = weak.lock();
+    if (!self) return;
+    asio::post(self->socket_.get_executor(), [self] {
+      self->woken_ = true;
+      self->ready_.cancel();
+    });
+  });
+  while (socket_.is_open() && !finishing_) {
+    woken_ = false;
+    const std::string frames = source.take();
+    if (!frames.empty()) {
+      co_await write_all(frames, {});
+      continue;
+    }
+    deadline_.cancel();
+    interruptible_ = true;
+    ready_.expires_after(limits_.heartbeat);
+    error_code code;
+    if (!woken_) co_await ready_.async_wait(asio::redirect_error(use_awaitable, code));
+    interruptible_ = false;
+    if (!code && !woken_) co_await write_all(":\n\n", {});
+  }
+}
+
+}  // namespace babelring::http

@@ -1,0 +1,61 @@
+# cmake -DDIST=folder -DOUT=folder -DGZIP=program -P embed.cmake
+# Writes page.S (the compressed bytes) and page.cc (the table of page.h) for every file of DIST.
+file(GLOB_RECURSE files RELATIVE "${DIST}" "${DIST}/*")
+list(SORT files)
+
+set(types_html "text/html; charset=utf-8")
+set(types_js "text/javascript; charset=utf-8")
+set(types_css "text/css; charset=utf-8")
+set(types_svg "image/svg+xml")
+set(types_png "image/png")
+set(types_ico "image/x-icon")
+set(types_json "application/json")
+set(types_woff2 "font/woff2")
+
+set(assembly ".section .rodata\n")
+set(declarations "")
+set(rows "")
+set(count 0)
+foreach(file ${files})
+  execute_process(COMMAND "${GZIP}" -9 -n -c "${DIST}/${file}" OUTPUT_FILE "${OUT}/page${count}.gz" RESULT_VARIABLE code)
+  if(code)
+    message(FATAL_ERROR "gzip ${file}: exit code ${code}")
+  endif()
+  file(SHA256 "${DIST}/${file}" digest)
+  file(SIZE "${DIST}/${file}" size)
+  file(SIZE "${OUT}/page${count}.gz" packed)
+  string(REGEX REPLACE "^.*\\." "" extension "${file}")
+  set(type "${types_${extension}}")
+  if(NOT type)
+    set(type "application/octet-stream")
+  endif()
+  # Vite puts a hash of the content into the names below assets/.
+  set(immutable false)
+  if(file MATCHES "^assets/.*-[A-Za-z0-9_-]+\\.[a-z0-9]+$")
+    set(immutable true)
+  endif()
+  string(APPEND assembly ".global babelring_page_${count}\n.balign 16\nbabelring_page_${count}:\n.incbin \"${OUT}/page${count}.gz\"\n")
+  string(APPEND declarations "extern \"C\" const char babelring_page_${count}[];\n")
+  string(APPEND rows "    {\"${file}\", \"${type}\", \"\\\"${digest}\\\"\", ${size}, ${immutable}, {babelring_page_${count}, ${packed}}},\n")
+  math(EXPR count "${count} + 1")
+endforeach()
+string(APPEND assembly ".section .note.GNU-stack,\"\",%progbits\n")
+
+file(WRITE "${OUT}/page.S" "${assembly}")
+file(WRITE "${OUT}/page.cc" "#include \"server/page/page.h\"
+
+#include <array>
+
+${declarations}
+namespace babelring {
+namespace {
+
+const std::array<http::PageFile, ${count}> files = {{
+${rows}}};
+
+}  // namespace
+
+std::span<const http::PageFile> page_files() { return files; }
+
+}  // namespace babelring
+")

@@ -1,0 +1,289 @@
+#include "server/store/ingest.h"
+
+#include <algorithm>
+#include <initializer_list>
+
+#include "server/store/metrics.h"
+
+namespace babelring::store {
+namespace {
+
+constexpr std::size_t most_ranges = 1000;  // of arrived sequence numbers a rank
+constexpr std::size_t most_ranks = 4096;   // remembered between batches
+
+std::string body_text(const Record& record, std::initializer_list<const char*> without) {
+  json::object object = to_json(record);
+  for (const char* member : {"run", "attempt", "sequence", "rank", "host", "time_ms", "kind"}) object.erase(member);
+  for (const char* member : without) object.erase(member);
+  return to_text(object);
+}
+
+}  // namespace
+
+void Ingest::forget() {
+  ranks_.clear();
+  known_layouts_.clear();
+  layouts_.forget();
+}
+
+std::int64_t Ingest::admit(const Batch& batch, std::int64_t now_ms, IngestResult& result) {
+  Statement find = database_.prepare("SELECT run, attempt FROM runs WHERE id = ?");
+  find.bind(batch.run);
+  if (!find.step()) {
+    const std::int64_t started = batch.records.empty() ? now_ms : batch.records.front().header.time_ms;
+    Statement insert = database_.prepare(
+        "INSERT INTO runs(id, state, attempt, created_ms, updated_ms, started_ms) VALUES (?, 'running', ?, ?, ?, ?) "
+        "RETURNING run");
+    insert.bind(batch.run, batch.attempt, now_ms, now_ms, started);
+    insert.step();
+    result.run_changed = true;
+    return insert.integer(0);
+  }
+  const std::int64_t run = find.integer(0), attempt = find.integer(1);
+  if (batch.attempt < attempt) {
+    result.status = IngestResult::Status::stale_attempt;
+    result.current_attempt = attempt;
+    result.detail =
+        fmt::format("run {} is at attempt {}, the batch is of attempt {}", batch.run, attempt, batch.attempt);
+    return 0;
+  }
+  if (batch.attempt > attempt) {
+    database_.prepare("UPDATE runs SET attempt = ?, state = 'running', detail = '', finished_ms = NULL WHERE run = ?")
+        .bind(batch.attempt, run)
+        .run();
+    result.run_changed = true;
+  }
+  return run;
+}
+
+Ingest::RankState& Ingest::rank_state(const RankKey& key, const Batch& batch, std::int64_t now_ms) {
+  if (const auto known = ranks_.find(key); known != ranks_.end()) return known->second;
+  if (ranks_.size() >= most_ranks) ranks_.clear();
+  RankState& state = ranks_[key];
+  const auto [run, attempt, rank] = key;
+  Statement arrivals = database_.prepare("SELECT first, last FROM arrivals WHERE run = ? AND attempt = ? AND rank = ?");
+  arrivals.bind(run, attempt, rank);
+  while (arrivals.step()) state.stored.emplace(arrivals.integer(0), arrivals.integer(1));
+  state.arrived = SequenceSet(state.stored);
+  Statement find =
+      database_.prepare("SELECT first_update, last_update FROM ranks WHERE run = ? AND attempt = ? AND rank = ?");
+  find.bind(run, attempt, rank);
+  if (find.step()) {
+    state.first_update = find.integer(0);
+    state.last_update = find.integer(1);
+  } else {
+    database_.prepare("INSERT INTO ranks(run, attempt, rank, host, updated_ms) VALUES (?, ?, ?, ?, ?)")
+        .bind(run, attempt, rank, batch.host, now_ms)
+        .run();
+  }
+  return state;
+}
+
+IngestResult Ingest::apply(const Batch& batch, std::int64_t now_ms) {
+  IngestResult result;
+  const std::int64_t run = admit(batch, now_ms, result);
+  if (run == 0) return result;
+  RankState& rank = rank_state({run, batch.attempt, batch.rank}, batch, now_ms);
+  const Target target{batch, run, now_ms, rank, result};
+  for (std::size_t index = 0; index < batch.records.size(); ++index) {
+    const Record& record = batch.records[index];
+    if (!rank.arrived.insert(record.header.sequence)) {
+      ++result.duplicates;
+      continue;
+    }
+    auto id = std::visit([&](const auto& body) { return store(target, record, body); }, record.body);
+    result.fresh.push_back({index, std::move(id)});
+  }
+  if (rank.arrived.ranges().size() > most_ranges) {
+    throw Rejected(
+        fmt::format("rank {} of run {}: over {} gaps in its sequence numbers", batch.rank, batch.run, most_ranges));
+  }
+  for (const std::int64_t bucket : rank.touched) {
+    if (bucket < bucket_of(rank.last_update)) summarise(target, bucket);
+  }
+  rank.touched.clear();
+  save_rank(target);
+  return result;
+}
+
+std::string Ingest::store(const Target& target, const Record& record, const StepRecord& step) {
+  std::vector<std::string> keys;
+  std::vector<double> values;
+  for (auto& [key, value] : stored_metrics(step)) {
+    keys.push_back(std::move(key));
+    values.push_back(value);
+  }
+  const std::string_view bytes(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(double));
+  const std::int64_t layout = layouts_.intern(keys);
+  if (known_layouts_.insert({target.run, layout}).second) {
+    database_.prepare("INSERT OR IGNORE INTO run_layouts(run, layout) VALUES (?, ?)").bind(target.run, layout).run();
+  }
+  database_
+      .prepare(
+          "INSERT OR REPLACE INTO steps(run, rank, attempt, step, time_ms, layout, digest, vals) "
+          "VALUES (?, ?, ?, ?, ?, ?, nullif(?, ''), ?)")
+      .bind(target.run, record.header.rank, record.header.attempt, step.update, record.header.time_ms, layout,
+            step.weights_digest, Blob{bytes})
+      .run();
+  RankState& rank = target.rank;
+  // A bucket is summarised once a later one has begun, and again when a straggler falls into it.
+  if (rank.last_update > 0) rank.touched.insert(bucket_of(rank.last_update));
+  rank.touched.insert(bucket_of(step.update));
+  rank.first_update = rank.first_update == 0 ? step.update : std::min(rank.first_update, step.update);
+  rank.last_update = std::max(rank.last_update, step.update);
+  return {};
+}
+
+std::string Ingest::store(const Target& target, const Record& record, const EvalRecord& eval) {
+  json::array samples;
+  for (const EvalSample& sample : eval.samples) {
+    samples.push_back({{"source", sample.source}, {"reference", sample.reference}, {"hypothesis", sample.hypothesis}});
+  }
+  std::string id = make_id('e');
+  database_
+      .prepare(
+          "INSERT INTO evals(id, run, attempt, step, time_ms, body, samples, sample_count, sacrebleu, best) "
+          "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")
+      .bind(id, target.run, record.header.attempt, eval.update, record.header.time_ms, body_text(record, {"samples"}),
+            to_text(samples), static_cast<std::int64_t>(eval.samples.size()), eval.sacrebleu, eval.best)
+      .run();
+  return id;
+}
+
+std::string Ingest::store(const Target& target, const Record& record, const CheckpointRecord& checkpoint) {
+  json::array files;
+  for (const CheckpointFile& file : checkpoint.files) {
+    files.push_back({{"name", file.name}, {"size", file.size}, {"sha256", file.sha256}});
+  }
+  if (checkpoint.best) {
+    database_.prepare("UPDATE checkpoints SET best = 0 WHERE run = ? AND best = 1").bind(target.run).run();
+  }
+  // A removal record need not repeat the file list; what was known of the files stays.
+  Statement upsert = database_.prepare(
+      "INSERT INTO checkpoints(id, run, name, step, created_ms, folder, files, sacrebleu, loss, best, removed, "
+      "write_seconds) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT(run, name) DO UPDATE SET "
+      "step = excluded.step, removed = excluded.removed, "
+      "best = CASE WHEN excluded.removed THEN best ELSE excluded.best END, "
+      "files = CASE WHEN excluded.files = '[]' THEN files ELSE excluded.files END, "
+      "folder = CASE WHEN excluded.folder = '' THEN folder ELSE excluded.folder END, "
+      "sacrebleu = coalesce(excluded.sacrebleu, sacrebleu), loss = coalesce(excluded.loss, loss) RETURNING id");
+  const std::string id = make_id('c'), files_text = to_text(files);
+  upsert.bind(id, target.run, checkpoint.name, checkpoint.update, record.header.time_ms, checkpoint.folder, files_text,
+              checkpoint.sacrebleu, checkpoint.loss, checkpoint.best, checkpoint.removed, checkpoint.write_seconds);
+  upsert.step();
+  return upsert.text(0);
+}
+
+std::string Ingest::store(const Target& target, const Record& record, const LogRecord& log) {
+  database_.prepare("INSERT INTO logs(run, attempt, rank, time_ms, level, text) VALUES (?, ?, ?, ?, ?, ?)")
+      .bind(target.run, record.header.attempt, record.header.rank, record.header.time_ms, log.level, log.text)
+      .run();
+  return {};
+}
+
+std::string Ingest::store(const Target& target, const Record& record, const LifecycleRecord& lifecycle) {
+  const RecordHeader& header = record.header;
+  database_.prepare("INSERT INTO lifecycle(run, attempt, rank, time_ms, name, detail) VALUES (?, ?, ?, ?, ?, ?)")
+      .bind(target.run, header.attempt, header.rank, header.time_ms, lifecycle.event, lifecycle.detail)
+      .run();
+  if (lifecycle.pid > 0 || !lifecycle.device.empty()) {
+    database_
+        .prepare(
+            "UPDATE ranks SET pid = max(pid, ?), device = coalesce(nullif(?, ''), device) "
+            "WHERE run = ? AND attempt = ? AND rank = ?")
+        .bind(lifecycle.pid, lifecycle.device, target.run, header.attempt, header.rank)
+        .run();
+  }
+  if (lifecycle.event == "started") start_run(target, record, lifecycle);
+  if (lifecycle.event == "finished") end_run(target, "succeeded", lifecycle);
+  if (lifecycle.event == "stopped") end_run(target, "stopped", lifecycle);
+  if (lifecycle.event == "failed") end_run(target, "failed", lifecycle);
+  return {};
+}
+
+void Ingest::start_run(const Target& target, const Record& record, const LifecycleRecord& lifecycle) {
+  database_
+      .prepare(
+          "UPDATE runs SET name = ?, config = ?, version = ?, world_size = ?, parameters = ?, max_updates = ?, "
+          "started_ms = CASE WHEN ? = 1 THEN ? ELSE started_ms END WHERE run = ?")
+      .bind(lifecycle.name, lifecycle.config, lifecycle.version, lifecycle.world_size, lifecycle.parameters,
+            lifecycle.max_updates, record.header.attempt, record.header.time_ms, target.run)
+      .run();
+  target.result.run_changed = true;
+}
+
+void Ingest::end_run(const Target& target, const char* state, const LifecycleRecord& lifecycle) {
+  // The first word about an attempt's end stands: a failure that takes down its peers names the cause.
+  database_.prepare("UPDATE runs SET state = ?, detail = ?, finished_ms = ? WHERE run = ? AND state = 'running'")
+      .bind(state, lifecycle.detail, target.now_ms, target.run)
+      .run();
+  target.result.run_changed = true;
+}
+
+void Ingest::summarise(const Target& target, std::int64_t bucket) {
+  const std::int64_t base = bucket * bucket_steps;
+  std::vector<BucketEntry> entries;
+  std::int64_t count = 0, layout = 0, first = 0, last = 0, time_ms = 0;
+  bool mixed = false;
+  {
+    Statement rows = database_.prepare(
+        "SELECT step, time_ms, layout, vals FROM steps WHERE run = ? AND rank = ? AND attempt = ? AND step >= ? AND "
+        "step < ? ORDER BY step");
+    rows.bind(target.run, target.batch.rank, target.batch.attempt, base, base + bucket_steps);
+    while (rows.step()) {
+      if (count > 0 && rows.integer(2) != layout) {
+        mixed = true;  // readers use the steps themselves
+        break;
+      }
+      layout = rows.integer(2);
+      last = rows.integer(0);
+      if (count++ == 0) first = last;
+      time_ms = rows.integer(1);
+      const PackedDoubles values(rows.blob(3));
+      entries.resize(values.size());
+      for (std::size_t i = 0; i < values.size(); ++i) add_to_bucket(entries[i], values[i], last - base);
+    }
+  }
+  if (count == 0 || mixed) {
+    database_.prepare("DELETE FROM buckets WHERE run = ? AND rank = ? AND attempt = ? AND bucket = ?")
+        .bind(target.run, target.batch.rank, target.batch.attempt, bucket)
+        .run();
+    return;
+  }
+  const std::string_view bytes(reinterpret_cast<const char*>(entries.data()), entries.size() * sizeof(BucketEntry));
+  database_
+      .prepare(
+          "INSERT OR REPLACE INTO buckets(run, rank, attempt, bucket, first_step, last_step, count, time_ms, "
+          "layout, vals) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")
+      .bind(target.run, target.batch.rank, target.batch.attempt, bucket, first, last, count, time_ms, layout,
+            Blob{bytes})
+      .run();
+}
+
+void Ingest::save_rank(const Target& target) {
+  const Batch& batch = target.batch;
+  RankState& rank = target.rank;
+  for (const auto& [first, last] : rank.stored) {
+    if (rank.arrived.ranges().contains(first)) continue;
+    database_.prepare("DELETE FROM arrivals WHERE run = ? AND attempt = ? AND rank = ? AND first = ?")
+        .bind(target.run, batch.attempt, batch.rank, first)
+        .run();
+  }
+  for (const auto& [first, last] : rank.arrived.ranges()) {
+    const auto stored = rank.stored.find(first);
+    if (stored != rank.stored.end() && stored->second == last) continue;
+    database_.prepare("INSERT OR REPLACE INTO arrivals(run, attempt, rank, first, last) VALUES (?, ?, ?, ?, ?)")
+        .bind(target.run, batch.attempt, batch.rank, first, last)
+        .run();
+  }
+  rank.stored = rank.arrived.ranges();
+  database_
+      .prepare(
+          "UPDATE ranks SET first_update = ?, last_update = ?, updated_ms = ?, host = coalesce(nullif(?, ''), host) "
+          "WHERE run = ? AND attempt = ? AND rank = ?")
+      .bind(rank.first_update, rank.last_update, target.now_ms, batch.host, target.run, batch.attempt, batch.rank)
+      .run();
+  database_.prepare("UPDATE runs SET updated_ms = ? WHERE run = ?").bind(target.now_ms, target.run).run();
+}
+
+}  // namespace babelring::store

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "server/store/readers.h"
+#include "server/store/rows.h"
+
+/// Reads of everything but series. Each throws SqlFailure.
+namespace babelring::store {
+
+std::optional<RunRow> find_run(Reader& reader, std::string_view id);
+std::vector<RunRow> list_runs(Reader& reader, const RunFilter& filter);
+std::vector<RankRow> list_ranks(Reader& reader, std::int64_t run, std::int64_t attempt);
+
+/// Oldest first, those after number `after`, without samples.
+std::vector<std::pair<std::int64_t, EvalRow>> list_evals(Reader& reader, std::int64_t run, std::int64_t after,
+                                                         std::int64_t limit);
+std::optional<EvalRow> find_eval(Reader& reader, std::string_view id);
+
+/// Newest update first, those before (step, number); {0, 0} for all.
+std::vector<CheckpointRow> list_checkpoints(Reader& reader, std::int64_t run, bool removed,
+                                            std::pair<std::int64_t, std::int64_t> before, std::int64_t limit);
+std::optional<CheckpointRow> find_checkpoint(Reader& reader, std::string_view id);
+
+/// Always oldest first.
+std::vector<LogRow> list_logs(Reader& reader, std::int64_t run, const LogFilter& filter);
+
+}  // namespace babelring::store

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "server/store/layouts.h"
+#include "server/store/sqlite.h"
+
+namespace babelring::store {
+
+/// One read-only connection with what belongs to it.
+struct Reader {
+  explicit Reader(const std::filesystem::path& file) : database(file, Database::Mode::reader), layouts(database) {}
+  Database database;
+  Layouts layouts;
+};
+
+/// Read-only connections, lent out one caller at a time.
+class Readers {
+ public:
+  /// Opens connections lazily, at most `most`. The writer must have the file open already (it makes the WAL index).
+  Readers(std::filesystem::path file, std::size_t most) : file_(std::move(file)), most_(most) {}
+
+  /// Owns a connection until it goes out of scope.
+  class Lease {
+   public:
+    Lease(Readers& pool, std::unique_ptr<Reader> reader) : pool_(pool), reader_(std::move(reader)) {}
+    ~Lease() { pool_.give_back(std::move(reader_)); }
+    Lease(const Lease&) = delete;
+    Lease& operator=(const Lease&) = delete;
+    Reader* operator->() { return reader_.get(); }
+    Reader& operator*() { return *reader_; }
+
+   private:
+    Readers& pool_;
+    std::unique_ptr<Reader> reader_;
+  };
+
+  /// Waits while all are lent. Throws SqlFailure if the file cannot be opened.
+  Lease lease();
+
+ private:
+  void give_back(std::unique_ptr<Reader> reader);
+
+  std::filesystem::path file_;
+  std::size_t most_, made_ = 0;
+  std::mutex mutex_;
+  std::condition_variable returned_;
+  std::vector<std::unique_ptr<Reader>> idle_;
+};
+
+}  // namespace babelring::store

@@ -1,0 +1,147 @@
+#include <algorithm>
+
+#include "server/store/metrics.h"
+#include "server/store/queries.h"
+#include "server/store/sequence_set.h"
+
+namespace babelring::store {
+namespace {
+
+constexpr std::string_view run_columns =
+    "SELECT run, id, name, state, detail, version, config, attempt, created_ms, updated_ms, started_ms, finished_ms, "
+    "world_size, parameters, max_updates FROM runs ";
+
+RunRow run_of(const Statement& row) {
+  RunRow run;
+  run.number = row.integer(0);
+  run.id = row.text(1);
+  run.name = row.text(2);
+  run.state = row.text(3);
+  run.detail = row.text(4);
+  run.version = row.text(5);
+  run.config = row.text(6);
+  run.attempt = row.integer(7);
+  run.created_ms = row.integer(8);
+  run.updated_ms = row.integer(9);
+  run.started_ms = row.integer(10);
+  if (!row.is_null(11)) run.finished_ms = row.integer(11);
+  run.world_size = row.integer(12);
+  run.parameters = row.integer(13);
+  run.max_updates = row.integer(14);
+  return run;
+}
+
+LastStep last_step(Reader& reader, std::int64_t run, std::int64_t rank) {
+  Statement row = reader.database.prepare(
+      "SELECT step, time_ms, layout, vals FROM steps WHERE run = ? AND rank = ? ORDER BY attempt DESC, step DESC LIMIT "
+      "1");
+  row.bind(run, rank);
+  LastStep last;
+  if (!row.step()) return last;
+  last.step = row.integer(0);
+  last.time_ms = row.integer(1);
+  const auto& keys = reader.layouts.keys(row.integer(2));
+  const PackedDoubles values(row.blob(3));
+  for (std::size_t i = 0; i < std::min(keys.size(), values.size()); ++i) last.values[keys[i]] = values[i];
+  return last;
+}
+
+std::optional<EvalRow> one_eval(Reader& reader, const RunRow& run, std::string_view sql) {
+  Statement row = reader.database.prepare(sql);
+  row.bind(run.number);
+  if (!row.step()) return std::nullopt;
+  EvalRow eval;
+  eval.id = row.text(0);
+  eval.run = run.id;
+  eval.step = row.integer(1);
+  eval.time_ms = row.integer(2);
+  eval.sample_count = row.integer(3);
+  eval.body = row.text(4);
+  return eval;
+}
+
+void complete(Reader& reader, RunRow& run) {
+  run.last = last_step(reader, run.number, 0);
+  run.last_eval = one_eval(
+      reader, run, "SELECT id, step, time_ms, sample_count, body FROM evals WHERE run = ? ORDER BY eval DESC LIMIT 1");
+  run.best_eval = one_eval(reader, run,
+                           "SELECT id, step, time_ms, sample_count, body FROM evals WHERE run = ? "
+                           "ORDER BY sacrebleu DESC NULLS LAST, best DESC, eval DESC LIMIT 1");
+}
+
+/// LIKE with the user's own % and _ taken literally.
+std::string like_pattern(std::string_view text) {
+  std::string pattern = "%";
+  for (const char c : text) {
+    if (c == '%' || c == '_' || c == '\\') pattern += '\\';
+    pattern += c;
+  }
+  return pattern + '%';
+}
+
+}  // namespace
+
+std::optional<RunRow> find_run(Reader& reader, std::string_view id) {
+  std::optional<RunRow> run;
+  {
+    static const std::string sql = std::string(run_columns) + "WHERE id = ?";
+    Statement row = reader.database.prepare(sql);
+    row.bind(id);
+    if (row.step()) run = run_of(row);
+  }
+  if (run) complete(reader, *run);
+  return run;
+}
+
+std::vector<RunRow> list_runs(Reader& reader, const RunFilter& filter) {
+  std::vector<RunRow> runs;
+  {
+    static const std::string sql = std::string(run_columns) +
+                                   "WHERE (?1 = 0 OR run < ?1) AND (?2 = '' OR state = ?2) AND "
+                                   "(?3 = '%%' OR name LIKE ?3 ESCAPE '\\' OR id LIKE ?3 ESCAPE '\\') "
+                                   "ORDER BY run DESC LIMIT ?4";
+    const std::string pattern = like_pattern(filter.text);
+    Statement rows = reader.database.prepare(sql);
+    rows.bind(filter.before, filter.state, pattern, filter.limit);
+    while (rows.step()) runs.push_back(run_of(rows));
+  }
+  for (RunRow& run : runs) complete(reader, run);
+  return runs;
+}
+
+std::vector<RankRow> list_ranks(Reader& reader, std::int64_t run, std::int64_t attempt) {
+  std::vector<RankRow> ranks;
+  {
+    Statement rows = reader.database.prepare(
+        "SELECT rank, host, pid, device, first_update, last_update, updated_ms FROM ranks WHERE run = ? AND attempt = "
+        "? "
+        "ORDER BY rank");
+    rows.bind(run, attempt);
+    while (rows.step()) {
+      RankRow rank;
+      rank.rank = rows.integer(0);
+      rank.attempt = attempt;
+      rank.host = rows.text(1);
+      rank.pid = rows.integer(2);
+      rank.device = rows.text(3);
+      rank.first_update = rows.integer(4);
+      rank.last_update = rows.integer(5);
+      rank.updated_ms = rows.integer(6);
+      ranks.push_back(std::move(rank));
+    }
+  }
+  for (RankRow& rank : ranks) {
+    SequenceSet::Ranges ranges;
+    Statement rows =
+        reader.database.prepare("SELECT first, last FROM arrivals WHERE run = ? AND attempt = ? AND rank = ?");
+    rows.bind(run, attempt, rank.rank);
+    while (rows.step()) ranges.emplace(rows.integer(0), rows.integer(1));
+    const SequenceSet arrived(std::move(ranges));
+    rank.records = arrived.size();
+    rank.missing = arrived.missing();
+    rank.last = last_step(reader, run, rank.rank);
+  }
+  return ranks;
+}
+
+}  // namespace babelring::store

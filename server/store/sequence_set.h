@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+
+namespace babelring::store {
+
+/// Sequence numbers that arrived, as disjoint ranges first -> last. One range unless something is missing.
+class SequenceSet {
+ public:
+  using Ranges = std::map<std::int64_t, std::int64_t>;
+
+  SequenceSet() = default;
+  explicit SequenceSet(Ranges ranges) : ranges_(std::move(ranges)) {}
+
+  /// False if it was there already.
+  bool insert(std::int64_t sequence);
+  /// Numbers below the greatest that never came (sequences start at 1).
+  std::int64_t missing() const;
+  std::int64_t size() const;
+  const Ranges& ranges() const { return ranges_; }
+
+ private:
+  Ranges ranges_;
+};
+
+}  // namespace babelring::store

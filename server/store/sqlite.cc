@@ -1,0 +1,166 @@
+#include "server/store/sqlite.h"
+
+#include <sqlite3.h>
+
+#include <cmath>
+#include <limits>
+
+namespace babelring::store {
+
+SqlFailure::SqlFailure(const std::string& message, int code) : Failure(message), code_(code) {}
+
+bool SqlFailure::full() const {
+  return (code_ & 0xff) == SQLITE_FULL;
+}
+
+Statement::~Statement() {
+  if (handle_ == nullptr) return;
+  sqlite3_reset(handle_);
+  sqlite3_clear_bindings(handle_);
+}
+
+void Statement::check(int code) const {
+  if (code == SQLITE_OK || code == SQLITE_ROW || code == SQLITE_DONE) return;
+  sqlite3* database = sqlite3_db_handle(handle_);
+  throw SqlFailure(fmt::format("database: {} (in: {})", sqlite3_errmsg(database), sqlite3_sql(handle_)),
+                   sqlite3_extended_errcode(database));
+}
+
+bool Statement::step() {
+  const int code = sqlite3_step(handle_);
+  check(code);
+  return code == SQLITE_ROW;
+}
+
+void Statement::run() {
+  while (step()) {
+  }
+  reset();
+}
+
+void Statement::reset() {
+  sqlite3_reset(handle_);
+}
+
+void Statement::bind_one(int index, std::int64_t value) {
+  check(sqlite3_bind_int64(handle_, index, value));
+}
+
+void Statement::bind_one(int index, double value) {
+  check(sqlite3_bind_double(handle_, index, value));
+}
+
+void Statement::bind_one(int index, std::string_view text) {
+  // A null pointer would bind NULL, an empty text is meant.
+  check(sqlite3_bind_text64(handle_, index, text.data() ? text.data() : "", text.size(), SQLITE_STATIC, SQLITE_UTF8));
+}
+
+void Statement::bind_one(int index, const Blob& blob) {
+  check(sqlite3_bind_blob64(handle_, index, blob.bytes.data() ? blob.bytes.data() : "", blob.bytes.size(),
+                            SQLITE_STATIC));
+}
+
+std::int64_t Statement::integer(int column) const {
+  return sqlite3_column_int64(handle_, column);
+}
+
+double Statement::real(int column) const {
+  return is_null(column) ? std::numeric_limits<double>::quiet_NaN() : sqlite3_column_double(handle_, column);
+}
+
+std::string Statement::text(int column) const {
+  return std::string(blob(column));
+}
+
+std::string_view Statement::blob(int column) const {
+  const void* data = sqlite3_column_blob(handle_, column);
+  const int size = sqlite3_column_bytes(handle_, column);
+  return data == nullptr ? std::string_view()
+                         : std::string_view(static_cast<const char*>(data), static_cast<std::size_t>(size));
+}
+
+bool Statement::is_null(int column) const {
+  return sqlite3_column_type(handle_, column) == SQLITE_NULL;
+}
+
+void Database::Close::operator()(sqlite3* handle) const {
+  sqlite3_close_v2(handle);
+}
+
+void Database::Finalize::operator()(sqlite3_stmt* handle) const {
+  sqlite3_finalize(handle);
+}
+
+Database::Database(const std::filesystem::path& file, Mode mode) {
+  const bool writer = mode == Mode::writer;
+  const int flags = writer ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READONLY;
+  sqlite3* raw = nullptr;
+  const int code = sqlite3_open_v2(file.c_str(), &raw, flags | SQLITE_OPEN_NOMUTEX, nullptr);
+  handle_.reset(raw);
+  if (code != SQLITE_OK)
+    throw SqlFailure(fmt::format("open database {}: {}", file.string(), sqlite3_errstr(code)), code);
+  sqlite3_extended_result_codes(raw, 1);
+  sqlite3_busy_timeout(raw, 5000);
+  sqlite3_db_config(raw, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
+  sqlite3_db_config(raw, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
+  execute("PRAGMA mmap_size = 0; PRAGMA foreign_keys = ON; PRAGMA cache_size = -8192");
+  if (writer) {
+    execute(
+        "PRAGMA page_size = 8192; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = "
+        "2000");
+  } else {
+    sqlite3_db_config(raw, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
+    execute("PRAGMA wal_autocheckpoint = 0; PRAGMA query_only = ON");
+  }
+}
+
+Database::~Database() {
+  statements_.clear();  // before the connection they belong to
+}
+
+Statement Database::prepare(std::string_view sql) {
+  auto& cached = statements_[std::string(sql)];
+  if (!cached) {
+    sqlite3_stmt* raw = nullptr;
+    const int code = sqlite3_prepare_v3(handle_.get(), sql.data(), static_cast<int>(sql.size()),
+                                        SQLITE_PREPARE_PERSISTENT, &raw, nullptr);
+    if (code != SQLITE_OK) {
+      throw SqlFailure(fmt::format("database: {} (in: {})", sqlite3_errmsg(handle_.get()), sql), code);
+    }
+    cached.reset(raw);
+  }
+  if (sqlite3_stmt_busy(cached.get())) fail("database: statement used twice at once: {}", sql);
+  return Statement(cached.get());
+}
+
+void Database::execute(const std::string& sql) {
+  if (sqlite3_exec(handle_.get(), sql.c_str(), nullptr, nullptr, nullptr) != SQLITE_OK) {
+    throw SqlFailure(fmt::format("database: {} (in: {})", sqlite3_errmsg(handle_.get()), sql),
+                     sqlite3_extended_errcode(handle_.get()));
+  }
+}
+
+std::string Database::scalar(const std::string& sql) {
+  Statement statement = prepare(sql);
+  return statement.step() ? statement.text(0) : std::string();
+}
+
+Transaction::Transaction(Database& database) : database_(database) {
+  database_.execute("BEGIN IMMEDIATE");
+}
+
+Transaction::~Transaction() {
+  if (!open_) return;
+  try {
+    database_.execute("ROLLBACK");
+  } catch (const SqlFailure&) {
+    // SQLite has rolled back by itself after the error that brought us here.
+  }
+}
+
+void Transaction::commit() {
+  database_.execute("COMMIT");
+  open_ = false;
+}
+
+}  // namespace babelring::store

@@ -1,0 +1,127 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "nmt/base/failure.h"
+
+struct sqlite3;
+struct sqlite3_stmt;
+
+namespace babelring::store {
+
+/// An SQLite error. `full` tells a full disk (the caller may retry later) from everything else.
+class SqlFailure : public Failure {
+ public:
+  SqlFailure(const std::string& message, int code);
+  int code() const { return code_; }
+  bool full() const;
+
+ private:
+  int code_;
+};
+
+/// Marks bytes to be bound as BLOB instead of TEXT.
+struct Blob {
+  std::string_view bytes;
+};
+
+/// A prepared statement that is being bound and stepped. Obtained from Database::prepare(); resets itself when it goes
+/// out of scope, the compiled form stays cached in the Database. Parameters are numbered from 1, columns from 0.
+class Statement {
+ public:
+  Statement(Statement&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  Statement(const Statement&) = delete;
+  Statement& operator=(const Statement&) = delete;
+  Statement& operator=(Statement&&) = delete;
+  ~Statement();
+
+  /// Binds all parameters in order. Text and blobs are not copied: they must live until the last step().
+  template <class... Values>
+  Statement& bind(const Values&... values) {
+    int index = 0;
+    (bind_one(++index, values), ...);
+    return *this;
+  }
+  /// One row further. False at the end. Throws SqlFailure.
+  bool step();
+  /// Steps to the end, so that the statement can be bound anew.
+  void run();
+  void reset();
+
+  std::int64_t integer(int column) const;
+  double real(int column) const;  // NaN for NULL
+  std::string text(int column) const;
+  /// Valid until the next step.
+  std::string_view blob(int column) const;
+  bool is_null(int column) const;
+
+ private:
+  friend class Database;
+  explicit Statement(sqlite3_stmt* handle) : handle_(handle) {}
+  void bind_one(int index, std::int64_t value);
+  void bind_one(int index, int value) { bind_one(index, std::int64_t{value}); }
+  void bind_one(int index, bool value) { bind_one(index, std::int64_t{value}); }
+  void bind_one(int index, double value);  // NaN becomes NULL
+  void bind_one(int index, const std::string& text) { bind_one(index, std::string_view(text)); }
+  void bind_one(int index, const char* text) { bind_one(index, std::string_view(text)); }
+  void bind_one(int index, std::string_view text);
+  void bind_one(int index, const Blob& blob);
+  void check(int code) const;
+
+  sqlite3_stmt* handle_;
+};
+
+/// One connection. Used by one thread at a time.
+class Database {
+ public:
+  enum class Mode { writer, reader };
+
+  /// Opens (a writer creates) the file. Readers are read-only and never checkpoint the WAL; the writer alone does
+  /// (SQLite before 3.51.3 can corrupt a WAL that two connections checkpoint). Throws SqlFailure.
+  Database(const std::filesystem::path& file, Mode mode);
+  ~Database();
+  Database(const Database&) = delete;
+  Database& operator=(const Database&) = delete;
+
+  /// Compiles once, then serves from the cache. `sql` must be a string literal or otherwise constant.
+  Statement prepare(std::string_view sql);
+  /// Runs statements without parameters, separated by semicolons.
+  void execute(const std::string& sql);
+  /// The single value of a query, as text; empty without a row.
+  std::string scalar(const std::string& sql);
+
+ private:
+  struct Close {
+    void operator()(sqlite3* handle) const;
+  };
+  struct Finalize {
+    void operator()(sqlite3_stmt* handle) const;
+  };
+  std::unique_ptr<sqlite3, Close> handle_;
+  std::unordered_map<std::string, std::unique_ptr<sqlite3_stmt, Finalize>> statements_;
+};
+
+/// BEGIN IMMEDIATE; rolled back unless commit() was reached.
+class Transaction {
+ public:
+  explicit Transaction(Database& database);
+  ~Transaction();
+  Transaction(const Transaction&) = delete;
+  Transaction& operator=(const Transaction&) = delete;
+  /// Durable when it returns. Throws SqlFailure; everything is then rolled back.
+  void commit();
+
+ private:
+  Database& database_;
+  bool open_ = true;
+};
+
+}  // namespace babelring::store

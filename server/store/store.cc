@@ -1,0 +1,35 @@
+#include "server/store/store.h"
+
+#include <spdlog/spdlog.h>
+
+namespace babelring::store {
+namespace {
+
+constexpr const char* database_name = "babelring.db";
+constexpr std::size_t most_readers = 6;
+constexpr std::uintmax_t least_free_bytes = std::uintmax_t{64} << 20;
+
+}  // namespace
+
+Store::Store(const std::filesystem::path& folder)
+    : folder_(folder),
+      writer_(folder_.path() / database_name, folder_.was_unclean()),
+      readers_(folder_.path() / database_name, most_readers) {}
+
+Store::~Store() {
+  folder_.mark_clean();
+}
+
+Store::Health Store::health() {
+  Health health;
+  try {
+    health.database = reader()->database.scalar("SELECT count(*) FROM layouts") != "";
+  } catch (const std::exception& failure) {
+    spdlog::error("readiness: {}", failure.what());
+  }
+  health.disk = folder_.free_bytes() >= least_free_bytes;
+  health.queue = writer_.waiting() < Writer::most_waiting / 2;
+  return health;
+}
+
+}  // namespace babelring::store

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <vector>
+
+#include "server/store/data_folder.h"
+#include "server/store/readers.h"
+#include "server/store/writer.h"
+
+namespace babelring::store {
+
+/// Everything the server remembers. Safe to use from any thread.
+class Store {
+ public:
+  /// Opens or makes the database in `folder`. Throws Failure: held by another server, on a network file system,
+  /// damaged, or written by a newer program.
+  explicit Store(const std::filesystem::path& folder);
+  ~Store();
+
+  /// See Writer::submit.
+  bool submit(Batch batch, Writer::Acknowledge acknowledge) {
+    return writer_.submit(std::move(batch), std::move(acknowledge));
+  }
+  /// A connection for the functions of queries.h and series.h. Waits while all are lent.
+  Readers::Lease reader() { return readers_.lease(); }
+
+  struct Health {
+    bool database = false, disk = false, queue = false;
+    bool well() const { return database && disk && queue; }
+  };
+  /// Is the database readable, are 64 MiB free beside it, does ingest keep up?
+  Health health();
+
+  const std::filesystem::path& folder() const { return folder_.path(); }
+
+ private:
+  DataFolder folder_;
+  Writer writer_;
+  Readers readers_;  // closed before the writer, which then takes the WAL back into the file
+};
+
+}  // namespace babelring::store

@@ -1,0 +1,114 @@
+#include "server/store/writer.h"
+
+#include <spdlog/spdlog.h>
+
+#include <chrono>
+#include <utility>
+
+#include "nmt/base/clock.h"
+#include "server/store/schema.h"
+
+namespace babelring::store {
+namespace {
+
+constexpr std::size_t most_together = 64;  // batches in one transaction
+constexpr auto idle = std::chrono::seconds(2);
+
+void quick_check(Database& database) {
+  spdlog::warn("the last server did not end in good order: checking the database");
+  const std::string verdict = database.scalar("PRAGMA quick_check(1)");
+  if (verdict != "ok") fail("database is damaged: {}; restore a backup or move it away", verdict);
+}
+
+}  // namespace
+
+Writer::Writer(const std::filesystem::path& file, bool check)
+    : database_(file, Database::Mode::writer), ingest_(database_) {
+  if (check) quick_check(database_);
+  migrate(database_);
+  thread_ = std::thread([this] { loop(); });
+}
+
+Writer::~Writer() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.notify_one();
+  thread_.join();
+}
+
+bool Writer::submit(Batch batch, Acknowledge acknowledge) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopping_ || queue_.size() >= most_waiting) return false;
+    queue_.push_back({std::move(batch), std::move(acknowledge), {}});
+  }
+  wake_.notify_one();
+  return true;
+}
+
+std::size_t Writer::waiting() const {
+  const std::lock_guard lock(mutex_);
+  return queue_.size();
+}
+
+void Writer::loop() {
+  bool wal_pending = false;
+  for (;;) {
+    std::vector<Job> jobs;
+    {
+      std::unique_lock lock(mutex_);
+      const bool woken = wake_.wait_for(lock, idle, [&] { return stopping_ || !queue_.empty(); });
+      if (queue_.empty() && stopping_) return;
+      if (!woken) {
+        lock.unlock();
+        if (std::exchange(wal_pending, false)) database_.scalar("PRAGMA wal_checkpoint(PASSIVE)");
+        continue;
+      }
+      while (!queue_.empty() && jobs.size() < most_together) {
+        jobs.push_back(std::move(queue_.front()));
+        queue_.pop_front();
+      }
+    }
+    commit(jobs);
+    wal_pending = true;
+    for (Job& job : jobs) job.acknowledge(job.batch, job.result);
+  }
+}
+
+void Writer::commit(std::vector<Job>& jobs) {
+  if (try_commit(jobs, 0, jobs.size()) || jobs.size() == 1) return;
+  // One bad batch must not take the others with it.
+  for (std::size_t i = 0; i < jobs.size(); ++i) try_commit(jobs, i, 1);
+}
+
+bool Writer::try_commit(std::vector<Job>& jobs, std::size_t first, std::size_t count) {
+  using Status = IngestResult::Status;
+  const auto refuse = [&](Status status, const char* detail) {
+    ingest_.forget();
+    for (std::size_t i = first; i < first + count; ++i) {
+      jobs[i].result = IngestResult{};
+      jobs[i].result.status = status;
+      jobs[i].result.detail = detail;
+    }
+    return false;
+  };
+  try {
+    Transaction transaction(database_);
+    const std::int64_t now_ms = wall_time_ms();
+    for (std::size_t i = first; i < first + count; ++i) jobs[i].result = ingest_.apply(jobs[i].batch, now_ms);
+    transaction.commit();
+    return true;
+  } catch (const Rejected& rejected) {
+    return refuse(Status::rejected, rejected.what());
+  } catch (const SqlFailure& failure) {
+    spdlog::error("ingest: {}", failure.what());
+    return refuse(failure.full() ? Status::disk_full : Status::failed, failure.what());
+  } catch (const std::exception& failure) {
+    spdlog::error("ingest: {}", failure.what());
+    return refuse(Status::failed, failure.what());
+  }
+}
+
+}  // namespace babelring::store
