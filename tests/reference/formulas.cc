@@ -1,0 +1,194 @@
+#include "tests/reference/formulas.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace babelring::reference {
+
+Matrix linear(const Matrix& x, const Matrix& weight, const Matrix& bias, bool relu) {
+  Matrix y(x.rows, weight.rows);
+  for (std::int64_t row = 0; row < y.rows; ++row) {
+    for (std::int64_t out = 0; out < y.columns; ++out) {
+      double value = bias.columns == 0 ? 0 : bias(0, out);
+      for (std::int64_t in = 0; in < x.columns; ++in) value += x(row, in) * weight(out, in);
+      y(row, out) = relu ? std::max(value, 0.0) : value;
+    }
+  }
+  return y;
+}
+
+Matrix linear_backward_data(const Matrix& dy, const Matrix& weight) {
+  Matrix dx(dy.rows, weight.columns);
+  for (std::int64_t row = 0; row < dy.rows; ++row) {
+    for (std::int64_t out = 0; out < dy.columns; ++out) {
+      for (std::int64_t in = 0; in < dx.columns; ++in) dx(row, in) += dy(row, out) * weight(out, in);
+    }
+  }
+  return dx;
+}
+
+Matrix linear_backward_weight(const Matrix& dy, const Matrix& x) {
+  Matrix dweight(dy.columns, x.columns);
+  for (std::int64_t row = 0; row < dy.rows; ++row) {
+    for (std::int64_t out = 0; out < dy.columns; ++out) {
+      for (std::int64_t in = 0; in < x.columns; ++in) dweight(out, in) += dy(row, out) * x(row, in);
+    }
+  }
+  return dweight;
+}
+
+Matrix column_sums(const Matrix& dy) {
+  Matrix sums(1, dy.columns);
+  for (std::int64_t row = 0; row < dy.rows; ++row) {
+    for (std::int64_t column = 0; column < dy.columns; ++column) sums(0, column) += dy(row, column);
+  }
+  return sums;
+}
+
+Normalized layer_norm(const Matrix& x, const Matrix& gain, const Matrix& bias, double eps) {
+  Normalized result{Matrix(x.rows, x.columns), Matrix(1, x.rows), Matrix(1, x.rows)};
+  const auto width = static_cast<double>(x.columns);
+  for (std::int64_t row = 0; row < x.rows; ++row) {
+    double mean = 0, variance = 0;
+    for (std::int64_t i = 0; i < x.columns; ++i) mean += x(row, i) / width;
+    for (std::int64_t i = 0; i < x.columns; ++i) variance += (x(row, i) - mean) * (x(row, i) - mean) / width;
+    const double rstd = 1 / std::sqrt(variance + eps);
+    for (std::int64_t i = 0; i < x.columns; ++i) result.y(row, i) = gain(0, i) * (x(row, i) - mean) * rstd + bias(0, i);
+    result.mean(0, row) = mean;
+    result.rstd(0, row) = rstd;
+  }
+  return result;
+}
+
+NormGradients layer_norm_backward(const Matrix& dy, const Matrix& x, const Matrix& gain, const Matrix& mean,
+                                  const Matrix& rstd) {
+  NormGradients result{Matrix(x.rows, x.columns), Matrix(1, x.columns), Matrix(1, x.columns)};
+  const auto width = static_cast<double>(x.columns);
+  for (std::int64_t row = 0; row < x.rows; ++row) {
+    double mean_g = 0, mean_gn = 0;
+    for (std::int64_t i = 0; i < x.columns; ++i) {
+      const double n = (x(row, i) - mean(0, row)) * rstd(0, row), g = dy(row, i) * gain(0, i);
+      mean_g += g / width;
+      mean_gn += g * n / width;
+      result.dgain(0, i) += dy(row, i) * n;
+      result.dbias(0, i) += dy(row, i);
+    }
+    for (std::int64_t i = 0; i < x.columns; ++i) {
+      const double n = (x(row, i) - mean(0, row)) * rstd(0, row), g = dy(row, i) * gain(0, i);
+      result.dx(row, i) = rstd(0, row) * (g - mean_g - n * mean_gn);
+    }
+  }
+  return result;
+}
+
+Matrix dropout_factors(const DropoutKey& key, std::int64_t rows, std::int64_t columns) {
+  Matrix factors(rows, columns);
+  for (std::int64_t row = 0; row < rows; ++row) {
+    for (std::int64_t column = 0; column < columns; ++column) {
+      const auto bits = DropoutKey::bits(key.row_key(row), static_cast<std::uint32_t>(column));
+      factors(row, column) = bits < key.threshold() ? 0.0 : static_cast<double>(key.scale());
+    }
+  }
+  return factors;
+}
+
+Matrix product(const Matrix& a, const Matrix& b) {
+  Matrix result = a;
+  for (std::size_t i = 0; i < a.values.size(); ++i) result.values[i] *= b.values[i];
+  return result;
+}
+
+Matrix sum(const Matrix& a, const Matrix& b) {
+  Matrix result = a;
+  for (std::size_t i = 0; i < a.values.size(); ++i) result.values[i] += b.values[i];
+  return result;
+}
+
+Matrix relu_dropout_backward(const Matrix& dy, const Matrix& y, double scale) {
+  Matrix dx = dy;
+  for (std::size_t i = 0; i < dx.values.size(); ++i) dx.values[i] = y.values[i] > 0 ? dy.values[i] * scale : 0;
+  return dx;
+}
+
+Matrix embedding(const Matrix& ids, const Matrix& positions, const Matrix& table, double scale, const DropoutKey& key) {
+  Matrix y(ids.columns, table.columns);
+  for (std::int64_t row = 0; row < y.rows; ++row) {
+    for (std::int64_t i = 0; i < y.columns; ++i) {
+      const double power = static_cast<double>(i / 2 * 2) / static_cast<double>(y.columns);
+      const double angle = positions(0, row) / std::pow(10000.0, power);
+      const double sinusoid = i % 2 == 0 ? std::sin(angle) : std::cos(angle);
+      y(row, i) = scale * table(static_cast<std::int64_t>(ids(0, row)), i) + sinusoid;
+    }
+  }
+  return product(y, dropout_factors(key, y.rows, y.columns));
+}
+
+Matrix embedding_backward(const Matrix& ids, const Matrix& dy, std::int64_t vocabulary, double scale,
+                          const DropoutKey& key) {
+  Matrix dtable(vocabulary, dy.columns);
+  const Matrix kept = product(dy, dropout_factors(key, dy.rows, dy.columns));
+  for (std::int64_t row = 0; row < dy.rows; ++row) {
+    for (std::int64_t i = 0; i < dy.columns; ++i) {
+      dtable(static_cast<std::int64_t>(ids(0, row)), i) += scale * kept(row, i);
+    }
+  }
+  return dtable;
+}
+
+Matrix log_softmax(const Matrix& logits) {
+  Matrix result = logits;
+  for (std::int64_t row = 0; row < logits.rows; ++row) {
+    double largest = logits(row, 0), total = 0;
+    for (std::int64_t i = 0; i < logits.columns; ++i) largest = std::max(largest, logits(row, i));
+    for (std::int64_t i = 0; i < logits.columns; ++i) total += std::exp(logits(row, i) - largest);
+    for (std::int64_t i = 0; i < logits.columns; ++i) result(row, i) -= largest + std::log(total);
+  }
+  return result;
+}
+
+Losses cross_entropy(const Matrix& logits, const Matrix& targets, double smoothing) {
+  const Matrix log_p = log_softmax(logits);
+  Losses result{Matrix(1, logits.rows), Matrix(1, logits.rows), Matrix(1, logits.rows), log_p};
+  for (std::int64_t row = 0; row < logits.rows; ++row) {
+    const auto target = static_cast<std::int64_t>(targets(0, row));
+    bool largest = true;
+    for (std::int64_t i = 0; i < logits.columns; ++i) {
+      const double uniform = smoothing / static_cast<double>(logits.columns);
+      const double q = (i == target ? 1 - smoothing : 0) + uniform;
+      result.loss(0, row) -= q * log_p(row, i);
+      result.dlogits(row, i) = std::exp(log_p(row, i)) - q;
+      largest = largest && logits(row, i) <= logits(row, target);
+    }
+    result.nll(0, row) = -log_p(row, target);
+    result.correct(0, row) = largest ? 1 : 0;
+  }
+  return result;
+}
+
+Best log_softmax_top_k(const Matrix& logits, std::int64_t k) {
+  const Matrix log_p = log_softmax(logits);
+  Best best{Matrix(logits.rows, k), Matrix(logits.rows, k)};
+  std::vector<std::int64_t> order(static_cast<std::size_t>(logits.columns));
+  for (std::int64_t row = 0; row < logits.rows; ++row) {
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return logits(row, a) > logits(row, b); });
+    for (std::int64_t i = 0; i < k; ++i) {
+      best.indices(row, i) = static_cast<double>(order[static_cast<std::size_t>(i)]);
+      best.scores(row, i) = log_p(row, order[static_cast<std::size_t>(i)]);
+    }
+  }
+  return best;
+}
+
+void adam(const AdamScalars& s, const Matrix& gradient, Matrix& master, Matrix& m, Matrix& v) {
+  for (std::int64_t i = 0; i < master.columns; ++i) {
+    const double g = s.gradient_scale * gradient(0, i);
+    m(0, i) = s.beta1 * m(0, i) + (1 - s.beta1) * g;
+    v(0, i) = s.beta2 * v(0, i) + (1 - s.beta2) * g * g;
+    const double first = m(0, i) / (1 - std::pow(s.beta1, s.step)), second = v(0, i) / (1 - std::pow(s.beta2, s.step));
+    master(0, i) -= s.learning_rate * (first / (std::sqrt(second) + s.eps) + s.weight_decay * master(0, i));
+  }
+}
+
+}  // namespace babelring::reference

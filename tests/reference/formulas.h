@@ -1,0 +1,74 @@
+#pragma once
+
+#include <vector>
+
+#include "nmt/core/random.h"
+#include "tests/reference/matrix.h"
+
+/// The formulas of nmt/ops, written as plainly as possible, in double. tests/ops checks the gradients among them by
+/// central differences, and the backends against them.
+namespace babelring::reference {
+
+/// x W^T + bias (an empty bias: none), cut at zero if `relu`.
+Matrix linear(const Matrix& x, const Matrix& weight, const Matrix& bias, bool relu = false);
+Matrix linear_backward_data(const Matrix& dy, const Matrix& weight);
+Matrix linear_backward_weight(const Matrix& dy, const Matrix& x);
+Matrix column_sums(const Matrix& dy);
+
+struct Normalized {
+  Matrix y, mean, rstd;
+};
+Normalized layer_norm(const Matrix& x, const Matrix& gain, const Matrix& bias, double eps);
+struct NormGradients {
+  Matrix dx, dgain, dbias;
+};
+NormGradients layer_norm_backward(const Matrix& dy, const Matrix& x, const Matrix& gain, const Matrix& mean,
+                                  const Matrix& rstd);
+
+/// 0 or key.scale(), element by element.
+Matrix dropout_factors(const DropoutKey& key, std::int64_t rows, std::int64_t columns);
+Matrix product(const Matrix& a, const Matrix& b);  // element by element
+Matrix sum(const Matrix& a, const Matrix& b);
+Matrix relu_dropout_backward(const Matrix& dy, const Matrix& y, double scale);
+
+Matrix embedding(const Matrix& ids, const Matrix& positions, const Matrix& table, double scale, const DropoutKey& key);
+Matrix embedding_backward(const Matrix& ids, const Matrix& dy, std::int64_t vocabulary, double scale,
+                          const DropoutKey& key);
+
+struct AttentionShape {
+  std::vector<std::int64_t> q_offsets, k_offsets;
+  std::int64_t heads = 1;
+  bool causal = false;
+  double scale = 1;
+  DropoutKey key;
+};
+struct Attended {
+  Matrix out, log_sum_exp;
+};
+Attended attention(const AttentionShape& shape, const Matrix& q, const Matrix& k, const Matrix& v);
+struct AttentionGradients {
+  Matrix dq, dk, dv;
+};
+AttentionGradients attention_backward(const AttentionShape& shape, const Matrix& dout, const Matrix& q, const Matrix& k,
+                                      const Matrix& v);
+Matrix decode_attention(const Matrix& q, const Matrix& keys, const Matrix& values, const Matrix& key_begin,
+                        const Matrix& key_count, std::int64_t heads, double scale);
+
+/// Row by row log softmax.
+Matrix log_softmax(const Matrix& logits);
+struct Losses {
+  Matrix loss, nll, correct, dlogits;  // dlogits for gradient_scale 1
+};
+Losses cross_entropy(const Matrix& logits, const Matrix& targets, double smoothing);
+struct Best {
+  Matrix scores, indices;
+};
+Best log_softmax_top_k(const Matrix& logits, std::int64_t k);
+
+struct AdamScalars {
+  double gradient_scale, learning_rate, beta1, beta2, eps, weight_decay, step;
+};
+/// Updates master, m and v.
+void adam(const AdamScalars& scalars, const Matrix& gradient, Matrix& master, Matrix& m, Matrix& v);
+
+}  // namespace babelring::reference

@@ -1,0 +1,150 @@
+#include "tests/reference/reference_backend.h"
+
+#include <cstring>
+
+#include "tests/reference/formulas.h"
+
+namespace babelring {
+
+namespace {
+
+using reference::load;
+using reference::Matrix;
+using reference::store;
+
+std::vector<std::int64_t> offsets_of(const ConstTensor& tensor) {
+  const auto* offsets = tensor.as<std::int32_t>();
+  return {offsets, offsets + tensor.shape[0]};
+}
+
+template <class Op>
+reference::AttentionShape shape_of(const Op& op) {
+  return {offsets_of(op.q_offsets), offsets_of(op.k_offsets), op.heads, op.causal, op.scale, op.key};
+}
+
+void scale_by(double factor, Matrix& matrix) {
+  for (double& value : matrix.values) value *= factor;
+}
+
+class ReferenceBackend final : public Backend {
+ public:
+  Buffer allocate(std::size_t bytes) override { return allocate_host(bytes); }
+  void upload(const void* host, Tensor to) override {
+    if (to.bytes() > 0) std::memcpy(to.data, host, to.bytes());
+  }
+  void download(ConstTensor from, void* host) override {
+    if (from.bytes() > 0) std::memcpy(host, from.data, from.bytes());
+  }
+  void synchronize() override {}
+  std::string description() const override { return "reference (double, 1 thread)"; }
+
+ private:
+  void do_run(const LinearForward& op) override {
+    store(reference::linear(load(op.x), load(op.weight), load(op.bias), op.activation == Activation::relu), op.y);
+  }
+  void do_run(const LinearBackwardData& op) override {
+    const Matrix dx = reference::linear_backward_data(load(op.dy), load(op.weight));
+    op.accumulate ? reference::add(dx, op.dx) : store(dx, op.dx);
+  }
+  void do_run(const LinearBackwardWeight& op) override {
+    const Matrix dy = load(op.dy);
+    reference::add(reference::linear_backward_weight(dy, load(op.x)), op.dweight);
+    if (op.dbias) reference::add(reference::column_sums(dy), op.dbias);
+  }
+  void do_run(const LayerNormForward& op) override {
+    const auto result = reference::layer_norm(load(op.x), load(op.gain), load(op.bias), op.eps);
+    store(result.y, op.y);
+    store(result.mean, op.mean);
+    store(result.rstd, op.rstd);
+  }
+  void do_run(const LayerNormBackward& op) override {
+    const auto result =
+        reference::layer_norm_backward(load(op.dy), load(op.x), load(op.gain), load(op.mean), load(op.rstd));
+    op.accumulate ? reference::add(result.dx, op.dx) : store(result.dx, op.dx);
+    reference::add(result.dgain, op.dgain);
+    reference::add(result.dbias, op.dbias);
+  }
+  void do_run(const Dropout& op) override {
+    const Matrix x = load(op.x);
+    store(reference::product(x, reference::dropout_factors(op.key, x.rows, x.columns)), op.y);
+  }
+  void do_run(const ResidualDropout& op) override {
+    const Matrix branch = load(op.branch);
+    const Matrix kept = reference::product(branch, reference::dropout_factors(op.key, branch.rows, branch.columns));
+    store(reference::sum(load(op.residual), kept), op.y);
+  }
+  void do_run(const ReluDropoutBackward& op) override {
+    store(reference::relu_dropout_backward(load(op.dy), load(op.y), op.scale), op.dx);
+  }
+  void do_run(const EmbeddingForward& op) override {
+    store(reference::embedding(load(op.ids), load(op.positions), load(op.table), op.scale, op.key), op.y);
+  }
+  void do_run(const EmbeddingBackward& op) override {
+    const Matrix dtable =
+        reference::embedding_backward(load(op.ids), load(op.dy), op.dtable.shape[0], op.scale, op.key);
+    reference::add(dtable, op.dtable);
+  }
+  void do_run(const AttentionForward& op) override {
+    const auto result = reference::attention(shape_of(op), load(op.q), load(op.k), load(op.v));
+    store(result.out, op.out);
+    store(result.log_sum_exp, op.log_sum_exp);
+  }
+  void do_run(const AttentionBackward& op) override {
+    const auto result = reference::attention_backward(shape_of(op), load(op.dout), load(op.q), load(op.k), load(op.v));
+    store(result.dq, op.dq);
+    store(result.dk, op.dk);
+    store(result.dv, op.dv);
+  }
+  void do_run(const DecodeAttention& op) override {
+    store(reference::decode_attention(load(op.q), load(op.keys), load(op.values), load(op.key_begin),
+                                      load(op.key_count), op.heads, op.scale),
+          op.out);
+  }
+  void do_run(const CrossEntropy& op) override {
+    auto result = reference::cross_entropy(load(op.logits), load(op.targets), op.smoothing);
+    store(result.loss, op.loss);
+    store(result.nll, op.nll);
+    store(result.correct, op.correct);
+    scale_by(op.gradient_scale, result.dlogits);
+    if (op.dlogits) store(result.dlogits, op.dlogits);
+  }
+  void do_run(const LogSoftmaxTopK& op) override {
+    const auto best = reference::log_softmax_top_k(load(op.logits), op.scores.shape[1]);
+    store(best.scores, op.scores);
+    store(best.indices, op.indices);
+  }
+  void do_run(const AdamUpdate& op) override {
+    Matrix master = load(op.master), m = load(op.m), v = load(op.v);
+    const reference::AdamScalars scalars{
+        op.gradient_scale, op.learning_rate, op.beta1, op.beta2, op.eps, op.weight_decay, static_cast<double>(op.step)};
+    reference::adam(scalars, load(op.gradient), master, m, v);
+    store(master, op.master);
+    store(m, op.m);
+    store(v, op.v);
+    if (op.compute) store(load(op.master), op.compute);
+  }
+  void do_run(const SquaredNorm& op) override {
+    Matrix sum(1, 1);
+    for (const double value : load(op.x).values) sum(0, 0) += value * value;
+    store(sum, op.sum);
+  }
+  void do_run(const Cast& op) override { store(load(op.x), op.y); }
+  void do_run(const Fill& op) override { store(Matrix(op.y.rows(), op.y.columns(), op.value), op.y); }
+  void do_run(const Add& op) override { reference::add(load(op.x), op.y); }
+  void do_run(const GatherRows& op) override {
+    const Matrix x = load(op.x), index = load(op.index);
+    Matrix y(index.columns, x.columns);
+    for (std::int64_t row = 0; row < y.rows; ++row) {
+      for (std::int64_t i = 0; i < y.columns; ++i) y(row, i) = x(static_cast<std::int64_t>(index(0, row)), i);
+    }
+    store(y, op.y);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_reference_backend() {
+  return std::make_unique<ReferenceBackend>();
+}
+
+}  // namespace babelring
