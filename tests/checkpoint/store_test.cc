@@ -1,0 +1,309 @@
+#include "nmt/checkpoint/store.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <numeric>
+#include <random>
+
+#include "nmt/base/atomic_file.h"
+#include "nmt/base/failure.h"
+
+namespace babelring {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+class StoreTest : public testing::Test {
+ protected:
+  StoreTest() {
+    fs::remove_all(base_);
+    fs::create_directories(base_);
+    write_file_atomically(base_ / "source.model", "spm");
+    std::iota(weights_.begin(), weights_.end(), 0.0F);
+  }
+  ~StoreTest() override { fs::remove_all(base_); }
+
+  CheckpointContent content(std::int64_t update, bool best = false) const {
+    CheckpointContent content{.update = update, .best = best};
+    content.weights = {{"w", ConstTensor(weights_.data(), {40, 100}, DType::f32)}};
+    content.optimizer = {{"w.m", ConstTensor(weights_.data(), {4000}, DType::f32)}};
+    content.state = {{"epoch", 1.5}, {"seed", 7}};
+    content.copies = {{"spm.model", base_ / "source.model"}};
+    content.texts = {{"config.yaml", "a: 1\n"}};
+    content.sacrebleu = 30.25;
+    return content;
+  }
+  static std::vector<std::string> names(const std::vector<fs::path>& folders) {
+    std::vector<std::string> names;
+    for (const fs::path& folder : folders) names.push_back(folder.filename());
+    return names;
+  }
+  static std::size_t entries(const fs::path& folder) {
+    return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
+  }
+
+  const fs::path base_ = testing::TempDir() + "store_test." + std::to_string(::getpid());
+  const fs::path folder_ = base_ / "checkpoints";
+  std::vector<float> weights_ = std::vector<float>(4000);
+};
+
+TEST_F(StoreTest, RoundTrip) {
+  CheckpointStore store(folder_, 3);
+  EXPECT_FALSE(store.latest().has_value());
+  const CheckpointRecord saved = store.save(content(1000)).saved;
+  EXPECT_EQ(saved.name, "update-00001000");
+  EXPECT_EQ(saved.folder, (folder_ / saved.name).string());
+  EXPECT_EQ(saved.sacrebleu, 30.25);
+  EXPECT_TRUE(std::isnan(saved.loss));
+  EXPECT_GT(saved.write_seconds, 0);
+  std::vector<std::string> files;
+  for (const CheckpointFile& file : saved.files) {
+    files.push_back(file.name);
+    EXPECT_EQ(file.size, static_cast<std::int64_t>(fs::file_size(folder_ / saved.name / file.name)));
+    EXPECT_EQ(file.sha256, sha256_file(folder_ / saved.name / file.name));
+  }
+  EXPECT_THAT(files,
+              ElementsAre("weights.safetensors", "optimizer.safetensors", "spm.model", "config.yaml", "state.json"));
+
+  const auto latest = store.latest();
+  ASSERT_TRUE(latest.has_value());
+  EXPECT_EQ(latest->update, 1000);
+  EXPECT_EQ(to_text(latest->state), R"({"epoch":1.5,"seed":7})");
+  EXPECT_EQ(latest->sacrebleu, 30.25);
+  EXPECT_TRUE(std::isnan(latest->loss));
+  const SafetensorsReader weights = latest->weights();
+  EXPECT_EQ(std::memcmp(weights.tensor("w", {40, 100}).data, weights_.data(), 16000), 0);
+  EXPECT_EQ(latest->optimizer().tensor("w.m").shape, Shape({4000}));
+  EXPECT_EQ(read_file(latest->folder / "spm.model"), "spm");
+  EXPECT_EQ(read_file(latest->folder / "config.yaml"), "a: 1\n");
+  EXPECT_EQ(record_of(*latest).files.size(), saved.files.size());
+}
+
+TEST_F(StoreTest, SumsAreForSha256sum) {
+  CheckpointStore store(folder_, 3);
+  const auto saved = store.save(content(1)).saved;
+  const std::string command = "cd '" + saved.folder + "' && sha256sum --strict --status -c SHA256SUMS";
+  EXPECT_EQ(std::system(command.c_str()), 0);
+}
+
+TEST_F(StoreTest, KeepsTheNewestAndTheBest) {
+  CheckpointStore store(folder_, 2);
+  EXPECT_TRUE(store.save(content(100, true)).removed.empty());
+  EXPECT_TRUE(store.save(content(200)).removed.empty());
+  EXPECT_TRUE(store.save(content(300)).removed.empty()) << "100 is the best";
+  const auto removed = store.save(content(400)).removed;
+  ASSERT_EQ(removed.size(), 1U);
+  EXPECT_EQ(removed[0].name, "update-00000200");
+  EXPECT_EQ(removed[0].update, 200);
+  EXPECT_TRUE(removed[0].removed);
+  EXPECT_THAT(names(store.list()), ElementsAre("update-00000100", "update-00000300", "update-00000400"));
+  EXPECT_EQ(store.best()->update, 100);
+  const auto later = store.save(content(500, true)).removed;
+  EXPECT_EQ(later.size(), 2U) << "300 and the former best";
+  EXPECT_EQ(store.best()->update, 500);
+  EXPECT_EQ(fs::read_symlink(folder_ / "best"), "update-00000500") << "relative: the folder may be moved";
+}
+
+TEST_F(StoreTest, WithoutKeepBestOnlyTheNewestStay) {
+  CheckpointStore store(folder_, 0, false);
+  store.save(content(1, true));
+  EXPECT_EQ(store.save(content(2)).removed.size(), 1U);
+  EXPECT_THAT(names(store.list()), ElementsAre("update-00000002"));
+  EXPECT_FALSE(store.best().has_value());
+}
+
+TEST_F(StoreTest, SameUpdateIsReplaced) {
+  CheckpointStore store(folder_, 2);
+  store.save(content(5));
+  weights_[0] = 99;
+  store.save(content(5));
+  EXPECT_EQ(*store.latest()->weights().tensor("w").as<float>(), 99);
+  EXPECT_EQ(entries(folder_), 1U);
+}
+
+TEST_F(StoreTest, ListIsInOrderOfUpdates) {
+  CheckpointStore store(folder_, 10);
+  for (const std::int64_t update : {100000000, 99999999, 5}) store.save(content(update));
+  fs::create_directory(folder_ / "update-x");
+  EXPECT_THAT(names(store.list()), ElementsAre("update-00000005", "update-99999999", "update-100000000"));
+}
+
+TEST_F(StoreTest, LeftoversAreRemovedAtTheStart) {
+  {
+    CheckpointStore store(folder_, 2);
+    store.save(content(1));
+  }
+  fs::create_directories(folder_ / ".tmp-update-00000002" / "deep");
+  std::ofstream(folder_ / ".tmp-best") << "x";
+  CheckpointStore store(folder_, 2);
+  EXPECT_EQ(entries(folder_), 1U);
+  EXPECT_EQ(store.latest()->update, 1);
+}
+
+TEST_F(StoreTest, DamagedOnesAreSkippedAndTakeNoPlace) {
+  CheckpointStore store(folder_, 2);
+  store.save(content(1));
+  store.save(content(2));
+  fs::resize_file(folder_ / "update-00000002" / "weights.safetensors", 100);
+  EXPECT_EQ(store.latest()->update, 1);
+  EXPECT_TRUE(store.save(content(3)).removed.empty()) << "1 and 3 are the two newest undamaged ones";
+  fs::remove(folder_ / "update-00000003" / "state.json");
+  fs::remove(folder_ / "update-00000001" / "spm.model");
+  EXPECT_FALSE(store.latest().has_value());
+}
+
+TEST_F(StoreTest, TornFilesAreFoundAtEveryStep) {
+  CheckpointStore store(folder_, 2);
+  const auto saved = store.save(content(1)).saved;
+  for (const char* name : {"weights.safetensors", "optimizer.safetensors", "state.json", "SHA256SUMS", "spm.model"}) {
+    const fs::path file = fs::path(saved.folder) / name;
+    const std::string whole = read_file(file);
+    for (std::size_t length = 0; length < whole.size(); length += 4096) {
+      std::ofstream(file, std::ios::binary) << whole.substr(0, length);
+      const auto loaded = load_checkpoint(saved.folder);
+      ASSERT_FALSE(loaded.ok()) << name << " " << length;
+      EXPECT_THAT(loaded.message(), HasSubstr(name));
+    }
+    std::ofstream(file, std::ios::binary) << whole + "x";
+    EXPECT_FALSE(load_checkpoint(saved.folder).ok()) << name << " with a byte more";
+    std::ofstream(file, std::ios::binary) << whole;
+  }
+  EXPECT_TRUE(load_checkpoint(saved.folder).ok());
+}
+
+TEST_F(StoreTest, ThousandBitFlipsAreAllFound) {
+  CheckpointStore store(folder_, 2);
+  const auto saved = store.save(content(1)).saved;
+  std::vector<fs::path> files;
+  std::uintmax_t total = 0;
+  for (const auto& entry : fs::directory_iterator(saved.folder)) {
+    files.push_back(entry.path());
+    total += entry.file_size();
+  }
+  std::mt19937_64 random(1);
+  for (int i = 0; i < 1000; ++i) {
+    const fs::path& file = files[random() % files.size()];  // small files as often as large ones
+    const std::uintmax_t bit = random() % (8 * fs::file_size(file));
+    std::fstream stream(file, std::ios::in | std::ios::out | std::ios::binary);
+    const auto flip = [&] {
+      stream.seekg(static_cast<std::streamoff>(bit / 8));
+      const int byte = stream.get() ^ (1 << (bit % 8));
+      stream.seekp(static_cast<std::streamoff>(bit / 8));
+      stream.put(static_cast<char>(byte));
+      stream.flush();
+    };
+    flip();
+    ASSERT_FALSE(load_checkpoint(saved.folder).ok()) << file << " bit " << bit;
+    flip();
+  }
+  EXPECT_TRUE(load_checkpoint(saved.folder).ok());
+  EXPECT_GT(total, 32000U);
+}
+
+TEST_F(StoreTest, DamageIsNamed) {
+  CheckpointStore store(folder_, 2);
+  const fs::path folder = store.save(content(1)).saved.folder;
+  std::fstream(folder / "weights.safetensors", std::ios::in | std::ios::out | std::ios::binary).seekp(5000).put('x');
+  EXPECT_THAT(load_checkpoint(folder).message(),
+              testing::AllOf(HasSubstr("checkpoint update-00000001: "), HasSubstr("weights.safetensors: SHA-256 is ")));
+  EXPECT_TRUE(load_checkpoint(folder, Verify::sizes).ok());
+  write_file_atomically(folder / "state.json", R"({"format":2})");
+  EXPECT_THAT(load_checkpoint(folder).message(), HasSubstr("not a checkpoint's state: format 2, expected 1"));
+  write_file_atomically(folder / "state.json", "[]");
+  EXPECT_THAT(load_checkpoint(folder).message(), HasSubstr("not a checkpoint's state"));
+  EXPECT_THAT(load_checkpoint(base_ / "absent").message(), HasSubstr("state.json: No such file or directory"));
+}
+
+TEST_F(StoreTest, NamesThatLeadElsewhereAreRefused) {
+  CheckpointStore store(folder_, 2);
+  for (const char* name : {"../x", "a/b", "state.json", "SHA256SUMS", "weights.safetensors", "", ".x", "a b"}) {
+    CheckpointContent bad = content(1);
+    bad.texts = {{name, "x"}};
+    EXPECT_THAT([&] { store.save(bad); },
+                ThrowsMessage<Failure>(std::string("checkpoint: '") + name + "' is no new file name"));
+  }
+  EXPECT_EQ(entries(folder_), 0U) << "failed writes leave nothing";
+}
+
+TEST_F(StoreTest, FailedWriteLeavesTheOlderOnes) {
+  CheckpointStore store(folder_, 1);
+  store.save(content(1, true));
+  CheckpointContent bad = content(2, true);
+  bad.copies = {{"spm.model", base_ / "absent"}};
+  EXPECT_THAT([&] { store.save(bad); }, ThrowsMessage<Failure>(HasSubstr("absent: No such file or directory")));
+  EXPECT_EQ(store.latest()->update, 1);
+  EXPECT_EQ(store.best()->update, 1);
+}
+
+TEST_F(StoreTest, FullDiskLeavesTheOlderOnes) {
+  fs::create_directories(folder_);
+  if (::mount("tmpfs", folder_.c_str(), "tmpfs", 0, "size=128k") != 0) {
+    GTEST_SKIP() << "may not mount a small tmpfs here: " << std::generic_category().message(errno);
+  }
+  {
+    CheckpointStore store(folder_, 5);
+    store.save(content(1));
+    store.save(content(2));
+    EXPECT_THAT([&] { store.save(content(3)); }, ThrowsMessage<Failure>(HasSubstr("No space left on device")));
+    EXPECT_THAT(names(store.list()), ElementsAre("update-00000001", "update-00000002"));
+    EXPECT_EQ(store.latest()->update, 2);
+    EXPECT_EQ(entries(folder_), 2U);
+  }
+  EXPECT_EQ(::umount(folder_.c_str()), 0);
+}
+
+TEST_F(StoreTest, FolderThatCannotBeMadeIsAFailure) {
+  EXPECT_THAT([&] { CheckpointStore store(base_ / "source.model" / "x", 1); },
+              ThrowsMessage<Failure>(HasSubstr("Not a directory")));
+}
+
+TEST_F(StoreTest, AverageIsTheMeanAndStandsAlone) {
+  CheckpointStore store(folder_, 5);
+  store.save(content(1));
+  const std::vector<float> first = weights_;
+  for (float& weight : weights_) weight = 3 * weight + 1;
+  store.save(content(2));
+  const Checkpoint mean = average_checkpoints(store.list(), base_ / "average");
+  EXPECT_EQ(mean.update, 2);
+  const SafetensorsReader reader = mean.weights();
+  const auto* values = reader.tensor("w", {40, 100}).as<float>();
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    ASSERT_EQ(values[i], static_cast<float>((static_cast<double>(first[i]) + static_cast<double>(weights_[i])) / 2));
+  }
+  EXPECT_EQ(to_text(mean.state.at("averaged_from")), R"(["update-00000001","update-00000002"])");
+  EXPECT_EQ(read_file(mean.folder / "spm.model"), "spm");
+  EXPECT_FALSE(fs::exists(mean.folder / "optimizer.safetensors"));
+}
+
+TEST_F(StoreTest, AverageRefusesWhatDoesNotFit) {
+  CheckpointStore store(folder_, 5);
+  store.save(content(1));
+  CheckpointContent other = content(2);
+  other.weights[0].tensor = ConstTensor(weights_.data(), {100, 40}, DType::f32);
+  store.save(other);
+  EXPECT_THAT([&] { average_checkpoints(store.list(), base_ / "a"); },
+              ThrowsMessage<Failure>(HasSubstr("tensor 'w' is f32 [100, 40], expected f32 [40, 100]")));
+  EXPECT_THAT([&] { average_checkpoints({}, base_ / "a"); }, ThrowsMessage<UsageFailure>(HasSubstr("at least one")));
+  EXPECT_THAT([&] { average_checkpoints(store.list(), base_); },
+              ThrowsMessage<UsageFailure>(HasSubstr("exists already")));
+  other.weights.push_back({"v", ConstTensor(weights_.data(), {1}, DType::f32)});
+  store.save(other);
+  EXPECT_THAT([&] { average_checkpoints(store.list(), base_ / "a"); },
+              ThrowsMessage<Failure>(HasSubstr("has 1 tensors")));
+  EXPECT_FALSE(fs::exists(base_ / "a"));
+}
+
+}  // namespace
+}  // namespace babelring
