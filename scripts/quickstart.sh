@@ -9,7 +9,7 @@
 #     --config FILE        training configuration (default by corpus, from configs/)
 #     --vocabulary-size N  subword pieces (default: the corpus decides)
 #     --ranks N            MPI workers (default 2, or 1 on a single core)
-#     --listen HOST:PORT   where the server listens (default 127.0.0.1:0, a free port)
+#     --listen HOST:PORT   where the server listens, on loopback (default 127.0.0.1:0, a free port)
 #     --stop               stops the server that an earlier run left up, and nothing else
 #     --help               this text
 #
