@@ -1,0 +1,170 @@
+// Ring all-reduce of our own against MPI_Iallreduce: time, bus bandwidth and error in one row, under mpirun or
+// tests/mpi/two_hosts.sh. A payload is cut into buckets that are all started before the first is waited for, as
+// backward does it. Bus bandwidth is payload / time * 2 (n-1)/n, the nccl-tests definition: what each rank sends per
+// second, to be held against the link's rate in one direction. The last line is JSON.
+//   mpirun -np 2 bench_all_reduce [--repeats 10] [--largest-mb 240] [--segment-kb 1024] [--in-flight-mb 64]
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <boost/json.hpp>
+#include <cmath>
+#include <iostream>
+
+#include "nmt/base/clock.h"
+#include "nmt/base/json.h"
+#include "nmt/comm/communicator.h"
+#include "nmt/comm/mpi_session.h"
+
+namespace babelring {
+namespace {
+
+struct Options {
+  int repeats = 10;
+  double largest_mb = 240;
+  std::int64_t segment_kb = 1024, in_flight_mb = 64;
+};
+
+struct Case {
+  std::int64_t payload_bytes, bucket_bytes;
+};
+
+/// Milliseconds of the slowest rank, sorted.
+struct Timing {
+  std::vector<double> ms;
+  double at(double quantile) const {
+    return ms[static_cast<std::size_t>(quantile * static_cast<double>(ms.size() - 1))];
+  }
+};
+
+std::vector<Case> cases(double largest_mb) {
+  constexpr std::int64_t mb = 1'000'000;
+  std::vector<Case> all;
+  for (const std::int64_t bytes : {4096L, 65'536L, 1 * mb, 4 * mb, 25 * mb, 100 * mb, 240 * mb}) {
+    all.push_back({bytes, bytes});
+  }
+  all.push_back({100 * mb, 4 * mb});
+  for (const std::int64_t bucket : {1 * mb, 4 * mb, 25 * mb}) all.push_back({240 * mb, bucket});
+  std::erase_if(all, [=](const Case& one) { return static_cast<double>(one.payload_bytes) > largest_mb * 1e6; });
+  return all;
+}
+
+/// A rank's value of element i: small integers and a fraction, so that rounding shows.
+float value_of(int rank, std::size_t i) {
+  return static_cast<float>((i * 2654435761U + static_cast<std::size_t>(rank) * 40503U) % 10007U) / 10007.0f;
+}
+
+void all_reduce(Communicator& communicator, std::vector<float>& gradient, const Case& one) {
+  const std::int64_t count = one.payload_bytes / 4, bucket = one.bucket_bytes / 4;
+  for (std::int64_t offset = 0; offset < count; offset += bucket) {
+    communicator.all_reduce_start(Tensor(gradient.data() + offset, {std::min(bucket, count - offset)}, DType::f32));
+  }
+  communicator.all_reduce_finish();
+}
+
+/// Largest difference from the serial sum in double.
+double error_of(const std::vector<float>& gradient, std::int64_t bytes, int ranks) {
+  double worst = 0;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(bytes / 4); ++i) {
+    double expected = 0;
+    for (int rank = 0; rank < ranks; ++rank) expected += static_cast<double>(value_of(rank, i));
+    worst = std::max(worst, std::abs(expected - static_cast<double>(gradient[i])));
+  }
+  return worst;
+}
+
+/// The slowest rank's value, on all ranks.
+double slowest(Communicator& communicator, double value) {
+  for (const std::string& text : communicator.all_gather(fmt::format("{}", value))) {
+    value = std::max(value, std::stod(text));
+  }
+  return value;
+}
+
+Timing measure(Communicator& communicator, std::vector<float>& gradient, const Case& one, int repeats) {
+  Timing timing;
+  for (int repeat = 0; repeat < repeats; ++repeat) {
+    std::fill(gradient.begin(), gradient.begin() + one.payload_bytes / 4, 0.0f);
+    communicator.barrier();
+    const Stopwatch watch;
+    all_reduce(communicator, gradient, one);
+    timing.ms.push_back(slowest(communicator, watch.elapsed_ms()));
+  }
+  std::sort(timing.ms.begin(), timing.ms.end());
+  return timing;
+}
+
+/// The first all-reduce warms up and is checked; the repeats are timed.
+json::object run_case(Communicator& communicator, std::string_view algorithm, std::vector<float>& gradient,
+                      const Case& one, int repeats) {
+  for (std::size_t i = 0; i < static_cast<std::size_t>(one.payload_bytes / 4); ++i) {
+    gradient[i] = value_of(communicator.rank(), i);
+  }
+  all_reduce(communicator, gradient, one);
+  const double error = slowest(communicator, error_of(gradient, one.payload_bytes, communicator.size()));
+  const Timing timing = measure(communicator, gradient, one, repeats);
+  const int ranks = communicator.size();
+  const double median = timing.at(0.5);
+  const double bus = static_cast<double>(one.payload_bytes) / median / 1e6 * 2 * (ranks - 1) / ranks;
+  if (communicator.rank() == 0) {
+    fmt::print("{:<5} {:>12} {:>12} {:>11.3f} {:>11.3f} {:>11.3f} {:>9.3f} {:>9.1e}\n", algorithm, one.payload_bytes,
+               one.bucket_bytes, median, timing.ms.front(), timing.ms.back(), bus, error);
+    std::fflush(stdout);
+  }
+  return {{"algorithm", algorithm},
+          {"payload_bytes", one.payload_bytes},
+          {"bucket_bytes", one.bucket_bytes},
+          {"repeats", repeats},
+          {"median_ms", median},
+          {"min_ms", timing.ms.front()},
+          {"max_ms", timing.ms.back()},
+          {"bus_gb_per_s", bus},
+          {"error", error}};
+}
+
+json::array run_algorithm(AllReduceAlgorithm algorithm, const Options& options, std::vector<float>& gradient) {
+  CommOptions settings;
+  settings.algorithm = algorithm;
+  settings.segment_bytes = options.segment_kb * 1024;
+  settings.in_flight_bytes = options.in_flight_mb << 20;
+  const auto communicator = make_mpi_communicator(settings);
+  if (communicator->rank() == 0) {
+    fmt::print("\n{}\n{:<5} {:>12} {:>12} {:>11} {:>11} {:>11} {:>9} {:>9}\n", communicator->description(), "",
+               "payload B", "bucket B", "median ms", "min ms", "max ms", "bus GB/s", "error");
+  }
+  json::array rows;
+  for (const Case& one : cases(options.largest_mb)) {
+    rows.push_back(run_case(*communicator, algorithm == AllReduceAlgorithm::ring ? "ring" : "mpi", gradient, one,
+                            options.repeats));
+  }
+  communicator->barrier();
+  return communicator->rank() == 0 ? rows : json::array();
+}
+
+int run(int argc, char** argv) {
+  const MpiSession session(argc, argv);
+  Options options;
+  CLI::App app("Compares all-reduce algorithms");
+  app.add_option("--repeats", options.repeats)->check(CLI::PositiveNumber);
+  app.add_option("--largest-mb", options.largest_mb);
+  app.add_option("--segment-kb", options.segment_kb);
+  app.add_option("--in-flight-mb", options.in_flight_mb);
+  CLI11_PARSE(app, argc, argv);
+  std::vector<float> gradient(static_cast<std::size_t>(options.largest_mb * 1e6 / 4));
+  json::array rows = run_algorithm(AllReduceAlgorithm::ring, options, gradient);
+  for (json::value& row : run_algorithm(AllReduceAlgorithm::mpi, options, gradient)) rows.push_back(std::move(row));
+  if (!rows.empty()) std::cout << to_text(json::object{{"bench", "all_reduce"}, {"rows", std::move(rows)}}) << "\n";
+  return 0;
+}
+
+}  // namespace
+}  // namespace babelring
+
+int main(int argc, char** argv) {
+  try {
+    return babelring::run(argc, argv);
+  } catch (const std::exception& error) {
+    std::cerr << "error: " << error.what() << "\n";
+    babelring::abort_mpi(1);
+  }
+}

@@ -1,0 +1,2 @@
+add_executable(bench_all_reduce bench_all_reduce.cc)
+target_link_libraries(bench_all_reduce PRIVATE babelring_comm CLI11::CLI11)
