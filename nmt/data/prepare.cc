@@ -88,8 +88,8 @@ class Preparation {
     for (SetWork& set : sets_) clean(set);  // held-out sets first: training excludes what stands in them
     std::rotate(sets_.begin(), sets_.end() - 1, sets_.end());
     if (sets_.front().report.kept() == 0) {
-      fail("prepare: none of {} training pairs is left after cleaning\n{}", sets_.front().report.read(),
-           sets_.front().report.table());
+      const PrepareReport& report = sets_.front().report;
+      fail("prepare: none of {} training pairs is left after cleaning ({})", report.read(), report.summary());
     }
     std::string model = make_vocabulary();
     const Vocabulary vocabulary = Vocabulary::from_bytes(model, vocabulary_name);

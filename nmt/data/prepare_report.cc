@@ -65,6 +65,15 @@ json::object PrepareReport::to_json() const {
   return {{"set", set_}, {"pairs_read", read_}, {"pairs_kept", kept_}, {"findings", std::move(findings)}};
 }
 
+std::string PrepareReport::summary() const {
+  std::string out;
+  for (std::size_t i = 0; i < finding_count; ++i) {
+    if (entries_[i].count == 0) continue;
+    fmt::format_to(std::back_inserter(out), "{}{} {}", out.empty() ? "" : ", ", words[i].first, entries_[i].count);
+  }
+  return out;
+}
+
 std::string PrepareReport::table() const {
   std::string out = fmt::format("{}: {} pairs read, {} kept\n", set_, read_, kept_);
   for (std::size_t i = 0; i < finding_count; ++i) {

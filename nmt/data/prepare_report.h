@@ -59,6 +59,8 @@ class PrepareReport {
   const Entry& operator[](Finding finding) const { return entries_[static_cast<std::size_t>(finding)]; }
 
   json::object to_json() const;
+  /// Counts in one line: "identical 2, ratio 1"; empty if nothing was found.
+  std::string summary() const;
   /// Lines for a person: counts, and under each finding its examples.
   std::string table() const;
 
