@@ -7,7 +7,7 @@
 #     --corpus WHAT        libreoffice (default), wmt16, or SOURCE,TARGET: two text files, plain or gzipped
 #     --dir DIR            where everything is kept (default runs/quickstart)
 #     --config FILE        training configuration (default by corpus, from configs/)
-#     --vocabulary-size N  subword pieces (default: the corpus decides)
+#     --vocabulary-size N  subword pieces (default: one for four training pairs, at most 8000)
 #     --ranks N            MPI workers (default 2, or 1 on a single core)
 #     --listen HOST:PORT   where the server listens, on loopback (default 127.0.0.1:0, a free port)
 #     --stop               stops the server that an earlier run left up, and nothing else
@@ -58,7 +58,7 @@ complete_options() {
   ranks=${ranks:-$((cores < 2 ? 1 : 2))}
   case $corpus in
     wmt16) config=${config:-$ROOT/configs/wmt16-transformer-base.yaml} vocabulary_size=${vocabulary_size:-32768} ;;
-    *) config=${config:-$ROOT/configs/quickstart.yaml} vocabulary_size=${vocabulary_size:-8000} ;;
+    *) config=${config:-$ROOT/configs/quickstart.yaml} vocabulary_size=${vocabulary_size:-auto} ;;
   esac
   [ -r "$config" ] || usage_error "--config: cannot read $config"
   case $corpus in
@@ -106,6 +106,12 @@ PYTHON
 
 both_sides() { printf '%s\n' "$dir/corpus/$1.$source_language" "$dir/corpus/$1.$target_language"; }
 
+# Pieces of the vocabulary: what was asked for, else by the size of the training text.
+pieces() {
+  if [ "$vocabulary_size" != auto ]; then printf '%s' "$vocabulary_size" && return; fi
+  awk 'END { n = int(NR / 4); print n < 100 ? 100 : n > 8000 ? 8000 : n }' "$dir/corpus/train.$source_language"
+}
+
 stage_prepare() {
   local train valid test
   mapfile -t train < <(both_sides train)
@@ -113,7 +119,7 @@ stage_prepare() {
   mapfile -t test < <(both_sides test)
   rm -rf "$dir/data"
   quietly "$dir/logs/prepare.log" "nmt prepare" "$BIN/nmt" prepare --train "${train[@]}" --valid "${valid[@]}" \
-    --test "${test[@]}" --output "$dir/data" --vocabulary-size "$vocabulary_size" --model bpe
+    --test "${test[@]}" --output "$dir/data" --vocabulary-size "$(pieces)" --model bpe
 }
 
 # mpirun gets a session of its own: a Ctrl-C on the terminal would make it kill the workers within a second. It passes
