@@ -22,7 +22,7 @@ http::Response list(Service& service, const http::Request& request) {
                          {"last_record_at", format_rfc3339(rank.updated_ms)},
                          {"record_age_ms", now_ms - rank.updated_ms}};
     for (const char* key : {"step_ms", "target_tokens_per_second", "network_rx_bytes_per_second",
-                            "network_tx_bytes_per_second", "busy_fraction"}) {
+                            "network_tx_bytes_per_second", "busy_fraction", "exposed_communication_ms"}) {
       item[key] = rank.last.value(key);
     }
     items.push_back(std::move(item));

@@ -63,7 +63,13 @@ Dispatcher::Admission Dispatcher::admit(Request& request) const {
 
 void Dispatcher::dispatch(std::shared_ptr<const Request> request, const Admission& admission, Reply reply) const {
   if (admission.route == nullptr) {
-    reply(files_.serve(*request));
+    Response response;
+    try {
+      response = files_.serve(*request);
+    } catch (const std::exception& failure) {
+      response = problem_of(*request, failure);
+    }
+    reply(std::move(response));
     return;
   }
   const Route& route = *admission.route;

@@ -1,0 +1,237 @@
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "nmt/base/json.h"
+#include "tests/server/client.h"
+#include "tests/server/test_server.h"
+
+namespace babelring {
+namespace {
+
+using testing::batch_text;
+using testing::Client;
+using testing::record_of;
+using testing::records_path;
+using testing::run_id;
+using testing::step_record;
+
+class ApiTest : public ::testing::Test {
+ protected:
+  json::object object(const testing::Answer& answer) { return parse_json(answer.body).value().as_object(); }
+  json::object get(const std::string& path) { return object(Client(server.port()).get(path)); }
+  testing::Answer post(const std::vector<Record>& records) {
+    return Client(server.port()).post(records_path(), batch_text(records));
+  }
+  std::string run_path(const std::string& rest = "") { return "/api/v1/runs/" + run_id + rest; }
+  testing::TestServer server;
+};
+
+TEST_F(ApiTest, IngestsOnceAndKeepsEverythingOverARestart) {
+  const std::vector<Record> records = {step_record(1, 1), step_record(2, 2)};
+  EXPECT_EQ(post(records).body, R"({"accepted":2,"duplicates":0})");
+  EXPECT_EQ(post(records).body, R"({"accepted":0,"duplicates":2})");
+  server.restart();
+  EXPECT_EQ(post(records).body, R"({"accepted":0,"duplicates":2})");
+  const auto series = get(run_path("/metrics/loss"));
+  EXPECT_EQ(to_text(series.at("step")), "[1,2]");
+  EXPECT_EQ(to_text(series.at("value")), "[10,5]");
+}
+
+TEST_F(ApiTest, FollowsTheLifeOfARun) {
+  LifecycleRecord started;
+  started.event = "started";
+  started.name = "demo";
+  started.config = "seed: 1\n";
+  started.world_size = 1;
+  started.max_updates = 10;
+  post({record_of(started, 1), step_record(2, 4)});
+  auto run = get(run_path());
+  EXPECT_EQ(run["state"], "running");
+  EXPECT_EQ(run["name"], "demo");
+  EXPECT_EQ(run["config"], "seed: 1\n");
+  EXPECT_EQ(run["update"], 4);
+  EXPECT_EQ(run["loss"], 2.5);
+  EXPECT_EQ(run["eta_seconds"], 1);
+  LifecycleRecord failed;
+  failed.event = "failed";
+  failed.detail = "rank 1 lost";
+  LifecycleRecord finished;
+  finished.event = "finished";
+  post({record_of(failed, 3), record_of(finished, 4)});
+  run = get(run_path());
+  EXPECT_EQ(run["state"], "failed");
+  EXPECT_EQ(run["detail"], "rank 1 lost");
+  EXPECT_TRUE(run["finished_at"].is_string());
+  post({step_record(1, 5, 0, 2)});
+  run = get(run_path());
+  EXPECT_EQ(run["state"], "running");
+  EXPECT_EQ(run["attempt"], 2);
+  EXPECT_EQ(post({step_record(9, 6)}).status, 409);
+}
+
+TEST_F(ApiTest, ShowsEvalsRanksAndLogs) {
+  EvalRecord eval;
+  eval.update = 7;
+  eval.set = "valid";
+  eval.sacrebleu = 31.25;
+  eval.samples = {{"Hund", "dog", "dog"}};
+  LogRecord log;
+  log.level = "warn";
+  log.text = "100% of \x1b[31m it";
+  post({record_of(eval, 1), record_of(log, 2)});
+  const auto evals = get(run_path("/evals"));
+  const json::object item = evals.at("items").at(0).as_object();
+  EXPECT_EQ(item.at("sacrebleu"), 31.25);
+  EXPECT_FALSE(item.contains("samples"));
+  const auto one = get("/api/v1/evals/" + std::string(item.at("id").as_string()));
+  EXPECT_EQ(one.at("samples").at(0).at("hypothesis"), "dog");
+  EXPECT_EQ(get(run_path("/ranks")).at("items").at(0).at("host"), "hostA");
+  EXPECT_EQ(get(run_path("/logs?q=100%25")).at("items").as_array().size(), 1u);
+  EXPECT_EQ(get(run_path("/logs?q=1000")).at("items").as_array().size(), 0u);
+  EXPECT_EQ(get(run_path()).at("best").at("sacrebleu"), 31.25);
+}
+
+TEST_F(ApiTest, PagesThroughRuns) {
+  for (int i = 0; i < 5; ++i) {
+    Record record = step_record(1, 1);
+    std::string id = run_id;
+    id.back() = static_cast<char>('A' + i);
+    record.header.run = id;
+    testing::put(server.store(), {record});
+  }
+  std::set<std::string> seen;
+  std::string path = "/api/v1/runs?limit=2";
+  for (int page = 0; page < 3; ++page) {
+    const auto runs = get(path);
+    for (const auto& run : runs.at("items").as_array()) seen.insert(std::string(run.at("id").as_string()));
+    if (!runs.at("next_cursor").is_string()) break;
+    path = "/api/v1/runs?limit=2&cursor=" + std::string(runs.at("next_cursor").as_string());
+  }
+  EXPECT_EQ(seen.size(), 5u);
+}
+
+TEST_F(ApiTest, ExportsWhatIsStored) {
+  post({step_record(1, 1), step_record(2, 3)});
+  Client client(server.port());
+  const auto csv = client.get(run_path("/metrics.csv"));
+  EXPECT_EQ(csv.status, 200);
+  EXPECT_TRUE(csv.body.starts_with("rank,attempt,step,time_ms,epoch,loss,"));
+  EXPECT_NE(csv.body.find("\n0,1,3,1795233600300,0,3.3333333333333335,"), std::string::npos);
+  EXPECT_EQ(client.get(run_path("/metrics/loss?format=csv")).body,
+            "step,time_ms,value\n1,1795233600100,10\n3,1795233600300,3.3333333333333335\n");
+  EXPECT_EQ(get(run_path("/metrics/loss?x=wall&from=1795233600200")).at("total"), 1);
+  EXPECT_EQ(get(run_path("/metrics/loss?to=2")).at("total"), 1);
+}
+
+TEST_F(ApiTest, AnswersConditionalAndHeadRequests) {
+  post({step_record(1, 1)});
+  Client client(server.port());
+  const auto first = client.get(run_path("/metrics/loss"));
+  const std::string etag = first.headers.at("etag");
+  EXPECT_EQ(client.get(run_path("/metrics/loss"), "If-None-Match: " + etag + "\r\n").status, 304);
+  EXPECT_EQ(client.get(run_path("/metrics/loss"), "If-None-Match: \"other\"\r\n").status, 200);
+  client.send("HEAD " + run_path("/metrics/loss") + " HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  const auto head = client.receive(true);
+  EXPECT_EQ(head.headers.at("content-length"), std::to_string(first.body.size()));
+  EXPECT_EQ(client.get("/healthz").status, 200);
+}
+
+TEST_F(ApiTest, ExplainsProblems) {
+  post({step_record(1, 1)});
+  Client client(server.port());
+  const auto check = [&](const std::string& path, int status, const std::string& code) {
+    const auto answer = client.get(path, "X-Request-Id: mine-1\r\n");
+    EXPECT_EQ(answer.status, status) << path;
+    EXPECT_EQ(answer.headers.at("content-type"), "application/problem+json") << path;
+    const auto problem = object(answer);
+    EXPECT_EQ(problem.at("code"), code) << path;
+    EXPECT_EQ(problem.at("instance"), "urn:request:mine-1");
+  };
+  check("/api/v1/runs/r_01J8ZQ4T5W6X7Y8Z9A0B1C2D3F", 404, "run_unknown");
+  check("/api/v1/runs/x'%20OR%201=1--", 404, "run_unknown");
+  check("/api/v1/evals/e_1;DROP%20TABLE%20runs", 404, "eval_unknown");
+  check(run_path("/metrics/loss'%20OR%20'1'='1"), 404, "key_unknown");
+  check(run_path("/metrics/loss?points=0"), 400, "bad_parameter");
+  check(run_path("/metrics/loss?points=1%20OR%201"), 400, "bad_parameter");
+  check(run_path("/metrics/loss?agg=lies"), 400, "bad_parameter");
+  check(run_path("/metrics/loss?from=5&to=1"), 416, "range_empty");
+  check(run_path("/metrics/loss?from=nan"), 400, "bad_parameter");
+  check("/api/v1/runs?cursor=';--", 400, "bad_cursor");
+  check("/api/v1/runs?state=x'", 400, "bad_parameter");
+  check("/api/v1/runs?limit=501", 400, "bad_parameter");
+  check("/api/v1/nothing", 404, "path_unknown");
+  EXPECT_EQ(get("/api/v1/runs?q=%25'%20OR%201=1--").at("items").as_array().size(), 0u);
+  const auto method = client.post(run_path(), "{}");
+  EXPECT_EQ(method.status, 405);
+  EXPECT_EQ(method.headers.at("allow"), "GET, HEAD");
+}
+
+TEST_F(ApiTest, RefusesHostileBodies) {
+  const std::string prefix = R"({"attempt":1,"rank":0,"host":"h","records":[)";
+  const auto check = [&](const std::string& body, int status) {
+    EXPECT_EQ(Client(server.port()).post(records_path(), body).status, status) << body.substr(0, 100);
+  };
+  check("", 400);
+  check("{", 400);
+  check(std::string(100'000, '['), 400);
+  check(R"({"attempt":1,"attempt":1,"rank":0,"host":"h","records":[]})", 400);
+  check(prefix + R"({"sequence":1,"kind":"step","time_ms":1,"update":1,"loss":1e400}]})", 400);
+  check(prefix + R"({"sequence":1,"kind":"step","time_ms":1,"update":1,"loss":NaN}]})", 400);
+  check(prefix + R"({"sequence":1,"kind":"step","time_ms":1,"update":1,"surprise":1}]})", 422);
+  check(prefix + R"({"sequence":0,"kind":"step","time_ms":1,"update":1}]})", 422);
+  check(prefix + R"({"sequence":1,"kind":"step","time_ms":1,"update":-1}]})", 422);
+  check(prefix + "]}", 422);
+  check("[]", 422);
+  check(prefix + R"({"sequence":1,"kind":"log","time_ms":1,"level":"info","text":")" + "\xff\xfe" + R"("}]})", 400);
+  EXPECT_EQ(Client(server.port()).get(run_path()).status, 404);  // nothing of it was stored
+}
+
+TEST_F(ApiTest, BoundsSizesBeforeReadingThem) {
+  Client body(server.port());
+  body.send("POST " + records_path() +
+            " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 5000000\r\n\r\n");
+  EXPECT_EQ(body.receive().status, 413);
+  Client target(server.port());
+  target.send("GET /" + std::string(20'000, 'a'));
+  EXPECT_EQ(target.receive().status, 414);
+  Client headers(server.port());
+  headers.send("GET / HTTP/1.1\r\nHost: localhost\r\nX: " + std::string(20'000, 'a'));
+  EXPECT_EQ(headers.receive().status, 431);
+  Client type(server.port());
+  type.send("POST " + records_path() + " HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}");
+  EXPECT_EQ(type.receive().status, 415);
+  Client host(server.port());
+  host.send("GET /healthz HTTP/1.1\r\nHost: evil.example\r\n\r\n");
+  EXPECT_EQ(host.receive().status, 421);
+}
+
+TEST_F(ApiTest, ServesManyRequestsOnOneConnectionEvenPipelined) {
+  Client client(server.port());
+  const std::string request = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+  client.send(request + request + request);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(client.receive().status, 200);
+  client.send("GET /healthz HTTP/1.0\r\nHost: localhost\r\n\r\n");
+  EXPECT_EQ(client.receive().headers.at("connection"), "close");
+  EXPECT_TRUE(client.closed());
+}
+
+TEST(HttpLimits, SlowHeadsBodiesAndIdleConnectionsEnd) {
+  http::Limits limits;
+  limits.header = limits.body = limits.idle = std::chrono::milliseconds(150);
+  limits.requests_a_connection = 2;
+  testing::TestServer server(limits);
+  Client head(server.port()), body(server.port()), idle(server.port()), many(server.port());
+  head.send("GET /healthz HT");
+  body.send("POST " + records_path() +
+            " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 50\r\n\r\n{");
+  EXPECT_EQ(head.receive().status, 408);
+  EXPECT_EQ(body.receive().status, 408);
+  EXPECT_TRUE(idle.closed());
+  Client counted(server.port());
+  EXPECT_FALSE(counted.get("/healthz").headers.contains("connection"));
+  EXPECT_EQ(counted.get("/healthz").headers.at("connection"), "close");
+}
+
+}  // namespace
+}  // namespace babelring

@@ -1,0 +1,203 @@
+#include "server/store/store.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "server/store/queries.h"
+#include "server/store/sequence_set.h"
+#include "server/store/series.h"
+#include "tests/server/test_server.h"
+
+namespace babelring::store {
+namespace {
+
+using babelring::testing::put;
+using babelring::testing::record_of;
+using babelring::testing::run_id;
+using babelring::testing::step_record;
+
+class StoreTest : public ::testing::Test {
+ protected:
+  void SetUp() override { open(); }
+  void open() {
+    store.reset();
+    store = std::make_unique<Store>(folder.path());
+  }
+  std::vector<Record> steps(std::int64_t first, std::int64_t last, std::int64_t rank = 0, std::int64_t attempt = 1,
+                            std::int64_t first_sequence = 0) {
+    std::vector<Record> records;
+    for (std::int64_t u = first; u <= last; ++u) {
+      const std::int64_t sequence = first_sequence == 0 ? u : first_sequence + u - first;
+      records.push_back(step_record(sequence, u, rank, attempt));
+    }
+    return records;
+  }
+  Series series(const std::string& key, std::size_t points, std::optional<std::int64_t> rank = 0) {
+    auto reader = store->reader();
+    const auto run = find_run(*reader, run_id);
+    SeriesQuery query;
+    query.run = run->number;
+    query.world_size = run->world_size;
+    query.current_attempt = run->attempt;
+    query.key = key;
+    query.rank = rank;
+    query.points = points;
+    return read_series(*reader, query);
+  }
+  babelring::testing::TemporaryFolder folder;
+  std::unique_ptr<Store> store;
+};
+
+TEST(SequenceSet, FindsRepeatsAndGapsInAnyOrder) {
+  SequenceSet set;
+  for (const std::int64_t n : {5, 1, 3, 2, 9}) EXPECT_TRUE(set.insert(n));
+  for (const std::int64_t n : {1, 2, 3, 5, 9}) EXPECT_FALSE(set.insert(n));
+  EXPECT_EQ(set.ranges(), (SequenceSet::Ranges{{1, 3}, {5, 5}, {9, 9}}));
+  EXPECT_EQ(set.missing(), 4);
+  for (const std::int64_t n : {4, 8, 6, 7}) EXPECT_TRUE(set.insert(n));
+  EXPECT_EQ(set.ranges(), (SequenceSet::Ranges{{1, 9}}));
+  EXPECT_EQ(set.missing(), 0);
+}
+
+TEST_F(StoreTest, DropsWhatItHasAlsoAfterReopening) {
+  EXPECT_EQ(put(*store, steps(1, 10)).fresh.size(), 10u);
+  const auto again = put(*store, steps(5, 12));
+  EXPECT_EQ(again.fresh.size(), 2u);
+  EXPECT_EQ(again.duplicates, 6);
+  open();
+  EXPECT_EQ(put(*store, steps(1, 12)).duplicates, 12);
+  EXPECT_EQ(series("loss", 100).points.size(), 12u);
+}
+
+TEST_F(StoreTest, CountsWhatIsMissing) {
+  put(*store, steps(1, 3));
+  put(*store, steps(6, 8));
+  {
+    auto reader = store->reader();
+    const auto ranks = list_ranks(*reader, find_run(*reader, run_id)->number, 1);
+    ASSERT_EQ(ranks.size(), 1u);
+    EXPECT_EQ(ranks[0].records, 6);
+    EXPECT_EQ(ranks[0].missing, 2);
+  }
+  put(*store, steps(4, 5));
+  auto reader = store->reader();
+  EXPECT_EQ(list_ranks(*reader, find_run(*reader, run_id)->number, 1)[0].missing, 0);
+}
+
+TEST_F(StoreTest, RefusesAnOlderAttempt) {
+  put(*store, steps(1, 3, 0, 2));
+  const auto late = put(*store, steps(1, 3, 0, 1));
+  EXPECT_EQ(late.status, IngestResult::Status::stale_attempt);
+  EXPECT_EQ(late.current_attempt, 2);
+}
+
+TEST_F(StoreTest, LeavesOutStepsThatALaterAttemptDidAgain) {
+  put(*store, steps(1, 100));
+  put(*store, steps(71, 80, 0, 2, 1));
+  const auto points = series("loss", 1000).points;
+  ASSERT_EQ(points.size(), 80u);
+  for (std::size_t i = 0; i < points.size(); ++i) EXPECT_EQ(points[i].step, static_cast<std::int64_t>(i) + 1);
+}
+
+TEST_F(StoreTest, SummariesEqualTheStepsTheyStandFor) {
+  for (std::int64_t first = 1; first <= 4000; first += 1000) put(*store, steps(first, first + 999));
+  const auto exact = series("loss", 4000);
+  EXPECT_FALSE(exact.sampled);
+  ASSERT_EQ(exact.points.size(), 4000u);
+  const auto coarse = series("loss", 20);  // read from buckets of 64
+  EXPECT_TRUE(coarse.sampled);
+  EXPECT_LE(coarse.points.size(), 20u);
+  EXPECT_EQ(coarse.total, 4000);
+  std::int64_t from = 1;
+  for (const SeriesPoint& point : coarse.points) {
+    double min = INFINITY, max = -INFINITY, sum = 0;
+    for (std::int64_t u = from; u <= point.step; ++u) {
+      const double loss = 10.0 / static_cast<double>(u);
+      min = std::min(min, loss);
+      max = std::max(max, loss);
+      sum += loss;
+    }
+    EXPECT_EQ(point.min, min);
+    EXPECT_EQ(point.max, max);
+    EXPECT_NEAR(point.average, sum / static_cast<double>(point.step - from + 1), 1e-9);
+    from = point.step + 1;
+  }
+  EXPECT_EQ(from, 4001);
+}
+
+TEST_F(StoreTest, AStragglerChangesItsSummary) {
+  auto records = steps(1, 3000);
+  Record spike = records[999];
+  records.erase(records.begin() + 999);
+  put(*store, records);
+  std::get<StepRecord>(spike.body).loss = 1e6;
+  put(*store, {spike});
+  const auto coarse = series("loss", 10);
+  double max = 0;
+  for (const auto& point : coarse.points) max = std::max(max, point.max);
+  EXPECT_EQ(max, 1e6);
+  auto reader = store->reader();
+  const auto keys = summarise_keys(*reader, find_run(*reader, run_id)->number, 0);
+  const auto loss = std::find_if(keys.begin(), keys.end(), [](const auto& key) { return key.key == "loss"; });
+  ASSERT_NE(loss, keys.end());
+  EXPECT_EQ(loss->max, 1e6);
+  EXPECT_EQ(loss->max_step, 1000);
+  EXPECT_EQ(loss->count, 3000);
+  EXPECT_EQ(loss->first, 10.0);
+}
+
+TEST_F(StoreTest, SumsOverRanksWaitForAllAndHostsCountOnce) {
+  LifecycleRecord started;
+  started.event = "started";
+  started.world_size = 3;
+  put(*store, {record_of(started, 1)});
+  put(*store, steps(1, 5, 0, 1, 2));
+  put(*store, steps(1, 4, 1));
+  EXPECT_TRUE(series("target_tokens", 100, std::nullopt).points.empty());
+  put(*store, steps(1, 3, 2));
+  const auto tokens = series("target_tokens", 100, std::nullopt);
+  ASSERT_EQ(tokens.points.size(), 3u);
+  EXPECT_EQ(tokens.points[0].average, 100 + 101 + 102);
+  const auto bytes = series("network_tx_bytes", 100, std::nullopt);
+  ASSERT_EQ(bytes.points.size(), 3u);
+  EXPECT_EQ(bytes.points[0].average, 1001 + 1002);  // ranks 0 and 1 share a host
+  EXPECT_EQ(series("loss", 100, std::nullopt).points.size(), 5u);
+}
+
+TEST_F(StoreTest, NamesNonFiniteValues) {
+  auto records = steps(1, 5);
+  std::get<StepRecord>(records[1].body).loss = NAN;
+  std::get<StepRecord>(records[3].body).loss = -INFINITY;
+  put(*store, records);
+  const auto loss = series("loss", 100);
+  ASSERT_EQ(loss.non_finite.size(), 2u);
+  EXPECT_EQ(loss.non_finite[0].first, 2);
+  EXPECT_TRUE(std::isnan(loss.non_finite[0].second));
+  EXPECT_EQ(loss.non_finite[1].second, -INFINITY);
+  EXPECT_TRUE(std::isnan(loss.points[1].average));
+}
+
+TEST_F(StoreTest, OneBadBatchDoesNotTakeOthersAlong) {
+  std::vector<Record> scattered;
+  for (std::int64_t n = 1; n <= 1100; ++n) scattered.push_back(step_record(n * 2, n, 1));
+  EXPECT_EQ(put(*store, scattered).status, IngestResult::Status::rejected);
+  EXPECT_EQ(put(*store, steps(1, 5)).fresh.size(), 5u);
+}
+
+TEST_F(StoreTest, IsHeldByOneServerAtATime) {
+  EXPECT_THROW(Store second(folder.path()), Failure);
+}
+
+TEST_F(StoreTest, RefusesADatabaseOfANewerProgram) {
+  store.reset();
+  {
+    Database database(folder.path() / "babelring.db", Database::Mode::writer);
+    database.execute("PRAGMA user_version = 99");
+  }
+  EXPECT_THROW(Store newer(folder.path()), Failure);
+}
+
+}  // namespace
+}  // namespace babelring::store

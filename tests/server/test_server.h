@@ -1,0 +1,65 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "nmt/base/records.h"
+#include "server/api/service.h"
+#include "server/http/server.h"
+
+namespace babelring::testing {
+
+inline const std::string run_id = "r_01J8ZQ4T5W6X7Y8Z9A0B1C2D3E";
+
+/// A folder that is removed with all in it.
+class TemporaryFolder {
+ public:
+  TemporaryFolder();
+  ~TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// The whole service within the test, on a free port.
+class TestServer {
+ public:
+  explicit TestServer(const http::Limits& limits = {}, api::EventHub::Limits events = {});
+  std::uint16_t port() const { return server_->port(); }
+  store::Store& store() { return *store_; }
+  api::EventHub& events() { return *events_; }
+  const std::filesystem::path& folder() const { return folder_.path(); }
+  /// Ends everything and begins anew on the same data.
+  void restart();
+  void stop();
+
+ private:
+  void start();
+  TemporaryFolder folder_;
+  http::Limits limits_;
+  api::EventHub::Limits event_limits_;
+  std::unique_ptr<store::Store> store_;
+  std::unique_ptr<api::EventHub> events_;
+  std::unique_ptr<api::Service> service_;
+  std::unique_ptr<http::Server> server_;
+};
+
+/// A step record whose loss is 10 / update.
+Record step_record(std::int64_t sequence, std::int64_t update, std::int64_t rank = 0, std::int64_t attempt = 1);
+Record record_of(RecordBody body, std::int64_t sequence, std::int64_t rank = 0, std::int64_t attempt = 1);
+/// The ingest route's body.
+std::string batch_text(const std::vector<Record>& records);
+store::Batch batch_of(std::vector<Record> records);
+inline std::string records_path() {
+  return "/api/v1/runs/" + run_id + "/records";
+}
+
+/// Stores a batch and waits for its acknowledgement.
+store::IngestResult put(store::Store& store, std::vector<Record> records);
+
+}  // namespace babelring::testing
