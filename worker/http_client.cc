@@ -75,7 +75,6 @@ struct HttpClient::Connection {
     return cancelled ? Code(asio::error::operation_aborted) : result;
   }
 
-  /// A resolver has no timeout of its own: names are looked up in the background and cancel() does not wait for them.
   Code connect() {
     asio::ip::tcp::resolver::results_type endpoints;
     Code code = run([&](auto done) {
