@@ -1,0 +1,62 @@
+import { emptySeries, type Series } from '../lib/series';
+import type { SeriesAnswer } from './types';
+
+const BASE = 'api/v1';
+
+export class ApiError extends Error {
+  constructor(readonly status: number, message: string) {
+    super(message);
+  }
+}
+
+export async function getJson<T>(path: string): Promise<T> {
+  const response = await fetch(`${BASE}${path}`, { headers: { Accept: 'application/json' } });
+  if (response.ok) return (await response.json()) as T;
+  const problem = (await response.json().catch(() => ({}))) as { detail?: string };
+  throw new ApiError(response.status, problem.detail ?? `the server answered ${response.status}`);
+}
+
+/// All items of a list, page by page.
+export async function getAll<T>(path: string): Promise<T[]> {
+  const items: T[] = [];
+  for (let cursor: string | null = ''; cursor !== null;) {
+    const mark = path.includes('?') ? '&' : '?';
+    const page: { items: T[]; next_cursor: string | null } =
+      await getJson(`${path}${mark}limit=500${cursor ? `&cursor=${cursor}` : ''}`);
+    items.push(...page.items);
+    cursor = page.next_cursor;
+  }
+  return items;
+}
+
+export interface SeriesRequest {
+  run: string;
+  key: string;
+  rank?: number;
+  x: 'step' | 'wall';
+  from?: number;
+  to?: number;
+}
+
+/// A key that no step has had yet is an empty series.
+export async function getSeries(request: SeriesRequest): Promise<Series> {
+  const query = new URLSearchParams({ x: request.x, points: '1200', agg: 'minmax' });
+  if (request.rank !== undefined) query.set('rank', String(request.rank));
+  if (request.from !== undefined) query.set('from', String(request.from));
+  if (request.to !== undefined) query.set('to', String(request.to));
+  try {
+    const answer = await getJson<SeriesAnswer>(`/runs/${request.run}/metrics/${request.key}?${query}`);
+    const avg = answer.avg ?? answer.value ?? [];
+    return { step: answer.step, timeMs: answer.time_ms, avg, min: answer.min ?? avg, max: answer.max ?? avg,
+      total: answer.total, sampled: answer.sampled, nonFinite: answer.non_finite };
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 404) return emptySeries();
+    throw error;
+  }
+}
+
+export const csvOf = (run: string, key: string): string => `${BASE}/runs/${run}/metrics/${key}?agg=raw&format=csv`;
+export const fileOf = (checkpoint: string, name: string): string =>
+  `${BASE}/checkpoints/${checkpoint}/files/${encodeURIComponent(name)}`;
+export const runCsvOf = (run: string): string => `${BASE}/runs/${run}/metrics.csv`;
+export const sumsOf = (checkpoint: string): string => `${BASE}/checkpoints/${checkpoint}/SHA256SUMS`;

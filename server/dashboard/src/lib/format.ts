@@ -1,0 +1,97 @@
+/// Numbers as people read them. Everything missing (null, undefined, NaN, infinite) is shown as a dash, never as zero.
+
+export type MaybeNumber = number | null | undefined;
+
+export const DASH = '–';
+
+function finite(value: MaybeNumber): value is number {
+  return typeof value === 'number' && Number.isFinite(value);
+}
+
+/// 1234567 -> "1,234,567"; the same in every locale.
+export function formatCount(value: MaybeNumber): string {
+  if (!finite(value)) return DASH;
+  return Math.round(value).toString().replace(/\B(?=(\d{3})+(?!\d))/g, ',');
+}
+
+export function formatFixed(value: MaybeNumber, digits: number): string {
+  return finite(value) ? value.toFixed(digits) : DASH;
+}
+
+/// About `digits` significant digits without exponents for everyday sizes: 3.2173, 0.0004, 12,345, 1.2e-7.
+export function formatSignificant(value: MaybeNumber, digits = 4): string {
+  if (!finite(value)) return DASH;
+  if (value === 0) return '0';
+  const size = Math.abs(value);
+  if (size < 1e-4 || size >= 1e9) return value.toExponential(Math.max(0, digits - 2));
+  if (size >= 10 ** (digits - 1)) return formatCount(value);
+  return Number(value.toPrecision(digits)).toString();
+}
+
+const SI_UNITS = ['', 'k', 'M', 'G', 'T', 'P'];
+
+/// Decimal prefixes: 12345 -> "12.3 k"; with a unit "12.3 kB".
+export function formatSi(value: MaybeNumber, unit = ''): string {
+  if (!finite(value)) return DASH;
+  let scaled = value;
+  let index = 0;
+  while (Math.abs(scaled) >= 999.5 && index < SI_UNITS.length - 1) {
+    scaled /= 1000;
+    index += 1;
+  }
+  const size = Math.abs(scaled);
+  const text = index === 0 && Number.isInteger(scaled) ? String(scaled) : scaled.toFixed(size >= 100 ? 0 : size >= 10 ? 1 : 2);
+  return `${text} ${SI_UNITS[index]}${unit}`.trimEnd();
+}
+
+export function formatBytes(value: MaybeNumber): string {
+  return formatSi(value, 'B');
+}
+
+export function formatBytesPerSecond(value: MaybeNumber): string {
+  return formatSi(value, 'B/s');
+}
+
+export function formatMs(value: MaybeNumber): string {
+  if (!finite(value)) return DASH;
+  if (Math.abs(value) >= 10_000) return `${(value / 1000).toFixed(1)} s`;
+  return `${value.toFixed(Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 10 ? 1 : 2)} ms`;
+}
+
+export function formatPercent(fraction: MaybeNumber, digits = 1): string {
+  return finite(fraction) ? `${(fraction * 100).toFixed(digits)} %` : DASH;
+}
+
+/// 59 s, 4 min 05 s, 2 h 07 min, 3 d 4 h.
+export function formatDuration(seconds: MaybeNumber): string {
+  if (!finite(seconds) || seconds < 0) return DASH;
+  const whole = Math.round(seconds);
+  const pad = (part: number): string => String(part).padStart(2, '0');
+  if (whole < 60) return `${whole} s`;
+  if (whole < 3600) return `${Math.floor(whole / 60)} min ${pad(whole % 60)} s`;
+  if (whole < 86_400) return `${Math.floor(whole / 3600)} h ${pad(Math.floor((whole % 3600) / 60))} min`;
+  return `${Math.floor(whole / 86_400)} d ${Math.floor((whole % 86_400) / 3600)} h`;
+}
+
+/// "just now", "12 s ago", "2 h 07 min ago".
+export function formatAge(seconds: MaybeNumber): string {
+  if (!finite(seconds)) return DASH;
+  return seconds < 1.5 ? 'just now' : `${formatDuration(seconds)} ago`;
+}
+
+const pad2 = (part: number): string => String(part).padStart(2, '0');
+
+/// Local time: "14:03:09".
+export function formatClock(timeMs: MaybeNumber): string {
+  if (!finite(timeMs)) return DASH;
+  const date = new Date(timeMs);
+  return `${pad2(date.getHours())}:${pad2(date.getMinutes())}:${pad2(date.getSeconds())}`;
+}
+
+/// Local date and time: "2026-11-21 14:03".
+export function formatDateTime(timeMs: MaybeNumber): string {
+  if (!finite(timeMs)) return DASH;
+  const date = new Date(timeMs);
+  const day = `${date.getFullYear()}-${pad2(date.getMonth() + 1)}-${pad2(date.getDate())}`;
+  return `${day} ${pad2(date.getHours())}:${pad2(date.getMinutes())}`;
+}

@@ -1,0 +1,74 @@
+export type Column = (number | null)[];
+
+/// One metric key over updates, as columns. Where sampled, a row sums up several updates: min, average and max.
+export interface Series {
+  step: number[];
+  timeMs: number[];
+  min: Column;
+  avg: Column;
+  max: Column;
+  total: number;  // updates in the range before sampling
+  sampled: boolean;
+  nonFinite: { step: number; kind: string }[];
+}
+
+export type XMode = 'update' | 'elapsed' | 'wall';
+
+export function emptySeries(): Series {
+  return { step: [], timeMs: [], min: [], avg: [], max: [], total: 0, sampled: false, nonFinite: [] };
+}
+
+/// `newer` behind `series`; rows that `series` already covers are dropped, so a repeated answer changes nothing.
+export function appendTail(series: Series, newer: Series): Series {
+  const last = series.step.at(-1) ?? -Infinity;
+  const first = newer.step.findIndex((step) => step > last);
+  if (first < 0) return series;
+  return {
+    step: series.step.concat(newer.step.slice(first)),
+    timeMs: series.timeMs.concat(newer.timeMs.slice(first)),
+    min: series.min.concat(newer.min.slice(first)),
+    avg: series.avg.concat(newer.avg.slice(first)),
+    max: series.max.concat(newer.max.slice(first)),
+    total: series.total + newer.total - first,
+    sampled: series.sampled || newer.sampled,
+    nonFinite: series.nonFinite.concat(newer.nonFinite.filter(({ step }) => step > last)),
+  };
+}
+
+/// Seconds for the time axes, updates else.
+export function xValue(step: number, timeMs: number, mode: XMode, startMs: number): number {
+  if (mode === 'update') return step;
+  return (mode === 'wall' ? timeMs : timeMs - startMs) / 1000;
+}
+
+export function xColumn(series: Series, mode: XMode, startMs: number): number[] {
+  return series.step.map((step, row) => xValue(step, series.timeMs[row] ?? 0, mode, startMs));
+}
+
+/// The averages of several series on the steps of the first; null where another has no such step.
+export function alignOnFirst(list: readonly Series[]): Column[] {
+  const steps = list[0]?.step ?? [];
+  return list.map((series) => {
+    const byStep = new Map(series.step.map((step, row) => [step, series.avg[row] ?? null]));
+    return steps.map((step) => byStep.get(step) ?? null);
+  });
+}
+
+/// Running sums of columns from the first up; null where any part is missing, since a sum without it would be wrong.
+export function stack(columns: readonly Column[]): Column[] {
+  const sums: Column[] = [];
+  for (const column of columns) {
+    const below = sums.at(-1);
+    sums.push(column.map((value, row) => {
+      const base = below ? (below[row] ?? null) : 0;
+      return value === null || base === null ? null : base + value;
+    }));
+  }
+  return sums;
+}
+
+/// "1,200 of 100,000, min/avg/max", or how many points there are when every one is shown.
+export function describeSampling(series: Series, count: (value: number) => string): string {
+  if (series.sampled) return `${count(series.step.length)} of ${count(series.total)}, min/avg/max`;
+  return series.total === 1 ? '1 point' : `all ${count(series.total)} points`;
+}
