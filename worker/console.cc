@@ -13,9 +13,13 @@ namespace {
 
 /// 12345 → "12,345".
 std::string grouped(double number) {
-  std::string digits = fmt::format("{:.0f}", number);
-  for (std::size_t i = digits.size(); i > 3 + (digits[0] == '-' ? 1 : 0);) digits.insert(i -= 3, ",");
-  return digits;
+  const std::string digits = fmt::format("{:.0f}", number);
+  std::string text;
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0) text += ',';
+    text += digits[i];
+  }
+  return text;
 }
 
 std::string minutes_text(double minutes) {

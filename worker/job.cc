@@ -10,6 +10,7 @@
 #include "nmt/base/atomic_file.h"
 #include "nmt/base/version.h"
 #include "nmt/data/corpus.h"
+#include "nmt/data/manifest.h"
 #include "nmt/data/vocabulary.h"
 #include "nmt/train/trainer.h"
 #include "worker/console.h"
@@ -117,7 +118,8 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
                  fmt::join(communicator.hosts(), ", "), communicator.description());
   }
 
-  const std::filesystem::path vocabulary_file = vocabulary_path(config.data.folder);
+  const std::filesystem::path data_folder = config.data.folder;
+  const std::filesystem::path vocabulary_file = data_folder / load_manifest(data_folder).vocabulary.name;
   const Vocabulary vocabulary = Vocabulary::load(vocabulary_file);
   const Corpus corpus = Corpus::open(config.data.folder, config.data.train_set);
   const std::unique_ptr<Backend> backend = make_cpu_backend(threads_of(config, communicator));
@@ -141,8 +143,8 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
                    .checkpoints = &checkpoints,
                    .records = records,
                    .stop = stop,
-                   .model_vocabulary = vocabulary.size(),
-                   .threads = threads_of(config, communicator)});
+                   .threads = threads_of(config, communicator),
+                   .model_vocabulary = vocabulary.size()});
   trainer.begin(identity.run, identity.attempt);
   if (console != nullptr) console->begin(trainer.state().progress, trainer.state().elapsed_minutes);
   if (first_rank) {

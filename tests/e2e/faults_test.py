@@ -1,0 +1,84 @@
+"""What happens when something dies, stops or goes away."""
+
+import os
+import signal
+import time
+import unittest
+
+from system import SystemTest, is_running, wait_for
+
+LONG = ["training.stop_after=1000000u", "checkpoint.every=0"]
+
+
+class FaultsTest(SystemTest):
+
+    def started(self, run, updates: int = 5):
+        wait_for("first updates", lambda: run.process.poll() is not None or len(self.steps()) >= updates)
+        self.assertIsNone(run.process.poll(), run.text())
+        return run.rank_pids()
+
+    def steps(self, rank: int = 0) -> list:
+        try:
+            return self.records("run", "step", rank)
+        except ValueError:  # a line half written
+            return []
+
+    def test_killed_rank_ends_all_with_its_name(self) -> None:
+        run = self.start_run(ranks=3, overrides=LONG)
+        pids = self.started(run)
+        start = time.monotonic()
+        os.kill(pids[1], signal.SIGKILL)
+        self.assertNotEqual(run.wait(15), 0)
+        self.assertLess(time.monotonic() - start, 15)
+        wait_for("end of all ranks", lambda: not any(map(is_running, pids)), 15)
+        self.assertRegex(run.text(), r"rank 1\b.*|process rank 1 ")
+
+    def test_stopped_rank_ends_all_within_the_deadline(self) -> None:
+        run = self.start_run(ranks=2, overrides=[*LONG, "communication.deadline_s=3"])
+        pids = self.started(run)
+        start = time.monotonic()
+        os.kill(pids[1], signal.SIGSTOP)
+        self.assertNotEqual(run.wait(15), 0)
+        self.assertLess(time.monotonic() - start, 15)
+        wait_for("end of all ranks", lambda: not any(map(is_running, pids)), 15)
+        message = [line for line in run.text().splitlines() if "error" in line]
+        self.assertTrue(any("rank 1" in line and "all-reduce" in line for line in message), run.text())
+
+    def test_terminate_saves_and_ends_well_and_the_run_goes_on(self) -> None:
+        for stop in (signal.SIGTERM, signal.SIGINT):
+            run = self.start_run(overrides=LONG)
+            before = len(self.steps())
+            wait_for("updates", lambda: run.process.poll() is not None or len(self.steps()) >= before + 5)
+            os.kill(run.rank_pids()[0], stop)
+            self.assertEqual(run.wait(30), 0, run.text())
+        updates = [step["update"] for step in self.records("run", "step")]
+        self.assertEqual(updates, list(range(1, len(updates) + 1)))
+
+    def test_server_killed_in_the_middle_misses_and_doubles_nothing(self) -> None:
+        server = self.server()
+        run = self.start_run(server=server.address, overrides=["training.stop_after=600u", "checkpoint.every=0"])
+        self.started(run, 50)
+        server.kill()
+        time.sleep(1)
+        server.start()
+        self.assertEqual(run.wait(), 0, run.text())
+        run_id = server.get("/api/v1/runs")["items"][0]["id"]
+        for rank in (0, 1):
+            series = server.get(f"/api/v1/runs/{run_id}/metrics/nll?agg=raw&rank={rank}&points=1000")
+            self.assertEqual(series["step"], list(range(1, 601)))
+
+    def test_training_without_its_server_sends_everything_later(self) -> None:
+        server = self.server()
+        server.kill()
+        run = self.start_run(server=server.address, overrides=["training.stop_after=30u"])
+        self.assertEqual(run.wait(), 0, run.text())
+        server.start()
+        run = self.start_run(server=server.address, overrides=["training.stop_after=40u"])
+        self.assertEqual(run.wait(), 0, run.text())
+        run_id = server.get("/api/v1/runs")["items"][0]["id"]
+        series = server.get(f"/api/v1/runs/{run_id}/metrics/loss?agg=raw&rank=1&points=1000")
+        self.assertEqual(series["step"], list(range(1, 41)))
+
+
+if __name__ == "__main__":
+    unittest.main()

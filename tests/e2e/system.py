@@ -1,0 +1,181 @@
+"""Starts and stops the programs of the system for the end-to-end tests, on loopback and in folders of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any, Callable
+
+BIN = Path(os.environ.get("BABELRING_BIN", "build/dev/bin")).resolve()
+NOUNS = ["cat", "dog", "house", "tree", "river", "stone", "bird", "child", "book", "lamp", "road", "cloud"]
+VERBS = ["sees", "likes", "finds", "takes", "wants", "paints", "hears", "follows"]
+ADJECTIVES = ["old", "small", "green", "quiet", "bright", "heavy", "round", "kind"]
+
+
+def toy_corpus(folder: Path, lines: int, seed: int) -> tuple[Path, Path]:
+    """Sentences of a small grammar, and the same words marked and in another order: a language pair that is learnable."""
+    rng = random.Random(seed)
+    source, target = [], []
+    for _ in range(lines):
+        a, n, v, m = rng.choice(ADJECTIVES), rng.choice(NOUNS), rng.choice(VERBS), rng.choice(NOUNS)
+        source.append(f"the {a} {n} {v} the {m} .")
+        target.append(f"das {n}e {a}es {m}e {v}t .")
+    paths = folder / f"toy{seed}.en", folder / f"toy{seed}.de"
+    for path, text in zip(paths, (source, target)):
+        path.write_text("\n".join(text) + "\n", encoding="utf-8")
+    return paths
+
+
+def wait_for(what: str, condition: Callable[[], Any], seconds: float = 60) -> Any:
+    """The first true value of `condition`, or a failure that says what was waited for."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.05)
+    raise AssertionError(f"{what}: not within {seconds} s")
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process exists and is no zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+class Server:
+    """A `server` on a port that stays the same when it is started again."""
+
+    def __init__(self, folder: Path, checkpoints: Path) -> None:
+        self.folder, self.checkpoints, self.port = folder, checkpoints, 0
+        self.start()
+
+    def start(self) -> None:
+        command = [BIN / "server", "--listen", f"127.0.0.1:{self.port}", "--data", self.folder,
+                   "--checkpoint-root", self.checkpoints]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        line = self.process.stdout.readline()
+        assert "listening on" in line, f"server said: {line!r}"
+        self.address = line.split("listening on ")[1].strip().rstrip("/")
+        self.port = int(self.address.rsplit(":", 1)[1])
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+
+    def stop(self) -> int:
+        self.process.terminate()
+        code = self.process.wait(timeout=15)
+        self.process.stdout.close()
+        return code
+
+    def get(self, path: str) -> Any:
+        with urllib.request.urlopen(f"{self.address}{path}", timeout=10) as answer:
+            return json.load(answer)
+
+    def get_bytes(self, path: str) -> bytes:
+        with urllib.request.urlopen(f"{self.address}{path}", timeout=30) as answer:
+            return answer.read()
+
+
+class Run:
+    """`mpirun -np N worker` with its output in a file."""
+
+    def __init__(self, folder: Path, config: Path, ranks: int, server: str, overrides: list[str]) -> None:
+        self.log = folder.parent / f"{folder.name}.log"
+        env = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+        command = ["mpirun", "-np", str(ranks), "--bind-to", "none", "--oversubscribe",
+                   "--mca", "odls_base_sigkill_timeout", "20", BIN / "worker",
+                   "--config", config, "--run-dir", folder, "--server", server, *overrides]
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, env=env)
+
+    def text(self) -> str:
+        return self.log.read_text(encoding="utf-8", errors="replace")
+
+    def wait(self, seconds: float = 120) -> int:
+        return self.process.wait(timeout=seconds)
+
+    def rank_pids(self) -> list[int]:
+        """Of the worker processes that this mpirun started, by rank."""
+        pids = {}
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        for pid in map(int, children):
+            environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+            for entry in environment:
+                if entry.startswith(b"OMPI_COMM_WORLD_RANK="):
+                    pids[int(entry.split(b"=")[1])] = pid
+        return [pids[rank] for rank in sorted(pids)]
+
+    def end(self) -> None:
+        if self.process.poll() is None:
+            for pid in self.rank_pids():
+                os.kill(pid, signal.SIGKILL)
+            self.process.kill()
+            self.process.wait()
+
+
+class SystemTest(unittest.TestCase):
+    """A prepared toy corpus, made once for each test class, and a folder for each test."""
+
+    prepared: Path
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        if shutil.which("mpirun") is None:
+            raise unittest.SkipTest("mpirun is not installed")
+        cls.base = Path(tempfile.mkdtemp(prefix="babelring-e2e-"))
+        cls.addClassCleanup(shutil.rmtree, cls.base)
+        cls.prepared = cls.base / "data"
+        train, valid = toy_corpus(cls.base, 3000, 1), toy_corpus(cls.base, 60, 2)
+        subprocess.run([BIN / "nmt", "prepare", "--train", *train, "--valid", *valid, "--test", *valid,
+                        "--output", cls.prepared, "--vocabulary-size", "120"], check=True, stdout=subprocess.DEVNULL)
+        cls.config = cls.base / "config.yaml"
+        cls.config.write_text(f"""
+name: toy
+preset: transformer-tiny
+model: {{encoder_layers: 2, decoder_layers: 2, width: 64, inner: 128, dropout: 0.1}}
+data: {{folder: "{cls.prepared}", tokens_per_update: 400}}
+optimizer: {{learning_rate: 0.003, warm_up: 50u}}
+training: {{stop_after: 60u, precision: f32, threads: 1, digest_every: 1u, log_every: 20u}}
+validation: {{every: 0, bleu_every: 0, beam: 2}}
+checkpoint: {{every: 20u}}
+communication: {{deadline_s: 20, bucket_mb: 0.1}}
+""", encoding="utf-8")
+
+    def setUp(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(dir=self.base))
+
+    def server(self) -> Server:
+        server = Server(self.folder / "server", self.folder)
+        self.addCleanup(server.kill)
+        return server
+
+    def start_run(self, name: str = "run", ranks: int = 2, server: str = "none",
+                  overrides: list[str] | None = None) -> Run:
+        run = Run(self.folder / name, self.config, ranks, server, overrides or [])
+        self.addCleanup(run.end)
+        return run
+
+    def records(self, name: str, kind: str, rank: int = 0) -> list[dict[str, Any]]:
+        """Of a rank's spool files, all attempts in order."""
+        found = []
+        for file in sorted((self.folder / name / "spool").glob(f"attempt-*/rank-{rank}.jsonl")):
+            for line in file.read_text(encoding="utf-8").splitlines():
+                record = json.loads(line)
+                if record["kind"] == kind:
+                    found.append(record)
+        return found

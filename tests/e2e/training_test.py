@@ -1,0 +1,84 @@
+"""Raw text to BLEU: what a user does on a good day."""
+
+import hashlib
+import json
+import subprocess
+import unittest
+
+from system import BIN, SystemTest, wait_for
+
+
+class TrainingTest(SystemTest):
+
+    def test_from_text_to_bleu_with_a_server_that_shows_it(self) -> None:
+        server = self.server()
+        run = self.start_run(server=server.address, overrides=["training.stop_after=400u", "validation.bleu_every=200u"])
+        self.assertEqual(run.wait(), 0, run.text())
+
+        listed = server.get("/api/v1/runs")["items"]
+        self.assertEqual([item["name"] for item in listed], ["toy"])
+        run_id = listed[0]["id"]
+        shown = wait_for("finished state", lambda: (r := server.get(f"/api/v1/runs/{run_id}"))["state"] == "succeeded" and r)
+        self.assertEqual(shown["update"], 400)
+
+        series = server.get(f"/api/v1/runs/{run_id}/metrics/loss?agg=raw&rank=1&points=1000")
+        self.assertEqual(series["step"], list(range(1, 401)))
+        evals = server.get(f"/api/v1/runs/{run_id}/evals")["items"]
+        self.assertEqual([e["update"] for e in evals], [200, 400])
+        self.assertGreater(evals[-1]["sacrebleu"], 90)
+
+        newest = server.get(f"/api/v1/runs/{run_id}/checkpoints")["items"]
+        newest = max(newest, key=lambda c: c["update"])
+        manifest = server.get(f"/api/v1/checkpoints/{newest['id']}")
+        for file in manifest["files"]:
+            content = server.get_bytes(f"/api/v1/checkpoints/{newest['id']}/files/{file['name']}")
+            self.assertEqual(hashlib.sha256(content).hexdigest(), file["sha256"], file["name"])
+        self.assertEqual(server.stop(), 0)
+
+    def test_checkpoint_translates_and_is_evaluated_by_itself(self) -> None:
+        run = self.start_run(overrides=["training.stop_after=400u"])
+        self.assertEqual(run.wait(), 0, run.text())
+        checkpoint = self.folder / "run" / "checkpoints" / "update-00000400"
+        out = subprocess.run([BIN / "nmt", "translate", "--checkpoint", checkpoint, "--beam", "3"],
+                             input="the old cat sees the lamp .\n\nthe kind bird hears the tree .\n",
+                             capture_output=True, text=True, check=True).stdout.split("\n")
+        self.assertEqual(out, ["das cate oldes lampe seest .", "", "das birde kindes treee hearst .", ""])
+        result = json.loads(subprocess.run(
+            [BIN / "nmt", "evaluate", "--checkpoint", checkpoint, "--data", self.prepared, "--set", "test", "--json"],
+            capture_output=True, text=True, check=True).stdout)
+        self.assertGreater(result["sacrebleu"], 90)
+        self.assertIn("tok:13a", result["signature"])
+
+    def test_ranks_agree_and_resume_is_bit_equal(self) -> None:
+        digests = {}
+        for ranks in (1, 2):
+            name = f"whole{ranks}"
+            self.assertEqual(self.start_run(name, ranks).wait(), 0)
+            steps = self.records(name, "step")
+            self.assertEqual([s["update"] for s in steps], list(range(1, 61)))
+            digests[ranks] = [s["weights_digest"] for s in steps]
+            losses = [s["loss"] for s in steps]
+            if ranks == 1:
+                reference = losses
+            for one, many in zip(reference, losses):
+                self.assertAlmostEqual(one, many, delta=1e-3 * one)
+        self.assertEqual(self.start_run("parts", 2, overrides=["training.stop_after=33u"]).wait(), 0)
+        self.assertEqual(self.start_run("parts", 2).wait(), 0)
+        resumed = [s["weights_digest"] for s in self.records("parts", "step")]
+        self.assertEqual(resumed, digests[2])
+
+    def test_wrong_configuration_is_one_clear_line_and_exit_code_2(self) -> None:
+        run = self.start_run(overrides=["model.widht=64"])
+        self.assertEqual(run.wait(), 2)
+        errors = [line for line in run.text().splitlines() if "error" in line and "model." in line]
+        self.assertEqual(len(errors), 1, run.text())
+        self.assertIn("model.width", errors[0])
+
+    def test_missing_data_folder_is_named(self) -> None:
+        run = self.start_run(overrides=["data.folder=/nonexistent/data"])
+        self.assertEqual(run.wait(), 1)
+        self.assertIn("/nonexistent/data", run.text())
+
+
+if __name__ == "__main__":
+    unittest.main()
