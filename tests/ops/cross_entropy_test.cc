@@ -1,0 +1,63 @@
+#include "nmt/ops/cross_entropy.h"
+
+#include "tests/ops/op_fixture.h"
+
+namespace babelring {
+namespace {
+
+class CrossEntropyTest : public OpTest {};
+INSTANTIATE_TEST_SUITE_P(Cpu, CrossEntropyTest, precisions, precision_name);
+
+TEST_P(CrossEntropyTest, EqualsReference) {
+  for (const auto& [rows, vocabulary] : {std::pair{1, 1}, {3, 7}, {17, 1009}, {4, 32768}}) {
+    for (const float smoothing : {0.0f, 0.1f}) {
+      CrossEntropy op{.logits = tensors.normal({rows, vocabulary}, type(), 4),
+                      .targets = tensors.integers(rows, vocabulary),
+                      .smoothing = smoothing,
+                      .gradient_scale = 0.25f,
+                      .dlogits = tensors.zeros({rows, vocabulary}, type()),
+                      .loss = tensors.zeros({rows}, DType::f32),
+                      .nll = tensors.zeros({rows}, DType::f32),
+                      .correct = tensors.zeros({rows}, DType::f32)};
+      expect_as_reference(op,
+                          {&CrossEntropy::dlogits, &CrossEntropy::loss, &CrossEntropy::nll, &CrossEntropy::correct});
+      op.dlogits = {};
+      expect_as_reference(op, {&CrossEntropy::loss});
+      const Tensor in_place = tensors.copy(op.logits);
+      op.logits = op.dlogits = in_place;
+      expect_as_reference(op, {&CrossEntropy::dlogits});
+    }
+  }
+}
+
+TEST_P(CrossEntropyTest, LargeLogitsStayFinite) {
+  const Tensor logits = tensors.normal({2, 50}, type(), 1e4);
+  expect_as_reference(CrossEntropy{.logits = logits,
+                                   .targets = tensors.list({3, 49}),
+                                   .dlogits = logits,
+                                   .loss = tensors.zeros({2}, DType::f32),
+                                   .nll = tensors.zeros({2}, DType::f32),
+                                   .correct = tensors.zeros({2}, DType::f32)},
+                      {&CrossEntropy::dlogits, &CrossEntropy::loss});
+}
+
+TEST_P(CrossEntropyTest, TopKEqualsReferenceInOrderAndInTies) {
+  for (const auto& [rows, vocabulary, k] : {std::tuple{1, 1, 1}, {3, 7, 7}, {5, 1009, 12}, {3, 32000, 16}}) {
+    const Tensor logits = tensors.normal({rows, vocabulary}, type(), 3);
+    const LogSoftmaxTopK op{.logits = logits,
+                            .scores = tensors.zeros({rows, k}, DType::f32),
+                            .indices = tensors.zeros({rows, k}, DType::i32)};
+    LogSoftmaxTopK truth = op;
+    truth.scores = tensors.copy(op.scores), truth.indices = tensors.copy(op.indices);
+    cpu->run(op);
+    reference->run(truth);
+    EXPECT_LE(relative_error(op.scores, truth.scores), f32_tolerance());
+    EXPECT_TRUE(same_bits(op.indices, truth.indices));
+  }
+  const Tensor equal = tensors.zeros({1, 300}, type()), indices = tensors.zeros({1, 3}, DType::i32);
+  cpu->run(LogSoftmaxTopK{.logits = equal, .scores = tensors.zeros({1, 3}, DType::f32), .indices = indices});
+  EXPECT_TRUE(same_bits(indices, tensors.list({0, 1, 2})));
+}
+
+}  // namespace
+}  // namespace babelring

@@ -1,0 +1,76 @@
+#include "nmt/ops/dropout.h"
+
+#include "tests/ops/op_fixture.h"
+
+namespace babelring {
+namespace {
+
+class DropoutTest : public OpTest {};
+INSTANTIATE_TEST_SUITE_P(Cpu, DropoutTest, precisions, precision_name);
+
+const DropoutKey key{.key = 0x1234, .first_row = 5, .probability = 0.3f};
+
+TEST_P(DropoutTest, EqualsReference) {
+  for (const Shape shape : {Shape{1, 1}, Shape{3, 7}, Shape{17, 255}, Shape{5, 257}, Shape{100, 512}}) {
+    for (const float probability : {0.0f, 0.1f, 0.5f}) {
+      DropoutKey with = key;
+      with.probability = probability;
+      const Tensor x = tensors.normal(shape, type()), y = tensors.zeros(shape, type());
+      expect_as_reference(Dropout{.x = x, .y = y, .key = with}, {&Dropout::y});
+      expect_as_reference(ResidualDropout{.residual = tensors.normal(shape, type()), .branch = x, .y = y, .key = with},
+                          {&ResidualDropout::y});
+      expect_as_reference(Dropout{.x = x, .y = x, .key = with}, {&Dropout::y});
+    }
+  }
+}
+
+TEST_P(DropoutTest, KeepsAndScalesTheRightShare) {
+  const Tensor ones = tensors.zeros({400, 500}, type()), y = tensors.zeros({400, 500}, type());
+  cpu->run(Fill{.y = ones, .value = 1});
+  cpu->run(Dropout{.x = ones, .y = y, .key = key});
+  const auto values = reference::load(y).values;
+  const double kept =
+      static_cast<double>(values.size()) - static_cast<double>(std::count(values.begin(), values.end(), 0.0));
+  EXPECT_NEAR(kept / static_cast<double>(values.size()), 0.7, 0.005);
+  double total = 0;
+  for (const double value : values) total += value;
+  EXPECT_NEAR(total / static_cast<double>(values.size()), 1.0, 0.01);
+}
+
+TEST_P(DropoutTest, MaskIsTheSameInBackwardAndDiffersWithTheKey) {
+  const Tensor x = tensors.normal({9, 300}, type()), dy = tensors.normal({9, 300}, type());
+  const Tensor y = tensors.zeros({9, 300}, type()), dx = tensors.zeros({9, 300}, type());
+  cpu->run(Dropout{.x = x, .y = y, .key = key});
+  cpu->run(Dropout{.x = dy, .y = dx, .key = key});
+  DropoutKey other = key;
+  other.key += 1;
+  const Tensor z = tensors.zeros({9, 300}, type());
+  cpu->run(Dropout{.x = x, .y = z, .key = other});
+  int differing = 0;
+  const auto forward = reference::load(y).values, backward = reference::load(dx).values,
+             with_other = reference::load(z).values;
+  for (std::size_t i = 0; i < forward.size(); ++i) {
+    EXPECT_EQ(forward[i] == 0, backward[i] == 0) << "element " << i;
+    differing += (forward[i] == 0) != (with_other[i] == 0);
+  }
+  EXPECT_GT(differing, 800);
+}
+
+/// Bits belong to the global row: a part of a batch, told where it begins, drops what the whole would.
+TEST_P(DropoutTest, RowsAreGlobal) {
+  const Tensor x = tensors.normal({20, 64}, type()), whole = tensors.zeros({20, 64}, type());
+  const Tensor part = tensors.zeros({8, 64}, type());
+  cpu->run(Dropout{.x = x, .y = whole, .key = key});
+  DropoutKey later = key;
+  later.first_row += 12;
+  cpu->run(Dropout{.x = x.row_slice(12, 8), .y = part, .key = later});
+  EXPECT_TRUE(same_bits(whole.row_slice(12, 8), part));
+}
+
+TEST_P(DropoutTest, ReluBackwardPassesWhereTheResultIsPositive) {
+  const Tensor y = tensors.normal({31, 65}, type()), dy = tensors.normal({31, 65}, type());
+  expect_as_reference(ReluDropoutBackward{.dy = dy, .y = y, .dx = dy, .scale = 1.25f}, {&ReluDropoutBackward::dx});
+}
+
+}  // namespace
+}  // namespace babelring

@@ -1,0 +1,49 @@
+#include "nmt/ops/embedding.h"
+
+#include "tests/ops/op_fixture.h"
+
+namespace babelring {
+namespace {
+
+class EmbeddingTest : public OpTest {};
+INSTANTIATE_TEST_SUITE_P(Cpu, EmbeddingTest, precisions, precision_name);
+
+TEST_P(EmbeddingTest, EqualsReference) {
+  for (const auto& [rows, vocabulary, width] : {std::tuple{1, 1, 1}, {7, 5, 3}, {301, 100, 128}, {64, 1000, 510}}) {
+    for (const float probability : {0.0f, 0.25f}) {
+      const DropoutKey key{.key = 77, .first_row = 3, .probability = probability};
+      const Tensor ids = tensors.integers(rows, vocabulary);
+      expect_as_reference(EmbeddingForward{.ids = ids,
+                                           .positions = tensors.integers(rows, 90),
+                                           .table = tensors.normal({vocabulary, width}, type()),
+                                           .y = tensors.zeros({rows, width}, type()),
+                                           .scale = 11.3f,
+                                           .key = key},
+                          {&EmbeddingForward::y});
+      expect_as_reference(EmbeddingBackward{.ids = ids,
+                                            .dy = tensors.normal({rows, width}, type()),
+                                            .dtable = tensors.normal({vocabulary, width}, DType::f32),
+                                            .scale = 11.3f,
+                                            .key = key},
+                          {&EmbeddingBackward::dtable});
+    }
+  }
+}
+
+/// A row's result is that row's alone: positions far away in the batch change nothing.
+TEST_P(EmbeddingTest, RowDoesNotDependOnItsNeighbours) {
+  const Tensor table = tensors.normal({10, 64}, type());
+  const Tensor alone = tensors.zeros({1, 64}, type()), together = tensors.zeros({2, 64}, type());
+  cpu->run(EmbeddingForward{
+      .ids = tensors.list({3}), .positions = tensors.list({4}), .table = table, .y = alone, .scale = 8, .key = {}});
+  cpu->run(EmbeddingForward{.ids = tensors.list({3, 5}),
+                            .positions = tensors.list({4, 5000}),
+                            .table = table,
+                            .y = together,
+                            .scale = 8,
+                            .key = {}});
+  EXPECT_TRUE(same_bits(alone, together.row_slice(0, 1)));
+}
+
+}  // namespace
+}  // namespace babelring

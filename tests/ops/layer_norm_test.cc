@@ -1,0 +1,60 @@
+#include "tests/ops/op_fixture.h"
+
+namespace babelring {
+namespace {
+
+class LayerNormTest : public OpTest {
+ protected:
+  LayerNormBackward backward(std::int64_t rows, std::int64_t width) {
+    const Tensor x = tensors.normal({rows, width}, type(), 2), gain = tensors.normal({width}, DType::f32);
+    const Tensor mean = tensors.zeros({rows}, DType::f32), rstd = tensors.zeros({rows}, DType::f32);
+    cpu->run(LayerNormForward{
+        .x = x, .gain = gain, .bias = gain, .y = tensors.zeros({rows, width}, type()), .mean = mean, .rstd = rstd});
+    return {.dy = tensors.normal({rows, width}, type()),
+            .x = x,
+            .gain = gain,
+            .mean = mean,
+            .rstd = rstd,
+            .dx = tensors.normal({rows, width}, type()),
+            .dgain = tensors.normal({width}, DType::f32),
+            .dbias = tensors.normal({width}, DType::f32)};
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Cpu, LayerNormTest, precisions, precision_name);
+
+const std::pair<std::int64_t, std::int64_t> shapes[] = {{1, 1}, {1, 128}, {3, 7}, {33, 127}, {257, 512}, {40, 1024}};
+
+TEST_P(LayerNormTest, ForwardEqualsReference) {
+  for (const auto& [rows, width] : shapes) {
+    LayerNormForward op{.x = tensors.normal({rows, width}, type(), 3),
+                        .gain = tensors.normal({width}, DType::f32),
+                        .bias = tensors.normal({width}, DType::f32),
+                        .y = tensors.zeros({rows, width}, type()),
+                        .mean = tensors.zeros({rows}, DType::f32),
+                        .rstd = tensors.zeros({rows}, DType::f32)};
+    expect_as_reference(op, {&LayerNormForward::y, &LayerNormForward::mean, &LayerNormForward::rstd});
+    const Tensor in_place = tensors.copy(op.x);
+    op.x = op.y = in_place;
+    expect_as_reference(op, {&LayerNormForward::y});
+  }
+}
+
+TEST_P(LayerNormTest, BackwardEqualsReference) {
+  for (const auto& [rows, width] : shapes) {
+    LayerNormBackward op = backward(rows, width);
+    const auto results = {&LayerNormBackward::dx, &LayerNormBackward::dgain, &LayerNormBackward::dbias};
+    expect_as_reference(op, results);
+    op.accumulate = true;
+    expect_as_reference(op, results);
+  }
+}
+
+TEST_P(LayerNormTest, BackwardMayOverwriteItsGradient) {
+  LayerNormBackward op = backward(37, 64);
+  const Tensor dy = tensors.copy(op.dy);
+  op.dy = op.dx = dy;
+  expect_as_reference(op, {&LayerNormBackward::dx});
+}
+
+}  // namespace
+}  // namespace babelring

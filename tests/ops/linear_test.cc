@@ -1,0 +1,100 @@
+#include "tests/ops/op_fixture.h"
+
+namespace babelring {
+namespace {
+
+struct Extents {
+  std::int64_t rows, in, out;
+};
+const Extents shapes[] = {{1, 1, 1},     {1, 16, 16},    {2, 3, 5},      {7, 13, 31},    {63, 64, 17}, {64, 128, 128},
+                          {65, 128, 96}, {131, 67, 257}, {200, 512, 64}, {16, 64, 4001}, {0, 8, 8}};
+
+class LinearTest : public OpTest {};
+INSTANTIATE_TEST_SUITE_P(Cpu, LinearTest, precisions, precision_name);
+
+TEST_P(LinearTest, ForwardEqualsReference) {
+  for (const auto& [rows, in, out] : shapes) {
+    LinearForward op{.x = tensors.normal({rows, in}, type()),
+                     .weight = tensors.normal({out, in}, type()),
+                     .bias = {},
+                     .y = tensors.zeros({rows, out}, type())};
+    expect_as_reference(op, {&LinearForward::y});
+    op.bias = tensors.normal({out}, DType::f32, 5);
+    expect_as_reference(op, {&LinearForward::y});
+    op.activation = Activation::relu;
+    expect_as_reference(op, {&LinearForward::y});
+    op.y = tensors.zeros({rows, out}, DType::f32);
+    expect_as_reference(op, {&LinearForward::y});
+  }
+}
+
+TEST_P(LinearTest, ForwardTakesAndWritesStridedViews) {
+  const LinearForward op{.x = tensors.strided(70, 24, type()),
+                         .weight = tensors.normal({40, 24}, type()),
+                         .bias = tensors.normal({40}, DType::f32),
+                         .y = tensors.strided(70, 40, type())};
+  expect_as_reference(op, {&LinearForward::y});
+}
+
+TEST_P(LinearTest, ForwardLeavesTheNeighboursOfAStridedResultAlone) {
+  const Tensor whole = tensors.normal({70, 120}, type()), before = tensors.copy(whole);
+  cpu->run(LinearForward{.x = tensors.normal({70, 24}, type()),
+                         .weight = tensors.normal({40, 24}, type()),
+                         .bias = {},
+                         .y = whole.column_slice(40, 40)});
+  for (const std::int64_t first : {0, 80}) {
+    EXPECT_EQ(relative_error(whole.column_slice(first, 40), before.column_slice(first, 40)), 0);
+  }
+  EXPECT_GT(relative_error(whole.column_slice(40, 40), before.column_slice(40, 40)), 0.1);
+}
+
+TEST_P(LinearTest, BackwardDataEqualsReference) {
+  for (const auto& [rows, in, out] : shapes) {
+    for (const bool accumulate : {false, true}) {
+      const LinearBackwardData op{.dy = tensors.normal({rows, out}, type()),
+                                  .weight = tensors.normal({out, in}, type()),
+                                  .dx = tensors.normal({rows, in}, type()),
+                                  .accumulate = accumulate};
+      expect_as_reference(op, {&LinearBackwardData::dx});
+    }
+  }
+}
+
+TEST_P(LinearTest, BackwardWeightAddsInF32) {
+  for (const auto& [rows, in, out] : shapes) {
+    LinearBackwardWeight op{.dy = tensors.normal({rows, out}, type()),
+                            .x = tensors.normal({rows, in}, type()),
+                            .dweight = tensors.normal({out, in}, DType::f32),
+                            .dbias = tensors.normal({out}, DType::f32)};
+    expect_as_reference(op, {&LinearBackwardWeight::dweight, &LinearBackwardWeight::dbias});
+    op.dbias = {};
+    expect_as_reference(op, {&LinearBackwardWeight::dweight});
+  }
+}
+
+TEST_P(LinearTest, BackwardTakesStridedViews) {
+  const Tensor dy = tensors.strided(70, 40, type());
+  expect_as_reference(LinearBackwardWeight{.dy = dy,
+                                           .x = tensors.strided(70, 24, type()),
+                                           .dweight = tensors.normal({40, 24}, DType::f32),
+                                           .dbias = tensors.normal({40}, DType::f32)},
+                      {&LinearBackwardWeight::dweight, &LinearBackwardWeight::dbias});
+  expect_as_reference(LinearBackwardData{.dy = dy,
+                                         .weight = tensors.normal({40, 24}, type()),
+                                         .dx = tensors.strided(70, 24, type()),
+                                         .accumulate = true},
+                      {&LinearBackwardData::dx});
+}
+
+/// Over the size from which a product is made for its exact rows.
+TEST_P(LinearTest, LargeProductEqualsReference) {
+  const LinearForward op{.x = tensors.normal({1031, 512}, type()),
+                         .weight = tensors.normal({1024, 512}, type()),
+                         .bias = tensors.normal({1024}, DType::f32),
+                         .y = tensors.zeros({1031, 1024}, type())};
+  ASSERT_GE(op.flops(), 1e9);
+  expect_as_reference(op, {&LinearForward::y});
+}
+
+}  // namespace
+}  // namespace babelring

@@ -1,0 +1,118 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "nmt/core/random.h"
+#include "nmt/ops/backend.h"
+#include "tests/reference/matrix.h"
+#include "tests/reference/reference_backend.h"
+
+namespace babelring {
+
+/// Owns tensors of one test and fills them from a fixed seed.
+class Tensors {
+ public:
+  Tensor zeros(Shape shape, DType type) {
+    buffers_.push_back(allocate_host(static_cast<std::size_t>(std::max<std::int64_t>(shape.elements(), 1)) * 4));
+    return buffers_.back().view(shape, type);
+  }
+  /// Normal values times `scale`.
+  Tensor normal(Shape shape, DType type, double scale = 1) {
+    const Tensor tensor = zeros(shape, type);
+    reference::Matrix values(tensor.rows(), tensor.columns());
+    for (double& value : values.values) value = scale * random_.normal();
+    reference::store(values, tensor);
+    return tensor;
+  }
+  /// Columns out of the middle of a wider matrix.
+  Tensor strided(std::int64_t rows, std::int64_t columns, DType type) {
+    return normal({rows, 3 * columns}, type).column_slice(columns, columns);
+  }
+  /// Integers in [0, bound).
+  Tensor integers(std::int64_t count, std::int64_t bound) {
+    const Tensor tensor = zeros({count}, DType::i32);
+    for (std::int64_t i = 0; i < count; ++i) {
+      tensor.as<std::int32_t>()[i] = static_cast<std::int32_t>(random_.below(static_cast<std::uint64_t>(bound)));
+    }
+    return tensor;
+  }
+  Tensor list(const std::vector<std::int32_t>& values) {
+    const Tensor tensor = zeros({static_cast<std::int64_t>(values.size())}, DType::i32);
+    std::copy(values.begin(), values.end(), tensor.as<std::int32_t>());
+    return tensor;
+  }
+  /// The same values in memory of their own, contiguous; absent for an absent one.
+  Tensor copy(const ConstTensor& of) {
+    if (!of) return {};
+    const Tensor tensor = zeros(of.shape, of.dtype);
+    reference::store(reference::load(of), tensor);
+    return tensor;
+  }
+
+ private:
+  Random random_{20261121};
+  std::vector<Buffer> buffers_;
+};
+
+/// Largest difference relative to the largest expected value (at least 1e-3).
+inline double relative_error(const ConstTensor& found, const ConstTensor& expected) {
+  const reference::Matrix a = reference::load(found), b = reference::load(expected);
+  double difference = 0, largest = 1e-3;
+  for (std::size_t i = 0; i < a.values.size(); ++i) {
+    if (a.values[i] == b.values[i]) continue;  // infinities too
+    const double apart = std::abs(a.values[i] - b.values[i]);
+    difference = std::isnan(apart) ? INFINITY : std::max(difference, apart);
+    largest = std::max(largest, std::abs(b.values[i]));
+  }
+  return difference / largest;
+}
+
+inline bool same_bits(const ConstTensor& a, const ConstTensor& b) {
+  return std::memcmp(a.data, b.data, a.bytes()) == 0;
+}
+
+/// What a backend may be off by: rounding of the stored type, a few units more for sums.
+struct Precision {
+  DType type;
+  double tolerance;
+};
+
+/// Runs ops on the CPU backend and on the reference.
+class OpTest : public testing::TestWithParam<Precision> {
+ protected:
+  DType type() const { return GetParam().type; }
+
+  /// Runs `op` on the reference with copies of its results, then on the CPU backend, and compares each result.
+  template <class Op>
+  void expect_as_reference(const Op& op, std::initializer_list<Tensor Op::*> results) {
+    Op truth = op;
+    for (Tensor Op::*result : results) truth.*result = tensors.copy(op.*result);
+    reference->run(truth);
+    cpu->run(op);
+    for (Tensor Op::*result : results) {
+      const bool rounded = (op.*result).dtype == DType::bf16;
+      EXPECT_LE(relative_error(op.*result, truth.*result), rounded ? GetParam().tolerance : f32_tolerance())
+          << Op::name << ", a result of shape " << (op.*result).shape.text();
+    }
+  }
+  /// Results in f32 of bf16 operands are as good as those of f32 operands.
+  static double f32_tolerance() { return 3e-5; }
+
+  Tensors tensors;
+  std::unique_ptr<Backend> cpu = make_cpu_backend(2);
+  std::unique_ptr<Backend> reference = make_reference_backend();
+};
+
+inline const auto precisions = testing::Values(Precision{DType::f32, 3e-5}, Precision{DType::bf16, 1e-2});
+inline std::string precision_name(const testing::TestParamInfo<Precision>& info) {
+  return std::string(name_of(info.param.type));
+}
+
+}  // namespace babelring
