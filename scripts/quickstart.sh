@@ -109,7 +109,7 @@ both_sides() { printf '%s\n' "$dir/corpus/$1.$source_language" "$dir/corpus/$1.$
 # Pieces of the vocabulary: what was asked for, else by the size of the training text.
 pieces() {
   if [ "$vocabulary_size" != auto ]; then printf '%s' "$vocabulary_size" && return; fi
-  awk 'END { n = int(NR / 4); print n < 100 ? 100 : n > 8000 ? 8000 : n }' "$dir/corpus/train.$source_language"
+  awk 'END { n = int(NR / 4); print (n < 100 ? 100 : (n > 8000 ? 8000 : n)) }' "$dir/corpus/train.$source_language"
 }
 
 stage_prepare() {

@@ -46,7 +46,9 @@ NMT = r'''
 import json, pathlib, sys
 arguments = sys.argv[1:]
 if arguments[0] == "prepare":
-    pathlib.Path(arguments[arguments.index("--output") + 1]).mkdir()
+    folder = pathlib.Path(arguments[arguments.index("--output") + 1])
+    folder.mkdir()
+    (folder / "pieces").write_text(arguments[arguments.index("--vocabulary-size") + 1])
 elif arguments[0] == "evaluate":
     print(json.dumps({"sacrebleu": 12.5, "signature": "nrefs:1|case:mixed", "update": 42, "chrf": 30.0}))
 elif arguments[0] == "translate":
@@ -95,6 +97,7 @@ class Quickstart(unittest.TestCase):
         self.assertEqual(first.stdout.count("\ntranslation  SENTENCE"), 5)
         self.assertIn("update 1", first.stderr)
         self.assertEqual(self.notes(), ["began training.max_minutes=1 0", "began training.max_minutes=1 1"])
+        self.assertEqual((self.dir / "data" / "pieces").read_text(), "1350")  # a fourth of 6,000 - 600 pairs
 
         again = self.command("--minutes", "1")
         self.assertEqual(json.loads(again.stdout.splitlines()[-1])["dashboard"], summary["dashboard"])
