@@ -32,7 +32,7 @@ export function checkpointsTable(data: RunData): HTMLElement {
 
 export function evalsTable(data: RunData): HTMLElement {
   return table('Evaluations', ['#Update', 'Set', '#sacreBLEU', '#chrF', '#Loss', '#Accuracy', '#Seconds'],
-    [...data.evals].reverse().map((row) => [[formatCount(row.update), row.best ? h('span', { class: 'best' }, 'best') : null],
+    [...data.evals].reverse().map((row) => [[formatCount(row.update), row.id === data.run?.best?.id ? h('span', { class: 'best' }, 'best') : null],
       row.set, formatFixed(row.sacrebleu, 2), formatFixed(row.chrf, 2), formatSignificant(row.loss), formatPercent(row.accuracy),
       formatFixed(row.seconds, 1)]));
 }

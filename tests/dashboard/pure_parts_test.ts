@@ -1,0 +1,103 @@
+import { EventStreamParser, type ServerEvent } from '../../server/dashboard/src/api/sse';
+import { diffWords } from '../../server/dashboard/src/lib/diff';
+import { ema } from '../../server/dashboard/src/lib/ema';
+import * as format from '../../server/dashboard/src/lib/format';
+import { alignOnFirst, appendTail, describeSampling, emptySeries, stack, type Series } from '../../server/dashboard/src/lib/series';
+import { defaultView, hashOfRun, parseHash } from '../../server/dashboard/src/lib/view_state';
+
+function series(steps: number[], values: (number | null)[] = steps): Series {
+  return { ...emptySeries(), step: steps, timeMs: steps, min: values, avg: values, max: values, total: steps.length };
+}
+
+describe('series', () => {
+  it('appends only rows that are newer', () => {
+    const joined = appendTail(series([1, 2, 3]), series([3, 4, 5]));
+    expect(joined.step).toEqual([1, 2, 3, 4, 5]);
+    expect(joined.total).toBe(5);
+    expect(appendTail(joined, series([4, 5]))).toBe(joined);
+    expect(appendTail(emptySeries(), series([7])).avg).toEqual([7]);
+  });
+  it('aligns on steps and leaves holes where a part is missing', () => {
+    expect(alignOnFirst([series([1, 2, 3]), series([2, 3], [20, 30])])[1]).toEqual([null, 20, 30]);
+  });
+  it('stacks to running sums and never sums over a hole', () => {
+    expect(stack([[1, 2, 3], [10, null, 30], [100, 200, 300]])).toEqual([[1, 2, 3], [11, null, 33], [111, null, 333]]);
+  });
+  it('says when it is sampled', () => {
+    const sampled = { ...series([1, 2]), total: 100_000, sampled: true };
+    expect(describeSampling(sampled, format.formatCount)).toBe('2 of 100,000, min/avg/max');
+    expect(describeSampling(series([1, 2]), format.formatCount)).toBe('all 2 points');
+  });
+});
+
+describe('ema', () => {
+  it('keeps a constant from the first value on and passes over holes', () => {
+    const smooth = ema([5, 5, null, 5], 0.9);
+    expect(smooth[2]).toBeNull();
+    [smooth[0], smooth[1], smooth[3]].forEach((value) => expect(value).toBeCloseTo(5, 12));
+  });
+  it('weighs as the debiased formula says', () => {
+    expect(ema([1, 2], 0.5)[1]).toBeCloseTo((0.25 * 1 + 0.5 * 2) / 0.75, 12);
+    expect(ema([3, 1], 0)).toEqual([3, 1]);
+  });
+});
+
+describe('diffWords', () => {
+  it('marks what differs and loses no word', () => {
+    const diff = diffWords('Das ist ein Haus.', 'Das war ein Haus.');
+    expect(diff.reference.filter(({ same }) => !same).map(({ text }) => text)).toEqual([' ist']);
+    expect(diff.hypothesis.filter(({ same }) => !same).map(({ text }) => text)).toEqual([' war']);
+    expect(diff.reference.map(({ text }) => text).join('')).toBe('Das ist ein Haus.');
+  });
+  it('takes empty and disjoint texts', () => {
+    expect(diffWords('', 'neu')).toEqual({ reference: [], hypothesis: [{ text: 'neu', same: false }] });
+    expect(diffWords('a b', 'c d').hypothesis).toEqual([{ text: 'c d', same: false }]);
+  });
+});
+
+describe('format', () => {
+  it('never shows a missing number as zero', () => {
+    for (const missing of [null, undefined, NaN, Infinity]) {
+      expect(format.formatCount(missing)).toBe(format.DASH);
+      expect(format.formatSi(missing)).toBe(format.DASH);
+      expect(format.formatDuration(missing)).toBe(format.DASH);
+      expect(format.formatPercent(missing)).toBe(format.DASH);
+    }
+  });
+  it('writes numbers as people read them', () => {
+    expect(format.formatCount(1234567)).toBe('1,234,567');
+    expect(format.formatSignificant(3.21734)).toBe('3.217');
+    expect(format.formatSignificant(0.00002)).toBe('2.00e-5');
+    expect(format.formatSi(12345, 'B/s')).toBe('12.3 kB/s');
+    expect(format.formatSi(999_600)).toBe('1.00 M');
+    expect(format.formatDuration(245)).toBe('4 min 05 s');
+    expect(format.formatDuration(7620)).toBe('2 h 07 min');
+    expect(format.formatMs(12345)).toBe('12.3 s');
+  });
+});
+
+describe('EventStreamParser', () => {
+  const text = 'retry: 2000\n\n: alive\n\nid: 3-1\r\nevent: metrics\r\ndata: {"a":\r\ndata: 1}\r\n\r\nid: 3-2\ndata:x\n\nevent: empty\n\n';
+  it('gives the same events however the text is cut', () => {
+    for (const size of [1, 2, 3, 7, text.length]) {
+      const events: ServerEvent[] = [];
+      const parser = new EventStreamParser((event) => events.push(event));
+      for (let at = 0; at < text.length; at += size) parser.feed(text.slice(at, at + size));
+      expect(events).toEqual([{ id: '3-1', event: 'metrics', data: '{"a":\n1}' }, { id: '3-2', event: 'message', data: 'x' }]);
+      expect(parser.retryMs).toBe(2000);
+      expect(parser.lastId).toBe('3-2');
+    }
+  });
+});
+
+describe('address', () => {
+  it('carries the view there and back', () => {
+    const view = { ...defaultView(), x: 'wall' as const, smoothing: 0.5, range: [10, 20.5] as [number, number], log: new Set(['loss']) };
+    expect(parseHash(hashOfRun('r_01', view))).toEqual({ page: 'run', id: 'r_01', view });
+    expect(hashOfRun('r_01')).toBe('#/runs/r_01');
+  });
+  it('falls back on nonsense', () => {
+    expect(parseHash('#/runs/r_01?range=5_1&smooth=7&x=q')).toEqual({ page: 'run', id: 'r_01', view: defaultView() });
+    expect(parseHash('')).toEqual({ page: 'runs' });
+  });
+});
