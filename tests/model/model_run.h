@@ -1,0 +1,132 @@
+#pragma once
+
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "nmt/model/transformer.h"
+#include "tests/reference/reference_backend.h"
+
+namespace babelring {
+
+/// A source and its translation as pieces, without <s> and </s>.
+struct Pair {
+  std::vector<std::int32_t> source, target;
+};
+
+inline constexpr std::int32_t test_bos = 1, test_eos = 2;
+
+/// Sentence pairs as one packed micro-batch that starts at the given rows of its update.
+inline PackedBatch pack(const std::vector<Pair>& pairs, std::int64_t first_source_row = 0,
+                        std::int64_t first_target_row = 0) {
+  PackedBatch batch;
+  const auto close = [](PackedSequences& side) { side.offsets.push_back(static_cast<std::int32_t>(side.ids.size())); };
+  for (const Pair& pair : pairs) {
+    batch.source.ids.insert(batch.source.ids.end(), pair.source.begin(), pair.source.end());
+    batch.source.ids.push_back(test_eos);
+    close(batch.source);
+    batch.target_in.ids.push_back(test_bos);
+    batch.target_in.ids.insert(batch.target_in.ids.end(), pair.target.begin(), pair.target.end());
+    close(batch.target_in);
+    batch.target_out.insert(batch.target_out.end(), pair.target.begin(), pair.target.end());
+    batch.target_out.push_back(test_eos);
+  }
+  batch.first_source_row = first_source_row;
+  batch.first_target_row = first_target_row;
+  return batch;
+}
+
+/// Unequal lengths, a one-piece source, an empty target, repeated and unknown pieces; ids below 11.
+inline std::vector<Pair> test_pairs() {
+  return {
+      {{3, 4, 5, 6, 7}, {8, 9, 10}}, {{10}, {3, 3, 4, 5}}, {{9, 9, 9, 8, 0, 7, 6}, {}}, {{5, 3}, {7, 0, 6, 5, 4, 3}}};
+}
+
+inline ModelConfig small_config(const std::string& norm, const std::string& tied, double dropout) {
+  ModelConfig config;
+  config.encoder_layers = 2;
+  config.decoder_layers = 2;
+  config.width = 8;
+  config.heads = 2;
+  config.inner = 13;
+  config.norm = norm;
+  config.tied_embeddings = tied;
+  config.attention_bias = tied == "none";
+  config.dropout = config.attention_dropout = config.activation_dropout = dropout;
+  return config;
+}
+
+inline std::unique_ptr<Backend> make_test_backend(const std::string& name) {
+  return name == "cpu" ? make_cpu_backend(1) : make_reference_backend();
+}
+
+/// A Transformer with all that a pass over it needs.
+class ModelRun {
+ public:
+  ModelRun(const std::string& backend, const ModelConfig& config, std::int64_t vocabulary, DType compute = DType::f32)
+      : backend_(make_test_backend(backend)),
+        saved_([this](std::size_t bytes) { return backend_->allocate(bytes); }),
+        scratch_([this](std::size_t bytes) { return backend_->allocate(bytes); }),
+        model_(config, vocabulary, 0.1f, *backend_, compute) {
+    model_.initialize(*backend_, 17);
+  }
+
+  Transformer& model() { return model_; }
+  Backend& backend() { return *backend_; }
+  const ParameterStore& parameters() const { return model_.parameters(); }
+
+  Context context(bool training) {
+    saved_.reset();
+    scratch_.reset();
+    return {.backend = *backend_,
+            .saved = saved_,
+            .scratch = scratch_,
+            .dtype = model_.compute_dtype(),
+            .training = training,
+            .dropout_seed = 99};
+  }
+
+  void zero_gradients() { backend_->run(Fill{.y = parameters().gradients(), .value = 0}); }
+
+  /// Adds a micro-batch's gradients, with dropout.
+  LossSums accumulate(const PackedBatch& batch, float scale,
+                      std::function<void(const Parameter&)> gradient_ready = {}) {
+    Context pass = context(true);
+    pass.gradient_ready = std::move(gradient_ready);
+    return model_.accumulate_gradients(pass, DeviceBatch(*backend_, saved_, batch), scale);
+  }
+
+  LossSums evaluate(const PackedBatch& batch) {
+    Context pass = context(false);
+    return model_.evaluate(pass, DeviceBatch(*backend_, saved_, batch));
+  }
+
+  std::vector<float> download(ConstTensor tensor) const {
+    std::vector<float> values(static_cast<std::size_t>(tensor.shape.elements()));
+    backend_->download(tensor, values.data());
+    return values;
+  }
+  std::vector<float> gradients() const { return download(parameters().gradients()); }
+
+ private:
+  std::unique_ptr<Backend> backend_;
+  Arena saved_, scratch_;
+  Transformer model_;
+};
+
+inline double length_of(const std::vector<float>& values) {
+  double sum = 0;
+  for (const float value : values) sum += static_cast<double>(value) * static_cast<double>(value);
+  return std::sqrt(sum);
+}
+
+/// |a - b| / |b|, Euclidean.
+inline double relative_distance(std::vector<float> a, const std::vector<float>& b) {
+  for (std::size_t i = 0; i < a.size(); ++i) a[i] -= b[i];
+  return length_of(a) / length_of(b);
+}
+
+}  // namespace babelring
