@@ -55,7 +55,7 @@ void attend(const AttentionForward& op, std::int64_t sentence, std::int64_t head
   float *key_tile = memory + at.keys, *transposed = memory + at.keys_transposed, *values = memory + at.values;
   float *query_tile = memory + at.queries, *scores = memory + at.scores, *out = memory + at.out;
   load_tile<T>({op.k, k_at[0], keys, head, width}, key_tile);
-  transpose_tile(key_tile, keys, width, transposed);
+  transpose(key_tile, keys, width, transposed);
   load_tile<T>({op.v, k_at[0], keys, head, width}, values);
   DropoutKey key = op.key;
   key.key = derive_seed(op.key.key, static_cast<std::uint64_t>(head));

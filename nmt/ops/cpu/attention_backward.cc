@@ -106,8 +106,8 @@ void backward(const AttentionBackward& op, const Task& task) {
   float* memory = task.memory;
   load_tile<T>({op.k, task.first_key, task.keys, task.head, task.width}, memory + at.keys);
   load_tile<T>({op.v, task.first_key, task.keys, task.head, task.width}, memory + at.values);
-  transpose_tile(memory + at.keys, task.keys, task.width, memory + at.keys_transposed);
-  transpose_tile(memory + at.values, task.keys, task.width, memory + at.values_transposed);
+  transpose(memory + at.keys, task.keys, task.width, memory + at.keys_transposed);
+  transpose(memory + at.values, task.keys, task.width, memory + at.values_transposed);
   std::fill_n(memory + at.dk, task.keys * task.stride, 0.0f);
   std::fill_n(memory + at.dv, task.keys * task.stride, 0.0f);
   for (std::int64_t first = 0; first < task.queries; first += query_block) query_block_backward<T>(op, task, first);

@@ -42,16 +42,6 @@ void load_tile(const HeadRows<ConstTensor>& head, float* __restrict tile) {
   }
 }
 
-/// The transpose of a loaded tile: [width, padded(count)], padding zeroed.
-inline void transpose_tile(const float* __restrict tile, std::int64_t count, std::int64_t width,
-                           float* __restrict transposed) {
-  const std::int64_t from = padded(width), to = padded(count);
-  for (std::int64_t c = 0; c < width; ++c) {
-    for (std::int64_t i = 0; i < count; ++i) transposed[c * to + i] = tile[i * from + c];
-    std::fill(transposed + c * to + count, transposed + (c + 1) * to, 0.0f);
-  }
-}
-
 /// Writes a tile [count, padded(width)] back, times `factor`.
 template <class T>
 void store_tile(const float* tile, float factor, const HeadRows<Tensor>& head) {

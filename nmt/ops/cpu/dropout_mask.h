@@ -19,18 +19,19 @@ class DropoutRow {
   DropoutRow(const DropoutKey& key, std::int64_t row)
       : row_key_(key.row_key(row)), threshold_(key.threshold()), scale_(key.scale()) {}
 
-  /// Factors of columns [first, first + run_columns); `first` is even. Columns past the row's end are harmless.
-  void fill(std::int64_t first, Factors& factors) const {
+  /// Factors of columns [first, first + count), count at most run_columns; `first` is even. A few more are written.
+  void fill(std::int64_t first, std::int64_t count, Factors& factors) const {
+    const std::int64_t columns = (count + 31) / 32 * 32;
     std::array<std::uint32_t, run_columns / 2> hashes;
     const auto first_pair = static_cast<std::uint32_t>(first >> 1);
 #pragma omp simd
-    for (std::uint32_t pair = 0; pair < run_columns / 2; ++pair) {
+    for (std::uint32_t pair = 0; pair < static_cast<std::uint32_t>(columns / 2); ++pair) {
       hashes[pair] = mix32(row_key_ ^ ((first_pair + pair) * 0x9e3779b9U));
     }
     std::array<std::uint16_t, run_columns> bits;
-    std::memcpy(bits.data(), hashes.data(), sizeof(bits));
+    std::memcpy(bits.data(), hashes.data(), static_cast<std::size_t>(columns) * sizeof(std::uint16_t));
 #pragma omp simd
-    for (std::int64_t column = 0; column < run_columns; ++column) {
+    for (std::int64_t column = 0; column < columns; ++column) {
       factors[static_cast<std::size_t>(column)] = bits[static_cast<std::size_t>(column)] < threshold_ ? 0.0f : scale_;
     }
   }
@@ -48,8 +49,9 @@ inline void for_dropout_runs(const DropoutKey& key, std::int64_t row, std::int64
   if (!drops) factors.fill(1.0f);
   const DropoutRow mask(key, row);
   for (std::int64_t first = 0; first < columns; first += DropoutRow::run_columns) {
-    if (drops) mask.fill(first, factors);
-    body(first, std::min(DropoutRow::run_columns, columns - first), factors.data());
+    const std::int64_t count = std::min(DropoutRow::run_columns, columns - first);
+    if (drops) mask.fill(first, count, factors);
+    body(first, count, factors.data());
   }
 }
 

@@ -14,6 +14,47 @@ inline std::int64_t padded(std::int64_t count) {
   return (count + lanes - 1) / lanes * lanes;
 }
 
+using Lanes = std::int32_t __attribute__((vector_size(lanes * sizeof(std::int32_t))));
+
+/// Exchanges the off-diagonal blocks of `distance` x `distance` within each block of twice the size.
+template <int distance>
+inline void exchange_blocks(Vector (&rows)[lanes]) {
+  Lanes upper, lower;
+  for (int j = 0; j < lanes; ++j) {
+    const bool right = (j & distance) != 0;
+    upper[j] = right ? static_cast<int>(lanes) + j - distance : j;
+    lower[j] = right ? static_cast<int>(lanes) + j : j + distance;
+  }
+  for (int i = 0; i < lanes; ++i) {
+    if ((i & distance) != 0) continue;
+    const Vector above = rows[i], below = rows[i + distance];
+    rows[i] = __builtin_shuffle(above, below, upper);
+    rows[i + distance] = __builtin_shuffle(above, below, lower);
+  }
+}
+
+/// The transpose of [count, columns] into [columns, padded(count)], with zeros in the padding; `from`'s rows are
+/// padded(columns) long.
+inline void transpose(const float* from, std::int64_t count, std::int64_t columns, float* to) {
+  const std::int64_t from_stride = padded(columns), to_stride = padded(count);
+  for (std::int64_t top = 0; top < count; top += lanes) {
+    for (std::int64_t left = 0; left < columns; left += lanes) {
+      Vector rows[lanes];
+      for (std::int64_t i = 0; i < lanes; ++i) {
+        rows[i] = Vector{};
+        if (top + i < count) std::memcpy(&rows[i], from + (top + i) * from_stride + left, sizeof(Vector));
+      }
+      exchange_blocks<8>(rows);
+      exchange_blocks<4>(rows);
+      exchange_blocks<2>(rows);
+      exchange_blocks<1>(rows);
+      for (std::int64_t i = 0; i < lanes && left + i < columns; ++i) {
+        std::memcpy(to + (left + i) * to_stride + top, &rows[i], sizeof(Vector));
+      }
+    }
+  }
+}
+
 /// A, element (i, k) at data[i * row_stride + k * column_stride]: a transposed view costs nothing.
 struct Factor {
   const float* data;
