@@ -67,8 +67,11 @@ enum class AllReduceAlgorithm { ring, mpi };  // ring: our own over point-to-poi
 struct CommOptions {
   AllReduceAlgorithm algorithm = AllReduceAlgorithm::ring;
   std::chrono::milliseconds deadline{120'000};  // a collective fails after so long without any progress
-  std::int64_t segment_bytes = 1 << 20;         // pieces a ring step is cut into, so that sending and adding overlap
-  std::int64_t in_flight_bytes = 64 << 20;      // payload of the all-reduces that run at once; at least one does
+  /// Pieces a ring step is cut into, so that sending and adding overlap. With its header a piece has to stay below
+  /// Open MPI's eager limit of 64 KiB on TCP: larger ones are sent only after a question and an answer, which wait
+  /// behind the data of both directions, and then a link of 1 Gbit/s works at 0.5 to 0.65 of its rate instead of 0.95.
+  std::int64_t segment_bytes = 60 * 1024;
+  std::int64_t in_flight_bytes = 64 << 20;  // payload of the all-reduces that run at once; at least one does
 };
 
 /// One rank: nothing moves.

@@ -9,9 +9,8 @@
 namespace babelring {
 namespace {
 
-/// Messages on their way in each direction of one all-reduce: enough to fill a link of 1 Gbit/s behind a queue of
-/// 100 ms with segments of 1 MiB.
-constexpr std::size_t window = 12;
+/// Messages on their way in each direction of one all-reduce: 2 MB of segments of the usual size.
+constexpr std::size_t window = 32;
 
 }  // namespace
 

@@ -2,7 +2,7 @@
 // tests/mpi/two_hosts.sh. A payload is cut into buckets that are all started before the first is waited for, as
 // backward does it. Bus bandwidth is payload / time * 2 (n-1)/n, the nccl-tests definition: what each rank sends per
 // second, to be held against the link's rate in one direction. The last line is JSON.
-//   mpirun -np 2 bench_all_reduce [--repeats 10] [--largest-mb 240] [--segment-kb 1024] [--in-flight-mb 64]
+//   mpirun -np 2 bench_all_reduce [--repeats 10] [--largest-mb 240] [--segment-kb 60] [--in-flight-mb 64]
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -22,7 +22,7 @@ namespace {
 struct Options {
   int repeats = 10;
   double largest_mb = 240;
-  std::int64_t segment_kb = 1024, in_flight_mb = 64;
+  std::int64_t segment_kb = 60, in_flight_mb = 64;
 };
 
 struct Case {
@@ -102,6 +102,9 @@ json::object run_case(Communicator& communicator, std::string_view algorithm, st
   }
   all_reduce(communicator, gradient, one);
   const double error = slowest(communicator, error_of(gradient, one.payload_bytes, communicator.size()));
+  if (error > 1e-6 * communicator.size()) {
+    fail("{} all-reduce of {} bytes is off by {} from the serial sum", algorithm, one.payload_bytes, error);
+  }
   const Timing timing = measure(communicator, gradient, one, repeats);
   const int ranks = communicator.size();
   const double median = timing.at(0.5);
