@@ -28,6 +28,15 @@ void on_signal(int signal) {
   if (signal == SIGTERM && communicator != nullptr) communicator->fail_fast(std::chrono::milliseconds(300));
 }
 
+/// While it lives, signal handlers reach a communicator: not a moment longer than the communicator lives.
+class SignalReach {
+ public:
+  explicit SignalReach(Communicator& communicator) { signalled_communicator = &communicator; }
+  ~SignalReach() { signalled_communicator = nullptr; }
+  SignalReach(const SignalReach&) = delete;
+  SignalReach& operator=(const SignalReach&) = delete;
+};
+
 /// SIGTERM, SIGINT and SIGUSR1 end training after the update in progress, with a checkpoint; a second SIGINT at once.
 void install_signal_handlers() {
   struct sigaction action = {};
@@ -69,9 +78,8 @@ int work(const CommandLine& line, bool under_mpirun) {
     const TrainConfig config = shared_config(line.job, *communicator);
     communicator.reset();
     communicator = make_communicator(under_mpirun, config.communication.options());
-    signalled_communicator = communicator.get();
+    const SignalReach reach(*communicator);
     run_job(line.job, config, *communicator, stop_request);
-    signalled_communicator = nullptr;
     return 0;
   } catch (const UsageFailure& failure) {
     if (first_rank) spdlog::error("{}", failure.what());

@@ -1,9 +1,3 @@
-/// Leaves 256 descriptors for the database, files and the unexpected. Takes what the system lets us have.
-std::size_t connection_cap(std::size_t wanted) {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 256;
-  limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, std::max<rlim_t>(limit.rlim_cur, wanted + 256));
-  setrlimit(RLIMIT_NOFILE, &limit);
 #include "server/http/server.h"
 
 #include <spdlog/spdlog.h>
@@ -60,9 +54,12 @@ bool Connections::wait_empty(std::chrono::milliseconds limit) {
 
 namespace {
 
-/// Leaves 256 descriptors for the database, files and the unexpected.
+/// Leaves 256 descriptors for the database, files and the unexpected. Takes what the system lets us have.
 std::size_t connection_cap(std::size_t wanted) {
   rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 256;
+  limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, std::max<rlim_t>(limit.rlim_cur, wanted + 256));
+  setrlimit(RLIMIT_NOFILE, &limit);
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return wanted;
   const auto descriptors = static_cast<std::size_t>(limit.rlim_cur);
   return std::min(wanted, descriptors > 512 ? descriptors - 256 : descriptors / 2);

@@ -229,7 +229,7 @@ TEST_P(ToyTask, IsLearnedAlmostPerfectly) {
   const auto [task, precision] = GetParam();
   TrainConfig config = small_config();
   config.training.precision = precision;
-  config.training.stop_after = "1500u";
+  config.training.stop_after = "1000u";
   config.training.digest_every = "0u";
   config.model.width = 64;
   config.model.inner = 128;
@@ -254,8 +254,8 @@ TEST_P(ToyTask, IsLearnedAlmostPerfectly) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Tasks, ToyTask,
-                         testing::Combine(testing::Values(SyntheticTask::copy, SyntheticTask::reverse),
-                                          testing::Values("f32", "bf16")));
+                         testing::Values(std::tuple(SyntheticTask::reverse, "f32"),
+                                         std::tuple(SyntheticTask::copy, "bf16")));
 
 }  // namespace
 }  // namespace babelring
