@@ -21,7 +21,8 @@ struct AttentionForward {
   float scale = 1;      // 1 / sqrt(d)
   DropoutKey key;
   Tensor out;             // [query tokens, width], same type as q
-  Tensor log_sum_exp;     // [query tokens, heads] f32: of the scaled, masked scores; read again by the backward
+  Tensor log_sum_exp;     // [query tokens, heads] f32: of the scaled, masked scores, read again by the backward;
+                          // -infinity without keys
   static constexpr std::string_view name = "attention_forward";
   void check() const;
   double flops() const;

@@ -13,7 +13,7 @@ struct LinearForward {
   ConstTensor x;       // [rows, in], f32 or bf16; may be strided
   ConstTensor weight;  // [out, in], same type as x
   ConstTensor bias;    // [out] f32; absent: none
-  Tensor y;            // [rows, out], f32 or bf16, overwritten; may be strided; must not alias x
+  Tensor y;            // [rows, out], type of x or f32, overwritten; may be strided; must not alias x
   Activation activation = Activation::none;
   static constexpr std::string_view name = "linear_forward";
   void check() const;
@@ -24,7 +24,7 @@ struct LinearForward {
 struct LinearBackwardData {
   ConstTensor dy;      // [rows, out]; may be strided
   ConstTensor weight;  // [out, in], same type as dy
-  Tensor dx;           // [rows, in]; may be strided
+  Tensor dx;           // [rows, in], type of dy or f32; may be strided
   bool accumulate = false;
   static constexpr std::string_view name = "linear_backward_data";
   void check() const;

@@ -10,22 +10,41 @@ namespace babelring::cpu {
 
 namespace {
 
+struct ExponentialSums {
+  float exponentials = 0, shifted = 0;
+};
+
+/// x - largest over the row and the sum of its exponentials, which replace x if `keep`. In blocks, so that the sums of
+/// a long row are as good without vectors as with them.
+template <bool keep>
+ExponentialSums exponential_sums(float* __restrict x, std::int64_t width, float largest) {
+  constexpr std::int64_t block = 1024;
+  double exponentials = 0, shifted = 0;
+  for (std::int64_t first = 0; first < width; first += block) {
+    float block_exponentials = 0, block_shifted = 0;
+#pragma omp simd reduction(+ : block_exponentials, block_shifted)
+    for (std::int64_t i = first; i < std::min(width, first + block); ++i) {
+      const float value = x[i] - largest, power = exponential(value);
+      block_shifted += value;
+      block_exponentials += power;
+      if constexpr (keep) x[i] = power;
+    }
+    exponentials += static_cast<double>(block_exponentials);
+    shifted += static_cast<double>(block_shifted);
+  }
+  return {static_cast<float>(exponentials), static_cast<float>(shifted)};
+}
+
 /// One row; `p` is scratch of `width` floats.
 template <class T>
 void row_loss(const CrossEntropy& op, std::int64_t row, float* __restrict p) {
   const std::int64_t width = op.logits.shape[1], target = op.targets.as<std::int32_t>()[row];
   widen(op.logits.as<T>() + row * width, p, width);
   const float target_logit = p[target];
-  float largest = p[0], sum = 0, logits = 0;
+  float largest = p[0];
 #pragma omp simd reduction(max : largest)
   for (std::int64_t i = 0; i < width; ++i) largest = p[i] > largest ? p[i] : largest;
-#pragma omp simd reduction(+ : sum, logits)
-  for (std::int64_t i = 0; i < width; ++i) {
-    const float shifted = p[i] - largest;
-    logits += shifted;
-    p[i] = exponential(shifted);
-    sum += p[i];
-  }
+  const auto [sum, logits] = exponential_sums<true>(p, width, largest);
   const float log_sum = std::log(sum), nll = log_sum - (target_logit - largest);
   const float uniform = log_sum - logits / static_cast<float>(width);  // mean of -log p
   op.nll.as<float>()[row] = nll;
@@ -80,9 +99,7 @@ void row_top_k(const LogSoftmaxTopK& op, std::int64_t row, float* __restrict x) 
     for (std::int64_t i = first; i < end; ++i) best.offer(x[i], i);
   }
   const float largest = scores[0];
-  float sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (std::int64_t i = 0; i < width; ++i) sum += exponential(x[i] - largest);
+  const float sum = exponential_sums<false>(x, width, largest).exponentials;
   const float log_sum_exp = largest + std::log(sum);
   for (std::int64_t i = 0; i < k; ++i) scores[i] -= log_sum_exp;
 }

@@ -93,12 +93,19 @@ inline void product_stripe(std::int64_t rows, std::int64_t depth, Factor a, cons
   for (; i + 6 <= rows; i += 6, a.data += 6 * a.row_stride, c += 6 * ldc) {
     product_block<6, vectors>(depth, a, b, ldb, c, ldc, accumulate);
   }
-  if (i + 4 <= rows) {
-    product_block<4, vectors>(depth, a, b, ldb, c, ldc, accumulate);
-    i += 4, a.data += 4 * a.row_stride, c += 4 * ldc;
-  }
-  for (; i < rows; ++i, a.data += a.row_stride, c += ldc) {
-    product_block<1, vectors>(depth, a, b, ldb, c, ldc, accumulate);
+  switch (rows - i) {
+    case 5:
+      return product_block<5, vectors>(depth, a, b, ldb, c, ldc, accumulate);
+    case 4:
+      return product_block<4, vectors>(depth, a, b, ldb, c, ldc, accumulate);
+    case 3:
+      return product_block<3, vectors>(depth, a, b, ldb, c, ldc, accumulate);
+    case 2:
+      return product_block<2, vectors>(depth, a, b, ldb, c, ldc, accumulate);
+    case 1:
+      return product_block<1, vectors>(depth, a, b, ldb, c, ldc, accumulate);
+    default:
+      return;
   }
 }
 
