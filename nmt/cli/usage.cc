@@ -40,7 +40,7 @@ bool contains(const std::vector<std::string>& names, const std::string& name) {
 
 std::string explain(const CLI::App& app, const std::vector<std::string>& arguments, const std::string& error) {
   const std::vector<std::string> commands = subcommand_names(app);
-  const std::string help = "; `nmt --help` lists the commands";
+  const std::string help = " (`nmt --help` lists the commands)";
   if (arguments.empty()) return "expected a command: " + fmt::format("{}", fmt::join(commands, ", "));
   const CLI::App* current = &app;
   std::string command_help = help;
@@ -54,7 +54,7 @@ std::string explain(const CLI::App& app, const std::vector<std::string>& argumen
     } else if (current == &app) {
       if (!contains(commands, argument)) return unknown("command", argument, commands) + help;
       current = app.get_subcommand(argument);
-      command_help = fmt::format("; `nmt {} --help` lists the options", argument);
+      command_help = fmt::format(" (`nmt {} --help` lists the options)", argument);
     }
   }
   return error + command_help;
