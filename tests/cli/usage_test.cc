@@ -1,0 +1,40 @@
+#include "nmt/cli/usage.h"
+
+#include <gtest/gtest.h>
+
+#include <CLI/CLI.hpp>
+
+#include "nmt/cli/average.h"
+#include "nmt/cli/translate.h"
+
+namespace babelring {
+namespace {
+
+std::string explained(const std::vector<std::string>& arguments) {
+  CLI::App app("test", "nmt");
+  add_translate(app);
+  add_average(app);
+  return explain(app, arguments, "the parser's own words");
+}
+
+TEST(Explain, NamesTheNearestCommand) {
+  EXPECT_EQ(explained({"transalte", "--beam", "3"}),
+            "unknown command 'transalte'; did you mean 'translate'? (`nmt --help` lists the commands)");
+  EXPECT_EQ(explained({"xyzzy"}), "unknown command 'xyzzy' (`nmt --help` lists the commands)");
+  EXPECT_EQ(explained({}), "expected a command: translate, average");
+}
+
+TEST(Explain, NamesTheNearestOption) {
+  EXPECT_EQ(explained({"translate", "--chekpoint=x"}),
+            "unknown option '--chekpoint'; did you mean '--checkpoint'? (`nmt translate --help` lists the options)");
+  EXPECT_EQ(explained({"average", "--beam", "3"}), "unknown option '--beam' (`nmt average --help` lists the options)");
+}
+
+TEST(Explain, LeavesTheRestToTheParser) {
+  const std::string words = "the parser's own words";
+  EXPECT_EQ(explained({"translate", "--beam", "x"}), words + " (`nmt translate --help` lists the options)");
+  EXPECT_EQ(explained({"translate", "--length-penalty", "-1"}), words + " (`nmt translate --help` lists the options)");
+}
+
+}  // namespace
+}  // namespace babelring
