@@ -97,8 +97,7 @@ class Run:
     def __init__(self, folder: Path, config: Path, ranks: int, server: str, overrides: list[str]) -> None:
         self.log = folder.parent / f"{folder.name}.log"
         env = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-        command = ["mpirun", "-np", str(ranks), "--bind-to", "none", "--oversubscribe",
-                   "--mca", "odls_base_sigkill_timeout", "20", BIN / "worker",
+        command = ["mpirun", "-np", str(ranks), "--bind-to", "none", "--oversubscribe", BIN / "worker",
                    "--config", config, "--run-dir", folder, "--server", server, *overrides]
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, env=env)
@@ -114,7 +113,10 @@ class Run:
         pids = {}
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
         for pid in map(int, children):
-            environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+            try:
+                environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+            except (FileNotFoundError, ProcessLookupError):
+                continue
             for entry in environment:
                 if entry.startswith(b"OMPI_COMM_WORLD_RANK="):
                     pids[int(entry.split(b"=")[1])] = pid
