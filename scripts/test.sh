@@ -116,7 +116,7 @@ stage_asan() {
   export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1
   export LSAN_OPTIONS=suppressions=$ROOT/scripts/lib/lsan.supp:print_suppressions=0
   export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
-  sanitize asan -L unit -LE slow
+  sanitize asan -L unit -LE 'slow|learning'
 }
 
 # g++ 12's thread sanitizer needs the addresses that a kernel without randomisation gives.
@@ -130,7 +130,7 @@ stage_tsan() {
         --output-junit "$LOGS/$name.xml" --test-output-size-passed 100000 --test-output-size-failed 200000 "$@"
     }
   fi
-  sanitize tsan -L unit -LE slow -R "$TSAN_TESTS"
+  sanitize tsan -L unit -LE 'slow|learning' -R "$TSAN_TESTS"
 }
 
 # ----------------------------------------------------------------------------------------------------------------------

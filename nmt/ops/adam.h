@@ -12,10 +12,10 @@ namespace babelring {
 ///   g = gradient_scale * gradient;  m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2
 ///   master -= learning_rate * (m / (1 - b1^t) / (sqrt(v / (1 - b2^t)) + eps) + weight_decay * master)
 struct AdamUpdate {
-  Tensor master;         // [n] f32, updated
-  ConstTensor gradient;  // [n] f32
-  Tensor m, v;           // [n] f32, updated
-  Tensor compute;        // [n] bf16: the rounded master; absent in f32 mode
+  Tensor master;             // [n] f32, updated
+  ConstTensor gradient;      // [n] f32
+  Tensor m, v;               // [n] f32, updated
+  Tensor compute;            // [n] bf16: the rounded master; absent in f32 mode
   float gradient_scale = 1;  // from clipping by the global norm
   float learning_rate = 0;
   float beta1 = 0.9f, beta2 = 0.98f, eps = 1e-9f, weight_decay = 0;

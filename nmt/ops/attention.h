@@ -20,9 +20,9 @@ struct AttentionForward {
   bool causal = false;  // needs equal offsets
   float scale = 1;      // 1 / sqrt(d)
   DropoutKey key;
-  Tensor out;             // [query tokens, width], same type as q
-  Tensor log_sum_exp;     // [query tokens, heads] f32: of the scaled, masked scores, read again by the backward;
-                          // -infinity without keys
+  Tensor out;          // [query tokens, width], same type as q
+  Tensor log_sum_exp;  // [query tokens, heads] f32: of the scaled, masked scores, read again by the backward;
+                       // -infinity without keys
   static constexpr std::string_view name = "attention_forward";
   void check() const;
   double flops() const;
@@ -47,8 +47,8 @@ struct AttentionBackward {
 /// One query row against a range of cached keys each: for decoding.
 /// out[r] = softmax(scale * q[r] K_r^T) V_r with K_r = keys[key_begin[r] .. key_begin[r] + key_count[r]).
 struct DecodeAttention {
-  ConstTensor q;             // [rows, width]; may be strided
-  ConstTensor keys, values;  // [cache rows, width], same type; may be strided
+  ConstTensor q;                     // [rows, width]; may be strided
+  ConstTensor keys, values;          // [cache rows, width], same type; may be strided
   ConstTensor key_begin, key_count;  // [rows] i32
   int heads = 1;
   float scale = 1;

@@ -54,7 +54,8 @@ class Backend {
   virtual void download(ConstTensor from, void* host) = 0;
   /// Waits for every op so far; throws Failure of any earlier op.
   virtual void synchronize() = 0;
-  /// "cpu", "reference": for logs and reports, with the kernels in use, e.g. "cpu (oneDNN 2.6, avx512_core_bf16, 2 threads)".
+  /// "cpu", "reference": for logs and reports, with the kernels in use, e.g. "cpu (oneDNN 2.6, avx512_core_bf16, 2
+  /// threads)".
   virtual std::string description() const = 0;
 
   /// Matrix-product operations since the start.
@@ -89,7 +90,8 @@ class Backend {
   double flops_ = 0;
 };
 
-/// The processor: oneDNN for products, own kernels for the rest, `threads` OpenMP threads (0: all this process may use).
+/// The processor: oneDNN for products, own kernels for the rest, `threads` OpenMP threads (0: all this process may
+/// use).
 std::unique_ptr<Backend> make_cpu_backend(int threads = 0);
 
 }  // namespace babelring

@@ -21,11 +21,11 @@ struct LayerNormForward {
 /// With g = dy * gain and n = (x - mean) * rstd:  dx = rstd * (g - mean(g) - n * mean(g n)), dgain += sum dy n,
 /// dbias += sum dy. Sums over rows are taken in a fixed order.
 struct LayerNormBackward {
-  ConstTensor dy, x;       // [rows, width], one type
-  ConstTensor gain;        // [width] f32
-  ConstTensor mean, rstd;  // [rows] f32
-  Tensor dx;               // [rows, width]; may alias dy unless accumulating
-  Tensor dgain, dbias;     // [width] f32, added to
+  ConstTensor dy, x;        // [rows, width], one type
+  ConstTensor gain;         // [width] f32
+  ConstTensor mean, rstd;   // [rows] f32
+  Tensor dx;                // [rows, width]; may alias dy unless accumulating
+  Tensor dgain, dbias;      // [width] f32, added to
   bool accumulate = false;  // dx += instead of dx =
   static constexpr std::string_view name = "layer_norm_backward";
   void check() const;

@@ -49,10 +49,10 @@ server_wait() {
 
 # server_stop DIR: asks the folder's server to end and waits for it, 15 s at most. Nothing to do is no error.
 server_stop() {
-  local pid tries
+  local pid
   if pid=$(server_pid "$1"); then
     kill -TERM "$pid" 2>/dev/null || true
-    for tries in {1..75}; do
+    for _ in {1..75}; do
       kill -0 "$pid" 2>/dev/null || break
       sleep 0.2
     done

@@ -2,6 +2,7 @@
 # Stages of quickstart.sh: each runs stage_NAME, and leaves $dir/stamps/NAME when it is done, and in $dir/stamps/timings
 # one line "NAME SECONDS" for each time it ran, finished or not. Sourced; the script sets `dir`.
 
+: "${dir:=}"  # the sourcing script's folder
 running_stage='' running_since=''
 
 # stage NAME                runs always (it is quick when there is nothing to do)

@@ -28,6 +28,7 @@ id=$$
 declare -A namespace=([hostA]=babelring-$id-a [hostB]=babelring-$id-b)
 folder=$(mktemp -d "/tmp/babelring-hosts-$id.XXXX")
 
+# shellcheck disable=SC2317  # called by the trap
 clean_up() {
   trap - EXIT
   for name in "${namespace[@]}"; do

@@ -4,10 +4,12 @@
 
 #include <cmath>
 #include <filesystem>
+#include <optional>
 #include <thread>
 
 #include "nmt/data/batch.h"
 #include "nmt/data/synthetic.h"
+#include "tests/train/small_training.h"
 #include "tests/train/thread_communicator.h"
 
 namespace babelring {
@@ -15,52 +17,22 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int pieces = 32;
-
-class Collector : public RecordSink {
- public:
-  void write(RecordBody body) override {
-    if (const auto* step = std::get_if<StepRecord>(&body)) steps.push_back(*step);
-    if (const auto* checkpoint = std::get_if<CheckpointRecord>(&body)) checkpoints.push_back(*checkpoint);
-    if (const auto* log = std::get_if<LogRecord>(&body)) logs.push_back(*log);
-  }
-  std::vector<StepRecord> steps;
-  std::vector<CheckpointRecord> checkpoints;
-  std::vector<LogRecord> logs;
-};
-
-TrainConfig small_config() {
-  TrainConfig config;
-  config.model.encoder_layers = config.model.decoder_layers = 2;
-  config.model.width = 32;
-  config.model.heads = 4;
-  config.model.inner = 64;
-  config.data.tokens_per_update = 200;
-  config.optimizer.schedule.learning_rate = 0.003;
-  config.optimizer.schedule.warm_up = "20u";
-  config.training.precision = "f32";
-  config.training.digest_every = "1u";
-  config.communication.bucket_mb = 0.02;
-  config.checkpoint.every = "0u";
-  return config;
-}
-
 Corpus small_corpus() {
   return make_synthetic(
       {.task = SyntheticTask::reverse, .sentences = 500, .vocabulary_size = pieces, .max_length = 12});
 }
 
-/// Trains one rank; checkpoints go to `folder` unless it is empty.
+/// Trains one rank; without a folder nothing is saved.
 void train_rank(const TrainConfig& config, const Corpus& corpus, Communicator& communicator, const fs::path& folder,
                 Collector& records, const StopRequest& stop = {}) {
   const auto backend = make_cpu_backend(1);
-  CheckpointKeeper keeper(config, folder.empty() ? fs::temp_directory_path() / "unused" : folder, "", *backend,
-                          communicator, records);
+  std::optional<CheckpointKeeper> keeper;
+  if (!folder.empty()) keeper.emplace(config, folder, "", *backend, communicator, records);
   Trainer trainer({.config = config,
                    .backend = *backend,
                    .communicator = communicator,
                    .corpus = corpus,
-                   .checkpoints = folder.empty() ? nullptr : &keeper,
+                   .checkpoints = keeper ? &*keeper : nullptr,
                    .records = records,
                    .stop = stop,
                    .model_vocabulary = pieces});
@@ -209,53 +181,6 @@ TEST(Trainer, AnotherCorpusIsRefusedOnResume) {
   const Corpus other = make_synthetic({.task = SyntheticTask::copy, .sentences = 500, .vocabulary_size = pieces});
   EXPECT_THROW(train_rank(config, other, *communicator, folder.path(), records), Failure);
 }
-
-/// Token accuracy, teacher forced, of the newest checkpoint's model on sentences it has not seen.
-double held_out_accuracy(const Trainer& trainer, Backend& backend, SyntheticTask task) {
-  const Corpus corpus =
-      make_synthetic({.task = task, .sentences = 200, .vocabulary_size = pieces, .max_length = 12, .seed = 99});
-  Workspace workspace(backend);
-  LossSums sums;
-  for (const PackedBatch& batch : sequential_batches(corpus, 0, corpus.sentences(), 1000)) {
-    Context context = workspace.begin(trainer.model().compute_dtype());
-    sums += trainer.model().evaluate(context, DeviceBatch(backend, context.saved, batch));
-  }
-  return sums.correct / sums.tokens;
-}
-
-class ToyTask : public testing::TestWithParam<std::tuple<SyntheticTask, std::string>> {};
-
-TEST_P(ToyTask, IsLearnedAlmostPerfectly) {
-  const auto [task, precision] = GetParam();
-  TrainConfig config = small_config();
-  config.training.precision = precision;
-  config.training.stop_after = "1000u";
-  config.training.digest_every = "0u";
-  config.model.width = 64;
-  config.model.inner = 128;
-  config.model.dropout = 0;
-  config.data.tokens_per_update = 800;
-  config.optimizer.schedule.warm_up = "200u";
-  const Corpus corpus = make_synthetic({.task = task, .sentences = 20000, .vocabulary_size = pieces, .max_length = 12});
-  const auto communicator = make_single_communicator();
-  const auto backend = make_cpu_backend(1);
-  Collector records;
-  const StopRequest stop;
-  Trainer trainer({.config = config,
-                   .backend = *backend,
-                   .communicator = *communicator,
-                   .corpus = corpus,
-                   .records = records,
-                   .stop = stop,
-                   .model_vocabulary = pieces});
-  trainer.begin("r_00000000000000000000000000", 1);
-  trainer.run();
-  EXPECT_GT(held_out_accuracy(trainer, *backend, task), 0.99);
-}
-
-INSTANTIATE_TEST_SUITE_P(Tasks, ToyTask,
-                         testing::Values(std::tuple(SyntheticTask::reverse, "f32"),
-                                         std::tuple(SyntheticTask::copy, "bf16")));
 
 }  // namespace
 }  // namespace babelring

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <vector>
+
+#include "nmt/base/records.h"
+#include "nmt/train/config.h"
+
+namespace babelring {
+
+/// Vocabulary of the synthetic tasks.
+inline constexpr int pieces = 32;
+
+/// Keeps what the trainer reports.
+class Collector : public RecordSink {
+ public:
+  void write(RecordBody body) override {
+    if (const auto* step = std::get_if<StepRecord>(&body)) steps.push_back(*step);
+    if (const auto* checkpoint = std::get_if<CheckpointRecord>(&body)) checkpoints.push_back(*checkpoint);
+    if (const auto* log = std::get_if<LogRecord>(&body)) logs.push_back(*log);
+  }
+  std::vector<StepRecord> steps;
+  std::vector<CheckpointRecord> checkpoints;
+  std::vector<LogRecord> logs;
+};
+
+/// A model and updates small enough for tests; f32, dropout on, a digest of the weights after each update.
+inline TrainConfig small_config() {
+  TrainConfig config;
+  config.model.encoder_layers = config.model.decoder_layers = 2;
+  config.model.width = 32;
+  config.model.heads = 4;
+  config.model.inner = 64;
+  config.data.tokens_per_update = 200;
+  config.optimizer.schedule.learning_rate = 0.003;
+  config.optimizer.schedule.warm_up = "20u";
+  config.training.precision = "f32";
+  config.training.digest_every = "1u";
+  config.communication.bucket_mb = 0.02;
+  config.checkpoint.every = "0u";
+  return config;
+}
+
+}  // namespace babelring
