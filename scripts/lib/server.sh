@@ -34,8 +34,8 @@ server_start() {
 
 # server_wait PID LOG: the address that the server's log names, as soon as it answers there; fails after 30 s or if it ended.
 server_wait() {
-  local address tries
-  for tries in {1..150}; do
+  local address
+  for _ in {1..150}; do
     kill -0 "$1" 2>/dev/null || return 1
     address=$(grep -oE 'http://[0-9A-Za-z.:[-]+[]]?:[0-9]+' "$2" | head -n 1) || address=''
     if [ -n "$address" ] && server_answers "$address"; then
