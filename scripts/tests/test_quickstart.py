@@ -117,7 +117,9 @@ class Quickstart(unittest.TestCase):
 
     def test_an_interrupted_run_saves_stops_its_children_and_goes_on_later(self) -> None:
         process = subprocess.Popen(self.arguments("--minutes", "1"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                   env=self.environment(TRAIN_SECONDS="60"), start_new_session=True)
+                                   env=self.environment(TRAIN_SECONDS="60"), start_new_session=True,
+                                   # A test run in the background inherits an ignored SIGINT, which bash cannot trap.
+                                   preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
         deadline = time.monotonic() + 40
         while len(self.notes()) < 2 and time.monotonic() < deadline:
             time.sleep(0.1)
