@@ -92,13 +92,12 @@ class Server:
 
 
 class Run:
-    """`mpirun -np N worker` with its output in a file."""
+    """`mpirun -np N worker`, or another launcher, with its output in a file."""
 
-    def __init__(self, folder: Path, config: Path, ranks: int, server: str, overrides: list[str]) -> None:
+    def __init__(self, launcher: list, folder: Path, config: Path, server: str, overrides: list[str]) -> None:
         self.log = folder.parent / f"{folder.name}.log"
         env = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-        command = ["mpirun", "-np", str(ranks), "--bind-to", "none", "--oversubscribe", BIN / "worker",
-                   "--config", config, "--run-dir", folder, "--server", server, *overrides]
+        command = [*launcher, BIN / "worker", "--config", config, "--run-dir", folder, "--server", server, *overrides]
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, env=env)
 
@@ -108,11 +107,14 @@ class Run:
     def wait(self, seconds: float = 120) -> int:
         return self.process.wait(timeout=seconds)
 
+    def pids(self) -> list[int]:
+        """Of processes that were started, the workers among them."""
+        return list(map(int, Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()))
+
     def rank_pids(self) -> list[int]:
-        """Of the worker processes that this mpirun started, by rank."""
+        """Of the worker processes, by rank."""
         pids = {}
-        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-        for pid in map(int, children):
+        for pid in self.pids():
             try:
                 environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
             except (FileNotFoundError, ProcessLookupError):
@@ -168,7 +170,8 @@ communication: {{deadline_s: 20, bucket_mb: 0.1}}
 
     def start_run(self, name: str = "run", ranks: int = 2, server: str = "none",
                   overrides: list[str] | None = None) -> Run:
-        run = Run(self.folder / name, self.config, ranks, server, overrides or [])
+        mpirun = ["mpirun", "-np", str(ranks), "--bind-to", "none", "--oversubscribe"]
+        run = Run(mpirun, self.folder / name, self.config, server, overrides or [])
         self.addCleanup(run.end)
         return run
 

@@ -1,0 +1,166 @@
+"""mpirun over two hosts: network namespaces of this machine with a TCP link between them (tests/mpi/two_hosts.sh)."""
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+import unittest
+from pathlib import Path
+
+from system import BIN, Run, Server, SystemTest, is_running, wait_for
+
+SCRIPT = Path(__file__).resolve().parents[1] / "mpi" / "two_hosts.sh"
+SLOTS = 2  # ranks of each host
+RANKS = range(2 * SLOTS)
+HOST_OF = ["hostA"] * SLOTS + ["hostB"] * SLOTS
+GBIT = 1e9 / 8 / 1000  # bytes per ms
+DEADLINE_S = 6
+# mpirun's own connections: after 2 s of silence ask every second; two questions without an answer are a lost host. All
+# before the deadline, when a rank's farewell to the lost host would be waiting for an answer: then TCP asks no more.
+NOTICE_LOST_HOST = ("--mca oob_tcp_keepalive_time 2 --mca oob_tcp_keepalive_intvl 1 "
+                    "--mca oob_tcp_keepalive_probes 2")
+
+
+class TwoHostRun(Run):
+    """`mpirun -H hostA:2,hostB:2 worker`."""
+
+    def namespace(self, host: str) -> str:
+        return f"babelring-{self.process.pid}-{host[-1].lower()}"
+
+    def pids(self) -> list[int]:
+        pids = []
+        for host in ("hostA", "hostB"):
+            inside = subprocess.run(["ip", "netns", "pids", self.namespace(host)], capture_output=True, text=True)
+            pids += map(int, inside.stdout.split())
+        return pids
+
+    def end(self) -> None:
+        """The script ends whatever it started."""
+        if self.process.poll() is None:
+            self.process.terminate()
+            self.process.wait(timeout=30)
+
+
+class HostsTest(SystemTest):
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        if shutil.which("mpirun") is None:
+            raise unittest.SkipTest("mpirun is not installed")
+        tried = subprocess.run([SCRIPT, "--rate", "1gbit", "--", "true"], capture_output=True, text=True)
+        if tried.returncode == 77:
+            raise unittest.SkipTest(tried.stderr.strip())
+        super().setUpClass()
+
+    def start_on_two_hosts(self, server: str = "none", overrides: list[str] | None = None,
+                           options: list[str] | None = None) -> TwoHostRun:
+        launcher = [SCRIPT, "--slots", str(SLOTS), *(options or []), "--"]
+        run = TwoHostRun(launcher, self.folder / "run", self.config, server, overrides or [])
+        self.addCleanup(run.end)
+        return run
+
+    def steps(self, name: str = "run") -> list[list[dict]]:
+        """By rank."""
+        return [self.records(name, "step", rank) for rank in RANKS]
+
+    def assert_network_is_true(self, steps: list[list[dict]]) -> None:
+        """A host's first rank counts the host's interfaces: from outside comes and to outside goes what one rank of
+        the ring sends, a little more for headers and small messages. The host's others report nothing."""
+        for rank, own in enumerate(steps):
+            self.assertEqual({step["host"] for step in own}, {HOST_OF[rank]})
+            for key in ("network_tx_bytes", "network_rx_bytes"):
+                counted = sum(step[key] for step in own)
+                if rank % SLOTS != 0:
+                    self.assertEqual(counted, 0)
+                    continue
+                payload = sum(step["communication_bytes"] for step in own)
+                self.assertGreaterEqual(counted, payload, f"rank {rank} {key}")
+                self.assertLess(counted, 1.25 * payload, f"rank {rank} {key}")
+
+    def test_two_hosts_train_the_same_weights_as_one(self) -> None:
+        run = self.start_on_two_hosts()
+        self.assertEqual(run.wait(), 0, run.text())
+        self.assertIn("4 ranks on 2 hosts", run.text())
+        steps = self.steps()
+        self.assert_network_is_true(steps)
+        self.assertEqual(self.start_run("one-host", len(RANKS)).wait(), 0)
+        for two, one in zip(steps, self.steps("one-host")):
+            self.assertEqual([step["update"] for step in two], list(range(1, 61)))
+            for key in ("loss", "weights_digest"):  # the ring adds in the order of ranks, wherever they are
+                self.assertEqual([step[key] for step in two], [step[key] for step in one])
+
+    def test_a_link_of_one_gigabit_is_reported_as_such(self) -> None:
+        overrides = ["model.width=256", "model.inner=1024", "communication.bucket_mb=1", "training.stop_after=8u"]
+        run = self.start_on_two_hosts(overrides=overrides, options=["--rate", "1gbit"])
+        self.assertEqual(run.wait(), 0, run.text())
+        steps = self.steps()
+        self.assert_network_is_true(steps)
+        for own in steps:
+            self.assertEqual(len(own), 8)
+            payload = sum(step["communication_bytes"] for step in own)
+            self.assertGreater(payload, 8 * 20e6)
+            # No faster than the link, which lets bursts of 256 kB through.
+            self.assertGreater(sum(step["communication_ms"] for step in own), 0.95 * payload / GBIT)
+            counted = sum(step["network_tx_bytes"] for step in own)
+            self.assertLess(counted, 1.05 * GBIT * sum(step["step_ms"] for step in own))
+
+    def test_a_server_on_one_host_shows_both(self) -> None:
+        run = self.start_on_two_hosts("http://hostA:8080", ["training.stop_after=200u", "checkpoint.every=0"])
+        self.start_server_on_host_a(run)
+        self.assertEqual(run.wait(), 0, run.text())
+        server = Server(self.folder / "server", self.folder)  # the same data, now on loopback
+        self.addCleanup(server.kill)
+        run_id = server.get("/api/v1/runs")["items"][0]["id"]
+        ranks = server.get(f"/api/v1/runs/{run_id}/ranks")["items"]
+        self.assertEqual([(rank["rank"], rank["host"]) for rank in ranks], list(zip(RANKS, HOST_OF)))
+        for rank in RANKS:
+            series = server.get(f"/api/v1/runs/{run_id}/metrics/loss?agg=raw&rank={rank}&points=1000")
+            self.assertEqual(series["step"], list(range(1, 201)))
+
+    def start_server_on_host_a(self, run: TwoHostRun) -> None:
+        """In the run's namespace, with which the script ends it."""
+        inside = ["ip", "netns", "exec", run.namespace("hostA")]
+        address = ["ip", "-n", run.namespace("hostA"), "-o", "addr"]
+        wait_for("address of hostA",
+                 lambda: "10.77.0.1" in subprocess.run(address, capture_output=True, text=True).stdout)
+        server = subprocess.Popen([*inside, BIN / "server", "--listen", "10.77.0.1:8080", "--insecure",
+                                   "--allow-host", "hostA", "--data", self.folder / "server",
+                                   "--checkpoint-root", self.folder], stdout=subprocess.PIPE, text=True)
+        self.addCleanup(server.stdout.close)
+        self.addCleanup(server.wait, 15)
+        self.addCleanup(run.end)  # before that
+        self.assertIn("listening on", server.stdout.readline())
+
+    def start_and_lose(self, lose) -> str:
+        """Output of a run of which `lose` takes a part away in the middle; all of it ends in bounded time."""
+        run = self.start_on_two_hosts(overrides=["training.stop_after=1000000u", "checkpoint.every=0",
+                                                 f"communication.deadline_s={DEADLINE_S}"],
+                                      options=["--mpirun", NOTICE_LOST_HOST])
+        wait_for("first updates", lambda: run.process.poll() is not None or '"update":20,' in self.spool(0))
+        self.assertIsNone(run.process.poll(), run.text())
+        pids = run.rank_pids()
+        self.assertEqual(len(pids), len(RANKS))
+        start = time.monotonic()
+        lose(run)
+        wait_for("end of all ranks", lambda: not any(map(is_running, pids)), 15)
+        self.assertNotEqual(run.wait(15), 0)
+        self.assertLess(time.monotonic() - start, 15)
+        return run.text()
+
+    def spool(self, rank: int) -> str:
+        file = self.folder / "run" / "spool" / "attempt-1" / f"rank-{rank}.jsonl"
+        return file.read_text(encoding="utf-8") if file.exists() else ""
+
+    def test_a_lost_link_ends_all_ranks_naming_the_lost(self) -> None:
+        text = self.start_and_lose(lambda run: subprocess.run(
+            ["ip", "-n", run.namespace("hostB"), "link", "set", "linkB", "down"], check=True))
+        self.assertRegex(text, r"on rank [01] \(host hostA\): no answer from rank [23] \(host hostB\)")
+
+    def test_a_killed_rank_of_the_other_host_is_named(self) -> None:
+        text = self.start_and_lose(lambda run: os.kill(run.rank_pids()[3], signal.SIGKILL))
+        self.assertRegex(text, r"rank 3 \(host hostB\)|process rank 3 with PID \d+ on node hostB")
+
+
+if __name__ == "__main__":
+    unittest.main()
