@@ -105,8 +105,6 @@ http::Response ingest_response(const store::IngestResult& result, const std::str
   switch (result.status) {
     case Status::stored:
       break;
-    case Status::stale_attempt:
-      return problem(409, "stale_attempt", result.detail);
     case Status::rejected:
       return problem(422, "record_refused", result.detail);
     case Status::disk_full:

@@ -26,7 +26,7 @@ void Ingest::forget() {
   layouts_.forget();
 }
 
-std::int64_t Ingest::admit(const Batch& batch, std::int64_t now_ms, IngestResult& result) {
+Ingest::Admitted Ingest::admit(const Batch& batch, std::int64_t now_ms, IngestResult& result) {
   Statement find = database_.prepare("SELECT run, attempt FROM runs WHERE id = ?");
   find.bind(batch.run);
   if (!find.step()) {
@@ -37,23 +37,16 @@ std::int64_t Ingest::admit(const Batch& batch, std::int64_t now_ms, IngestResult
     insert.bind(batch.run, batch.attempt, now_ms, now_ms, started);
     insert.step();
     result.run_changed = true;
-    return insert.integer(0);
+    return {.run = insert.integer(0), .current = true};
   }
   const std::int64_t run = find.integer(0), attempt = find.integer(1);
-  if (batch.attempt < attempt) {
-    result.status = IngestResult::Status::stale_attempt;
-    result.current_attempt = attempt;
-    result.detail =
-        fmt::format("run {} is at attempt {}, the batch is of attempt {}", batch.run, attempt, batch.attempt);
-    return 0;
-  }
   if (batch.attempt > attempt) {
     database_.prepare("UPDATE runs SET attempt = ?, state = 'running', detail = '', finished_ms = NULL WHERE run = ?")
         .bind(batch.attempt, run)
         .run();
     result.run_changed = true;
   }
-  return run;
+  return {.run = run, .current = batch.attempt >= attempt};
 }
 
 Ingest::RankState& Ingest::rank_state(const RankKey& key, const Batch& batch, std::int64_t now_ms) {
@@ -81,10 +74,9 @@ Ingest::RankState& Ingest::rank_state(const RankKey& key, const Batch& batch, st
 
 IngestResult Ingest::apply(const Batch& batch, std::int64_t now_ms) {
   IngestResult result;
-  const std::int64_t run = admit(batch, now_ms, result);
-  if (run == 0) return result;
+  const auto [run, current] = admit(batch, now_ms, result);
   RankState& rank = rank_state({run, batch.attempt, batch.rank}, batch, now_ms);
-  const Target target{batch, run, now_ms, rank, result};
+  const Target target{batch, run, now_ms, current, rank, result};
   for (std::size_t index = 0; index < batch.records.size(); ++index) {
     const Record& record = batch.records[index];
     if (!rank.arrived.insert(record.header.sequence)) {
@@ -194,6 +186,7 @@ std::string Ingest::store(const Target& target, const Record& record, const Life
         .bind(lifecycle.pid, lifecycle.device, target.run, header.attempt, header.rank)
         .run();
   }
+  if (!target.current) return {};  // what became of the run is for its newest attempt to say
   if (lifecycle.event == "started") start_run(target, record, lifecycle);
   if (lifecycle.event == "finished") end_run(target, "succeeded", lifecycle);
   if (lifecycle.event == "stopped") end_run(target, "stopped", lifecycle);

@@ -24,14 +24,13 @@ struct Batch {
 
 /// What became of a batch.
 struct IngestResult {
-  enum class Status { stored, stale_attempt, rejected, disk_full, failed };
+  enum class Status { stored, rejected, disk_full, failed };
   struct Fresh {
     std::size_t index;  // of the record in the batch
     std::string id;     // of the eval or checkpoint it made, else empty
   };
   Status status = Status::stored;
-  std::string detail;                // when not stored
-  std::int64_t current_attempt = 0;  // when stale
+  std::string detail;  // when not stored
   std::int64_t duplicates = 0;
   std::vector<Fresh> fresh;
   bool run_changed = false;  // created, or its state or attempt changed
@@ -64,12 +63,18 @@ class Ingest {
   struct Target {
     const Batch& batch;
     std::int64_t run, now_ms;
+    bool current;  // of the run's newest attempt
     RankState& rank;
     IngestResult& result;
   };
 
-  /// The run's number, or 0 with result.status set when the batch is refused.
-  std::int64_t admit(const Batch& batch, std::int64_t now_ms, IngestResult& result);
+  struct Admitted {
+    std::int64_t run;  // its number
+    bool current;      // whether the batch is of the newest attempt
+  };
+  /// Finds or creates the run; a newer attempt becomes its current one. What an older attempt still had in its spool
+  /// is stored like the rest, but no longer says how the run stands.
+  Admitted admit(const Batch& batch, std::int64_t now_ms, IngestResult& result);
   RankState& rank_state(const RankKey& key, const Batch& batch, std::int64_t now_ms);
   std::string store(const Target& target, const Record& record, const StepRecord& step);
   std::string store(const Target& target, const Record& record, const EvalRecord& eval);

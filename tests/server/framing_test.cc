@@ -45,7 +45,7 @@ std::vector<Probe> probes() {
       {"dots_in_path", "GET /../../etc/passwd HTTP/1.1\r\nHost: localhost\r\n\r\n", 400},
       {"bare_lf", get + "Host: localhost\nX: y\r\n\r\n", 400},
       {"bare_cr", get + "Host: localhost\rX: y\r\n\r\n", 400},
-      {"nul_in_value", get + std::string("Host: local\0host\r\n\r\n", 19), 400},
+      {"nul_in_value", get + std::string("Host: local\0host\r\n\r\n", 20), 400},
       {"space_in_target", "GET /a b HTTP/1.1\r\nHost: localhost\r\n\r\n", 400},
       {"absolute_target", "GET http://localhost/ HTTP/1.1\r\nHost: localhost\r\n\r\n", 400},
       {"version_2", "GET / HTTP/2.0\r\nHost: localhost\r\n\r\n", 505},
@@ -62,7 +62,8 @@ TEST_P(FramingProbe, IsAnsweredBeforeTheConnectionCloses) {
   testing::Client client(server.port());
   client.send(probe.head);
   EXPECT_EQ(client.receive().status, probe.status == 0 ? 200 : probe.status);
-  if (probe.status != 0) EXPECT_TRUE(client.closed());
+  if (probe.status == 0) return;
+  EXPECT_TRUE(client.closed());
 }
 
 INSTANTIATE_TEST_SUITE_P(Table, FramingProbe, ::testing::ValuesIn(probes()),

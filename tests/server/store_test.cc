@@ -86,11 +86,16 @@ TEST_F(StoreTest, CountsWhatIsMissing) {
   EXPECT_EQ(list_ranks(*reader, find_run(*reader, run_id)->number, 1)[0].missing, 0);
 }
 
-TEST_F(StoreTest, RefusesAnOlderAttempt) {
-  put(*store, steps(1, 3, 0, 2));
-  const auto late = put(*store, steps(1, 3, 0, 1));
-  EXPECT_EQ(late.status, IngestResult::Status::stale_attempt);
-  EXPECT_EQ(late.current_attempt, 2);
+TEST_F(StoreTest, KeepsWhatAnOlderAttemptSendsLateButNotItsWordOnTheRun) {
+  put(*store, steps(4, 6, 0, 2));
+  EXPECT_EQ(put(*store, steps(1, 3, 0, 1)).fresh.size(), 3u);
+  const Record failed = record_of(LifecycleRecord{.event = "failed", .detail = "a peer was lost"}, 4, 0, 1);
+  put(*store, {failed});
+  EXPECT_EQ(series("loss", 1000).points.size(), 6u);
+  auto reader = store->reader();
+  const auto run = find_run(*reader, run_id);
+  EXPECT_EQ(run->state, "running");
+  EXPECT_EQ(run->attempt, 2);
 }
 
 TEST_F(StoreTest, LeavesOutStepsThatALaterAttemptDidAgain) {
