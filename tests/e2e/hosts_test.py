@@ -118,6 +118,16 @@ class HostsTest(SystemTest):
             series = server.get(f"/api/v1/runs/{run_id}/metrics/loss?agg=raw&rank={rank}&points=1000")
             self.assertEqual(series["step"], list(range(1, 201)))
 
+    def test_a_request_to_stop_reaches_both_hosts(self) -> None:
+        run = self.start_on_two_hosts(overrides=["training.stop_after=1000000u", "checkpoint.every=0"])
+        wait_for("first updates", lambda: run.process.poll() is not None or '"update":20,' in self.spool(0))
+        self.assertIsNone(run.process.poll(), run.text())
+        for pid in run.pids():
+            if Path(f"/proc/{pid}/comm").read_text() == "mpirun\n":
+                os.kill(pid, signal.SIGUSR1)
+        self.assertEqual(run.wait(30), 0, run.text())
+        self.assertEqual(len(list((self.folder / "run" / "checkpoints").glob("update-*"))), 1)
+
     def start_server_on_host_a(self, run: TwoHostRun) -> None:
         """In the run's namespace, with which the script ends it."""
         inside = ["ip", "netns", "exec", run.namespace("hostA")]
