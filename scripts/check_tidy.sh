@@ -46,7 +46,8 @@ main() {
   mapfile -t sources < <(candidates "$@" | sort -u | readable || true)
   [ ${#sources[@]} -gt 0 ] || { say "check_tidy: nothing to check" && return; }
   say "check_tidy: ${#sources[@]} sources"
-  printf '%s\n' "${sources[@]}" | xargs -n 1 -P "$(nproc)" clang-tidy --quiet -p "$BUILD" 2> >(grep -vE 'warnings? generated|^Suppressed' >&2)
+  printf '%s\n' "${sources[@]}" | xargs -n 1 -P "$(nproc)" clang-tidy --quiet -p "$BUILD" \
+    --extra-arg=-Wno-unknown-warning-option 2> >(grep -vE 'warnings? generated|^Suppressed' >&2)
 }
 
 main "$@"
