@@ -93,14 +93,13 @@ stage_page() {
   npx vitest run --reporter=default --reporter=junit --outputFile.junit="$LOGS/page.xml"
 }
 
-# Prints the programs that ctest would run with these arguments, by target name.
+# Prints the targets of the unit tests that ctest would run with these arguments: test NAME is built as test_NAME. (ctest
+# names a test's program only once it is built.)
 test_targets() {
   local folder=$1
   shift
-  ctest --test-dir "$folder" --show-only=json-v1 "$@" | python3 -c '
-import json, os, sys
-tests = json.load(sys.stdin)["tests"]
-print("\n".join(sorted({os.path.basename(word) for test in tests for word in test.get("command", []) if "/bin/test_" in word})))'
+  ctest --test-dir "$folder" --show-only=json-v1 "$@" |
+    python3 -c 'import json, sys; print("\n".join("test_" + test["name"] for test in json.load(sys.stdin)["tests"]))'
 }
 
 sanitize() { # PRESET CTEST-ARGUMENTS...
