@@ -1,5 +1,6 @@
 #include "nmt/ops/linear.h"
 
+#include "nmt/base/failure.h"
 #include "nmt/ops/check.h"
 
 namespace babelring {
@@ -41,6 +42,12 @@ void LinearBackwardData::check() const {
   check.shape({"dx", dx}, {dy.shape[0], weight.shape[1]}, {"dy", dy});
   check_result_type(check, {"dx", dx}, {"dy", dy});
   check.distinct({"dx", dx}, {{"dy", dy}, {"weight", weight}});
+  if (!gate) return;
+  if (accumulate) fail("{}: a gated result cannot be added to dx", name);
+  check.shape({"gate", gate}, {dy.shape[0], weight.shape[1]}, {"dx", dx});
+  check.same_type({"gate", gate}, {"dx", dx});
+  check.contiguous({{"gate", gate}});
+  check.distinct({"dx", dx}, {{"gate", gate}});
 }
 
 void LinearBackwardWeight::check() const {

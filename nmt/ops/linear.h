@@ -18,28 +18,35 @@ struct LinearForward {
   static constexpr std::string_view name = "linear_forward";
   void check() const;
   double flops() const { return 2.0 * static_cast<double>(x.rows() * weight.shape[0] * weight.shape[1]); }
+  double bytes() const { return total_bytes({x, weight, bias, y}); }
 };
 
-/// dx = dy W, or dx += dy W.
+/// dx = dy W, or dx += dy W. With `gate`, the backward of gate = dropout(relu(z)) is applied on the way: dx = (gate > 0
+/// ? gate_scale : 0) * dy W, for a positive element was neither dropped nor cut.
 struct LinearBackwardData {
   ConstTensor dy;      // [rows, out]; may be strided
   ConstTensor weight;  // [out, in], same type as dy
   Tensor dx;           // [rows, in], type of dy or f32; may be strided
   bool accumulate = false;
+  ConstTensor gate;      // [rows, in], same type as dx, contiguous; absent: none; not with accumulate
+  float gate_scale = 1;  // DropoutKey::scale(), 1 without dropout
   static constexpr std::string_view name = "linear_backward_data";
   void check() const;
   double flops() const { return 2.0 * static_cast<double>(dy.rows() * weight.shape[0] * weight.shape[1]); }
+  double bytes() const { return total_bytes({dy, weight, dx, accumulate ? dx : Tensor()}); }
 };
 
 /// dW += dy^T x and dbias += column sums of dy, in f32.
 struct LinearBackwardWeight {
-  ConstTensor dy;  // [rows, out]; may be strided
-  ConstTensor x;   // [rows, in], same type as dy; may be strided
-  Tensor dweight;  // [out, in] f32, added to
-  Tensor dbias;    // [out] f32, added to; absent: none
+  ConstTensor dy;          // [rows, out]; may be strided
+  ConstTensor x;           // [rows, in], same type as dy; may be strided
+  Tensor dweight;          // [out, in] f32, added to
+  Tensor dbias;            // [out] f32, added to; absent: none
+  bool accumulate = true;  // false: both are overwritten
   static constexpr std::string_view name = "linear_backward_weight";
   void check() const;
   double flops() const { return 2.0 * static_cast<double>(dy.rows() * dweight.shape[0] * dweight.shape[1]); }
+  double bytes() const { return total_bytes({dy, x, dweight, dweight, dbias, dbias}); }
 };
 
 }  // namespace babelring

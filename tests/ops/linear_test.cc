@@ -60,6 +60,28 @@ TEST_P(LinearTest, BackwardDataEqualsReference) {
   }
 }
 
+TEST_P(LinearTest, BackwardDataThroughAGateEqualsReference) {
+  for (const auto& [rows, in, out] : shapes) {
+    const LinearBackwardData op{.dy = tensors.normal({rows, out}, type()),
+                                .weight = tensors.normal({out, in}, type()),
+                                .dx = tensors.normal({rows, in}, type()),
+                                .gate = tensors.normal({rows, in}, type()),
+                                .gate_scale = 1.25f};
+    expect_as_reference(op, {&LinearBackwardData::dx});
+  }
+}
+
+TEST_P(LinearTest, BackwardWeightOverwritesWhenItShallNotAdd) {
+  for (const auto& [rows, in, out] : shapes) {
+    const LinearBackwardWeight op{.dy = tensors.normal({rows, out}, type()),
+                                  .x = tensors.normal({rows, in}, type()),
+                                  .dweight = tensors.normal({out, in}, DType::f32, 100),
+                                  .dbias = tensors.normal({out}, DType::f32, 100),
+                                  .accumulate = false};
+    expect_as_reference(op, {&LinearBackwardWeight::dweight, &LinearBackwardWeight::dbias});
+  }
+}
+
 TEST_P(LinearTest, BackwardWeightAddsInF32) {
   for (const auto& [rows, in, out] : shapes) {
     LinearBackwardWeight op{.dy = tensors.normal({rows, out}, type()),
@@ -84,6 +106,25 @@ TEST_P(LinearTest, BackwardTakesStridedViews) {
                                          .dx = tensors.strided(70, 24, type()),
                                          .accumulate = true},
                       {&LinearBackwardData::dx});
+}
+
+/// More than one pass over k, more rows than one thread's caches hold, and edges in every direction.
+TEST_P(LinearTest, DeepAndTallProductsEqualReference) {
+  const std::int64_t rows = 2085, in = 70, out = 4099;
+  const Tensor dy = tensors.normal({rows, out}, type());
+  for (const bool accumulate : {false, true}) {
+    expect_as_reference(LinearBackwardData{.dy = dy,
+                                           .weight = tensors.normal({out, in}, type()),
+                                           .dx = tensors.normal({rows, in}, type()),
+                                           .accumulate = accumulate},
+                        {&LinearBackwardData::dx});
+    expect_as_reference(LinearBackwardWeight{.dy = dy,
+                                             .x = tensors.normal({rows, in}, type()),
+                                             .dweight = tensors.normal({out, in}, DType::f32),
+                                             .dbias = {},
+                                             .accumulate = accumulate},
+                        {&LinearBackwardWeight::dweight});
+  }
 }
 
 /// Over the size from which a product is made for its exact rows.

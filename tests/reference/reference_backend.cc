@@ -22,6 +22,10 @@ reference::AttentionShape shape_of(const Op& op) {
   return {offsets_of(op.q_offsets), offsets_of(op.k_offsets), op.heads, op.causal, op.scale, op.key};
 }
 
+void put(const Matrix& values, const Tensor& to, bool accumulate) {
+  accumulate ? reference::add(values, to) : store(values, to);
+}
+
 void scale_by(double factor, Matrix& matrix) {
   for (double& value : matrix.values) value *= factor;
 }
@@ -43,13 +47,14 @@ class ReferenceBackend final : public Backend {
     store(reference::linear(load(op.x), load(op.weight), load(op.bias), op.activation == Activation::relu), op.y);
   }
   void do_run(const LinearBackwardData& op) override {
-    const Matrix dx = reference::linear_backward_data(load(op.dy), load(op.weight));
+    Matrix dx = reference::linear_backward_data(load(op.dy), load(op.weight));
+    if (op.gate) dx = reference::relu_dropout_backward(dx, load(op.gate), static_cast<double>(op.gate_scale));
     op.accumulate ? reference::add(dx, op.dx) : store(dx, op.dx);
   }
   void do_run(const LinearBackwardWeight& op) override {
     const Matrix dy = load(op.dy);
-    reference::add(reference::linear_backward_weight(dy, load(op.x)), op.dweight);
-    if (op.dbias) reference::add(reference::column_sums(dy), op.dbias);
+    put(reference::linear_backward_weight(dy, load(op.x)), op.dweight, op.accumulate);
+    if (op.dbias) put(reference::column_sums(dy), op.dbias, op.accumulate);
   }
   void do_run(const LayerNormForward& op) override {
     const auto result = reference::layer_norm(load(op.x), load(op.gain), load(op.bias), op.eps);

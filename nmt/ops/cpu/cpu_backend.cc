@@ -42,10 +42,10 @@ Products& CpuBackend::products() {
 }
 
 void CpuBackend::do_run(const LinearForward& op) {
-  cpu::run(op, products());
+  cpu::run(op, products(), workspace_);
 }
 void CpuBackend::do_run(const LinearBackwardData& op) {
-  cpu::run(op, products());
+  cpu::run(op, products(), workspace_);
 }
 void CpuBackend::do_run(const LinearBackwardWeight& op) {
   cpu::run(op, products(), workspace_);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "nmt/ops/cpu/amx.h"
+#include "nmt/ops/cpu/amx_product.h"
 #include "nmt/ops/cpu/vector_math.h"
 
 namespace babelring::cpu {
@@ -47,9 +49,62 @@ void add_column_sums(const ConstTensor& dy, float* dbias, int threads) {
   }
 }
 
+/// The product of LinearBackwardWeight by oneDNN.
+void multiply_weight(const LinearBackwardWeight& op, Products& products) {
+  ProductShape shape;
+  shape.m = op.dweight.shape[0], shape.n = op.dweight.shape[1];
+  shape.a_row = 1, shape.a_column = op.dy.row_stride;
+  shape.b_row = op.x.row_stride, shape.b_column = 1;
+  shape.c_row = shape.n;
+  shape.operands = op.dy.dtype, shape.result = DType::f32, shape.accumulate = op.accumulate;
+  for_row_ranges(op.dy.shape[0], op.flops(), [&](std::int64_t first, std::int64_t count) {
+    shape.k = count;
+    products.run(shape, row_of(op.dy, first), row_of(op.x, first), nullptr, op.dweight.data);
+    shape.accumulate = true;
+  });
+}
+
+bool on_tiles(DType operands) {
+  return operands == DType::bf16 && amx_available();
+}
+
+AmxProduct product_to(const Tensor& result, std::int64_t k) {
+  AmxProduct product;
+  product.m = result.shape[0], product.n = result.shape[1], product.k = k;
+  product.c = result.data, product.c_stride = result.row_stride, product.c_type = result.dtype;
+  return product;
+}
+
+void set_a(AmxProduct& product, const ConstTensor& a, bool transposed) {
+  product.a = a.as<BFloat16>(), product.a_stride = a.row_stride, product.a_transposed = transposed;
+}
+
+void set_b(AmxProduct& product, const ConstTensor& b, bool transposed) {
+  product.b = b.as<BFloat16>(), product.b_stride = b.row_stride, product.b_transposed = transposed;
+}
+
+template <class T>
+void apply_gate(const LinearBackwardData& op, int threads) {
+  const std::int64_t rows = op.dx.shape[0], width = op.dx.shape[1];
+#pragma omp parallel for schedule(static) num_threads(threads)
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const T* gate = op.gate.as<T>() + row * width;
+    T* dx = op.dx.as<T>() + row * op.dx.row_stride;
+#pragma omp simd
+    for (std::int64_t i = 0; i < width; ++i) dx[i] = rounded<T>(load(gate[i]) > 0 ? load(dx[i]) * op.gate_scale : 0.0f);
+  }
+}
+
 }  // namespace
 
-void run(const LinearForward& op, Products& products) {
+void run(const LinearForward& op, Products& products, Workspace& workspace) {
+  if (on_tiles(op.x.dtype)) {
+    AmxProduct product = product_to(op.y, op.x.shape[1]);
+    set_a(product, op.x, false);
+    set_b(product, op.weight, true);
+    product.bias = op.bias.as<float>(), product.relu = op.activation == Activation::relu;
+    return run(product, workspace);
+  }
   ProductShape shape;
   shape.n = op.weight.shape[0], shape.k = op.weight.shape[1];
   shape.a_row = op.x.row_stride, shape.a_column = 1;
@@ -63,7 +118,15 @@ void run(const LinearForward& op, Products& products) {
   });
 }
 
-void run(const LinearBackwardData& op, Products& products) {
+void run(const LinearBackwardData& op, Products& products, Workspace& workspace) {
+  if (on_tiles(op.dy.dtype) && (!op.gate || op.gate.dtype == DType::bf16)) {
+    AmxProduct product = product_to(op.dx, op.weight.shape[0]);
+    set_a(product, op.dy, false);
+    set_b(product, op.weight, false);
+    product.accumulate = op.accumulate;
+    product.gate = op.gate.as<BFloat16>(), product.gate_stride = op.gate.row_stride, product.factor = op.gate_scale;
+    return run(product, workspace);
+  }
   ProductShape shape;
   shape.n = op.weight.shape[1], shape.k = op.weight.shape[0];
   shape.a_row = op.dy.row_stride, shape.a_column = 1;
@@ -74,19 +137,23 @@ void run(const LinearBackwardData& op, Products& products) {
     shape.m = count;
     products.run(shape, row_of(op.dy, first), op.weight.data, nullptr, row_of(op.dx, first));
   });
+  if (!op.gate) return;
+  const int threads = workspace.threads_for(op.dx.shape.elements());
+  with_float_type(op.dx.dtype, [&](auto tag) { apply_gate<decltype(tag)>(op, threads); });
 }
 
 void run(const LinearBackwardWeight& op, Products& products, Workspace& workspace) {
-  ProductShape shape;
-  shape.m = op.dweight.shape[0], shape.n = op.dweight.shape[1];
-  shape.a_row = 1, shape.a_column = op.dy.row_stride;
-  shape.b_row = op.x.row_stride, shape.b_column = 1;
-  shape.c_row = shape.n;
-  shape.operands = op.dy.dtype, shape.result = DType::f32, shape.accumulate = true;
-  for_row_ranges(op.dy.shape[0], op.flops(), [&](std::int64_t first, std::int64_t count) {
-    shape.k = count;
-    products.run(shape, row_of(op.dy, first), row_of(op.x, first), nullptr, op.dweight.data);
-  });
+  if (!op.accumulate && op.dy.shape[0] == 0) std::fill_n(op.dweight.as<float>(), op.dweight.shape.elements(), 0.0f);
+  if (!op.accumulate && op.dbias) std::fill_n(op.dbias.as<float>(), op.dbias.shape.elements(), 0.0f);
+  if (on_tiles(op.dy.dtype)) {
+    AmxProduct product = product_to(op.dweight, op.dy.shape[0]);
+    set_a(product, op.dy, true);
+    set_b(product, op.x, false);
+    product.accumulate = op.accumulate;
+    run(product, workspace);
+  } else {
+    multiply_weight(op, products);
+  }
   if (!op.dbias) return;
   const int threads = workspace.threads_for(op.dy.shape.elements());
   with_float_type(op.dy.dtype, [&](auto tag) { add_column_sums<decltype(tag)>(op.dy, op.dbias.as<float>(), threads); });

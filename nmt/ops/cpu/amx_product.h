@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+
+#include "nmt/core/dtype.h"
+#include "nmt/ops/cpu/workspace.h"
+
+namespace babelring::cpu {
+
+/// C = A B or C += A B on the matrix tiles: bf16 operands, f32 sums in an order that depends on k alone, f32 or bf16
+/// result. bf16 results may pass through more on their way: v = sum + bias, relu(v), v where `gate` is positive else 0,
+/// times `factor`.
+struct AmxProduct {
+  std::int64_t m = 0, n = 0, k = 0;
+  const BFloat16* a = nullptr;  // element (i, p) at a[i * a_stride + p]; transposed: a[p * a_stride + i]
+  std::int64_t a_stride = 0;
+  bool a_transposed = false;
+  const BFloat16* b = nullptr;  // element (p, j) at b[p * b_stride + j]; transposed: b[j * b_stride + p]
+  std::int64_t b_stride = 0;
+  bool b_transposed = false;
+  void* c = nullptr;  // element (i, j) at c[i * c_stride + j]
+  std::int64_t c_stride = 0;
+  DType c_type = DType::bf16;
+  bool accumulate = false;
+  const float* bias = nullptr;  // [n] or null
+  bool relu = false;
+  const BFloat16* gate = nullptr;  // [m, n] with rows gate_stride apart, or null
+  std::int64_t gate_stride = 0;
+  float factor = 1;
+};
+
+/// Needs amx_available(). The result does not depend on the number of threads.
+void run(const AmxProduct& product, Workspace& workspace);
+
+}  // namespace babelring::cpu
