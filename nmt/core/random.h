@@ -34,6 +34,9 @@ struct DropoutKey {
   std::int64_t first_row = 0;  // global index, within the update, of the tensor's first row
   float probability = 0;       // 0: nothing is dropped
 
+  /// Sets the pairs of columns apart before they are hashed: 2^32 over the golden ratio.
+  static constexpr std::uint32_t pair_factor = 0x9e3779b9U;
+
   std::uint32_t threshold() const { return static_cast<std::uint32_t>(probability * 65536.0f + 0.5f); }
   /// What survivors are multiplied by: 1 / (1 - threshold / 65536).
   float scale() const { return 65536.0f / static_cast<float>(65536U - threshold()); }
@@ -43,7 +46,7 @@ struct DropoutKey {
   }
   /// 16 bits for a column: two neighbours share one 32-bit hash.
   static constexpr std::uint32_t bits(std::uint32_t row_key, std::uint32_t column) {
-    const std::uint32_t pair = mix32(row_key ^ ((column >> 1) * 0x9e3779b9U));
+    const std::uint32_t pair = mix32(row_key ^ ((column >> 1) * pair_factor));
     return (column & 1U) ? pair >> 16 : pair & 0xffffU;
   }
 };

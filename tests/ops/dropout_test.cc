@@ -1,5 +1,7 @@
 #include "nmt/ops/dropout.h"
 
+#include "nmt/ops/cpu/amx.h"
+#include "nmt/ops/cpu/dropout_mask.h"
 #include "tests/ops/op_fixture.h"
 
 namespace babelring {
@@ -70,6 +72,32 @@ TEST_P(DropoutTest, RowsAreGlobal) {
 TEST_P(DropoutTest, ReluBackwardPassesWhereTheResultIsPositive) {
   const Tensor y = tensors.normal({31, 65}, type()), dy = tensors.normal({31, 65}, type());
   expect_as_reference(ReluDropoutBackward{.dy = dy, .y = y, .dx = dy, .scale = 1.25f}, {&ReluDropoutBackward::dx});
+}
+
+/// The masks of the kernels, on every processor, are the bits of the key.
+TEST(DropoutRow, MasksAreTheBitsOfTheKey) {
+  for (const float probability : {0.0f, 0.1f, 0.5f, 0.99999f}) {
+    DropoutKey with = key;
+    with.probability = probability;
+    for (std::int64_t row = 0; row < 40; ++row) {
+      const cpu::DropoutRow mask(with, row);
+      EXPECT_EQ(mask.drops(), probability > 0);
+      for (const std::int64_t first : {std::int64_t{0}, std::int64_t{32}, std::int64_t{46}, std::int64_t{4096}}) {
+        std::uint32_t expected = 0;
+        for (std::uint32_t i = 0; i < 32; ++i) {
+          const auto bits = DropoutKey::bits(with.row_key(row), static_cast<std::uint32_t>(first) + i);
+          expected |= static_cast<std::uint32_t>(bits >= with.threshold()) << i;
+        }
+        EXPECT_EQ(mask.keep(first), expected);
+        EXPECT_EQ(mask.keep_basic(first), expected);
+#if defined(__x86_64__)
+        if (cpu::instruction_set() != cpu::InstructionSet::basic) {
+          EXPECT_EQ(mask.keep_avx512(first), expected);
+        }
+#endif
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -7,50 +7,100 @@
 
 #include "nmt/core/random.h"
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 namespace babelring::cpu {
 
-/// The factors of one row's dropout: 0 for the dropped, DropoutKey::scale() for the kept, in runs of columns.
-/// One hash serves two columns, and its halves lie in memory in the columns' order (little-endian machines only).
+/// Which elements of one row dropout keeps, as masks: bit i of keep(first) is set where column first + i is kept. What
+/// is kept is to be multiplied by scale(). Two neighbouring columns share one hash, whose halves are compared with the
+/// threshold. Cheap to make: a 64-bit hash of the row.
 class DropoutRow {
  public:
-  static constexpr std::int64_t run_columns = 256;
-  using Factors = std::array<float, run_columns>;
+  static constexpr std::int64_t mask_columns = 32;
 
   DropoutRow(const DropoutKey& key, std::int64_t row)
       : row_key_(key.row_key(row)), threshold_(key.threshold()), scale_(key.scale()) {}
 
-  /// Factors of columns [first, first + count), count at most run_columns; `first` is even. A few more are written.
-  void fill(std::int64_t first, std::int64_t count, Factors& factors) const {
-    const std::int64_t columns = (count + 31) / 32 * 32;
-    std::array<std::uint32_t, run_columns / 2> hashes;
-    const auto first_pair = static_cast<std::uint32_t>(first >> 1);
+  /// False: every mask is full and scale() is 1.
+  bool drops() const { return threshold_ > 0; }
+  float scale() const { return scale_; }
+
+  /// Columns [first, first + 32), whether the row has them or not; `first` is even.
+  std::uint32_t keep(std::int64_t first) const {
+#if defined(__AVX512F__) && defined(__AVX512BW__)
+    return keep_avx512(first);
+#else
+    return keep_basic(first);
+#endif
+  }
+
+#if defined(__x86_64__)
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512bw")
+  // All lanes by mask: g++ 12 warns of the unmasked intrinsic (GCC bug 105593).
+  template <int bits>
+  static __m512i shifted_right(__m512i x) {
+    return _mm512_maskz_srli_epi32(0xffff, x, bits);
+  }
+  /// keep() in about ten instructions, for kernels chosen at run time.
+  std::uint32_t keep_avx512(std::int64_t first) const {
+    const __m512i column_keys =
+        _mm512_mullo_epi32(_mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0),
+                           _mm512_set1_epi32(static_cast<int>(DropoutKey::pair_factor)));  // a constant
+    __m512i x = _mm512_add_epi32(column_keys, _mm512_set1_epi32(static_cast<int>(first_key(first))));
+    x = _mm512_xor_si512(x, _mm512_set1_epi32(static_cast<int>(row_key_)));
+    x = _mm512_xor_si512(x, shifted_right<16>(x));
+    x = _mm512_mullo_epi32(x, _mm512_set1_epi32(0x7feb352d));
+    x = _mm512_xor_si512(x, shifted_right<15>(x));
+    x = _mm512_mullo_epi32(x, _mm512_set1_epi32(static_cast<int>(0x846ca68bU)));
+    x = _mm512_xor_si512(x, shifted_right<16>(x));
+    return _mm512_cmpge_epu16_mask(x, _mm512_set1_epi16(static_cast<std::int16_t>(threshold_)));
+  }
+#pragma GCC pop_options
+#endif
+
+  /// keep() on any processor.
+  std::uint32_t keep_basic(std::int64_t first) const {
+    std::array<std::uint32_t, 16> hashes;
 #pragma omp simd
-    for (std::uint32_t pair = 0; pair < static_cast<std::uint32_t>(columns / 2); ++pair) {
-      hashes[pair] = mix32(row_key_ ^ ((first_pair + pair) * 0x9e3779b9U));
+    for (std::uint32_t pair = 0; pair < 16; ++pair) {
+      hashes[pair] = mix32(row_key_ ^ (first_key(first) + pair * DropoutKey::pair_factor));
     }
-    std::array<std::uint16_t, run_columns> bits;
-    std::memcpy(bits.data(), hashes.data(), static_cast<std::size_t>(columns) * sizeof(std::uint16_t));
-#pragma omp simd
-    for (std::int64_t column = 0; column < columns; ++column) {
-      factors[static_cast<std::size_t>(column)] = bits[static_cast<std::size_t>(column)] < threshold_ ? 0.0f : scale_;
+    std::uint32_t mask = 0;
+    for (std::uint32_t pair = 0; pair < 16; ++pair) {
+      mask |= static_cast<std::uint32_t>((hashes[pair] & 0xffffU) >= threshold_) << (2 * pair);
+      mask |= static_cast<std::uint32_t>((hashes[pair] >> 16) >= threshold_) << (2 * pair + 1);
     }
+    return mask;
   }
 
  private:
+  static std::uint32_t first_key(std::int64_t first) {
+    return static_cast<std::uint32_t>(first >> 1) * DropoutKey::pair_factor;
+  }
+
   std::uint32_t row_key_, threshold_;
   float scale_;
 };
 
-/// Calls body(first, count, factors) for runs of a row's columns; factors[i] belongs to column first + i.
+/// Calls body(first, count, factors) for runs of a row's columns; factors[i], 0 or the scale, belongs to column first +
+/// i.
 template <class Body>
 inline void for_dropout_runs(const DropoutKey& key, std::int64_t row, std::int64_t columns, Body&& body) {
-  DropoutRow::Factors factors;
-  const bool drops = key.threshold() > 0;
-  if (!drops) factors.fill(1.0f);
+  constexpr std::int64_t run_columns = 256;
+  std::array<float, run_columns> factors;
   const DropoutRow mask(key, row);
-  for (std::int64_t first = 0; first < columns; first += DropoutRow::run_columns) {
-    const std::int64_t count = std::min(DropoutRow::run_columns, columns - first);
-    if (drops) mask.fill(first, count, factors);
+  factors.fill(1.0f);
+  for (std::int64_t first = 0; first < columns; first += run_columns) {
+    const std::int64_t count = std::min(run_columns, columns - first);
+    for (std::int64_t part = 0; mask.drops() && part < count; part += DropoutRow::mask_columns) {
+      const std::uint32_t keep = mask.keep(first + part);
+      float* to = factors.data() + part;
+#pragma omp simd
+      for (std::uint32_t i = 0; i < 32; ++i) to[i] = (keep >> i & 1U) != 0 ? mask.scale() : 0.0f;
+    }
     body(first, count, factors.data());
   }
 }
