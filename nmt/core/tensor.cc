@@ -88,4 +88,10 @@ Tensor Tensor::row_slice(std::int64_t first, std::int64_t count) const {
   return rows_of(*this, first, count);
 }
 
+double total_bytes(std::initializer_list<ConstTensor> tensors) {
+  double total = 0;
+  for (const ConstTensor& tensor : tensors) total += tensor ? static_cast<double>(tensor.bytes()) : 0;
+  return total;
+}
+
 }  // namespace babelring

@@ -83,4 +83,7 @@ struct Tensor {
   Tensor row_slice(std::int64_t first, std::int64_t count) const;
 };
 
+/// Sizes of the tensors that are there, added up: what an op reads and writes at least.
+double total_bytes(std::initializer_list<ConstTensor> tensors);
+
 }  // namespace babelring

@@ -23,6 +23,7 @@ struct AdamUpdate {
   static constexpr std::string_view name = "adam_update";
   void check() const;
   double flops() const { return 0; }
+  double bytes() const { return total_bytes({master, master, gradient, m, m, v, v, compute}); }
 };
 
 /// sum = sum of squares of x, accumulated in double in a fixed order; non-finite if any element is.
@@ -32,6 +33,7 @@ struct SquaredNorm {
   static constexpr std::string_view name = "squared_norm";
   void check() const;
   double flops() const { return 0; }
+  double bytes() const { return total_bytes({x, sum}); }
 };
 
 }  // namespace babelring

@@ -117,4 +117,11 @@ void DecodeAttention::check() const {
   check.distinct({"out", out}, {query, {"keys", keys}, {"values", values}});
 }
 
+double DecodeAttention::bytes() const {
+  std::int64_t keys_read = 0;
+  for (std::int64_t row = 0; row < q.rows(); ++row) keys_read += key_count.as<std::int32_t>()[row];
+  const double row_bytes = static_cast<double>(q.columns()) * static_cast<double>(size_of(q.dtype));
+  return total_bytes({q, key_begin, key_count, out}) + 2 * row_bytes * static_cast<double>(keys_read);
+}
+
 }  // namespace babelring

@@ -26,6 +26,7 @@ struct AttentionForward {
   static constexpr std::string_view name = "attention_forward";
   void check() const;
   double flops() const;
+  double bytes() const { return total_bytes({q, k, v, out, log_sum_exp}); }
 };
 
 /// Gradients of AttentionForward, probabilities recomputed from log_sum_exp. A sentence with no keys gives zeros.
@@ -42,6 +43,7 @@ struct AttentionBackward {
   static constexpr std::string_view name = "attention_backward";
   void check() const;
   double flops() const;
+  double bytes() const { return total_bytes({dout, out, q, k, v, log_sum_exp, dq, dk, dv}); }
 };
 
 /// One query row against a range of cached keys each: for decoding.
@@ -56,6 +58,7 @@ struct DecodeAttention {
   static constexpr std::string_view name = "decode_attention";
   void check() const;
   double flops() const { return 0; }
+  double bytes() const;
 };
 
 }  // namespace babelring

@@ -19,11 +19,17 @@
 
 namespace babelring {
 
+/// What an op has to do at least.
+struct OpCost {
+  double flops = 0;  // of matrix products
+  double bytes = 0;  // read and written, each operand once; twice if it is added to or updated
+};
+
 /// Sees every op that runs: timing, FLOP counts, traces, NaN hunting.
 class OpObserver {
  public:
   virtual ~OpObserver() = default;
-  virtual void ran(std::string_view op, double flops, Nanoseconds duration) = 0;
+  virtual void ran(std::string_view op, const OpCost& cost, Nanoseconds duration) = 0;
 };
 
 /// Runs ops on one device. Ops run in the order given; results are visible to the host after synchronize().
@@ -44,7 +50,7 @@ class Backend {
     const auto start = SteadyClock::now();
     do_run(op);
     synchronize();
-    observer_->ran(Op::name, op.flops(), SteadyClock::now() - start);
+    observer_->ran(Op::name, {op.flops(), op.bytes()}, SteadyClock::now() - start);
   }
 
   /// 256-byte aligned, zeroed. Throws Failure (bytes needed and free) when there is none.

@@ -21,6 +21,7 @@ struct CrossEntropy {
   static constexpr std::string_view name = "cross_entropy";
   void check() const;
   double flops() const { return 0; }
+  double bytes() const { return total_bytes({logits, targets, dlogits, loss, nll, correct}); }
 };
 
 /// The k largest log-probabilities of each row of logits, in falling order; ties: the smaller index first.
@@ -31,6 +32,7 @@ struct LogSoftmaxTopK {
   static constexpr std::string_view name = "log_softmax_top_k";
   void check() const;
   double flops() const { return 0; }
+  double bytes() const { return total_bytes({logits, scores, indices}); }
 };
 
 }  // namespace babelring

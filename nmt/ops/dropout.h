@@ -15,6 +15,7 @@ struct Dropout {
   static constexpr std::string_view name = "dropout";
   void check() const;
   double flops() const { return 0; }
+  double bytes() const { return total_bytes({x, y}); }
 };
 
 /// y = residual + mask(key) * scale * branch. Backward: dresidual = dy, dbranch = Dropout(dy, key).
@@ -25,6 +26,7 @@ struct ResidualDropout {
   static constexpr std::string_view name = "residual_dropout";
   void check() const;
   double flops() const { return 0; }
+  double bytes() const { return total_bytes({residual, branch, y}); }
 };
 
 /// dx = y > 0 ? dy * scale : 0, for y = dropout(relu(x)): a positive y was neither dropped nor cut.
@@ -35,6 +37,7 @@ struct ReluDropoutBackward {
   static constexpr std::string_view name = "relu_dropout_backward";
   void check() const;
   double flops() const { return 0; }
+  double bytes() const { return total_bytes({dy, y, dx}); }
 };
 
 }  // namespace babelring

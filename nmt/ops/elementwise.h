@@ -13,6 +13,7 @@ struct Cast {
   static constexpr std::string_view name = "cast";
   void check() const;
   double flops() const { return 0; }
+  double bytes() const { return total_bytes({x, y}); }
 };
 
 /// y = value everywhere (f32, bf16).
@@ -22,6 +23,7 @@ struct Fill {
   static constexpr std::string_view name = "fill";
   void check() const;
   double flops() const { return 0; }
+  double bytes() const { return total_bytes({y}); }
 };
 
 /// y += x.
@@ -31,6 +33,7 @@ struct Add {
   static constexpr std::string_view name = "add";
   void check() const;
   double flops() const { return 0; }
+  double bytes() const { return total_bytes({x, y, y}); }
 };
 
 /// y[r] = x[index[r]], rows of any type.
@@ -41,6 +44,7 @@ struct GatherRows {
   static constexpr std::string_view name = "gather_rows";
   void check() const;
   double flops() const { return 0; }
+  double bytes() const { return total_bytes({index, y, y}); }
 };
 
 }  // namespace babelring

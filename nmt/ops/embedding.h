@@ -19,6 +19,7 @@ struct EmbeddingForward {
   static constexpr std::string_view name = "embedding_forward";
   void check() const;
   double flops() const { return 0; }
+  double bytes() const { return total_bytes({ids, positions, y, y}); }
 };
 
 /// dtable[id] += scale * dropout(dy), rows added in their order.
@@ -31,6 +32,7 @@ struct EmbeddingBackward {
   static constexpr std::string_view name = "embedding_backward";
   void check() const;
   double flops() const { return 0; }
+  double bytes() const { return total_bytes({ids, dy}) + 8.0 * static_cast<double>(dy.shape.elements()); }
 };
 
 }  // namespace babelring

@@ -16,6 +16,7 @@ struct LayerNormForward {
   static constexpr std::string_view name = "layer_norm_forward";
   void check() const;
   double flops() const { return 0; }
+  double bytes() const { return total_bytes({x, gain, bias, y, mean, rstd}); }
 };
 
 /// With g = dy * gain and n = (x - mean) * rstd:  dx = rstd * (g - mean(g) - n * mean(g n)), dgain += sum dy n,
@@ -30,6 +31,7 @@ struct LayerNormBackward {
   static constexpr std::string_view name = "layer_norm_backward";
   void check() const;
   double flops() const { return 0; }
+  double bytes() const { return total_bytes({dy, x, gain, mean, rstd, dx, accumulate ? dx : Tensor()}); }
 };
 
 }  // namespace babelring

@@ -63,6 +63,12 @@ TEST_F(SliceTest, OutsideIsRefused) {
   EXPECT_THROW((Tensor(values_.data(), Shape{12}, DType::f32).column_slice(0, 1)), Failure);
 }
 
+TEST(TotalBytes, SkipsAbsentTensorsAndCountsElementsNotStrides) {
+  std::vector<float> values(12);
+  const Tensor whole(values.data(), Shape{3, 4}, DType::f32);
+  EXPECT_EQ(total_bytes({whole, Tensor(), whole.column_slice(1, 2)}), 4 * (12 + 6));
+}
+
 TEST(Buffer, ViewsAreCheckedAndAligned) {
   const Buffer buffer = allocate_host(1000);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(buffer.data()) % 256, 0U);

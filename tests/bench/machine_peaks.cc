@@ -1,0 +1,245 @@
+#include "tests/bench/machine_peaks.h"
+
+#include <immintrin.h>
+#include <omp.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "nmt/base/clock.h"
+#include "nmt/core/buffer.h"
+
+namespace babelring {
+
+namespace {
+
+constexpr int rounds = 20000;
+
+/// Each does `rounds` rounds with operands in registers and returns the floating-point operations.
+using Kernel = double (*)();
+
+struct alignas(64) TileConfig {
+  std::uint8_t palette = 1, start_row = 0;
+  std::array<std::uint8_t, 14> reserved{};
+  std::array<std::uint16_t, 16> row_bytes{};
+  std::array<std::uint8_t, 16> rows{};
+};
+
+/// Tiles 0-3 collect the products of tiles 4-5 with tiles 6-7, as a matrix product's inner loop does.
+__attribute__((target("amx-tile,amx-bf16"))) double amx_bf16() {
+  TileConfig config;
+  for (std::size_t tile = 0; tile < 8; ++tile) {
+    config.row_bytes[tile] = 64;
+    config.rows[tile] = 16;
+  }
+  asm volatile("" : : "r"(&config) : "memory");  // g++ 12 believes that the next line reads 8 bytes only
+  _tile_loadconfig(&config);
+  _tile_zero(0);
+  _tile_zero(1);
+  _tile_zero(2);
+  _tile_zero(3);
+  _tile_zero(4);
+  _tile_zero(5);
+  _tile_zero(6);
+  _tile_zero(7);
+  for (int round = 0; round < rounds; ++round) {
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(3, 5, 7);
+  }
+  _tile_release();
+  return 4.0 * 2 * 16 * 16 * 32 * rounds;
+}
+
+/// Enough sums in flight to hide the latency of two units.
+constexpr std::size_t sums_in_flight = 16;
+
+__attribute__((target("avx512f,avx512bf16"))) double avx512_bf16() {
+  __m512 sums[sums_in_flight];
+  for (__m512& sum : sums) sum = _mm512_setzero_ps();
+  const __m512 ones = _mm512_set1_ps(1e-3f);
+  const __m512bh a = _mm512_cvtne2ps_pbh(ones, ones);
+  for (int round = 0; round < rounds; ++round) {
+    for (__m512& sum : sums) {
+      sum = _mm512_dpbf16_ps(sum, a, a);
+      asm volatile("" : "+v"(sum));  // keeps the sum in its register and the loop in place
+    }
+  }
+  return static_cast<double>(sums_in_flight) * 2 * 32 * rounds;
+}
+
+__attribute__((target("avx512f"))) double avx512_f32() {
+  __m512 sums[sums_in_flight];
+  for (__m512& sum : sums) sum = _mm512_setzero_ps();
+  const __m512 a = _mm512_set1_ps(0.5f);
+  for (int round = 0; round < rounds; ++round) {
+    for (__m512& sum : sums) {
+      sum = _mm512_fmadd_ps(sum, a, a);
+      asm volatile("" : "+v"(sum));
+    }
+  }
+  return static_cast<double>(sums_in_flight) * 2 * 16 * rounds;
+}
+
+__attribute__((target("avx2,fma"))) double avx2_f32() {
+  __m256 sums[10];  // of 16 registers
+  for (__m256& sum : sums) sum = _mm256_setzero_ps();
+  const __m256 a = _mm256_set1_ps(0.5f);
+  for (int round = 0; round < rounds; ++round) {
+    for (__m256& sum : sums) {
+      sum = _mm256_fmadd_ps(sum, a, a);
+      asm volatile("" : "+x"(sum));
+    }
+  }
+  return 10.0 * 2 * 8 * rounds;
+}
+
+double sse_f32() {
+  __m128 sums[10];
+  for (__m128& sum : sums) sum = _mm_setzero_ps();
+  const __m128 a = _mm_set1_ps(0.5f);
+  for (int round = 0; round < rounds; ++round) {
+    for (__m128& sum : sums) {
+      sum = _mm_add_ps(_mm_mul_ps(sum, a), a);
+      asm volatile("" : "+x"(sum));
+    }
+  }
+  return 10.0 * 2 * 4 * rounds;
+}
+
+/// The kernel must grant a process the 8 KiB of tiles (Linux 5.16 or newer).
+bool amx_granted() {
+  constexpr long request_permission = 0x1023, tile_data = 18;
+  return __builtin_cpu_supports("amx-bf16") && syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
+}
+
+struct Chosen {
+  Kernel kernel;
+  std::string name;
+};
+
+Chosen f32_kernel() {
+  if (__builtin_cpu_supports("avx512f")) return {avx512_f32, "avx512f"};
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return {avx2_f32, "avx2"};
+  return {sse_f32, "sse"};
+}
+
+/// Without tiles, the faster of bf16's own instruction and converted f32: the former has half the rate on some.
+Chosen bf16_kernel(const std::function<double(Kernel)>& rate) {
+  if (amx_granted()) return {amx_bf16, "amx"};
+  const Chosen f32 = f32_kernel();
+  const bool own = __builtin_cpu_supports("avx512bf16") && rate(avx512_bf16) > rate(f32.kernel);
+  return own ? Chosen{avx512_bf16, "avx512_bf16"} : f32;
+}
+
+/// Units a second that `threads` do together; work(thread) does some and returns how many.
+double rate_of(int threads, double seconds, const std::function<double(int)>& work) {
+  double total = 0;
+#pragma omp parallel num_threads(threads) reduction(+ : total)
+  {
+    const int thread = omp_get_thread_num();
+    work(thread);
+#pragma omp barrier
+    const Stopwatch watch;
+    double done = 0;
+    do done += work(thread);
+    while (watch.elapsed_ms() < seconds * 1e3);
+    total += done / watch.elapsed_ms() * 1e3;
+  }
+  return total;
+}
+
+/// Three arrays a thread, each far larger than its share of the caches.
+class MemoryKernels {
+ public:
+  static constexpr std::size_t count = std::size_t{24} << 20;
+  explicit MemoryKernels(int threads) {
+    for (int thread = 0; thread < threads; ++thread) buffers_.push_back(allocate_host(3 * count * sizeof(float)));
+  }
+
+  /// One chunk, and returns its bytes; the chunks go round the arrays.
+  double triad(int thread) const {
+    float* a = chunk(thread);
+    const float *b = a + count, *c = b + count;
+    const __m128 scale = _mm_set1_ps(3.0f);
+    for (std::size_t i = 0; i < step; i += 4) {
+      _mm_stream_ps(a + i, _mm_add_ps(_mm_load_ps(b + i), _mm_mul_ps(scale, _mm_load_ps(c + i))));
+    }
+    _mm_sfence();
+    return 3.0 * sizeof(float) * step;
+  }
+  double read(int thread) const {
+    const float* a = chunk(thread);
+    __m128 sums[8] = {};
+    for (std::size_t i = 0; i < step; i += 32) {
+      for (std::size_t j = 0; j < 8; ++j) sums[j] = _mm_add_ps(sums[j], _mm_load_ps(a + i + 4 * j));
+    }
+    for (__m128& sum : sums) asm volatile("" : "+x"(sum));
+    return static_cast<double>(sizeof(float)) * step;
+  }
+
+ private:
+  static constexpr std::size_t step = std::size_t{1} << 20;
+  float* chunk(int thread) const {
+    thread_local std::size_t next = 0;
+    next = (next + step) % count;
+    return static_cast<float*>(buffers_[static_cast<std::size_t>(thread)].data()) + next;
+  }
+  std::vector<Buffer> buffers_;
+};
+
+}  // namespace
+
+MachinePeaks measure_machine_peaks(int threads, double seconds) {
+  const auto arithmetic = [=](int team, Kernel kernel) {
+    return rate_of(team, seconds, [kernel](int) { return kernel(); });
+  };
+  const Chosen f32 = f32_kernel(), bf16 = bf16_kernel([&](Kernel kernel) { return arithmetic(threads, kernel); });
+  MachinePeaks peaks{.threads = threads, .bf16_instruction = bf16.name, .f32_instruction = f32.name};
+  peaks.bf16_flops_one_thread = arithmetic(1, bf16.kernel);
+  peaks.f32_flops_one_thread = arithmetic(1, f32.kernel);
+  peaks.bf16_flops = arithmetic(threads, bf16.kernel);
+  peaks.f32_flops = arithmetic(threads, f32.kernel);
+  const MemoryKernels memory(threads);
+  const auto triad = [&](int thread) { return memory.triad(thread); };
+  const auto read = [&](int thread) { return memory.read(thread); };
+  peaks.triad_bytes = rate_of(threads, seconds, triad);
+  peaks.read_bytes = rate_of(threads, seconds, read);
+  peaks.triad_bytes_one_thread = rate_of(1, seconds, triad);
+  peaks.read_bytes_one_thread = rate_of(1, seconds, read);
+  return peaks;
+}
+
+MachinePeaks larger_of(const MachinePeaks& a, const MachinePeaks& b) {
+  MachinePeaks peaks = a;
+  for (const auto figure :
+       {&MachinePeaks::bf16_flops, &MachinePeaks::bf16_flops_one_thread, &MachinePeaks::f32_flops,
+        &MachinePeaks::f32_flops_one_thread, &MachinePeaks::triad_bytes, &MachinePeaks::triad_bytes_one_thread,
+        &MachinePeaks::read_bytes, &MachinePeaks::read_bytes_one_thread}) {
+    peaks.*figure = std::max(a.*figure, b.*figure);
+  }
+  return peaks;
+}
+
+json::object to_json(const MachinePeaks& peaks) {
+  return {{"threads", peaks.threads},
+          {"bf16_gflop_per_s", peaks.bf16_flops / 1e9},
+          {"bf16_gflop_per_s_one_thread", peaks.bf16_flops_one_thread / 1e9},
+          {"bf16_instruction", peaks.bf16_instruction},
+          {"f32_gflop_per_s", peaks.f32_flops / 1e9},
+          {"f32_gflop_per_s_one_thread", peaks.f32_flops_one_thread / 1e9},
+          {"f32_instruction", peaks.f32_instruction},
+          {"triad_gb_per_s", peaks.triad_bytes / 1e9},
+          {"triad_gb_per_s_one_thread", peaks.triad_bytes_one_thread / 1e9},
+          {"read_gb_per_s", peaks.read_bytes / 1e9},
+          {"read_gb_per_s_one_thread", peaks.read_bytes_one_thread / 1e9}};
+}
+
+}  // namespace babelring
