@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "nmt/ops/cpu/amx.h"
+#include "nmt/ops/cpu/attention_kernels.h"
 #include "nmt/ops/cpu/attention_tile.h"
 #include "nmt/ops/cpu/dropout_mask.h"
 #include "nmt/ops/cpu/kernels.h"
@@ -77,6 +79,14 @@ void attend(const AttentionForward& op, std::int64_t sentence, std::int64_t head
 }  // namespace
 
 void run(const AttentionForward& op, Workspace& workspace) {
+  if (op.q.dtype == DType::bf16 && amx_available()) {
+    run_tiles(op, workspace);
+  } else {
+    run_vectors(op, workspace);
+  }
+}
+
+void run_vectors(const AttentionForward& op, Workspace& workspace) {
   const std::int64_t sentences = op.q_offsets.shape[0] - 1, tasks = sentences * op.heads;
   const Scratch at(longest(op.k_offsets), op.q.shape[1] / op.heads);
   const auto scratch = workspace.per_thread(at.total);

@@ -1,4 +1,6 @@
 #include "nmt/ops/attention.h"
+#include "nmt/ops/cpu/amx.h"
+#include "nmt/ops/cpu/attention_kernels.h"
 #include "nmt/ops/cpu/attention_tile.h"
 #include "nmt/ops/cpu/dropout_mask.h"
 #include "nmt/ops/cpu/kernels.h"
@@ -118,6 +120,14 @@ void backward(const AttentionBackward& op, const Task& task) {
 }  // namespace
 
 void run(const AttentionBackward& op, Workspace& workspace) {
+  if (op.q.dtype == DType::bf16 && amx_available()) {
+    run_tiles(op, workspace);
+  } else {
+    run_vectors(op, workspace);
+  }
+}
+
+void run_vectors(const AttentionBackward& op, Workspace& workspace) {
   const std::int64_t tasks = (op.q_offsets.shape[0] - 1) * op.heads;
   const Scratch at(longest(op.k_offsets), op.q.shape[1] / op.heads);
   const auto scratch = workspace.per_thread(at.total);

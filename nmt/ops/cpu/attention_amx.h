@@ -1,0 +1,189 @@
+#pragma once
+
+#include <immintrin.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "nmt/core/random.h"
+#include "nmt/core/tensor.h"
+#include "nmt/ops/cpu/attention_pack.h"
+
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")
+
+/// What attention forward and backward in matrix tiles share.
+namespace babelring::cpu {
+
+/// 2^t to 1e-7, 0 far below 2^-126: minimax polynomial of degree 5 (relative, Remez) on the fraction of t.
+inline __m512 exponential2(__m512 t) {
+  const __m512 f = _mm512_reduce_ps(t, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+  __m512 p = _mm512_set1_ps(0.00187757667f);
+  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0.00898934009f));
+  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0.0558263181f));
+  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0.240153617f));
+  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0.693153073f));
+  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0.999999925f));
+  return _mm512_scalef_ps(p, t);
+}
+
+/// Natural logarithm of positive normal numbers to 1e-7: 2 artanh((m - sqrt 2) / (m + sqrt 2)) + ln sqrt 2 for the
+/// fraction m in [1, 2).
+inline __m512 logarithm(__m512 x) {
+  const __m512 exponent = _mm512_getexp_ps(x), m = _mm512_getmant_ps(x, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_src);
+  const __m512 root = _mm512_set1_ps(1.41421356f);
+  const __m512 z = _mm512_div_ps(_mm512_sub_ps(m, root), _mm512_add_ps(m, root)), square = _mm512_mul_ps(z, z);
+  __m512 series = _mm512_set1_ps(2.0f / 9);
+  series = _mm512_fmadd_ps(series, square, _mm512_set1_ps(2.0f / 7));
+  series = _mm512_fmadd_ps(series, square, _mm512_set1_ps(2.0f / 5));
+  series = _mm512_fmadd_ps(series, square, _mm512_set1_ps(2.0f / 3));
+  series = _mm512_fmadd_ps(series, square, _mm512_set1_ps(2.0f));
+  const __m512 of_fraction = _mm512_fmadd_ps(series, z, _mm512_set1_ps(0.346573590f));
+  return _mm512_fmadd_ps(exponent, _mm512_set1_ps(0.693147181f), of_fraction);
+}
+
+/// Queries are worked on in blocks of 32, the keys below one another and the queries beside one another in two vectors
+/// of
+/// 16. To make rows of the queries again, words of two keys are interleaved as the processor does it best, within 128
+/// bits; that leaves query i in row `block_row(i)` of a product.
+inline constexpr std::int64_t block_queries = 32, block_stride = block_queries * sizeof(float);
+
+inline std::int64_t block_row(std::int64_t query) {
+  return (query >> 2 & 1) * 16 + (query >> 3) * 4 + (query & 3);
+}
+
+/// One block of a sentence's queries and the keys that any of them sees.
+struct QueryBlock {
+  QueryBlock(std::int64_t first_query, std::int64_t queries, std::int64_t keys, bool is_causal)
+      : first(first_query),
+        count(std::min(block_queries, queries - first_query)),
+        reach(is_causal ? std::min(keys, first + count) : keys),
+        clear(is_causal ? std::min(keys, first + 1) : keys),
+        causal(is_causal) {}
+
+  std::int64_t first, count;
+  std::int64_t reach;  // keys seen by any query
+  std::int64_t clear;  // keys seen by every query
+  bool causal;
+
+  /// Which of queries first + 16 strip ... see a key.
+  __mmask16 seeing(std::int64_t key, std::int64_t strip) const {
+    if (key >= reach) return 0;
+    const std::int64_t hidden = causal ? std::clamp<std::int64_t>(key - first - 16 * strip, 0, 16) : 0;
+    return static_cast<__mmask16>(0xffffU << hidden);
+  }
+};
+
+/// Dropout bits of 16 queries, as DropoutKey defines them; one hash serves a pair of keys.
+struct DropoutLanes {
+  DropoutLanes(const DropoutKey& key, std::int64_t first_row)
+      : threshold(_mm512_set1_epi32(static_cast<int>(key.threshold() << 16))) {
+    alignas(64) std::array<std::uint32_t, 16> keys;
+    for (std::int64_t i = 0; i < 16; ++i) keys[static_cast<std::size_t>(i)] = key.row_key(first_row + i);
+    row_keys = _mm512_load_si512(keys.data());
+  }
+
+  /// The low halves of the words belong to the even key, the high ones to the odd.
+  __m512i hash(std::int64_t pair) const {
+    const auto column = static_cast<std::uint32_t>(pair) * 0x9e3779b9U;
+    __m512i x = _mm512_xor_si512(row_keys, _mm512_set1_epi32(static_cast<int>(column)));
+    x = _mm512_xor_si512(x, _mm512_srli_epi32(x, 16));
+    x = _mm512_mullo_epi32(x, _mm512_set1_epi32(0x7feb352d));
+    x = _mm512_xor_si512(x, _mm512_srli_epi32(x, 15));
+    x = _mm512_mullo_epi32(x, _mm512_set1_epi32(static_cast<int>(0x846ca68bU)));
+    return _mm512_xor_si512(x, _mm512_srli_epi32(x, 16));
+  }
+  __mmask16 keeps_even(__m512i bits) const { return keeps_odd(_mm512_slli_epi32(bits, 16)); }
+  __mmask16 keeps_odd(__m512i bits) const { return _mm512_cmpge_epu32_mask(bits, threshold); }
+
+  __m512i row_keys, threshold;
+};
+
+/// A pair of keys' values of 32 queries, as words in the order of block_row.
+inline void store_pair(__m512i even, __m512i odd, std::int64_t pair, std::byte* words) {
+  std::byte* to = words + pair / 16 * 2 * tile_bytes + pair % 16 * 64;
+  _mm512_store_si512(to, _mm512_unpacklo_epi16(even, odd));
+  _mm512_store_si512(to + tile_bytes, _mm512_unpackhi_epi16(even, odd));
+}
+
+/// What store_pair wrote of `chunks` x 32 keys as the left factor of a product over the keys: 32 rows of queries; tile
+/// (half, chunk) at (2 chunk + half) tiles.
+inline void transpose_pairs(const std::byte* words, std::int64_t chunks, std::byte* to) {
+  for (std::int64_t tile = 0; tile < 2 * chunks; ++tile, words += tile_bytes, to += tile_bytes) {
+    transpose_words(pointers({words, 64, 16}, 0, 1), 0, to);
+  }
+}
+
+inline __m512i to_bf16(__m512 low, __m512 high) {
+  return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low));
+}
+
+/// `width` numbers of an f32 row, times `factor`, to bf16.
+inline void store_row(const float* from, float factor, std::int64_t width, BFloat16* to) {
+  const __m512 times = _mm512_set1_ps(factor);
+  for (std::int64_t at = 0; at < width; at += 32) {
+    const __m512 low = _mm512_mul_ps(_mm512_load_ps(from + at), times);
+    const __m512 high = _mm512_mul_ps(_mm512_load_ps(from + at + 16), times);
+    const auto present = static_cast<__mmask32>(width - at >= 32 ? 0xffffffffU : (1U << (width - at)) - 1);
+    _mm512_mask_storeu_epi16(to + at, present, to_bf16(low, high));
+  }
+}
+
+/// One sentence and head of an op, and the thread's scratch.
+struct HeadTask {
+  template <class Op>
+  HeadTask(const Op& op, std::int64_t index, std::byte* thread_memory)
+      : memory(thread_memory), head(index % op.heads), width(op.q.shape[1] / op.heads), key(op.key) {
+    const auto* q_at = op.q_offsets.template as<std::int32_t>() + index / op.heads;
+    const auto* k_at = op.k_offsets.template as<std::int32_t>() + index / op.heads;
+    first_query = q_at[0], queries = q_at[1] - q_at[0], first_key = k_at[0], keys = k_at[1] - k_at[0];
+    key.key = derive_seed(op.key.key, static_cast<std::uint64_t>(head));
+    row_bytes = blocks(width, 32) * 64;
+  }
+
+  Rows rows(const ConstTensor& tensor, std::int64_t first, std::int64_t count) const {
+    const BFloat16* data = tensor.as<BFloat16>() + first * tensor.row_stride + head * width;
+    return {reinterpret_cast<const std::byte*>(data), tensor.row_stride * 2, count};
+  }
+  /// The same in whole vectors, by a copy if need be.
+  Rows whole_rows(const ConstTensor& tensor, std::int64_t first, std::int64_t count, std::int64_t scratch) const {
+    const Rows found = rows(tensor, first, count);
+    if (width % 32 == 0) return found;
+    pack_rows(found, count, row_bytes, row_bytes - 2 * width, memory + scratch);
+    return {memory + scratch, row_bytes, count};
+  }
+  BFloat16* row(const Tensor& tensor, std::int64_t index) const {
+    return tensor.as<BFloat16>() + index * tensor.row_stride + head * width;
+  }
+  float* floats(std::int64_t place) const { return reinterpret_cast<float*>(memory + place); }
+  void clear(const Tensor& tensor, std::int64_t first, std::int64_t count) const {
+    for (std::int64_t i = first; i < first + count; ++i) std::fill_n(row(tensor, i), width, BFloat16(0.0f));
+  }
+
+  std::byte* memory;
+  std::int64_t head, width, row_bytes, first_query, queries, first_key, keys;
+  DropoutKey key;  // of this head
+};
+
+/// Places in a thread's scratch, in bytes.
+class ScratchPlan {
+ public:
+  std::int64_t take(std::int64_t bytes) {
+    const std::int64_t begin = total_;
+    total_ += blocks(bytes, 64) * 64;
+    return begin;
+  }
+  std::int64_t floats() const { return total_ / 4; }
+
+ private:
+  std::int64_t total_ = 0;
+};
+
+/// The longest head in numbers.
+inline constexpr std::int64_t widest_head = largest_row / 2;
+
+}  // namespace babelring::cpu
+
+#pragma GCC pop_options
