@@ -15,6 +15,13 @@ void OpTimes::ran(std::string_view op, const OpCost& cost, Nanoseconds duration)
   time.bytes += cost.bytes;
 }
 
+void OpTimes::keep_shorter(const OpTimes& other) {
+  for (const auto& [key, theirs] : other.times_) {
+    const auto [ours, added] = times_.emplace(key, theirs);
+    if (theirs.ms < ours->second.ms) ours->second = theirs;
+  }
+}
+
 std::vector<OpTime> OpTimes::rows() const {
   std::vector<OpTime> rows;
   for (const auto& [key, time] : times_) rows.push_back(time);

@@ -24,6 +24,9 @@ class OpTimes : public OpObserver {
   explicit OpTimes(bool by_size) : by_size_(by_size) {}
   void ran(std::string_view op, const OpCost& cost, Nanoseconds duration) override;
 
+  /// Keeps of each op the shorter time of the two updates: the better guess where others disturb the machine.
+  void keep_shorter(const OpTimes& other);
+
   /// Longest first.
   std::vector<OpTime> rows() const;
   double total_ms() const;
