@@ -6,16 +6,7 @@
 #include "nmt/base/records.h"
 
 namespace babelring::api {
-namespace {
-
-std::optional<std::int64_t> parse_integer(const std::string& text) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
-}  // namespace
+namespace {}  // namespace
 
 http::Response json_response(const json::value& value) {
   return http::text_response(200, "application/json", to_text(value));
@@ -34,6 +25,13 @@ http::Response page_response(const http::Request& request, json::array items, st
   }
   response.set("Link", link + ">; rel=\"next\"");
   return response;
+}
+
+std::optional<std::int64_t> parse_integer(const std::string& text) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
 }
 
 std::optional<std::int64_t> integer_query(const http::Request& request, const std::string& name, std::int64_t low,

@@ -17,6 +17,9 @@ http::Response json_response(const json::value& value);
 /// {"items": …, "next_cursor": …} and, with a cursor, Link: rel="next".
 http::Response page_response(const http::Request& request, json::array items, std::optional<std::string> next);
 
+/// The whole text as a decimal integer, or nothing.
+std::optional<std::int64_t> parse_integer(const std::string& text);
+
 /// A query parameter as an integer in [low, high]. Throws Problem 400.
 std::int64_t integer_query(const http::Request& request, const std::string& name, std::int64_t low, std::int64_t high,
                            std::int64_t absent);

@@ -56,6 +56,7 @@ http::Router make_router(Service& service) {
   add_run_routes(router, service);
   add_record_routes(router, service);
   add_metric_routes(router, service);
+  add_series_routes(router, service);
   add_export_routes(router, service);
   add_eval_routes(router, service);
   add_rank_routes(router, service);

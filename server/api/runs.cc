@@ -20,6 +20,14 @@ json::value eta(const store::RunRow& run) {
   return static_cast<std::int64_t>(std::ceil(left * step_ms / 1000));
 }
 
+/// Ranks run in step: the run's rate is the update's tokens over the step's time. A record without the update's tokens
+/// tells only what its own rank did, which is the run's rate where that rank is the only one.
+double rate_of_all_ranks(const store::RunRow& run) {
+  const double all_tokens = run.last.value("update_target_tokens");
+  if (all_tokens > 0) return all_tokens * 1000 / run.last.value("step_ms");
+  return run.world_size == 1 ? run.last.value("target_tokens_per_second") : store::absent;
+}
+
 json::value eval_or_null(const std::optional<store::EvalRow>& eval) {
   return eval ? json::value(eval_item(*eval)) : json::value(nullptr);
 }
@@ -66,19 +74,17 @@ json::object run_item(const store::RunRow& run, std::int64_t now_ms) {
                        {"started_at", format_rfc3339(run.started_ms)},
                        {"updated_at", format_rfc3339(run.updated_ms)},
                        {"finished_at", time_or_null(run.finished_ms)},
+                       {"record_age_ms", now_ms - run.updated_ms},
                        {"stale_since", stale ? time_or_null(run.updated_ms) : json::value(nullptr)},
                        {"detail", run.detail},
                        {"version", run.version},
                        {"world_size", run.world_size},
+                       {"hosts", json::array(run.hosts.begin(), run.hosts.end())},
                        {"parameters", run.parameters},
                        {"max_updates", run.max_updates},
                        {"update", run.last.step}};
-  for (const char* key : {"epoch", "loss", "nll", "learning_rate", "step_ms", "target_tokens_per_second"}) {
-    item[key] = run.last.value(key);
-  }
-  // Ranks run in step: the run's rate is the update's tokens over the step's time, where the record tells them.
-  const double all_tokens = run.last.value("update_target_tokens");
-  if (all_tokens > 0) item["target_tokens_per_second"] = all_tokens * 1000 / run.last.value("step_ms");
+  for (const char* key : {"epoch", "loss", "nll", "learning_rate", "step_ms"}) item[key] = run.last.value(key);
+  item["target_tokens_per_second"] = rate_of_all_ranks(run);
   item["eta_seconds"] = eta(run);
   item["best"] = eval_or_null(run.best_eval);
   item["last_eval"] = eval_or_null(run.last_eval);

@@ -24,6 +24,7 @@ http::Router make_router(Service& service);
 void add_run_routes(http::Router& router, Service& service);
 void add_record_routes(http::Router& router, Service& service);
 void add_metric_routes(http::Router& router, Service& service);
+void add_series_routes(http::Router& router, Service& service);
 void add_export_routes(http::Router& router, Service& service);
 void add_eval_routes(http::Router& router, Service& service);
 void add_rank_routes(http::Router& router, Service& service);

@@ -34,7 +34,8 @@ struct RunRow {
   std::int64_t attempt = 1, created_ms = 0, updated_ms = 0, started_ms = 0;
   std::optional<std::int64_t> finished_ms;
   std::int64_t world_size = 0, parameters = 0, max_updates = 0;
-  LastStep last;  // of the lowest rank, newest attempt
+  std::vector<std::string> hosts;  // of the current attempt's ranks, each once, in the order of ranks
+  LastStep last;                   // of the lowest rank, newest attempt
   std::optional<EvalRow> last_eval, best_eval;
 };
 

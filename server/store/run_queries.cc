@@ -60,7 +60,17 @@ std::optional<EvalRow> one_eval(Reader& reader, const RunRow& run, std::string_v
   return eval;
 }
 
+std::vector<std::string> hosts_of(Reader& reader, const RunRow& run) {
+  Statement rows = reader.database.prepare(
+      "SELECT host FROM ranks WHERE run = ? AND attempt = ? AND host <> '' GROUP BY host ORDER BY min(rank)");
+  rows.bind(run.number, run.attempt);
+  std::vector<std::string> hosts;
+  while (rows.step()) hosts.push_back(rows.text(0));
+  return hosts;
+}
+
 void complete(Reader& reader, RunRow& run) {
+  run.hosts = hosts_of(reader, run);
   run.last = last_step(reader, run.number, 0);
   run.last_eval = one_eval(
       reader, run, "SELECT id, step, time_ms, sample_count, body FROM evals WHERE run = ? ORDER BY eval DESC LIMIT 1");

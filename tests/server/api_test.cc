@@ -125,6 +125,51 @@ TEST_F(ApiTest, ExportsWhatIsStored) {
   EXPECT_EQ(get(run_path("/metrics/loss?to=2")).at("total"), 1);
 }
 
+TEST_F(ApiTest, TellsTheRateOfAllRanksOrNone) {
+  std::int64_t update = 0;
+  const auto rate = [&](std::int64_t world_size, std::int64_t update_tokens) {
+    ++update;
+    LifecycleRecord started;
+    started.event = "started";
+    started.world_size = world_size;
+    Record step = step_record(2 * update, update);
+    std::get<StepRecord>(step.body).update_target_tokens = update_tokens;
+    post({record_of(started, 2 * update - 1), step});
+    return get(run_path()).at("target_tokens_per_second");
+  };
+  EXPECT_EQ(rate(2, 201), 2010);
+  EXPECT_EQ(rate(2, 0), nullptr) << "an older worker's record has its own rank's tokens only";
+  EXPECT_EQ(rate(1, 0), 1000);
+}
+
+TEST_F(ApiTest, NamesTheHostsOfTheCurrentAttempt) {
+  for (const std::int64_t rank : {0, 1, 2}) post({step_record(1, 1, rank)});
+  EXPECT_EQ(to_text(get(run_path()).at("hosts")), R"(["hostA","hostB"])");
+  EXPECT_EQ(to_text(get("/api/v1/runs").at("items").at(0).at("hosts")), R"(["hostA","hostB"])");
+  post({step_record(1, 2, 2, 2)});
+  EXPECT_EQ(to_text(get(run_path()).at("hosts")), R"(["hostB"])");
+  EXPECT_LT(get(run_path()).at("record_age_ms").as_int64(), 60'000);
+}
+
+TEST_F(ApiTest, GivesSeveralSeriesInOneAnswer) {
+  for (const std::int64_t rank : {0, 1})
+    post({step_record(1, 1, rank), step_record(2, 2, rank), step_record(3, 3, rank)});
+  const auto series = get(run_path("/series?keys=loss,target_tokens,target_tokens@1,not_yet&from=2"));
+  const json::array& items = series.at("items").as_array();
+  ASSERT_EQ(items.size(), 4u);
+  EXPECT_EQ(items[0], get(run_path("/metrics/loss?from=2")));
+  EXPECT_EQ(to_text(items[1].at("value")), "[201,201]");
+  EXPECT_EQ(to_text(items[2].at("value")), "[101,101]");
+  EXPECT_EQ(items[2].at("rank"), 1);
+  EXPECT_EQ(to_text(items[3].at("step")), "[]");
+  std::string many = "loss";
+  for (int i = 0; i < 64; ++i) many += ",loss";
+  for (const std::string& query : {std::string(), "keys=" + many, std::string("keys=loss@"),
+                                   std::string("keys=loss@-1"), std::string("keys=loss&agg=raw")}) {
+    EXPECT_EQ(Client(server.port()).get(run_path("/series?" + query)).status, 400) << query;
+  }
+}
+
 TEST_F(ApiTest, AnswersConditionalAndHeadRequests) {
   post({step_record(1, 1)});
   Client client(server.port());

@@ -79,6 +79,7 @@ TEST(OpenApi, DescribesWhatIsAnswered) {
   check(run, "Run");
   check(run + "/metrics", "KeyPage");
   check(run + "/metrics/loss", "Series");
+  check(run + "/series?keys=loss", "SeriesPage");
   check(run + "/evals", "EvalPage");
   check("/api/v1/evals/" + stored.fresh.at(1).id, "Eval");
   check(run + "/ranks", "RankPage");
