@@ -54,16 +54,16 @@ float value_of(int rank, std::size_t i) {
   return static_cast<float>((i * 2654435761U + static_cast<std::size_t>(rank) * 40503U) % 10007U) / 10007.0f;
 }
 
-void all_reduce(Communicator& communicator, std::vector<float>& gradient, const Case& one) {
+void all_reduce(Communicator& communicator, float* gradient, const Case& one) {
   const std::int64_t count = one.payload_bytes / 4, bucket = one.bucket_bytes / 4;
   for (std::int64_t offset = 0; offset < count; offset += bucket) {
-    communicator.all_reduce_start(Tensor(gradient.data() + offset, {std::min(bucket, count - offset)}, DType::f32));
+    communicator.all_reduce_start(Tensor(gradient + offset, {std::min(bucket, count - offset)}, DType::f32));
   }
   communicator.all_reduce_finish();
 }
 
 /// Largest difference from the serial sum in double.
-double error_of(const std::vector<float>& gradient, std::int64_t bytes, int ranks) {
+double error_of(const float* gradient, std::int64_t bytes, int ranks) {
   double worst = 0;
   for (std::size_t i = 0; i < static_cast<std::size_t>(bytes / 4); ++i) {
     double expected = 0;
@@ -81,10 +81,10 @@ double slowest(Communicator& communicator, double value) {
   return value;
 }
 
-Timing measure(Communicator& communicator, std::vector<float>& gradient, const Case& one, int repeats) {
+Timing measure(Communicator& communicator, float* gradient, const Case& one, int repeats) {
   Timing timing;
   for (int repeat = 0; repeat < repeats; ++repeat) {
-    std::fill(gradient.begin(), gradient.begin() + one.payload_bytes / 4, 0.0f);
+    std::fill_n(gradient, one.payload_bytes / 4, 0.0f);
     communicator.barrier();
     const Stopwatch watch;
     all_reduce(communicator, gradient, one);
@@ -95,8 +95,8 @@ Timing measure(Communicator& communicator, std::vector<float>& gradient, const C
 }
 
 /// The first all-reduce warms up and is checked; the repeats are timed.
-json::object run_case(Communicator& communicator, std::string_view algorithm, std::vector<float>& gradient,
-                      const Case& one, int repeats) {
+json::object run_case(Communicator& communicator, std::string_view algorithm, float* gradient, const Case& one,
+                      int repeats) {
   for (std::size_t i = 0; i < static_cast<std::size_t>(one.payload_bytes / 4); ++i) {
     gradient[i] = value_of(communicator.rank(), i);
   }
@@ -125,12 +125,14 @@ json::object run_case(Communicator& communicator, std::string_view algorithm, st
           {"error", error}};
 }
 
-json::array run_algorithm(AllReduceAlgorithm algorithm, const Options& options, std::vector<float>& gradient) {
+json::array run_algorithm(AllReduceAlgorithm algorithm, const Options& options) {
   CommOptions settings;
   settings.algorithm = algorithm;
   settings.segment_bytes = options.segment_kb * 1024;
   settings.in_flight_bytes = options.in_flight_mb << 20;
   const auto communicator = make_mpi_communicator(settings);
+  const Buffer memory = communicator->allocate(static_cast<std::size_t>(options.largest_mb * 1e6));
+  auto* gradient = static_cast<float*>(memory.data());
   if (communicator->rank() == 0) {
     fmt::print("\n{}\n{:<5} {:>12} {:>12} {:>11} {:>11} {:>11} {:>9} {:>9}\n", communicator->description(), "",
                "payload B", "bucket B", "median ms", "min ms", "max ms", "bus GB/s", "error");
@@ -153,9 +155,8 @@ int run(int argc, char** argv) {
   app.add_option("--segment-kb", options.segment_kb);
   app.add_option("--in-flight-mb", options.in_flight_mb);
   CLI11_PARSE(app, argc, argv);
-  std::vector<float> gradient(static_cast<std::size_t>(options.largest_mb * 1e6 / 4));
-  json::array rows = run_algorithm(AllReduceAlgorithm::ring, options, gradient);
-  for (json::value& row : run_algorithm(AllReduceAlgorithm::mpi, options, gradient)) rows.push_back(std::move(row));
+  json::array rows = run_algorithm(AllReduceAlgorithm::ring, options);
+  for (json::value& row : run_algorithm(AllReduceAlgorithm::mpi, options)) rows.push_back(std::move(row));
   if (!rows.empty()) std::cout << to_text(json::object{{"bench", "all_reduce"}, {"rows", std::move(rows)}}) << "\n";
   return 0;
 }

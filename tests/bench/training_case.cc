@@ -2,16 +2,22 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
-#include "nmt/data/special_ids.h"
+#include "nmt/data/manifest.h"
 
 namespace babelring {
 
 namespace {
 
-TrainConfig make_config(const TrainingCaseOptions& options) {
+std::int64_t vocabulary_of(const TrainingCaseOptions& options) {
+  return options.data_folder.empty() ? options.random.vocabulary : load_manifest(options.data_folder).vocabulary_size;
+}
+
+}  // namespace
+
+TrainConfig train_config(const TrainingCaseOptions& options) {
   TrainConfig config;
+  config.name = "bench";
   config.preset = "transformer-" + options.preset;
   config.model = model_preset(config.preset);
   config.model.norm = options.norm;
@@ -20,98 +26,82 @@ TrainConfig make_config(const TrainingCaseOptions& options) {
   config.model.activation_dropout = options.activation_dropout;
   config.model.attention_bias = options.attention_bias;
   config.model.tied_embeddings = options.tied_embeddings;
+  config.data.folder = options.data_folder.empty() ? "random" : options.data_folder;
+  config.data.train_set = options.data_set;
+  config.data.tokens_per_update = options.tokens_per_update;
+  config.data.micro_batch_tokens = options.micro_batch_tokens;
   config.training.precision = options.precision;
   config.training.threads = options.threads;
-  config.model.check();
+  config.communication.all_reduce = options.all_reduce;
+  config.communication.bucket_mb = options.bucket_mb;
+  config.check();
   return config;
 }
 
-/// `sentences` of `length` tokens, the last of each </s>, of a generator that every rank advances alike.
-std::vector<std::int32_t> random_tokens(Random& random, std::int64_t sentences, std::int64_t length,
-                                        std::int64_t vocabulary) {
-  std::vector<std::int32_t> ids;
-  for (std::int64_t i = 1; i <= sentences * length; ++i) {
-    const auto piece = first_free_id + random.below(static_cast<std::uint64_t>(vocabulary - first_free_id));
-    ids.push_back(i % length == 0 ? eos_id : static_cast<std::int32_t>(piece));
-  }
-  return ids;
-}
-
-/// Sentences [first, last) of equal length.
-PackedSequences sequences(const std::vector<std::int32_t>& ids, std::int64_t length, std::int64_t first,
-                          std::int64_t last) {
-  PackedSequences packed{.ids = {ids.begin() + first * length, ids.begin() + last * length}};
-  for (std::int64_t i = 1; i <= last - first; ++i) packed.offsets.push_back(static_cast<std::int32_t>(i * length));
-  return packed;
-}
-
-UpdateBatches random_update(const TrainingCaseOptions& options, int rank, int ranks) {
-  if (options.vocabulary <= first_free_id) {
-    fail("bench: a vocabulary of {}; more than {} are needed", options.vocabulary, first_free_id);
-  }
-  Random random(20261121);
-  const std::int64_t all = options.sentences;
-  const auto source = random_tokens(random, all, options.source_length, options.vocabulary);
-  const auto target = random_tokens(random, all, options.target_length, options.vocabulary);
-  const std::int64_t first = all * rank / ranks, last = all * (rank + 1) / ranks;
-  PackedBatch batch;
-  batch.source = sequences(source, options.source_length, first, last);
-  batch.target_in = sequences(target, options.target_length, first, last);
-  batch.target_out = batch.target_in.ids;
-  std::vector<std::int32_t>& shifted = batch.target_in.ids;
-  for (std::int64_t i = 0; i < last - first; ++i) {
-    const auto begin = shifted.begin() + i * options.target_length;
-    std::shift_right(begin, begin + options.target_length, 1);
-    *begin = bos_id;
-  }
-  batch.first_source_row = first * options.source_length;
-  batch.first_target_row = first * options.target_length;
-  UpdateBatches update{.update = 1,
-                       .global_sentences = all,
-                       .global_source_tokens = all * options.source_length,
-                       .global_target_tokens = all * options.target_length,
-                       .sentences = last - first,
-                       .source_tokens = batch.source.tokens(),
-                       .target_tokens = batch.target_in.tokens()};
-  update.micro_batches.push_back(std::move(batch));
-  return update;
-}
-
-}  // namespace
-
 TrainingCase::TrainingCase(const TrainingCaseOptions& options, Communicator& communicator)
-    : config_(make_config(options)),
+    : config_(train_config(options)),
       communicator_(communicator),
       backend_(make_cpu_backend(options.threads)),
-      model_(config_.model, options.vocabulary, static_cast<float>(config_.optimizer.label_smoothing), *backend_,
+      model_(config_.model, vocabulary_of(options), static_cast<float>(config_.optimizer.label_smoothing), *backend_,
              options.precision == "bf16" ? DType::bf16 : DType::f32),
       adam_(model_.parameters(), *backend_, config_.optimizer.adam),
       workspace_(*backend_),
       runner_(config_, model_, adam_, *backend_, communicator, workspace_, nullptr),
-      batches_(random_update(options, communicator.rank(), communicator.size())) {
+      meter_(communicator.local_rank() == 0, options.threads),
+      data_(make_data(options)) {
   model_.initialize(*backend_, static_cast<std::uint64_t>(config_.training.seed));
 }
 
-StepRecord TrainingCase::update() {
-  const double step = static_cast<double>(++done_);
-  const double rate = std::min(1 / std::sqrt(step), step * std::pow(4000.0, -1.5));
-  batches_.update = done_;
-  StepRecord record;
-  runner_.run(batches_, rate / std::sqrt(static_cast<double>(config_.model.width)), 0, false, 0, record);
-  return record;
+std::unique_ptr<Pipeline> TrainingCase::make_data(const TrainingCaseOptions& options) {
+  const int rank = communicator_.rank(), ranks = communicator_.size();
+  if (options.data_folder.empty()) {
+    return std::make_unique<Pipeline>(
+        [batches = random_update(options.random, rank, ranks)](std::int64_t update) mutable {
+          batches.update = update;
+          return batches;
+        },
+        1, config_.data.prefetch);
+  }
+  corpus_ = std::make_unique<Corpus>(Corpus::open(options.data_folder, options.data_set));
+  plan_ = std::make_unique<Plan>(*corpus_, PlanOptions{.tokens_per_update = options.tokens_per_update});
+  return std::make_unique<Pipeline>(*plan_, PipelineOptions{.rank = rank,
+                                                            .world = ranks,
+                                                            .micro_batch_tokens = options.micro_batch_tokens,
+                                                            .prefetch = config_.data.prefetch});
 }
 
-double TrainingCase::unavoidable_bytes() const {
+TimedUpdate TrainingCase::update(RecordSink* records) {
+  TimedUpdate timed;
+  const double step = static_cast<double>(++done_);
+  const double noam = std::min(1 / std::sqrt(step), step * std::pow(4000.0, -1.5));
+  const Stopwatch watch;
+  const UpdateBatches batches = data_->next();
+  runner_.run(batches, noam / std::sqrt(static_cast<double>(config_.model.width)), watch.elapsed_ms(), false, 0,
+              timed.record);
+  if (records != nullptr) {
+    const Stopwatch report;
+    meter_.fill(timed.record, workspace_, model_, adam_);
+    records->write(timed.record);
+    timed.report_ms = report.elapsed_ms();
+  }
+  timed.wall_ms = watch.elapsed_ms();
+  timed.source_tokens = batches.global_source_tokens;
+  timed.target_tokens = batches.global_target_tokens;
+  timed.unavoidable_bytes = unavoidable_bytes(batches);
+  return timed;
+}
+
+double TrainingCase::unavoidable_bytes(const UpdateBatches& batches) const {
   const ModelConfig& model = config_.model;
   const auto element = static_cast<double>(size_of(precision()));
   const auto parameters = static_cast<double>(model_.parameters().count());
   const auto width = static_cast<double>(model.width), inner = static_cast<double>(model.inner);
-  const auto source = static_cast<double>(batches_.source_tokens), target = static_cast<double>(batches_.target_tokens);
-  // Master, both moments: read and written; gradient: written by backward, read by Adam.
+  const auto source = static_cast<double>(batches.source_tokens), target = static_cast<double>(batches.target_tokens);
+  // Master and both moments: read and written; gradient: written by backward, read by Adam.
   double bytes = parameters * (8 + 16 + 8);
   // The copy for products: written by Adam, read by the next update.
   if (precision() == DType::bf16) bytes += parameters * 2 * element;
-  // What backward reads of forward: the inputs of every product, written once and read once.
+  // What backward reads of forward: the inputs of products, written once and read once.
   const double encoder = source * (6 * width + inner);
   const double decoder = target * (9 * width + inner) + source * 2 * width;
   return bytes + 2 * element * (model.encoder_layers * encoder + model.decoder_layers * decoder);

@@ -4,51 +4,74 @@
 #include <memory>
 #include <string>
 
+#include "nmt/base/clock.h"
+#include "nmt/train/host_meter.h"
 #include "nmt/train/update_runner.h"
+#include "tests/bench/random_update.h"
 
 namespace babelring {
 
-/// What is trained, and on what: random tokens in sentences of one length.
+/// What is trained, and on what.
 struct TrainingCaseOptions {
-  std::string preset = "base";                          // of ModelConfig, without "transformer-"
-  std::string precision = "bf16";                       // or f32
-  std::string norm = "post";                            // or pre
-  int threads = 0;                                      // of each rank; 0: all
-  std::int64_t sentences = 64;                          // pairs of an update, over all ranks
-  std::int64_t source_length = 32, target_length = 32;  // tokens, </s> included
-  std::int64_t vocabulary = 32000;
-  double dropout = -1;  // on embeddings and sub-layer outputs; negative: the preset's
+  std::string preset = "base";     // of ModelConfig, without "transformer-"
+  std::string precision = "bf16";  // or f32
+  std::string norm = "post";       // or pre
+  int threads = 2;                 // of each rank
+  double dropout = -1;             // on embeddings and sub-layer outputs; negative: the preset's
   double attention_dropout = 0, activation_dropout = 0;
   bool attention_bias = true;
   std::string tied_embeddings = "all";
+  std::string all_reduce = "ring";
+  double bucket_mb = 4;
+  RandomUpdateOptions random;
+  std::string data_folder;  // of `nmt prepare`; empty: one random update, again and again
+  std::string data_set = "train";
+  std::int64_t tokens_per_update = 2048;  // target tokens, of prepared text
+  std::int64_t micro_batch_tokens = 0;
 };
 
-/// A model with all that UpdateRunner needs, and the one update that is run again and again, as `worker` runs it.
+/// The configuration that `worker` would have.
+TrainConfig train_config(const TrainingCaseOptions& options);
+
+/// One update as this rank saw it.
+struct TimedUpdate {
+  StepRecord record;
+  double wall_ms = 0;  // data, update and reporting
+  double report_ms = 0;
+  std::int64_t source_tokens = 0, target_tokens = 0;  // over all ranks
+  double unavoidable_bytes = 0;                       // that this rank must move; docs/performance.md derives them
+};
+
+/// A model with all that UpdateRunner needs, and its data, used as `worker` uses them.
 class TrainingCase {
  public:
   /// `communicator` must outlive the case.
   TrainingCase(const TrainingCaseOptions& options, Communicator& communicator);
 
-  /// One update with the Noam schedule (Vaswani et al. 2017, eq. 3, 4,000 updates of warm-up); on every rank.
-  StepRecord update();
+  /// One update with the Noam schedule (Vaswani et al. 2017, eq. 3, 4,000 updates of warm-up), its record written to
+  /// `records` unless null; on every rank.
+  TimedUpdate update(RecordSink* records = nullptr);
 
   Backend& backend() { return *backend_; }
   const TrainConfig& config() const { return config_; }
   const Transformer& model() const { return model_; }
   DType precision() const { return model_.compute_dtype(); }
-  const UpdateBatches& batches() const { return batches_; }
-  /// Bytes that one update of this rank cannot avoid to move; docs/performance.md derives them.
-  double unavoidable_bytes() const;
 
  private:
+  std::unique_ptr<Pipeline> make_data(const TrainingCaseOptions& options);
+  double unavoidable_bytes(const UpdateBatches& batches) const;
+
   TrainConfig config_;
   Communicator& communicator_;
   std::unique_ptr<Backend> backend_;
+  std::unique_ptr<Corpus> corpus_;  // null: random
+  std::unique_ptr<Plan> plan_;
   Transformer model_;
   Adam adam_;
   Workspace workspace_;
   UpdateRunner runner_;
-  UpdateBatches batches_;
+  HostMeter meter_;
+  std::unique_ptr<Pipeline> data_;
   std::int64_t done_ = 0;
 };
 

@@ -1,0 +1,128 @@
+// The arithmetic of the benchmarks, on figures that are given.
+#include <gtest/gtest.h>
+
+#include "nmt/data/special_ids.h"
+#include "tests/bench/op_times.h"
+#include "tests/bench/train_measurement.h"
+
+namespace babelring {
+namespace {
+
+using std::chrono::microseconds;
+
+const MachinePeaks peaks{.bf16_flops = 2e9, .f32_flops = 1e9, .triad_bytes = 4e9};
+
+TEST(RandomUpdateTest, SharesOfRanksAreTheWholeUpdate) {
+  const RandomUpdateOptions options{.sentences = 5, .source_length = 3, .target_length = 4, .vocabulary = 50};
+  const PackedBatch whole = random_update(options, 0, 1).micro_batches[0];
+  std::vector<std::int32_t> source, target;
+  std::int64_t row = 0;
+  for (int rank = 0; rank < 3; ++rank) {
+    const UpdateBatches update = random_update(options, rank, 3);
+    EXPECT_EQ(update.global_target_tokens, 20);
+    const PackedBatch& part = update.micro_batches[0];
+    EXPECT_EQ(part.first_target_row, row);
+    row += part.target_in.tokens();
+    source.insert(source.end(), part.source.ids.begin(), part.source.ids.end());
+    target.insert(target.end(), part.target_in.ids.begin(), part.target_in.ids.end());
+  }
+  EXPECT_EQ(source, whole.source.ids);
+  EXPECT_EQ(target, whole.target_in.ids);
+}
+
+TEST(RandomUpdateTest, TheDecoderReadsWhatItHasToSayOnePlaceLater) {
+  const RandomUpdateOptions options{.sentences = 2, .source_length = 3, .target_length = 4, .vocabulary = 50};
+  const PackedBatch batch = random_update(options, 0, 1).micro_batches[0];
+  EXPECT_EQ(batch.target_in.offsets, (std::vector<std::int32_t>{0, 4, 8}));
+  for (std::size_t sentence = 0; sentence < 8; sentence += 4) {
+    EXPECT_EQ(batch.target_in.ids[sentence], bos_id);
+    EXPECT_EQ(batch.target_out[sentence + 3], eos_id);
+    for (std::size_t i = 0; i < 3; ++i) {
+      EXPECT_EQ(batch.target_in.ids[sentence + i + 1], batch.target_out[sentence + i]);
+      EXPECT_GE(batch.target_out[sentence + i], first_free_id);
+    }
+  }
+}
+
+TEST(RandomUpdateTest, AVocabularyOfControlPiecesIsRefused) {
+  EXPECT_THROW(random_update({.vocabulary = first_free_id}, 0, 1), Failure);
+}
+
+TEST(OpTimesTest, KeepsTheShorterUpdateOfEachOp) {
+  OpTimes first(false), second(false);
+  first.ran("slow", {.flops = 10}, microseconds(2000));
+  first.ran("slow", {.flops = 20}, microseconds(1000));
+  first.ran("fast", {.bytes = 8}, microseconds(10));
+  second.ran("slow", {.flops = 30}, microseconds(1500));
+  second.ran("fast", {.bytes = 8}, microseconds(20));
+  first.keep_shorter(second);
+  const std::vector<OpTime> rows = first.rows();
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[0].name, "slow");
+  EXPECT_DOUBLE_EQ(rows[0].ms, 1.5);
+  EXPECT_EQ(rows[0].calls, 1);
+  EXPECT_EQ(rows[0].flops, 30);
+  EXPECT_DOUBLE_EQ(rows[1].ms, 0.01);
+  EXPECT_DOUBLE_EQ(first.total_ms(), 1.51);
+}
+
+TEST(OpTimesTest, BySizeTellsSizesApart) {
+  OpTimes times(true);
+  times.ran("product", {.flops = 1e9, .bytes = 1e6}, microseconds(5));
+  times.ran("product", {.flops = 2e9, .bytes = 1e6}, microseconds(7));
+  ASSERT_EQ(times.rows().size(), 2U);
+  EXPECT_EQ(times.rows()[0].name, "product 2 GFLOP 1 MB");
+}
+
+TEST(RooflineTest, AnOpIsBoundByProductsOrByMemory) {
+  EXPECT_DOUBLE_EQ(floor_ms({.flops = 2e6, .bytes = 1e3}, peaks, DType::bf16), 1);
+  EXPECT_DOUBLE_EQ(floor_ms({.flops = 2e6, .bytes = 1e3}, peaks, DType::f32), 2);
+  EXPECT_DOUBLE_EQ(floor_ms({.flops = 2e3, .bytes = 8e6}, peaks, DType::bf16), 2);
+}
+
+TEST(RooflineTest, AnUpdateDoesOneAfterTheOther) {
+  EXPECT_DOUBLE_EQ(roofline_ms(peaks, DType::bf16, 2e6, 4e6), 1 + 1);
+  EXPECT_DOUBLE_EQ(roofline_ms(peaks, DType::f32, 2e6, 4e6), 2 + 1);
+}
+
+TEST(PeaksTest, TheLargerOfEachFigureIsKept) {
+  const MachinePeaks other{.bf16_flops = 1e9, .f32_flops = 3e9, .triad_bytes = 5e9};
+  const MachinePeaks both = larger_of(peaks, other);
+  EXPECT_EQ(both.bf16_flops, 2e9);
+  EXPECT_EQ(both.f32_flops, 3e9);
+  EXPECT_EQ(both.triad_bytes, 5e9);
+}
+
+TEST(PeaksTest, EveryFigureIsMeasured) {
+  const MachinePeaks measured = measure_machine_peaks(1, 0.001);
+  for (const double figure : {measured.bf16_flops, measured.f32_flops, measured.triad_bytes, measured.read_bytes}) {
+    EXPECT_GT(figure, 0);
+  }
+  EXPECT_FALSE(measured.bf16_instruction.empty());
+}
+
+TEST(SummaryTest, RatesAreMediansAndMeans) {
+  EXPECT_EQ(median({3, 1, 2}), 2);
+  EXPECT_EQ(median({4, 1, 2, 3}), 2.5);
+  TrainMeasurement measured;
+  for (const double ms : {10.0, 20.0, 40.0}) {
+    measured.updates.push_back({.wall_ms = ms});
+    measured.costs.push_back({.wall_ms = ms,
+                              .source_tokens = 30,
+                              .target_tokens = 100,
+                              .flops = 2e6,
+                              .unavoidable_bytes = 4e6,
+                              .roofline_ms = 2});
+  }
+  json::object result = summarize(measured);
+  const auto number = [&](const char* key) { return result[key].to_number<double>(); };
+  EXPECT_DOUBLE_EQ(number("target_tokens_per_s"), 5000);
+  EXPECT_DOUBLE_EQ(number("target_tokens_per_s_min"), 2500);
+  EXPECT_DOUBLE_EQ(number("target_tokens_per_s_max"), 10000);
+  EXPECT_DOUBLE_EQ(number("target_tokens_per_s_mean"), 300e3 / 70);
+  EXPECT_DOUBLE_EQ(number("tokens_per_s_mean"), 390e3 / 70);
+  EXPECT_DOUBLE_EQ(number("roofline_fraction"), 0.1);
+}
+
+}  // namespace
+}  // namespace babelring
