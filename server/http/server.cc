@@ -4,8 +4,10 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <atomic>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
+#include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
@@ -103,7 +105,9 @@ struct Server::Impl {
         continue;
       }
       socket.set_option(asio::ip::tcp::no_delay(true), code);
-      std::make_shared<Session>(std::move(socket), *dispatcher, options.limits, connections)->start();
+      const auto session = std::make_shared<Session>(std::move(socket), *dispatcher, options.limits, connections);
+      session->start();
+      if (stopping) session->finish();  // too late for stop() to have seen it
     }
   }
 
@@ -112,7 +116,10 @@ struct Server::Impl {
   // What sessions refer to outlives the context, which owns the last of them.
   std::optional<Dispatcher> dispatcher;
   Connections connections;
+  std::atomic<bool> stopping = false;
   asio::io_context context;
+  // Without it the threads leave as soon as nothing waits, and what stop() then asks of a session is never done.
+  asio::executor_work_guard<asio::io_context::executor_type> work{context.get_executor()};
   asio::ip::tcp::acceptor acceptor;
   asio::steady_timer pause;
   asio::thread_pool handlers;
@@ -137,6 +144,7 @@ void Server::start(const std::function<Dispatcher(Dispatcher::Executor)>& make) 
 
 void Server::stop() {
   if (impl_->threads.empty()) return;
+  impl_->stopping = true;
   asio::post(impl_->context, [impl = impl_.get()] {
     boost::system::error_code ignored;
     impl->acceptor.close(ignored);
