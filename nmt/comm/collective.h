@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 namespace babelring {
@@ -22,6 +23,13 @@ class Collective {
   virtual std::int64_t bytes() const = 0;
   /// The rank whose message it waits for; -1: any.
   virtual int waiting_for() const { return -1; }
+
+  /// Owns what it reads and writes for as long as it exists: a collective may outlive the call that started it, when
+  /// that ends by an exception, and then MPI may still move data.
+  void keep(std::shared_ptr<const void> memory) { memory_ = std::move(memory); }
+
+ private:
+  std::shared_ptr<const void> memory_;
 };
 
 }  // namespace babelring

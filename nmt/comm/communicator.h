@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "nmt/base/failure.h"
+#include "nmt/core/buffer.h"
 #include "nmt/core/tensor.h"
 
 namespace babelring {
@@ -36,8 +37,12 @@ class Communicator {
   virtual int local_rank() const = 0;
   virtual int local_size() const = 0;
 
-  /// Sums `tensor` (f32, contiguous) over ranks in place, in the background. Several may be in flight; they complete in
-  /// order. The memory belongs to the communicator until all_reduce_finish(). Bit-equal on all ranks.
+  /// Memory for all-reduces, zeroed. Blocking; every rank asks for as many bytes. Whoever drops the Buffer first, say
+  /// an exception on its way up, collectives still in flight keep the memory; it may outlive the communicator.
+  virtual Buffer allocate(std::size_t bytes) = 0;
+  /// Sums `tensor` (f32, contiguous, in memory of allocate(), at the same place on all ranks) over ranks in place, in
+  /// the background. Several may be in flight; they complete in order. Nobody else touches it until
+  /// all_reduce_finish(). Bit-equal on all ranks. Throws Failure on other tensors.
   virtual void all_reduce_start(Tensor tensor) = 0;
   /// Waits for every all-reduce started.
   virtual void all_reduce_finish() = 0;

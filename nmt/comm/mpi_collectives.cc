@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <limits>
 
 #include "nmt/comm/communicator.h"
@@ -28,47 +27,41 @@ MpiCollective mpi_all_reduce(MPI_Comm comm, float* data, std::int64_t count) {
           }}};
 }
 
-MpiCollective mpi_gather_doubles(MPI_Comm comm, const std::vector<double>& own, std::vector<double>& gathered,
-                                 int ranks) {
-  gathered.resize(own.size() * static_cast<std::size_t>(ranks));
-  return {fmt::format("sum of {} doubles", own.size()), 0, {[comm, &own, &gathered](MPI_Request* request) {
-            const int count = static_cast<int>(own.size());
-            return MPI_Iallgather(own.data(), count, MPI_DOUBLE, gathered.data(), count, MPI_DOUBLE, comm, request);
+MpiCollective mpi_gather_doubles(MPI_Comm comm, std::shared_ptr<std::vector<double>> values, int ranks) {
+  const int count = static_cast<int>(values->size()) / ranks;
+  return {fmt::format("sum of {} doubles", count), 0, {[=](MPI_Request* request) {
+            return MPI_Iallgather(MPI_IN_PLACE, count, MPI_DOUBLE, values->data(), count, MPI_DOUBLE, comm, request);
           }}};
 }
 
-MpiCollective mpi_gather_texts(MPI_Comm comm, const std::string& own, GatheredTexts& gathered, int rank, int ranks) {
-  if (own.size() > std::size_t{std::numeric_limits<int>::max()}) fail("all-gather: a text of {} bytes", own.size());
-  gathered.sizes.resize(static_cast<std::size_t>(ranks));
-  gathered.sizes[static_cast<std::size_t>(rank)] = static_cast<int>(own.size());
-  auto gather_sizes = [comm, &gathered](MPI_Request* request) {
-    return MPI_Iallgather(MPI_IN_PLACE, 1, MPI_INT, gathered.sizes.data(), 1, MPI_INT, comm, request);
+MpiCollective mpi_gather_texts(MPI_Comm comm, std::shared_ptr<GatheredTexts> texts, int rank, int ranks) {
+  const std::size_t size = texts->own.size();
+  if (size > std::size_t{std::numeric_limits<int>::max()}) fail("all-gather: a text of {} bytes", size);
+  texts->sizes.resize(static_cast<std::size_t>(ranks));
+  texts->sizes[static_cast<std::size_t>(rank)] = static_cast<int>(size);
+  auto gather_sizes = [comm, texts](MPI_Request* request) {
+    return MPI_Iallgather(MPI_IN_PLACE, 1, MPI_INT, texts->sizes.data(), 1, MPI_INT, comm, request);
   };
-  auto gather_bytes = [comm, &own, &gathered](MPI_Request* request) {
+  auto gather_bytes = [comm, texts](MPI_Request* request) {
     std::int64_t total = 0;
-    for (const int size : gathered.sizes) {
-      gathered.offsets.push_back(static_cast<int>(total));
-      total += size;
+    for (const int one : texts->sizes) {
+      texts->offsets.push_back(static_cast<int>(total));
+      total += one;
       if (total > std::numeric_limits<int>::max()) throw CommError("all-gather: the texts exceed 2 GiB together");
     }
-    gathered.bytes.resize(static_cast<std::size_t>(total));
-    return MPI_Iallgatherv(own.data(), static_cast<int>(own.size()), MPI_CHAR, gathered.bytes.data(),
-                           gathered.sizes.data(), gathered.offsets.data(), MPI_CHAR, comm, request);
+    texts->bytes.resize(static_cast<std::size_t>(total));
+    return MPI_Iallgatherv(texts->own.data(), static_cast<int>(texts->own.size()), MPI_CHAR, texts->bytes.data(),
+                           texts->sizes.data(), texts->offsets.data(), MPI_CHAR, comm, request);
   };
-  return {fmt::format("all-gather of {} bytes", own.size()), 0, {gather_sizes, gather_bytes}};
+  return {fmt::format("all-gather of {} bytes", size), 0, {gather_sizes, gather_bytes}};
 }
 
-MpiCollective mpi_broadcast(MPI_Comm comm, void* data, std::size_t bytes, int root) {
-  constexpr std::size_t piece = std::size_t{1} << 30;  // below MPI's int
-  std::vector<MpiCollective::Stage> stages;
-  for (std::size_t offset = 0; offset < bytes; offset += piece) {
-    stages.emplace_back([=](MPI_Request* request) {
-      const int count = static_cast<int>(std::min(piece, bytes - offset));
-      return MPI_Ibcast(static_cast<char*>(data) + offset, count, MPI_CHAR, root, comm, request);
-    });
-  }
-  return {fmt::format("broadcast of {:.1f} MB from rank {}", static_cast<double>(bytes) / 1e6, root), 0,
-          std::move(stages)};
+MpiCollective mpi_broadcast(MPI_Comm comm, std::shared_ptr<std::string> bytes, int root) {
+  return {fmt::format("broadcast of {:.1f} MB from rank {}", static_cast<double>(bytes->size()) / 1e6, root),
+          0,
+          {[=](MPI_Request* request) {
+            return MPI_Ibcast(bytes->data(), static_cast<int>(bytes->size()), MPI_CHAR, root, comm, request);
+          }}};
 }
 
 MpiCollective mpi_barrier(MPI_Comm comm) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -10,7 +11,8 @@
 
 namespace babelring {
 
-/// One of MPI's own nonblocking collectives, or several one after another.
+/// One of MPI's own nonblocking collectives, or several one after another. Its stages own what they read and write, but
+/// for the memory that keep() was given.
 class MpiCollective final : public Collective {
  public:
   /// Starts a stage; returns MPI's code.
@@ -35,19 +37,20 @@ class MpiCollective final : public Collective {
 /// MPI_Iallreduce in place. Throws Failure if `count` exceeds MPI's int.
 MpiCollective mpi_all_reduce(MPI_Comm comm, float* data, std::int64_t count);
 
-/// `gathered` becomes ranks × own.size() doubles. Both must stay until it is done.
-MpiCollective mpi_gather_doubles(MPI_Comm comm, const std::vector<double>& own, std::vector<double>& gathered,
-                                 int ranks);
+/// Fills in the other ranks' parts of `values`, of equal size, in rank order; the own one is there.
+MpiCollective mpi_gather_doubles(MPI_Comm comm, std::shared_ptr<std::vector<double>> values, int ranks);
 
-/// What mpi_gather_texts fills: the texts end to end, and where each begins.
+/// What mpi_gather_texts takes and fills: the texts end to end, and where each begins.
 struct GatheredTexts {
+  std::string own;
   std::vector<int> sizes, offsets;
   std::string bytes;
 };
-/// Both must stay until it is done. Throws CommError when the texts exceed 2 GiB together.
-MpiCollective mpi_gather_texts(MPI_Comm comm, const std::string& own, GatheredTexts& gathered, int rank, int ranks);
+/// Throws CommError when the texts exceed 2 GiB together.
+MpiCollective mpi_gather_texts(MPI_Comm comm, std::shared_ptr<GatheredTexts> texts, int rank, int ranks);
 
-MpiCollective mpi_broadcast(MPI_Comm comm, void* data, std::size_t bytes, int root);
+/// At most 2^31 - 1 bytes.
+MpiCollective mpi_broadcast(MPI_Comm comm, std::shared_ptr<std::string> bytes, int root);
 
 MpiCollective mpi_barrier(MPI_Comm comm);
 

@@ -1,7 +1,9 @@
 #include <algorithm>
+#include <cstring>
 #include <set>
 #include <thread>
 
+#include "nmt/comm/comm_memory.h"
 #include "nmt/comm/communicator.h"
 #include "nmt/comm/host_name.h"
 #include "nmt/comm/mpi_collectives.h"
@@ -10,10 +12,13 @@
 namespace babelring {
 namespace {
 
+/// `start` returns a collective that MPI does itself; `memory` is what it works on, if it does not own that.
 template <class Start>
-MpiProgress::Make make_collective(Start start) {
-  return [start](MpiProgress::World& world, std::int64_t) -> std::unique_ptr<Collective> {
-    return std::make_unique<MpiCollective>(start(world));
+MpiProgress::Make make_collective(Start start, std::shared_ptr<CommMemory> memory = nullptr) {
+  return [start, memory](MpiProgress::World& world, std::int64_t) -> std::unique_ptr<Collective> {
+    auto collective = std::make_unique<MpiCollective>(start(world));
+    collective->keep(memory);
+    return collective;
   };
 }
 
@@ -27,6 +32,7 @@ class MpiCommunicator final : public Communicator {
   const std::vector<std::string>& hosts() const override { return hosts_; }
   int local_rank() const override { return local_rank_; }
   int local_size() const override { return local_size_; }
+  Buffer allocate(std::size_t bytes) override { return memory_.add(make_private_memory(bytes)); }
   void all_reduce_start(Tensor tensor) override;
   void all_reduce_finish() override { progress_->wait(); }
   void sum(std::vector<double>& values) override;
@@ -43,10 +49,12 @@ class MpiCommunicator final : public Communicator {
     progress_->wait();
   }
   void learn_hosts();
+  std::shared_ptr<CommMemory> memory_of(const Tensor& tensor) const;
 
   CommOptions options_;
   int rank_ = 0, size_ = 1, local_rank_ = 0, local_size_ = 1;
   std::vector<std::string> hosts_;
+  MemoryRegistry memory_;
   std::atomic<std::int64_t> bytes_sent_{0};
   std::shared_ptr<MpiProgress> progress_;  // shared with the thread, which may have to outlive this object
   std::thread thread_;
@@ -84,52 +92,72 @@ void MpiCommunicator::learn_hosts() {
   local_size_ = static_cast<int>(std::count(hosts_.begin(), hosts_.end(), *own));
 }
 
-void MpiCommunicator::all_reduce_start(Tensor tensor) {
+std::shared_ptr<CommMemory> MpiCommunicator::memory_of(const Tensor& tensor) const {
   if (tensor.dtype != DType::f32 || !tensor.contiguous()) {
     fail("all_reduce_start: tensor is {} {}{}, expected contiguous f32", name_of(tensor.dtype), tensor.shape.text(),
          tensor.contiguous() ? "" : " strided");
   }
+  auto memory = memory_.find(tensor);
+  if (memory == nullptr && tensor.shape.elements() > 0) {
+    fail("all_reduce_start: tensor {} lies outside the memory that allocate() gave", tensor.shape.text());
+  }
+  return memory;
+}
+
+void MpiCommunicator::all_reduce_start(Tensor tensor) {
+  const auto memory = memory_of(tensor);
   float* data = tensor.as<float>();
   const std::int64_t count = tensor.shape.elements();
   bytes_sent_ += count * std::int64_t{sizeof(float)} * 2 * (size_ - 1) / size_;
   if (options_.algorithm == AllReduceAlgorithm::mpi) {
     progress_->submit(make_collective(
-        [=](MpiProgress::World& world) { return mpi_all_reduce(world.collectives.get(), data, count); }));
+        [=](MpiProgress::World& world) { return mpi_all_reduce(world.collectives.get(), data, count); }, memory));
     return;
   }
   progress_->submit([=](MpiProgress::World& world, std::int64_t sequence) -> std::unique_ptr<Collective> {
     const int tag = static_cast<int>(sequence % 32768);  // the least that every MPI allows
-    return std::make_unique<MpiRing>(world.ring.get(), world.rank, world.ranks, data, count, tag, world.pool);
+    auto ring = std::make_unique<MpiRing>(world.ring.get(), world.rank, world.ranks, data, count, tag, world.pool);
+    ring->keep(memory);
+    return ring;
   });
 }
 
 void MpiCommunicator::sum(std::vector<double>& values) {
-  std::vector<double> gathered;
-  run(make_collective([&](MpiProgress::World& world) {
-    return mpi_gather_doubles(world.collectives.get(), values, gathered, world.ranks);
-  }));
   const std::size_t count = values.size();
+  const auto gathered = std::make_shared<std::vector<double>>(count * static_cast<std::size_t>(size_));
+  std::copy(values.begin(), values.end(), gathered->begin() + static_cast<std::ptrdiff_t>(count) * rank_);
+  run(make_collective(
+      [=](MpiProgress::World& world) { return mpi_gather_doubles(world.collectives.get(), gathered, world.ranks); }));
   std::fill(values.begin(), values.end(), 0.0);
-  for (std::size_t i = 0; i < gathered.size(); ++i) values[i % count] += gathered[i];
+  for (std::size_t i = 0; i < gathered->size(); ++i) values[i % count] += (*gathered)[i];
 }
 
 std::vector<std::string> MpiCommunicator::all_gather(const std::string& text) {
-  GatheredTexts gathered;
-  run(make_collective([&](MpiProgress::World& world) {
-    return mpi_gather_texts(world.collectives.get(), text, gathered, world.rank, world.ranks);
+  const auto gathered = std::make_shared<GatheredTexts>();
+  gathered->own = text;
+  run(make_collective([=](MpiProgress::World& world) {
+    return mpi_gather_texts(world.collectives.get(), gathered, world.rank, world.ranks);
   }));
   std::vector<std::string> texts;
-  for (std::size_t rank = 0; rank < gathered.sizes.size(); ++rank) {
-    texts.push_back(gathered.bytes.substr(static_cast<std::size_t>(gathered.offsets[rank]),
-                                          static_cast<std::size_t>(gathered.sizes[rank])));
+  for (std::size_t rank = 0; rank < gathered->sizes.size(); ++rank) {
+    texts.push_back(gathered->bytes.substr(static_cast<std::size_t>(gathered->offsets[rank]),
+                                           static_cast<std::size_t>(gathered->sizes[rank])));
   }
   return texts;
 }
 
+/// In pieces that the collective owns: after a failure the caller's memory may go while MPI still moves data.
 void MpiCommunicator::broadcast(void* data, std::size_t bytes, int root) {
   if (root < 0 || root >= size_) fail("broadcast: root is {}, expected 0 to {}", root, size_ - 1);
-  run(make_collective(
-      [=](MpiProgress::World& world) { return mpi_broadcast(world.collectives.get(), data, bytes, root); }));
+  constexpr std::size_t largest = std::size_t{16} << 20;
+  for (std::size_t offset = 0; offset < bytes; offset += largest) {
+    const auto piece = std::make_shared<std::string>(std::min(largest, bytes - offset), '\0');
+    char* place = static_cast<char*>(data) + offset;
+    if (rank_ == root) std::memcpy(piece->data(), place, piece->size());
+    run(make_collective(
+        [=](MpiProgress::World& world) { return mpi_broadcast(world.collectives.get(), piece, root); }));
+    if (rank_ != root) std::memcpy(place, piece->data(), piece->size());
+  }
 }
 
 void MpiCommunicator::barrier() {

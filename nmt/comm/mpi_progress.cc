@@ -217,16 +217,18 @@ void MpiProgress::submit(Make make) {
 }
 
 void MpiProgress::wait() {
-  auto alive = SteadyClock::now();
+  auto alive = SteadyClock::now(), last = alive;
   std::int64_t loops = loops_.load();
   std::unique_lock lock(mutex_);
   while (completed_ < submitted_ && error_.empty()) {
     progressed_.wait_for(lock, milliseconds(100));
     const auto now = SteadyClock::now();
-    if (const std::int64_t current = loops_.load(); current != loops) {
+    const bool was_stopped = now - last > seconds(1);  // this process itself: then its other thread was as well
+    if (const std::int64_t current = loops_.load(); current != loops || was_stopped) {
       loops = current;
       alive = now;
     }
+    last = now;
     const milliseconds silence(silence_ms_.load());
     const milliseconds limit = silence.count() > 0 ? 2 * silence : options_.deadline + seconds(1);
     if (now - alive > limit) {

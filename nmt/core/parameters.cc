@@ -41,11 +41,26 @@ void ParameterStore::allocate(const std::function<Buffer(std::size_t bytes)>& al
   for (Parameter& parameter : parameters_) {
     const auto offset = static_cast<std::size_t>(parameter.offset);
     parameter.master = masters_.view(parameter.shape, DType::f32, offset * size_of(DType::f32));
-    parameter.gradient = gradients_.view(parameter.shape, DType::f32, offset * size_of(DType::f32));
     parameter.compute = compute == DType::bf16
                             ? compute_.view(parameter.shape, DType::bf16, offset * size_of(DType::bf16))
                             : parameter.master;
   }
+  point_to_gradients();
+}
+
+void ParameterStore::point_to_gradients() {
+  for (Parameter& parameter : parameters_) {
+    const auto offset = static_cast<std::size_t>(parameter.offset);
+    parameter.gradient = gradients_.view(parameter.shape, DType::f32, offset * size_of(DType::f32));
+  }
+}
+
+void ParameterStore::place_gradients(Buffer gradients) {
+  if (gradients.bytes() != gradients_.bytes()) {
+    fail("parameters: gradients of {} bytes placed in {}", gradients_.bytes(), gradients.bytes());
+  }
+  gradients_ = std::move(gradients);
+  point_to_gradients();
 }
 
 std::int64_t ParameterStore::count() const {

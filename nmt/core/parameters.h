@@ -44,6 +44,10 @@ class ParameterStore {
   /// Makes the arrays, zeroed. `compute` is f32 or bf16.
   void allocate(const std::function<Buffer(std::size_t bytes)>& allocate, DType compute);
 
+  /// Moves the gradients into other memory, zeroed and of the size the old one had: that which ranks reduce in. Throws
+  /// Failure if the size differs.
+  void place_gradients(Buffer gradients);
+
   const std::deque<Parameter>& all() const { return parameters_; }
   /// Learned scalars, without the gaps.
   std::int64_t count() const;
@@ -58,6 +62,8 @@ class ParameterStore {
   Tensor compute_copies() const;
 
  private:
+  void point_to_gradients();
+
   std::deque<Parameter> parameters_;
   std::int64_t flat_size_ = 0;
   Buffer masters_, gradients_, compute_;

@@ -12,6 +12,12 @@ std::vector<ParameterRange> ranges_of(const ParameterStore& store) {
   return ranges;
 }
 
+/// The gradients, where the communicator can reduce them.
+Tensor shared_gradients(ParameterStore& store, Communicator& communicator) {
+  store.place_gradients(communicator.allocate(store.gradients().bytes()));
+  return store.gradients();
+}
+
 }  // namespace
 
 UpdateRunner::UpdateRunner(const TrainConfig& config, Transformer& model, Adam& adam, Backend& backend,
@@ -23,7 +29,7 @@ UpdateRunner::UpdateRunner(const TrainConfig& config, Transformer& model, Adam& 
       communicator_(communicator),
       workspace_(workspace),
       observer_(observer),
-      buckets_(communicator, model.parameters().gradients(), ranges_of(model.parameters()),
+      buckets_(communicator, shared_gradients(model.parameters(), communicator), ranges_of(model.parameters()),
                static_cast<std::int64_t>(config.communication.bucket_mb * 1e6)) {}
 
 LossSums UpdateRunner::accumulate(const UpdateBatches& batches, StepRecord& record) {

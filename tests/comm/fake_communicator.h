@@ -28,6 +28,7 @@ class FakeCommunicator final : public Communicator {
   const std::vector<std::string>& hosts() const override { return hosts_; }
   int local_rank() const override { return 0; }
   int local_size() const override { return 2; }
+  Buffer allocate(std::size_t bytes) override { return allocate_host(bytes); }
   void all_reduce_start(Tensor tensor) override {
     started.push_back({tensor.as<float>() - base_, tensor.shape.elements()});
     for (std::int64_t i = 0; i < tensor.shape.elements(); ++i) tensor.as<float>()[i] *= 2;

@@ -26,6 +26,20 @@ TEST(ParameterStore, FlatArraysHoldParametersInOrder) {
   EXPECT_THROW(store.declare("late", Shape{1}, Initializer::zeros()), Failure);
 }
 
+TEST(ParameterStore, MovesGradientsIntoOtherMemory) {
+  ParameterStore store;
+  store.declare("a", Shape{3, 5}, Initializer::ones());
+  const Parameter& b = store.declare("b", Shape{70}, Initializer::zeros());
+  store.allocate(allocate_host, DType::f32);
+  Buffer other = allocate_host(store.gradients().bytes());
+  float* data = static_cast<float*>(other.data());
+  store.place_gradients(std::move(other));
+  EXPECT_EQ(store.gradients().as<float>(), data);
+  EXPECT_EQ(b.gradient.as<float>(), data + 64);
+  EXPECT_EQ(b.gradient.shape, b.shape);
+  EXPECT_THROW(store.place_gradients(allocate_host(4)), Failure);
+}
+
 TEST(ParameterStore, WithoutBf16ComputeIsTheMaster) {
   ParameterStore store;
   const Parameter& a = store.declare("a", Shape{4}, Initializer::ones());

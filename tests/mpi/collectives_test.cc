@@ -21,10 +21,6 @@ std::vector<float> values_of(int rank, std::int64_t count, std::uint64_t salt) {
   return values;
 }
 
-Tensor tensor_of(std::vector<float>& values) {
-  return Tensor(values.data(), {static_cast<std::int64_t>(values.size())}, DType::f32);
-}
-
 /// Both algorithms, and segments from one float up. Every rank runs the same tests in the same order.
 struct Setting {
   AllReduceAlgorithm algorithm;
@@ -39,6 +35,16 @@ class CollectivesTest : public testing::TestWithParam<Setting> {
     options.segment_bytes = GetParam().segment_bytes;
     options.deadline = std::chrono::seconds(30);
     communicator_ = make_mpi_communicator(options);
+  }
+
+  /// The sum over ranks.
+  std::vector<float> reduced(const std::vector<float>& values) {
+    const Buffer memory = communicator_->allocate(values.size() * sizeof(float));
+    std::copy(values.begin(), values.end(), static_cast<float*>(memory.data()));
+    const Tensor tensor = memory.view({static_cast<std::int64_t>(values.size())}, DType::f32);
+    communicator_->all_reduce_start(tensor);
+    communicator_->all_reduce_finish();
+    return {tensor.as<float>(), tensor.as<float>() + values.size()};
   }
 
   /// Against the sum in double; exactly the same bits as on the other ranks.
@@ -67,34 +73,37 @@ TEST_P(CollectivesTest, SumsEverySizeToTheSameBitsOnAllRanks) {
   const bool tiny_segments = GetParam().segment_bytes < 1024;
   for (const std::int64_t count : {0, 1, 2, 3, 4, 5, 7, 31, 1009, 65537, 1000003}) {
     if (tiny_segments && count > 2000) continue;
-    auto values = values_of(communicator_->rank(), count, 1);
-    communicator_->all_reduce_start(tensor_of(values));
-    communicator_->all_reduce_finish();
-    expect_sum(values, 1);
+    expect_sum(reduced(values_of(communicator_->rank(), count, 1)), 1);
   }
 }
 
 TEST_P(CollectivesTest, KeepsManyInFlightApart) {
-  std::vector<std::vector<float>> buckets;
+  constexpr std::uint64_t buckets = 40;
   const std::int64_t largest = GetParam().segment_bytes < 1024 ? 300 : 300'000;
+  const auto count_of = [&](std::uint64_t bucket) { return largest * static_cast<std::int64_t>(bucket % 7) / 6; };
+  const Buffer memory = communicator_->allocate(buckets * static_cast<std::size_t>(largest) * sizeof(float));
+  const auto bucket_at = [&](std::uint64_t i) {
+    return memory.view({count_of(i)}, DType::f32, i * static_cast<std::size_t>(largest) * sizeof(float));
+  };
   for (int update = 0; update < 3; ++update) {
-    buckets.clear();
-    for (std::uint64_t i = 0; i < 40; ++i) {
-      buckets.push_back(values_of(communicator_->rank(), largest * static_cast<std::int64_t>(i % 7) / 6, i));
+    for (std::uint64_t i = 0; i < buckets; ++i) {
+      const auto values = values_of(communicator_->rank(), count_of(i), i);
+      std::copy(values.begin(), values.end(), bucket_at(i).as<float>());
     }
-    for (auto& bucket : buckets) communicator_->all_reduce_start(tensor_of(bucket));
+    for (std::uint64_t i = 0; i < buckets; ++i) communicator_->all_reduce_start(bucket_at(i));
     std::vector<double> one{1};
     communicator_->sum(one);  // a small collective behind large ones
     EXPECT_EQ(one[0], communicator_->size());
     communicator_->all_reduce_finish();
-    for (std::uint64_t i = 0; i < buckets.size(); ++i) expect_sum(buckets[i], i);
+    for (std::uint64_t i = 0; i < buckets; ++i) {
+      const auto* sum = bucket_at(i).as<float>();
+      expect_sum({sum, sum + count_of(i)}, i);
+    }
   }
 }
 
 TEST_P(CollectivesTest, CarriesNonFiniteValues) {
-  std::vector<float> values{communicator_->rank() == 0 ? std::nanf("") : 1.0f, INFINITY, 1.0f};
-  communicator_->all_reduce_start(tensor_of(values));
-  communicator_->all_reduce_finish();
+  const auto values = reduced({communicator_->rank() == 0 ? std::nanf("") : 1.0f, INFINITY, 1.0f});
   EXPECT_TRUE(std::isnan(values[0]));
   EXPECT_EQ(values[1], INFINITY);
   EXPECT_EQ(values[2], static_cast<float>(communicator_->size()));
@@ -143,21 +152,38 @@ TEST_P(CollectivesTest, KnowsRanksAndHosts) {
 }
 
 TEST_P(CollectivesTest, CountsBytesAndBusyTime) {
-  std::vector<float> values(3000, 1.0f);
   EXPECT_EQ(communicator_->totals().bytes_sent, 0);
-  communicator_->all_reduce_start(tensor_of(values));
-  communicator_->all_reduce_finish();
+  reduced(std::vector<float>(3000, 1.0f));
   const int ranks = communicator_->size();
   EXPECT_EQ(communicator_->totals().bytes_sent, 12'000 * 2 * (ranks - 1) / ranks);
   EXPECT_GT(communicator_->totals().busy_ms, 0);
 }
 
-TEST_P(CollectivesTest, RefusesWhatIsNotContiguousFloats) {
-  std::vector<float> values(12);
-  const Tensor matrix(values.data(), {3, 4}, DType::f32);
-  EXPECT_THROW(communicator_->all_reduce_start(matrix.column_slice(0, 2)), Failure);
-  EXPECT_THROW(communicator_->all_reduce_start(Tensor(values.data(), {6}, DType::i32)), Failure);
+TEST_P(CollectivesTest, RefusesWhatIsNotContiguousFloatsOfItsOwnMemory) {
+  const Buffer memory = communicator_->allocate(12 * sizeof(float));
+  EXPECT_THROW(communicator_->all_reduce_start(memory.view({3, 4}, DType::f32).column_slice(0, 2)), Failure);
+  EXPECT_THROW(communicator_->all_reduce_start(memory.view({6}, DType::i32)), Failure);
+  std::vector<float> others(12);
+  EXPECT_THROW(communicator_->all_reduce_start(Tensor(others.data(), {12}, DType::f32)), Failure);
+  EXPECT_THROW(communicator_->all_reduce_start(Tensor(memory.data(), {13}, DType::f32)), Failure);
   communicator_->barrier();
+}
+
+TEST_P(CollectivesTest, KeepsMemoryThatIsDroppedInFlight) {
+  const std::int64_t count = GetParam().segment_bytes < 1024 ? 300 : 1'000'000;
+  for (int i = 0; i < 20; ++i) {
+    const Buffer memory = communicator_->allocate(static_cast<std::size_t>(count) * sizeof(float));
+    communicator_->all_reduce_start(memory.view({count}, DType::f32));
+  }
+  communicator_->all_reduce_finish();
+}
+
+TEST_P(CollectivesTest, GivesZeroedMemoryThatOutlivesIt) {
+  const Buffer memory = communicator_->allocate(100'000);
+  const auto* floats = static_cast<const float*>(memory.data());
+  EXPECT_THAT(std::vector<float>(floats, floats + 25'000), Each(0.0f));
+  communicator_.reset();
+  static_cast<float*>(memory.data())[24'999] = 1;
 }
 
 INSTANTIATE_TEST_SUITE_P(AllReduce, CollectivesTest,

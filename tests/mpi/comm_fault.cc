@@ -3,6 +3,7 @@
 //   comm_fault DEADLINE_MS [late|throw]
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <cstdio>
@@ -32,15 +33,17 @@ struct HandlerReach {
 };
 
 void train(babelring::Communicator& communicator, const std::string& mode) {
-  std::vector<float> gradient(1 << 20, 1.0f);
+  constexpr std::int64_t count = 1 << 20;
+  const babelring::Buffer gradient = communicator.allocate(count * sizeof(float));
+  auto* values = static_cast<float*>(gradient.data());
   for (int update = 0;; ++update) {
     for (int bucket = 0; bucket < 4; ++bucket) {
       communicator.all_reduce_start(
-          babelring::Tensor(gradient.data() + bucket * (1 << 18), {1 << 18}, babelring::DType::f32));
+          babelring::Tensor(values + bucket * (count / 4), {count / 4}, babelring::DType::f32));
     }
     if (mode == "throw" && update == 20 && communicator.rank() == 1) babelring::fail("out of memory in update 20");
     communicator.all_reduce_finish();
-    gradient.assign(gradient.size(), 1.0f);
+    std::fill_n(values, count, 1.0f);
     std::vector<double> stop{terminated ? 1.0 : 0.0};
     communicator.sum(stop);
     if (stop[0] > 0) return;

@@ -38,6 +38,7 @@ class ThreadCommunicator : public Communicator {
   int local_rank() const override { return rank_; }
   int local_size() const override { return group_.size(); }
 
+  Buffer allocate(std::size_t bytes) override { return allocate_host(bytes); }
   void all_reduce_start(Tensor tensor) override { started_.push_back(tensor); }
   void all_reduce_finish() override {
     for (const Tensor& tensor : started_) {
