@@ -69,9 +69,7 @@ async function checkRunPage(page, address, run) {
   await page.goto(`${address}/#/runs/${run.id}`);
   await page.waitForSelector('.chart canvas');
   await page.waitForFunction(() => document.querySelector('#connection').dataset.kind === 'live');
-  const before = await updateShown(page);
-  await page.waitForFunction((old) => Number(document.querySelector('.tile .value').innerText.split('/')[0].replace(/\D/g, '')) >= old + 5,
-    before, { timeout: 15000 });
+  await waitForUpdates(page, 5);
   assert.equal(await page.locator('.chart canvas').count(), 7);
   assert.match(await page.locator('.chart-note').first().innerText(), /^(1,\d{3}|[6-9]\d\d) of \d,\d{3}, min\/avg\/max$/);
   assert.match(await page.locator('.sample mark.extra').first().innerText(), /Zeichen/);
@@ -96,6 +94,54 @@ async function checkZoom(page) {
   assert.match(await page.locator('.chart [aria-live=polite]').first().innerText(), /^update [\d,]+: /);
 }
 
+async function checkList(page, address) {
+  await page.goto(`${address}/`);
+  await page.waitForSelector('tbody a');
+  const heads = await page.locator('thead th').allInnerTexts();
+  const cells = await page.locator('tbody tr', { hasText: 'synthetic-en-de' }).locator('td').allInnerTexts();
+  const cell = (head) => cells[heads.indexOf(head)];
+  assert.equal(cell('Hosts'), 'alder, birch');
+  assert.ok(parseFloat(cell('Tokens/s')) > 15, `two ranks of 11,000 tokens a second each are shown as ${cell('Tokens/s')}`);
+  await page.keyboard.press('/');
+  await page.keyboard.type('finished');
+  assert.equal(await page.locator('tbody tr').count(), 1);
+  await page.fill('#search', '');
+}
+
+const waitForUpdates = async (page, count) => page.waitForFunction(
+  (target) => Number(document.querySelector('.tile .value').innerText.split('/')[0].replace(/\D/g, '')) >= target,
+  (await updateShown(page)) + count, { timeout: 15000 });
+
+/// A live page asks little, and leaves alone what has not changed.
+async function checkQuiet(page) {
+  const requests = [];
+  const note = (request) => requests.push(request.url());
+  await page.evaluate(() => {
+    window.keptRow = document.querySelector('[aria-label="Evaluations"] tbody tr');
+    window.keptCell = document.querySelector('[aria-label="Ranks"] tbody td');
+    getSelection().selectAllChildren(document.querySelector('h1'));
+  });
+  page.on('request', note);
+  const began = Date.now();
+  await waitForUpdates(page, 15);
+  const seconds = (Date.now() - began) / 1000;
+  page.off('request', note);
+  const most = 4 * 2 * (seconds + 1);  // run, ranks and series twice a second, and now and then something else
+  assert.ok(requests.length <= most, `${requests.length} requests in ${seconds} s:\n${requests.slice(0, 30).join('\n')}`);
+  const kept = await page.evaluate(() => [window.keptRow.isConnected, window.keptCell.isConnected, String(getSelection())]);
+  assert.deepEqual(kept, [true, true, 'synthetic-en-de']);
+}
+
+/// No record and no event for over a minute, as the page's clock tells, while the stream stays open.
+async function checkStale(page) {
+  await page.waitForResponse(/series/, { timeout: 2000 }).catch(() => undefined);  // what the last records brought
+  await page.waitForTimeout(1000);
+  await page.clock.setSystemTime(Date.now() + 75_000);
+  await page.waitForFunction(() => document.querySelector('#connection').dataset.kind === 'stale', null, { timeout: 10000 });
+  assert.match(await page.locator('.run-title .state').innerText(), /^stale for 1 min \d\d s$/);
+  await shoot(page, 'run-stale');
+}
+
 async function main() {
   const { server, address } = await startServer();
   const stop = { now: false };
@@ -117,13 +163,9 @@ async function main() {
     const problems = [];
     page.on('pageerror', (error) => problems.push(String(error)));
     page.on('console', (message) => message.type() === 'error' && problems.push(message.text()));
-    await page.goto(`${address}/`);
-    await page.waitForSelector('tbody a');
-    await page.keyboard.press('/');
-    await page.keyboard.type('finished');
-    assert.equal(await page.locator('tbody tr').count(), 1);
-    await page.fill('#search', '');
+    await checkList(page, address);
     await checkRunPage(page, address, run);
+    await checkQuiet(page);
     await checkZoom(page);
     for (const colorScheme of ['light', 'dark']) {
       for (const [where, hash] of [['list', '#/runs'], ['run', `#/runs/${run.id}`]]) {
@@ -142,6 +184,7 @@ async function main() {
     assert.deepEqual(problems, []);
     stop.now = true;
     await living;
+    await checkStale(page);
     run.finish();
     await run.flush();
     await page.waitForFunction(() => document.querySelector('#connection').dataset.kind === 'finished');

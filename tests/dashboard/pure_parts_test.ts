@@ -1,8 +1,11 @@
+import { ALL_PARTS, partsOf } from '../../server/dashboard/src/data/run_data';
 import { EventStreamParser, type ServerEvent } from '../../server/dashboard/src/api/sse';
 import { diffWords } from '../../server/dashboard/src/lib/diff';
 import { ema } from '../../server/dashboard/src/lib/ema';
 import * as format from '../../server/dashboard/src/lib/format';
-import { alignOnFirst, appendTail, describeSampling, emptySeries, stack, type Series } from '../../server/dashboard/src/lib/series';
+import { ageMs, staleForMs } from '../../server/dashboard/src/lib/freshness';
+import { Refresher } from '../../server/dashboard/src/lib/refresher';
+import { alignOnFirst, appendTail, describeSampling, emptySeries, nextStep, stack, type Series } from '../../server/dashboard/src/lib/series';
 import { defaultView, hashOfRun, parseHash } from '../../server/dashboard/src/lib/view_state';
 
 function series(steps: number[], values: (number | null)[] = steps): Series {
@@ -22,6 +25,10 @@ describe('series', () => {
   });
   it('stacks to running sums and never sums over a hole', () => {
     expect(stack([[1, 2, 3], [10, null, 30], [100, 200, 300]])).toEqual([[1, 2, 3], [11, null, 33], [111, null, 333]]);
+  });
+  it('asks on from where the shortest ends, whatever has no row yet', () => {
+    expect(nextStep([series([1, 2, 3]), emptySeries(), series([1, 2])])).toBe(3);
+    expect(nextStep([emptySeries()])).toBe(0);
   });
   it('says when it is sampled', () => {
     const sampled = { ...series([1, 2]), total: 100_000, sampled: true };
@@ -73,6 +80,74 @@ describe('format', () => {
     expect(format.formatDuration(245)).toBe('4 min 05 s');
     expect(format.formatDuration(7620)).toBe('2 h 07 min');
     expect(format.formatMs(12345)).toBe('12.3 s');
+    expect(format.formatNames(['alder', 'birch', 'cedar', 'elder'])).toBe('alder, birch +2');
+    expect(format.formatNames(['alder'])).toBe('alder');
+    expect(format.formatNames([])).toBe(format.DASH);
+  });
+});
+
+describe('freshness', () => {
+  const run = { state: 'running', record_age_ms: 2000 };
+  it('lets a silent run turn stale without another word from the server', () => {
+    expect(staleForMs(run, 1_000_000, 1_000_000)).toBeNull();
+    expect(staleForMs(run, 1_000_000, 1_057_000)).toBeNull();
+    expect(staleForMs(run, 1_000_000, 1_059_000)).toBe(61_000);
+    expect(staleForMs({ ...run, state: 'succeeded' }, 1_000_000, 9_000_000)).toBeNull();
+  });
+  it('counts on from the age that was told, whatever the clocks say', () => {
+    expect(ageMs(300, 5000, 7000)).toBe(2300);
+    expect(ageMs(300, 5000, 1000)).toBe(300);
+  });
+});
+
+describe('Refresher', () => {
+  afterEach(() => { vi.useRealTimers(); });
+  function refresher(round: (parts: ReadonlySet<string>) => Promise<void>) {
+    vi.useFakeTimers();
+    const results: boolean[] = [];
+    return { results, it: new Refresher<string>(round, (failed) => results.push(failed), 500) };
+  }
+  it('keeps what is asked for during a round for the next one', async () => {
+    const rounds: string[][] = [];
+    const { it: refresh } = refresher(async (parts) => {
+      rounds.push([...parts].sort());
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    });
+    refresh.ask(['tail']);
+    await vi.advanceTimersByTimeAsync(50);
+    refresh.ask(['series', 'logs']);  // a reset, while the tail is on its way
+    await vi.advanceTimersByTimeAsync(549);
+    expect(rounds).toEqual([['tail']]);
+    await vi.advanceTimersByTimeAsync(1);
+    expect(rounds).toEqual([['tail'], ['logs', 'series']]);
+  });
+  it('asks again for what failed, and is quiet when nothing is due', async () => {
+    let rounds = 0;
+    const { it: refresh, results } = refresher(async () => {
+      rounds += 1;
+      if (rounds === 1) throw new Error('no server');
+    });
+    refresh.ask(['run']);
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(results).toEqual([true, false]);
+  });
+  it('ends when it is closed', async () => {
+    let rounds = 0;
+    const { it: refresh } = refresher(async () => { rounds += 1; });
+    refresh.ask(['run']);
+    refresh.ask(['run']);
+    refresh.close();
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(rounds).toBe(1);
+  });
+});
+
+describe('partsOf', () => {
+  it('fetches what an event is about, and everything after a reset', () => {
+    expect(partsOf('metrics')).toEqual(['run', 'ranks', 'tail']);
+    expect(partsOf('eval')).toContain('evals');
+    expect(partsOf('reset')).toBe(ALL_PARTS);
+    expect(ALL_PARTS).toContain('series');
   });
 });
 

@@ -64,14 +64,14 @@ export class SyntheticRun {
     const noise = () => 0.9 + 0.2 * this.random();
     const loss = 2.2 + 6.8 * Math.exp(-update / 350) + 0.35 * (this.random() - 0.5);
     const nan = update === this.nanAt;
+    const tokens = [0, 1].map(() => Math.round(2000 * noise()));
     for (const rank of [0, 1]) {
       const parts = { data_ms: 2 * noise(), forward_ms: 48 * noise(), backward_ms: 96 * noise(),
         exposed_communication_ms: 19 * noise(), optimizer_ms: 9 * noise(), other_ms: 3 * noise() };
-      const tokens = Math.round(2000 * noise());
       this.add(rank, 'step', { update, epoch: update / 460, loss: nan ? null : loss, nll: nan ? null : loss * 0.84,
         gradient_norm: 0.6 + 2 * Math.exp(-update / 200) + 0.3 * this.random(),
-        learning_rate: 0.0007 * Math.min(update / 200, Math.sqrt(200 / update)), sentences: 90, source_tokens: tokens + 80,
-        target_tokens: tokens, step_ms: Object.values(parts).reduce((sum, part) => sum + part, 0), ...parts,
+        learning_rate: 0.0007 * Math.min(update / 200, Math.sqrt(200 / update)), sentences: 90, source_tokens: tokens[rank] + 80,
+        target_tokens: tokens[rank], update_target_tokens: tokens[0] + tokens[1], step_ms: Object.values(parts).reduce((sum, part) => sum + part, 0), ...parts,
         communication_ms: 60, communication_bytes: 29_360_000, network_rx_bytes: Math.round(30e6 * noise()),
         network_tx_bytes: Math.round(30e6 * noise()), flops: 2.1e11, busy_fraction: 0.93, power_w: 0, power_limit_w: 0,
         memory_bytes: { weights: 29_360_000, peak: 410_000_000 }, skipped: nan, weights_digest: '',

@@ -1,4 +1,4 @@
-import { emptySeries, type Series } from '../lib/series';
+import type { Series } from '../lib/series';
 import type { SeriesAnswer } from './types';
 
 const BASE = 'api/v1';
@@ -29,30 +29,32 @@ export async function getAll<T>(path: string): Promise<T[]> {
   return items;
 }
 
-export interface SeriesRequest {
-  run: string;
-  key: string;
-  rank?: number;
+export interface SeriesRange {
   x: 'step' | 'wall';
   from?: number;
   to?: number;
 }
 
-/// A key that no step has had yet is an empty series.
-export async function getSeries(request: SeriesRequest): Promise<Series> {
-  const query = new URLSearchParams({ x: request.x, points: '1200', agg: 'minmax' });
-  if (request.rank !== undefined) query.set('rank', String(request.rank));
-  if (request.from !== undefined) query.set('from', String(request.from));
-  if (request.to !== undefined) query.set('to', String(request.to));
-  try {
-    const answer = await getJson<SeriesAnswer>(`/runs/${request.run}/metrics/${request.key}?${query}`);
-    const avg = answer.avg ?? answer.value ?? [];
-    return { step: answer.step, timeMs: answer.time_ms, avg, min: answer.min ?? avg, max: answer.max ?? avg,
-      total: answer.total, sampled: answer.sampled, nonFinite: answer.non_finite };
-  } catch (error) {
-    if (error instanceof ApiError && error.status === 404) return emptySeries();
-    throw error;
+const KEYS_A_REQUEST = 32;  // the server takes 64, and 4096 bytes of address
+
+function seriesOf(answer: SeriesAnswer): Series {
+  const avg = answer.avg ?? answer.value ?? [];
+  return { step: answer.step, timeMs: answer.time_ms, avg, min: answer.min ?? avg, max: answer.max ?? avg,
+    total: answer.total, sampled: answer.sampled, nonFinite: answer.non_finite };
+}
+
+/// Several series over one range, by name: KEY, or KEY@RANK. A key that no step has had yet is an empty series.
+export async function getSeries(run: string, names: readonly string[], range: SeriesRange): Promise<Map<string, Series>> {
+  const query = new URLSearchParams({ x: range.x, points: '1200', agg: 'minmax' });
+  if (range.from !== undefined) query.set('from', String(range.from));
+  if (range.to !== undefined) query.set('to', String(range.to));
+  const found = new Map<string, Series>();
+  for (let at = 0; at < names.length; at += KEYS_A_REQUEST) {
+    const asked = names.slice(at, at + KEYS_A_REQUEST);
+    const { items } = await getJson<{ items: SeriesAnswer[] }>(`/runs/${run}/series?keys=${asked.join(',')}&${query}`);
+    items.forEach((answer, index) => found.set(asked[index]!, seriesOf(answer)));
   }
+  return found;
 }
 
 export const csvOf = (run: string, key: string): string => `${BASE}/runs/${run}/metrics/${key}?agg=raw&format=csv`;

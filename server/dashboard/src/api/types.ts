@@ -9,7 +9,7 @@ export interface Evaluation {
 export interface Run {
   id: string; name: string; state: string; detail: string; version: string; attempt: number;
   created_at: string; started_at: string; updated_at: string; finished_at: string | null; stale_since: string | null;
-  world_size: number; parameters: number; max_updates: number; update: number;
+  record_age_ms: number; world_size: number; hosts: string[]; parameters: number; max_updates: number; update: number;
   epoch: number | null; loss: number | null; learning_rate: number | null; step_ms: number | null;
   target_tokens_per_second: number | null; eta_seconds: number | null;
   best: Evaluation | null; last_eval: Evaluation | null;

@@ -31,6 +31,50 @@ export function replaceChildren(parent: Element, ...children: Child[]): void {
   parent.replaceChildren(fragment);
 }
 
+/// Makes the children of `parent` equal to the given ones by changing only what differs, so that a selection, the focus and
+/// scroll positions stay. Listeners are those of the elements that stay.
+export function patchChildren(parent: Element, ...children: Child[]): void {
+  const fragment = document.createDocumentFragment();
+  appendChild(fragment, children);
+  patch(parent, fragment);
+}
+
+function patch(parent: Node, wanted: Node): void {
+  const children = [...wanted.childNodes];
+  children.forEach((child, at) => {
+    const present = parent.childNodes[at];
+    if (!present) parent.appendChild(child);
+    else if (present.isEqualNode(child)) return;
+    else if (present instanceof HTMLElement && child instanceof HTMLElement && present.tagName === child.tagName) {
+      patchAttributes(present, child);
+      patch(present, child);
+    } else if (present instanceof Text && child instanceof Text) present.data = child.data;
+    else parent.replaceChild(child, present);
+  });
+  while (parent.childNodes.length > children.length) parent.lastChild!.remove();
+}
+
+function patchAttributes(element: HTMLElement, wanted: HTMLElement): void {
+  for (const { name } of [...element.attributes]) if (!wanted.hasAttribute(name)) element.removeAttribute(name);
+  for (const { name, value } of wanted.attributes) {
+    if (name === 'style') element.style.cssText = wanted.style.cssText;  // as an attribute the page's policy forbids it
+    else if (element.getAttribute(name) !== value) element.setAttribute(name, value);
+  }
+}
+
+/// A place of the page that is drawn only when what it shows has changed.
+export class Slot {
+  readonly element = h('div', {});
+  private shown: readonly unknown[] | null = null;
+
+  /// `inputs` are all that `build` reads, compared one by one.
+  show(inputs: readonly unknown[], build: () => Child): void {
+    if (this.shown?.length === inputs.length && inputs.every((input, at) => Object.is(input, this.shown![at]))) return;
+    this.shown = inputs;
+    patchChildren(this.element, build());
+  }
+}
+
 /// Sets text only when it changed: a live page must not disturb a selection or a screen reader without need.
 export function setText(element: Element, text: string): void {
   if (element.textContent !== text) element.textContent = text;

@@ -79,6 +79,13 @@ export function formatAge(seconds: MaybeNumber): string {
   return seconds < 1.5 ? 'just now' : `${formatDuration(seconds)} ago`;
 }
 
+/// "alder, birch +6": the first names, and how many more there are.
+export function formatNames(names: readonly string[], most = 2): string {
+  if (names.length === 0) return DASH;
+  const more = names.length - most;
+  return names.slice(0, most).join(', ') + (more > 0 ? ` +${more}` : '');
+}
+
 const pad2 = (part: number): string => String(part).padStart(2, '0');
 
 /// Local time: "14:03:09".

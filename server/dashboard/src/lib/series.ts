@@ -35,6 +35,13 @@ export function appendTail(series: Series, newer: Series): Series {
   };
 }
 
+/// From which step on newer rows of any of these series are still to come: those without a row yet do not count.
+export function nextStep(list: Iterable<Series>): number {
+  let next = Infinity;
+  for (const { step } of list) if (step.length > 0) next = Math.min(next, step.at(-1)! + 1);
+  return Number.isFinite(next) ? next : 0;
+}
+
 /// Seconds for the time axes, updates else.
 export function xValue(step: number, timeMs: number, mode: XMode, startMs: number): number {
   if (mode === 'update') return step;

@@ -1,13 +1,14 @@
 import { PARTS, type RunData } from '../data/run_data';
 import { h, type Child } from '../lib/dom';
-import { formatAge, formatCount, formatDuration, formatFixed, formatMs, formatPercent, formatSi, formatSignificant } from '../lib/format';
+import { formatAge, formatCount, formatDuration, formatFixed, formatMs, formatNames, formatPercent, formatSi, formatSignificant } from '../lib/format';
+import { ageMs, staleForMs } from '../lib/freshness';
 import type { Run } from '../api/types';
 
 /// What the state is called and how it is coloured; a running run that fell silent is said to be stale.
-export function stateBadge(run: Run, nowMs: number): HTMLElement {
-  const stale = run.stale_since !== null && run.state === 'running';
-  const text = stale ? `stale since ${formatDuration((nowMs - Date.parse(run.stale_since!)) / 1000)}` : run.state;
-  return h('span', { class: `state state-${stale ? 'stale' : run.state}` }, text);
+export function stateBadge(run: Run, atMs: number, nowMs: number): HTMLElement {
+  const silentMs = staleForMs(run, atMs, nowMs);
+  if (silentMs === null) return h('span', { class: `state state-${run.state}` }, run.state);
+  return h('span', { class: 'state state-stale' }, `stale for ${formatDuration(silentMs / 1000)}`);
 }
 
 const tile = (label: string, value: Child, detail: Child = null, extra: Child = null): HTMLElement =>
@@ -44,12 +45,11 @@ export function runHeader(data: RunData, nowMs: number): HTMLElement {
   const stepMs = recent(data, 'step_ms');
   const exposed = recent(data, 'exposed_communication_ms');
   const end = run.finished_at === null ? nowMs : Date.parse(run.finished_at);
-  const hosts = data.hosts().length;
   return h('section', { class: 'run-header', 'aria-label': 'Summary' },
-    h('div', { class: 'run-title' }, h('h1', {}, run.name || run.id), stateBadge(run, nowMs),
-      h('p', { class: 'muted' }, [`${run.world_size} ranks on ${hosts} ${hosts === 1 ? 'host' : 'hosts'}`,
+    h('div', { class: 'run-title' }, h('h1', {}, run.name || run.id), stateBadge(run, data.runAtMs, nowMs),
+      h('p', { class: 'muted' }, [`${run.world_size} ${run.world_size === 1 ? 'rank' : 'ranks'} on ${formatNames(run.hosts, 4)}`,
         `${formatSi(run.parameters)} parameters`, `${run.finished_at ? 'ran' : 'running for'} ${formatDuration((end - data.startMs) / 1000)}`,
-        `last record ${formatAge((nowMs - Date.parse(run.updated_at)) / 1000)}`,
+        `last record ${formatAge(ageMs(run.record_age_ms, data.runAtMs, nowMs) / 1000)}`,
         run.attempt > 1 ? `attempt ${run.attempt}` : '', run.detail].filter(Boolean).join(' · '))),
     h('dl', { class: 'tiles' },
       progress(run),

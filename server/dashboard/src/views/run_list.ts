@@ -1,7 +1,7 @@
 import { getAll } from '../api/client';
 import type { Run } from '../api/types';
-import { h, replaceChildren } from '../lib/dom';
-import { formatCount, formatDateTime, formatFixed, formatSi, formatSignificant } from '../lib/format';
+import { h, patchChildren, replaceChildren } from '../lib/dom';
+import { formatCount, formatDateTime, formatFixed, formatNames, formatSi, formatSignificant } from '../lib/format';
 import { hashOfRun } from '../lib/view_state';
 import type { Page, Status } from './page';
 import { stateBadge } from './run_header';
@@ -9,17 +9,19 @@ import { stateBadge } from './run_header';
 interface Column {
   title: string;
   value: (run: Run) => string | number | null;
-  cell: (run: Run) => Node | string;
+  cell: (run: Run, atMs: number) => Node | string;
   number: boolean;
 }
 
 const COLUMNS: readonly Column[] = [
   { title: 'Name', number: false, value: (run) => run.name, cell: (run) => h('a', { href: hashOfRun(run.id) }, run.name || run.id) },
-  { title: 'State', number: false, value: (run) => run.state, cell: (run) => stateBadge(run, Date.now()) },
+  { title: 'State', number: false, value: (run) => run.state, cell: (run, atMs) => stateBadge(run, atMs, Date.now()) },
   { title: 'Update', number: true, value: (run) => run.update, cell: (run) => formatCount(run.update) },
   { title: 'Loss', number: true, value: (run) => run.loss, cell: (run) => formatSignificant(run.loss) },
   { title: 'Best sacreBLEU', number: true, value: (run) => run.best?.sacrebleu ?? null, cell: (run) => formatFixed(run.best?.sacrebleu, 2) },
   { title: 'Tokens/s', number: true, value: (run) => run.target_tokens_per_second, cell: (run) => formatSi(run.target_tokens_per_second) },
+  { title: 'Hosts', number: false, value: (run) => run.hosts.join(' '),
+    cell: (run) => h('span', { title: run.hosts.join(', ') }, formatNames(run.hosts)) },
   { title: 'Ranks', number: true, value: (run) => run.world_size, cell: (run) => formatCount(run.world_size) },
   { title: 'Started', number: false, value: (run) => run.started_at, cell: (run) => formatDateTime(Date.parse(run.started_at)) },
 ];
@@ -29,6 +31,7 @@ const REFRESH_MS = 2000;
 /// All runs; sorted by a click on a column, narrowed by text, refreshed every two seconds.
 export class RunList implements Page {
   private runs: Run[] = [];
+  private atMs = 0;  // when they came
   private sort = { column: COLUMNS.length - 1, descending: true };
   private readonly search: HTMLInputElement;
   private readonly heads: HTMLElement;
@@ -65,6 +68,7 @@ export class RunList implements Page {
   private async load(): Promise<void> {
     try {
       this.runs = await getAll<Run>('/runs');
+      this.atMs = Date.now();
       this.status('live', 'live');
       this.draw();
     } catch {
@@ -91,13 +95,13 @@ export class RunList implements Page {
     const text = this.search.value.trim().toLowerCase();
     const { value } = COLUMNS[this.sort.column]!;
     const sign = this.sort.descending ? -1 : 1;
-    const rows = this.runs.filter((run) => `${run.name} ${run.id} ${run.state}`.toLowerCase().includes(text)).sort((a, b) => {
+    const rows = this.runs.filter((run) => `${run.name} ${run.id} ${run.state} ${run.hosts.join(' ')}`.toLowerCase().includes(text)).sort((a, b) => {
       const [left, right] = [value(a), value(b)];
       if (left === null || right === null) return Number(left === null) - Number(right === null);
       return left < right ? -sign : left > right ? sign : 0;
     });
-    replaceChildren(this.body, rows.length > 0
-      ? rows.map((run) => h('tr', {}, COLUMNS.map((column) => h('td', { class: column.number ? 'number' : null }, column.cell(run)))))
+    patchChildren(this.body, rows.length > 0
+      ? rows.map((run) => h('tr', {}, COLUMNS.map((column) => h('td', { class: column.number ? 'number' : null }, column.cell(run, this.atMs)))))
       : h('tr', {}, h('td', { colspan: COLUMNS.length, class: 'muted' }, this.runs.length > 0 ? 'no run matches' : 'no runs yet')));
   }
 }

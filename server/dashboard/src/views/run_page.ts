@@ -3,9 +3,11 @@ import { EventStream, type StreamState } from '../api/stream';
 import { Chart } from '../charts/chart';
 import { CHARTS } from '../charts/definitions';
 import { onThemeChange } from '../charts/theme';
-import { RunData } from '../data/run_data';
-import { h, oncePerFrame, replaceChildren } from '../lib/dom';
+import { ALL_PARTS, partsOf, RunData, type Part } from '../data/run_data';
+import { h, oncePerFrame, replaceChildren, setText, Slot } from '../lib/dom';
 import { formatDuration } from '../lib/format';
+import { staleForMs } from '../lib/freshness';
+import { Refresher } from '../lib/refresher';
 import { xValue } from '../lib/series';
 import { hashOfRun, type ViewState } from '../lib/view_state';
 import type { Page, Status } from './page';
@@ -15,7 +17,7 @@ import { checkpointsTable, evalsTable, logTail, ranksTable } from './tables';
 import { Toolbar } from './toolbar';
 
 const REFRESH_MS = 500;    // at most so often is the server asked for what an event announced
-const RECHECK_MS = 5000;   // ages, staleness
+const RECHECK_MS = 1000;   // ages, staleness
 
 const section = (title: string, ...children: Node[]): HTMLElement => h('section', { class: 'card section' }, h('h2', {}, title), ...children);
 
@@ -25,19 +27,23 @@ export class RunPage implements Page {
   private readonly charts: Chart[];
   private readonly toolbar: Toolbar;
   private readonly samples = new Samples();
-  private readonly slots = { header: h('div', {}), ranks: h('div', {}), evals: h('div', {}), checkpoints: h('div', {}), log: h('div', {}) };
+  private readonly slots = { header: new Slot(), ranks: new Slot(), evals: new Slot(), checkpoints: new Slot(), log: new Slot() };
   private readonly config = h('pre', { tabindex: 0, 'aria-label': 'Configuration' });
   private stream: EventStream | null = null;
   private streamState: StreamState = 'loading';
   private readonly timer: ReturnType<typeof setInterval>;
   private readonly stopTheme: () => void;
-  private refreshing = false;
-  private again = false;
+  private readonly refresher: Refresher<Part>;
+  private failing = false;
   private closed = false;
   private readonly drawCharts = oncePerFrame(() => this.drawChartsNow());
 
   constructor(private readonly root: HTMLElement, id: string, private readonly view: ViewState, private readonly status: Status) {
     this.data = new RunData(id);
+    this.refresher = new Refresher<Part>((parts) => this.refresh(parts), (failed) => {
+      this.failing = failed;
+      this.showStatus();
+    }, REFRESH_MS);
     this.toolbar = new Toolbar(id, {
       setX: (mode) => { this.view.x = mode; this.zoom(null); },
       setSmoothing: (value) => { this.view.smoothing = value; this.viewChanged(); },
@@ -53,6 +59,7 @@ export class RunPage implements Page {
 
   close(): void {
     this.closed = true;
+    this.refresher.close();
     this.stream?.close();
     clearInterval(this.timer);
     this.stopTheme();
@@ -62,8 +69,7 @@ export class RunPage implements Page {
 
   private async start(): Promise<void> {
     try {
-      await this.data.loadFacts();
-      await this.data.loadSeries(this.view);
+      await this.data.load(new Set(ALL_PARTS), this.view);
     } catch (error) {
       if (this.closed) return;
       if (error instanceof ApiError && error.status === 404) {
@@ -76,71 +82,68 @@ export class RunPage implements Page {
     }
     if (this.closed) return;
     this.mount();
-    this.stream = new EventStream(this.data.id, (event) => this.changed(event.event === 'reset'), (state) => {
+    const everythingNewer = ALL_PARTS.map((part) => (part === 'series' ? 'tail' : part));
+    this.stream = new EventStream(this.data.id, (event) => this.refresher.ask(partsOf(event.event)), (state) => {
       this.streamState = state;
+      if (state === 'live') this.refresher.ask(everythingNewer);  // what came before the stream began
       this.showStatus();
-    }, () => this.changed(false));
+    }, () => this.refresher.ask(everythingNewer));
   }
 
   private mount(): void {
     const { slots } = this;
-    replaceChildren(this.root, slots.header, this.toolbar.element,
+    replaceChildren(this.root, slots.header.element, this.toolbar.element,
       h('section', { class: 'charts', 'aria-label': 'Charts' }, h('h2', { class: 'visually-hidden' }, 'Charts'),
         this.charts.map((chart) => chart.element)),
-      section('Translations', this.samples.element), section('Evaluations', slots.evals),
-      section('Checkpoints', slots.checkpoints), section('Ranks', slots.ranks), section('Log', slots.log),
+      section('Translations', this.samples.element), section('Evaluations', slots.evals.element),
+      section('Checkpoints', slots.checkpoints.element), section('Ranks', slots.ranks.element),
+      section('Log', slots.log.element),
       h('section', { class: 'card section' }, h('h2', {}, 'Configuration'), this.config));
     this.viewChanged();
     this.drawFacts();
   }
 
-  private changed(everything: boolean): void {
-    this.again = true;
-    if (!this.refreshing) void this.refresh(everything);
-  }
-
-  private async refresh(everything: boolean): Promise<void> {
-    this.refreshing = true;
-    while (this.again && !this.closed) {
-      this.again = false;
-      try {
-        await this.data.loadFacts();
-        await (everything ? this.data.loadSeries(this.view) : this.data.loadTail(this.view));
-        this.drawFacts();
-        this.drawCharts();
-      } catch {
-        this.streamState = 'reconnecting';
-        this.again = true;
-        this.showStatus();
-      }
-      await new Promise((resolve) => setTimeout(resolve, REFRESH_MS));
-    }
-    this.refreshing = false;
+  private async refresh(parts: ReadonlySet<Part>): Promise<void> {
+    await this.data.load(parts, this.view);
+    if (this.closed) return;
+    this.drawFacts();
+    this.drawCharts();
   }
 
   private showStatus(): void {
-    const { run } = this.data;
+    const { run, runAtMs } = this.data;
+    if (this.failing) return this.status('reconnecting', 'reconnecting');
     if (this.streamState !== 'live') return this.status(this.streamState, this.streamState);
     if (run && run.state !== 'running') return this.status('finished', run.state);
-    const silent = run ? (Date.now() - Date.parse(run.updated_at)) / 1000 : 0;
-    if (run?.stale_since) return this.status('stale', `stale since ${formatDuration(silent)}`);
+    const silentMs = run ? staleForMs(run, runAtMs, Date.now()) : null;
+    if (silentMs !== null) return this.status('stale', `stale for ${formatDuration(silentMs / 1000)}`);
     this.status('live', 'live');
   }
 
+  /// Draws what has changed; ages change every second by themselves.
   private drawFacts(): void {
     if (this.closed || !this.data.run) return;
     const { data, slots } = this;
+    const nowMs = Date.now();
+    const second = Math.floor(nowMs / 1000);
     document.title = `${data.run!.name || data.id} · Babelring`;
-    replaceChildren(slots.header, runHeader(data, Date.now()));
-    replaceChildren(slots.ranks, ranksTable(data));
-    replaceChildren(slots.evals, evalsTable(data));
-    replaceChildren(slots.checkpoints, checkpointsTable(data));
-    replaceChildren(slots.log, logTail(data));
-    slots.log.firstElementChild!.scrollTop = 1e9;
-    const config = data.run!.config || 'not reported';
-    if (this.config.textContent !== config) this.config.textContent = config;
+    slots.header.show([data.revision, second], () => runHeader(data, nowMs));
+    slots.ranks.show([data.ranks, second], () => ranksTable(data, nowMs));
+    slots.evals.show([data.evals, data.run!.best?.id], () => evalsTable(data));
+    slots.checkpoints.show([data.checkpoints], () => checkpointsTable(data));
+    this.drawLog();
+    setText(this.config, data.run!.config || 'not reported');
     this.samples.update(data.evals);
     this.showStatus();
+  }
+
+  /// Follows the newest line unless the reader has scrolled away from it.
+  private drawLog(): void {
+    const box = this.slots.log.element.firstElementChild;
+    const follows = !box || box.scrollHeight - box.scrollTop - box.clientHeight < 8;
+    this.slots.log.show([this.data.logs], () => logTail(this.data));
+    const shown = this.slots.log.element.firstElementChild!;
+    if (follows) shown.scrollTop = shown.scrollHeight;
   }
 
   private drawChartsNow(): void {
@@ -164,7 +167,7 @@ export class RunPage implements Page {
   private zoom(range: [number, number] | null): void {
     this.view.range = range;
     this.viewChanged();
-    void this.data.loadSeries(this.view).then(() => this.drawCharts(), () => this.changed(true));
+    void this.data.loadSeries(this.view).then(() => this.drawCharts(), () => this.refresher.ask(['series']));
   }
 
   private setLog(chart: string, log: boolean): void {

@@ -1,6 +1,7 @@
 import { fileOf, sumsOf } from '../api/client';
 import type { RunData } from '../data/run_data';
 import { h, type Child } from '../lib/dom';
+import { ageMs } from '../lib/freshness';
 import { formatAge, formatBytes, formatClock, formatCount, formatFixed, formatMs, formatPercent, formatSi, formatSignificant } from '../lib/format';
 
 /// A table that scrolls sideways inside its own box; columns named with a leading # are numbers.
@@ -13,10 +14,10 @@ export function table(label: string, heads: readonly string[], rows: readonly (r
       : h('tr', {}, h('td', { colspan: heads.length, class: 'muted' }, 'none yet')))));
 }
 
-export function ranksTable(data: RunData): HTMLElement {
+export function ranksTable(data: RunData, nowMs: number): HTMLElement {
   return table('Ranks', ['#Rank', 'Host', '#Pid', 'Device', '#Update', 'Last record', '#Step', '#Exposed', '#Tokens/s', '#Busy'],
     data.ranks.map((rank) => [rank.rank, rank.host, rank.pid, rank.device, formatCount(rank.update),
-      formatAge(rank.record_age_ms / 1000), formatMs(rank.step_ms), formatMs(rank.exposed_communication_ms),
+      formatAge(ageMs(rank.record_age_ms, data.ranksAtMs, nowMs) / 1000), formatMs(rank.step_ms), formatMs(rank.exposed_communication_ms),
       formatSi(rank.target_tokens_per_second), formatPercent(rank.busy_fraction, 0)]));
 }
 

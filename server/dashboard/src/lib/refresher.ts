@@ -1,0 +1,38 @@
+/// Gathers what is to be fetched and fetches it in rounds: one at a time, the next no sooner than `pauseMs` after, or four
+/// times that when it failed. What is asked for during a round belongs to the next one; what a failed round was to fetch
+/// is asked for again.
+export class Refresher<Part> {
+  private due = new Set<Part>();
+  private running = false;
+  private closed = false;
+
+  constructor(private readonly round: (parts: ReadonlySet<Part>) => Promise<void>,
+    private readonly onResult: (failed: boolean) => void, private readonly pauseMs: number) {}
+
+  ask(parts: Iterable<Part>): void {
+    for (const part of parts) this.due.add(part);
+    if (!this.running) void this.run();
+  }
+
+  close(): void {
+    this.closed = true;
+  }
+
+  private async run(): Promise<void> {
+    this.running = true;
+    while (this.due.size > 0 && !this.closed) {
+      const parts = this.due;
+      this.due = new Set();
+      let failed = false;
+      try {
+        await this.round(parts);
+      } catch {
+        failed = true;
+        for (const part of parts) this.due.add(part);
+      }
+      if (!this.closed) this.onResult(failed);
+      await new Promise((resolve) => setTimeout(resolve, failed ? 4 * this.pauseMs : this.pauseMs));
+    }
+    this.running = false;
+  }
+}
