@@ -78,55 +78,44 @@ __m512i word_indices(Pick pick) {
 
 }  // namespace
 
-void pack_rows(const BFloat16* a, std::int64_t stride, std::int64_t count, std::int64_t k, void* panel) {
-  auto* to = static_cast<char*>(panel);
+void pack_rows(const BFloat16* a, std::int64_t stride, std::int64_t count, std::int64_t depth, char* step) {
+  const __mmask32 mask = first_elements(depth);
   for (std::int64_t i = 0; i < panel_width; ++i) {
-    char* row = to + i / half * tile_bytes + i % half * 64;
-    for (std::int64_t p = 0; p < k; p += 32, row += step_bytes) {
-      _mm512_store_si512(row, i < count ? load_row(a + i * stride + p, first_elements(k - p)) : _mm512_setzero_si512());
-    }
+    _mm512_store_si512(step + 64 * i, i < count ? load_row(a + i * stride, mask) : _mm512_setzero_si512());
   }
 }
 
-void pack_rows_transposed(const BFloat16* a, std::int64_t stride, std::int64_t count, std::int64_t k, void* panel) {
-  auto* to = static_cast<char*>(panel);
+void pack_rows_transposed(const BFloat16* a, std::int64_t stride, std::int64_t count, std::int64_t depth, char* step) {
   // A double word holds two neighbouring rows i of the result, at one k: the last shuffle takes them apart.
   const __m512i even = word_indices([](int i) { return i < 16 ? 2 * i : 32 + 2 * (i - 16); });
   const __m512i odd = word_indices([](int i) { return i < 16 ? 2 * i + 1 : 32 + 2 * (i - 16) + 1; });
-  for (std::int64_t p = 0; p < k; p += 32, to += step_bytes) {
-    __m512i first[16], second[16];
-    transpose_part(a + p * stride, stride, k - p, count, first);
-    transpose_part(a + (p + half) * stride, stride, k - p - half, count, second);
-    for (int pair = 0; pair < 16; ++pair) {
-      _mm512_store_si512(to + 128 * pair, _mm512_permutex2var_epi16(first[pair], even, second[pair]));
-      _mm512_store_si512(to + 128 * pair + 64, _mm512_permutex2var_epi16(first[pair], odd, second[pair]));
-    }
+  __m512i first[16], second[16];
+  transpose_part(a, stride, depth, count, first);
+  transpose_part(a + half * stride, stride, depth - half, count, second);
+  for (int pair = 0; pair < 16; ++pair) {
+    _mm512_store_si512(step + 128 * pair, _mm512_permutex2var_epi16(first[pair], even, second[pair]));
+    _mm512_store_si512(step + 128 * pair + 64, _mm512_permutex2var_epi16(first[pair], odd, second[pair]));
   }
 }
 
-void pack_columns(const BFloat16* b, std::int64_t stride, std::int64_t count, std::int64_t k, void* panel) {
-  auto* to = static_cast<char*>(panel);
+void pack_columns(const BFloat16* b, std::int64_t stride, std::int64_t count, std::int64_t depth, char* step) {
   const __mmask32 mask = first_elements(count);
   const __m512i left = word_indices([](int i) { return i / 2 + (i % 2 == 0 ? 0 : 32); });
   const __m512i right = word_indices([](int i) { return 16 + i / 2 + (i % 2 == 0 ? 0 : 32); });
-  const std::int64_t padded = steps_of(k) * 32;
-  for (std::int64_t p = 0; p < padded; p += 2) {
-    const __m512i above = p < k ? load_row(b + p * stride, mask) : _mm512_setzero_si512();
-    const __m512i below = p + 1 < k ? load_row(b + (p + 1) * stride, mask) : _mm512_setzero_si512();
-    char* row = to + p / 32 * step_bytes + p % 32 / 2 * 64;
-    _mm512_store_si512(row, _mm512_permutex2var_epi16(above, left, below));
-    _mm512_store_si512(row + tile_bytes, _mm512_permutex2var_epi16(above, right, below));
+  for (std::int64_t p = 0; p < 32; p += 2) {
+    const __m512i above = p < depth ? load_row(b + p * stride, mask) : _mm512_setzero_si512();
+    const __m512i below = p + 1 < depth ? load_row(b + (p + 1) * stride, mask) : _mm512_setzero_si512();
+    _mm512_store_si512(step + 32 * p, _mm512_permutex2var_epi16(above, left, below));
+    _mm512_store_si512(step + 32 * p + tile_bytes, _mm512_permutex2var_epi16(above, right, below));
   }
 }
 
-void pack_columns_transposed(const BFloat16* b, std::int64_t stride, std::int64_t count, std::int64_t k, void* panel) {
-  auto* to = static_cast<char*>(panel);
-  for (std::int64_t p = 0; p < k; p += 32) {
-    for (std::int64_t j = 0; j < panel_width; j += half, to += tile_bytes) {
-      __m512i pairs[16];
-      transpose_part(b + j * stride + p, stride, count - j, k - p, pairs);
-      for (int i = 0; i < 16; ++i) _mm512_store_si512(to + 64 * i, pairs[i]);
-    }
+void pack_columns_transposed(const BFloat16* b, std::int64_t stride, std::int64_t count, std::int64_t depth,
+                             char* step) {
+  for (std::int64_t j = 0; j < panel_width; j += half) {
+    __m512i pairs[16];
+    transpose_part(b + j * stride, stride, count - j, depth, pairs);
+    for (int i = 0; i < 16; ++i) _mm512_store_si512(step + 64 * (j + i), pairs[i]);
   }
 }
 

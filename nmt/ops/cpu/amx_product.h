@@ -22,6 +22,7 @@ struct AmxProduct {
   std::int64_t c_stride = 0;
   DType c_type = DType::bf16;
   bool accumulate = false;
+  bool stream = false;          // c is not read again soon: write it past the caches
   const float* bias = nullptr;  // [n] or null
   bool relu = false;
   const BFloat16* gate = nullptr;  // [m, n] with rows gate_stride apart, or null

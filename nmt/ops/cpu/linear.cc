@@ -64,6 +64,8 @@ void multiply_weight(const LinearBackwardWeight& op, Products& products) {
   });
 }
 
+constexpr std::int64_t streamed_bytes = 16 << 20;  // results that no cache would keep until they are read
+
 bool on_tiles(DType operands) {
   return operands == DType::bf16 && amx_available();
 }
@@ -103,6 +105,7 @@ void run(const LinearForward& op, Products& products, Workspace& workspace) {
     set_a(product, op.x, false);
     set_b(product, op.weight, true);
     product.bias = op.bias.as<float>(), product.relu = op.activation == Activation::relu;
+    product.stream = static_cast<std::int64_t>(op.y.bytes()) > streamed_bytes;
     return run(product, workspace);
   }
   ProductShape shape;
@@ -149,7 +152,7 @@ void run(const LinearBackwardWeight& op, Products& products, Workspace& workspac
     AmxProduct product = product_to(op.dweight, op.dy.shape[0]);
     set_a(product, op.dy, true);
     set_b(product, op.x, false);
-    product.accumulate = op.accumulate;
+    product.accumulate = op.accumulate, product.stream = !op.accumulate;
     run(product, workspace);
   } else {
     multiply_weight(op, products);

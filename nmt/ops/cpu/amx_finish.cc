@@ -1,0 +1,152 @@
+#include "nmt/ops/cpu/amx_finish.h"
+
+#include <immintrin.h>
+
+#include <algorithm>
+
+#include "nmt/ops/cpu/amx_pack.h"
+
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")
+
+namespace babelring::cpu {
+
+namespace {
+
+constexpr std::int64_t sums_row_bytes = panel_width * 4;
+
+__mmask16 first_lanes(std::int64_t count) {
+  return static_cast<__mmask16>(count >= 16 ? 0xffff : count <= 0 ? 0 : (1 << count) - 1);
+}
+
+__m512 widened(const BFloat16* values, __mmask16 mask) {
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, values)), 16));
+}
+
+__m512i narrowed(__m512 left, __m512 right) {
+  const __m512bh values = _mm512_cvtne2ps_pbh(right, left);
+  return reinterpret_cast<const __m512i&>(values);
+}
+
+/// Half a row on its way to the result.
+struct Half {
+  const AmxProduct& p;
+  std::int64_t row, column;
+  __mmask16 mask;
+
+  __m512 finished(__m512 value) const {
+    if (p.bias != nullptr) value = _mm512_add_ps(value, _mm512_maskz_loadu_ps(mask, p.bias + column));
+    if (p.relu) value = _mm512_max_ps(_mm512_setzero_ps(), value);  // in this order NaN stays NaN
+    if (p.gate == nullptr) return value;
+    const __m512 gate = widened(p.gate + row * p.gate_stride + column, mask);
+    const __mmask16 open = _mm512_cmp_ps_mask(gate, _mm512_setzero_ps(), _CMP_GT_OQ);
+    return _mm512_maskz_mul_ps(open, value, _mm512_set1_ps(p.factor));
+  }
+  void store(__m512 value, float* c, bool accumulate) const {
+    if (accumulate) value = _mm512_add_ps(value, _mm512_maskz_loadu_ps(mask, c));
+    _mm512_mask_storeu_ps(c, mask, value);
+  }
+  void store(__m512 value, BFloat16* c, bool accumulate) const {
+    if (accumulate) value = _mm512_add_ps(value, widened(c, mask));
+    const __m256bh rounded = _mm512_cvtneps_pbh(value);
+    _mm256_mask_storeu_epi16(c, mask, reinterpret_cast<const __m256i&>(rounded));
+  }
+};
+
+}  // namespace
+
+Finisher::Finisher(const AmxProduct& product)
+    : p_(product), c_row_bytes_(product.c_stride * (product.c_type == DType::f32 ? 4 : 2)) {
+  stream_ = p_.stream && (reinterpret_cast<std::uintptr_t>(p_.c) | static_cast<std::uintptr_t>(c_row_bytes_)) % 64 == 0;
+}
+
+void Finisher::begin(const Block& block) {
+  if (block.sums == nullptr) return;
+  const bool f32 = p_.c_type == DType::f32;
+  const bool plain = p_.bias == nullptr && !p_.relu && p_.gate == nullptr && block.column + panel_width <= p_.n;
+  path_ = plain && f32 ? Path::f32 : plain && !block.accumulate ? Path::bf16 : Path::general;
+  sums_ = block.sums, row_ = block.row, column_ = block.column, accumulate_ = block.accumulate;
+  left_ = std::min(panel_width, p_.m - row_);
+  c_ = static_cast<char*>(p_.c) + row_ * c_row_bytes_ + column_ * (f32 ? 4 : 2);
+}
+
+void Finisher::turn() {
+  if (left_ > 0) rows(left_);
+  begin(waiting_.front());
+  std::shift_left(waiting_.begin(), waiting_.end(), 1);
+  waiting_.back() = {};
+}
+
+void Finisher::complete() {
+  for (std::int64_t i = 0; i <= waiting_blocks; ++i) turn();
+}
+
+void Finisher::rows(std::int64_t count) {
+  count = std::min(count, left_);
+  if (count <= 0) return;
+  left_ -= count;
+  switch (path_) {
+    case Path::bf16:
+      stream_ ? bf16_rows<true>(count) : bf16_rows<false>(count);
+      break;
+    case Path::f32:
+      stream_ ? f32_rows<true>(count) : f32_rows<false>(count);
+      break;
+    case Path::general:
+      general_rows(count);
+      break;
+  }
+}
+
+template <bool stream>
+void Finisher::bf16_rows(std::int64_t count) {
+  const char* sums = sums_;
+  char* c = c_;
+  for (std::int64_t i = 0; i < count; ++i, sums += sums_row_bytes, c += c_row_bytes_) {
+    const __m512i values = narrowed(_mm512_load_ps(sums), _mm512_load_ps(sums + 64));
+    if constexpr (stream) {
+      _mm512_stream_si512(static_cast<__m512i*>(static_cast<void*>(c)), values);
+    } else {
+      _mm512_storeu_si512(c, values);
+    }
+  }
+  sums_ = sums, c_ = c, row_ += count;
+}
+
+template <bool stream>
+void Finisher::f32_rows(std::int64_t count) {
+  const char* sums = sums_;
+  char* c = c_;
+  for (std::int64_t i = 0; i < count; ++i, sums += sums_row_bytes, c += c_row_bytes_) {
+    __m512 left = _mm512_load_ps(sums), right = _mm512_load_ps(sums + 64);
+    if (accumulate_)
+      left = _mm512_add_ps(left, _mm512_loadu_ps(c)), right = _mm512_add_ps(right, _mm512_loadu_ps(c + 64));
+    if constexpr (stream) {
+      _mm512_stream_ps(static_cast<float*>(static_cast<void*>(c)), left);
+      _mm512_stream_ps(static_cast<float*>(static_cast<void*>(c + 64)), right);
+    } else {
+      _mm512_storeu_ps(c, left);
+      _mm512_storeu_ps(c + 64, right);
+    }
+  }
+  sums_ = sums, c_ = c, row_ += count;
+}
+
+void Finisher::general_rows(std::int64_t count) {
+  const std::int64_t columns = p_.n - column_;
+  for (std::int64_t i = 0; i < count; ++i, ++row_, sums_ += sums_row_bytes, c_ += c_row_bytes_) {
+    const Half left{p_, row_, column_, first_lanes(columns)}, right{p_, row_, column_ + 16, first_lanes(columns - 16)};
+    const __m512 first = left.finished(_mm512_load_ps(sums_)), second = right.finished(_mm512_load_ps(sums_ + 64));
+    if (p_.c_type == DType::f32) {
+      auto* c = static_cast<float*>(static_cast<void*>(c_));
+      left.store(first, c, accumulate_), right.store(second, c + 16, accumulate_);
+    } else {
+      auto* c = static_cast<BFloat16*>(static_cast<void*>(c_));
+      left.store(first, c, accumulate_), right.store(second, c + 16, accumulate_);
+    }
+  }
+}
+
+}  // namespace babelring::cpu
+
+#pragma GCC pop_options
