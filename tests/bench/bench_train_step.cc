@@ -153,7 +153,7 @@ void declare_training(CLI::App& app, TrainingCaseOptions& training) {
   app.add_option("--sentences", random.sentences, "pairs of an update, over all ranks")->check(CLI::PositiveNumber);
   app.add_option("--source-length", random.source_length, "tokens of a sentence")->check(CLI::PositiveNumber);
   app.add_option("--target-length", random.target_length)->check(CLI::PositiveNumber)->capture_default_str();
-  app.add_option("--vocabulary", random.vocabulary)->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("--vocabulary", random.vocabulary, "pieces; default: 10000 for tiny, else 32000");
   app.add_option("--data", training.data_folder, "a folder of `nmt prepare` instead of random tokens");
   app.add_option("--set", training.data_set, "of that folder")->capture_default_str();
   app.add_option("--tokens", training.tokens_per_update, "target tokens of an update of prepared text");
@@ -188,6 +188,7 @@ int main(int argc, char** argv) {
   babelring::declare_training(app, options.training);
   babelring::declare_measurement(app, options);
   CLI11_PARSE(app, argc, argv);
+  if (app.count("--vocabulary") == 0 && options.training.preset == "tiny") options.training.random.vocabulary = 10000;
   try {
     return babelring::run(options, argc, argv);
   } catch (const std::exception& error) {

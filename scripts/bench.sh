@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# One entry for every measurement: builds what is missing, measures, prints a table and, as the last line of standard
+# output, a JSON object.
+#
+#   scripts/bench.sh train-step [options]   updates of a model on random tokens: tokens a second, ops, roofline, memory
+#     --against-pytorch [--pairs 5]         in turns with PyTorch on the same model and batch (--baseline FILE: that script)
+#     --compare-ranks                       2 ranks of 1 thread in turns with 1 rank of 2 threads, the same update
+#     --weak-scaling                        2 ranks in turns with 1 rank, the same work for each rank
+#     --text SRC,TGT                        updates of real text in turns with sentences of one length, as many tokens
+#     --metrics-cost                        with spool and server at every update, in turns with neither
+#   scripts/bench.sh ops [options]          every op at a model's shapes: time, share of the peak, error
+#   scripts/bench.sh all-reduce [options]   our ring against MPI's, by size
+#   scripts/bench.sh decode [options]       beam search over text: sentences a second and its roofline
+#   scripts/bench.sh data [options]         preparing text, and batches a second
+#
+# "scripts/bench.sh MODE --help" tells every option. Nothing else may run on the machine meanwhile; what did is said
+# beside each figure. BABELRING_BIN names a folder of programs to use as they are, instead of build/bench/bin.
+set -euo pipefail
+# shellcheck source=scripts/lib/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
+
+PROGRAMS=(bench_train_step bench_ops bench_all_reduce bench_decode bench_data nmt server)
+
+build() {
+  local log=$ROOT/build/bench/build.log
+  mkdir -p "$ROOT/build/bench"
+  : >"$log"
+  [ -e "$ROOT/build/bench/build.ninja" ] || (cd "$ROOT" && quietly "$log" "configuring" cmake --preset bench)
+  quietly "$log" "the build" cmake --build "$ROOT/build/bench" -j "$(build_jobs)" --target "${PROGRAMS[@]}"
+}
+
+case ${1:-} in
+  --help | -h) print_header && exit 0 ;;
+  train-step | ops | all-reduce | decode | data) ;;
+  '') usage_error "found no mode, expected train-step, ops, all-reduce, decode or data" ;;
+  *) usage_error "found mode '$1', expected train-step, ops, all-reduce, decode or data" ;;
+esac
+[ -n "${BABELRING_BIN:-}" ] || build
+exec python3 "$ROOT/scripts/bench/main.py" --programs "${BABELRING_BIN:-$ROOT/build/bench/bin}" "$@"

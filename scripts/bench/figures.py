@@ -1,0 +1,58 @@
+"""The arithmetic of comparisons: medians with their spread, ratios of neighbours, and who else used the machine."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import statistics
+from collections.abc import Sequence
+
+
+def spread(values: Sequence[float]) -> dict[str, float]:
+    """The median with the smallest and the largest."""
+    return {"median": statistics.median(values), "min": min(values), "max": max(values)}
+
+
+def ratios(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
+    """Of runs taken in turns, each by its neighbour."""
+    return [a / b for a, b in zip(ours, theirs, strict=True)]
+
+
+@dataclasses.dataclass(frozen=True)
+class ProcessorTimes:
+    """Clock ticks of all processors since the machine started."""
+
+    busy: int
+    stolen: int
+    all: int
+
+    @staticmethod
+    def of(proc_stat: str) -> ProcessorTimes:
+        """From the text of /proc/stat. A guest's time is counted in its user time already."""
+        user, nice, system, idle, iowait, irq, softirq, stolen = (int(x) for x in proc_stat.split("\n", 1)[0].split()[1:9])
+        busy = user + nice + system + irq + softirq
+        return ProcessorTimes(busy, stolen, busy + idle + iowait + stolen)
+
+
+def disturbance(before: ProcessorTimes, after: ProcessorTimes, own_seconds: float, ticks_per_second: float) -> dict[str, float]:
+    """Shares of the machine that other processes, and other machines on the same host, took."""
+    everything = max(after.all - before.all, 1)
+    others = after.busy - before.busy - own_seconds * ticks_per_second
+    return {"others_busy": max(others, 0) / everything, "steal": (after.stolen - before.stolen) / everything}
+
+
+def last_json(output: str) -> dict[str, object]:
+    """The object on the last line. Raises ValueError naming the line."""
+    lines = output.rstrip("\n").split("\n")
+    try:
+        result = json.loads(lines[-1])
+    except json.JSONDecodeError:
+        result = None
+    if not isinstance(result, dict):
+        raise ValueError(f"expected a JSON object on the last line, found {lines[-1][:200]!r}")
+    return result
+
+
+def same_length(tokens_per_update: float, sentences: int) -> int:
+    """The length of `sentences` equal sentences that hold about so many tokens."""
+    return max(1, round(tokens_per_update / sentences))

@@ -1,0 +1,70 @@
+#!/usr/bin/env python3
+"""What scripts/bench.sh runs once the programs are there: one mode, its table, and a JSON object on the last line."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pathlib
+import sys
+
+import texts
+import train_step
+from runs import run
+
+
+def declare_text(parser: argparse.ArgumentParser, text_needed: str) -> None:
+    parser.add_argument("--text", required=True, help=f"SRC,TGT: {text_needed}")
+    parser.add_argument("--pieces", type=int, default=8000, help="of the vocabulary made of it")
+
+
+def parser() -> argparse.ArgumentParser:
+    whole = argparse.ArgumentParser(prog="scripts/bench.sh")
+    whole.add_argument("--programs", type=pathlib.Path, required=True, help=argparse.SUPPRESS)
+    modes = whole.add_subparsers(dest="mode", required=True, metavar="MODE")
+    train_step.declare(modes.add_parser("train-step", help="updates of a model"))
+    modes.add_parser("ops", help="every op; options are those of bench_ops", add_help=False)
+    reduce = modes.add_parser("all-reduce", help="our ring against MPI's")
+    reduce.add_argument("--ranks", type=int, default=2)
+    reduce.add_argument("--bind-to", default="none")
+    declare_text(modes.add_parser("decode", help="beam search; further options are those of bench_decode"),
+                 "its source side is translated")
+    declare_text(modes.add_parser("data", help="preparing text; further options are those of bench_data"),
+                 "two files, plain or gzip")
+    return whole
+
+
+def command(options: argparse.Namespace, rest: list[str]) -> list[str]:
+    """Of the modes that are one program."""
+    if options.mode == "ops":
+        return [str(options.programs / "bench_ops"), *rest]
+    if options.mode == "all-reduce":
+        launcher = ["mpirun", "-np", str(options.ranks), "--bind-to", options.bind_to, "--oversubscribe"]
+        return [*launcher, str(options.programs / "bench_all_reduce"), *rest]
+    if options.mode == "decode":
+        data = texts.prepared(options.programs, options.text, options.pieces)
+        return [str(options.programs / "bench_decode"), "--data", str(data), *rest]
+    source, target = texts.pair_of(options.text)
+    return [str(options.programs / "bench_data"), "--source", str(source), "--target", str(target), "--pieces",
+            str(options.pieces), *rest]
+
+
+def main() -> None:
+    options, rest = parser().parse_known_args()
+    if options.mode == "train-step":
+        if rest:
+            sys.exit(f"scripts/bench.sh: unknown option {rest[0]}; options of bench_train_step go behind --")
+        result = train_step.main(options, options.programs)
+    elif "--help" in rest or "-h" in rest:
+        program = command(options, rest)
+        os.execvp(program[0], program)
+    else:
+        one = run(command(options, rest))
+        print(one.output)
+        result = one.result | {"others_busy": one.others_busy, "steal": one.steal}
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+"""Running programs one at a time, and two of them in turns, with a note of who else used the machine."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+
+import figures
+
+# Beyond this share of others, or of steal, a pair of runs is done again.
+DISTURBED = 0.05
+# Set in some shells; they slow libraries down, and each side is to choose for itself.
+DROPPED_VARIABLES = ("OPENBLAS_CORETYPE", "ATEN_CPU_CAPABILITY", "GLIBC_TUNABLES", "OMP_PROC_BIND", "OMP_NUM_THREADS")
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    result: dict[str, object]  # of the last line
+    output: str                # the lines before it
+    others_busy: float
+    steal: float
+    memory_bytes: int          # largest resident size of the process, or of the largest of its children
+
+    @property
+    def disturbed(self) -> bool:
+        return max(self.others_busy, self.steal) > DISTURBED
+
+    def number(self, key: str) -> float:
+        return float(self.result[key])  # type: ignore[arg-type]
+
+
+def processor_times() -> figures.ProcessorTimes:
+    return figures.ProcessorTimes.of(pathlib.Path("/proc/stat").read_text(encoding="utf-8"))
+
+
+def environment() -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if name not in DROPPED_VARIABLES}
+    return kept | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+
+
+def run(command: Sequence[str | pathlib.Path], companion: int | None = None) -> Run:
+    """Runs a program whose last line is a JSON object. `companion` is a process whose time counts as its own. Ends this
+    program when it fails."""
+    words = [str(word) for word in command]
+    before, spent = processor_times(), process_seconds(companion)
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment())
+    assert process.stdout is not None
+    output = process.stdout.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        sys.exit(f"bench: {' '.join(words)}: exit code {process.returncode}")
+    own = usage.ru_utime + usage.ru_stime + process_seconds(companion) - spent
+    others = figures.disturbance(before, processor_times(), own, os.sysconf("SC_CLK_TCK"))
+    try:
+        result = figures.last_json(output)
+    except ValueError as error:
+        sys.exit(f"bench: {words[0]}: {error}")
+    return Run(result, "\n".join(output.rstrip("\n").split("\n")[:-1]), others["others_busy"], others["steal"],
+               usage.ru_maxrss * 1024)
+
+
+def process_seconds(pid: int | None) -> float:
+    """Processor time of a running process so far."""
+    if pid is None:
+        return 0.0
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def in_turns(ours: Callable[[], Run], theirs: Callable[[], Run], pairs: int) -> tuple[list[tuple[Run, Run]], int]:
+    """Runs A B A B … until so many pairs were not disturbed, at most twice as many in all; disturbed ones are kept only
+    where there are not enough others. Returns the pairs and how many were left out."""
+    good: list[tuple[Run, Run]] = []
+    bad: list[tuple[Run, Run]] = []
+    while len(good) < pairs and len(good) + len(bad) < 2 * pairs:
+        pair = (ours(), theirs())
+        disturbed = any(one.disturbed for one in pair)
+        (bad if disturbed else good).append(pair)
+        print(f"pair {len(good) + len(bad)}: others busy {pair[0].others_busy:.1%} and {pair[1].others_busy:.1%}, "
+              f"steal {pair[0].steal:.1%} and {pair[1].steal:.1%}{': disturbed' if disturbed else ''}", file=sys.stderr)
+    missing = pairs - len(good)
+    return good + bad[len(bad) - missing:] if missing else good, len(bad) - missing
