@@ -48,7 +48,7 @@ Tensor SelfAttention::forward(Context& context, ConstTensor x, const Sequences& 
   return output_.forward(context, context.scratch, saved.out);
 }
 
-void SelfAttention::backward(Context& context, ConstTensor dy, const Saved& saved, Tensor dx) const {
+void SelfAttention::backward(Context& context, ConstTensor dy, const Saved& saved, Tensor dx, bool accumulate) const {
   const Arena::Scope scope(context.scratch);
   const std::int64_t width = options_.width;
   Tensor dout = context.scratch.make(saved.out.shape, context.dtype);
@@ -69,7 +69,7 @@ void SelfAttention::backward(Context& context, ConstTensor dy, const Saved& save
                                         .dq = dqkv.column_slice(0, width),
                                         .dk = dqkv.column_slice(width, width),
                                         .dv = dqkv.column_slice(2 * width, width)});
-  qkv_.backward(context, dqkv, saved.x, dx);
+  qkv_.backward(context, dqkv, saved.x, dx, accumulate);
 }
 
 CrossAttention::CrossAttention(ParameterStore& store, const std::string& name, const AttentionOptions& options,
@@ -109,7 +109,8 @@ Tensor CrossAttention::forward(Context& context, ConstTensor x, const Sequences&
   return output_.forward(context, context.scratch, saved.out);
 }
 
-void CrossAttention::backward(Context& context, ConstTensor dy, const Saved& saved, Tensor dx, Tensor dmemory) const {
+void CrossAttention::backward(Context& context, ConstTensor dy, const Saved& saved, Tensor dx, Tensor dmemory,
+                              bool accumulate) const {
   const Arena::Scope scope(context.scratch);
   const std::int64_t width = options_.width;
   Tensor dout = context.scratch.make(saved.out.shape, context.dtype);
@@ -132,7 +133,7 @@ void CrossAttention::backward(Context& context, ConstTensor dy, const Saved& sav
                                         .dk = dkv.column_slice(0, width),
                                         .dv = dkv.column_slice(width, width)});
   key_value_.backward(context, dkv, saved.memory, dmemory, true);
-  query_.backward(context, dq, saved.x, dx);
+  query_.backward(context, dq, saved.x, dx, accumulate);
 }
 
 }  // namespace babelring

@@ -27,8 +27,8 @@ class SelfAttention {
 
   /// x [tokens, width] → [tokens, width] in context.scratch.
   Tensor forward(Context& context, ConstTensor x, const Sequences& sequences, Saved& saved) const;
-  /// dx is overwritten.
-  void backward(Context& context, ConstTensor dy, const Saved& saved, Tensor dx) const;
+  /// dx is overwritten, or added to once dy has been read.
+  void backward(Context& context, ConstTensor dy, const Saved& saved, Tensor dx, bool accumulate = false) const;
 
   /// For decoding, one row a hypothesis: the fused projection of new rows, and the output projection.
   const Linear& qkv() const { return qkv_; }
@@ -54,8 +54,9 @@ class CrossAttention {
 
   Tensor forward(Context& context, ConstTensor x, const Sequences& sequences, ConstTensor memory,
                  const Sequences& memory_sequences, Saved& saved) const;
-  /// dx is overwritten, dmemory [memory tokens, width] added to.
-  void backward(Context& context, ConstTensor dy, const Saved& saved, Tensor dx, Tensor dmemory) const;
+  /// dx is overwritten, or added to once dy has been read; dmemory [memory tokens, width] is added to.
+  void backward(Context& context, ConstTensor dy, const Saved& saved, Tensor dx, Tensor dmemory,
+                bool accumulate = false) const;
 
   const Linear& query() const { return query_; }
   const Linear& key_value() const { return key_value_; }

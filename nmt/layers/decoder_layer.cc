@@ -31,13 +31,14 @@ Tensor DecoderLayer::forward(Context& context, ConstTensor x, const Sequences& t
 }
 
 void DecoderLayer::backward(Context& context, Tensor d, const Saved& saved, Tensor dmemory) const {
-  feed_forward_block_.backward(context, d, saved.feed_forward_block, [&](ConstTensor dy, Tensor dx) {
-    feed_forward_.backward(context, dy, saved.feed_forward, dx);
+  feed_forward_block_.backward(context, d, saved.feed_forward_block, [&](ConstTensor dy, Tensor dx, bool add) {
+    feed_forward_.backward(context, dy, saved.feed_forward, dx, add);
   });
-  cross_block_.backward(context, d, saved.cross_block,
-                        [&](ConstTensor dy, Tensor dx) { cross_.backward(context, dy, saved.cross, dx, dmemory); });
+  cross_block_.backward(context, d, saved.cross_block, [&](ConstTensor dy, Tensor dx, bool add) {
+    cross_.backward(context, dy, saved.cross, dx, dmemory, add);
+  });
   self_block_.backward(context, d, saved.self_block,
-                       [&](ConstTensor dy, Tensor dx) { self_.backward(context, dy, saved.self, dx); });
+                       [&](ConstTensor dy, Tensor dx, bool add) { self_.backward(context, dy, saved.self, dx, add); });
   context.observe(name_, Phase::backward, "input_gradient", d);
 }
 

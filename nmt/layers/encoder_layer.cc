@@ -26,11 +26,12 @@ Tensor EncoderLayer::forward(Context& context, ConstTensor x, const Sequences& s
 }
 
 void EncoderLayer::backward(Context& context, Tensor d, const Saved& saved) const {
-  feed_forward_block_.backward(context, d, saved.feed_forward_block, [&](ConstTensor dy, Tensor dx) {
-    feed_forward_.backward(context, dy, saved.feed_forward, dx);
+  feed_forward_block_.backward(context, d, saved.feed_forward_block, [&](ConstTensor dy, Tensor dx, bool add) {
+    feed_forward_.backward(context, dy, saved.feed_forward, dx, add);
   });
-  attention_block_.backward(context, d, saved.attention_block,
-                            [&](ConstTensor dy, Tensor dx) { attention_.backward(context, dy, saved.attention, dx); });
+  attention_block_.backward(context, d, saved.attention_block, [&](ConstTensor dy, Tensor dx, bool add) {
+    attention_.backward(context, dy, saved.attention, dx, add);
+  });
   context.observe(name_, Phase::backward, "input_gradient", d);
 }
 

@@ -19,8 +19,8 @@ class FeedForward {
 
   /// x [tokens, width] → [tokens, width] in context.scratch.
   Tensor forward(Context& context, ConstTensor x, std::int64_t first_row, Saved& saved) const;
-  /// dx is overwritten.
-  void backward(Context& context, ConstTensor dy, const Saved& saved, Tensor dx) const;
+  /// dx is overwritten, or added to once dy has been read.
+  void backward(Context& context, ConstTensor dy, const Saved& saved, Tensor dx, bool accumulate = false) const;
 
  private:
   Linear first_, second_;

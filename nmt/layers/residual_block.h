@@ -30,20 +30,25 @@ class ResidualBlock {
     return join(context, x, body(h), saved);
   }
 
-  /// `d` [rows, width] holds dy and becomes dx. `body` maps (gradient of its output, where to write that of its input).
+  /// `d` [rows, width] holds dy and becomes dx. `body` maps (gradient of its output, where that of its input goes,
+  /// whether to add it to what is there). Where it adds, both may be the same tensor: it must be done with the first by
+  /// then.
   template <class Body>
   void backward(Context& context, Tensor d, const Saved& saved, Body body) const {
     const Arena::Scope scope(context.scratch);
     const Tensor dbranch = split(context, d, saved);
-    Tensor dh = context.scratch.make(d.shape, d.dtype);
-    body(dbranch, dh);
-    merge(context, d, dh, saved);
+    if (place_ == NormPlace::post) {
+      body(dbranch, d, true);
+    } else {
+      Tensor dh = context.scratch.make(d.shape, d.dtype);
+      body(dbranch, dh, false);
+      norm_.backward(context, dh, saved.norm, d, true);
+    }
   }
 
  private:
   Tensor join(Context& context, ConstTensor x, Tensor branch, Saved& saved) const;
   Tensor split(Context& context, Tensor d, const Saved& saved) const;
-  void merge(Context& context, Tensor d, ConstTensor dh, const Saved& saved) const;
 
   Norm norm_;
   NormPlace place_;

@@ -74,6 +74,7 @@ class Backend {
   virtual void do_run(const LinearBackwardData&) = 0;
   virtual void do_run(const LinearBackwardWeight&) = 0;
   virtual void do_run(const LayerNormForward&) = 0;
+  virtual void do_run(const ResidualNormForward&) = 0;
   virtual void do_run(const LayerNormBackward&) = 0;
   virtual void do_run(const Dropout&) = 0;
   virtual void do_run(const ResidualDropout&) = 0;

@@ -1,31 +1,61 @@
 #include "nmt/ops/layer_norm.h"
 
+#include <string>
+
 #include "nmt/ops/check.h"
 
 namespace babelring {
 
+namespace {
+
+/// What both forward ops ask of their fields, but for the aliasing of y; `input` gives the shape.
+template <class Op>
+void check_normalization(const OpCheck& check, const Op& op, const Field& input) {
+  const Shape& shape = input.tensor.shape;
+  check.rank(input, 2);
+  check.floating(input);
+  check.at_least(std::string("width of ") + std::string(input.name), shape[1], 1);
+  const Field gain{"gain", op.gain}, bias{"bias", op.bias}, mean{"mean", op.mean}, rstd{"rstd", op.rstd}, y{"y", op.y};
+  for (const Field& field : {gain, bias}) {
+    check.shape(field, {shape[1]}, input);
+    check.type(field, DType::f32);
+  }
+  for (const Field& field : {mean, rstd}) {
+    check.shape(field, {shape[0]}, input);
+    check.type(field, DType::f32);
+    check.distinct(field, {input, y, gain, bias});
+  }
+  check.distinct(mean, {rstd});
+  check.shape(y, shape, input);
+  check.same_type(y, input);
+  check.contiguous({input, y});
+  check.distinct(y, {gain, bias});
+  check.range("eps", op.eps, 0, 1);
+}
+
+}  // namespace
+
 void LayerNormForward::check() const {
   const OpCheck check(name);
   const Field input{"x", x};
-  check.rank(input, 2);
-  check.floating(input);
-  check.at_least("width of x", x.shape[1], 1);
-  for (const Field& field : {Field{"gain", gain}, Field{"bias", bias}}) {
-    check.shape(field, {x.shape[1]}, input);
-    check.type(field, DType::f32);
-  }
-  for (const Field& field : {Field{"mean", mean}, Field{"rstd", rstd}}) {
-    check.shape(field, {x.shape[0]}, input);
-    check.type(field, DType::f32);
-    check.distinct(field, {input, {"y", y}, {"gain", gain}, {"bias", bias}});
-  }
-  check.distinct({"mean", mean}, {{"rstd", rstd}});
-  check.shape({"y", y}, x.shape, input);
-  check.same_type({"y", y}, input);
-  check.contiguous({input, {"y", y}});
+  check_normalization(check, *this, input);
   check.same_or_distinct({"y", y}, {input});
-  check.distinct({"y", y}, {{"gain", gain}, {"bias", bias}});
-  check.range("eps", eps, 0, 1);
+}
+
+void ResidualNormForward::check() const {
+  const OpCheck check(name);
+  const Field input{"residual", residual};
+  check_normalization(check, *this, input);
+  for (const Field& field : {Field{"branch", branch}, Field{"sum", sum}}) {
+    check.shape(field, residual.shape, input);
+    check.same_type(field, input);
+    check.distinct(field, {{"y", y}, {"mean", mean}, {"rstd", rstd}});
+  }
+  check.contiguous({{"branch", branch}, {"sum", sum}});
+  check.same_or_distinct({"sum", sum}, {input, {"branch", branch}});
+  check.distinct({"sum", sum}, {{"gain", gain}, {"bias", bias}});
+  check.distinct({"y", y}, {input});
+  check.dropout(key);
 }
 
 void LayerNormBackward::check() const {
@@ -53,6 +83,15 @@ void LayerNormBackward::check() const {
     check.same_or_distinct({"dx", dx}, {gradient});
   }
   check.distinct({"dx", dx}, {{"x", x}, {"gain", gain}, {"mean", mean}, {"rstd", rstd}});
+  if (dbranch) {
+    check.shape({"dbranch", dbranch}, dy.shape, gradient);
+    check.same_type({"dbranch", dbranch}, gradient);
+    check.contiguous({{"dbranch", dbranch}});
+    check.distinct({"dbranch", dbranch},
+                   {gradient, {"x", x}, {"dx", dx}, {"gain", gain}, {"mean", mean}, {"rstd", rstd}});
+    check.distinct({"dbranch", dbranch}, {{"dgain", dgain}, {"dbias", dbias}});
+    check.dropout(key);
+  }
   check.distinct({"dgain", dgain}, {{"dbias", dbias}, {"gain", gain}, gradient, {"dx", dx}, {"x", x}});
   check.distinct({"dbias", dbias}, {{"gain", gain}, gradient, {"dx", dx}, {"x", x}});
 }

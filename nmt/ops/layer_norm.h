@@ -2,6 +2,7 @@
 
 #include <string_view>
 
+#include "nmt/core/random.h"
 #include "nmt/core/tensor.h"
 
 namespace babelring {
@@ -19,8 +20,25 @@ struct LayerNormForward {
   double bytes() const { return total_bytes({x, gain, bias, y, mean, rstd}); }
 };
 
+/// sum = residual + mask(key) * scale * branch, and y, mean and rstd those of LayerNormForward for the sum as stored:
+/// ResidualDropout and LayerNormForward in one pass.
+struct ResidualNormForward {
+  ConstTensor residual, branch;  // [rows, width], one type
+  DropoutKey key;
+  ConstTensor gain, bias;  // [width] f32
+  Tensor sum;              // [rows, width], same type; may alias residual or branch
+  Tensor y;                // the same, of its own
+  Tensor mean, rstd;       // [rows] f32
+  float eps = 1e-5f;
+  static constexpr std::string_view name = "residual_norm_forward";
+  void check() const;
+  double flops() const { return 0; }
+  double bytes() const { return total_bytes({residual, branch, gain, bias, sum, y, mean, rstd}); }
+};
+
 /// With g = dy * gain and n = (x - mean) * rstd:  dx = rstd * (g - mean(g) - n * mean(g n)), dgain += sum dy n,
-/// dbias += sum dy. Sums over rows are taken in a fixed order.
+/// dbias += sum dy. Sums over rows are taken in a fixed order. With `dbranch`, the backward of ResidualNormForward: dx
+/// is the gradient of its sum and its residual, and dbranch = mask(key) * scale * dx.
 struct LayerNormBackward {
   ConstTensor dy, x;        // [rows, width], one type
   ConstTensor gain;         // [width] f32
@@ -28,10 +46,12 @@ struct LayerNormBackward {
   Tensor dx;                // [rows, width]; may alias dy unless accumulating
   Tensor dgain, dbias;      // [width] f32, added to
   bool accumulate = false;  // dx += instead of dx =
+  Tensor dbranch;           // [rows, width], of its own; absent: not wanted
+  DropoutKey key;           // for dbranch
   static constexpr std::string_view name = "layer_norm_backward";
   void check() const;
   double flops() const { return 0; }
-  double bytes() const { return total_bytes({dy, x, gain, mean, rstd, dx, accumulate ? dx : Tensor()}); }
+  double bytes() const { return total_bytes({dy, x, gain, mean, rstd, dx, accumulate ? dx : Tensor(), dbranch}); }
 };
 
 }  // namespace babelring

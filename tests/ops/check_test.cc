@@ -106,6 +106,32 @@ TEST_F(CheckTest, LayerNorm) {
   EXPECT_EQ(refusal(aliased), "layer_norm_backward: dx overlaps dy, it must not alias it");
   aliased = backward, aliased.x = bf16({4, 8});
   EXPECT_EQ(refusal(aliased), "layer_norm_backward: x is bf16, dy is f32");
+  aliased = backward, aliased.dbranch = aliased.dx;
+  EXPECT_EQ(refusal(aliased), "layer_norm_backward: dbranch overlaps dx, it must not alias it");
+}
+
+TEST_F(CheckTest, ResidualNorm) {
+  const ResidualNormForward good{.residual = f32({4, 8}),
+                                 .branch = f32({4, 8}),
+                                 .key = {},
+                                 .gain = f32({8}),
+                                 .bias = f32({8}),
+                                 .sum = f32({4, 8}),
+                                 .y = f32({4, 8}),
+                                 .mean = f32({4}),
+                                 .rstd = f32({4})};
+  EXPECT_EQ(refusal(good), "accepted");
+  ResidualNormForward op = good;
+  op.branch = op.sum;
+  EXPECT_EQ(refusal(op), "accepted");
+  op = good, op.branch = f32({4, 7});
+  EXPECT_EQ(refusal(op), "residual_norm_forward: branch has shape [4, 7], residual [4, 8] needs [4, 8]");
+  op = good, op.sum = op.y;
+  EXPECT_EQ(refusal(op), "residual_norm_forward: sum overlaps y, it must not alias it");
+  op = good, op.residual = op.y;
+  EXPECT_EQ(refusal(op), "residual_norm_forward: y overlaps residual, it must not alias it");
+  op = good, op.gain = f32({7});
+  EXPECT_EQ(refusal(op), "residual_norm_forward: gain has shape [7], residual [4, 8] needs [8]");
 }
 
 TEST_F(CheckTest, Dropout) {

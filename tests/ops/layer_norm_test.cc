@@ -49,6 +49,49 @@ TEST_P(LayerNormTest, BackwardEqualsReference) {
   }
 }
 
+TEST_P(LayerNormTest, ResidualNormIsTheTwoOpsInOne) {
+  for (const auto& [rows, width] : shapes) {
+    for (const float probability : {0.0f, 0.25f}) {
+      const DropoutKey key{.key = 9, .first_row = 3, .probability = probability};
+      ResidualNormForward op{.residual = tensors.normal({rows, width}, type(), 3),
+                             .branch = tensors.normal({rows, width}, type()),
+                             .key = key,
+                             .gain = tensors.normal({width}, DType::f32),
+                             .bias = tensors.normal({width}, DType::f32),
+                             .sum = tensors.zeros({rows, width}, type()),
+                             .y = tensors.zeros({rows, width}, type()),
+                             .mean = tensors.zeros({rows}, DType::f32),
+                             .rstd = tensors.zeros({rows}, DType::f32)};
+      expect_as_reference(op, {&ResidualNormForward::sum, &ResidualNormForward::y, &ResidualNormForward::mean,
+                               &ResidualNormForward::rstd});
+      const Tensor sum = tensors.zeros({rows, width}, type()), y = tensors.zeros({rows, width}, type());
+      cpu->run(ResidualDropout{.residual = op.residual, .branch = op.branch, .y = sum, .key = key});
+      cpu->run(LayerNormForward{.x = sum, .gain = op.gain, .bias = op.bias, .y = y, .mean = op.mean, .rstd = op.rstd});
+      EXPECT_TRUE(same_bits(op.sum, sum));
+      EXPECT_TRUE(same_bits(op.y, y));
+      const Tensor in_place = tensors.copy(op.residual);
+      op.residual = op.sum = in_place;
+      cpu->run(op);
+      EXPECT_TRUE(same_bits(op.sum, sum));
+      EXPECT_TRUE(same_bits(op.y, y));
+    }
+  }
+}
+
+TEST_P(LayerNormTest, BackwardGivesTheBranchItsDropout) {
+  for (const auto& [rows, width] : shapes) {
+    for (const float probability : {0.0f, 0.25f}) {
+      LayerNormBackward op = backward(rows, width);
+      op.dbranch = tensors.zeros({rows, width}, type());
+      op.key = {.key = 9, .first_row = 3, .probability = probability};
+      expect_as_reference(op, {&LayerNormBackward::dx, &LayerNormBackward::dbranch, &LayerNormBackward::dgain});
+      const Tensor dbranch = tensors.zeros({rows, width}, type());
+      cpu->run(Dropout{.x = op.dx, .y = dbranch, .key = op.key});
+      EXPECT_TRUE(same_bits(op.dbranch, dbranch));
+    }
+  }
+}
+
 TEST_P(LayerNormTest, BackwardMayOverwriteItsGradient) {
   LayerNormBackward op = backward(37, 64);
   const Tensor dy = tensors.copy(op.dy);

@@ -62,12 +62,18 @@ class ReferenceBackend final : public Backend {
     store(result.mean, op.mean);
     store(result.rstd, op.rstd);
   }
+  void do_run(const ResidualNormForward& op) override {
+    do_run(ResidualDropout{.residual = op.residual, .branch = op.branch, .y = op.sum, .key = op.key});
+    do_run(LayerNormForward{
+        .x = op.sum, .gain = op.gain, .bias = op.bias, .y = op.y, .mean = op.mean, .rstd = op.rstd, .eps = op.eps});
+  }
   void do_run(const LayerNormBackward& op) override {
     const auto result =
         reference::layer_norm_backward(load(op.dy), load(op.x), load(op.gain), load(op.mean), load(op.rstd));
     op.accumulate ? reference::add(result.dx, op.dx) : store(result.dx, op.dx);
     reference::add(result.dgain, op.dgain);
     reference::add(result.dbias, op.dbias);
+    if (op.dbranch) do_run(Dropout{.x = op.dx, .y = op.dbranch, .key = op.key});
   }
   void do_run(const Dropout& op) override {
     const Matrix x = load(op.x);

@@ -53,6 +53,9 @@ void CpuBackend::do_run(const LinearBackwardWeight& op) {
 void CpuBackend::do_run(const LayerNormForward& op) {
   cpu::run(op, workspace_);
 }
+void CpuBackend::do_run(const ResidualNormForward& op) {
+  cpu::run(op, workspace_);
+}
 void CpuBackend::do_run(const LayerNormBackward& op) {
   cpu::run(op, workspace_);
 }

@@ -24,6 +24,7 @@ class CpuBackend final : public Backend {
   void do_run(const LinearBackwardData& op) override;
   void do_run(const LinearBackwardWeight& op) override;
   void do_run(const LayerNormForward& op) override;
+  void do_run(const ResidualNormForward& op) override;
   void do_run(const LayerNormBackward& op) override;
   void do_run(const Dropout& op) override;
   void do_run(const ResidualDropout& op) override;

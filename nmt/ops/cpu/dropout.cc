@@ -1,7 +1,7 @@
 #include "nmt/ops/dropout.h"
 
-#include "nmt/ops/cpu/dropout_mask.h"
 #include "nmt/ops/cpu/kernels.h"
+#include "nmt/ops/cpu/lanes.h"
 #include "nmt/ops/cpu/vector_math.h"
 
 namespace babelring::cpu {
@@ -14,9 +14,10 @@ void run(const Dropout& op, Workspace& workspace) {
     for (std::int64_t row = 0; row < rows; ++row) {
       const T* x = op.x.as<T>() + row * width;
       T* y = op.y.as<T>() + row * width;
-      for_dropout_runs(op.key, row, width, [&](std::int64_t first, std::int64_t count, const float* factors) {
-#pragma omp simd
-        for (std::int64_t i = 0; i < count; ++i) y[first + i] = rounded<T>(load(x[first + i]) * factors[i]);
+      const DropoutRow mask(op.key, row);
+      const Floats scale = broadcast(mask.scale());
+      for_dropped_lanes(mask, width, [&](std::int64_t i, auto lanes, std::uint32_t keep) {
+        store_lanes(y + i, kept(keep, load_lanes(x + i, lanes) * scale), lanes);
       });
     }
   });
@@ -31,25 +32,30 @@ void run(const ResidualDropout& op, Workspace& workspace) {
       const T* residual = op.residual.as<T>() + row * width;
       const T* branch = op.branch.as<T>() + row * width;
       T* y = op.y.as<T>() + row * width;
-      for_dropout_runs(op.key, row, width, [&](std::int64_t first, std::int64_t count, const float* factors) {
-#pragma omp simd
-        for (std::int64_t i = 0; i < count; ++i) {
-          y[first + i] = rounded<T>(load(residual[first + i]) + load(branch[first + i]) * factors[i]);
-        }
+      const DropoutRow mask(op.key, row);
+      const Floats scale = broadcast(mask.scale());
+      for_dropped_lanes(mask, width, [&](std::int64_t i, auto lanes, std::uint32_t keep) {
+        const Floats added = kept(keep, load_lanes(branch + i, lanes));
+        store_lanes(y + i, multiply_add(added, scale, load_lanes(residual + i, lanes)), lanes);
       });
     }
   });
 }
 
 void run(const ReluDropoutBackward& op, Workspace& workspace) {
-  const std::int64_t count = op.y.shape.elements();
+  const std::int64_t rows = op.y.shape[0], width = op.y.shape[1];
   with_float_type(op.y.dtype, [&](auto tag) {
     using T = decltype(tag);
-    const auto *dy = op.dy.as<T>(), *y = op.y.as<T>();
-    auto* dx = op.dx.as<T>();
-    const float scale = op.scale;
-#pragma omp parallel for simd schedule(static) num_threads(workspace.threads_for(count))
-    for (std::int64_t i = 0; i < count; ++i) dx[i] = rounded<T>(load(y[i]) > 0 ? load(dy[i]) * scale : 0.0f);
+    const Floats scale = broadcast(op.scale);
+#pragma omp parallel for schedule(static) num_threads(workspace.threads_for(rows* width))
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const T *dy = op.dy.as<T>() + row * width, *y = op.y.as<T>() + row * width;
+      T* dx = op.dx.as<T>() + row * width;
+      for_lanes(width, [&](std::int64_t i, auto lanes) {
+        const std::uint32_t passed = positive_lanes(load_lanes(y + i, lanes));
+        store_lanes(dx + i, kept(passed, load_lanes(dy + i, lanes) * scale), lanes);
+      });
+    }
   });
 }
 

@@ -14,6 +14,7 @@
 namespace babelring::cpu {
 
 void run(const LayerNormForward& op, Workspace& workspace);
+void run(const ResidualNormForward& op, Workspace& workspace);
 void run(const LayerNormBackward& op, Workspace& workspace);
 void run(const Dropout& op, Workspace& workspace);
 void run(const ResidualDropout& op, Workspace& workspace);

@@ -1,80 +1,212 @@
 #include "nmt/ops/layer_norm.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "nmt/ops/cpu/kernels.h"
+#include "nmt/ops/cpu/lanes.h"
 #include "nmt/ops/cpu/vector_math.h"
 
 namespace babelring::cpu {
 
 namespace {
 
-constexpr std::int64_t block_rows = 32;  // of the sums over rows: fixed, so that threads change nothing
+// Rows that go through each step together, so that no row's sums are waited for.
+constexpr std::int64_t group_rows = 4;
+// Rows of one partial sum over rows: fixed, so that threads change nothing.
+constexpr std::int64_t block_rows = 64;
 
+/// Asks for what the next group will read or write at the same place: a group's sums are waited for with the memory
+/// idle.
 template <class T>
-void forward_row(const LayerNormForward& op, std::int64_t row) {
-  const std::int64_t width = op.x.shape[1];
-  const T* x = op.x.as<T>() + row * width;
-  T* y = op.y.as<T>() + row * width;
-  const float *gain = op.gain.as<float>(), *bias = op.bias.as<float>();
-  float sum = 0, squares = 0;
-#pragma omp simd reduction(+ : sum)
-  for (std::int64_t i = 0; i < width; ++i) sum += load(x[i]);
-  const float mean = sum / static_cast<float>(width);
-#pragma omp simd reduction(+ : squares)
-  for (std::int64_t i = 0; i < width; ++i) squares += (load(x[i]) - mean) * (load(x[i]) - mean);
-  const float rstd = 1 / std::sqrt(squares / static_cast<float>(width) + op.eps);
-#pragma omp simd
-  for (std::int64_t i = 0; i < width; ++i) y[i] = rounded<T>((load(x[i]) - mean) * rstd * gain[i] + bias[i]);
-  op.mean.as<float>()[row] = mean;
-  op.rstd.as<float>()[row] = rstd;
+void prefetch_next_group(const T* here, std::int64_t width) {
+  __builtin_prefetch(here + group_rows * width, 1, 2);
 }
 
-/// dx of one row; adds the row's part to dgain and dbias.
+using GroupSums = std::array<float, group_rows>;
+
+/// Some rows' inputs in f32, `width` apart, and their sums.
+struct Group {
+  std::int64_t row, count;
+  float* x;
+  GroupSums sums;
+};
+
+/// y, mean and rstd of a group.
+template <class T, class Op>
+void normalize(const Op& op, const Group& group) {
+  const std::int64_t width = op.y.shape[1];
+  const auto *gain = op.gain.template as<float>(), *bias = op.bias.template as<float>();
+  auto *means = op.mean.template as<float>() + group.row, *rstds = op.rstd.template as<float>() + group.row;
+  for (std::int64_t r = 0; r < group.count; ++r) {
+    means[r] = group.sums[r] / static_cast<float>(width);
+    const Floats mean = broadcast(means[r]);
+    Floats squares = broadcast(0);
+    for_lanes(width, [&](std::int64_t i, auto lanes) {
+      const Floats apart = only(lanes, load_lanes(group.x + r * width + i, lanes) - mean);
+      squares = multiply_add(apart, apart, squares);
+    });
+    rstds[r] = 1 / std::sqrt(sum_of_lanes(squares) / static_cast<float>(width) + op.eps);
+  }
+  for (std::int64_t r = 0; r < group.count; ++r) {
+    const Floats mean = broadcast(means[r]), rstd = broadcast(rstds[r]);
+    T* y = op.y.template as<T>() + (group.row + r) * width;
+    for_lanes(width, [&](std::int64_t i, auto lanes) {
+      prefetch_next_group(y + i, width);
+      const Floats n = (load_lanes(group.x + r * width + i, lanes) - mean) * rstd;
+      store_lanes(y + i, multiply_add(n, load_lanes(gain + i, lanes), load_lanes(bias + i, lanes)), lanes);
+    });
+  }
+}
+
+/// Normalises all rows; fetch(row, to) writes the inputs of one to `to` and returns their sum.
+template <class T, class Op, class Fetch>
+void normalize_rows(const Op& op, Workspace& workspace, Fetch&& fetch) {
+  const std::int64_t rows = op.y.shape[0], width = op.y.shape[1], groups = (rows + group_rows - 1) / group_rows;
+  const auto scratch = workspace.per_thread(group_rows * width);
+#pragma omp parallel for schedule(static) num_threads(workspace.threads_for(rows* width))
+  for (std::int64_t index = 0; index < groups; ++index) {
+    const std::int64_t row = index * group_rows;
+    Group group{row, std::min(group_rows, rows - row), scratch.of_this_thread(), {}};
+    for (std::int64_t r = 0; r < group.count; ++r) group.sums[r] = fetch(row + r, group.x + r * width);
+    normalize<T>(op, group);
+  }
+}
+
+/// The rows that LayerNormBackward takes together, and the means of g and of g n over each.
 template <class T>
-void backward_row(const LayerNormBackward& op, std::int64_t row, float* __restrict dgain, float* __restrict dbias) {
-  const std::int64_t width = op.x.shape[1];
-  const T *x = op.x.as<T>() + row * width, *dy = op.dy.as<T>() + row * width;
-  T* dx = op.dx.as<T>() + row * width;
+struct BackwardGroup {
+  const T *dy, *x;
+  T *dx, *dbranch;
+  std::int64_t width;
+  GroupSums mean_g, mean_gn;
+};
+
+/// Adds the rows' parts to dgain and dbias, and finds the means of each row.
+template <class T, std::int64_t count>
+void sum_group(const LayerNormBackward& op, std::int64_t row, BackwardGroup<T>& group, float* dgain, float* dbias) {
+  const std::int64_t width = group.width;
   const float* gain = op.gain.as<float>();
-  const float mean = op.mean.as<float>()[row], rstd = op.rstd.as<float>()[row];
-  float sum = 0, projection = 0;
-#pragma omp simd reduction(+ : sum, projection)
-  for (std::int64_t i = 0; i < width; ++i) {
-    const float n = (load(x[i]) - mean) * rstd, d = load(dy[i]), g = d * gain[i];
-    sum += g;
-    projection += g * n;
-    dgain[i] += d * n;
-    dbias[i] += d;
+  Floats mean[count], rstd[count], sums[count], projections[count];
+  for (std::int64_t r = 0; r < count; ++r) {
+    mean[r] = broadcast(op.mean.as<float>()[row + r]), rstd[r] = broadcast(op.rstd.as<float>()[row + r]);
+    sums[r] = projections[r] = broadcast(0);
   }
-  sum /= static_cast<float>(width);
-  projection /= static_cast<float>(width);
-  const float before = op.accumulate ? 1.0f : 0.0f;
-#pragma omp simd
-  for (std::int64_t i = 0; i < width; ++i) {
-    const float n = (load(x[i]) - mean) * rstd, g = load(dy[i]) * gain[i];
-    const float value = rstd * (g - sum - n * projection);
-    dx[i] = rounded<T>(before != 0 ? load(dx[i]) + value : value);
+  for_lanes(width, [&](std::int64_t i, auto lanes) {
+    const Floats factor = load_lanes(gain + i, lanes);
+    Floats gain_sum = load_lanes(dgain + i, lanes), bias_sum = load_lanes(dbias + i, lanes);
+    for (std::int64_t r = 0; r < count; ++r) {
+      const Floats d = load_lanes(group.dy + r * width + i, lanes), g = d * factor;
+      const Floats n = (load_lanes(group.x + r * width + i, lanes) - mean[r]) * rstd[r];
+      sums[r] = sums[r] + g;
+      projections[r] = multiply_add(g, n, projections[r]);
+      gain_sum = multiply_add(d, n, gain_sum);
+      bias_sum = bias_sum + d;
+    }
+    store_lanes(dgain + i, gain_sum, lanes);
+    store_lanes(dbias + i, bias_sum, lanes);
+  });
+  for (std::int64_t r = 0; r < count; ++r) {
+    group.mean_g[r] = sum_of_lanes(sums[r]) / static_cast<float>(width);
+    group.mean_gn[r] = sum_of_lanes(projections[r]) / static_cast<float>(width);
   }
+}
+
+/// dx, and from it dbranch, of the group's row r, which is the tensor's row `row`.
+template <class T>
+void write_row(const LayerNormBackward& op, std::int64_t row, const BackwardGroup<T>& group, std::int64_t r) {
+  const std::int64_t width = group.width, at = r * width;
+  const float* gain = op.gain.as<float>();
+  const Floats mean = broadcast(op.mean.as<float>()[row]), rstd = broadcast(op.rstd.as<float>()[row]);
+  const Floats mean_g = broadcast(group.mean_g[r]), slope = broadcast(-group.mean_gn[r] * op.rstd.as<float>()[row]);
+  const auto dx_lanes = [&](std::int64_t i, auto lanes) {
+    prefetch_next_group(group.dy + at + i, width);
+    prefetch_next_group(group.x + at + i, width);
+    const Floats g = load_lanes(group.dy + at + i, lanes) * load_lanes(gain + i, lanes);
+    const Floats apart = load_lanes(group.x + at + i, lanes) - mean;
+    const Floats d = multiply_add(apart, slope, g - mean_g) * rstd;
+    const Floats sum = op.accumulate ? d + load_lanes(group.dx + at + i, lanes) : d;
+    store_lanes(group.dx + at + i, sum, lanes);
+    return sum;
+  };
+  if (group.dbranch == nullptr) {
+    for_lanes(width, [&](std::int64_t i, auto lanes) { dx_lanes(i, lanes); });
+    return;
+  }
+  const DropoutRow mask(op.key, row);
+  const Floats factor = broadcast(mask.scale());
+  for_dropped_lanes(mask, width, [&](std::int64_t i, auto lanes, std::uint32_t keep) {
+    prefetch_next_group(group.dbranch + at + i, width);
+    const Floats dx = as_stored<T>(dx_lanes(i, lanes));
+    store_lanes(group.dbranch + at + i, kept(keep, dx * factor), lanes);
+  });
+}
+
+template <class T, std::int64_t count>
+void backward_group(const LayerNormBackward& op, std::int64_t row, float* dgain, float* dbias) {
+  const std::int64_t width = op.x.shape[1], at = row * width;
+  BackwardGroup<T> group{.dy = op.dy.as<T>() + at,
+                         .x = op.x.as<T>() + at,
+                         .dx = op.dx.as<T>() + at,
+                         .dbranch = op.dbranch ? op.dbranch.as<T>() + at : nullptr,
+                         .width = width};
+  sum_group<T, count>(op, row, group, dgain, dbias);
+  for (std::int64_t r = 0; r < count; ++r) write_row(op, row + r, group, r);
 }
 
 /// Adds `blocks` partial sums, `stride` apart, in their order.
 void add_blocks(const float* partial, std::int64_t blocks, std::int64_t stride, const Tensor& sum) {
   float* to = sum.as<float>();
-  for (std::int64_t b = 0; b < blocks; ++b) {
-#pragma omp simd
-    for (std::int64_t i = 0; i < sum.columns(); ++i) to[i] += partial[b * stride + i];
-  }
+  for_lanes(sum.columns(), [&](std::int64_t i, auto lanes) {
+    Floats total = load_lanes(to + i, lanes);
+    for (std::int64_t b = 0; b < blocks; ++b) total = total + load_lanes(partial + b * stride + i, lanes);
+    store_lanes(to + i, total, lanes);
+  });
 }
 
 }  // namespace
 
 void run(const LayerNormForward& op, Workspace& workspace) {
-  const std::int64_t rows = op.x.shape[0];
+  const std::int64_t width = op.x.shape[1];
   with_float_type(op.x.dtype, [&](auto tag) {
-#pragma omp parallel for schedule(static) num_threads(workspace.threads_for(op.x.shape.elements()))
-    for (std::int64_t row = 0; row < rows; ++row) forward_row<decltype(tag)>(op, row);
+    using T = decltype(tag);
+    normalize_rows<T>(op, workspace, [&](std::int64_t row, float* to) {
+      const T* x = op.x.as<T>() + row * width;
+      Floats total = broadcast(0);
+      for_lanes(width, [&](std::int64_t i, auto lanes) {
+        prefetch_next_group(x + i, width);
+        const Floats value = load_lanes(x + i, lanes);
+        store_lanes(to + i, value, lanes);
+        total = total + value;
+      });
+      return sum_of_lanes(total);
+    });
+  });
+}
+
+void run(const ResidualNormForward& op, Workspace& workspace) {
+  const std::int64_t width = op.y.shape[1];
+  with_float_type(op.y.dtype, [&](auto tag) {
+    using T = decltype(tag);
+    normalize_rows<T>(op, workspace, [&](std::int64_t row, float* to) {
+      const T *residual = op.residual.as<T>() + row * width, *branch = op.branch.as<T>() + row * width;
+      T* sum = op.sum.as<T>() + row * width;
+      const DropoutRow mask(op.key, row);
+      const Floats scale = broadcast(mask.scale());
+      Floats total = broadcast(0);
+      for_dropped_lanes(mask, width, [&](std::int64_t i, auto lanes, std::uint32_t keep) {
+        prefetch_next_group(residual + i, width);
+        prefetch_next_group(branch + i, width);
+        prefetch_next_group(sum + i, width);
+        const Floats added = kept(keep, load_lanes(branch + i, lanes));
+        const Floats value = multiply_add(added, scale, load_lanes(residual + i, lanes)), stored = as_stored<T>(value);
+        store_lanes(sum + i, value, lanes);
+        store_lanes(to + i, stored, lanes);
+        total = total + stored;
+      });
+      return sum_of_lanes(total);
+    });
   });
 }
 
@@ -82,13 +214,15 @@ void run(const LayerNormBackward& op, Workspace& workspace) {
   const std::int64_t rows = op.x.shape[0], width = op.x.shape[1], blocks = (rows + block_rows - 1) / block_rows;
   float* partial = workspace.shared(blocks * 2 * width);
   with_float_type(op.x.dtype, [&](auto tag) {
+    using T = decltype(tag);
 #pragma omp parallel for schedule(static) num_threads(workspace.threads_for(op.x.shape.elements()))
     for (std::int64_t b = 0; b < blocks; ++b) {
       float *dgain = partial + b * 2 * width, *dbias = dgain + width;
       std::fill(dgain, dbias + width, 0.0f);
-      for (std::int64_t row = b * block_rows; row < std::min(rows, (b + 1) * block_rows); ++row) {
-        backward_row<decltype(tag)>(op, row, dgain, dbias);
-      }
+      const std::int64_t end = std::min(rows, (b + 1) * block_rows);
+      std::int64_t row = b * block_rows;
+      for (; row + group_rows <= end; row += group_rows) backward_group<T, group_rows>(op, row, dgain, dbias);
+      for (; row < end; ++row) backward_group<T, 1>(op, row, dgain, dbias);
     }
   });
   add_blocks(partial, blocks, 2 * width, op.dgain);

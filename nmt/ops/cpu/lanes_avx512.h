@@ -1,0 +1,131 @@
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstdint>
+#include <type_traits>
+
+#include "nmt/core/dtype.h"
+
+/// lanes.h on processors with AVX-512.
+namespace babelring::cpu {
+
+inline constexpr std::int64_t lane_count = 16;
+
+struct Floats {
+  __m512 values;
+};
+
+/// Which lanes are loaded or stored: all, or the first few; the others are loaded as 0.
+struct AllLanes {};
+struct FirstLanes {
+  explicit FirstLanes(std::int64_t count) : mask(static_cast<__mmask16>((1U << count) - 1)) {}
+  __mmask16 mask;
+};
+
+inline Floats broadcast(float value) {
+  return {_mm512_set1_ps(value)};
+}
+
+inline Floats load_lanes(const float* from, AllLanes) {
+  return {_mm512_loadu_ps(from)};
+}
+inline Floats load_lanes(const float* from, FirstLanes lanes) {
+  return {_mm512_maskz_loadu_ps(lanes.mask, from)};
+}
+inline Floats widened(__m256i bits) {
+  return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16))};
+}
+inline Floats load_lanes(const BFloat16* from, AllLanes) {
+  return widened(_mm256_loadu_si256(static_cast<const __m256i_u*>(static_cast<const void*>(from))));
+}
+inline Floats load_lanes(const BFloat16* from, FirstLanes lanes) {
+  return widened(_mm256_maskz_loadu_epi16(lanes.mask, from));
+}
+
+/// To nearest, ties to even; NaN stays NaN.
+inline __m256i narrowed(Floats x) {
+#if defined(__AVX512BF16__)
+  // Subnormal numbers become 0.
+  return reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(x.values));
+#else
+  const __m512i raw = _mm512_castps_si512(x.values);
+  const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(raw, 16), _mm512_set1_epi32(1));
+  const __m512i up = _mm512_add_epi32(_mm512_add_epi32(raw, _mm512_set1_epi32(0x7fff)), odd);
+  const __mmask16 nan = _mm512_cmp_ps_mask(x.values, x.values, _CMP_UNORD_Q);
+  const __m512i rounded = _mm512_mask_or_epi32(up, nan, raw, _mm512_set1_epi32(0x400000));
+  return _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded, 16));
+#endif
+}
+
+/// What a store as T leaves of x.
+template <class T>
+inline Floats as_stored(Floats x) {
+  if constexpr (std::is_same_v<T, BFloat16>) return widened(narrowed(x));
+  return x;
+}
+
+inline void store_lanes(float* to, Floats x, AllLanes) {
+  _mm512_storeu_ps(to, x.values);
+}
+inline void store_lanes(float* to, Floats x, FirstLanes lanes) {
+  _mm512_mask_storeu_ps(to, lanes.mask, x.values);
+}
+inline void store_lanes(BFloat16* to, Floats x, AllLanes) {
+  _mm256_storeu_si256(static_cast<__m256i_u*>(static_cast<void*>(to)), narrowed(x));
+}
+inline void store_lanes(BFloat16* to, Floats x, FirstLanes lanes) {
+  _mm256_mask_storeu_epi16(to, lanes.mask, narrowed(x));
+}
+
+inline Floats operator+(Floats a, Floats b) {
+  return {a.values + b.values};
+}
+inline Floats operator-(Floats a, Floats b) {
+  return {a.values - b.values};
+}
+/// By mask, for then g++ leaves it alone: it fuses plain products with sums, and x y - x y would not be 0.
+inline Floats operator*(Floats a, Floats b) {
+  return {_mm512_maskz_mul_ps(0xffff, a.values, b.values)};
+}
+inline Floats operator/(Floats a, Floats b) {
+  return {a.values / b.values};
+}
+/// a b + c, rounded once.
+inline Floats multiply_add(Floats a, Floats b, Floats c) {
+  return {_mm512_fmadd_ps(a.values, b.values, c.values)};
+}
+/// The larger; b where either is NaN.
+inline Floats maximum(Floats a, Floats b) {
+  return {_mm512_max_ps(a.values, b.values)};
+}
+inline Floats square_root(Floats x) {
+  return {_mm512_maskz_sqrt_ps(0xffff, x.values)};
+}
+/// x in the lanes whose bit of the lower 16 is set, 0 in the others.
+inline Floats kept(std::uint32_t lanes, Floats x) {
+  return {_mm512_maskz_mov_ps(static_cast<__mmask16>(lanes), x.values)};
+}
+/// x in the lanes that are loaded, 0 in the others.
+inline Floats only(AllLanes, Floats x) {
+  return x;
+}
+inline Floats only(FirstLanes lanes, Floats x) {
+  return kept(lanes.mask, x);
+}
+/// Bit i: x[i] > 0.
+inline std::uint32_t positive_lanes(Floats x) {
+  return _mm512_cmp_ps_mask(x.values, _mm512_setzero_ps(), _CMP_GT_OQ);
+}
+/// p 2^n for a whole number n.
+inline Floats scaled_by_power(Floats p, Floats n) {
+  return {_mm512_maskz_scalef_ps(0xffff, p.values, n.values)};
+}
+inline float sum_of_lanes(Floats x) {
+  return _mm512_reduce_add_ps(x.values);
+}
+inline float largest_lane(Floats x) {
+  return _mm512_reduce_max_ps(x.values);
+}
+
+}  // namespace babelring::cpu

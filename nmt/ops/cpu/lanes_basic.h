@@ -1,0 +1,112 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+
+#include "nmt/core/dtype.h"
+
+/// lanes.h on processors without AVX-512: plain loops of sixteen, which g++ turns into what vectors there are.
+namespace babelring::cpu {
+
+inline constexpr std::int64_t lane_count = 16;
+
+struct Floats {
+  std::array<float, 16> values;
+};
+
+/// Which lanes are loaded or stored: all, or the first few; the others are loaded as 0.
+struct AllLanes {
+  static constexpr std::size_t count = 16;
+};
+struct FirstLanes {
+  explicit FirstLanes(std::int64_t lanes) : count(static_cast<std::size_t>(lanes)) {}
+  std::size_t count;
+};
+
+template <class Function>
+[[gnu::always_inline]] inline Floats each_lane(Function&& function) {
+  Floats result;
+  for (std::size_t i = 0; i < 16; ++i) result.values[i] = function(i);
+  return result;
+}
+
+inline Floats broadcast(float value) {
+  return each_lane([&](std::size_t) { return value; });
+}
+
+template <class T, class Which>
+inline Floats load_lanes(const T* from, Which lanes) {
+  Floats result{};
+  for (std::size_t i = 0; i < lanes.count; ++i) result.values[i] = static_cast<float>(from[i]);
+  return result;
+}
+/// What a store as T leaves of x.
+template <class T>
+inline Floats as_stored(const Floats& x) {
+  return each_lane([&](std::size_t i) { return static_cast<float>(T(x.values[i])); });
+}
+/// BFloat16: to nearest, ties to even; NaN stays NaN.
+template <class T, class Which>
+inline void store_lanes(T* to, const Floats& x, Which lanes) {
+  for (std::size_t i = 0; i < lanes.count; ++i) to[i] = T(x.values[i]);
+}
+
+inline Floats operator+(const Floats& a, const Floats& b) {
+  return each_lane([&](std::size_t i) { return a.values[i] + b.values[i]; });
+}
+inline Floats operator-(const Floats& a, const Floats& b) {
+  return each_lane([&](std::size_t i) { return a.values[i] - b.values[i]; });
+}
+inline Floats operator*(const Floats& a, const Floats& b) {
+  return each_lane([&](std::size_t i) { return a.values[i] * b.values[i]; });
+}
+inline Floats operator/(const Floats& a, const Floats& b) {
+  return each_lane([&](std::size_t i) { return a.values[i] / b.values[i]; });
+}
+/// a b + c, rounded once or twice.
+inline Floats multiply_add(const Floats& a, const Floats& b, const Floats& c) {
+  return each_lane([&](std::size_t i) { return a.values[i] * b.values[i] + c.values[i]; });
+}
+/// The larger; b where either is NaN.
+inline Floats maximum(const Floats& a, const Floats& b) {
+  return each_lane([&](std::size_t i) { return a.values[i] > b.values[i] ? a.values[i] : b.values[i]; });
+}
+inline Floats square_root(const Floats& x) {
+  return each_lane([&](std::size_t i) { return std::sqrt(x.values[i]); });
+}
+/// x in the lanes whose bit of the lower 16 is set, 0 in the others.
+inline Floats kept(std::uint32_t lanes, const Floats& x) {
+  return each_lane([&](std::size_t i) { return (lanes >> i & 1U) != 0 ? x.values[i] : 0.0f; });
+}
+/// x in the lanes that are loaded, 0 in the others.
+template <class Which>
+inline Floats only(Which lanes, const Floats& x) {
+  return each_lane([&](std::size_t i) { return i < lanes.count ? x.values[i] : 0.0f; });
+}
+/// Bit i: x[i] > 0.
+inline std::uint32_t positive_lanes(const Floats& x) {
+  std::uint32_t lanes = 0;
+  for (std::size_t i = 0; i < 16; ++i) lanes |= static_cast<std::uint32_t>(x.values[i] > 0) << i;
+  return lanes;
+}
+/// p 2^n for a whole number n from -150 to 127; 0 where the result would be subnormal.
+inline Floats scaled_by_power(const Floats& p, const Floats& n) {
+  return each_lane([&](std::size_t i) {
+    const auto exponent = static_cast<std::int32_t>(std::max(n.values[i], -127.0f));
+    return p.values[i] * std::bit_cast<float>((exponent + 127) << 23);
+  });
+}
+inline float sum_of_lanes(const Floats& x) {
+  float sum = 0;
+  for (const float value : x.values) sum += value;
+  return sum;
+}
+inline float largest_lane(const Floats& x) {
+  return *std::max_element(x.values.begin(), x.values.end());
+}
+
+}  // namespace babelring::cpu
