@@ -29,7 +29,7 @@ def parser() -> argparse.ArgumentParser:
     reduce.add_argument("--ranks", type=int, default=2)
     reduce.add_argument("--bind-to", default="none")
     declare_text(modes.add_parser("decode", help="beam search; further options are those of bench_decode"),
-                 "its source side is translated")
+                 "its source side is translated; or a folder of nmt prepare, whose test set is")
     declare_text(modes.add_parser("data", help="preparing text; further options are those of bench_data"),
                  "two files, plain or gzip")
     return whole

@@ -14,7 +14,7 @@ def pair_of(text: str) -> tuple[pathlib.Path, pathlib.Path]:
     """The two files of SRC,TGT. Ends this program if that is not what it is."""
     parts = text.split(",")
     if len(parts) != 2 or not all(pathlib.Path(part).is_file() for part in parts):
-        sys.exit(f"bench: --text: found '{text}', expected two files SRC,TGT")
+        sys.exit(f"bench: --text: found '{text}', expected two files SRC,TGT or a folder of nmt prepare")
     return pathlib.Path(parts[0]).resolve(), pathlib.Path(parts[1]).resolve()
 
 
@@ -28,7 +28,10 @@ def folder_for(files: tuple[pathlib.Path, pathlib.Path], pieces: int) -> pathlib
 
 
 def prepared(programs: pathlib.Path, text: str, pieces: int) -> pathlib.Path:
-    """The folder of `nmt prepare`, made once: the text as training set, and the same text as test set."""
+    """The folder that `text` names, or that of `nmt prepare` for SRC,TGT, made once: the text as training set, and the
+    same text as test set."""
+    if (pathlib.Path(text) / "manifest.json").is_file():
+        return pathlib.Path(text)
     files = pair_of(text)
     folder = folder_for(files, pieces)
     if not (folder / "manifest.json").exists():

@@ -40,7 +40,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     modes.add_argument("--against-pytorch", action="store_true", help="needs Debian's python3-torch, libopenblas0-openmp")
     modes.add_argument("--compare-ranks", action="store_true")
     modes.add_argument("--weak-scaling", action="store_true")
-    modes.add_argument("--text", help="SRC,TGT: two files, plain or gzip")
+    modes.add_argument("--text", help="SRC,TGT: two files, plain or gzip; or a folder of nmt prepare")
     modes.add_argument("--metrics-cost", action="store_true")
     parser.add_argument("--baseline", type=pathlib.Path, default=OWN_BASELINE, help="script to compare with")
     parser.add_argument("--baseline-python", default="/usr/bin/python3", help="that sees Debian's PyTorch")

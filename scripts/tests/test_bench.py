@@ -184,9 +184,14 @@ class Modes(unittest.TestCase):
         self.assertEqual(found["ratios"], [0.5])
         self.assertEqual(found["lengths"], {"source_length": 30, "target_length": 32})
 
+    def test_a_prepared_folder_is_taken_as_it_is(self) -> None:
+        (self.folder / "manifest.json").write_text("{}", encoding="utf-8")
+        found, _ = self.bench("train-step", "--pairs", "1", "--text", str(self.folder))
+        self.assertEqual(found["text"], str(self.folder))
+
     def test_a_text_is_two_files(self) -> None:
         _, output = self.bench("train-step", "--text", "nothing.en", code=1)
-        self.assertIn("--text: found 'nothing.en', expected two files SRC,TGT", output)
+        self.assertIn("--text: found 'nothing.en', expected two files SRC,TGT or a folder of nmt prepare", output)
 
     def test_reporting_against_silence(self) -> None:
         found = self.compare("--metrics-cost")

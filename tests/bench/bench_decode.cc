@@ -161,6 +161,7 @@ int run(const Options& options) {
   result["peaks"] = to_json(peaks);
   result["ops"] = to_json(times, peaks, model->compute_dtype());
   fmt::print("{}\n", backend->description());
+  print_peaks(peaks);
   print_table(times, peaks, model->compute_dtype());
   fmt::print("{} sentences, {} source and {} target tokens, {} translations complete, in {:.2f} s ({:.2f} to {:.2f}): ",
              totals.sentences, totals.source_tokens, totals.target_tokens, totals.complete, middle, *fastest, *slowest);

@@ -62,10 +62,10 @@ double relative_error(const ConstTensor& found, const ConstTensor& expected) {
 
 /// A case of ops made by `make(pool, rows)`; `result` is what is compared with the reference, on at most 96 rows.
 template <class Make, class Op>
-OpCase op_case(std::string what, std::int64_t rows, DType type, double bytes, Make make, Tensor Op::*result) {
+OpCase op_case(std::string what, std::int64_t rows, DType type, Make make, Tensor Op::*result) {
   const auto pool = std::make_shared<Pool>();
   const Op op = make(*pool, rows);
-  OpCase one{fmt::format("{} {} {}", Op::name, name_of(type), what), op.flops(), bytes, type, {}, {}};
+  OpCase one{fmt::format("{} {} {}", Op::name, name_of(type), what), op.flops(), op.bytes(), type, {}, {}};
   one.run = [pool, op](Backend& backend) { backend.run(op); };
   one.error = [make, rows, result] {
     Pool found_pool, expected_pool;  // the same seed: the same values
@@ -96,9 +96,9 @@ void add_linear(std::vector<OpCase>& cases, std::int64_t rows, std::int64_t in, 
                                 .dweight = pool.make({out, in}, DType::f32),
                                 .dbias = pool.make({out}, DType::f32)};
   };
-  cases.push_back(op_case(what, rows, type, 0, forward, &LinearForward::y));
-  cases.push_back(op_case(what, rows, type, 0, data, &LinearBackwardData::dx));
-  cases.push_back(op_case(what, rows, type, 0, weight, &LinearBackwardWeight::dweight));
+  cases.push_back(op_case(what, rows, type, forward, &LinearForward::y));
+  cases.push_back(op_case(what, rows, type, data, &LinearBackwardData::dx));
+  cases.push_back(op_case(what, rows, type, weight, &LinearBackwardWeight::dweight));
 }
 
 void add_attention(std::vector<OpCase>& cases, std::int64_t rows, int heads, std::int64_t head_width, DType type) {
@@ -136,13 +136,12 @@ void add_attention(std::vector<OpCase>& cases, std::int64_t rows, int heads, std
                              .dk = gradient.column_slice(width, width),
                              .dv = gradient.column_slice(2 * width, width)};
   };
-  cases.push_back(op_case(what, rows, DType::f32, 0, forward, &AttentionForward::out));
-  cases.push_back(op_case(what, rows, DType::f32, 0, backward, &AttentionBackward::dq));
+  cases.push_back(op_case(what, rows, type, forward, &AttentionForward::out));
+  cases.push_back(op_case(what, rows, type, backward, &AttentionBackward::dq));
 }
 
 void add_row_ops(std::vector<OpCase>& cases, std::int64_t rows, std::int64_t width, DType type) {
   const std::string what = fmt::format("{}x{}", rows, width);
-  const double plane = static_cast<double>(rows * width) * static_cast<double>(size_of(type));
   const DropoutKey key{.key = 1, .probability = 0.1f};
   const auto norm = [=](Pool& pool, std::int64_t n) {
     return LayerNormForward{.x = pool.normal({n, width}, type),
@@ -176,15 +175,14 @@ void add_row_ops(std::vector<OpCase>& cases, std::int64_t rows, std::int64_t wid
                             .scale = 8,
                             .key = key};
   };
-  cases.push_back(op_case(what, rows, type, 2 * plane, norm, &LayerNormForward::y));
-  cases.push_back(op_case(what, rows, type, 3 * plane, norm_backward, &LayerNormBackward::dx));
-  cases.push_back(op_case(what, rows, type, 3 * plane, residual, &ResidualDropout::y));
-  cases.push_back(op_case(what, rows, type, 2 * plane, embedding, &EmbeddingForward::y));
+  cases.push_back(op_case(what, rows, type, norm, &LayerNormForward::y));
+  cases.push_back(op_case(what, rows, type, norm_backward, &LayerNormBackward::dx));
+  cases.push_back(op_case(what, rows, type, residual, &ResidualDropout::y));
+  cases.push_back(op_case(what, rows, type, embedding, &EmbeddingForward::y));
 }
 
 void add_losses(std::vector<OpCase>& cases, std::int64_t rows, std::int64_t vocabulary, DType type) {
   const std::string what = fmt::format("{}x{}", rows, vocabulary);
-  const double plane = static_cast<double>(rows * vocabulary) * static_cast<double>(size_of(type));
   const auto loss = [=](Pool& pool, std::int64_t n) {
     return CrossEntropy{.logits = pool.normal({n, vocabulary}, type),
                         .targets = pool.integers(n, vocabulary),
@@ -199,8 +197,8 @@ void add_losses(std::vector<OpCase>& cases, std::int64_t rows, std::int64_t voca
                           .scores = pool.make({n, 5}, DType::f32),
                           .indices = pool.make({n, 5}, DType::i32)};
   };
-  cases.push_back(op_case(what, rows, type, 2 * plane, loss, &CrossEntropy::dlogits));
-  cases.push_back(op_case(what, rows, type, plane, top_k, &LogSoftmaxTopK::scores));
+  cases.push_back(op_case(what, rows, type, loss, &CrossEntropy::dlogits));
+  cases.push_back(op_case(what, rows, type, top_k, &LogSoftmaxTopK::scores));
 }
 
 void add_optimizer(std::vector<OpCase>& cases, std::int64_t count) {
@@ -216,9 +214,8 @@ void add_optimizer(std::vector<OpCase>& cases, std::int64_t count) {
     return SquaredNorm{.x = pool.normal({n}, DType::f32), .sum = pool.make({1}, DType::f32)};
   };
   const std::string what = fmt::format("{}", count);
-  const auto elements = static_cast<double>(count);
-  cases.push_back(op_case(what, count, DType::f32, 30 * elements, adam, &AdamUpdate::master));
-  cases.push_back(op_case(what, count, DType::f32, 4 * elements, norm, &SquaredNorm::sum));
+  cases.push_back(op_case(what, count, DType::f32, adam, &AdamUpdate::master));
+  cases.push_back(op_case(what, count, DType::f32, norm, &SquaredNorm::sum));
 }
 
 }  // namespace

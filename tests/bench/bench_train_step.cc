@@ -56,14 +56,6 @@ json::object describe(const Options& options, TrainingCase& training, const Comm
   return result;
 }
 
-void print_peaks(const MachinePeaks& peaks) {
-  fmt::print("peaks of {} threads (one): {} {:.0f} ({:.0f}), {} {:.0f} ({:.0f}) GFLOP/s; ", peaks.threads,
-             peaks.bf16_instruction, peaks.bf16_flops / 1e9, peaks.bf16_flops_one_thread / 1e9, peaks.f32_instruction,
-             peaks.f32_flops / 1e9, peaks.f32_flops_one_thread / 1e9);
-  fmt::print("triad {:.1f} ({:.1f}), read {:.1f} ({:.1f}) GB/s\n", peaks.triad_bytes / 1e9,
-             peaks.triad_bytes_one_thread / 1e9, peaks.read_bytes / 1e9, peaks.read_bytes_one_thread / 1e9);
-}
-
 void print_summary(const json::object& result) {
   const auto number = [&](std::string_view key) { return result.at(key).to_number<double>(); };
   fmt::print("update {:.1f} ms ({:.1f} to {:.1f}) = data {:.1f}, forward {:.1f}, backward {:.1f}, ", number("step_ms"),

@@ -1,5 +1,6 @@
 #include "tests/bench/machine_peaks.h"
 
+#include <fmt/format.h>
 #include <immintrin.h>
 #include <omp.h>
 #include <sys/syscall.h>
@@ -226,6 +227,14 @@ MachinePeaks larger_of(const MachinePeaks& a, const MachinePeaks& b) {
     peaks.*figure = std::max(a.*figure, b.*figure);
   }
   return peaks;
+}
+
+void print_peaks(const MachinePeaks& peaks) {
+  fmt::print("peaks of {} threads (one): {} {:.0f} ({:.0f}), {} {:.0f} ({:.0f}) GFLOP/s; ", peaks.threads,
+             peaks.bf16_instruction, peaks.bf16_flops / 1e9, peaks.bf16_flops_one_thread / 1e9, peaks.f32_instruction,
+             peaks.f32_flops / 1e9, peaks.f32_flops_one_thread / 1e9);
+  fmt::print("triad {:.1f} ({:.1f}), read {:.1f} ({:.1f}) GB/s\n", peaks.triad_bytes / 1e9,
+             peaks.triad_bytes_one_thread / 1e9, peaks.read_bytes / 1e9, peaks.read_bytes_one_thread / 1e9);
 }
 
 json::object to_json(const MachinePeaks& peaks) {

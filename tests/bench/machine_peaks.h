@@ -22,6 +22,8 @@ MachinePeaks measure_machine_peaks(int threads, double seconds = 0.1);
 /// The larger of each figure of two measurements: of the speeds that a shared machine had, the better.
 MachinePeaks larger_of(const MachinePeaks& a, const MachinePeaks& b);
 
+/// One line.
+void print_peaks(const MachinePeaks& peaks);
 json::object to_json(const MachinePeaks& peaks);
 
 }  // namespace babelring
