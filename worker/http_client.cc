@@ -55,10 +55,13 @@ std::optional<std::chrono::seconds> parse_seconds(std::string_view text) {
 
 /// Each operation is started asynchronously, because only those have timeouts in Beast, and run to its end.
 struct HttpClient::Connection {
-  Address address;
-  std::chrono::milliseconds timeout;
+  Connection(Address where, std::chrono::milliseconds limit, HostLookup::Resolver resolver)
+      : address(std::move(where)), timeout(limit), lookup(address.host, address.port, std::move(resolver)) {}
+
+  const Address address;
+  const std::chrono::milliseconds timeout;
+  HostLookup lookup;
   asio::io_context context{1};
-  asio::ip::tcp::resolver resolver{context};
   beast::tcp_stream stream{context};
   beast::flat_buffer buffer;
   bool open = false;
@@ -75,18 +78,14 @@ struct HttpClient::Connection {
     return cancelled ? Code(asio::error::operation_aborted) : result;
   }
 
-  Code connect() {
-    asio::ip::tcp::resolver::results_type endpoints;
-    Code code = run([&](auto done) {
-      resolver.async_resolve(address.host, address.port, [&, done](Code why, auto found) mutable {
-        endpoints = std::move(found);
-        done(why);
-      });
-    });
-    if (!code) code = run([&](auto done) { stream.async_connect(endpoints, done); });
+  Result<Done> connect() {
+    const auto endpoints = lookup.get(timeout);
+    if (!endpoints.ok()) return failed("look up", endpoints.message());
+    Code code = run([&](auto done) { stream.async_connect(*endpoints, done); });
     if (!code) stream.socket().set_option(asio::ip::tcp::no_delay(true), code);
-    open = !code;
-    return code;
+    if (code) return failed("connect", code.message());
+    open = true;
+    return Done{};
   }
 
   void close() {
@@ -98,15 +97,15 @@ struct HttpClient::Connection {
 
   Result<HttpAnswer> exchange(http::request<http::string_body>& request) {
     if (!open) {
-      if (const Code code = connect(); code) return failed("connect", code);
+      if (const auto done = connect(); !done.ok()) return Error{done.message()};
     }
     if (const Code code = run([&](auto done) { http::async_write(stream, request, done); }); code) {
-      return failed("send", code);
+      return failed("send", code.message());
     }
     http::response_parser<http::string_body> parser;
     parser.body_limit(max_answer_bytes);
     if (const Code code = run([&](auto done) { http::async_read(stream, buffer, parser, done); }); code) {
-      return failed("receive", code);
+      return failed("receive", code.message());
     }
     http::response<http::string_body> response = parser.release();
     if (!response.keep_alive()) close();
@@ -116,17 +115,14 @@ struct HttpClient::Connection {
                       .retry_after = parse_seconds({retry.data(), retry.size()})};
   }
 
-  Error failed(const char* what, const Code& code) {
+  Error failed(const char* what, const std::string& why) {
     close();
-    return Error{fmt::format("http://{}:{}: {}: {}", address.host, address.port, what, code.message())};
+    return Error{fmt::format("http://{}:{}: {}: {}", address.host, address.port, what, why)};
   }
 };
 
-HttpClient::HttpClient(std::string_view address, std::chrono::milliseconds timeout)
-    : connection_(std::make_unique<Connection>()) {
-  connection_->address = parse_address(address);
-  connection_->timeout = timeout;
-}
+HttpClient::HttpClient(std::string_view address, std::chrono::milliseconds timeout, HostLookup::Resolver resolver)
+    : connection_(std::make_unique<Connection>(parse_address(address), timeout, std::move(resolver))) {}
 
 HttpClient::~HttpClient() = default;
 
@@ -148,10 +144,8 @@ Result<HttpAnswer> HttpClient::post(std::string_view target, std::string body) {
 
 void HttpClient::cancel() {
   connection_->cancelled = true;
-  asio::post(connection_->context, [connection = connection_.get()] {
-    connection->resolver.cancel();
-    connection->stream.cancel();
-  });
+  connection_->lookup.cancel();
+  asio::post(connection_->context, [connection = connection_.get()] { connection->stream.cancel(); });
 }
 
 }  // namespace babelring

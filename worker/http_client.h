@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "nmt/base/result.h"
+#include "worker/host_lookup.h"
 
 namespace babelring {
 
@@ -20,8 +21,9 @@ struct HttpAnswer {
 class HttpClient {
  public:
   /// `address` is http://host:port, a path prefix allowed. Throws UsageFailure if it is something else.
-  /// `timeout` bounds each of connect, send and receive, not the lookup of a host name.
-  explicit HttpClient(std::string_view address, std::chrono::milliseconds timeout = std::chrono::milliseconds(10000));
+  /// `timeout` bounds each of looking up the host's name, connect, send and receive.
+  explicit HttpClient(std::string_view address, std::chrono::milliseconds timeout = std::chrono::milliseconds(10000),
+                      HostLookup::Resolver resolver = {});
   ~HttpClient();
   HttpClient(const HttpClient&) = delete;
   HttpClient& operator=(const HttpClient&) = delete;
@@ -30,8 +32,7 @@ class HttpClient {
   /// have been done then. A connection that the server has closed meanwhile is made anew, once.
   Result<HttpAnswer> post(std::string_view target, std::string body);
 
-  /// From any thread: makes a post() in progress, and every later one, return an Error at once. Only a host name being
-  /// looked up is waited for, as long as the system's resolver takes.
+  /// From any thread: makes a post() in progress, and every later one, return an Error at once.
   void cancel();
 
  private:

@@ -18,7 +18,7 @@ using std::chrono::milliseconds;
 constexpr std::size_t max_batch_records = 1000;
 constexpr std::size_t max_batch_bytes = std::size_t{1} << 20;
 constexpr milliseconds longest_asked_delay{60000};  // of what Retry-After may ask
-constexpr std::size_t quoted_bytes = 300;           // of an answer, in a log line
+constexpr std::size_t most_refusals_logged = 10;    // with different reasons
 
 }  // namespace
 
@@ -56,6 +56,10 @@ std::int64_t Reporter::close(milliseconds timeout) {
   }
   client_->cancel();
   thread_.join();
+  if (skipped_ > 0) {
+    spdlog::warn("{} records of rank {} were refused by {} and skipped; they are still in {}", skipped_, options_.rank,
+                 options_.server, options_.spool_folder.string());
+  }
   for (SpoolReader& spool : spools_) remaining_ += spool.remaining();
   if (remaining_ > 0) {
     spdlog::warn(
@@ -109,16 +113,7 @@ void Reporter::send_spool(SpoolReader& spool, bool own) {
   while (!stopped()) {
     const SpoolReader::Batch batch = next_batch(spool, own);
     if (batch.lines == 0) return;
-    Outcome outcome = Outcome::confirmed;
-    if (!batch.records.empty()) {
-      wait_for_turn();
-      outcome = send(batch);
-    }
-    if (outcome == Outcome::refused) return;
-    if (outcome == Outcome::again) {
-      wait_to_retry();
-      continue;
-    }
+    if (!deliver(batch.records)) return;
     spool.acknowledge(batch);
     if (SteadyClock::now() - saved >= std::chrono::seconds(1)) {
       spool.save_acknowledged();
@@ -141,33 +136,54 @@ SpoolReader::Batch Reporter::next_batch(SpoolReader& spool, bool own) {
   }
 }
 
-Reporter::Outcome Reporter::send(const SpoolReader::Batch& batch) {
-  const RecordHeader& origin = batch.records.front().header;
-  const std::string target = fmt::format("/api/v1/runs/{}/records", origin.run);
-  const Result<HttpAnswer> answer =
-      client_->post(target, to_text(batch_to_json(origin.attempt, origin.rank, origin.host, batch.records)));
-  next_post_ = SteadyClock::now() + options_.between_posts;
-  asked_delay_ = milliseconds(0);
-  if (answer.ok()) return judge(*answer);
-  if (!stopped()) note_outage(answer.message());
-  return Outcome::again;
+bool Reporter::deliver(std::span<const Record> records) {
+  std::vector<std::span<const Record>> left;  // parts to send, the next one last
+  if (!records.empty()) left.push_back(records);
+  while (!left.empty()) {
+    if (stopped()) return false;
+    const auto part = left.back();
+    if (part.size() == records.size()) wait_for_turn();  // what a refused batch falls into follows at once
+    const Outcome outcome = send(part);
+    if (outcome.verdict == Verdict::again) {
+      if (!stopped()) note_outage(outcome.why);
+      wait_to_retry();
+      continue;
+    }
+    left.pop_back();
+    if (outcome.verdict == Verdict::stored) continue;
+    if (part.size() == 1) {
+      skip(part.front(), outcome.why);
+    } else {
+      left.push_back(part.subspan(part.size() / 2));
+      left.push_back(part.first(part.size() / 2));
+    }
+  }
+  return true;
 }
 
-Reporter::Outcome Reporter::judge(const HttpAnswer& answer) {
-  const std::string text = printable(std::string_view(answer.body).substr(0, quoted_bytes));
-  if (answer.status >= 200 && answer.status < 300) {
-    if (std::exchange(outage_, false)) spdlog::info("{} answers again; sending what was kept", options_.server);
-    retry_ = milliseconds(0);
-    return Outcome::confirmed;
+Reporter::Outcome Reporter::send(std::span<const Record> records) {
+  const RecordHeader& origin = records.front().header;
+  const std::string target = fmt::format("/api/v1/runs/{}/records", origin.run);
+  const Result<HttpAnswer> answer =
+      client_->post(target, to_text(batch_to_json(origin.attempt, origin.rank, origin.host, records)));
+  next_post_ = SteadyClock::now() + options_.between_posts;
+  asked_delay_ = milliseconds(0);
+  if (!answer.ok()) return {Verdict::again, answer.message()};
+  const Verdict verdict = verdict_of(answer->status);
+  if (verdict == Verdict::again) {
+    if (answer->retry_after) asked_delay_ = std::min<milliseconds>(*answer->retry_after, longest_asked_delay);
+    return {verdict, "answered " + explain(*answer)};
   }
-  if (answer.status >= 500 || answer.status == 408 || answer.status == 429) {
-    if (answer.retry_after) asked_delay_ = std::min<milliseconds>(*answer.retry_after, longest_asked_delay);
-    note_outage(fmt::format("answered {} {}", answer.status, text));
-    return Outcome::again;
-  }
-  spdlog::error("{} refuses the records of rank {} for good, they stay in {}: {} {}", options_.server, options_.rank,
-                options_.spool_folder.string(), answer.status, text);
-  return Outcome::refused;
+  if (std::exchange(outage_, false)) spdlog::info("{} answers again; sending what was kept", options_.server);
+  retry_ = milliseconds(0);
+  return {verdict, verdict == Verdict::stored ? "" : explain(*answer)};
+}
+
+void Reporter::skip(const Record& record, const std::string& why) {
+  ++skipped_;
+  if (refusals_.size() == most_refusals_logged || !refusals_.insert(why).second) return;
+  spdlog::error("{} refuses record {} of rank {}, attempt {}, for good; it is skipped, others like it too: {}",
+                options_.server, record.header.sequence, record.header.rank, record.header.attempt, why);
 }
 
 void Reporter::note_outage(const std::string& why) {

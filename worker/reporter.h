@@ -7,6 +7,8 @@
 #include <memory>
 #include <mutex>
 #include <random>
+#include <set>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -15,6 +17,7 @@
 #include "nmt/base/records.h"
 #include "worker/http_client.h"
 #include "worker/spool.h"
+#include "worker/verdict.h"
 
 namespace babelring {
 
@@ -32,7 +35,8 @@ struct ReporterOptions {
 
 /// Carries one rank's records to the server: into the rank's spool file first, then, by a thread of its own, in batches
 /// over HTTP until the server has confirmed them. write() never waits for the network. What earlier attempts left
-/// unconfirmed is sent too: by each rank its own, by rank 0 that of every rank it finds.
+/// unconfirmed is sent too: by each rank its own, by rank 0 that of every rank it finds. A record that the server will
+/// not have is found by halving its batch, logged and skipped, so that it keeps back nothing behind it.
 class Reporter : public RecordSink {
  public:
   /// Opens the spool and starts the thread. Throws UsageFailure on a bad address, Failure on a spool that cannot be
@@ -47,20 +51,24 @@ class Reporter : public RecordSink {
   void write(RecordBody body) override;
 
   /// Sends what is left for at most `timeout`, then ends the thread. Returns (and logs) how many records the server has
-  /// not confirmed; they stay in the spool for the run's next attempt. 0 without a server. Records written later only
-  /// reach the spool.
+  /// neither confirmed nor refused; they stay in the spool for the run's next attempt. 0 without a server. Records
+  /// written later only reach the spool.
   std::int64_t close(std::chrono::milliseconds timeout);
 
  private:
-  enum class Outcome { confirmed, again, refused };
-
   void send_loop();
   /// Sends a spool: an older one to its end, the rank's own until close().
   void send_spool(SpoolReader& spool, bool own);
   /// The spool's next records; waits for some if it is the rank's own. Empty when there is nothing left to send.
   SpoolReader::Batch next_batch(SpoolReader& spool, bool own);
-  Outcome send(const SpoolReader::Batch& batch);
-  Outcome judge(const HttpAnswer& answer);
+  /// Until each record is stored or skipped; false when stopped before.
+  bool deliver(std::span<const Record> records);
+  struct Outcome {
+    Verdict verdict;
+    std::string why;  // where it is not stored
+  };
+  Outcome send(std::span<const Record> records);
+  void skip(const Record& record, const std::string& why);
   void note_outage(const std::string& why);
   void wait_for_turn();
   void wait_to_retry();
@@ -81,6 +89,8 @@ class Reporter : public RecordSink {
   std::chrono::milliseconds retry_{0}, asked_delay_{0};
   std::minstd_rand jitter_{std::random_device{}()};
   bool outage_ = false;
+  std::int64_t skipped_ = 0;
+  std::set<std::string> refusals_;   // logged
   std::vector<SpoolReader> spools_;  // what to send, the rank's own last
   std::int64_t remaining_ = 0;
   std::thread thread_;

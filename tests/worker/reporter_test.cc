@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 #include <numeric>
 
 #include "nmt/base/atomic_file.h"
+#include "tests/worker/log_capture.h"
 #include "tests/worker/test_server.h"
 
 namespace babelring {
@@ -141,18 +143,70 @@ TEST_F(ReporterTest, RetryAfterIsHonoured) {
   EXPECT_EQ(server.requests(), 2);
 }
 
-TEST_F(ReporterTest, RefusalEndsSendingAndKeepsTheSpool) {
+TEST_F(ReporterTest, RefusedRecordsAreSkippedAndAllOthersArrive) {
   for (const int status : {400, 409, 422}) {
     fs::remove_all(folder_);
-    TestServer server(ledger_, [&](int) { return Behaviour{.status = status}; });
+    Ledger ledger;
+    ledger.set_rule([&](const std::vector<Record>& records, std::size_t) {
+      const bool bad = std::any_of(records.begin(), records.end(), [](const Record& record) {
+        return record.header.sequence == 5 || record.header.sequence == 700 || record.header.sequence == 701;
+      });
+      return bad ? status : 200;
+    });
+    TestServer server(ledger);
+    LogCapture log;
     Reporter reporter(options(server.address()));
-    write_steps(reporter, 3);
-    ASSERT_TRUE(wait_until([&] { return server.requests() == 1; }));
-    write_steps(reporter, 4);
-    EXPECT_EQ(reporter.close(10s), 7);
-    EXPECT_EQ(server.requests(), 1);
-    EXPECT_EQ(SpoolReader(spool_path(folder_, 1, 0)).remaining(), 7);
+    write_steps(reporter, 1000);
+    EXPECT_EQ(reporter.close(20s), 0) << "what is refused is not waiting to be sent";
+    std::vector<std::int64_t> expected;
+    for (std::int64_t sequence = 1; sequence <= 1000; ++sequence) {
+      if (sequence != 5 && sequence != 700 && sequence != 701) expected.push_back(sequence);
+    }
+    EXPECT_EQ(ledger.sequences(1, 0), expected);
+    EXPECT_EQ(SpoolReader(spool_path(folder_, 1, 0)).remaining(), 0);
+    EXPECT_EQ(log.count("for good"), 1) << "one line for one reason:\n" << log.text();
+    EXPECT_EQ(log.count("refuses record 5 of rank 0, attempt 1"), 1) << log.text();
+    EXPECT_EQ(log.count(std::to_string(status) + " Not to be had: as the rule says"), 1) << log.text();
+    EXPECT_EQ(log.count("3 records of rank 0 were refused"), 1) << log.text();
   }
+}
+
+TEST_F(ReporterTest, TooLargeABatchIsSplit) {
+  ledger_.set_rule([](const std::vector<Record>&, std::size_t bytes) { return bytes > 20000 ? 413 : 200; });
+  TestServer server(ledger_);
+  Reporter reporter(options(server.address()));
+  write_steps(reporter, 500);
+  reporter.write(LogRecord{"info", std::string(30000, 'x')});  // no part of it is small enough
+  write_steps(reporter, 10);
+  EXPECT_EQ(reporter.close(20s), 0);
+  std::vector<std::int64_t> expected(511);
+  std::iota(expected.begin(), expected.end(), std::int64_t{1});
+  expected.erase(expected.begin() + 500);
+  EXPECT_EQ(ledger_.sequences(1, 0), expected);
+}
+
+TEST_F(ReporterTest, RefusalsThatAreNotAboutRecordsAreRetried) {
+  TestServer server(ledger_, [](int request) {
+    const int statuses[] = {401, 403, 404, 405, 421};
+    return Behaviour{.status = request < 5 ? statuses[request] : 200};
+  });
+  Reporter reporter(options(server.address()));
+  write_steps(reporter, 10);
+  EXPECT_EQ(reporter.close(10s), 0);
+  expect_complete(10);
+}
+
+TEST_F(ReporterTest, OutageWhileABatchIsHalvedLosesAndRepeatsNothing) {
+  ledger_.set_rule([](const std::vector<Record>& records, std::size_t) {
+    return records.size() > 1 && records.front().header.sequence <= 8 ? 422
+                                                                      : 200;  // of halves, and alone, it is stored
+  });
+  TestServer server(ledger_, [](int request) { return Behaviour{.status = request % 3 == 1 ? 503 : 200}; });
+  Reporter reporter(options(server.address()));
+  write_steps(reporter, 64);
+  EXPECT_EQ(reporter.close(20s), 0);
+  expect_complete(64);
+  EXPECT_EQ(ledger_.duplicates(), 0);
 }
 
 TEST_F(ReporterTest, WritingNeverWaitsForASlowServerAndCloseIsBounded) {

@@ -18,6 +18,9 @@ namespace babelring {
 /// What the real server keeps of the records it was sent. Thread-safe; outlives restarts of TestServer.
 class Ledger {
  public:
+  /// Asked about each batch before it is stored: a status other than 200 refuses it. Before the first request.
+  using Rule = std::function<int(const std::vector<Record>& records, std::size_t bytes)>;
+  void set_rule(Rule rule) { rule_ = std::move(rule); }
   /// Stores a batch as the real server does: repeats are dropped. Returns the answer's status and body.
   std::pair<int, std::string> ingest(std::string_view run, std::string_view body);
   std::size_t records() const;
@@ -26,6 +29,7 @@ class Ledger {
   std::vector<std::int64_t> sequences(std::int64_t attempt, std::int64_t rank) const;
 
  private:
+  Rule rule_;
   mutable std::mutex mutex_;
   std::map<std::pair<std::int64_t, std::int64_t>, std::vector<std::int64_t>> sequences_;
   std::int64_t duplicates_ = 0;
