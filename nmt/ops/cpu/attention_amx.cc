@@ -15,12 +15,11 @@ namespace {
 struct Scratch : ScratchPlan {
   Scratch(std::int64_t longest, std::int64_t width) {
     const std::int64_t row_bytes = blocks(width, 32) * 64, key_rows = blocks(longest, 32) * 32;
-    keys = take(key_rows * row_bytes), values = take(key_rows * row_bytes), ragged = take(key_rows * row_bytes);
-    queries = take(block_queries * row_bytes), ragged_queries = take(block_queries * row_bytes);
-    scores = take(key_rows * block_stride), words = take(key_rows * 64), probabilities = take(key_rows * 64);
-    out = take(block_queries * 2 * row_bytes);
+    keys = take(key_rows * row_bytes), value_pairs = take(key_rows * row_bytes);
+    queries = take(block_queries * row_bytes), scores = take(key_rows * block_stride), words = take(key_rows * 64);
+    if (width % 32 != 0) ragged = take(std::max(key_rows, block_queries) * row_bytes);
   }
-  std::int64_t keys, values, ragged, queries, ragged_queries, scores, words, probabilities, out;
+  std::int64_t keys, value_pairs, queries, scores, words, ragged = 0;
 };
 
 /// Softmax over the keys of one block: words of unnormalised probabilities after dropout, the factors that normalise
@@ -29,12 +28,13 @@ template <int strips, bool drops>
 class BlockSoftmax {
  public:
   BlockSoftmax(const QueryBlock& block, const DropoutKey& key, std::int64_t row, float scale, const float* scores,
-               std::byte* words)
+               std::byte* words, Prefetch& ahead)
       : block_(block),
         dropout_{DropoutLanes(key, row), DropoutLanes(key, row + 16)},
         scale_(_mm512_set1_ps(scale * 1.44269504f)),
         scores_(scores),
-        words_(words) {}
+        words_(words),
+        ahead_(ahead) {}
 
   void run() {
     find_largest();
@@ -73,6 +73,7 @@ class BlockSoftmax {
 
   template <bool masked>
   void exponentials(std::int64_t pair) {
+    ahead_.some(4);
     __m512 even[2] = {}, odd[2] = {};
     for (int s = 0; s < strips; ++s) {
       even[s] = exponential2(_mm512_fmsub_ps(score(2 * pair, s), scale_, largest_[s]));
@@ -96,11 +97,13 @@ class BlockSoftmax {
   __m512 scale_, largest_[strips], sum_[strips];
   const float* scores_;
   std::byte* words_;
+  Prefetch& ahead_;
 };
 
 struct Task : HeadTask {
-  Task(const AttentionForward& forward, std::int64_t index, std::byte* thread_memory, const Scratch& places)
-      : HeadTask(forward, index, thread_memory), op(forward), at(places) {}
+  Task(const AttentionForward& forward, std::int64_t index, std::byte* thread_memory, const Scratch& places,
+       Prefetch& next_task)
+      : HeadTask(forward, index, thread_memory, next_task), op(forward), at(places) {}
   const AttentionForward& op;
   const Scratch& at;
 };
@@ -117,9 +120,9 @@ void softmax(const Task& task, const QueryBlock& block, float* factors) {
   const float* scores = task.floats(task.at.scores);
   std::byte* words = task.memory + task.at.words;
   if (op.key.threshold() > 0) {
-    run(BlockSoftmax<strips, true>(block, task.key, row, op.scale, scores, words));
+    run(BlockSoftmax<strips, true>(block, task.key, row, op.scale, scores, words, task.ahead));
   } else {
-    run(BlockSoftmax<strips, false>(block, task.key, row, op.scale, scores, words));
+    run(BlockSoftmax<strips, false>(block, task.key, row, op.scale, scores, words, task.ahead));
   }
   for (std::int64_t i = 0; i < block.count; ++i) {
     op.log_sum_exp.as<float>()[(row + i) * op.heads + task.head] = log_sum_exp[i];
@@ -131,18 +134,16 @@ void attend_block(const Task& task, const QueryBlock& block) {
   std::byte* memory = task.memory;
   const std::int64_t depth = task.row_bytes / 64, strips = blocks(block.count, 16),
                      row = task.first_query + block.first;
-  pack_transposed(task.whole_rows(task.op.q, row, block.count, at.ragged_queries), strips, depth, memory + at.queries);
+  pack_transposed(task.whole_rows(task.op.q, row, block.count, at.ragged), strips, depth, memory + at.queries);
   multiply(blocks(block.reach, 16), strips, depth, {memory + at.keys, task.row_bytes, 16 * task.row_bytes, 64},
            {memory + at.queries, 64, strips * tile_bytes, tile_bytes}, task.floats(at.scores), block_stride);
   float factors[block_queries];
   strips == 2 ? softmax<2>(task, block, factors) : softmax<1>(task, block, factors);
   const std::int64_t chunks = blocks(block.reach, 32);
-  transpose_pairs(memory + at.words, chunks, memory + at.probabilities);
-  multiply(2, 2 * depth, chunks, {memory + at.probabilities, 64, tile_bytes, 2 * tile_bytes},
-           {memory + at.values, 64, 2 * depth * tile_bytes, tile_bytes}, task.floats(at.out), 2 * task.row_bytes);
-  for (std::int64_t i = 0; i < block.count; ++i) {
-    store_row(task.floats(at.out) + block_row(i) * 32 * depth, factors[i], task.width, task.row(task.op.out, row + i));
-  }
+  transpose_pairs(memory + at.words, chunks);
+  multiply_to_rows(2 * depth, chunks, {memory + at.words, 64, tile_bytes, 2 * tile_bytes},
+                   {memory + at.value_pairs, 64, 2 * depth * tile_bytes, tile_bytes}, true, task.floats(at.scores),
+                   task.ahead, task.out_rows(task.op.out, row, block.count, factors));
 }
 
 void attend(const Task& task) {
@@ -158,10 +159,19 @@ void attend(const Task& task) {
   pack_rows(task.rows(op.k, task.first_key, task.keys), blocks(task.keys, 16) * 16, task.row_bytes,
             task.row_bytes - 2 * task.width, task.memory + at.keys);
   const Rows values = task.whole_rows(op.v, task.first_key, task.keys, at.ragged);
-  pack_pairs(values, task.row_bytes / 32, blocks(task.keys, 32), task.memory + at.values);
+  pack_pairs(values, task.row_bytes / 32, blocks(task.keys, 32), task.memory + at.value_pairs);
   for (std::int64_t first = 0; first < task.queries; first += block_queries) {
     attend_block(task, QueryBlock(first, task.queries, task.keys, op.causal));
   }
+}
+
+/// Lets the next task's rows be fetched while this one is computed.
+void prefetch(const Task& next) {
+  const std::int64_t bytes = 2 * next.width;
+  next.ahead.add(next.rows(next.op.q, next.first_query, next.queries), bytes, false);
+  next.ahead.add(next.rows(next.op.k, next.first_key, next.keys), bytes, false);
+  next.ahead.add(next.rows(next.op.v, next.first_key, next.keys), bytes, false);
+  next.ahead.add(next.rows(next.op.out, next.first_query, next.queries), bytes, true);
 }
 
 }  // namespace
@@ -175,7 +185,11 @@ void run_tiles(const AttentionForward& op, Workspace& workspace) {
     const TileConfiguration tiles;
     auto* memory = reinterpret_cast<std::byte*>(scratch.of_this_thread());
 #pragma omp for schedule(dynamic)
-    for (std::int64_t task = 0; task < tasks; ++task) attend(Task(op, task, memory, at));
+    for (std::int64_t task = 0; task < tasks; ++task) {
+      Prefetch ahead;
+      prefetch(Task(op, std::min(task + 1, tasks - 1), memory, at, ahead));
+      attend(Task(op, task, memory, at, ahead));
+    }
   }
 }
 

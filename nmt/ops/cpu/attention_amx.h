@@ -85,18 +85,18 @@ struct DropoutLanes {
     row_keys = _mm512_load_si512(keys.data());
   }
 
-  /// The low halves of the words belong to the even key, the high ones to the odd.
+  /// DropoutKey's hash of a pair without its last step, which would only change the low halves: keeps_even takes it.
   __m512i hash(std::int64_t pair) const {
     const auto column = static_cast<std::uint32_t>(pair) * 0x9e3779b9U;
     __m512i x = _mm512_xor_si512(row_keys, _mm512_set1_epi32(static_cast<int>(column)));
     x = _mm512_xor_si512(x, _mm512_srli_epi32(x, 16));
     x = _mm512_mullo_epi32(x, _mm512_set1_epi32(0x7feb352d));
     x = _mm512_xor_si512(x, _mm512_srli_epi32(x, 15));
-    x = _mm512_mullo_epi32(x, _mm512_set1_epi32(static_cast<int>(0x846ca68bU)));
-    return _mm512_xor_si512(x, _mm512_srli_epi32(x, 16));
+    return _mm512_mullo_epi32(x, _mm512_set1_epi32(static_cast<int>(0x846ca68bU)));
   }
-  __mmask16 keeps_even(__m512i bits) const { return keeps_odd(_mm512_slli_epi32(bits, 16)); }
-  __mmask16 keeps_odd(__m512i bits) const { return _mm512_cmpge_epu32_mask(bits, threshold); }
+  /// The even key's bits are the low half of x ^ x >> 16, compared where the odd key's are, in the high half.
+  __mmask16 keeps_even(__m512i x) const { return keeps_odd(_mm512_xor_si512(x, _mm512_slli_epi32(x, 16))); }
+  __mmask16 keeps_odd(__m512i x) const { return _mm512_cmpge_epu32_mask(x, threshold); }
 
   __m512i row_keys, threshold;
 };
@@ -108,11 +108,11 @@ inline void store_pair(__m512i even, __m512i odd, std::int64_t pair, std::byte* 
   _mm512_store_si512(to + tile_bytes, _mm512_unpackhi_epi16(even, odd));
 }
 
-/// What store_pair wrote of `chunks` x 32 keys as the left factor of a product over the keys: 32 rows of queries; tile
-/// (half, chunk) at (2 chunk + half) tiles.
-inline void transpose_pairs(const std::byte* words, std::int64_t chunks, std::byte* to) {
-  for (std::int64_t tile = 0; tile < 2 * chunks; ++tile, words += tile_bytes, to += tile_bytes) {
-    transpose_words(pointers({words, 64, 16}, 0, 1), 0, to);
+/// Makes of what store_pair wrote of `chunks` x 32 keys the left factor of a product over the keys: 32 rows of queries;
+/// tile (half, chunk) at (2 chunk + half) tiles.
+inline void transpose_pairs(std::byte* words, std::int64_t chunks) {
+  for (std::int64_t tile = 0; tile < 2 * chunks; ++tile, words += tile_bytes) {
+    transpose_words(pointers({words, 64, 16}, 0), 0, words);
   }
 }
 
@@ -120,22 +120,92 @@ inline __m512i to_bf16(__m512 low, __m512 high) {
   return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low));
 }
 
-/// `width` numbers of an f32 row, times `factor`, to bf16.
-inline void store_row(const float* from, float factor, std::int64_t width, BFloat16* to) {
-  const __m512 times = _mm512_set1_ps(factor);
-  for (std::int64_t at = 0; at < width; at += 32) {
-    const __m512 low = _mm512_mul_ps(_mm512_load_ps(from + at), times);
-    const __m512 high = _mm512_mul_ps(_mm512_load_ps(from + at + 16), times);
-    const auto present = static_cast<__mmask32>(width - at >= 32 ? 0xffffffffU : (1U << (width - at)) - 1);
-    _mm512_mask_storeu_epi16(to + at, present, to_bf16(low, high));
+/// Asks for the rows of the next task a few at a time while this one is computed: the caches serve a core's requests
+/// one after another, so all at once they would stand in the way of this task's own.
+class Prefetch {
+ public:
+  /// At most 8 ranges, each row of the `bytes` at hand.
+  void add(const Rows& rows, std::int64_t bytes, bool for_writing) {
+    if (rows.count > 0) ranges_[filled_++] = {rows, bytes, for_writing};
+  }
+  void some(std::int64_t rows) {
+    for (; rows > 0 && current_ < filled_; --rows) {
+      const Range& range = ranges_[current_];
+      const std::byte* first = range.rows.first + next_ * range.rows.stride;
+      for (std::int64_t at = 0; at < range.bytes; at += 64) {
+        if (range.for_writing) {
+          __builtin_prefetch(first + at, 1);
+        } else {
+          __builtin_prefetch(first + at);
+        }
+      }
+      if (++next_ == range.rows.count) next_ = 0, ++current_;
+    }
+  }
+
+ private:
+  struct Range {
+    Rows rows;
+    std::int64_t bytes;
+    bool for_writing;
+  };
+  std::array<Range, 8> ranges_;
+  std::size_t filled_ = 0, current_ = 0;
+  std::int64_t next_ = 0;
+};
+
+/// Where the rows of a product go, in bf16 and times a factor each.
+struct OutRows {
+  BFloat16* first;
+  std::int64_t stride, count, width;  // in numbers
+  const float* factors;               // [32]
+
+  /// 32 columns of up to 32 rows.
+  void store(const float* rows, bool by_block_row, std::int64_t first_row, std::int64_t column) const {
+    const auto present = static_cast<__mmask32>(width - column >= 32 ? 0xffffffffU : (1U << (width - column)) - 1);
+    const std::int64_t stored = std::min<std::int64_t>(32, count - first_row);
+    BFloat16* to = first + first_row * stride + column;
+    const auto row = [&](const float* from, std::int64_t i) {
+      const __m512 factor = _mm512_set1_ps(factors[i]);
+      const __m512 low = _mm512_mul_ps(_mm512_load_ps(from), factor);
+      const __m512 high = _mm512_mul_ps(_mm512_load_ps(from + 16), factor);
+      _mm512_mask_storeu_epi16(to + i * stride, present, to_bf16(low, high));
+    };
+    for (std::int64_t i = 0; i < stored; i += 4) {  // block_row leaves four neighbours together
+      const float* from = rows + (by_block_row ? block_row(i) : i) * 32;
+      const std::int64_t together = std::min<std::int64_t>(4, stored - i);
+      if (together == 4) {
+        row(from, i), row(from + 32, i + 1), row(from + 64, i + 2), row(from + 96, i + 3);
+      } else {
+        for (std::int64_t j = 0; j < together; ++j) row(from + 32 * j, i + j);
+      }
+    }
+  }
+};
+
+/// A B to bf16 rows; extents in tiles, `columns` even. `by_block_row`: A's 32 rows are in the order of block_row.
+/// `staging`: [32, 32] f32. `ahead` is moved on meanwhile.
+inline void multiply_to_rows(std::int64_t columns, std::int64_t depth, const TileMatrix& a, TileMatrix b,
+                             bool by_block_row, float* staging, Prefetch& ahead, const OutRows& out,
+                             std::int64_t first_row = 0) {
+  auto* corner = reinterpret_cast<std::byte*>(staging);
+  const bool two_rows = by_block_row || out.count - first_row > 16;
+  for (std::int64_t j = 0; j < columns; j += 2, b.data += 2 * b.right) {
+    if (two_rows) {
+      multiply_block<2, 2>(depth, a, b, corner, 128);
+    } else {
+      multiply_block<1, 2>(depth, a, b, corner, 128);
+    }
+    ahead.some(8);
+    out.store(staging, by_block_row, first_row, j * 16);
   }
 }
 
 /// One sentence and head of an op, and the thread's scratch.
 struct HeadTask {
   template <class Op>
-  HeadTask(const Op& op, std::int64_t index, std::byte* thread_memory)
-      : memory(thread_memory), head(index % op.heads), width(op.q.shape[1] / op.heads), key(op.key) {
+  HeadTask(const Op& op, std::int64_t index, std::byte* thread_memory, Prefetch& next_task)
+      : memory(thread_memory), ahead(next_task), head(index % op.heads), width(op.q.shape[1] / op.heads), key(op.key) {
     const auto* q_at = op.q_offsets.template as<std::int32_t>() + index / op.heads;
     const auto* k_at = op.k_offsets.template as<std::int32_t>() + index / op.heads;
     first_query = q_at[0], queries = q_at[1] - q_at[0], first_key = k_at[0], keys = k_at[1] - k_at[0];
@@ -154,15 +224,17 @@ struct HeadTask {
     pack_rows(found, count, row_bytes, row_bytes - 2 * width, memory + scratch);
     return {memory + scratch, row_bytes, count};
   }
-  BFloat16* row(const Tensor& tensor, std::int64_t index) const {
-    return tensor.as<BFloat16>() + index * tensor.row_stride + head * width;
+  OutRows out_rows(const Tensor& tensor, std::int64_t first, std::int64_t count, const float* factors) const {
+    return {tensor.as<BFloat16>() + first * tensor.row_stride + head * width, tensor.row_stride, count, width, factors};
   }
   float* floats(std::int64_t place) const { return reinterpret_cast<float*>(memory + place); }
   void clear(const Tensor& tensor, std::int64_t first, std::int64_t count) const {
-    for (std::int64_t i = first; i < first + count; ++i) std::fill_n(row(tensor, i), width, BFloat16(0.0f));
+    const OutRows out = out_rows(tensor, first, count, nullptr);
+    for (std::int64_t i = 0; i < count; ++i) std::fill_n(out.first + i * out.stride, width, BFloat16(0.0f));
   }
 
   std::byte* memory;
+  Prefetch& ahead;
   std::int64_t head, width, row_bytes, first_query, queries, first_key, keys;
   DropoutKey key;  // of this head
 };

@@ -12,26 +12,32 @@ namespace babelring::cpu {
 namespace {
 
 struct Scratch : ScratchPlan {
-  Scratch(std::int64_t longest, std::int64_t width) {
-    const std::int64_t row_bytes = blocks(width, 32) * 64, key_rows = blocks(longest, 32) * 32;
-    const std::int64_t key_tile = key_rows * row_bytes, query_tile = block_queries * row_bytes;
-    keys = take(key_tile), values = take(key_tile), key_pairs = take(key_tile);
-    dk = take(2 * key_tile), dv = take(2 * key_tile);
-    ragged_queries = take(query_tile), ragged_dout = take(query_tile);
-    queries = take(query_tile), query_pairs = take(query_tile), dout = take(query_tile), dout_pairs = take(query_tile);
-    scores = take(key_rows * block_stride), dscores = take(key_rows * block_stride);
-    probabilities = take(key_rows * 64), gradients = take(key_rows * 64);
-    words = take(key_rows * 64), turned = take(key_rows * 64), dq = take(2 * query_tile);
+  Scratch(std::int64_t longest_q, std::int64_t longest_k, std::int64_t width)
+      : key_rows(blocks(longest_k, 32) * 32), query_rows(blocks(longest_q, 32) * 32) {
+    const std::int64_t row_bytes = blocks(width, 32) * 64;
+    keys = take(key_rows * row_bytes), values = take(key_rows * row_bytes);
+    pairs = take(std::max(key_rows, query_rows) * row_bytes), columns = take(block_queries * row_bytes);
+    scores = take(key_rows * block_stride), dscores = take(key_rows * block_stride), words = take(key_rows * 64);
+    probabilities = take(key_rows * query_rows * 2), gradients = take(key_rows * query_rows * 2);
+    if (width % 32 != 0) ragged = take(query_rows * row_bytes);
   }
-  std::int64_t keys, values, key_pairs, dk, dv, ragged_queries, ragged_dout, queries, query_pairs, dout, dout_pairs;
-  std::int64_t scores, dscores;           // f32 [keys, 32 queries]
-  std::int64_t probabilities, gradients;  // bf16 [keys, 32 queries]: after dropout; of the scores
-  std::int64_t words, turned, dq;
+  std::int64_t key_rows, query_rows;
+  std::int64_t keys, values;              // rows
+  std::int64_t pairs;                     // of keys, then of dout, then of queries
+  std::int64_t columns;                   // one block of queries, then of dout, transposed
+  std::int64_t scores, dscores, words;    // one block: f32 [keys, 32 queries], then of pairs of keys
+  std::int64_t probabilities, gradients;  // bf16 [blocks, keys, 32 queries]: after dropout; of the scores
+  std::int64_t ragged = 0;
 };
 
 struct Task : HeadTask {
-  Task(const AttentionBackward& backward, std::int64_t index, std::byte* thread_memory, const Scratch& places)
-      : HeadTask(backward, index, thread_memory), op(backward), at(places) {}
+  Task(const AttentionBackward& backward, std::int64_t index, std::byte* thread_memory, const Scratch& places,
+       Prefetch& next_task)
+      : HeadTask(backward, index, thread_memory, next_task), op(backward), at(places) {}
+  /// Of probabilities or gradients.
+  std::byte* block_of(std::int64_t place, std::int64_t query) const {
+    return memory + place + query / block_queries * at.key_rows * 64;
+  }
   const AttentionBackward& op;
   const Scratch& at;
 };
@@ -48,9 +54,10 @@ class BlockGradient {
         scale_(_mm512_set1_ps(task.op.scale * 1.44269504f)),
         scores_(task.floats(task.at.scores)),
         dscores_(task.floats(task.at.dscores)),
-        probabilities_(task.memory + task.at.probabilities),
-        gradients_(task.memory + task.at.gradients),
-        words_(task.memory + task.at.words) {
+        probabilities_(task.block_of(task.at.probabilities, block.first)),
+        gradients_(task.block_of(task.at.gradients, block.first)),
+        words_(task.memory + task.at.words),
+        ahead_(task.ahead) {
     alignas(64) std::array<float, block_queries> sums;
     sums.fill(std::numeric_limits<float>::infinity());  // makes p 0 where there is no query
     const float* from = task.op.log_sum_exp.as<float>() + (task.first_query + block.first) * task.op.heads + task.head;
@@ -82,6 +89,7 @@ class BlockGradient {
 
   template <bool masked>
   void recompute(std::int64_t pair) {
+    ahead_.some(4);
     __m512 even[2] = {}, odd[2] = {};
     for (int s = 0; s < strips; ++s) {
       even[s] = probability<masked>(2 * pair, s), odd[s] = probability<masked>(2 * pair + 1, s);
@@ -112,6 +120,7 @@ class BlockGradient {
   }
 
   void differentiate(std::int64_t pair) {
+    ahead_.some(4);
     const __m512i even = gradient(2 * pair), odd = gradient(2 * pair + 1);
     _mm512_store_si512(gradients_ + 2 * pair * 64, even);
     _mm512_store_si512(gradients_ + (2 * pair + 1) * 64, odd);
@@ -131,6 +140,7 @@ class BlockGradient {
   __m512 scale_, log_sum_[strips], sum_[strips];
   float *scores_, *dscores_;
   std::byte *probabilities_, *gradients_, *words_;
+  Prefetch& ahead_;
 };
 
 template <int strips>
@@ -142,43 +152,47 @@ void differentiate_scores(const Task& task, const QueryBlock& block) {
   }
 }
 
-void multiply_scores(const Task& task, const QueryBlock& block) {
+/// [keys, 32 queries] products of rows of keys or values with one block of q or dout.
+void multiply_columns(const Task& task, const QueryBlock& block, std::int64_t left, const ConstTensor& right,
+                      std::int64_t to) {
   const Scratch& at = task.at;
-  std::byte* memory = task.memory;
-  const std::int64_t depth = task.row_bytes / 64, strips = blocks(block.count, 16), rows = blocks(block.reach, 16);
-  const std::int64_t row = task.first_query + block.first;
-  const Rows queries = task.whole_rows(task.op.q, row, block.count, at.ragged_queries);
-  const Rows dout = task.whole_rows(task.op.dout, row, block.count, at.ragged_dout);
-  pack_transposed(queries, strips, depth, memory + at.queries);
-  pack_transposed(dout, strips, depth, memory + at.dout);
-  pack_pairs(queries, 2 * depth, 1, memory + at.query_pairs);
-  pack_pairs(dout, 2 * depth, 1, memory + at.dout_pairs);
-  const std::int64_t down = strips * tile_bytes, below = 16 * task.row_bytes;
-  multiply(rows, strips, depth, {memory + at.keys, task.row_bytes, below, 64},
-           {memory + at.queries, 64, down, tile_bytes}, task.floats(at.scores), block_stride);
-  multiply(rows, strips, depth, {memory + at.values, task.row_bytes, below, 64},
-           {memory + at.dout, 64, down, tile_bytes}, task.floats(at.dscores), block_stride);
+  const std::int64_t depth = task.row_bytes / 64, strips = blocks(block.count, 16);
+  const Rows rows = task.whole_rows(right, task.first_query + block.first, block.count, at.ragged);
+  pack_transposed(rows, strips, depth, task.memory + at.columns);
+  multiply(blocks(block.reach, 16), strips, depth, {task.memory + left, task.row_bytes, 16 * task.row_bytes, 64},
+           {task.memory + at.columns, 64, strips * tile_bytes, tile_bytes}, task.floats(to), block_stride);
 }
 
-/// `accumulate`: dk and dv hold other blocks' parts.
-void block_backward(const Task& task, const QueryBlock& block, bool accumulate) {
+/// Probabilities and gradients of one block's scores, and its dq. `pairs` are of keys.
+void block_backward(const Task& task, const QueryBlock& block) {
   const Scratch& at = task.at;
-  std::byte* memory = task.memory;
-  const std::int64_t columns = task.row_bytes / 32, rows = blocks(block.reach, 16), chunks = blocks(block.reach, 32);
-  multiply_scores(task, block);
+  const std::int64_t columns = task.row_bytes / 32, chunks = blocks(block.reach, 32);
+  multiply_columns(task, block, at.keys, task.op.q, at.scores);
+  multiply_columns(task, block, at.values, task.op.dout, at.dscores);
   block.count > 16 ? differentiate_scores<2>(task, block) : differentiate_scores<1>(task, block);
-  const std::int64_t down = columns * tile_bytes, stride = 2 * task.row_bytes;
-  multiply(rows, columns, 1, {memory + at.probabilities, 64, tile_bytes, 0},
-           {memory + at.dout_pairs, 64, down, tile_bytes}, task.floats(at.dv), stride, accumulate);
-  multiply(rows, columns, 1, {memory + at.gradients, 64, tile_bytes, 0},
-           {memory + at.query_pairs, 64, down, tile_bytes}, task.floats(at.dk), stride, accumulate);
-  transpose_pairs(memory + at.words, chunks, memory + at.turned);
-  multiply(2, columns, chunks, {memory + at.turned, 64, tile_bytes, 2 * tile_bytes},
-           {memory + at.key_pairs, 64, down, tile_bytes}, task.floats(at.dq), stride);
-  const float factor = task.op.scale * task.key.scale();
-  for (std::int64_t i = 0; i < block.count; ++i) {
-    const float* from = task.floats(at.dq) + block_row(i) * 16 * columns;
-    store_row(from, factor, task.width, task.row(task.op.dq, task.first_query + block.first + i));
+  transpose_pairs(task.memory + at.words, chunks);
+  std::array<float, block_queries> factors;
+  factors.fill(task.op.scale * task.key.scale());
+  multiply_to_rows(columns, chunks, {task.memory + at.words, 64, tile_bytes, 2 * tile_bytes},
+                   {task.memory + at.pairs, 64, columns * tile_bytes, tile_bytes}, true, task.floats(at.scores),
+                   task.ahead, task.out_rows(task.op.dq, task.first_query + block.first, block.count, factors.data()));
+}
+
+/// dk or dv: the product over the queries of `left` (gradients or probabilities) and rows of q or dout.
+void sum_over_queries(const Task& task, std::int64_t left, const ConstTensor& right, float factor, const Tensor& to) {
+  const Scratch& at = task.at;
+  const std::int64_t columns = task.row_bytes / 32, chunks = blocks(task.queries, 32);
+  const Rows rows = task.whole_rows(right, task.first_query, task.queries, at.ragged);
+  pack_pairs(rows, columns, chunks, task.memory + at.pairs);
+  std::array<float, 32> factors;
+  factors.fill(factor);
+  const OutRows out = task.out_rows(to, task.first_key, task.keys, factors.data());
+  for (std::int64_t key = 0; key < task.keys; key += 32) {
+    const std::int64_t skipped = task.op.causal ? key / 32 : 0;  // blocks of queries before the key
+    multiply_to_rows(columns, chunks - skipped,
+                     {task.block_of(left, skipped * 32) + key * 64, 64, tile_bytes, at.key_rows * 64},
+                     {task.memory + at.pairs + skipped * columns * tile_bytes, 64, columns * tile_bytes, tile_bytes},
+                     false, task.floats(at.scores), task.ahead, out, key);
   }
 }
 
@@ -195,32 +209,43 @@ void backward(const Task& task) {
   pack_rows(task.rows(op.k, task.first_key, task.keys), padded_keys, task.row_bytes, missing, task.memory + at.keys);
   pack_rows(task.rows(op.v, task.first_key, task.keys), padded_keys, task.row_bytes, missing, task.memory + at.values);
   pack_pairs({task.memory + at.keys, task.row_bytes, task.keys}, task.row_bytes / 32, blocks(task.keys, 32),
-             task.memory + at.key_pairs);
-  // The last block sees all keys, so it may be the one that overwrites dk and dv.
-  const std::int64_t last = (task.queries - 1) / block_queries * block_queries;
-  for (std::int64_t first = last; first >= 0; first -= block_queries) {
-    block_backward(task, QueryBlock(first, task.queries, task.keys, op.causal), first != last);
+             task.memory + at.pairs);
+  for (std::int64_t first = 0; first < task.queries; first += block_queries) {
+    block_backward(task, QueryBlock(first, task.queries, task.keys, op.causal));
   }
   const float scale = task.key.scale();
-  const std::int64_t floats = task.row_bytes / 2;
-  for (std::int64_t i = 0; i < task.keys; ++i) {
-    store_row(task.floats(at.dk) + i * floats, op.scale * scale, task.width, task.row(op.dk, task.first_key + i));
-    store_row(task.floats(at.dv) + i * floats, scale, task.width, task.row(op.dv, task.first_key + i));
-  }
+  sum_over_queries(task, at.probabilities, op.dout, scale, op.dv);
+  sum_over_queries(task, at.gradients, op.q, op.scale * scale, op.dk);
+}
+
+/// Lets the next task's rows be fetched while this one is computed.
+void prefetch(const Task& next) {
+  const std::int64_t bytes = 2 * next.width;
+  for (const ConstTensor& keys : {next.op.k, next.op.v})
+    next.ahead.add(next.rows(keys, next.first_key, next.keys), bytes, false);
+  for (const ConstTensor& queries : {next.op.q, next.op.dout})
+    next.ahead.add(next.rows(queries, next.first_query, next.queries), bytes, false);
+  next.ahead.add(next.rows(next.op.dq, next.first_query, next.queries), bytes, true);
+  for (const Tensor& keys : {next.op.dv, next.op.dk})
+    next.ahead.add(next.rows(keys, next.first_key, next.keys), bytes, true);
 }
 
 }  // namespace
 
 void run_tiles(const AttentionBackward& op, Workspace& workspace) {
   const std::int64_t tasks = (op.q_offsets.shape[0] - 1) * op.heads;
-  const Scratch at(longest(op.k_offsets), op.q.shape[1] / op.heads);
+  const Scratch at(longest(op.q_offsets), longest(op.k_offsets), op.q.shape[1] / op.heads);
   const auto scratch = workspace.per_thread(at.floats());
 #pragma omp parallel num_threads(workspace.threads_for(2 * op.q.shape.elements()))
   {
     const TileConfiguration tiles;
     auto* memory = reinterpret_cast<std::byte*>(scratch.of_this_thread());
 #pragma omp for schedule(dynamic)
-    for (std::int64_t task = 0; task < tasks; ++task) backward(Task(op, task, memory, at));
+    for (std::int64_t task = 0; task < tasks; ++task) {
+      Prefetch ahead;
+      prefetch(Task(op, std::min(task + 1, tasks - 1), memory, at, ahead));
+      backward(Task(op, task, memory, at, ahead));
+    }
   }
 }
 

@@ -32,20 +32,13 @@ struct TileMatrix {
 /// Rows x columns (1 or 2 each) tiles of C, summed over `depth` tiles of A's columns.
 template <int rows, int columns>
 inline void multiply_block(std::int64_t depth, const TileMatrix& a, const TileMatrix& b, std::byte* c,
-                           std::int64_t stride, bool accumulate) {
+                           std::int64_t stride) {
   constexpr bool two_rows = rows == 2, two_columns = columns == 2;
   std::byte *below = c + tile_rows * stride, *beside = c + 64;
-  if (accumulate) {
-    tile_load<0>(c, stride);
-    if constexpr (two_columns) tile_load<1>(beside, stride);
-    if constexpr (two_rows) tile_load<2>(below, stride);
-    if constexpr (two_rows && two_columns) tile_load<3>(below + 64, stride);
-  } else {
-    tile_zero<0>();
-    if constexpr (two_columns) tile_zero<1>();
-    if constexpr (two_rows) tile_zero<2>();
-    if constexpr (two_rows && two_columns) tile_zero<3>();
-  }
+  tile_zero<0>();
+  if constexpr (two_columns) tile_zero<1>();
+  if constexpr (two_rows) tile_zero<2>();
+  if constexpr (two_rows && two_columns) tile_zero<3>();
   for (std::int64_t k = 0; k < depth; ++k) {
     const std::byte *of_a = a.data + k * a.right, *of_b = b.data + k * b.down;
     tile_load<4>(of_a, a.stride);
@@ -67,49 +60,36 @@ inline void multiply_block(std::int64_t depth, const TileMatrix& a, const TileMa
   if constexpr (two_rows && two_columns) tile_store<3>(below + 64, stride);
 }
 
-/// C = (or +=) A B in f32, extents in tiles; `stride` bytes lie between C's rows.
+/// C = A B in f32, extents in tiles, at most 2 columns; `stride` bytes lie between C's rows.
 inline void multiply(std::int64_t rows, std::int64_t columns, std::int64_t depth, TileMatrix a, const TileMatrix& b,
-                     float* c, std::int64_t stride, bool accumulate = false) {
+                     float* c, std::int64_t stride) {
   auto* out = reinterpret_cast<std::byte*>(c);
   for (std::int64_t i = 0; i < rows; i += 2, a.data += 2 * a.down, out += 2 * tile_rows * stride) {
-    const bool two_rows = i + 1 < rows;
-    TileMatrix stripe = b;
-    for (std::int64_t j = 0; j < columns; j += 2, stripe.data += 2 * b.right) {
-      std::byte* corner = out + j * 64;
-      if (two_rows) {
-        if (j + 1 < columns) {
-          multiply_block<2, 2>(depth, a, stripe, corner, stride, accumulate);
-        } else {
-          multiply_block<2, 1>(depth, a, stripe, corner, stride, accumulate);
-        }
-      } else if (j + 1 < columns) {
-        multiply_block<1, 2>(depth, a, stripe, corner, stride, accumulate);
-      } else {
-        multiply_block<1, 1>(depth, a, stripe, corner, stride, accumulate);
-      }
+    if (i + 1 < rows) {
+      columns == 2 ? multiply_block<2, 2>(depth, a, b, out, stride) : multiply_block<2, 1>(depth, a, b, out, stride);
+    } else {
+      columns == 2 ? multiply_block<1, 2>(depth, a, b, out, stride) : multiply_block<1, 1>(depth, a, b, out, stride);
     }
   }
 }
+
+inline constexpr std::int64_t largest_row = 4096;
+alignas(64) inline constexpr std::array<std::byte, largest_row> zero_row{};
 
 /// bf16 rows in memory, `stride` bytes apart, each a multiple of 64 bytes; rows from `count` on are zeros.
 struct Rows {
   const std::byte* first;
   std::int64_t stride, count;
 
-  Rows from(std::int64_t row) const { return {first + row * stride, stride, count - row}; }
+  const std::byte* row(std::int64_t i) const { return i < count ? first + i * stride : zero_row.data(); }
 };
-
-inline constexpr std::int64_t largest_row = 4096;
-alignas(64) inline constexpr std::array<std::byte, largest_row> zero_row{};
 
 using RowPointers = std::array<const std::byte*, 16>;
 
-/// Rows first, first + step, ...
-inline RowPointers pointers(const Rows& rows, std::int64_t first, std::int64_t step) {
+inline RowPointers pointers(const Rows& rows, std::int64_t first) {
   RowPointers at;
   for (std::int64_t i = 0; i < 16; ++i) {
-    const std::int64_t row = first + i * step;
-    at[static_cast<std::size_t>(i)] = row < rows.count ? rows.first + row * rows.stride : zero_row.data();
+    at[static_cast<std::size_t>(i)] = rows.row(first + i);
   }
   return at;
 }
@@ -124,15 +104,19 @@ inline __m512i quarter_rows(const std::byte* a, const std::byte* b, const std::b
 }
 
 /// The transpose of 16 rows of 16 words of 32 bits, from byte `offset` of each row: a row of bf16 pairs becomes a
-/// column of them.
+/// column of them. `to` may be the rows themselves.
 inline void transpose_words(const RowPointers& rows, std::int64_t offset, std::byte* to) {
-  for (std::int64_t quarter = 0; quarter < 4; ++quarter, offset += 16, to += 256) {
-    __m512i part[4];
+  __m512i part[4][4];
+  for (std::size_t quarter = 0; quarter < 4; ++quarter) {
     for (std::size_t i = 0; i < 4; ++i) {
-      part[i] = quarter_rows(rows[i] + offset, rows[i + 4] + offset, rows[i + 8] + offset, rows[i + 12] + offset);
+      const std::int64_t at = offset + 16 * static_cast<std::int64_t>(quarter);
+      part[quarter][i] = quarter_rows(rows[i] + at, rows[i + 4] + at, rows[i + 8] + at, rows[i + 12] + at);
     }
-    const __m512i a = _mm512_unpacklo_epi32(part[0], part[1]), b = _mm512_unpackhi_epi32(part[0], part[1]);
-    const __m512i c = _mm512_unpacklo_epi32(part[2], part[3]), d = _mm512_unpackhi_epi32(part[2], part[3]);
+  }
+  for (std::size_t quarter = 0; quarter < 4; ++quarter, to += 256) {
+    const auto& [first, second, third, fourth] = part[quarter];
+    const __m512i a = _mm512_unpacklo_epi32(first, second), b = _mm512_unpackhi_epi32(first, second);
+    const __m512i c = _mm512_unpacklo_epi32(third, fourth), d = _mm512_unpackhi_epi32(third, fourth);
     _mm512_store_si512(to, _mm512_unpacklo_epi64(a, c));
     _mm512_store_si512(to + 64, _mm512_unpackhi_epi64(a, c));
     _mm512_store_si512(to + 128, _mm512_unpacklo_epi64(b, d));
@@ -144,28 +128,27 @@ inline void transpose_words(const RowPointers& rows, std::int64_t offset, std::b
 /// numbers 32 k ... of rows 16 j .... `columns` tiles cover the rows.
 inline void pack_transposed(const Rows& rows, std::int64_t columns, std::int64_t depth, std::byte* to) {
   for (std::int64_t j = 0; j < columns; ++j) {
-    const RowPointers at = pointers(rows, j * tile_rows, 1);
+    const RowPointers at = pointers(rows, j * tile_rows);
     for (std::int64_t k = 0; k < depth; ++k) transpose_words(at, k * 64, to + (k * columns + j) * tile_bytes);
   }
 }
 
 /// Rows of [count, width] as the right factor of a product over the rows: tile (k, j) at (k * columns + j) tiles holds
-/// columns 16 j ... of rows 32 k ..., two rows interleaved.
+/// columns 16 j ... of rows 32 k ..., two rows interleaved. `columns` is even.
 inline void pack_pairs(const Rows& rows, std::int64_t columns, std::int64_t depth, std::byte* to) {
   alignas(64) static constexpr std::array<std::uint16_t, 32> order = {0,  16, 1,  17, 2,  18, 3,  19, 4,  20, 5,
                                                                       21, 6,  22, 7,  23, 8,  24, 9,  25, 10, 26,
                                                                       11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
   const __m512i interleaved = _mm512_load_si512(order.data());
+  const auto half = [](const std::byte* from) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)); };
   for (std::int64_t pair = 0; pair < 16 * depth; ++pair) {
-    const std::int64_t row = 2 * pair;
-    const std::byte* even = row < rows.count ? rows.first + row * rows.stride : zero_row.data();
-    const std::byte* odd = row + 1 < rows.count ? rows.first + (row + 1) * rows.stride : zero_row.data();
+    const std::byte *even = rows.row(2 * pair), *odd = rows.row(2 * pair + 1);
     std::byte* line = to + pair / 16 * columns * tile_bytes + pair % 16 * 64;
-    for (std::int64_t j = 0; j < columns; ++j) {
-      const __m256i low = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(even + 32 * j));
-      const __m256i high = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(odd + 32 * j));
-      const __m512i both = _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
-      _mm512_store_si512(line + j * tile_bytes, _mm512_permutexvar_epi16(interleaved, both));
+    for (std::int64_t j = 0; j < columns; j += 2, even += 64, odd += 64, line += 2 * tile_bytes) {
+      const __m512i left = _mm512_inserti64x4(_mm512_castsi256_si512(half(even)), half(odd), 1);
+      const __m512i right = _mm512_inserti64x4(_mm512_castsi256_si512(half(even + 32)), half(odd + 32), 1);
+      _mm512_store_si512(line, _mm512_permutexvar_epi16(interleaved, left));
+      _mm512_store_si512(line + tile_bytes, _mm512_permutexvar_epi16(interleaved, right));
     }
   }
 }
@@ -176,8 +159,7 @@ inline void pack_rows(const Rows& rows, std::int64_t padded_rows, std::int64_t r
                       std::byte* to) {
   const __mmask32 last = 0xffffffffU >> (missing / 2);
   for (std::int64_t i = 0; i < padded_rows; ++i, to += row_bytes) {
-    const bool present = i < rows.count;
-    const std::byte* from = present ? rows.first + i * rows.stride : zero_row.data();
+    const std::byte* from = rows.row(i);
     for (std::int64_t at = 0; at + 64 < row_bytes; at += 64) _mm512_store_si512(to + at, _mm512_loadu_si512(from + at));
     const std::int64_t at = row_bytes - 64;
     _mm512_store_si512(to + at, _mm512_maskz_loadu_epi16(last, from + at));
