@@ -24,7 +24,7 @@ constexpr std::int64_t block_row_bytes = 128;    // one of its rows
 constexpr std::int64_t k_limit = 2048;           // of one pass over memory
 constexpr std::int64_t steps_limit = 16;         // of one multiplication: 32 KiB of B stay in the first-level cache
 constexpr std::int64_t a_limit_bytes = 1 << 20;  // of A's panels that a thread goes over again and again: half its L2
-constexpr std::int64_t b_limit_bytes = 8 << 20;  // of B's packed panels, shared by the threads
+constexpr std::int64_t b_limit_bytes = 8 << 20;  // of packed panels that the threads share
 constexpr std::int64_t most_panels = 64;
 
 std::int64_t panels_of(std::int64_t count) {
@@ -73,7 +73,7 @@ class Prefetcher {
   Prefetcher(const void* first, std::int64_t rows, std::int64_t row_bytes, std::int64_t stride_bytes,
              std::int64_t times)
       : row_(static_cast<const char*>(first)), rows_(rows), row_bytes_(row_bytes), stride_(stride_bytes) {
-    lines_ = (rows * ((row_bytes + 63) / 64) + times - 1) / times;
+    lines_ = rows > 0 ? (rows * ((row_bytes + 63) / 64) + times - 1) / times : 0;
   }
   void some() {
     for (std::int64_t i = 0; i < lines_ && rows_ > 0; ++i) {
@@ -100,12 +100,16 @@ class Run {
     threads_ = p_.m * p_.n * p_.k < 64 * 1024 ? 1 : workspace.threads();
     progress_ = std::vector<Progress>(static_cast<std::size_t>(threads_));
     kept_sums_ = p_.c_type != DType::f32 && passes > 1;
-    a_bytes_ = m_chunk_ * panel_bytes();
+    m_share_ = std::clamp<std::int64_t>(b_limit_bytes / panel_bytes(), 1, m_panels_);
+    a_bytes_ = p_.a_transposed ? 0 : m_chunk_ * panel_bytes();
+    const std::int64_t shared_a_bytes = p_.a_transposed ? m_share_ * panel_bytes() : 0;
     of_thread_ = a_bytes_ + (m_chunk_ + Finisher::waiting_blocks + 1) * block_bytes;
     const std::int64_t b_bytes = n_chunk_ * panel_bytes();
     const std::int64_t sums_bytes = kept_sums_ ? m_panels_ * n_panels_ * block_bytes : 0;
-    b_ = static_cast<char*>(static_cast<void*>(workspace.shared((b_bytes + sums_bytes + threads_ * of_thread_) / 4)));
-    sums_ = b_ + b_bytes;
+    b_ = static_cast<char*>(
+        static_cast<void*>(workspace.shared((b_bytes + shared_a_bytes + sums_bytes + threads_ * of_thread_) / 4)));
+    a_ = b_ + b_bytes;
+    sums_ = a_ + shared_a_bytes;
     thread_memory_ = sums_ + sums_bytes;
   }
 
@@ -116,7 +120,8 @@ class Run {
       std::int64_t done = 0;
       for (std::int64_t k = 0; k < p_.k; k += k_chunk_) {
         for (std::int64_t n = 0; n < n_panels_; n += n_chunk_, done += n_chunk_) {
-          pass(k, n, std::min(n_chunk_, n_panels_ - n), done);
+          const std::int64_t n_count = std::min(n_chunk_, n_panels_ - n);
+          p_.a_transposed ? transposed_pass(k, n, n_count) : pass(k, n, n_count, done);
         }
       }
     }
@@ -163,6 +168,64 @@ class Run {
     finisher.complete();
     _mm_sfence();
 #pragma omp barrier  // before B's memory is written again
+  }
+
+  /// The same where both operands must be turned: the threads pack all of B, then A some panels at a time, each its
+  /// share of k, so that memory is read in its order, and mostly by the thread that wrote it.
+  void transposed_pass(std::int64_t k, std::int64_t n, std::int64_t n_count) {
+    const std::int64_t depth = std::min(k_chunk_, p_.k - k), thread = omp_get_thread_num();
+    const std::int64_t threads = omp_get_num_threads(), steps = steps_of(depth);
+    const std::int64_t first_step = steps * thread / threads, end_step = steps * (thread + 1) / threads;
+    for (std::int64_t step = first_step; step < end_step; ++step) {
+      pack_step(pack_columns, p_.b, p_.b_stride, p_.n, k + 32 * step, k + depth, n, n_count, b_ + step * step_bytes);
+    }
+    Finisher finisher(p_);
+    std::int64_t turn = 0;
+    for (std::int64_t share = 0; share < m_panels_; share += m_share_) {
+      const std::int64_t count = std::min(m_share_, m_panels_ - share);
+      for (std::int64_t step = first_step; step < end_step; ++step) {
+        pack_step(pack_rows_transposed, p_.a, p_.a_stride, p_.m, k + 32 * step, k + depth, share, count,
+                  a_ + step * step_bytes);
+      }
+#pragma omp barrier
+      const bool by_rows = count >= 2 * threads;
+      const std::int64_t m_first = by_rows ? count * thread / threads : 0;
+      const std::int64_t m_end = by_rows ? count * (thread + 1) / threads : count;
+      const std::int64_t n_first = by_rows ? 0 : n_count * thread / threads;
+      const std::int64_t n_end = by_rows ? n_count : n_count * (thread + 1) / threads;
+      for (std::int64_t m = m_first; m < m_end; m += m_chunk_) {
+        const std::int64_t m_count = std::min(m_chunk_, m_end - m), times = m_count * steps;
+        Panels a;
+        for (std::int64_t i = 0; i < m_count; ++i) {
+          a[static_cast<std::size_t>(i)] = {a_ + (m + i) * panel_bytes(), 64, step_bytes, tile_bytes};
+        }
+        const std::int64_t next_count = std::min(m_chunk_, m_end - m - m_count);
+        Prefetcher next_a(a_ + (m + m_count) * panel_bytes(), next_count, panel_bytes(), panel_bytes(),
+                          times * (n_end - n_first));
+        for (std::int64_t j = n_first; j < n_end; ++j, turn += m_count) {
+          Prefetcher next_b(b_of((j + 1) % n_count), 1, panel_bytes(), panel_bytes(), times);
+          column(a, share + m, m_count, n + j, b_of(j), k, depth, turn, finisher, next_a, next_b);
+        }
+      }
+      finisher.complete();
+      _mm_sfence();
+#pragma omp barrier  // before packed memory is written again
+    }
+  }
+
+  /// One step of `count` panels of an operand whose rows in memory are elements of k, [k, end): `to` is the place in
+  /// the first panel.
+  template <class Pack>
+  void pack_step(Pack pack, const BFloat16* from, std::int64_t stride, std::int64_t width, std::int64_t k,
+                 std::int64_t end, std::int64_t panel, std::int64_t count, char* to) const {
+    const BFloat16* first = from + k * stride + panel * panel_width;
+    const std::int64_t depth = std::min<std::int64_t>(32, end - k);
+    const std::int64_t columns = std::min(count * panel_width, width - panel * panel_width);
+    Prefetcher next(first + 32 * stride, std::min<std::int64_t>(32, end - k - 32), columns * 2, stride * 2, count);
+    for (std::int64_t i = 0; i < count; ++i, to += panel_bytes()) {
+      pack(first + i * panel_width, stride, std::min(panel_width, columns - i * panel_width), depth, to);
+      next.some();
+    }
   }
 
   /// Until panel j of this pass has been packed by the thread whose share it is in.
@@ -213,7 +276,6 @@ class Run {
       const std::int64_t first = (m + i) * panel_width, count = std::min(panel_width, p_.m - first);
       PanelOfA& panel = panels[static_cast<std::size_t>(i)];
       panel = {packed + i * panel_bytes(), 64, step_bytes, tile_bytes};
-      if (p_.a_transposed) continue;
       const BFloat16* at = p_.a + first * p_.a_stride + k;
       if (count == panel_width && depth % 32 == 0 && row_bytes % 4096 != 0) {
         panel = {static_cast<const char*>(static_cast<const void*>(at)), row_bytes, 64, 16 * row_bytes};
@@ -224,15 +286,6 @@ class Run {
         pack_rows(at + 32 * step, p_.a_stride, count, left, packed + i * panel_bytes() + step * step_bytes);
       }
     }
-    if (!p_.a_transposed) return panels;
-    for (std::int64_t step = 0; step < steps; ++step) {
-      const std::int64_t left = std::min<std::int64_t>(32, depth - 32 * step);
-      for (std::int64_t i = 0; i < m_count; ++i) {
-        const std::int64_t first = (m + i) * panel_width, count = std::min(panel_width, p_.m - first);
-        pack_rows_transposed(p_.a + (k + 32 * step) * p_.a_stride + first, p_.a_stride, count, left,
-                             packed + i * panel_bytes() + step * step_bytes);
-      }
-    }
     return panels;
   }
 
@@ -241,8 +294,7 @@ class Run {
                         std::int64_t times) const {
     if (m_count <= 0 || times <= 0) return {};
     const std::int64_t first = m * panel_width, count = std::min(m_count * panel_width, p_.m - first);
-    return p_.a_transposed ? Prefetcher(p_.a + k * p_.a_stride + first, depth, count * 2, p_.a_stride * 2, times)
-                           : Prefetcher(p_.a + first * p_.a_stride + k, count, depth * 2, p_.a_stride * 2, times);
+    return {p_.a + first * p_.a_stride + k, count, depth * 2, p_.a_stride * 2, times};
   }
 
   /// A chunk of A's panels times one panel of B.
@@ -289,14 +341,14 @@ class Run {
   }
 
   const AmxProduct& p_;
-  std::int64_t m_panels_, n_panels_, k_chunk_, m_chunk_, n_chunk_, a_bytes_, of_thread_;
+  std::int64_t m_panels_, n_panels_, k_chunk_, m_chunk_, n_chunk_, m_share_, a_bytes_, of_thread_;
   struct alignas(64) Progress {
     std::atomic<std::int64_t> packed = 0;  // panels of B, counted through all passes
   };
   int threads_;
   std::vector<Progress> progress_;  // of each thread
   bool kept_sums_;                  // sums of several passes wait in memory
-  char *b_, *sums_, *thread_memory_;
+  char *b_, *a_, *sums_, *thread_memory_;
 };
 
 }  // namespace
