@@ -41,6 +41,27 @@ TEST_P(CrossEntropyTest, LargeLogitsStayFinite) {
                       {&CrossEntropy::dlogits, &CrossEntropy::loss});
 }
 
+TEST_P(CrossEntropyTest, ShowsWhatIsNotANumberInItsRowOnly) {
+  const Tensor logits = tensors.normal({2, 50}, type());
+  reference::Matrix values = reference::load(logits);
+  values(0, 7) = NAN;
+  values(1, 9) = -INFINITY;
+  reference::store(values, logits);
+  const Tensor loss = tensors.zeros({2}, DType::f32), dlogits = tensors.zeros({2, 50}, type());
+  cpu->run(CrossEntropy{.logits = logits,
+                        .targets = tensors.list({3, 49}),
+                        .dlogits = dlogits,
+                        .loss = tensors.zeros({2}, DType::f32),
+                        .nll = loss,
+                        .correct = tensors.zeros({2}, DType::f32)});
+  EXPECT_TRUE(std::isnan(loss.as<float>()[0]));
+  EXPECT_TRUE(std::isfinite(loss.as<float>()[1]));
+  const reference::Matrix gradient = reference::load(dlogits);
+  EXPECT_TRUE(std::isnan(gradient(0, 0)));
+  EXPECT_TRUE(std::isfinite(gradient(1, 0)));
+  EXPECT_EQ(gradient(1, 9), 0);
+}
+
 TEST_P(CrossEntropyTest, TopKEqualsReferenceInOrderAndInTies) {
   for (const auto& [rows, vocabulary, k] : {std::tuple{1, 1, 1}, {3, 7, 7}, {5, 1009, 12}, {3, 32000, 16}}) {
     const Tensor logits = tensors.normal({rows, vocabulary}, type(), 3);

@@ -2,62 +2,93 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include "nmt/ops/cpu/kernels.h"
+#include "nmt/ops/cpu/lanes.h"
 #include "nmt/ops/cpu/vector_math.h"
 
 namespace babelring::cpu {
 
 namespace {
 
-struct ExponentialSums {
-  float exponentials = 0, shifted = 0;
+struct RowSums {
+  float largest = 0;
+  double elements = 0, exponentials = 0;  // of x, and of e^(x - largest)
 };
 
-/// x - largest over the row and the sum of its exponentials, which replace x if `keep`. In blocks, so that the sums of
-/// a long row are as good without vectors as with them.
-template <bool keep>
-ExponentialSums exponential_sums(float* __restrict x, std::int64_t width, float largest) {
+/// Calls body(first, end) for blocks of a row: their sums are taken in f32, those of the blocks in double.
+template <class Body>
+[[gnu::always_inline]] inline void for_blocks(std::int64_t width, Body&& body) {
   constexpr std::int64_t block = 1024;
-  double exponentials = 0, shifted = 0;
-  for (std::int64_t first = 0; first < width; first += block) {
-    float block_exponentials = 0, block_shifted = 0;
-#pragma omp simd reduction(+ : block_exponentials, block_shifted)
-    for (std::int64_t i = first; i < std::min(width, first + block); ++i) {
-      const float value = x[i] - largest, power = exponential(value);
-      block_shifted += value;
-      block_exponentials += power;
-      if constexpr (keep) x[i] = power;
-    }
-    exponentials += static_cast<double>(block_exponentials);
-    shifted += static_cast<double>(block_shifted);
-  }
-  return {static_cast<float>(exponentials), static_cast<float>(shifted)};
+  for (std::int64_t first = 0; first < width; first += block) body(first, std::min(width, first + block));
 }
 
-/// One row; `p` is scratch of `width` floats.
+/// e^(x - largest): 1 for the largest itself.
+struct Exponent {
+  explicit Exponent(float value) : largest(broadcast(value)) {}
+  Floats power(Floats x) const { return power_of_two((x - largest) * broadcast(std::numbers::log2e_v<float>)); }
+  Floats largest;
+};
+
+/// Reads the row twice: the second time it comes from the cache.
 template <class T>
-void row_loss(const CrossEntropy& op, std::int64_t row, float* __restrict p) {
+RowSums sums_of_row(const T* x, std::int64_t width) {
+  RowSums sums;
+  const Floats nothing = broadcast(-INFINITY);
+  Floats largest = nothing;
+  for_blocks(width, [&](std::int64_t first, std::int64_t end) {
+    Floats total = broadcast(0);
+    for_lanes(end - first, [&](std::int64_t i, auto lanes) {
+      const Floats value = load_lanes(x + first + i, lanes);
+      largest = maximum(only(lanes, value, nothing), largest);
+      total = total + value;
+    });
+    sums.elements += static_cast<double>(sum_of_lanes(total));
+  });
+  sums.largest = largest_lane(largest);
+  const Exponent exponent(sums.largest);
+  for_blocks(width, [&](std::int64_t first, std::int64_t end) {
+    Floats total = broadcast(0);
+    for_lanes(end - first, [&](std::int64_t i, auto lanes) {
+      total = total + only(lanes, exponent.power(load_lanes(x + first + i, lanes)));
+    });
+    sums.exponentials += static_cast<double>(sum_of_lanes(total));
+  });
+  return sums;
+}
+
+/// gradient = e^(x - largest) to_p - share; may be x.
+template <class T>
+void write_gradient(const T* x, T* gradient, std::int64_t width, float largest, float to_p, float share) {
+  const Exponent exponent(largest);
+  const Floats factor = broadcast(to_p), less = broadcast(-share);
+  for_lanes(width, [&](std::int64_t i, auto lanes) {
+    __builtin_prefetch(x + width + i, 1, 2);  // the next row
+    const Floats power = exponent.power(load_lanes(x + i, lanes));
+    store_lanes(gradient + i, multiply_add(power, factor, less), lanes);
+  });
+}
+
+template <class T>
+void row_loss(const CrossEntropy& op, std::int64_t row) {
   const std::int64_t width = op.logits.shape[1], target = op.targets.as<std::int32_t>()[row];
-  widen(op.logits.as<T>() + row * width, p, width);
-  const float target_logit = p[target];
-  float largest = p[0];
-#pragma omp simd reduction(max : largest)
-  for (std::int64_t i = 0; i < width; ++i) largest = p[i] > largest ? p[i] : largest;
-  const auto [sum, logits] = exponential_sums<true>(p, width, largest);
-  const float log_sum = std::log(sum), nll = log_sum - (target_logit - largest);
-  const float uniform = log_sum - logits / static_cast<float>(width);  // mean of -log p
-  op.nll.as<float>()[row] = nll;
-  op.loss.as<float>()[row] = (1 - op.smoothing) * nll + op.smoothing * uniform;
-  op.correct.as<float>()[row] = target_logit == largest ? 1.0f : 0.0f;
+  const T* x = op.logits.as<T>() + row * width;
+  const float target_logit = load(x[target]);
+  const RowSums sums = sums_of_row(x, width);
+  const double log_sum = std::log(sums.exponentials) + static_cast<double>(sums.largest);
+  const double nll = log_sum - static_cast<double>(target_logit);
+  const double uniform = log_sum - sums.elements / static_cast<double>(width);  // mean of -log p
+  const auto smoothing = static_cast<double>(op.smoothing);
+  op.nll.as<float>()[row] = static_cast<float>(nll);
+  op.loss.as<float>()[row] = static_cast<float>((1 - smoothing) * nll + smoothing * uniform);
+  op.correct.as<float>()[row] = target_logit == sums.largest ? 1.0f : 0.0f;
   if (!op.dlogits) return;
   T* gradient = op.dlogits.as<T>() + row * width;
-  const float to_p = op.gradient_scale / sum;
   const float share = op.gradient_scale * op.smoothing / static_cast<float>(width);
-  const float at_target = p[target] * to_p - share - op.gradient_scale * (1 - op.smoothing);
-#pragma omp simd
-  for (std::int64_t i = 0; i < width; ++i) gradient[i] = rounded<T>(p[i] * to_p - share);
-  gradient[target] = rounded<T>(at_target);
+  write_gradient(x, gradient, width, sums.largest, op.gradient_scale / static_cast<float>(sums.exponentials), share);
+  const auto p = static_cast<float>(std::exp(-nll));
+  gradient[target] = rounded<T>(op.gradient_scale * p - share - op.gradient_scale * (1 - op.smoothing));
 }
 
 /// The k best so far, in falling order. Offered in rising order of index, so an equal score stays behind.
@@ -99,8 +130,7 @@ void row_top_k(const LogSoftmaxTopK& op, std::int64_t row, float* __restrict x) 
     for (std::int64_t i = first; i < end; ++i) best.offer(x[i], i);
   }
   const float largest = scores[0];
-  const float sum = exponential_sums<false>(x, width, largest).exponentials;
-  const float log_sum_exp = largest + std::log(sum);
+  const auto log_sum_exp = static_cast<float>(std::log(sums_of_row(x, width).exponentials)) + largest;
   for (std::int64_t i = 0; i < k; ++i) scores[i] -= log_sum_exp;
 }
 
@@ -109,10 +139,9 @@ void row_top_k(const LogSoftmaxTopK& op, std::int64_t row, float* __restrict x) 
 void run(const CrossEntropy& op, Workspace& workspace) {
   const std::int64_t rows = op.logits.shape[0], width = op.logits.shape[1];
   check_indices(op.name, "targets", op.targets, width);
-  const auto scratch = workspace.per_thread(width);
   with_float_type(op.logits.dtype, [&](auto tag) {
 #pragma omp parallel for schedule(static) num_threads(workspace.threads_for(rows* width))
-    for (std::int64_t row = 0; row < rows; ++row) row_loss<decltype(tag)>(op, row, scratch.of_this_thread());
+    for (std::int64_t row = 0; row < rows; ++row) row_loss<decltype(tag)>(op, row);
   });
 }
 

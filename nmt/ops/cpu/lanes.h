@@ -45,21 +45,16 @@ template <class Body>
   });
 }
 
-/// e^x within 3e-7 of its value for x from -87 to 88, 0 or subnormal below, NaN for NaN: 2^n 2^f with n = round(x / ln
-/// 2) and for 2^f the polynomial of degree 5 with the least relative error (7.5e-8) on [-1/2, 1/2].
-inline Floats exponential(Floats x) {
-  const Floats bounded = maximum(broadcast(-104.0f), x);
-  const Floats to_integer = broadcast(12582912.0f);  // 1.5 * 2^23: what is added to it is rounded to an integer
-  const Floats per_power = broadcast(1.44269504f),
-               per_power_rest = broadcast(1.92596303e-8f);  // 1 / ln 2, in two parts
-  const Floats n = multiply_add(bounded, per_power, to_integer) - to_integer;
-  const Floats f = multiply_add(bounded, per_power_rest, multiply_add(bounded, per_power, broadcast(0.0f) - n));
-  Floats p = multiply_add(f, broadcast(0.0013276472f), broadcast(0.00967554133f));
-  p = multiply_add(p, f, broadcast(0.0555071327f));
-  p = multiply_add(p, f, broadcast(0.240221197f));
-  p = multiply_add(p, f, broadcast(0.693146967f));
-  p = multiply_add(p, f, broadcast(1.00000007f));
-  return scaled_by_power(p, n);
+/// 2^t within 3e-7 of its value, 1 for 0, 0 or subnormal below -126, NaN for NaN. The polynomial of degree 5 with the
+/// least relative error (7.5e-8) on [0, 1], lifted by that to be 1 at 0.
+inline Floats power_of_two(Floats t) {
+  const Floats f = above_floor(t);
+  Floats p = multiply_add(f, broadcast(0.00187757667f), broadcast(0.00898934009f));
+  p = multiply_add(p, f, broadcast(0.0558263181f));
+  p = multiply_add(p, f, broadcast(0.240153617f));
+  p = multiply_add(p, f, broadcast(0.693153073f));
+  p = multiply_add(p, f, broadcast(1.0f));
+  return scaled_by_power(p, t);
 }
 
 }  // namespace babelring::cpu

@@ -106,20 +106,24 @@ inline Floats square_root(Floats x) {
 inline Floats kept(std::uint32_t lanes, Floats x) {
   return {_mm512_maskz_mov_ps(static_cast<__mmask16>(lanes), x.values)};
 }
-/// x in the lanes that are loaded, 0 in the others.
-inline Floats only(AllLanes, Floats x) {
+/// x in the lanes that are loaded, `otherwise` in the others.
+inline Floats only(AllLanes, Floats x, Floats = broadcast(0)) {
   return x;
 }
-inline Floats only(FirstLanes lanes, Floats x) {
-  return kept(lanes.mask, x);
+inline Floats only(FirstLanes lanes, Floats x, Floats otherwise = broadcast(0)) {
+  return {_mm512_mask_mov_ps(otherwise.values, lanes.mask, x.values)};
 }
 /// Bit i: x[i] > 0.
 inline std::uint32_t positive_lanes(Floats x) {
   return _mm512_cmp_ps_mask(x.values, _mm512_setzero_ps(), _CMP_GT_OQ);
 }
-/// p 2^n for a whole number n.
-inline Floats scaled_by_power(Floats p, Floats n) {
-  return {_mm512_maskz_scalef_ps(0xffff, p.values, n.values)};
+/// t - floor(t); 0 for an infinite t.
+inline Floats above_floor(Floats t) {
+  return {_mm512_maskz_reduce_ps(0xffff, t.values, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC)};
+}
+/// p 2^floor(t).
+inline Floats scaled_by_power(Floats p, Floats t) {
+  return {_mm512_maskz_scalef_ps(0xffff, p.values, t.values)};
 }
 inline float sum_of_lanes(Floats x) {
   return _mm512_reduce_add_ps(x.values);

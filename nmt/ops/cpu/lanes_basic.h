@@ -82,10 +82,10 @@ inline Floats square_root(const Floats& x) {
 inline Floats kept(std::uint32_t lanes, const Floats& x) {
   return each_lane([&](std::size_t i) { return (lanes >> i & 1U) != 0 ? x.values[i] : 0.0f; });
 }
-/// x in the lanes that are loaded, 0 in the others.
+/// x in the lanes that are loaded, `otherwise` in the others.
 template <class Which>
-inline Floats only(Which lanes, const Floats& x) {
-  return each_lane([&](std::size_t i) { return i < lanes.count ? x.values[i] : 0.0f; });
+inline Floats only(Which lanes, const Floats& x, const Floats& otherwise = {}) {
+  return each_lane([&](std::size_t i) { return i < lanes.count ? x.values[i] : otherwise.values[i]; });
 }
 /// Bit i: x[i] > 0.
 inline std::uint32_t positive_lanes(const Floats& x) {
@@ -93,10 +93,15 @@ inline std::uint32_t positive_lanes(const Floats& x) {
   for (std::size_t i = 0; i < 16; ++i) lanes |= static_cast<std::uint32_t>(x.values[i] > 0) << i;
   return lanes;
 }
-/// p 2^n for a whole number n from -150 to 127; 0 where the result would be subnormal.
-inline Floats scaled_by_power(const Floats& p, const Floats& n) {
+/// t - floor(t); 0 for an infinite t.
+inline Floats above_floor(const Floats& t) {
+  return each_lane([&](std::size_t i) { return t.values[i] < -1e9f ? 0.0f : t.values[i] - std::floor(t.values[i]); });
+}
+/// p 2^floor(t) for t up to 127; 0 where the power would be subnormal.
+inline Floats scaled_by_power(const Floats& p, const Floats& t) {
   return each_lane([&](std::size_t i) {
-    const auto exponent = static_cast<std::int32_t>(std::max(n.values[i], -127.0f));
+    const float bounded = t.values[i] > -127.0f ? t.values[i] : -127.0f;
+    const auto exponent = static_cast<std::int32_t>(std::floor(bounded));
     return p.values[i] * std::bit_cast<float>((exponent + 127) << 23);
   });
 }
