@@ -124,23 +124,16 @@ inline __m512i to_bf16(__m512 low, __m512 high) {
 /// one after another, so all at once they would stand in the way of this task's own.
 class Prefetch {
  public:
-  /// At most 8 ranges, each row of the `bytes` at hand.
+  /// At most 8 ranges; `bytes` of each row.
   void add(const Rows& rows, std::int64_t bytes, bool for_writing) {
     if (rows.count > 0) ranges_[filled_++] = {rows, bytes, for_writing};
   }
   void some(std::int64_t rows) {
-    for (; rows > 0 && current_ < filled_; --rows) {
-      const Range& range = ranges_[current_];
-      const std::byte* first = range.rows.first + next_ * range.rows.stride;
-      for (std::int64_t at = 0; at < range.bytes; at += 64) {
-        if (range.for_writing) {
-          __builtin_prefetch(first + at, 1);
-        } else {
-          __builtin_prefetch(first + at);
-        }
-      }
-      if (++next_ == range.rows.count) next_ = 0, ++current_;
-    }
+    if (current_ == filled_) return;
+    Range& range = ranges_[current_];
+    const std::int64_t now = std::min(rows, range.rows.count);
+    range.for_writing ? ask<1>(range, now) : ask<0>(range, now);
+    if (range.rows.count == 0) ++current_;
   }
 
  private:
@@ -149,9 +142,19 @@ class Prefetch {
     std::int64_t bytes;
     bool for_writing;
   };
+
+  template <int for_writing>
+  static void ask(Range& range, std::int64_t rows) {
+    const std::byte* first = range.rows.first;
+    for (std::int64_t i = 0; i < rows; ++i, first += range.rows.stride) {
+      for (std::int64_t at = 0; at < range.bytes; at += 64) __builtin_prefetch(first + at, for_writing);
+    }
+    range.rows.first = first;
+    range.rows.count -= rows;
+  }
+
   std::array<Range, 8> ranges_;
   std::size_t filled_ = 0, current_ = 0;
-  std::int64_t next_ = 0;
 };
 
 /// Where the rows of a product go, in bf16 and times a factor each.

@@ -131,8 +131,9 @@ void run_vectors(const AttentionBackward& op, Workspace& workspace) {
   const std::int64_t tasks = (op.q_offsets.shape[0] - 1) * op.heads;
   const Scratch at(longest(op.k_offsets), op.q.shape[1] / op.heads);
   const auto scratch = workspace.per_thread(at.total);
+  const std::int64_t run = run_of_tasks(tasks, op.heads, workspace.threads());
   with_float_type(op.q.dtype, [&](auto tag) {
-#pragma omp parallel for schedule(dynamic) num_threads(workspace.threads_for(2 * op.q.shape.elements()))
+#pragma omp parallel for schedule(dynamic, run) num_threads(workspace.threads_for(2 * op.q.shape.elements()))
     for (std::int64_t index = 0; index < tasks; ++index) {
       backward<decltype(tag)>(op, Task(op, index, scratch.of_this_thread(), at));
     }

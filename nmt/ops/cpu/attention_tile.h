@@ -64,4 +64,10 @@ inline std::int64_t longest(const ConstTensor& offsets) {
   return length;
 }
 
+/// How many neighbouring tasks a thread takes at once: the heads of a sentence, whose rows lie side by side, unless
+/// that left threads idle.
+inline std::int64_t run_of_tasks(std::int64_t tasks, int heads, int threads) {
+  return std::clamp<std::int64_t>(tasks / (8 * threads), 1, heads);
+}
+
 }  // namespace babelring::cpu
