@@ -90,7 +90,7 @@ void verify_file(const fs::path& path, const CheckpointFile& file, Verify verify
   if (size != static_cast<std::uintmax_t>(file.size)) {
     fail("{}: {} bytes, expected {}", path.string(), size, file.size);
   }
-  if (verify == Verify::sizes) return;
+  if (verify == Verify::sizes || (verify == Verify::model && file.name == optimizer_name)) return;
   const std::string digest = sha256_file(path);
   if (digest != file.sha256) fail("{}: SHA-256 is {:.12}…, expected {:.12}…", path.string(), digest, file.sha256);
 }

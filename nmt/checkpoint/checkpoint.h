@@ -42,7 +42,12 @@ struct Checkpoint {
 /// update-00001000.
 std::string checkpoint_name(std::int64_t update);
 
-enum class Verify { sizes, digests };
+/// What is held against state.json, besides that each file is there and has its size.
+enum class Verify {
+  sizes,    // nothing
+  model,    // digests of all but the moments: what translating needs
+  digests,  // of all
+};
 
 /// Reads state.json and holds every file against it. The Error names the damaged file and what is wrong with it.
 Result<Checkpoint> load_checkpoint(const std::filesystem::path& folder, Verify verify = Verify::digests);

@@ -55,12 +55,22 @@ void run(Arguments& arguments) {
   fmt::print("written to {}, vocabulary of {} pieces\n", arguments.output, result.manifest.vocabulary_size);
 }
 
+/// The parser takes whatever follows for the second file of a pair.
+std::string is_file_name(const std::string& text) {
+  return text.starts_with("--") ? fmt::format("expected two files, found '{}'", text) : "";
+}
+
 void add_input(CLI::App& command, Arguments& arguments) {
   command.add_option("--train", arguments.train, "training text: two files, plain or gzip; may be repeated")
       ->required()
+      ->check(is_file_name)
       ->type_name("SRC TGT");
-  command.add_option("--valid", arguments.valid, "held-out text to choose checkpoints by")->type_name("SRC TGT");
-  command.add_option("--test", arguments.test, "held-out text to quote scores of")->type_name("SRC TGT");
+  command.add_option("--valid", arguments.valid, "held-out text to choose checkpoints by")
+      ->check(is_file_name)
+      ->type_name("SRC TGT");
+  command.add_option("--test", arguments.test, "held-out text to quote scores of")
+      ->check(is_file_name)
+      ->type_name("SRC TGT");
   command.add_option("--output", arguments.output, "folder to write, made if absent")->required()->type_name("DIR");
   command.add_option("--unequal", arguments.unequal, "when two files have different numbers of lines")
       ->check(CLI::IsMember({"refuse", "truncate"}))

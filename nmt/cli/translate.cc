@@ -94,11 +94,14 @@ void warn_of_cut(std::int64_t number, const Translation& translation) {
 void translate(Arguments& arguments) {
   arguments.model.translate.beam.n_best = arguments.n_best;
   LineSource source(arguments.input);
+  std::ofstream file;
+  if (arguments.output != "-") {
+    file.open(arguments.output);
+    if (!file) fail("{}: cannot be written", arguments.output);
+  }
   const std::unique_ptr<Backend> backend = make_cpu_backend(arguments.model.threads);
   const LoadedModel loaded = arguments.model.load(*backend);
   Translator translator(*loaded.transformer, loaded.vocabulary, *backend);
-  std::ofstream file;
-  if (arguments.output != "-") file.open(arguments.output);
   std::ostream& out = arguments.output == "-" ? std::cout : file;
   // A person at a terminal wants each line answered; a file is faster in large buffers, sorted by length.
   const bool interactive = arguments.input == "-" && isatty(STDIN_FILENO) == 1;

@@ -57,7 +57,7 @@ void PairReader::finish(bool source_left, bool target_left) {
     report_.add(Finding::unpaired, longer.file().string(), line.number, line.text);
   } while (longer.next(line));
   if (unequal_ == Unequal::truncate) return;
-  fail("{} has {} lines, {} has {}; expected as many in both (or allow truncation)", source_.file().string(),
+  fail("{} has {} lines, {} has {}; expected as many in both (or --unequal truncate)", source_.file().string(),
        source_.lines(), target_.file().string(), target_.lines());
 }
 

@@ -3,18 +3,17 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <fstream>
-#include <future>
 #include <system_error>
-#include <thread>
 #include <utility>
 
 #include "nmt/base/atomic_file.h"
 #include "nmt/base/failure.h"
 #include "nmt/base/version.h"
 #include "nmt/core/random.h"
+#include "nmt/data/encode_lines.h"
 #include "nmt/data/id_file.h"
 #include "nmt/data/text.h"
+#include "nmt/data/work_folder.h"
 
 namespace babelring {
 
@@ -23,49 +22,6 @@ namespace {
 namespace fs = std::filesystem;
 constexpr const char* vocabulary_name = "spm.model";
 constexpr std::size_t lines_a_round = 1 << 15;  // encoded together by all threads
-
-/// A folder for temporary files, removed with everything in it.
-class WorkFolder {
- public:
-  explicit WorkFolder(fs::path path) : path_(std::move(path)) {
-    std::error_code error;
-    fs::remove_all(path_, error);
-    if (!fs::create_directories(path_, error)) fail("cannot make the folder {}: {}", path_.string(), error.message());
-  }
-  ~WorkFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  WorkFolder(const WorkFolder&) = delete;
-  WorkFolder& operator=(const WorkFolder&) = delete;
-  fs::path operator/(const std::string& name) const { return path_ / name; }
-
- private:
-  fs::path path_;
-};
-
-/// Cleaned pairs on their way to the second pass: `source` and `target` with the line each came from.
-class TextWriter {
- public:
-  explicit TextWriter(const fs::path& file) : file_(file), stream_(file, std::ios::binary | std::ios::trunc) {
-    check();
-  }
-  void add(std::string_view line) {
-    stream_ << line << '\n';
-    check();
-  }
-  void finish() {
-    stream_.close();
-    check();
-  }
-
- private:
-  void check() const {
-    if (!stream_) fail("cannot write {}", file_.string());
-  }
-  fs::path file_;
-  std::ofstream stream_;
-};
 
 /// One set on its way through the passes.
 struct SetWork {
@@ -92,7 +48,8 @@ class Preparation {
       fail("prepare: none of {} training pairs is left after cleaning ({})", report.read(), report.summary());
     }
     std::string model = make_vocabulary();
-    const Vocabulary vocabulary = Vocabulary::from_bytes(model, vocabulary_name);
+    const std::string origin = options_.use_vocabulary.empty() ? vocabulary_name : options_.use_vocabulary.string();
+    const Vocabulary vocabulary = Vocabulary::from_bytes(model, origin);
     std::error_code error;
     fs::remove(options_.output / Manifest::file_name, error);
     if (error) fail("cannot remove the old {}: {}", Manifest::file_name, error.message());
@@ -103,7 +60,7 @@ class Preparation {
     for (SetWork& set : sets_) result.manifest.sets.push_back(encode(set, vocabulary));
     write_report();
     result.manifest.program = std::string("babelring ") + version;
-    result.manifest.options = options_json();
+    result.manifest.options = to_json(options_);
     save_manifest(options_.output, result.manifest);
     for (SetWork& set : sets_) result.reports.push_back(std::move(set.report));
     return result;
@@ -113,7 +70,8 @@ class Preparation {
   fs::path work_file(const SetWork& set, const char* side) const { return work_ / (set.name + "." + side); }
 
   void clean(SetWork& set) {
-    TextWriter source(work_file(set, "source")), target(work_file(set, "target")), origin(work_file(set, "origin"));
+    // Cleaned pairs on their way to the second pass, with the line each came from.
+    LineWriter source(work_file(set, "source")), target(work_file(set, "target")), origin(work_file(set, "origin"));
     TextPair pair;
     for (const TextFiles& files : set.inputs) {
       PairReader reader(files, options_.unequal, set.report);
@@ -160,23 +118,6 @@ class Preparation {
     return train_vocabulary(options_.vocabulary, next_line);
   }
 
-  std::vector<std::vector<std::int32_t>> encode_lines(const std::vector<std::string>& lines,
-                                                      const Vocabulary& vocabulary) const {
-    std::vector<std::vector<std::int32_t>> ids(lines.size());
-    const std::size_t threads = options_.threads > 0 ? static_cast<std::size_t>(options_.threads)
-                                                     : std::max(1U, std::thread::hardware_concurrency());
-    const std::size_t share = lines.size() / threads + 1;
-    std::vector<std::future<void>> parts;
-    for (std::size_t first = 0; first < lines.size(); first += share) {
-      const std::size_t last = std::min(lines.size(), first + share);
-      parts.push_back(std::async(std::launch::async, [&, first, last] {
-        for (std::size_t i = first; i < last; ++i) ids[i] = vocabulary.encode(lines[i]);
-      }));
-    }
-    for (std::future<void>& part : parts) part.get();
-    return ids;
-  }
-
   /// Reads up to a round of lines.
   static std::vector<std::string> read_round(LineReader& reader) {
     std::vector<std::string> lines;
@@ -194,8 +135,8 @@ class Preparation {
       const std::vector<std::string> source_lines = read_round(source), target_lines = read_round(target);
       const std::vector<std::string> origins = read_round(origin);
       if (source_lines.empty()) break;
-      const auto encoded_source = encode_lines(source_lines, vocabulary);
-      const auto encoded_target = encode_lines(target_lines, vocabulary);
+      const auto encoded_source = encode_lines(source_lines, vocabulary, options_.threads);
+      const auto encoded_target = encode_lines(target_lines, vocabulary, options_.threads);
       for (std::size_t i = 0; i < source_lines.size(); ++i) {
         const auto longer = static_cast<std::int64_t>(std::max(encoded_source[i].size(), encoded_target[i].size()));
         if (!set.held_out && longer > options_.max_pieces) {
@@ -231,32 +172,6 @@ class Preparation {
     json::array reports;
     for (const SetWork& set : sets_) reports.push_back(set.report.to_json());
     write_file_atomically(options_.output / "report.json", to_text(json::object{{"sets", std::move(reports)}}) + "\n");
-  }
-
-  json::object options_json() const {
-    json::array inputs;
-    for (const SetWork& set : sets_) {
-      for (const TextFiles& files : set.inputs) {
-        inputs.push_back(
-            json::object{{"set", set.name}, {"source", files.source.string()}, {"target", files.target.string()}});
-      }
-    }
-    return {{"inputs", std::move(inputs)},
-            {"model", options_.vocabulary.model},
-            {"vocabulary_size", options_.vocabulary.size},
-            {"use_vocabulary", options_.use_vocabulary.string()},
-            {"character_coverage", options_.vocabulary.character_coverage},
-            {"byte_fallback", options_.vocabulary.byte_fallback},
-            {"normalization", options_.vocabulary.normalization},
-            {"vocabulary_lines", options_.vocabulary_lines},
-            {"min_words", options_.filter.min_words},
-            {"max_words", options_.filter.max_words},
-            {"max_ratio", options_.filter.max_ratio},
-            {"keep_identical", options_.filter.keep_identical},
-            {"keep_duplicates", options_.filter.keep_duplicates},
-            {"keep_held_out", options_.filter.keep_held_out},
-            {"max_pieces", options_.max_pieces},
-            {"unequal", options_.unequal == Unequal::refuse ? "refuse" : "truncate"}};
   }
 
   const PrepareOptions& options_;

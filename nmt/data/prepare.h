@@ -26,6 +26,9 @@ struct PrepareOptions {
   int threads = 0;  // that encode; 0: as many as the machine has. The result does not depend on it
 };
 
+/// As the manifest keeps them: everything that the result depends on.
+json::object to_json(const PrepareOptions& options);
+
 struct PrepareResult {
   Manifest manifest;
   std::vector<PrepareReport> reports;  // train, valid, test

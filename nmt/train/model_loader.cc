@@ -12,7 +12,7 @@ void read_weights(const SafetensorsReader& weights, Transformer& model, Backend&
 }
 
 LoadedModel load_model(const std::filesystem::path& folder, Backend& backend, DType precision) {
-  Checkpoint checkpoint = load_checkpoint(folder, Verify::sizes).value();
+  Checkpoint checkpoint = load_checkpoint(folder, Verify::model).value();
   const std::filesystem::path config_file = checkpoint.folder / "config.yaml";
   TrainConfig config = read_config(read_file(config_file), config_file.string(), {});
   Vocabulary vocabulary = Vocabulary::load(checkpoint.folder / "spm.model");

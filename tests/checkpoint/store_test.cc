@@ -219,6 +219,7 @@ TEST_F(StoreTest, DamageIsNamed) {
   EXPECT_THAT(load_checkpoint(folder).message(),
               testing::AllOf(HasSubstr("checkpoint update-00000001: "), HasSubstr("weights.safetensors: SHA-256 is ")));
   EXPECT_TRUE(load_checkpoint(folder, Verify::sizes).ok());
+  EXPECT_FALSE(load_checkpoint(folder, Verify::model).ok());
   write_file_atomically(folder / "state.json", R"({"format":2})");
   EXPECT_THAT(load_checkpoint(folder).message(), HasSubstr("not a checkpoint's state: format 2, expected 1"));
   write_file_atomically(folder / "state.json", "[]");

@@ -1,0 +1,31 @@
+#include "nmt/data/prepare.h"
+
+namespace babelring {
+
+json::object to_json(const PrepareOptions& options) {
+  json::array inputs;
+  const auto add = [&](const char* set, const TextFiles& files) {
+    inputs.push_back(json::object{{"set", set}, {"source", files.source.string()}, {"target", files.target.string()}});
+  };
+  for (const TextFiles& files : options.train) add("train", files);
+  if (options.valid) add("valid", *options.valid);
+  if (options.test) add("test", *options.test);
+  return {{"inputs", std::move(inputs)},
+          {"model", options.vocabulary.model},
+          {"vocabulary_size", options.vocabulary.size},
+          {"use_vocabulary", options.use_vocabulary.string()},
+          {"character_coverage", options.vocabulary.character_coverage},
+          {"byte_fallback", options.vocabulary.byte_fallback},
+          {"normalization", options.vocabulary.normalization},
+          {"vocabulary_lines", options.vocabulary_lines},
+          {"min_words", options.filter.min_words},
+          {"max_words", options.filter.max_words},
+          {"max_ratio", options.filter.max_ratio},
+          {"keep_identical", options.filter.keep_identical},
+          {"keep_duplicates", options.filter.keep_duplicates},
+          {"keep_held_out", options.filter.keep_held_out},
+          {"max_pieces", options.max_pieces},
+          {"unequal", options.unequal == Unequal::refuse ? "refuse" : "truncate"}};
+}
+
+}  // namespace babelring
