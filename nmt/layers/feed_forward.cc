@@ -22,9 +22,7 @@ Tensor FeedForward::forward(Context& context, ConstTensor x, std::int64_t first_
 void FeedForward::backward(Context& context, ConstTensor dy, const Saved& saved, Tensor dx, bool accumulate) const {
   const Arena::Scope scope(context.scratch);
   Tensor dhidden = context.scratch.make(saved.hidden.shape, context.dtype);
-  second_.backward(context, dy, saved.hidden, dhidden);
-  context.backend.run(
-      ReluDropoutBackward{.dy = dhidden, .y = saved.hidden, .dx = dhidden, .scale = saved.dropout.scale()});
+  second_.backward_through_relu(context, dy, saved.hidden, dhidden, saved.dropout.scale());
   first_.backward(context, dhidden, saved.x, dx, accumulate);
 }
 

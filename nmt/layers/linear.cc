@@ -4,8 +4,8 @@ namespace babelring {
 
 Linear::Linear(ParameterStore& store, const std::string& name, std::int64_t in, std::int64_t out, bool bias,
                Initializer initializer)
-    : weight_(&store.declare(name + ".weight", Shape{out, in}, initializer)) {
-  if (bias) bias_ = &store.declare(name + ".bias", Shape{out}, Initializer::zeros());
+    : weight_(&store.declare(name + ".weight", Shape{out, in}, initializer, true)) {
+  if (bias) bias_ = &store.declare(name + ".bias", Shape{out}, Initializer::zeros(), true);
 }
 
 Tensor Linear::forward(Context& context, Arena& arena, ConstTensor x, Activation activation) const {
@@ -27,14 +27,28 @@ void Linear::forward_rows(Context& context, ConstTensor x, std::int64_t first, T
                     .y = y});
 }
 
-void Linear::backward(Context& context, ConstTensor dy, ConstTensor x, Tensor dx, bool accumulate) const {
-  context.backend.run(LinearBackwardWeight{
-      .dy = dy, .x = x, .dweight = weight_->gradient, .dbias = bias_ != nullptr ? bias_->gradient : Tensor()});
+void Linear::backward_parameters(Context& context, ConstTensor dy, ConstTensor x) const {
+  context.backend.run(LinearBackwardWeight{.dy = dy,
+                                           .x = x,
+                                           .dweight = weight_->gradient,
+                                           .dbias = bias_ != nullptr ? bias_->gradient : Tensor(),
+                                           .accumulate = context.accumulate});
   context.ready(bias_);
   context.ready(weight_);
+}
+
+void Linear::backward(Context& context, ConstTensor dy, ConstTensor x, Tensor dx, bool accumulate) const {
+  backward_parameters(context, dy, x);
   if (dx) {
     context.backend.run(LinearBackwardData{.dy = dy, .weight = weight_->compute, .dx = dx, .accumulate = accumulate});
   }
+}
+
+void Linear::backward_through_relu(Context& context, ConstTensor dy, ConstTensor x, Tensor dz,
+                                   float dropout_scale) const {
+  backward_parameters(context, dy, x);
+  context.backend.run(
+      LinearBackwardData{.dy = dy, .weight = weight_->compute, .dx = dz, .gate = x, .gate_scale = dropout_scale});
 }
 
 }  // namespace babelring

@@ -23,10 +23,15 @@ class Linear {
   /// Adds to the gradients of weight and bias, reports them ready, and writes (or adds) dx; `dx` may be absent.
   void backward(Context& context, ConstTensor dy, ConstTensor x, Tensor dx, bool accumulate = false) const;
 
+  /// The same where x = dropout(relu(z)): writes the gradient of z, with the dropout's scale.
+  void backward_through_relu(Context& context, ConstTensor dy, ConstTensor x, Tensor dz, float dropout_scale) const;
+
   std::int64_t out() const { return weight_->shape[0]; }
   const Parameter& weight() const { return *weight_; }
 
  private:
+  void backward_parameters(Context& context, ConstTensor dy, ConstTensor x) const;
+
   const Parameter* weight_;
   const Parameter* bias_ = nullptr;
 };

@@ -48,6 +48,10 @@ LayerNormBackward Norm::backward_op(ConstTensor dy, const Saved& saved, Tensor d
 }
 
 void Norm::run_backward(Context& context, const LayerNormBackward& op) const {
+  if (!context.accumulate) {
+    context.backend.run(Fill{.y = gain_->gradient, .value = 0});
+    context.backend.run(Fill{.y = bias_->gradient, .value = 0});
+  }
   context.backend.run(op);
   context.ready(bias_);
   context.ready(gain_);

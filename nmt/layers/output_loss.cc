@@ -66,7 +66,8 @@ LossSums OutputLoss::run(Context& context, ConstTensor hidden, ConstTensor targe
                                      .correct = losses.correct.row_slice(row, rows)});
     if (!dhidden) continue;
     context.enter(Phase::backward);
-    context.backend.run(LinearBackwardWeight{.dy = chunk, .x = h, .dweight = projection_->gradient});
+    context.backend.run(LinearBackwardWeight{
+        .dy = chunk, .x = h, .dweight = projection_->gradient, .accumulate = context.accumulate || row > 0});
     context.backend.run(
         LinearBackwardData{.dy = chunk, .weight = projection_->compute, .dx = dhidden.row_slice(row, rows)});
   }

@@ -28,7 +28,8 @@ class OutputLoss {
   OutputLoss(const Parameter& projection, float label_smoothing);
 
   /// hidden [tokens, width], targets [tokens] i32. With `dhidden`, writes the gradient of gradient_scale * sum of
-  /// losses and adds to the projection's gradient; whether that is then complete only the model knows.
+  /// losses and adds to (or, as context.accumulate says, overwrites) the projection's gradient; whether that is then
+  /// complete only the model knows.
   LossSums run(Context& context, ConstTensor hidden, ConstTensor targets, float gradient_scale, Tensor dhidden) const;
 
   /// Logits [rows, vocabulary] in context.scratch.

@@ -105,6 +105,7 @@ LossSums Transformer::accumulate_gradients(Context& context, const DeviceBatch& 
   if (batch.target.tokens() > 0) {
     EncoderSaved encoder;
     DecoderSaved decoder;
+    if (!context.accumulate) clear_embedding_gradients(context);
     const Tensor memory = encode(context, batch.source, encoder);
     const Tensor hidden = decode(context, batch.target, memory, batch.source, decoder);
     const Tensor d = context.saved.make(hidden.shape, context.dtype);
@@ -117,6 +118,7 @@ LossSums Transformer::accumulate_gradients(Context& context, const DeviceBatch& 
     backward_encoder(context, dmemory, encoder);
     embeddings_ready(context);
   } else {
+    if (!context.accumulate) context.backend.run(Fill{.y = store_.gradients(), .value = 0});
     for (auto parameter = store_.all().rbegin(); parameter != store_.all().rend(); ++parameter) {
       context.ready(&*parameter);
     }
@@ -134,6 +136,13 @@ void Transformer::backward_encoder(Context& context, Tensor d, const EncoderSave
   if (encoder_norm_) encoder_norm_->backward(context, d, saved.norm, d, false);
   for (std::size_t i = encoder_.size(); i-- > 0;) encoder_[i].backward(context, d, saved.layers[i]);
   source_embedding_->backward(context, d, saved.embedding);
+}
+
+/// Backward adds to the embeddings' gradients; only the output projection's starts by overwriting.
+void Transformer::clear_embedding_gradients(Context& context) const {
+  for (const Parameter* table : {source_table_, target_table_}) {
+    if (table != output_table_) context.backend.run(Fill{.y = table->gradient, .value = 0});
+  }
 }
 
 void Transformer::embeddings_ready(Context& context) const {

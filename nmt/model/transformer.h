@@ -32,7 +32,8 @@ class Transformer {
   /// Rounds the masters into the compute copies; after the masters were written from outside.
   void refresh_compute_copies(Backend& backend);
 
-  /// Forward, loss and backward of a micro-batch; adds the gradients of gradient_scale * (sum of token losses).
+  /// Forward, loss and backward of a micro-batch; adds the gradients of gradient_scale * (sum of token losses), or
+  /// overwrites with them if not context.accumulate.
   LossSums accumulate_gradients(Context& context, const DeviceBatch& batch, float gradient_scale) const;
 
   /// Forward and loss only.
@@ -63,6 +64,7 @@ class Transformer {
                 DecoderSaved& saved) const;
   void backward_encoder(Context& context, Tensor d, const EncoderSaved& saved) const;
   void backward_decoder(Context& context, Tensor d, Tensor dmemory, const DecoderSaved& saved) const;
+  void clear_embedding_gradients(Context& context) const;
   void embeddings_ready(Context& context) const;
 
   ModelConfig config_;

@@ -78,7 +78,6 @@ class Backend {
   virtual void do_run(const LayerNormBackward&) = 0;
   virtual void do_run(const Dropout&) = 0;
   virtual void do_run(const ResidualDropout&) = 0;
-  virtual void do_run(const ReluDropoutBackward&) = 0;
   virtual void do_run(const EmbeddingForward&) = 0;
   virtual void do_run(const EmbeddingBackward&) = 0;
   virtual void do_run(const AttentionForward&) = 0;

@@ -28,17 +28,4 @@ void ResidualDropout::check() const {
   check.dropout(key);
 }
 
-void ReluDropoutBackward::check() const {
-  const OpCheck check(name);
-  check.rank({"dy", dy}, 2);
-  check.floating({"dy", dy});
-  for (const Field& field : {Field{"y", y}, Field{"dx", dx}}) {
-    check.shape(field, dy.shape, {"dy", dy});
-    check.same_type(field, {"dy", dy});
-  }
-  check.contiguous({{"dy", dy}, {"y", y}, {"dx", dx}});
-  check.same_or_distinct({"dx", dx}, {{"dy", dy}, {"y", y}});
-  check.finite("scale", scale);
-}
-
 }  // namespace babelring

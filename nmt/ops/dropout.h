@@ -29,15 +29,4 @@ struct ResidualDropout {
   double bytes() const { return total_bytes({residual, branch, y}); }
 };
 
-/// dx = y > 0 ? dy * scale : 0, for y = dropout(relu(x)): a positive y was neither dropped nor cut.
-struct ReluDropoutBackward {
-  ConstTensor dy, y;  // [rows, width]
-  Tensor dx;          // may alias dy
-  float scale = 1;    // DropoutKey::scale(), 1 without dropout
-  static constexpr std::string_view name = "relu_dropout_backward";
-  void check() const;
-  double flops() const { return 0; }
-  double bytes() const { return total_bytes({dy, y, dx}); }
-};
-
 }  // namespace babelring

@@ -48,6 +48,7 @@ void LinearBackwardData::check() const {
   check.same_type({"gate", gate}, {"dx", dx});
   check.contiguous({{"gate", gate}});
   check.distinct({"dx", dx}, {{"gate", gate}});
+  check.finite("gate_scale", gate_scale);
 }
 
 void LinearBackwardWeight::check() const {

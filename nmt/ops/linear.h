@@ -33,7 +33,7 @@ struct LinearBackwardData {
   static constexpr std::string_view name = "linear_backward_data";
   void check() const;
   double flops() const { return 2.0 * static_cast<double>(dy.rows() * weight.shape[0] * weight.shape[1]); }
-  double bytes() const { return total_bytes({dy, weight, dx, accumulate ? dx : Tensor()}); }
+  double bytes() const { return total_bytes({dy, weight, dx, accumulate ? dx : Tensor(), gate}); }
 };
 
 /// dW += dy^T x and dbias += column sums of dy, in f32.
@@ -46,7 +46,9 @@ struct LinearBackwardWeight {
   static constexpr std::string_view name = "linear_backward_weight";
   void check() const;
   double flops() const { return 2.0 * static_cast<double>(dy.rows() * dweight.shape[0] * dweight.shape[1]); }
-  double bytes() const { return total_bytes({dy, x, dweight, dweight, dbias, dbias}); }
+  double bytes() const {
+    return total_bytes({dy, x, dweight, dbias}) + (accumulate ? total_bytes({dweight, dbias}) : 0.0);
+  }
 };
 
 }  // namespace babelring

@@ -35,11 +35,11 @@ UpdateRunner::UpdateRunner(const TrainConfig& config, Transformer& model, Adam& 
 LossSums UpdateRunner::accumulate(const UpdateBatches& batches, StepRecord& record) {
   PhaseClock clock;
   LossSums sums;
-  backend_.run(Fill{.y = model_.parameters().gradients(), .value = 0});
   buckets_.begin();
   for (std::size_t i = 0; i < batches.micro_batches.size(); ++i) {
     Context context = workspace_.begin(model_.compute_dtype());
     context.training = true;
+    context.accumulate = i > 0;
     context.dropout_seed =
         derive_seed(static_cast<std::uint64_t>(config_.training.seed), static_cast<std::uint64_t>(batches.update));
     context.observer = observer_;

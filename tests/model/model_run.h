@@ -99,6 +99,13 @@ class ModelRun {
     return model_.accumulate_gradients(pass, DeviceBatch(*backend_, saved_, batch), scale);
   }
 
+  /// Writes a micro-batch's gradients over whatever is there.
+  LossSums overwrite(const PackedBatch& batch, float scale) {
+    Context pass = context(true);
+    pass.accumulate = false;
+    return model_.accumulate_gradients(pass, DeviceBatch(*backend_, saved_, batch), scale);
+  }
+
   LossSums evaluate(const PackedBatch& batch) {
     Context pass = context(false);
     return model_.evaluate(pass, DeviceBatch(*backend_, saved_, batch));

@@ -106,6 +106,21 @@ TEST_P(TransformerCase, SlicesAddUpToTheWhole) {
   EXPECT_LT(relative_distance(run_.gradients(), expected_gradients), 1e-5);
 }
 
+// An update's first micro-batch need not find the gradients cleared.
+TEST_P(TransformerCase, OverwritesTheGradientsWhenToldTo) {
+  for (const PackedBatch& batch : {pack(test_pairs()), PackedBatch()}) {
+    run_.zero_gradients();
+    run_.accumulate(batch, 0.5f);
+    const std::vector<float> expected = run_.gradients();
+    for (const Parameter& parameter : run_.parameters().all()) {
+      const std::vector<float> old(static_cast<std::size_t>(parameter.shape.elements()), NAN);
+      run_.backend().upload(old.data(), parameter.gradient);
+    }
+    run_.overwrite(batch, 0.5f);
+    EXPECT_EQ(run_.gradients(), expected);
+  }
+}
+
 TEST_P(TransformerCase, ReportsEachGradientOnceAndComplete) {
   for (const PackedBatch& batch : {pack(test_pairs()), PackedBatch()}) {
     run_.zero_gradients();

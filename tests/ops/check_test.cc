@@ -61,6 +61,12 @@ TEST_F(CheckTest, LinearBackward) {
   LinearBackwardData wrong = data;
   wrong.dx = f32({4, 2});
   EXPECT_EQ(refusal(wrong), "linear_backward_data: dx has shape [4, 2], dy [4, 5] needs [4, 3]");
+  wrong = data, wrong.gate = f32({4, 2});
+  EXPECT_EQ(refusal(wrong), "linear_backward_data: gate has shape [4, 2], dx [4, 3] needs [4, 3]");
+  wrong.gate = f32({4, 3}), wrong.gate_scale = INFINITY;
+  EXPECT_EQ(refusal(wrong), "linear_backward_data: gate_scale is inf, a finite number is needed");
+  wrong.gate_scale = 1, wrong.accumulate = true;
+  EXPECT_EQ(refusal(wrong), "linear_backward_data: a gated result cannot be added to dx");
   const LinearBackwardWeight weight{.dy = f32({4, 5}), .x = f32({4, 3}), .dweight = f32({5, 3}), .dbias = {}};
   EXPECT_EQ(refusal(weight), "accepted");
   LinearBackwardWeight off = weight;
@@ -144,8 +150,6 @@ TEST_F(CheckTest, Dropout) {
   }
   EXPECT_EQ(refusal(ResidualDropout{.residual = f32({2, 3}), .branch = f32({2, 4}), .y = f32({2, 3}), .key = {}}),
             "residual_dropout: branch has shape [2, 4], residual [2, 3] needs [2, 3]");
-  EXPECT_EQ(refusal(ReluDropoutBackward{.dy = f32({2, 3}), .y = f32({2, 3}), .dx = f32({2, 3}), .scale = INFINITY}),
-            "relu_dropout_backward: scale is inf, a finite number is needed");
 }
 
 TEST_F(CheckTest, Embedding) {

@@ -69,11 +69,6 @@ TEST_P(DropoutTest, RowsAreGlobal) {
   EXPECT_TRUE(same_bits(whole.row_slice(12, 8), part));
 }
 
-TEST_P(DropoutTest, ReluBackwardPassesWhereTheResultIsPositive) {
-  const Tensor y = tensors.normal({31, 65}, type()), dy = tensors.normal({31, 65}, type());
-  expect_as_reference(ReluDropoutBackward{.dy = dy, .y = y, .dx = dy, .scale = 1.25f}, {&ReluDropoutBackward::dx});
-}
-
 /// The masks of the kernels, on every processor, are the bits of the key.
 TEST(DropoutRow, MasksAreTheBitsOfTheKey) {
   for (const float probability : {0.0f, 0.1f, 0.5f, 0.99999f}) {

@@ -84,9 +84,6 @@ class ReferenceBackend final : public Backend {
     const Matrix kept = reference::product(branch, reference::dropout_factors(op.key, branch.rows, branch.columns));
     store(reference::sum(load(op.residual), kept), op.y);
   }
-  void do_run(const ReluDropoutBackward& op) override {
-    store(reference::relu_dropout_backward(load(op.dy), load(op.y), op.scale), op.dx);
-  }
   void do_run(const EmbeddingForward& op) override {
     store(reference::embedding(load(op.ids), load(op.positions), load(op.table), op.scale, op.key), op.y);
   }

@@ -65,9 +65,6 @@ void CpuBackend::do_run(const Dropout& op) {
 void CpuBackend::do_run(const ResidualDropout& op) {
   cpu::run(op, workspace_);
 }
-void CpuBackend::do_run(const ReluDropoutBackward& op) {
-  cpu::run(op, workspace_);
-}
 void CpuBackend::do_run(const EmbeddingForward& op) {
   cpu::run(op, workspace_);
 }

@@ -28,7 +28,6 @@ class CpuBackend final : public Backend {
   void do_run(const LayerNormBackward& op) override;
   void do_run(const Dropout& op) override;
   void do_run(const ResidualDropout& op) override;
-  void do_run(const ReluDropoutBackward& op) override;
   void do_run(const EmbeddingForward& op) override;
   void do_run(const EmbeddingBackward& op) override;
   void do_run(const AttentionForward& op) override;

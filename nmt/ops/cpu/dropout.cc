@@ -42,21 +42,4 @@ void run(const ResidualDropout& op, Workspace& workspace) {
   });
 }
 
-void run(const ReluDropoutBackward& op, Workspace& workspace) {
-  const std::int64_t rows = op.y.shape[0], width = op.y.shape[1];
-  with_float_type(op.y.dtype, [&](auto tag) {
-    using T = decltype(tag);
-    const Floats scale = broadcast(op.scale);
-#pragma omp parallel for schedule(static) num_threads(workspace.threads_for(rows* width))
-    for (std::int64_t row = 0; row < rows; ++row) {
-      const T *dy = op.dy.as<T>() + row * width, *y = op.y.as<T>() + row * width;
-      T* dx = op.dx.as<T>() + row * width;
-      for_lanes(width, [&](std::int64_t i, auto lanes) {
-        const std::uint32_t passed = positive_lanes(load_lanes(y + i, lanes));
-        store_lanes(dx + i, kept(passed, load_lanes(dy + i, lanes) * scale), lanes);
-      });
-    }
-  });
-}
-
 }  // namespace babelring::cpu

@@ -18,7 +18,6 @@ void run(const ResidualNormForward& op, Workspace& workspace);
 void run(const LayerNormBackward& op, Workspace& workspace);
 void run(const Dropout& op, Workspace& workspace);
 void run(const ResidualDropout& op, Workspace& workspace);
-void run(const ReluDropoutBackward& op, Workspace& workspace);
 void run(const EmbeddingForward& op, Workspace& workspace);
 void run(const EmbeddingBackward& op, Workspace& workspace);
 void run(const AttentionForward& op, Workspace& workspace);
