@@ -1,9 +1,23 @@
 #include "nmt/comm/add.h"
 
+#include <algorithm>
+#include <array>
+
 namespace babelring {
 
 void add_in_place(float* __restrict sum, const float* __restrict addend, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) sum[i] += addend[i];
+}
+
+void sum_into_all(const std::vector<float*>& parts, std::int64_t begin, std::int64_t count) {
+  constexpr std::int64_t block = 1024;  // in the first-level cache, with the sums
+  std::array<float, block> sums;
+  for (std::int64_t offset = begin; offset < begin + count; offset += block) {
+    const std::int64_t size = std::min(block, begin + count - offset);
+    std::copy_n(parts[0] + offset, size, sums.data());
+    for (std::size_t part = 1; part < parts.size(); ++part) add_in_place(sums.data(), parts[part] + offset, size);
+    for (float* part : parts) std::copy_n(sums.data(), size, part + offset);
+  }
 }
 
 }  // namespace babelring

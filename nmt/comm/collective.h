@@ -23,6 +23,9 @@ class Collective {
   virtual std::int64_t bytes() const = 0;
   /// The rank whose message it waits for; -1: any.
   virtual int waiting_for() const { return -1; }
+  /// Whether a peer that brings it on rings this rank's bell; else the communication thread has to look again and
+  /// again.
+  virtual bool rings() const { return false; }
 
   /// Owns what it reads and writes for as long as it exists: a collective may outlive the call that started it, when
   /// that ends by an exception, and then MPI may still move data.

@@ -67,24 +67,32 @@ class Communicator {
   virtual std::string description() const = 0;
 };
 
-enum class AllReduceAlgorithm { ring, mpi };  // ring: our own over point-to-point messages; mpi: MPI_Iallreduce
+enum class AllReduceAlgorithm {
+  automatic,      // shared_memory if all ranks are on one host that allows it, else ring
+  shared_memory,  // each rank sums a share in place, straight from the others' memory; one host only
+  ring,           // our own, over point-to-point messages
+  mpi,            // MPI_Iallreduce
+};
 
 struct CommOptions {
-  AllReduceAlgorithm algorithm = AllReduceAlgorithm::ring;
+  AllReduceAlgorithm algorithm = AllReduceAlgorithm::automatic;
   std::chrono::milliseconds deadline{120'000};  // a collective fails after so long without any progress
   /// Pieces a ring step is cut into, so that sending and adding overlap. With its header a piece has to stay below
   /// Open MPI's eager limit of 64 KiB on TCP: larger ones are sent only after a question and an answer, which wait
   /// behind the data of both directions, and then a link of 1 Gbit/s works at 0.5 to 0.65 of its rate instead of 0.95.
   std::int64_t segment_bytes = 60 * 1024;
-  std::int64_t in_flight_bytes = 64 << 20;  // payload of the all-reduces that run at once; at least one does
+  /// Payload of the all-reduces that run at once; at least one does. Enough that both directions of a link stay busy;
+  /// every one in flight is asked for news each time the communication thread looks.
+  std::int64_t in_flight_bytes = 16 << 20;
 };
 
 /// One rank: nothing moves.
 std::unique_ptr<Communicator> make_single_communicator();
 
-/// All ranks of MPI_COMM_WORLD. MPI must have been initialised with MPI_THREAD_MULTIPLE by the caller (MpiSession), who
-/// finalises it after the communicator is gone. One thread of its own does all MPI calls. Destroyed with collectives in
-/// flight (an exception on its way), it leaves them and never blocks: end with abort_mpi() then.
+/// All ranks of MPI_COMM_WORLD. Throws Failure if options.algorithm is shared_memory and they cannot share. MPI must
+/// have been initialised with MPI_THREAD_MULTIPLE by the caller (MpiSession), who finalises it after the communicator
+/// is gone. One thread of its own does all MPI calls. Destroyed with collectives in flight (an exception on its way),
+/// it leaves them and never blocks: end with abort_mpi() then.
 std::unique_ptr<Communicator> make_mpi_communicator(const CommOptions& options);
 
 /// Ends the whole job at once, after a CommError or any other failure of one rank: tells mpirun to end all ranks

@@ -8,6 +8,7 @@
 #include "nmt/comm/host_name.h"
 #include "nmt/comm/mpi_collectives.h"
 #include "nmt/comm/mpi_progress.h"
+#include "nmt/comm/shared_all_reduce.h"
 
 namespace babelring {
 namespace {
@@ -32,7 +33,7 @@ class MpiCommunicator final : public Communicator {
   const std::vector<std::string>& hosts() const override { return hosts_; }
   int local_rank() const override { return local_rank_; }
   int local_size() const override { return local_size_; }
-  Buffer allocate(std::size_t bytes) override { return memory_.add(make_private_memory(bytes)); }
+  Buffer allocate(std::size_t bytes) override;
   void all_reduce_start(Tensor tensor) override;
   void all_reduce_finish() override { progress_->wait(); }
   void sum(std::vector<double>& values) override;
@@ -49,12 +50,16 @@ class MpiCommunicator final : public Communicator {
     progress_->wait();
   }
   void learn_hosts();
+  void choose_algorithm();
+  std::shared_ptr<SharedFile> share(std::size_t bytes);
   std::shared_ptr<CommMemory> memory_of(const Tensor& tensor) const;
 
   CommOptions options_;
   int rank_ = 0, size_ = 1, local_rank_ = 0, local_size_ = 1;
   std::vector<std::string> hosts_;
   MemoryRegistry memory_;
+  std::shared_ptr<SharedBoard> board_;   // if all-reduces go through shared memory
+  std::int64_t shared_all_reduces_ = 0;  // started so far
   std::atomic<std::int64_t> bytes_sent_{0};
   std::shared_ptr<MpiProgress> progress_;  // shared with the thread, which may have to outlive this object
   std::thread thread_;
@@ -70,6 +75,7 @@ MpiCommunicator::MpiCommunicator(const CommOptions& options) : options_(options)
   thread_ = std::thread([progress = progress_] { progress->run(); });
   try {
     learn_hosts();
+    choose_algorithm();
   } catch (...) {
     thread_.detach();  // the job ends with this; joining might wait for a lost peer
     throw;
@@ -92,6 +98,46 @@ void MpiCommunicator::learn_hosts() {
   local_size_ = static_cast<int>(std::count(hosts_.begin(), hosts_.end(), *own));
 }
 
+void MpiCommunicator::choose_algorithm() {
+  const AllReduceAlgorithm wanted = options_.algorithm;
+  if (wanted == AllReduceAlgorithm::ring || wanted == AllReduceAlgorithm::mpi) return;
+  const auto file = local_size_ == size_ ? share(SharedBoard::file_bytes(size_)) : nullptr;
+  if (file == nullptr && wanted == AllReduceAlgorithm::shared_memory) {
+    fail("communicator: the ranks on {} cannot share memory, which all_reduce shared_memory needs",
+         fmt::join(hosts_, ", "));
+  }
+  options_.algorithm = file == nullptr ? AllReduceAlgorithm::ring : AllReduceAlgorithm::shared_memory;
+  if (file == nullptr) return;
+  board_ = std::make_shared<SharedBoard>(file, rank_, size_);
+  progress_->attach({board_, &board_->own().bell});
+}
+
+/// A new file on all ranks, or null on all. Throws Failure if they want different sizes.
+std::shared_ptr<SharedFile> MpiCommunicator::share(std::size_t bytes) {
+  std::shared_ptr<SharedFile> file = rank_ == 0 ? SharedFile::create(bytes) : nullptr;
+  const std::string invitation = all_gather(file ? file->invitation() : "")[0];
+  if (rank_ != 0) file = SharedFile::open(invitation);
+  std::vector<double> opened{file && file->bytes() == bytes ? 1.0 : 0.0};
+  sum(opened);
+  return static_cast<int>(opened[0]) == size_ ? file : nullptr;
+}
+
+Buffer MpiCommunicator::allocate(std::size_t bytes) {
+  const std::string own = fmt::format("{}", bytes);
+  for (int rank = 0; const std::string& other : all_gather(own)) {
+    if (other != own) fail("allocate: {} bytes on rank {}, {} on rank {}", own, rank_, other, rank);
+    ++rank;
+  }
+  if (board_ == nullptr) return memory_.add(make_private_memory(bytes));
+  const auto file = share(SharedMemory::file_bytes(bytes, size_));
+  const auto memory = file ? std::make_shared<SharedMemory>(file, bytes, rank_) : nullptr;
+  std::vector<double> reserved{memory && memory->reserve() ? 1.0 : 0.0};
+  sum(reserved);
+  if (static_cast<int>(reserved[0]) != size_)
+    fail("allocate: out of shared memory: {} bytes a rank were needed", bytes);
+  return memory_.add(memory);
+}
+
 std::shared_ptr<CommMemory> MpiCommunicator::memory_of(const Tensor& tensor) const {
   if (tensor.dtype != DType::f32 || !tensor.contiguous()) {
     fail("all_reduce_start: tensor is {} {}{}, expected contiguous f32", name_of(tensor.dtype), tensor.shape.text(),
@@ -109,6 +155,16 @@ void MpiCommunicator::all_reduce_start(Tensor tensor) {
   float* data = tensor.as<float>();
   const std::int64_t count = tensor.shape.elements();
   bytes_sent_ += count * std::int64_t{sizeof(float)} * 2 * (size_ - 1) / size_;
+  if (board_ != nullptr && memory != nullptr) {
+    progress_->submit([=, board = board_, number = shared_all_reduces_](auto&, auto) -> std::unique_ptr<Collective> {
+      auto shared =
+          std::make_unique<SharedAllReduce>(board, static_cast<const SharedMemory&>(*memory), data, count, number);
+      shared->keep(memory);
+      return shared;
+    });
+    ++shared_all_reduces_;
+    return;
+  }
   if (options_.algorithm == AllReduceAlgorithm::mpi) {
     progress_->submit(make_collective(
         [=](MpiProgress::World& world) { return mpi_all_reduce(world.collectives.get(), data, count); }, memory));
@@ -166,10 +222,11 @@ void MpiCommunicator::barrier() {
 
 std::string MpiCommunicator::description() const {
   const std::set<std::string> distinct(hosts_.begin(), hosts_.end());
-  const std::string algorithm =
-      options_.algorithm == AllReduceAlgorithm::ring
-          ? fmt::format("ring all-reduce in segments of {} KiB", options_.segment_bytes / 1024)
-          : std::string("MPI_Iallreduce");
+  std::string algorithm = "MPI_Iallreduce";
+  if (board_ != nullptr) algorithm = "all-reduce in shared memory";
+  if (options_.algorithm == AllReduceAlgorithm::ring) {
+    algorithm = fmt::format("ring all-reduce in segments of {} KiB", options_.segment_bytes / 1024);
+  }
   return fmt::format("MPI, {} ranks on {} {}, {}, deadline {:g} s", size_, distinct.size(),
                      distinct.size() == 1 ? "host" : "hosts", algorithm,
                      std::chrono::duration<double>(options_.deadline).count());

@@ -10,10 +10,16 @@ namespace babelring {
 namespace {
 
 using std::chrono::duration;
+using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr milliseconds look_interval{20};  // between two looks at the peers
+
+// Between two looks at messages on their way. 200 us are 25 kB at 1 Gbit/s, far less than what sockets and posted
+// messages hold; without a limit on the rate they cost nothing measurable either (docs/performance.md).
+constexpr microseconds overlapped_nap{200}, awaited_nap{50};
+constexpr int awaited_spins = 16;
 
 double seconds_of(Nanoseconds time) {
   return duration<double>(time).count();
@@ -25,7 +31,15 @@ MpiProgress::World::World(int own_rank, int all_ranks, std::int64_t segment_byte
     : rank(own_rank), ranks(all_ranks), roll_call(questions, own_rank, all_ranks), pool(segment_bytes) {}
 
 MpiProgress::MpiProgress(const CommOptions& options, int rank, int ranks)
-    : options_(options), rank_(rank), ranks_(ranks) {}
+    : options_(options), rank_(rank), ranks_(ranks) {
+  attach(std::make_shared<Bell>());
+}
+
+void MpiProgress::attach(std::shared_ptr<Bell> bell) {
+  Bell* last = bell_.exchange(bell.get());
+  bells_.push_back(std::move(bell));
+  if (last != nullptr) last->ring();
+}
 
 void MpiProgress::run() {
   prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);  // ns: sleeps of microseconds shall be that short
@@ -50,6 +64,8 @@ void MpiProgress::finish(State state, const std::string& error) {
 
 void MpiProgress::loop() {
   while (true) {
+    Bell& bell = *bell_.load();
+    const std::uint32_t rung = bell.count();
     admit();
     if (active_.empty()) {
       const std::lock_guard lock(mutex_);
@@ -59,11 +75,7 @@ void MpiProgress::loop() {
     retire();
     look_after_peers();
     loops_.fetch_add(1, std::memory_order_relaxed);
-    if (active_.empty()) {
-      sleep_until_work();
-    } else {
-      pause(moved);
-    }
+    pause(bell, rung, moved);
   }
 }
 
@@ -186,26 +198,18 @@ std::string MpiProgress::peer_name(int rank) const {
   return index < hosts_.size() ? fmt::format("{} (host {})", rank, hosts_[index]) : fmt::format("{}", rank);
 }
 
-/// The longer nothing has moved, the longer the sleep: compute needs the processor. 200 us are 25 kB at 1 Gbit/s, far
-/// less than what sockets and posted messages hold.
-void MpiProgress::pause(bool moved) {
-  constexpr int spins = 16, yields = 48;
-  constexpr double first_us = 10, growth = 1.2, longest_us = 200;
+/// Until something may have moved. While the other thread computes, it needs the processor more.
+void MpiProgress::pause(Bell& bell, std::uint32_t rung, bool moved) {
   idle_rounds_ = moved ? 0 : idle_rounds_ + 1;
-  if (idle_rounds_ < spins) return;
-  if (idle_rounds_ < spins + yields) {
+  if (moved) return;
+  const bool awaited = awaited_.load();
+  if (awaited && !active_.empty() && idle_rounds_ < awaited_spins) {
     sched_yield();
     return;
   }
-  double sleep_us = first_us;
-  for (int i = spins + yields; i < idle_rounds_ && sleep_us < longest_us; ++i) sleep_us *= growth;
-  std::this_thread::sleep_for(duration<double, std::micro>(std::min(sleep_us, longest_us)));
-}
-
-void MpiProgress::sleep_until_work() {
-  idle_rounds_ = 0;
-  std::unique_lock lock(mutex_);
-  wake_.wait_for(lock, look_interval, [this] { return !queue_.empty() || stopping_; });
+  const bool polls = std::any_of(active_.begin(), active_.end(),
+                                 [](const Active& one) { return !one.done && !one.collective->rings(); });
+  bell.wait(rung, polls ? awaited ? awaited_nap : overlapped_nap : microseconds(look_interval));
 }
 
 void MpiProgress::submit(Make make) {
@@ -213,10 +217,12 @@ void MpiProgress::submit(Make make) {
   if (!error_.empty()) throw CommError(error_);
   queue_.push_back(std::move(make));
   ++submitted_;
-  wake_.notify_one();
+  bell_.load()->ring();
 }
 
 void MpiProgress::wait() {
+  awaited_ = true;
+  bell_.load()->ring();  // it may be in the middle of a long nap
   auto alive = SteadyClock::now(), last = alive;
   std::int64_t loops = loops_.load();
   std::unique_lock lock(mutex_);
@@ -236,13 +242,14 @@ void MpiProgress::wait() {
                            seconds_of(now - alive));
     }
   }
+  awaited_ = false;
   if (!error_.empty()) throw CommError(error_);
 }
 
 bool MpiProgress::stop() {
   std::unique_lock lock(mutex_);
   stopping_ = true;
-  wake_.notify_one();
+  bell_.load()->ring();
   progressed_.wait_for(lock, seconds(5), [this] { return state_ != State::running; });
   return state_ == State::ended;
 }

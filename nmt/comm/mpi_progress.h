@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "nmt/base/clock.h"
+#include "nmt/comm/bell.h"
 #include "nmt/comm/collective.h"
 #include "nmt/comm/communicator.h"
 #include "nmt/comm/mpi_ring.h"
@@ -20,7 +21,7 @@
 namespace babelring {
 
 /// The communication thread and the collectives it drives. MPI moves data only while it is called, so the thread polls
-/// while something is in flight, sleeping a little longer each time nothing moved, and sleeps on a queue otherwise.
+/// while one of its messages is in flight, and sleeps until its bell rings otherwise.
 /// submit(), wait() and stop() are for one other thread; run() is the communication thread itself.
 class MpiProgress {
  public:
@@ -47,6 +48,9 @@ class MpiProgress {
   /// Asks the thread to end. True: it has ended, join it; false: it is parked or stuck in MPI, detach it.
   bool stop();
 
+  /// From now on peers may ring `bell` as well.
+  void attach(std::shared_ptr<Bell> bell);
+
   /// See Communicator::fail_fast. Safe in a signal handler.
   void fail_fast(std::chrono::milliseconds silence) { silence_ms_.store(silence.count()); }
   /// For messages. Until then ranks are named without hosts.
@@ -71,8 +75,7 @@ class MpiProgress {
   std::string silent_peers(Nanoseconds silence) const;
   std::string peer_behind() const;
   std::string peer_name(int rank) const;
-  void pause(bool moved);
-  void sleep_until_work();
+  void pause(Bell& bell, std::uint32_t rung, bool moved);
   void finish(State state, const std::string& error);
 
   const CommOptions options_;
@@ -80,9 +83,12 @@ class MpiProgress {
   static_assert(std::atomic<std::int64_t>::is_always_lock_free, "fail_fast() is called in signal handlers");
   std::atomic<std::int64_t> silence_ms_{0};  // of fail_fast(); 0: not asked for
   std::atomic<std::int64_t> loops_{0};       // shows wait() that the thread is not stuck in MPI
+  std::atomic<bool> awaited_{false};         // the other thread is in wait()
+  std::atomic<Bell*> bell_;
+  std::vector<std::shared_ptr<Bell>> bells_;  // all there ever were: the thread may still sleep on the last but one
 
   mutable std::mutex mutex_;  // guards what follows
-  std::condition_variable wake_, progressed_;
+  std::condition_variable progressed_;
   std::deque<Make> queue_;
   std::vector<std::string> hosts_;
   std::int64_t submitted_ = 0, completed_ = 0;

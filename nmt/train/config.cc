@@ -1,5 +1,7 @@
 #include "nmt/train/config.h"
 
+#include <map>
+
 namespace babelring {
 
 void DataConfig::bind(OptionBinder& b) {
@@ -48,13 +50,19 @@ void CheckpointConfig::bind(OptionBinder& b) {
 }
 
 void CommConfig::bind(OptionBinder& b) {
-  b.choice("all_reduce", all_reduce, {"ring", "mpi"}, "own ring, or the MPI library's all-reduce");
+  b.choice("all_reduce", all_reduce, {"auto", "shared_memory", "ring", "mpi"},
+           "in memory that the ranks of one host share, by an own ring of messages, or the MPI library's; auto: the "
+           "first where all ranks are on one host, else the second");
   b.number("bucket_mb", bucket_mb, 0.001, 4096, "gradient bytes reduced together, in MB");
   b.number("deadline_s", deadline_s, 0.1, 86400, "seconds after which a collective gives up and names the peer");
 }
 
 CommOptions CommConfig::options() const {
-  return {.algorithm = all_reduce == "ring" ? AllReduceAlgorithm::ring : AllReduceAlgorithm::mpi,
+  const std::map<std::string, AllReduceAlgorithm> algorithms = {{"auto", AllReduceAlgorithm::automatic},
+                                                                {"shared_memory", AllReduceAlgorithm::shared_memory},
+                                                                {"ring", AllReduceAlgorithm::ring},
+                                                                {"mpi", AllReduceAlgorithm::mpi}};
+  return {.algorithm = algorithms.at(all_reduce),
           .deadline = std::chrono::milliseconds(static_cast<std::int64_t>(deadline_s * 1000))};
 }
 

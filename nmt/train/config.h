@@ -65,7 +65,7 @@ struct CheckpointConfig {
 };
 
 struct CommConfig {
-  std::string all_reduce = "ring";
+  std::string all_reduce = "auto";
   double bucket_mb = 4;
   double deadline_s = 120;
 

@@ -19,6 +19,23 @@ TEST_P(AddTest, AddsExactlyTheRange) {
   for (std::size_t i = 1; i + 1 < sum.size(); ++i) EXPECT_EQ(sum[i], 0.1f * static_cast<float>(i) + 1000.0f);
 }
 
+TEST_P(AddTest, SumsExactlyTheRangeIntoAllParts) {
+  const std::int64_t count = GetParam();
+  std::vector<std::vector<float>> parts(3, std::vector<float>(static_cast<std::size_t>(count) + 2));
+  const auto value = [](std::size_t part, std::size_t i) { return 0.1f * static_cast<float>(i + 1000 * part); };
+  for (std::size_t part = 0; part < parts.size(); ++part) {
+    for (std::size_t i = 0; i < parts[part].size(); ++i) parts[part][i] = value(part, i);
+  }
+  sum_into_all({parts[0].data(), parts[1].data(), parts[2].data()}, 1, count);
+  for (std::size_t part = 0; part < parts.size(); ++part) {
+    EXPECT_EQ(parts[part].front(), value(part, 0));
+    EXPECT_EQ(parts[part].back(), value(part, static_cast<std::size_t>(count) + 1));
+    for (std::size_t i = 1; i + 1 < parts[part].size(); ++i) {
+      EXPECT_EQ(parts[part][i], value(0, i) + value(1, i) + value(2, i));
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Counts, AddTest, testing::Values(0, 1, 2, 15, 16, 17, 1009, 65536));
 
 }  // namespace

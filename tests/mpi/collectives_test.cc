@@ -187,11 +187,13 @@ TEST_P(CollectivesTest, GivesZeroedMemoryThatOutlivesIt) {
 }
 
 INSTANTIATE_TEST_SUITE_P(AllReduce, CollectivesTest,
-                         testing::Values(Setting{AllReduceAlgorithm::ring, 1 << 20},
+                         testing::Values(Setting{AllReduceAlgorithm::automatic, 1 << 20},
+                                         Setting{AllReduceAlgorithm::ring, 1 << 20},
                                          Setting{AllReduceAlgorithm::ring, 4096}, Setting{AllReduceAlgorithm::ring, 4},
                                          Setting{AllReduceAlgorithm::mpi, 1 << 20}),
                          [](const auto& parameter) {
                            const Setting& setting = parameter.param;
+                           if (setting.algorithm == AllReduceAlgorithm::automatic) return std::string("automatic");
                            return setting.algorithm == AllReduceAlgorithm::mpi
                                       ? std::string("mpi")
                                       : "ring" + std::to_string(setting.segment_bytes);

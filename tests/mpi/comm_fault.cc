@@ -1,6 +1,6 @@
 // One rank of a job that loses a peer: all-reduces without end, as training does. SIGTERM is handled as the worker does
 // it: the current update goes on, but a silent peer fails it fast. Driven by fault_test.py.
-//   comm_fault DEADLINE_MS [late|throw]
+//   comm_fault DEADLINE_MS shared_memory|ring [late|throw]
 #include <unistd.h>
 
 #include <algorithm>
@@ -63,9 +63,11 @@ int main(int argc, char** argv) {
     const babelring::MpiSession session(argc, argv);
     babelring::CommOptions options;
     options.deadline = std::chrono::milliseconds(std::atoi(argv[1]));
+    options.algorithm = std::string(argv[2]) == "ring" ? babelring::AllReduceAlgorithm::ring
+                                                       : babelring::AllReduceAlgorithm::shared_memory;
     const auto communicator = babelring::make_mpi_communicator(options);
     const HandlerReach reach(*communicator);
-    train(*communicator, argc > 2 ? argv[2] : "");
+    train(*communicator, argc > 3 ? argv[3] : "");
     std::printf("rank %d finished\n", communicator->rank());
     return 0;
   } catch (const std::exception& error) {

@@ -1,0 +1,28 @@
+#include "nmt/comm/bell.h"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <ctime>
+
+namespace babelring {
+
+// Either ring() sees the sleeper, or the sleeper, who says so first, sees the ring: all accesses are in one order.
+
+void Bell::ring() {
+  rung_.fetch_add(1);
+  if (sleeping_.load() != 0) syscall(SYS_futex, &rung_, FUTEX_WAKE, 1, nullptr, nullptr, 0);
+}
+
+void Bell::wait(std::uint32_t seen, std::chrono::microseconds timeout) {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(timeout);
+  timespec limit{};
+  limit.tv_sec = seconds.count();
+  limit.tv_nsec = std::chrono::nanoseconds(timeout - seconds).count();
+  sleeping_.store(1);
+  syscall(SYS_futex, &rung_, FUTEX_WAIT, seen, &limit, nullptr, 0);  // returns at once if `seen` is out of date
+  sleeping_.store(0);
+}
+
+}  // namespace babelring

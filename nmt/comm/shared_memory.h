@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "nmt/comm/comm_memory.h"
+
+namespace babelring {
+
+/// Zeroed memory that processes of one machine share: a nameless file in memory, which goes with its last user. It does
+/// not count against /dev/shm, which containers keep small.
+class SharedFile {
+ public:
+  /// Null if the system does not let us.
+  static std::shared_ptr<SharedFile> create(std::size_t bytes);
+  /// The file behind another process's invitation. Null if that process is not of this machine and user.
+  static std::shared_ptr<SharedFile> open(const std::string& invitation);
+  ~SharedFile();
+  SharedFile(const SharedFile&) = delete;
+  SharedFile& operator=(const SharedFile&) = delete;
+
+  /// What open() takes, valid while this object exists.
+  std::string invitation() const;
+  /// Gets the memory now, on the caller's part of the machine, instead of at the first use. False if there is none.
+  bool reserve(std::size_t offset, std::size_t bytes);
+  /// On a page boundary.
+  char* data() const { return mapping_ + header_bytes; }
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  static constexpr std::size_t header_bytes = 4096;  // a page; it begins with the token
+  SharedFile(int descriptor, char* mapping, std::size_t bytes)
+      : descriptor_(descriptor), mapping_(mapping), bytes_(bytes) {}
+  static std::shared_ptr<SharedFile> map(int descriptor, std::size_t bytes);
+  std::uint64_t& token() const { return *reinterpret_cast<std::uint64_t*>(mapping_); }
+
+  int descriptor_;
+  char* mapping_;
+  std::size_t bytes_;
+};
+
+/// One rank's view of a file that holds equally large parts, one a rank.
+class SharedMemory final : public CommMemory {
+ public:
+  /// The size of the file for parts of `bytes`.
+  static std::size_t file_bytes(std::size_t bytes, int ranks) {
+    return stride(bytes) * static_cast<std::size_t>(ranks);
+  }
+  SharedMemory(std::shared_ptr<SharedFile> file, std::size_t bytes, int rank)
+      : file_(std::move(file)), bytes_(bytes), rank_(rank) {}
+
+  char* data() const override { return part(rank_); }
+  std::size_t bytes() const override { return bytes_; }
+  /// Where `rank` has what lies at `own` on this rank.
+  float* peer_of(float* own, int rank) const {
+    return reinterpret_cast<float*>(part(rank) + (reinterpret_cast<char*>(own) - part(rank_)));
+  }
+  /// See SharedFile::reserve; this rank's part.
+  bool reserve() { return file_->reserve(stride(bytes_) * static_cast<std::size_t>(rank_), stride(bytes_)); }
+
+ private:
+  static std::size_t stride(std::size_t bytes) { return (bytes + 4095) / 4096 * 4096; }
+  char* part(int rank) const { return file_->data() + stride(bytes_) * static_cast<std::size_t>(rank); }
+  std::shared_ptr<SharedFile> file_;
+  std::size_t bytes_;
+  int rank_;
+};
+
+}  // namespace babelring

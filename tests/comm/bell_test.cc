@@ -1,0 +1,51 @@
+#include "nmt/comm/bell.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+namespace babelring {
+namespace {
+
+using std::chrono::minutes;
+
+TEST(Bell, DoesNotSleepWhenItHasRungSince) {
+  Bell bell;
+  const auto seen = bell.count();
+  bell.ring();
+  bell.wait(seen, minutes(1));
+  EXPECT_NE(bell.count(), seen);
+}
+
+TEST(Bell, GivesUpAfterTheTimeout) {
+  Bell bell;
+  bell.wait(bell.count(), std::chrono::microseconds(1));
+  EXPECT_EQ(bell.count(), 0U);
+}
+
+TEST(Bell, WakesASleeperEachTime) {
+  constexpr int rounds = 2000;
+  Bell ball, back;
+  std::atomic<int> thrown{0}, returned{0};
+  std::thread other([&] {
+    for (int i = 1; i <= rounds; ++i) {
+      for (auto seen = ball.count(); thrown < i; seen = ball.count()) {
+        if (thrown < i) ball.wait(seen, minutes(1));
+      }
+      returned = i;
+      back.ring();
+    }
+  });
+  for (int i = 1; i <= rounds; ++i) {
+    thrown = i;
+    ball.ring();
+    for (auto seen = back.count(); returned < i; seen = back.count()) {
+      if (returned < i) back.wait(seen, minutes(1));
+    }
+  }
+  other.join();
+  EXPECT_EQ(returned, rounds);
+}
+
+}  // namespace
+}  // namespace babelring
