@@ -2,7 +2,7 @@
 # Installs everything Babelring needs, by package name, on Debian 12 (bookworm).
 #
 #   scripts/setup.sh            what building and running need
-#   scripts/setup.sh --test     also what only the tests and checks need
+#   scripts/setup.sh --test     also what only the tests and checks need (a browser only where there is Node)
 #   scripts/setup.sh --check    installs nothing; names what is missing and exits 1 if anything is
 #   scripts/setup.sh --list     prints the package names, one a line
 #   scripts/setup.sh --replace  lets apt remove packages that are in the way (Boost 1.74's -dev packages)
@@ -27,6 +27,7 @@ TEST_PACKAGES=(
   libgtest-dev libgmock-dev libbenchmark-dev
   clang-format clang-tidy shellcheck universal-ctags nftables
 )
+PAGE_TEST_PACKAGES=(chromium)  # 180 MB with what it needs: only where Node is, without which the page is not tested
 
 test_too=no mode=install replace=no
 
@@ -46,7 +47,9 @@ parse_arguments() {
 
 wanted() {
   printf '%s\n' "${BUILD_PACKAGES[@]}" "${RUN_PACKAGES[@]}"
-  if [ "$test_too" = yes ]; then printf '%s\n' "${TEST_PACKAGES[@]}"; fi
+  [ "$test_too" = yes ] || return 0
+  printf '%s\n' "${TEST_PACKAGES[@]}"
+  if has_node; then printf '%s\n' "${PAGE_TEST_PACKAGES[@]}"; fi
 }
 
 # Names what is wanted and not fully installed, one a line; one dpkg-query whatever the number of packages.
@@ -69,7 +72,8 @@ Elsewhere please install these yourself, then run with BABELRING_SKIP_SETUP=1:
   Open MPI 4.1 with mpirun and an ssh client; oneDNN 2.6; SentencePiece 0.1.97; ICU
   SQLite 3.40, OpenSSL 3, zlib; spdlog 1.10, fmt 9, yaml-cpp 0.7, CLI11 2.1
   python3, curl, ip and ps for the scripts; dpkg-deb for the corpus of the quickstart
-  tests only: GoogleTest 1.12 with gmock, Google Benchmark 1.7, clang-format and clang-tidy 14, shellcheck, ctags
+  tests only: GoogleTest 1.12 with gmock, Google Benchmark 1.7, clang-format and clang-tidy 14, shellcheck, ctags;
+    Node 20.19 with npm and Chromium for those of the dashboard
 On Debian this script's --list (and --list --test) prints the package names.
 TEXT
 }

@@ -4,7 +4,7 @@
 #   scripts/test.sh                 everything but tests labelled slow
 #   scripts/test.sh --fast          without clang-tidy and the sanitizers
 #   scripts/test.sh --slow          only tests labelled slow, and clang-tidy over all sources (what nightly.sh does)
-#   scripts/test.sh --only STAGE    one of: setup checks scripts page build ctest tidy asan tsan (with the build it needs)
+#   scripts/test.sh --only STAGE    one of: setup checks scripts page browser build ctest tidy asan tsan (with the build it needs)
 #   scripts/test.sh --help          this text
 #
 # Each stage's output goes to build/test-logs/STAGE.log and its last lines are shown when it fails. A summary with the
@@ -17,7 +17,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 LOGS=$ROOT/build/test-logs
 # Rooms with threads of their own. Computation (oneDNN with OpenMP) is left out: the sanitizer cannot see into libgomp.
 TSAN_TESTS='^(comm|data|worker|server)([_.-].*)?$'
-STAGES=(setup checks scripts build ctest page tidy asan tsan)
+STAGES=(setup checks scripts build ctest page browser tidy asan tsan)
 SKIPPED=77
 SLOW_STAGES=(setup build slow tidy_all)
 
@@ -27,7 +27,7 @@ parse_arguments() {
   stages=("${STAGES[@]}")
   while [ $# -gt 0 ]; do
     case $1 in
-      --fast) stages=(setup checks scripts build ctest page) ;;
+      --fast) stages=(setup checks scripts build ctest page browser) ;;
       --slow) stages=("${SLOW_STAGES[@]}") ;;
       --only) stages_for "$(option_value "$1" $# "${2:-}")" && shift ;;
       --help | -h) print_header && exit 0 ;;
@@ -40,7 +40,7 @@ parse_arguments() {
 stages_for() {
   case " ${STAGES[*]} ${SLOW_STAGES[*]} " in *" $1 "*) ;; *) usage_error "--only: found '$1', expected one of: ${STAGES[*]}" ;; esac
   case $1 in
-    ctest | tidy | slow | tidy_all) stages=(build "$1") ;;
+    ctest | browser | tidy | slow | tidy_all) stages=(build "$1") ;;
     *) stages=("$1") ;;
   esac
 }
@@ -81,16 +81,32 @@ stage_tidy() { scripts/check_tidy.sh nmt/base nmt/core; }
 
 stage_tidy_all() { scripts/check_tidy.sh; }
 
+npm_packages() {
+  (cd server/dashboard && { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --no-audit --no-fund; })
+}
+
 # The dashboard's sources; what they build to is in the repository, so that Node is needed here only.
 stage_page() {
-  if ! node -e 'const [a, b] = process.versions.node.split("."); process.exit(a > 20 || (a == 20 && b >= 19) ? 0 : 1)'; then
+  if ! has_node; then
     echo "skipped: the dashboard's tests need Node 20.19 or newer and npm"
     return $SKIPPED
   fi
+  npm_packages
   cd server/dashboard
-  [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --no-audit --no-fund
   npm run check-dist
   npx vitest run --reporter=default --reporter=junit --outputFile.junit="$LOGS/page.xml"
+}
+
+# The page in Chromium, served by the server that was just built.
+stage_browser() {
+  CHROMIUM=$(command -v "${CHROMIUM:-chromium}") || CHROMIUM=''
+  if ! has_node || [ -z "$CHROMIUM" ]; then
+    echo "skipped: the test of the page in a browser needs Node 20.19 or newer with npm, and Chromium"
+    return $SKIPPED
+  fi
+  npm_packages
+  export CHROMIUM
+  timeout --verbose 300 node tests/dashboard/browser_test.mjs --server-binary build/dev/bin/server
 }
 
 # Prints the targets of the unit tests that ctest would run with these arguments: test NAME is built as test_NAME. (ctest
@@ -180,7 +196,7 @@ main() {
   cd "$ROOT"
   mkdir -p "$LOGS"
   for stage in "${stages[@]}"; do
-    if [ "$built" = no ] && [[ $stage =~ ^(ctest|tidy|slow|tidy_all)$ ]]; then
+    if [ "$built" = no ] && [[ $stage =~ ^(ctest|browser|tidy|slow|tidy_all)$ ]]; then
       summary+=("$(printf '%-9s             not run: the build failed' "$stage")")
       continue
     fi

@@ -40,6 +40,12 @@ quietly() {
   return "$status"
 }
 
+# has_node: whether Node, with npm, is as new as the dashboard's tools want it (20.19).
+has_node() {
+  command -v npm >/dev/null &&
+    node -e 'const [a, b] = process.versions.node.split("."); process.exit(a > 20 || (a == 20 && b >= 19) ? 0 : 1)' 2>/dev/null
+}
+
 # minutes SECONDS: as a number with two decimals.
 minutes() { awk -v s="$1" 'BEGIN { printf "%.2f", s / 60 }'; }
 

@@ -22,7 +22,7 @@ for (const [what, path] of [['Chromium', chromium], ['node_modules (npm ci)', jo
   ['the server program', options['server-binary']]]) {
   if (!existsSync(path)) {
     console.log(`browser_test: skipped, ${what} is not at ${path}`);
-    process.exit(0);
+    process.exit(77);
   }
 }
 const require = createRequire(join(packages, '../package.json'));
