@@ -47,7 +47,6 @@ struct Context {
   Arena& scratch;                  // rewound by the layer that took from it
   DType dtype = DType::f32;        // of activations
   bool training = false;           // false: no dropout
-  bool fresh_gradients = false;    // backward replaces the gradients of the parameters that are `overwritten`
   bool accumulate = true;          // false: backward overwrites the gradients, for an update's first micro-batch
   std::uint64_t dropout_seed = 0;  // of the update
   StepObserver* observer = nullptr;

@@ -4,8 +4,8 @@ namespace babelring {
 
 Linear::Linear(ParameterStore& store, const std::string& name, std::int64_t in, std::int64_t out, bool bias,
                Initializer initializer)
-    : weight_(&store.declare(name + ".weight", Shape{out, in}, initializer, true)) {
-  if (bias) bias_ = &store.declare(name + ".bias", Shape{out}, Initializer::zeros(), true);
+    : weight_(&store.declare(name + ".weight", Shape{out, in}, initializer)) {
+  if (bias) bias_ = &store.declare(name + ".bias", Shape{out}, Initializer::zeros());
 }
 
 Tensor Linear::forward(Context& context, Arena& arena, ConstTensor x, Activation activation) const {
