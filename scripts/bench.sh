@@ -35,5 +35,5 @@ case ${1:-} in
   '') usage_error "found no mode, expected train-step, ops, all-reduce, decode or data" ;;
   *) usage_error "found mode '$1', expected train-step, ops, all-reduce, decode or data" ;;
 esac
-[ -n "${BABELRING_BIN:-}" ] || build
+[ -n "${BABELRING_BIN:-}" ] || [[ "$* " == "train-step "*"--help "* ]] || build
 exec python3 "$ROOT/scripts/bench/main.py" --programs "${BABELRING_BIN:-$ROOT/build/bench/bin}" "$@"
