@@ -139,7 +139,9 @@ void declare_training(CLI::App& app, TrainingCaseOptions& training) {
   app.add_option("--attention-bias", training.attention_bias, "biases in attention's projections")
       ->capture_default_str();
   app.add_option("--tied-embeddings", training.tied_embeddings)->check(CLI::IsMember({"all", "decoder", "none"}));
-  app.add_option("--all-reduce", training.all_reduce)->check(CLI::IsMember({"ring", "mpi"}))->capture_default_str();
+  app.add_option("--all-reduce", training.all_reduce)
+      ->check(CLI::IsMember({"auto", "shared_memory", "ring", "mpi"}))
+      ->capture_default_str();
   app.add_option("--bucket-mb", training.bucket_mb)->check(CLI::PositiveNumber)->capture_default_str();
   RandomUpdateOptions& random = training.random;
   app.add_option("--sentences", random.sentences, "pairs of an update, over all ranks")->check(CLI::PositiveNumber);
