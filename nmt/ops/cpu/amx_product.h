@@ -12,9 +12,9 @@ namespace babelring::cpu {
 /// times `factor`.
 struct AmxProduct {
   std::int64_t m = 0, n = 0, k = 0;
-  const BFloat16* a = nullptr;  // element (i, p) at a[i * a_stride + p]; transposed: a[p * a_stride + i]
+  const BFloat16* a =
+      nullptr;  // element (i, p) at a[i * a_stride + p]; in multiply_transposed() at a[p * a_stride + i]
   std::int64_t a_stride = 0;
-  bool a_transposed = false;
   const BFloat16* b = nullptr;  // element (p, j) at b[p * b_stride + j]; transposed: b[j * b_stride + p]
   std::int64_t b_stride = 0;
   bool b_transposed = false;
@@ -31,6 +31,9 @@ struct AmxProduct {
 };
 
 /// Needs amx_available(). The result does not depend on the number of threads.
-void run(const AmxProduct& product, Workspace& workspace);
+void multiply(const AmxProduct& product, Workspace& workspace);
+
+/// The same with A transposed, B not, and an f32 result: weight gradients, where k counts rows of a batch.
+void multiply_transposed(const AmxProduct& product, Workspace& workspace);
 
 }  // namespace babelring::cpu

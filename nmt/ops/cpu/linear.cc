@@ -77,8 +77,8 @@ AmxProduct product_to(const Tensor& result, std::int64_t k) {
   return product;
 }
 
-void set_a(AmxProduct& product, const ConstTensor& a, bool transposed) {
-  product.a = a.as<BFloat16>(), product.a_stride = a.row_stride, product.a_transposed = transposed;
+void set_a(AmxProduct& product, const ConstTensor& a) {
+  product.a = a.as<BFloat16>(), product.a_stride = a.row_stride;
 }
 
 void set_b(AmxProduct& product, const ConstTensor& b, bool transposed) {
@@ -102,11 +102,11 @@ void apply_gate(const LinearBackwardData& op, int threads) {
 void run(const LinearForward& op, Products& products, Workspace& workspace) {
   if (on_tiles(op.x.dtype)) {
     AmxProduct product = product_to(op.y, op.x.shape[1]);
-    set_a(product, op.x, false);
+    set_a(product, op.x);
     set_b(product, op.weight, true);
     product.bias = op.bias.as<float>(), product.relu = op.activation == Activation::relu;
     product.stream = static_cast<std::int64_t>(op.y.bytes()) > streamed_bytes;
-    return run(product, workspace);
+    return multiply(product, workspace);
   }
   ProductShape shape;
   shape.n = op.weight.shape[0], shape.k = op.weight.shape[1];
@@ -124,11 +124,11 @@ void run(const LinearForward& op, Products& products, Workspace& workspace) {
 void run(const LinearBackwardData& op, Products& products, Workspace& workspace) {
   if (on_tiles(op.dy.dtype) && (!op.gate || op.gate.dtype == DType::bf16)) {
     AmxProduct product = product_to(op.dx, op.weight.shape[0]);
-    set_a(product, op.dy, false);
+    set_a(product, op.dy);
     set_b(product, op.weight, false);
     product.accumulate = op.accumulate;
     product.gate = op.gate.as<BFloat16>(), product.gate_stride = op.gate.row_stride, product.factor = op.gate_scale;
-    return run(product, workspace);
+    return multiply(product, workspace);
   }
   ProductShape shape;
   shape.n = op.weight.shape[1], shape.k = op.weight.shape[0];
@@ -150,10 +150,10 @@ void run(const LinearBackwardWeight& op, Products& products, Workspace& workspac
   if (!op.accumulate && op.dbias) std::fill_n(op.dbias.as<float>(), op.dbias.shape.elements(), 0.0f);
   if (on_tiles(op.dy.dtype)) {
     AmxProduct product = product_to(op.dweight, op.dy.shape[0]);
-    set_a(product, op.dy, true);
+    set_a(product, op.dy);
     set_b(product, op.x, false);
     product.accumulate = op.accumulate, product.stream = !op.accumulate;
-    run(product, workspace);
+    multiply_transposed(product, workspace);
   } else {
     multiply_weight(op, products);
   }
