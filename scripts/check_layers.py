@@ -10,7 +10,8 @@ from __future__ import annotations
 import pathlib
 import re
 import sys
-from collections.abc import Iterator
+
+from lib import check
 
 #: What each room sees directly; what those see it sees too. A room is the longest of these that a path starts with.
 ROOMS: dict[str, list[str]] = {
@@ -47,6 +48,7 @@ RESERVED: list[tuple[str, tuple[str, ...], str]] = [
     (r"yaml-cpp", ("nmt/base/", "server/api/openapi"), "yaml-cpp"),
 ]
 
+FOLDERS = ("nmt", "worker", "server", "tests")
 SOURCES = {".h", ".cc", ".cu", ".cuh"}
 _INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.MULTILINE)
 
@@ -66,13 +68,6 @@ def visible(room: str) -> set[str]:
             seen.add(current)
             waiting.extend(ROOMS[current])
     return seen
-
-
-def sources(root: pathlib.Path) -> Iterator[pathlib.PurePosixPath]:
-    for folder in ("nmt", "worker", "server", "tests"):
-        for path in sorted((root / folder).rglob("*")):
-            if path.suffix in SOURCES:
-                yield pathlib.PurePosixPath(path.relative_to(root).as_posix())
 
 
 def is_generated(root: pathlib.Path, header: str) -> bool:
@@ -103,7 +98,7 @@ def include_fault(root: pathlib.Path, path: str, quoted: bool, header: str) -> s
 def violations(root: pathlib.Path) -> list[str]:
     """One line for each include that breaks the plan, as path:line: what."""
     out: list[str] = []
-    for path in sources(root):
+    for path in check.files(root, FOLDERS, SOURCES):
         text = (root / path).read_text(encoding="utf-8")
         for match in _INCLUDE.finditer(text):
             fault = include_fault(root, str(path), match[1] == '"', match[2])
@@ -112,12 +107,5 @@ def violations(root: pathlib.Path) -> list[str]:
     return out
 
 
-def main() -> int:
-    root = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).resolve().parents[1]
-    found = violations(root)
-    print("\n".join(found + [f"check_layers: {len(found)} violations"]))
-    return 1 if found else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(check.main("check_layers", violations))

@@ -16,17 +16,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
+from lib import check
+
 FOLDERS = ("nmt", "worker", "server", "tests", "scripts", "cmake")
 SUFFIXES = {".h", ".cc", ".cu", ".cuh", ".py", ".sh", ".ts", ".cmake"}
 CPP = {".h", ".cc", ".cu", ".cuh"}
 MAX_FILE_LINES = 400
 MAX_LONG_FILE_LINES = 600
 MAX_FUNCTION_LINES = 60
-
-
-def files(root: pathlib.Path) -> list[pathlib.Path]:
-    found = (path for folder in FOLDERS for path in (root / folder).rglob("*"))
-    return sorted(path for path in found if path.suffix in SUFFIXES and "node_modules" not in path.parts)
 
 
 def file_limit(path: pathlib.PurePath) -> int:
@@ -66,24 +63,16 @@ def functions(paths: list[pathlib.Path]) -> Iterator[tuple[pathlib.Path, str, in
 def violations(root: pathlib.Path) -> list[str]:
     """One line for each file and function over its limit, as path:line: what."""
     out: list[str] = []
-    paths = files(root)
-    for path in paths:
-        name = path.relative_to(root)
-        lines = path.read_bytes().count(b"\n")
+    names = check.files(root, FOLDERS, SUFFIXES)
+    for name in names:
+        lines = (root / name).read_bytes().count(b"\n")
         if lines > file_limit(name):
             out.append(f"{name}:1: {lines} lines, at most {file_limit(name)}")
-    for path, function, first, last in functions(paths):
+    for path, function, first, last in functions([root / name for name in names]):
         if last - first + 1 > MAX_FUNCTION_LINES:
             out.append(f"{path.relative_to(root)}:{first}: {function} has {last - first + 1} lines, at most {MAX_FUNCTION_LINES}")
     return out
 
 
-def main() -> int:
-    root = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).resolve().parents[1]
-    found = violations(root)
-    print("\n".join(found + [f"check_sizes: {len(found)} violations"]))
-    return 1 if found else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(check.main("check_sizes", violations))

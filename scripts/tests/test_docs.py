@@ -1,0 +1,72 @@
+"""What the documents name must be there: paths of the repository, links, and the options of its scripts."""
+
+from __future__ import annotations
+
+import itertools
+import pathlib
+import re
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+TOPS = r"nmt|server|worker|scripts|tests|docs|configs|cmake|deploy|\.ci"
+PATH = re.compile(rf"(?<![\w/.:$-])(?:{TOPS})/[\w./*{{}},-]*\w[}}*/]?")
+LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
+SCRIPT_CALL = re.compile(r"(scripts/\w+\.(?:sh|py))((?: +(?:\[?--[\w-]+|[\w./=,{}-]+\]?))*)")
+PLACEHOLDER = re.compile(r"\b(NAME|DIR|FOLDER)\b")
+
+
+def expand(path: str) -> list[str]:
+    """a.{b,c} to a.b and a.c."""
+    braces = re.search(r"\{([^}]*)\}", path)
+    if braces is None:
+        return [path]
+    return list(itertools.chain(*(expand(path[:braces.start()] + word + path[braces.end():]) for word in braces[1].split(","))))
+
+
+def named_paths(text: str) -> list[str]:
+    return [path for found in PATH.findall(text) if not PLACEHOLDER.search(found.replace("_", " ")) for path in expand(found)]
+
+
+def wrong_options(text: str) -> list[str]:
+    """Options that a document gives to a script although neither it nor what it calls knows them."""
+    wrong = []
+    for script, words in SCRIPT_CALL.findall(text):
+        sources = [ROOT / script, *(ROOT / "tests/bench").glob("*.cc")] if script.endswith("bench.sh") else [ROOT / script]
+        known = "".join(source.read_text(encoding="utf-8") for source in sources if source.is_file())
+        wrong += [f"{script} {option}" for option in re.findall(r"--[\w-]+", words) if option not in known]
+    return wrong
+
+
+class Documents(unittest.TestCase):
+
+    def test_paths_exist(self) -> None:
+        for document in DOCUMENTS:
+            for path in named_paths(document.read_text(encoding="utf-8")):
+                with self.subTest(document=document.name, path=path):
+                    self.assertTrue(any(ROOT.glob(path.rstrip("/"))), "no such file or folder")
+
+    def test_links_lead_somewhere(self) -> None:
+        for document in DOCUMENTS:
+            for link in LINK.findall(document.read_text(encoding="utf-8")):
+                with self.subTest(document=document.name, link=link):
+                    self.assertTrue((document.parent / link).exists(), "leads nowhere")
+
+    def test_scripts_know_their_options(self) -> None:
+        for document in DOCUMENTS:
+            with self.subTest(document=document.name):
+                self.assertEqual(wrong_options(document.read_text(encoding="utf-8")), [])
+
+
+class Finding(unittest.TestCase):
+
+    def test_paths_in_running_text(self) -> None:
+        text = "see `nmt/base/log.h`, tests/mpi/two_hosts.sh. Not http://host/docs/x or `nmt/ops/NAME.h`; scripts/lib/{a,b}.py"
+        self.assertEqual(named_paths(text), ["nmt/base/log.h", "tests/mpi/two_hosts.sh", "scripts/lib/a.py", "scripts/lib/b.py"])
+
+    def test_options_that_a_script_lacks(self) -> None:
+        self.assertEqual(wrong_options("`scripts/test.sh --fast` or scripts/test.sh --fats"), ["scripts/test.sh --fats"])
+
+
+if __name__ == "__main__":
+    unittest.main()
