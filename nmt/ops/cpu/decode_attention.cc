@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 
 #include "nmt/base/failure.h"
 #include "nmt/ops/attention.h"
 #include "nmt/ops/cpu/kernels.h"
+#include "nmt/ops/cpu/lanes.h"
 #include "nmt/ops/cpu/vector_math.h"
 
 namespace babelring::cpu {
@@ -25,46 +27,103 @@ std::int64_t check_ranges(const DecodeAttention& op) {
   return largest;
 }
 
-/// `scratch`: width floats of the query, width of the result, then the scores.
+/// Rows of one head, or of a piece of it, in the cache.
 template <class T>
-void attend(const DecodeAttention& op, std::int64_t row, std::int64_t head, float* scratch) {
+struct CachedRows {
+  const T* first;
+  std::int64_t stride, count;
+};
+
+/// Adds q's dot products with the rows to `dots`; `vectors` x 16 columns, the last 16 of them `last`.
+template <int vectors, class Last, class T>
+void add_dots(const T* q, const CachedRows<T>& keys, Last last, float* dots) {
+  Floats query[vectors];
+  for (int c = 0; c + 1 < vectors; ++c) query[c] = load_lanes(q + 16 * c, AllLanes{});
+  query[vectors - 1] = load_lanes(q + 16 * (vectors - 1), last);
+  const T* key = keys.first;
+  for (std::int64_t j = 0; j < keys.count; ++j, key += keys.stride) {
+    Floats sum = query[vectors - 1] * load_lanes(key + 16 * (vectors - 1), last);
+    for (int c = 0; c + 1 < vectors; ++c) sum = multiply_add(query[c], load_lanes(key + 16 * c, AllLanes{}), sum);
+    dots[j] += sum_of_lanes(sum);
+  }
+}
+
+/// out = factor * sum of weights[j] * row j.
+template <int vectors, class Last, class T>
+void weigh(const float* weights, float factor, const CachedRows<T>& values, Last last, T* out) {
+  Floats sum[vectors];
+  for (Floats& part : sum) part = broadcast(0);
+  const T* value = values.first;
+  for (std::int64_t j = 0; j < values.count; ++j, value += values.stride) {
+    const Floats weight = broadcast(weights[j]);
+    for (int c = 0; c + 1 < vectors; ++c) sum[c] = multiply_add(weight, load_lanes(value + 16 * c, AllLanes{}), sum[c]);
+    sum[vectors - 1] = multiply_add(weight, load_lanes(value + 16 * (vectors - 1), last), sum[vectors - 1]);
+  }
+  for (int c = 0; c + 1 < vectors; ++c) store_lanes(out + 16 * c, sum[c] * broadcast(factor), AllLanes{});
+  store_lanes(out + 16 * (vectors - 1), sum[vectors - 1] * broadcast(factor), last);
+}
+
+/// Calls body(first column, number of vectors as a constant, lanes of the last one) for pieces that fit registers.
+template <class Body>
+void for_pieces(std::int64_t width, Body&& body) {
+  std::int64_t column = 0;
+  for (; column + 64 <= width; column += 64) body(column, std::integral_constant<int, 4>{}, AllLanes{});
+  if (column + 32 <= width) body(column, std::integral_constant<int, 2>{}, AllLanes{}), column += 32;
+  if (column + 16 <= width) body(column, std::integral_constant<int, 1>{}, AllLanes{}), column += 16;
+  if (column < width) body(column, std::integral_constant<int, 1>{}, FirstLanes(width - column));
+}
+
+/// Dot products to unnormalised probabilities; returns their sum.
+float exponentiate(float* p, std::int64_t count, float scale) {
+  constexpr float log2_e = 1.44269504f;
+  const Floats to_powers = broadcast(scale * log2_e);
+  Floats largest = broadcast(-INFINITY), total = broadcast(0);
+  for_lanes(count, [&](std::int64_t j, auto lanes) {
+    largest = maximum(largest, only(lanes, load_lanes(p + j, lanes) * to_powers, broadcast(-INFINITY)));
+  });
+  largest = broadcast(largest_lane(largest));
+  for_lanes(count, [&](std::int64_t j, auto lanes) {
+    const Floats power = power_of_two(load_lanes(p + j, lanes) * to_powers - largest);
+    total = total + only(lanes, power);
+    store_lanes(p + j, power, lanes);
+  });
+  return sum_of_lanes(total);
+}
+
+/// `p`: room for every key.
+template <class T>
+void attend(const DecodeAttention& op, std::int64_t row, std::int64_t head, float* p) {
   const std::int64_t width = op.q.shape[1] / op.heads, column = head * width;
   const std::int64_t begin = op.key_begin.as<std::int32_t>()[row], count = op.key_count.as<std::int32_t>()[row];
-  float *q = scratch, *__restrict sum = scratch + width, *__restrict p = scratch + 2 * width;
-  widen(op.q.as<T>() + row * op.q.row_stride + column, q, width);
-  std::fill_n(sum, width, 0.0f);
-  float largest = -INFINITY, total = 0;
-  for (std::int64_t j = 0; j < count; ++j) {
-    const T* key = op.keys.as<T>() + (begin + j) * op.keys.row_stride + column;
-    float dot = 0;
-#pragma omp simd reduction(+ : dot)
-    for (std::int64_t c = 0; c < width; ++c) dot += q[c] * load(key[c]);
-    p[j] = dot * op.scale;
-    largest = std::max(largest, p[j]);
-  }
-#pragma omp simd reduction(+ : total)
-  for (std::int64_t j = 0; j < count; ++j) {
-    p[j] = exponential(p[j] - largest);
-    total += p[j];
-  }
-  for (std::int64_t j = 0; j < count; ++j) {
-    const T* value = op.values.as<T>() + (begin + j) * op.values.row_stride + column;
-    const float weight = p[j] / total;
-#pragma omp simd
-    for (std::int64_t c = 0; c < width; ++c) sum[c] += weight * load(value[c]);
-  }
-  narrow(sum, op.out.as<T>() + row * op.q.shape[1] + column, width);
+  const T* q = op.q.as<T>() + row * op.q.row_stride + column;
+  const T* keys = op.keys.as<T>() + begin * op.keys.row_stride + column;
+  const T* values = op.values.as<T>() + begin * op.values.row_stride + column;
+  T* out = op.out.as<T>() + row * op.q.shape[1] + column;
+  std::fill_n(p, count, 0.0f);
+  for_pieces(width, [&](std::int64_t at, auto vectors, auto last) {
+    add_dots<vectors>(q + at, CachedRows<T>{keys + at, op.keys.row_stride, count}, last, p);
+  });
+  const float total = count > 0 ? exponentiate(p, count, op.scale) : 1;
+  for_pieces(width, [&](std::int64_t at, auto vectors, auto last) {
+    weigh<vectors>(p, 1 / total, CachedRows<T>{values + at, op.values.row_stride, count}, last, out + at);
+  });
 }
 
 }  // namespace
 
 void run(const DecodeAttention& op, Workspace& workspace) {
-  const std::int64_t rows = op.q.shape[0], longest = check_ranges(op);
-  const auto scratch = workspace.per_thread(2 * op.q.shape[1] / op.heads + longest);
+  // Hypotheses of a sentence follow one another and read the same keys of the source: while these are in the first
+  // cache.
+  constexpr std::int64_t block = 8;
+  const std::int64_t rows = op.q.shape[0], longest = check_ranges(op), tasks = (rows + block - 1) / block * op.heads;
+  const auto scratch = workspace.per_thread(longest);
   with_float_type(op.q.dtype, [&](auto tag) {
 #pragma omp parallel for schedule(static) num_threads(workspace.threads_for(rows* op.q.shape[1] * longest))
-    for (std::int64_t task = 0; task < rows * op.heads; ++task) {
-      attend<decltype(tag)>(op, task / op.heads, task % op.heads, scratch.of_this_thread());
+    for (std::int64_t task = 0; task < tasks; ++task) {
+      const std::int64_t first = task / op.heads * block, end = std::min(rows, first + block);
+      for (std::int64_t row = first; row < end; ++row) {
+        attend<decltype(tag)>(op, row, task % op.heads, scratch.of_this_thread());
+      }
     }
   });
 }
