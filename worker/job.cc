@@ -12,6 +12,7 @@
 #include "nmt/data/corpus.h"
 #include "nmt/data/manifest.h"
 #include "nmt/data/vocabulary.h"
+#include "nmt/train/precision.h"
 #include "nmt/train/trainer.h"
 #include "worker/console.h"
 #include "worker/reporter.h"
@@ -109,6 +110,8 @@ TrainConfig shared_config(const JobOptions& options, Communicator& communicator)
 void run_job(const JobOptions& options, const TrainConfig& config, Communicator& communicator,
              const StopRequest& stop) {
   const bool first_rank = communicator.rank() == 0;
+  const std::unique_ptr<Backend> backend = make_cpu_backend(threads_of(config, communicator));
+  if (config.training.precision == "bf16") require_products(*backend, DType::bf16, "training.precision=f32");
   const std::filesystem::path folder =
       options.run_folder.empty() ? std::filesystem::path("runs") / config.name : options.run_folder;
   const RunIdentity identity = share_identity(folder, communicator);
@@ -122,7 +125,6 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
   const std::filesystem::path vocabulary_file = data_folder / load_manifest(data_folder).vocabulary.name;
   const Vocabulary vocabulary = Vocabulary::load(vocabulary_file);
   const Corpus corpus = Corpus::open(config.data.folder, config.data.train_set);
-  const std::unique_ptr<Backend> backend = make_cpu_backend(threads_of(config, communicator));
 
   Reporter reporter({.server = options.server,
                      .spool_folder = folder / "spool",

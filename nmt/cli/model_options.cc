@@ -5,6 +5,7 @@
 #include <map>
 
 #include "nmt/cli/checkpoint_folder.h"
+#include "nmt/train/precision.h"
 
 namespace babelring {
 
@@ -46,7 +47,9 @@ void ModelOptions::declare_search(CLI::App& command) {
 
 LoadedModel ModelOptions::load(Backend& backend) const {
   translate.check();
-  return load_model(find_checkpoint(checkpoint), backend, precision == "bf16" ? DType::bf16 : DType::f32);
+  const DType type = precision == "bf16" ? DType::bf16 : DType::f32;
+  require_products(backend, type, "--precision f32");
+  return load_model(find_checkpoint(checkpoint), backend, type);
 }
 
 std::string single_line(std::string text) {

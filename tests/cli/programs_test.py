@@ -134,6 +134,21 @@ class ProgramsTest(unittest.TestCase):
         self.complains("evaluate --checkpoint run --data other --set test", 1, "other: prepared with the vocabulary")
         self.complains("prepare --train toy1.en toy1.de --output x --vocabulary toy1.en", 1, "toy1.en: not a SentencePiece model")
 
+    def test_bf16_on_a_processor_without_it_runs_or_says_so_at_once(self) -> None:
+        old = {"ONEDNN_MAX_CPU_ISA": "AVX2", "BABELRING_CPU_ISA": "avx2"}
+        worker = [BIN / "worker", "--config", "config.yaml", "--server", "none"]
+        for command, way_out in (([BIN / "nmt", "translate", "--checkpoint", "run", "--precision", "bf16"], "--precision f32"),
+                                 ([*worker, "--run-dir", "old", "training.precision=bf16"], "training.precision=f32")):
+            done = subprocess.run(command, input="the cat .\n", capture_output=True, text=True, env={**os.environ, **old})
+            if done.returncode == 0:
+                continue  # computed another way
+            self.assertEqual(done.returncode, 1)
+            self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+            self.assertRegex(done.stderr, f"precision: cpu .*avx2.* has no products of bf16 .*; use {way_out}")
+            self.assertFalse(Path("old").exists(), "nothing was begun")
+        subprocess.run([*worker, "--run-dir", "old32", "training.precision=f32"], env={**os.environ, **old}, check=True,
+                       capture_output=True)
+
     def test_translate_answers_each_line(self) -> None:
         text = "the old cat sees the dog .\n\nthe green tree .\n"
         lines = self.succeeds("translate --checkpoint run --beam 2", text).split("\n")
