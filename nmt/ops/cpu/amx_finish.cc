@@ -3,6 +3,7 @@
 #include <immintrin.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "nmt/ops/cpu/amx_pack.h"
 
@@ -14,6 +15,7 @@ namespace babelring::cpu {
 namespace {
 
 constexpr std::int64_t sums_row_bytes = panel_width * 4;
+constexpr float no_bias[panel_width] = {};
 
 __mmask16 first_lanes(std::int64_t count) {
   return static_cast<__mmask16>(count >= 16 ? 0xffff : count <= 0 ? 0 : (1 << count) - 1);
@@ -38,8 +40,8 @@ struct Half {
     if (p.bias != nullptr) value = _mm512_add_ps(value, _mm512_maskz_loadu_ps(mask, p.bias + column));
     if (p.relu) value = _mm512_max_ps(_mm512_setzero_ps(), value);  // in this order NaN stays NaN
     if (p.gate == nullptr) return value;
-    const __m512 gate = widened(p.gate + row * p.gate_stride + column, mask);
-    const __mmask16 open = _mm512_cmp_ps_mask(gate, _mm512_setzero_ps(), _CMP_GT_OQ);
+    const __m256i gate = _mm256_maskz_loadu_epi16(mask, p.gate + row * p.gate_stride + column);
+    const __mmask16 open = _mm256_cmpgt_epi16_mask(gate, _mm256_setzero_si256());
     return _mm512_maskz_mul_ps(open, value, _mm512_set1_ps(p.factor));
   }
   void store(__m512 value, float* c, bool accumulate) const {
@@ -62,12 +64,22 @@ Finisher::Finisher(const AmxProduct& product)
 
 void Finisher::begin(const Block& block) {
   if (block.sums == nullptr) return;
-  const bool f32 = p_.c_type == DType::f32;
-  const bool plain = p_.bias == nullptr && !p_.relu && p_.gate == nullptr && block.column + panel_width <= p_.n;
-  path_ = plain && f32 ? Path::f32 : plain && !block.accumulate ? Path::bf16 : Path::general;
+  const bool f32 = p_.c_type == DType::f32, whole = block.column + panel_width <= p_.n;
+  const bool plain = p_.bias == nullptr && !p_.relu && p_.gate == nullptr;
+  path_ = whole && plain && f32 ? Path::f32 : whole && !f32 && !block.accumulate ? Path::bf16 : Path::general;
   sums_ = block.sums, row_ = block.row, column_ = block.column, accumulate_ = block.accumulate;
   left_ = std::min(panel_width, p_.m - row_);
   c_ = static_cast<char*>(p_.c) + row_ * c_row_bytes_ + column_ * (f32 ? 4 : 2);
+  bias_ = p_.bias != nullptr ? p_.bias + column_ : no_bias;
+}
+
+void Finisher::add(const Block& block) {
+  waiting_.back() = block;
+  if (p_.gate == nullptr) return;
+  const std::int64_t rows = std::min(panel_width, p_.m - block.row);
+  for (std::int64_t i = 0; i < rows; ++i) {
+    __builtin_prefetch(p_.gate + (block.row + i) * p_.gate_stride + block.column);
+  }
 }
 
 void Finisher::turn() {
@@ -87,7 +99,9 @@ void Finisher::rows(std::int64_t count) {
   left_ -= count;
   switch (path_) {
     case Path::bf16:
-      stream_ ? bf16_rows<true>(count) : bf16_rows<false>(count);
+      p_.gate != nullptr ? bf16_rows<true, false>(count)
+      : stream_          ? bf16_rows<false, true>(count)
+                         : bf16_rows<false, false>(count);
       break;
     case Path::f32:
       stream_ ? f32_rows<true>(count) : f32_rows<false>(count);
@@ -98,16 +112,27 @@ void Finisher::rows(std::int64_t count) {
   }
 }
 
-template <bool stream>
+template <bool gate, bool stream>
 void Finisher::bf16_rows(std::int64_t count) {
+  const __m512 left_bias = _mm512_loadu_ps(bias_), right_bias = _mm512_loadu_ps(bias_ + 16);
+  const __m512 floor = _mm512_set1_ps(p_.relu ? 0.0f : -std::numeric_limits<float>::infinity());
+  const __m512 factor = _mm512_set1_ps(p_.factor);
   const char* sums = sums_;
   char* c = c_;
   for (std::int64_t i = 0; i < count; ++i, sums += sums_row_bytes, c += c_row_bytes_) {
-    const __m512i values = narrowed(_mm512_load_ps(sums), _mm512_load_ps(sums + 64));
+    __m512 left = _mm512_max_ps(floor, _mm512_add_ps(_mm512_load_ps(sums), left_bias));  // in this order NaN stays NaN
+    __m512 right = _mm512_max_ps(floor, _mm512_add_ps(_mm512_load_ps(sums + 64), right_bias));
+    if constexpr (gate) {
+      const __m512i values = _mm512_loadu_si512(p_.gate + (row_ + i) * p_.gate_stride + column_);
+      const __mmask32 open =
+          _mm512_cmpgt_epi16_mask(values, _mm512_setzero_si512());  // bf16 and its bits agree in sign
+      left = _mm512_maskz_mul_ps(static_cast<__mmask16>(open), left, factor);
+      right = _mm512_maskz_mul_ps(static_cast<__mmask16>(open >> 16), right, factor);
+    }
     if constexpr (stream) {
-      _mm512_stream_si512(static_cast<__m512i*>(static_cast<void*>(c)), values);
+      _mm512_stream_si512(static_cast<__m512i*>(static_cast<void*>(c)), narrowed(left, right));
     } else {
-      _mm512_storeu_si512(c, values);
+      _mm512_storeu_si512(c, narrowed(left, right));
     }
   }
   sums_ = sums, c_ = c, row_ += count;

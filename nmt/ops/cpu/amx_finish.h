@@ -24,7 +24,7 @@ class Finisher {
   /// Before each multiplication: completes what rows() left, and goes on to the block that has waited longest.
   void turn();
   /// The block that was multiplied in this turn.
-  void add(const Block& block) { waiting_.back() = block; }
+  void add(const Block& block);
   /// The next `count` rows of the current block, or as many as are left.
   void rows(std::int64_t count);
   /// Everything.
@@ -34,7 +34,7 @@ class Finisher {
   enum class Path { general, bf16, f32 };
   void begin(const Block& block);
   void general_rows(std::int64_t count);
-  template <bool stream>
+  template <bool gate, bool stream>
   void bf16_rows(std::int64_t count);
   template <bool stream>
   void f32_rows(std::int64_t count);
@@ -46,7 +46,8 @@ class Finisher {
   const char* sums_ = nullptr;
   std::int64_t row_ = 0, left_ = 0, column_ = 0;  // rows [row_, row_ + left_) of the current block are still to do
   bool accumulate_ = false;
-  char* c_ = nullptr;  // of row_
+  char* c_ = nullptr;            // of row_
+  const float* bias_ = nullptr;  // of the current block's columns
   std::int64_t c_row_bytes_;
 };
 
