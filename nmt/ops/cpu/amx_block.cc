@@ -26,10 +26,10 @@ void multiply_block(const PanelOfA& a, const char* b, std::int64_t first, std::i
   const char* top = a.at + first * a.next_step;
   b += first * step_bytes;
   for (std::int64_t step = 0; step < count; ++step, top += a.next_step, b += step_bytes) {
-    tile_stream<4>(top, a.row_bytes);
-    tile_load<6>(b, 64);
-    tile_load<7>(b + tile_bytes, 64);
-    tile_stream<5>(top + a.second_tile, a.row_bytes);
+    tile_load<4>(top, a.row_bytes);
+    tile_stream<6>(b, 64);
+    tile_stream<7>(b + tile_bytes, 64);
+    tile_load<5>(top + a.second_tile, a.row_bytes);
     tile_multiply<0, 4, 6>(), tile_multiply<1, 4, 7>();
     tile_multiply<2, 5, 6>(), tile_multiply<3, 5, 7>();
     if (finisher != nullptr) finisher->rows(rows_a_step);
@@ -38,20 +38,19 @@ void multiply_block(const PanelOfA& a, const char* b, std::int64_t first, std::i
   tile_store<2>(lower, block_row_bytes), tile_store<3>(lower + 64, block_row_bytes);
 }
 
-void BlockMultiplier::column(const PanelsOfA& a, std::int64_t count, const char* b, std::int64_t steps, std::int64_t m,
-                             std::int64_t n, const Sums& sums) {
+void BlockMultiplier::row(const PanelOfA& a, const PanelsOfB& b, std::int64_t steps, std::int64_t m, std::int64_t n,
+                          const Sums& sums) {
   for (std::int64_t step = 0; step < steps; step += steps_limit) {
     const std::int64_t part = std::min(steps_limit, steps - step);
-    for (std::int64_t i = 0; i < count; ++i) {
-      char* block =
-          sums.kept != nullptr ? sums.kept + i * sums.kept_stride : ring_ + (turn_ + i) % blocks_ * block_bytes;
+    for (std::int64_t j = 0; j < b.count; ++j) {
+      char* block = sums.kept != nullptr ? sums.kept + j * block_bytes : ring_ + (turn_ + j) % blocks_ * block_bytes;
       finisher_.turn();
-      multiply_block(a[static_cast<std::size_t>(i)], b, step, part, step > 0 || sums.continued, block, &finisher_);
+      multiply_block(a, b.at + j * b.panel_bytes, step, part, step > 0 || sums.continued, block, &finisher_);
       if (step + part < steps || !sums.last) continue;
-      finisher_.add({block, (m + i) * panel_width, n * panel_width, sums.accumulate});
+      finisher_.add({block, m * panel_width, (n + j) * panel_width, sums.accumulate});
     }
   }
-  turn_ += count;
+  turn_ += b.count;
 }
 
 void BlockMultiplier::complete() {

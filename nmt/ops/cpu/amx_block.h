@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 
 #include "nmt/ops/cpu/amx_finish.h"
@@ -9,8 +8,7 @@ namespace babelring::cpu {
 
 inline constexpr std::int64_t block_bytes = 4096;     // 32 x 32 sums
 inline constexpr std::int64_t block_row_bytes = 128;  // one of its rows
-inline constexpr std::int64_t steps_limit = 16;  // of one multiplication: 32 KiB of B stay in the first-level cache
-inline constexpr std::int64_t most_panels = 64;  // of A at once
+inline constexpr std::int64_t steps_limit = 16;  // of one multiplication: 32 KiB of A stay in the first-level cache
 
 /// Panels of 32 that cover `count` rows or columns.
 constexpr std::int64_t panels_of(std::int64_t count) {
@@ -22,7 +20,6 @@ struct PanelOfA {
   const char* at;
   std::int64_t row_bytes, next_step, second_tile;
 };
-using PanelsOfA = std::array<PanelOfA, most_panels>;
 
 /// A panel as the pack functions leave it.
 PanelOfA packed_panel(const char* at);
@@ -33,27 +30,31 @@ PanelOfA packed_panel(const char* at);
 void multiply_block(const PanelOfA& a, const char* b, std::int64_t first, std::int64_t count, bool continued,
                     char* sums, Finisher* finisher);
 
-/// Multiplies panels of A by panels of B on one thread, block after block, and finishes each beside a later one.
+/// Multiplies panels of A by panels of B on one thread, block after block along the result's rows, and finishes each
+/// beside a later one.
 class BlockMultiplier {
  public:
-  /// Blocks of sums that `column` needs for `panels` panels of A.
+  /// Blocks of sums that row() needs for `panels` panels of B.
   static constexpr std::int64_t ring_blocks(std::int64_t panels) { return panels + Finisher::waiting_blocks + 1; }
 
   /// `ring`: memory of that many blocks.
   BlockMultiplier(const AmxProduct& product, char* ring, std::int64_t blocks)
       : finisher_(product), ring_(ring), blocks_(blocks) {}
 
+  /// Packed panels of B, one after another.
+  struct PanelsOfB {
+    const char* at;
+    std::int64_t count, panel_bytes;
+  };
   /// Where sums that go through memory between two calls are, and what remains to be done with them.
   struct Sums {
-    char* kept = nullptr;  // of the first panel, `kept_stride` bytes apart; null: in the ring, for this call alone
-    std::int64_t kept_stride = 0;
+    char* kept = nullptr;     // of the first panel, the others' behind it; null: in the ring, for this call alone
     bool continued = false;   // kept sums are added to
     bool last = true;         // the result takes them
     bool accumulate = false;  // by adding
   };
-  /// Blocks (m, n), (m + 1, n), ... for `count` panels of A and one of B.
-  void column(const PanelsOfA& a, std::int64_t count, const char* b, std::int64_t steps, std::int64_t m, std::int64_t n,
-              const Sums& sums);
+  /// Blocks (m, n), (m, n + 1), ... of the result.
+  void row(const PanelOfA& a, const PanelsOfB& b, std::int64_t steps, std::int64_t m, std::int64_t n, const Sums& sums);
 
   /// All results are in place after this.
   void complete();

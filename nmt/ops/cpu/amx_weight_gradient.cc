@@ -105,8 +105,8 @@ class Run {
       for (std::int64_t m = m_first; m < m_end; m += a_panels) {
         const std::int64_t m_count = std::min(a_panels, m_end - m);
         a_.pack(pack_rows_transposed, p_.k, step, count, part.m + m, m_count, a_memory);
-        for (std::int64_t n = 0; n < part.n_count; ++n) {
-          for (std::int64_t i = 0; i < m_count; ++i) {
+        for (std::int64_t i = 0; i < m_count; ++i) {
+          for (std::int64_t n = 0; n < part.n_count; ++n) {
             multiply_block(packed_panel(a_memory + i * panel_bytes), b_memory + n * panel_bytes, 0, count, step > first,
                            sums_of(part, slice, m + i, n), nullptr);
           }
