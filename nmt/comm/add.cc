@@ -9,6 +9,22 @@ void add_in_place(float* __restrict sum, const float* __restrict addend, std::in
   for (std::int64_t i = 0; i < count; ++i) sum[i] += addend[i];
 }
 
+void add_in_place(float* __restrict sum, const BFloat16* __restrict addend, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) sum[i] += static_cast<float>(addend[i]);
+}
+
+void convert(const float* __restrict from, BFloat16* __restrict to, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) to[i] = BFloat16(from[i]);
+}
+
+void convert(const BFloat16* __restrict from, float* __restrict to, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<float>(from[i]);
+}
+
+void round_in_place(float* values, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) values[i] = static_cast<float>(BFloat16(values[i]));
+}
+
 void sum_into_all(const std::vector<float*>& parts, std::int64_t begin, std::int64_t count) {
   constexpr std::int64_t block = 1024;  // in the first-level cache, with the sums
   std::array<float, block> sums;

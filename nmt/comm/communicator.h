@@ -20,8 +20,10 @@ class CommError : public Failure {
 };
 
 struct CommTotals {
-  std::int64_t bytes_sent = 0;  // by this rank's all-reduces, by the ring's model: 2 (n-1)/n of the payload
-  double busy_ms = 0;           // time in which at least one collective was in progress
+  /// By this rank's all-reduces: 2 (n-1)/n of the payload in the type that travels. In shared memory, where none does,
+  /// what it reads of and writes to the other ranks' memory: as many bytes.
+  std::int64_t bytes_sent = 0;
+  double busy_ms = 0;  // time in which at least one collective was in progress
 };
 
 /// Collectives among the ranks of one run. Every rank calls the same ones in the same order, from one thread; only
@@ -74,8 +76,16 @@ enum class AllReduceAlgorithm {
   mpi,            // MPI_Iallreduce
 };
 
+/// How gradients travel in messages. With bf16 half as many bytes: every partial sum a rank passes on is rounded, added
+/// in f32 and rounded again by the next, and the complete sum is rounded once more, on all ranks alike. These are n
+/// roundings on n ranks, each of at most 2^-8 of the partial sum: |error| <= n 2^-8 (sum over ranks of |value|) to
+/// first order; typically a root of n instead of n. In shared memory nothing travels, and sums are f32 whatever is
+/// asked for.
+enum class GradientWire { f32, bf16 };
+
 struct CommOptions {
   AllReduceAlgorithm algorithm = AllReduceAlgorithm::automatic;
+  GradientWire wire = GradientWire::f32;        // bf16 is not for the algorithm mpi
   std::chrono::milliseconds deadline{120'000};  // a collective fails after so long without any progress
   /// Pieces a ring step is cut into, so that sending and adding overlap. With its header a piece has to stay below
   /// Open MPI's eager limit of 64 KiB on TCP: larger ones are sent only after a question and an answer, which wait
@@ -89,7 +99,8 @@ struct CommOptions {
 /// One rank: nothing moves.
 std::unique_ptr<Communicator> make_single_communicator();
 
-/// All ranks of MPI_COMM_WORLD. Throws Failure if options.algorithm is shared_memory and they cannot share. MPI must
+/// All ranks of MPI_COMM_WORLD. Throws Failure if options.algorithm is shared_memory and they cannot share, or if it is
+/// mpi and the wire bf16. MPI must
 /// have been initialised with MPI_THREAD_MULTIPLE by the caller (MpiSession), who finalises it after the communicator
 /// is gone. One thread of its own does all MPI calls. Destroyed with collectives in flight (an exception on its way),
 /// it leaves them and never blocks: end with abort_mpi() then.

@@ -26,7 +26,7 @@ MpiProgress::Make make_collective(Start start, std::shared_ptr<CommMemory> memor
 class MpiCommunicator final : public Communicator {
  public:
   explicit MpiCommunicator(const CommOptions& options);
-  ~MpiCommunicator() override;
+  ~MpiCommunicator() override { end_thread(); }
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
@@ -49,6 +49,7 @@ class MpiCommunicator final : public Communicator {
     progress_->submit(std::move(make));
     progress_->wait();
   }
+  void end_thread();
   void learn_hosts();
   void choose_algorithm();
   std::shared_ptr<SharedFile> share(std::size_t bytes);
@@ -71,22 +72,25 @@ MpiCommunicator::MpiCommunicator(const CommOptions& options) : options_(options)
   if (options.segment_bytes < 4 || options.segment_bytes % 4 != 0 || options.segment_bytes > (std::int64_t{1} << 30)) {
     fail("communicator: segment_bytes is {}, expected a multiple of 4 up to 2^30", options.segment_bytes);
   }
+  if (options.algorithm == AllReduceAlgorithm::mpi && options.wire == GradientWire::bf16) {
+    fail("communicator: the wire is bf16, MPI's own all-reduce takes f32 only");
+  }
   progress_ = std::make_shared<MpiProgress>(options, rank_, size_);
   thread_ = std::thread([progress = progress_] { progress->run(); });
   try {
     learn_hosts();
     choose_algorithm();
   } catch (...) {
-    thread_.detach();  // the job ends with this; joining might wait for a lost peer
+    end_thread();
     throw;
   }
 }
 
-MpiCommunicator::~MpiCommunicator() {
+void MpiCommunicator::end_thread() {
   if (progress_->stop()) {
     thread_.join();
   } else {
-    thread_.detach();
+    thread_.detach();  // the job ends with this; joining might wait for a lost peer
   }
 }
 
@@ -154,7 +158,8 @@ void MpiCommunicator::all_reduce_start(Tensor tensor) {
   const auto memory = memory_of(tensor);
   float* data = tensor.as<float>();
   const std::int64_t count = tensor.shape.elements();
-  bytes_sent_ += count * std::int64_t{sizeof(float)} * 2 * (size_ - 1) / size_;
+  const int element = board_ == nullptr && options_.wire == GradientWire::bf16 ? 2 : 4;
+  bytes_sent_ += count * element * 2 * (size_ - 1) / size_;
   if (board_ != nullptr && memory != nullptr) {
     progress_->submit([=, board = board_, number = shared_all_reduces_](auto&, auto) -> std::unique_ptr<Collective> {
       auto shared =
@@ -170,12 +175,14 @@ void MpiCommunicator::all_reduce_start(Tensor tensor) {
         [=](MpiProgress::World& world) { return mpi_all_reduce(world.collectives.get(), data, count); }, memory));
     return;
   }
-  progress_->submit([=](MpiProgress::World& world, std::int64_t sequence) -> std::unique_ptr<Collective> {
-    const int tag = static_cast<int>(sequence % 32768);  // the least that every MPI allows
-    auto ring = std::make_unique<MpiRing>(world.ring.get(), world.rank, world.ranks, data, count, tag, world.pool);
-    ring->keep(memory);
-    return ring;
-  });
+  progress_->submit(
+      [=, wire = options_.wire](MpiProgress::World& world, std::int64_t sequence) -> std::unique_ptr<Collective> {
+        const int tag = static_cast<int>(sequence % 32768);  // the least that every MPI allows
+        auto ring =
+            std::make_unique<MpiRing>(world.ring.get(), world.rank, world.ranks, data, count, tag, wire, world.pool);
+        ring->keep(memory);
+        return ring;
+      });
 }
 
 void MpiCommunicator::sum(std::vector<double>& values) {
@@ -225,7 +232,8 @@ std::string MpiCommunicator::description() const {
   std::string algorithm = "MPI_Iallreduce";
   if (board_ != nullptr) algorithm = "all-reduce in shared memory";
   if (options_.algorithm == AllReduceAlgorithm::ring) {
-    algorithm = fmt::format("ring all-reduce in segments of {} KiB", options_.segment_bytes / 1024);
+    algorithm = fmt::format("ring all-reduce in segments of {} KiB, {} on the wire", options_.segment_bytes / 1024,
+                            options_.wire == GradientWire::bf16 ? "bf16" : "f32");
   }
   return fmt::format("MPI, {} ranks on {} {}, {}, deadline {:g} s", size_, distinct.size(),
                      distinct.size() == 1 ? "host" : "hosts", algorithm,

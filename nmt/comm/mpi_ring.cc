@@ -37,12 +37,14 @@ void RingCursor::skip_empty() {
   }
 }
 
-MpiRing::MpiRing(MPI_Comm comm, int rank, int ranks, float* data, std::int64_t count, int tag, SegmentPool& pool)
+MpiRing::MpiRing(MPI_Comm comm, int rank, int ranks, float* data, std::int64_t count, int tag, GradientWire wire,
+                 SegmentPool& pool)
     : comm_(comm),
       left_((rank + ranks - 1) % ranks),
       right_((rank + 1) % ranks),
       tag_(tag),
-      layout_{data, count, ranks, pool.bytes() / std::int64_t{sizeof(float)}},
+      wire_(wire),
+      layout_{data, count, ranks, pool.bytes() / (wire == GradientWire::bf16 ? 2 : 4)},
       pool_(pool),
       next_receive_(layout_, left_),
       next_send_(layout_, rank) {
@@ -79,9 +81,10 @@ void MpiRing::post_receives() {
     receive.count = next_receive_.count();
     receive.reducing = reducing;
     receive.passed_on = next_receive_.step() < 2 * layout_.ranks - 3;
-    if (reducing) receive.segment = pool_.take();
-    void* landing = reducing ? receive.segment.data() : receive.target;
-    check_mpi(MPI_Irecv(landing, receive.count, MPI_FLOAT, left_, tag_, comm_, receive.request.out()), "MPI_Irecv");
+    receive.completes = next_receive_.step() == layout_.ranks - 2;
+    if (reducing || narrow()) receive.segment = pool_.take();
+    void* landing = reducing || narrow() ? receive.segment.data() : receive.target;
+    check_mpi(MPI_Irecv(landing, receive.count, type(), left_, tag_, comm_, receive.request.out()), "MPI_Irecv");
     gathers_posted_ += reducing ? 0 : 1;
     next_receive_.next();
   }
@@ -89,9 +92,14 @@ void MpiRing::post_receives() {
 
 void MpiRing::post_sends() {
   while (!next_send_.at_end() && sends_posted_ < sendable_ && sends_.size() < window) {
-    MpiRequest& request = sends_.emplace_back();
-    check_mpi(MPI_Isend(next_send_.data(), next_send_.count(), MPI_FLOAT, right_, tag_, comm_, request.out()),
-              "MPI_Isend");
+    Send& send = sends_.emplace_back();
+    const void* data = next_send_.data();
+    if (narrow()) {
+      send.segment = pool_.take();
+      convert(next_send_.data(), static_cast<BFloat16*>(send.segment.data()), next_send_.count());
+      data = send.segment.data();
+    }
+    check_mpi(MPI_Isend(data, next_send_.count(), type(), right_, tag_, comm_, send.request.out()), "MPI_Isend");
     ++sends_posted_;
     next_send_.next();
   }
@@ -101,10 +109,7 @@ bool MpiRing::finish_receives() {
   bool any = false;
   while (!receives_.empty() && receives_.front().request.test()) {
     Receive& receive = receives_.front();
-    if (receive.reducing) {
-      add_in_place(receive.target, static_cast<const float*>(receive.segment.data()), receive.count);
-      pool_.give_back(std::move(receive.segment));
-    }
+    take_in(receive);
     sendable_ += receive.passed_on ? 1 : 0;
     receives_.pop_front();
     any = true;
@@ -112,9 +117,25 @@ bool MpiRing::finish_receives() {
   return any;
 }
 
+/// Adds or copies what has come to where it belongs.
+void MpiRing::take_in(Receive& receive) {
+  if (!receive.reducing && !narrow()) return;  // it landed there
+  const void* segment = receive.segment.data();
+  if (!narrow()) {
+    add_in_place(receive.target, static_cast<const float*>(segment), receive.count);
+  } else if (receive.reducing) {
+    add_in_place(receive.target, static_cast<const BFloat16*>(segment), receive.count);
+    if (receive.completes) round_in_place(receive.target, receive.count);  // as the others will get it
+  } else {
+    convert(static_cast<const BFloat16*>(segment), receive.target, receive.count);
+  }
+  pool_.give_back(std::move(receive.segment));
+}
+
 bool MpiRing::finish_sends() {
   bool any = false;
-  while (!sends_.empty() && sends_.front().test()) {
+  while (!sends_.empty() && sends_.front().request.test()) {
+    if (narrow()) pool_.give_back(std::move(sends_.front().segment));
     sends_.pop_front();
     ++sends_done_;
     any = true;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "nmt/comm/collective.h"
+#include "nmt/comm/communicator.h"
 #include "nmt/comm/mpi_handles.h"
 #include "nmt/core/buffer.h"
 
@@ -61,11 +62,12 @@ class RingCursor {
 /// Ring all-reduce over point-to-point messages: reduce-scatter, then all-gather (Patarasuk and Yuan 2009, section 3),
 /// every rank sending to rank + 1 and receiving from rank - 1. A segment is passed on as soon as it has been added, so
 /// both directions of a link are busy. Chunk c is summed in the order of ranks c, c + 1, … and then copied: bit-equal
-/// everywhere. Adds to `data` in place.
+/// everywhere. Adds to `data` in place. GradientWire says what bf16 messages cost in accuracy.
 class MpiRing final : public Collective {
  public:
   /// `tag` tells this all-reduce's messages from those of others in flight on `comm`. `pool` outlives it.
-  MpiRing(MPI_Comm comm, int rank, int ranks, float* data, std::int64_t count, int tag, SegmentPool& pool);
+  MpiRing(MPI_Comm comm, int rank, int ranks, float* data, std::int64_t count, int tag, GradientWire wire,
+          SegmentPool& pool);
 
   void begin() override;
   Progress advance() override;
@@ -80,20 +82,29 @@ class MpiRing final : public Collective {
     int count;
     bool reducing;
     bool passed_on;  // to the right neighbour, as every segment but those of the last step
-    Buffer segment;  // where a partial sum lands
+    bool completes;  // the sum, with this rank's addend
+    Buffer segment;  // where it lands, unless it can land in `target`
+  };
+  struct Send {
+    MpiRequest request;
+    Buffer segment;  // what is sent, unless it is sent from `data`
   };
   void post_receives();
   void post_sends();
   bool finish_receives();
   bool finish_sends();
+  void take_in(Receive& receive);
+  bool narrow() const { return wire_ == GradientWire::bf16; }
+  MPI_Datatype type() const { return narrow() ? MPI_UINT16_T : MPI_FLOAT; }
 
   MPI_Comm comm_;
   int left_, right_, tag_;
+  GradientWire wire_;
   RingLayout layout_;
   SegmentPool& pool_;
   RingCursor next_receive_, next_send_;
   std::deque<Receive> receives_;
-  std::deque<MpiRequest> sends_;
+  std::deque<Send> sends_;
   std::int64_t sendable_ = 0;  // sends whose data is ready, posted or not
   std::int64_t sends_posted_ = 0, sends_done_ = 0;
   std::int64_t gathers_posted_ = 0;  // receives of complete sums

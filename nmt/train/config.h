@@ -66,6 +66,7 @@ struct CheckpointConfig {
 
 struct CommConfig {
   std::string all_reduce = "auto";
+  std::string gradient_wire = "f32";
   double bucket_mb = 4;
   double deadline_s = 120;
 

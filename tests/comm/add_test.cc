@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <vector>
 
 namespace babelring {
@@ -17,6 +18,30 @@ TEST_P(AddTest, AddsExactlyTheRange) {
   EXPECT_EQ(sum.front(), 0.0f);
   EXPECT_EQ(sum.back(), 0.1f * static_cast<float>(count + 1));
   for (std::size_t i = 1; i + 1 < sum.size(); ++i) EXPECT_EQ(sum[i], 0.1f * static_cast<float>(i) + 1000.0f);
+}
+
+TEST_P(AddTest, ConvertsAndAddsBf16AsItsTypeDoes) {
+  const std::int64_t count = GetParam();
+  const auto size = static_cast<std::size_t>(count);
+  std::vector<float> values(size), back(size), sum(size, 1.0f);
+  for (std::size_t i = 0; i < size; ++i) values[i] = 0.37f * static_cast<float>(i) - 100.1f;
+  if (size > 2) values[1] = NAN, values[2] = INFINITY;
+  std::vector<BFloat16> narrow(size);
+  convert(values.data(), narrow.data(), count);
+  convert(narrow.data(), back.data(), count);
+  add_in_place(sum.data(), narrow.data(), count);
+  std::vector<float> rounded = values;
+  round_in_place(rounded.data(), count);
+  for (std::size_t i = 0; i < size; ++i) {
+    const auto expected = static_cast<float>(BFloat16(values[i]));
+    if (std::isnan(values[i])) {
+      EXPECT_TRUE(std::isnan(back[i]) && std::isnan(rounded[i]) && std::isnan(sum[i]));
+      continue;
+    }
+    EXPECT_EQ(back[i], expected);
+    EXPECT_EQ(rounded[i], expected);
+    EXPECT_EQ(sum[i], 1.0f + expected);
+  }
 }
 
 TEST_P(AddTest, SumsExactlyTheRangeIntoAllParts) {

@@ -40,6 +40,21 @@ TEST(TrainConfig, ResolvedYamlReadsBackToTheSame) {
   EXPECT_EQ(again.optimizer.schedule.learning_rate, config.optimizer.schedule.learning_rate);
 }
 
+TEST(TrainConfig, CommunicationReachesTheCommunicator) {
+  const auto options = [](const std::vector<std::string>& overrides) {
+    return read_config("data:\n  folder: d\n", "test.yaml", overrides).communication.options();
+  };
+  EXPECT_EQ(options({}).algorithm, AllReduceAlgorithm::automatic);
+  EXPECT_EQ(options({}).wire, GradientWire::f32);
+  const CommOptions chosen = options({"communication.all_reduce=ring", "communication.gradient_wire=bf16"});
+  EXPECT_EQ(chosen.algorithm, AllReduceAlgorithm::ring);
+  EXPECT_EQ(chosen.wire, GradientWire::bf16);
+  EXPECT_EQ(options({"communication.all_reduce=shared_memory"}).algorithm, AllReduceAlgorithm::shared_memory);
+  EXPECT_NE(message_of("data:\n  folder: d\n", {"communication.all_reduce=mpi", "communication.gradient_wire=bf16"})
+                .find("communication.gradient_wire"),
+            std::string::npos);
+}
+
 TEST(TrainConfig, ErrorsNamePlaceAndNearestKey) {
   EXPECT_NE(message_of("data:\n  foldr: d\n").find("test.yaml:2:"), std::string::npos);
   EXPECT_NE(message_of("data:\n  foldr: d\n").find("folder"), std::string::npos);
