@@ -24,6 +24,29 @@ TEST_P(AdamTest, EqualsReferenceOverSteps) {
   }
 }
 
+/// Ranges of a longer array that begin anywhere, longer than what a thread takes at a time.
+TEST_P(AdamTest, PlacesAndThreadsChangeNothing) {
+  constexpr std::int64_t count = 40003;
+  const Tensor master = tensors.normal({count}, DType::f32), gradient = tensors.normal({count}, DType::f32);
+  const Tensor plain = tensors.copy(master), compute = tensors.zeros({count}, DType::bf16);
+  const auto moment = [&] { return tensors.zeros({count}, DType::f32); };
+  cpu->run(AdamUpdate{
+      .master = plain, .gradient = gradient, .m = moment(), .v = moment(), .compute = compute, .learning_rate = 0.01f});
+  for (const std::int64_t offset : {1, 7, 32}) {
+    const Tensor moved = tensors.zeros({count + offset}, DType::f32).row_slice(offset, count);
+    const Tensor rounded = tensors.zeros({count + offset}, DType::bf16).row_slice(offset, count);
+    std::copy_n(master.as<float>(), count, moved.as<float>());
+    make_cpu_backend(3)->run(AdamUpdate{.master = moved,
+                                        .gradient = gradient,
+                                        .m = moment(),
+                                        .v = moment(),
+                                        .compute = rounded,
+                                        .learning_rate = 0.01f});
+    EXPECT_TRUE(same_bits(moved, plain)) << offset;
+    EXPECT_TRUE(same_bits(rounded, compute)) << offset;
+  }
+}
+
 TEST(SquaredNorm, EqualsReferenceAndShowsNonFiniteElements) {
   Tensors tensors;
   const auto cpu = make_cpu_backend(2), truth = make_reference_backend();

@@ -45,5 +45,20 @@ TEST_P(EmbeddingTest, RowDoesNotDependOnItsNeighbours) {
   EXPECT_TRUE(same_bits(alone, together.row_slice(0, 1)));
 }
 
+/// What a backend keeps of the sinusoids grows with the positions and follows the width.
+TEST_P(EmbeddingTest, SinusoidsAreTheSameFromCallToCall) {
+  for (const std::int64_t width : {64, 30, 64}) {
+    for (const std::int64_t longest : {3, 700, 40}) {
+      expect_as_reference(EmbeddingForward{.ids = tensors.integers(5, 10),
+                                           .positions = tensors.list({0, 1, 2, 3, static_cast<std::int32_t>(longest)}),
+                                           .table = tensors.normal({10, width}, type()),
+                                           .y = tensors.zeros({5, width}, type()),
+                                           .scale = 8,
+                                           .key = {}},
+                          {&EmbeddingForward::y});
+    }
+  }
+}
+
 }  // namespace
 }  // namespace babelring

@@ -2,71 +2,105 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 
 #include "nmt/ops/cpu/kernels.h"
-#include "nmt/ops/cpu/vector_math.h"
+#include "nmt/ops/cpu/lanes.h"
 
 namespace babelring::cpu {
 
 namespace {
 
-/// Writes the rounded master, or nothing in f32 mode.
-struct NoCompute {
-  void store(std::int64_t, float) const {}
-};
-struct RoundedCompute {
-  BFloat16* values;
-  void store(std::int64_t i, float value) const { values[i] = BFloat16(value); }
+// Elements that a thread takes at a time; of SquaredNorm also those of one partial sum, so that threads change nothing.
+constexpr std::int64_t block = 16384;
+
+/// Calls body(first, count) for the blocks of `count` elements.
+template <class Body>
+void for_blocks(std::int64_t count, Workspace& workspace, Body&& body) {
+  const std::int64_t blocks = (count + block - 1) / block;
+#pragma omp parallel for schedule(static) num_threads(workspace.threads_for(count))
+  for (std::int64_t b = 0; b < blocks; ++b) body(b * block, std::min(block, count - b * block));
+}
+
+/// Where the rounded masters go: nowhere in f32 mode; past the caches where lines are whole.
+class Compute {
+ public:
+  explicit Compute(const Tensor& compute)
+      : values_(compute ? compute.as<BFloat16>() : nullptr),
+        aligned_(reinterpret_cast<std::uintptr_t>(values_) % (lane_count * sizeof(BFloat16)) == 0) {}
+  template <class Which>
+  void store(std::int64_t i, Floats master, Which lanes) const {
+    if (values_ == nullptr) return;
+    if constexpr (std::is_same_v<Which, AllLanes>) {
+      if (aligned_) return stream_lanes(values_ + i, master);
+    }
+    store_lanes(values_ + i, master, lanes);
+  }
+
+ private:
+  BFloat16* values_;
+  bool aligned_;
 };
 
-template <class Compute>
-void update(const AdamUpdate& op, Workspace& workspace, const Compute compute) {
-  const std::int64_t count = op.master.shape.elements();
-  float* __restrict master = op.master.as<float>(), * __restrict m = op.m.as<float>(), * __restrict v = op.v.as<float>();
-  const float* __restrict gradient = op.gradient.as<float>();
-  const auto step = static_cast<double>(op.step);
-  const auto m_correction = static_cast<float>(1 / (1 - std::pow(static_cast<double>(op.beta1), step)));
-  const auto v_correction = static_cast<float>(1 / (1 - std::pow(static_cast<double>(op.beta2), step)));
-  const float beta1 = op.beta1, beta2 = op.beta2, eps = op.eps, decay = op.weight_decay, rate = op.learning_rate;
-  const float gradient_scale = op.gradient_scale;
-#pragma omp parallel for simd schedule(static) num_threads(workspace.threads_for(count))
-  for (std::int64_t i = 0; i < count; ++i) {
-    const float g = gradient_scale * gradient[i];
-    const float first = beta1 * m[i] + (1 - beta1) * g;
-    const float second = beta2 * v[i] + (1 - beta2) * g * g;
-    m[i] = first;
-    v[i] = second;
-    const float direction = first * m_correction / (std::sqrt(second * v_correction) + eps);
-    const float updated = master[i] - rate * (direction + decay * master[i]);
-    master[i] = updated;
-    compute.store(i, updated);
+/// The scalars of the formula, folded: direction = m' / (sqrt(v' v_correction) + eps), m' scaled by the rate too.
+struct Step {
+  explicit Step(const AdamUpdate& op)
+      : scale(broadcast(op.gradient_scale)),
+        beta1(broadcast(op.beta1)),
+        rest1(broadcast(1 - op.beta1)),
+        beta2(broadcast(op.beta2)),
+        rest2(broadcast(1 - op.beta2)),
+        v_correction(broadcast(correction(op.beta2, op.step))),
+        rate(broadcast(-op.learning_rate * correction(op.beta1, op.step))),
+        eps(broadcast(op.eps)),
+        keep(broadcast(1 - op.learning_rate * op.weight_decay)) {}
+
+  static float correction(float beta, std::int64_t step) {
+    return static_cast<float>(1 / (1 - std::pow(static_cast<double>(beta), static_cast<double>(step))));
   }
-}
+  Floats scale, beta1, rest1, beta2, rest2, v_correction, rate, eps, keep;
+};
 
 }  // namespace
 
 void run(const AdamUpdate& op, Workspace& workspace) {
-  if (op.compute) {
-    update(op, workspace, RoundedCompute{op.compute.as<BFloat16>()});
-  } else {
-    update(op, workspace, NoCompute{});
-  }
+  auto *masters = op.master.as<float>(), *first = op.m.as<float>(), *second = op.v.as<float>();
+  const auto* gradient = op.gradient.as<float>();
+  const Compute compute(op.compute);
+  const Step step(op);
+  for_blocks(op.master.shape.elements(), workspace, [&](std::int64_t begin, std::int64_t count) {
+    for_lanes(count, [&](std::int64_t place, auto lanes) {
+      const std::int64_t i = begin + place;
+      const Floats g = load_lanes(gradient + i, lanes) * step.scale;
+      const Floats m = multiply_add(load_lanes(first + i, lanes), step.beta1, g * step.rest1);
+      const Floats v = multiply_add(load_lanes(second + i, lanes), step.beta2, g * g * step.rest2);
+      store_lanes(first + i, m, lanes);
+      store_lanes(second + i, v, lanes);
+      const Floats direction = m / (square_root(v * step.v_correction) + step.eps);
+      const Floats master = multiply_add(direction, step.rate, load_lanes(masters + i, lanes) * step.keep);
+      store_lanes(masters + i, master, lanes);
+      compute.store(i, master, lanes);
+    });
+  });
 }
 
 void run(const SquaredNorm& op, Workspace& workspace) {
-  // Blocks of fixed size, added in their order: the same sum for any number of threads.
-  constexpr std::int64_t block = 16384;
+  constexpr std::int64_t run_elements = 512;  // summed in f32, the rest in double
   const std::int64_t count = op.x.shape.elements(), blocks = (count + block - 1) / block;
   const auto* x = op.x.as<float>();
   auto* partial = static_cast<double*>(static_cast<void*>(workspace.shared(2 * blocks)));
-#pragma omp parallel for schedule(static) num_threads(workspace.threads_for(count))
-  for (std::int64_t b = 0; b < blocks; ++b) {
-    const std::int64_t end = std::min(count, (b + 1) * block);
+  for_blocks(count, workspace, [&](std::int64_t begin, std::int64_t elements) {
     double sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (std::int64_t i = b * block; i < end; ++i) sum += static_cast<double>(x[i]) * static_cast<double>(x[i]);
-    partial[b] = sum;
-  }
+    for (std::int64_t first = 0; first < elements; first += run_elements) {
+      Floats squares = broadcast(0);
+      for_lanes(std::min(run_elements, elements - first), [&](std::int64_t i, auto lanes) {
+        const Floats value = load_lanes(x + begin + first + i, lanes);
+        squares = multiply_add(value, value, squares);
+      });
+      sum += static_cast<double>(sum_of_lanes(squares));
+    }
+    partial[begin / block] = sum;
+  });
   double sum = 0;
   for (std::int64_t b = 0; b < blocks; ++b) sum += partial[b];
   *op.sum.as<float>() = static_cast<float>(sum);

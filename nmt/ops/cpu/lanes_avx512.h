@@ -78,6 +78,11 @@ inline void store_lanes(BFloat16* to, Floats x, FirstLanes lanes) {
   _mm256_mask_storeu_epi16(to, lanes.mask, narrowed(x));
 }
 
+/// A full store past the caches, for what is not read again soon; `to` is aligned to its 16 elements.
+inline void stream_lanes(BFloat16* to, Floats x) {
+  _mm256_stream_si256(static_cast<__m256i*>(static_cast<void*>(to)), narrowed(x));
+}
+
 inline Floats operator+(Floats a, Floats b) {
   return {a.values + b.values};
 }

@@ -55,6 +55,11 @@ inline void store_lanes(T* to, const Floats& x, Which lanes) {
   for (std::size_t i = 0; i < lanes.count; ++i) to[i] = T(x.values[i]);
 }
 
+/// A full store of what is not read again soon; `to` is aligned to its 16 elements.
+inline void stream_lanes(BFloat16* to, const Floats& x) {
+  store_lanes(to, x, AllLanes{});
+}
+
 inline Floats operator+(const Floats& a, const Floats& b) {
   return each_lane([&](std::size_t i) { return a.values[i] + b.values[i]; });
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "nmt/core/buffer.h"
+#include "nmt/ops/cpu/position_table.h"
 
 namespace babelring::cpu {
 
@@ -38,9 +39,15 @@ class Workspace {
     return static_cast<float*>(buffer_.data());
   }
 
+  /// Sinusoids of at least `positions` positions, [positions, width]; dead at the next call.
+  const float* sinusoids(std::int64_t positions, std::int64_t width) {
+    return position_table_.values(positions, width, threads_);
+  }
+
  private:
   int threads_;
   Buffer buffer_;
+  PositionTable position_table_;
 };
 
 }  // namespace babelring::cpu
