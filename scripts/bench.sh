@@ -4,6 +4,7 @@
 #
 #   scripts/bench.sh train-step [options]   updates of a model on random tokens: tokens a second, ops, roofline, memory
 #     --against-pytorch [--pairs 5]         in turns with PyTorch on the same model and batch (--baseline FILE: that script)
+#     --against-build FOLDER                in turns with another build's bench_train_step, such as an older commit's
 #     --compare-ranks                       2 ranks of 1 thread in turns with 1 rank of 2 threads, the same update
 #     --weak-scaling                        2 ranks in turns with 1 rank, the same work for each rank
 #     --text SRC,TGT                        updates of real text in turns with sentences of one length, as many tokens

@@ -40,6 +40,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     modes.add_argument("--against-pytorch", action="store_true", help="needs Debian's python3-torch, libopenblas0-openmp")
     modes.add_argument("--compare-ranks", action="store_true")
     modes.add_argument("--weak-scaling", action="store_true")
+    modes.add_argument("--against-build", type=pathlib.Path, help="folder with another build's bench_train_step")
     modes.add_argument("--text", help="SRC,TGT: two files, plain or gzip; or a folder of nmt prepare")
     modes.add_argument("--metrics-cost", action="store_true")
     parser.add_argument("--baseline", type=pathlib.Path, default=OWN_BASELINE, help="script to compare with")
@@ -113,6 +114,12 @@ def against_pytorch(options: argparse.Namespace, programs: pathlib.Path) -> dict
     return report("against_pytorch", ours, theirs, options.pairs)
 
 
+def against_build(options: argparse.Namespace, programs: pathlib.Path) -> dict[str, object]:
+    ours = side("this build", lambda: measure(options, programs, "--observed", 0))
+    theirs = side("the other", lambda: measure(options, options.against_build, "--observed", 0))
+    return report("against_build", ours, theirs, options.pairs)
+
+
 def compare_ranks(options: argparse.Namespace, programs: pathlib.Path) -> dict[str, object]:
     ours = side("2 ranks", lambda: measure(options, programs, "--observed", 0, ranks=2, threads=1))
     theirs = side("1 rank, 2 threads", lambda: measure(options, programs, "--observed", 0, ranks=1, threads=2))
@@ -155,9 +162,9 @@ def metrics_cost(options: argparse.Namespace, programs: pathlib.Path) -> dict[st
 
 
 def main(options: argparse.Namespace, programs: pathlib.Path) -> dict[str, object]:
-    for chosen, mode in ((options.against_pytorch, against_pytorch), (options.compare_ranks, compare_ranks),
-                         (options.weak_scaling, weak_scaling), (options.text, real_text),
-                         (options.metrics_cost, metrics_cost)):
+    for chosen, mode in ((options.against_pytorch, against_pytorch), (options.against_build, against_build),
+                         (options.compare_ranks, compare_ranks), (options.weak_scaling, weak_scaling),
+                         (options.text, real_text), (options.metrics_cost, metrics_cost)):
         if chosen:
             return mode(options, programs)
     one = measure(options, programs)

@@ -163,6 +163,14 @@ class Modes(unittest.TestCase):
                                "--vocabulary", "500", code=1)
         self.assertIn("--vocabulary: only this repository's baseline", output)
 
+    def test_against_another_build(self) -> None:
+        older = self.folder / "older"
+        older.mkdir()
+        program = older / "bench_train_step"
+        program.write_text(f"#!{sys.executable}\n{TRAIN_STEP}".replace("rate = 1000", "rate = 400"), encoding="utf-8")
+        program.chmod(0o755)
+        self.assertEqual(self.compare("--against-build", str(older))["ratios"], [2.5])
+
     def test_ranks_against_threads(self) -> None:
         found = self.compare("--compare-ranks")
         self.assertEqual(found["ratios"], [1])
