@@ -7,7 +7,8 @@ namespace babelring {
 
 namespace {
 
-constexpr std::int64_t chunk_rows = 512;
+constexpr std::int64_t chunk_bytes = 160 << 20;  // of logits at once
+constexpr std::int64_t least_chunk_rows = 256;
 
 double sum_of(const std::vector<float>& values) {
   double total = 0;
@@ -50,12 +51,16 @@ LossSums OutputLoss::run(Context& context, ConstTensor hidden, ConstTensor targe
                          Tensor dhidden) const {
   const Arena::Scope scope(context.scratch);
   const TokenLosses losses(context.scratch, hidden.rows());
+  const std::int64_t vocabulary = projection_->shape[0], padded = (vocabulary + 31) / 32 * 32;  // to whole cache lines
+  const auto row_bytes = padded * static_cast<std::int64_t>(size_of(context.dtype));
+  const std::int64_t chunk_rows = std::max(least_chunk_rows, chunk_bytes / row_bytes);
   for (std::int64_t row = 0; row < hidden.rows(); row += chunk_rows) {
     const Arena::Scope chunk_scope(context.scratch);
     const std::int64_t rows = std::min(chunk_rows, hidden.rows() - row);
     const ConstTensor h = hidden.row_slice(row, rows);
     context.enter(Phase::forward);
-    const Tensor chunk = logits(context, h);
+    const Tensor chunk = context.scratch.make(Shape{rows, padded}, context.dtype).column_slice(0, vocabulary);
+    context.backend.run(LinearForward{.x = h, .weight = projection_->compute, .y = chunk});
     context.backend.run(CrossEntropy{.logits = chunk,
                                      .targets = targets.row_slice(row, rows),
                                      .smoothing = label_smoothing_,

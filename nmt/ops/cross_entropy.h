@@ -10,7 +10,7 @@ namespace babelring {
 /// q = (1 - smoothing) * onehot(target) + smoothing / vocabulary:  loss = -sum q log p,  dlogits = gradient_scale * (p
 /// - q). Source: Szegedy et al. 2016, 7. All sums in f32 or wider.
 struct CrossEntropy {
-  ConstTensor logits;   // [rows, vocabulary], f32 or bf16
+  ConstTensor logits;   // [rows, vocabulary], f32 or bf16; may be strided
   ConstTensor targets;  // [rows] i32
   float smoothing = 0;
   float gradient_scale = 1;

@@ -30,6 +30,25 @@ TEST_P(CrossEntropyTest, EqualsReference) {
   }
 }
 
+TEST_P(CrossEntropyTest, TakesAndWritesStridedViews) {
+  const Tensor logits = tensors.strided(9, 37, type());
+  expect_as_reference(CrossEntropy{.logits = logits,
+                                   .targets = tensors.integers(9, 37),
+                                   .smoothing = 0.1f,
+                                   .dlogits = tensors.strided(9, 37, type()),
+                                   .loss = tensors.zeros({9}, DType::f32),
+                                   .nll = tensors.zeros({9}, DType::f32),
+                                   .correct = tensors.zeros({9}, DType::f32)},
+                      {&CrossEntropy::dlogits, &CrossEntropy::loss});
+  expect_as_reference(CrossEntropy{.logits = logits,
+                                   .targets = tensors.integers(9, 37),
+                                   .dlogits = logits,
+                                   .loss = tensors.zeros({9}, DType::f32),
+                                   .nll = tensors.zeros({9}, DType::f32),
+                                   .correct = tensors.zeros({9}, DType::f32)},
+                      {&CrossEntropy::dlogits});
+}
+
 TEST_P(CrossEntropyTest, LargeLogitsStayFinite) {
   const Tensor logits = tensors.normal({2, 50}, type(), 1e4);
   expect_as_reference(CrossEntropy{.logits = logits,

@@ -73,7 +73,7 @@ void write_gradient(const T* x, T* gradient, std::int64_t width, float largest, 
 template <class T>
 void row_loss(const CrossEntropy& op, std::int64_t row) {
   const std::int64_t width = op.logits.shape[1], target = op.targets.as<std::int32_t>()[row];
-  const T* x = op.logits.as<T>() + row * width;
+  const T* x = op.logits.as<T>() + row * op.logits.row_stride;
   const float target_logit = load(x[target]);
   const RowSums sums = sums_of_row(x, width);
   const double log_sum = std::log(sums.exponentials) + static_cast<double>(sums.largest);
@@ -84,7 +84,7 @@ void row_loss(const CrossEntropy& op, std::int64_t row) {
   op.loss.as<float>()[row] = static_cast<float>((1 - smoothing) * nll + smoothing * uniform);
   op.correct.as<float>()[row] = target_logit == sums.largest ? 1.0f : 0.0f;
   if (!op.dlogits) return;
-  T* gradient = op.dlogits.as<T>() + row * width;
+  T* gradient = op.dlogits.as<T>() + row * op.dlogits.row_stride;
   const float share = op.gradient_scale * op.smoothing / static_cast<float>(width);
   write_gradient(x, gradient, width, sums.largest, op.gradient_scale / static_cast<float>(sums.exponentials), share);
   const auto p = static_cast<float>(std::exp(-nll));
