@@ -47,7 +47,7 @@ void drive(const SharedBoard& board, SharedAllReduce& collective) {
 }
 
 TEST_P(SharedAllReduceTest, SumsInRankOrderIntoEveryRank) {
-  constexpr std::int64_t rounds = 20, count = 300'007;
+  constexpr std::int64_t rounds = 5, count = 300'007;
   make_ranks(count);
   const auto value = [](int rank, std::int64_t round, std::int64_t i) {
     return static_cast<float>((i * 7919 + round * 31 + rank * 104729) % 10007) / 10007.0f;
