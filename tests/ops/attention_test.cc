@@ -1,5 +1,7 @@
 #include "nmt/ops/attention.h"
 
+#include "nmt/ops/cpu/amx.h"
+#include "nmt/ops/cpu/attention_kernels.h"
 #include "tests/ops/op_fixture.h"
 
 namespace babelring {
@@ -22,7 +24,21 @@ const Layout layouts[] = {
     {{0, 49, 53}, {0, 31, 128}, 2, 64, false, 0.1f},
     {{0, 101, 229}, {0, 101, 229}, 1, 128, true, 0.1f},
     {{0, 5}, {0, 300}, 2, 17, false, 0.1f},
+    // Around the edges of blocks of 16 and 32 queries and keys, and of vectors of 16 and 32 columns.
+    {{0, 16, 48, 81, 98}, {0, 16, 48, 81, 98}, 2, 64, true, 0.1f},
+    {{0, 16, 48, 81, 98, 99}, {0, 33, 65, 81, 98, 130}, 2, 64, false, 0.1f},
+    {{0, 64, 129}, {0, 64, 129}, 2, 32, true, 0.3f},
+    {{0, 64, 129}, {0, 65, 129}, 1, 64, false, 0},
+    {{0, 257}, {0, 257}, 1, 64, true, 0.1f},
+    {{0, 100, 101}, {0, 257, 357}, 1, 64, false, 0.1f},
+    {{0, 31, 68}, {0, 47, 60}, 3, 8, false, 0.1f},
+    {{0, 31, 68}, {0, 31, 68}, 2, 80, true, 0.1f},
+    {{0, 7, 40}, {0, 13, 30}, 1, 200, false, 0.1f},
+    {{0, 0, 0, 5}, {0, 0, 4, 4}, 2, 64, false, 0.1f},  // neither, no queries, no keys
 };
+
+constexpr Tensor AttentionBackward::*gradients[] = {&AttentionBackward::dq, &AttentionBackward::dk,
+                                                    &AttentionBackward::dv};
 
 class AttentionTest : public OpTest {
  protected:
@@ -70,6 +86,89 @@ TEST_P(AttentionTest, ForwardAndBackwardEqualReference) {
   }
 }
 
+TEST_P(AttentionTest, RepeatsBitByBitWithAnyNumberOfThreads) {
+  for (const Layout& layout : layouts) {
+    const AttentionForward op = forward(layout);
+    const AttentionBackward gradient = backward(op);
+    cpu->run(op);
+    cpu->run(gradient);
+    for (const int threads : {1, 2, 3}) {
+      AttentionForward again = op;
+      again.out = tensors.zeros(op.out.shape, type());
+      again.log_sum_exp = tensors.zeros(op.log_sum_exp.shape, DType::f32);
+      const auto backend = make_cpu_backend(threads);
+      backend->run(again);
+      EXPECT_TRUE(same_bits(again.out, op.out)) << threads;
+      EXPECT_TRUE(same_bits(again.log_sum_exp, op.log_sum_exp)) << threads;
+      AttentionBackward gradient_again = gradient;
+      for (Tensor AttentionBackward::*result : gradients) {
+        gradient_again.*result = tensors.zeros((gradient.*result).shape, type());
+      }
+      backend->run(gradient_again);
+      for (Tensor AttentionBackward::*result : gradients) {
+        EXPECT_TRUE(same_bits(gradient_again.*result, tensors.copy(gradient.*result))) << threads;
+      }
+    }
+  }
+}
+
+/// Both ways to run attention in bf16, of which run() takes one.
+TEST_P(AttentionTest, TilesAgreeWithVectors) {
+  if (type() != DType::bf16) GTEST_SKIP() << "tiles are for bf16";
+  if (!cpu::amx_available()) GTEST_SKIP() << "no AMX on this machine, or BABELRING_CPU_ISA forbids it";
+  cpu::Workspace workspace(2);
+  for (const Layout& layout : layouts) {
+    const AttentionForward tiles = forward(layout);
+    AttentionForward vectors = tiles;
+    vectors.out = tensors.zeros(tiles.out.shape, type());
+    vectors.log_sum_exp = tensors.zeros(tiles.log_sum_exp.shape, DType::f32);
+    cpu::run_tiles(tiles, workspace);
+    cpu::run_vectors(vectors, workspace);
+    EXPECT_LE(relative_error(tiles.out, vectors.out), GetParam().tolerance);
+    EXPECT_LE(relative_error(tiles.log_sum_exp, vectors.log_sum_exp), f32_tolerance());
+    const AttentionBackward gradient = backward(tiles);
+    AttentionBackward by_vectors = gradient;
+    for (Tensor AttentionBackward::*result : gradients) {
+      by_vectors.*result = tensors.zeros((gradient.*result).shape, type());
+    }
+    cpu::run_tiles(gradient, workspace);
+    cpu::run_vectors(by_vectors, workspace);
+    for (Tensor AttentionBackward::*result : gradients) {
+      EXPECT_LE(relative_error(gradient.*result, by_vectors.*result), 2 * GetParam().tolerance);
+    }
+  }
+}
+
+/// What lies beside a head or behind a sentence in memory has no part in it, not even as a factor of 0.
+TEST_P(AttentionTest, NumbersAroundAHeadAreNotRead) {
+  const auto hostile = [&](std::int64_t rows, std::int64_t width) {
+    const Tensor all = tensors.zeros({rows + 40, 3 * width}, type());
+    reference::Matrix values(rows + 40, 3 * width);
+    std::fill(values.values.begin(), values.values.end(), std::nan(""));
+    reference::store(values, all);
+    const Tensor inner = all.row_slice(0, rows).column_slice(width, width);
+    reference::store(reference::load(tensors.normal({rows, width}, type())), inner);
+    return inner;
+  };
+  for (const std::int64_t width : {8, 40, 64}) {
+    const Layout layout{{0, 19}, {0, 37}, 1, width, false, 0.1f};
+    AttentionForward op = forward(layout);
+    op.q = hostile(19, width), op.k = hostile(37, width), op.v = hostile(37, width);
+    expect_as_reference(op, {&AttentionForward::out, &AttentionForward::log_sum_exp});
+    expect_as_reference(backward(op), {&AttentionBackward::dq, &AttentionBackward::dk, &AttentionBackward::dv});
+  }
+}
+
+TEST_P(AttentionTest, ScoresFarApartKeepTheSoftmaxFinite) {
+  AttentionForward op = forward({{0, 40}, {0, 40}, 1, 64, true, 0});
+  op.scale = 40;
+  expect_as_reference(op, {&AttentionForward::log_sum_exp});
+  for (const double value : reference::load(op.out).values) EXPECT_TRUE(std::isfinite(value));
+  const AttentionBackward gradient = backward(op);
+  cpu->run(gradient);
+  for (const double value : reference::load(gradient.dq).values) EXPECT_TRUE(std::isfinite(value));
+}
+
 TEST_P(AttentionTest, SentenceDoesNotDependOnItsNeighbours) {
   const AttentionForward both = forward({{0, 40, 71}, {0, 40, 71}, 4, 32, true, 0});
   cpu->run(both);
@@ -89,7 +188,7 @@ TEST_P(AttentionTest, NegativeScaleIsAsGoodAsAPositiveOne) {
 }
 
 TEST_P(AttentionTest, DecodeEqualsReference) {
-  for (const std::int64_t width : {1, 13, 32, 64}) {
+  for (const std::int64_t width : {1, 13, 32, 64, 80, 120, 200}) {
     const DecodeAttention op{.q = tensors.strided(5, 4 * width, type()),
                              .keys = tensors.strided(200, 4 * width, type()),
                              .values = tensors.strided(200, 4 * width, type()),

@@ -94,13 +94,19 @@ inline RowPointers pointers(const Rows& rows, std::int64_t first) {
   return at;
 }
 
+inline __m128i quarter_vector(const std::byte* from) {
+  return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+}
+inline __m256i half_vector(const std::byte* from) {
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+}
+
 /// 16 bytes of each of four rows.
 inline __m512i quarter_rows(const std::byte* a, const std::byte* b, const std::byte* c, const std::byte* d) {
-  const auto at = [](const std::byte* from) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from)); };
-  __m512i all = _mm512_castsi128_si512(at(a));
-  all = _mm512_inserti32x4(all, at(b), 1);
-  all = _mm512_inserti32x4(all, at(c), 2);
-  return _mm512_inserti32x4(all, at(d), 3);
+  __m512i all = _mm512_castsi128_si512(quarter_vector(a));
+  all = _mm512_inserti32x4(all, quarter_vector(b), 1);
+  all = _mm512_inserti32x4(all, quarter_vector(c), 2);
+  return _mm512_inserti32x4(all, quarter_vector(d), 3);
 }
 
 /// The transpose of 16 rows of 16 words of 32 bits, from byte `offset` of each row: a row of bf16 pairs becomes a
@@ -140,13 +146,13 @@ inline void pack_pairs(const Rows& rows, std::int64_t columns, std::int64_t dept
                                                                       21, 6,  22, 7,  23, 8,  24, 9,  25, 10, 26,
                                                                       11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
   const __m512i interleaved = _mm512_load_si512(order.data());
-  const auto half = [](const std::byte* from) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)); };
   for (std::int64_t pair = 0; pair < 16 * depth; ++pair) {
     const std::byte *even = rows.row(2 * pair), *odd = rows.row(2 * pair + 1);
     std::byte* line = to + pair / 16 * columns * tile_bytes + pair % 16 * 64;
     for (std::int64_t j = 0; j < columns; j += 2, even += 64, odd += 64, line += 2 * tile_bytes) {
-      const __m512i left = _mm512_inserti64x4(_mm512_castsi256_si512(half(even)), half(odd), 1);
-      const __m512i right = _mm512_inserti64x4(_mm512_castsi256_si512(half(even + 32)), half(odd + 32), 1);
+      const __m512i left = _mm512_inserti64x4(_mm512_castsi256_si512(half_vector(even)), half_vector(odd), 1);
+      const __m512i right =
+          _mm512_inserti64x4(_mm512_castsi256_si512(half_vector(even + 32)), half_vector(odd + 32), 1);
       _mm512_store_si512(line, _mm512_permutexvar_epi16(interleaved, left));
       _mm512_store_si512(line + tile_bytes, _mm512_permutexvar_epi16(interleaved, right));
     }
