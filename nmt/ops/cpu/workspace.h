@@ -15,8 +15,8 @@ class Workspace {
   explicit Workspace(int threads) : threads_(threads) {}
 
   int threads() const { return threads_; }
-  /// 1 where `elements` of simple work are not worth waking the other threads.
-  int threads_for(std::int64_t elements) const { return elements < 8192 ? 1 : threads_; }
+  /// 1 where `elements` of simple work, 2 to 3 us of one thread, are not worth waking the other threads.
+  int threads_for(std::int64_t elements) const { return elements < 16384 ? 1 : threads_; }
 
   /// One slice of floats for each thread, content undefined; dead at the next call.
   class Slices {
