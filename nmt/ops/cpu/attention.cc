@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "nmt/ops/cpu/amx.h"
 #include "nmt/ops/cpu/attention_kernels.h"
 #include "nmt/ops/cpu/attention_tile.h"
 #include "nmt/ops/cpu/dropout_mask.h"
@@ -79,7 +78,7 @@ void attend(const AttentionForward& op, std::int64_t sentence, std::int64_t head
 }  // namespace
 
 void run(const AttentionForward& op, Workspace& workspace) {
-  if (op.q.dtype == DType::bf16 && amx_available()) {
+  if (fits_tiles(op)) {
     run_tiles(op, workspace);
   } else {
     run_vectors(op, workspace);

@@ -2,7 +2,6 @@
 
 #include <limits>
 
-#include "nmt/ops/cpu/attention_kernels.h"
 #include "nmt/ops/cpu/attention_tile.h"
 
 #pragma GCC push_options

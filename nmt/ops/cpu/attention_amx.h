@@ -9,6 +9,7 @@
 
 #include "nmt/core/random.h"
 #include "nmt/core/tensor.h"
+#include "nmt/ops/cpu/attention_kernels.h"
 #include "nmt/ops/cpu/attention_pack.h"
 
 #pragma GCC push_options
@@ -16,6 +17,8 @@
 
 /// What attention forward and backward in matrix tiles share.
 namespace babelring::cpu {
+
+static_assert(largest_row == 2 * widest_tiled_head);
 
 /// 2^t to 1e-7, 0 far below 2^-126: minimax polynomial of degree 5 (relative, Remez) on the fraction of t.
 inline __m512 exponential2(__m512 t) {
@@ -255,9 +258,6 @@ class ScratchPlan {
  private:
   std::int64_t total_ = 0;
 };
-
-/// The longest head in numbers.
-inline constexpr std::int64_t widest_head = largest_row / 2;
 
 }  // namespace babelring::cpu
 

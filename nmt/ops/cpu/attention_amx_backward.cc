@@ -1,7 +1,6 @@
 #include <limits>
 
 #include "nmt/ops/cpu/attention_amx.h"
-#include "nmt/ops/cpu/attention_kernels.h"
 #include "nmt/ops/cpu/attention_tile.h"
 
 #pragma GCC push_options

@@ -1,5 +1,4 @@
 #include "nmt/ops/attention.h"
-#include "nmt/ops/cpu/amx.h"
 #include "nmt/ops/cpu/attention_kernels.h"
 #include "nmt/ops/cpu/attention_tile.h"
 #include "nmt/ops/cpu/dropout_mask.h"
@@ -120,7 +119,7 @@ void backward(const AttentionBackward& op, const Task& task) {
 }  // namespace
 
 void run(const AttentionBackward& op, Workspace& workspace) {
-  if (op.q.dtype == DType::bf16 && amx_available()) {
+  if (fits_tiles(op)) {
     run_tiles(op, workspace);
   } else {
     run_vectors(op, workspace);

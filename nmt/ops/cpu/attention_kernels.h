@@ -1,6 +1,9 @@
 #pragma once
 
+#include <cstdint>
+
 #include "nmt/ops/attention.h"
+#include "nmt/ops/cpu/amx.h"
 #include "nmt/ops/cpu/workspace.h"
 
 /// The two ways to run attention; run(op, workspace) takes the second where it can. Results of both are the same within
@@ -11,7 +14,16 @@ namespace babelring::cpu {
 void run_vectors(const AttentionForward& op, Workspace& workspace);
 void run_vectors(const AttentionBackward& op, Workspace& workspace);
 
-/// Products of bf16 in matrix tiles; needs bf16 operands and amx_available(). Scores and sums are f32; probabilities
+/// The widest head that run_tiles takes.
+inline constexpr std::int64_t widest_tiled_head = 2048;
+
+/// Whether run_tiles can be used.
+template <class Op>
+bool fits_tiles(const Op& op) {
+  return op.q.dtype == DType::bf16 && op.q.shape[1] / op.heads <= widest_tiled_head && amx_available();
+}
+
+/// Products of bf16 in matrix tiles; needs fits_tiles(op). Scores and sums are f32; probabilities
 /// and gradients of scores are rounded to bf16 before they are multiplied.
 void run_tiles(const AttentionForward& op, Workspace& workspace);
 void run_tiles(const AttentionBackward& op, Workspace& workspace);
