@@ -24,6 +24,9 @@ class Arena {
 
   /// A contiguous tensor, 256-byte aligned, content undefined. Valid until reset() or the end of the enclosing Scope.
   Tensor make(Shape shape, DType type);
+  /// The same for [rows, columns] that columns of several rows are read from at once: strided where rows would be a
+  /// multiple of 4 KiB long, which puts a column's elements into the same few places of a cache.
+  Tensor make_rows(std::int64_t rows, std::int64_t columns, DType type);
 
   /// Gives everything back; views made before are dead. Blocks stay.
   void reset() { rewind({}); }

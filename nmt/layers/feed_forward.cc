@@ -11,8 +11,9 @@ FeedForward::FeedForward(ParameterStore& store, const std::string& name, std::in
 
 Tensor FeedForward::forward(Context& context, ConstTensor x, std::int64_t first_row, Saved& saved) const {
   saved = {.x = x,
-           .hidden = first_.forward(context, context.saved, x, Activation::relu),
+           .hidden = context.saved.make_rows(x.rows(), first_.out(), context.dtype),
            .dropout = context.dropout_key(site_, first_row, dropout_)};
+  first_.forward_into(context, x, saved.hidden, Activation::relu);
   if (saved.dropout.probability > 0) {
     context.backend.run(Dropout{.x = saved.hidden, .y = saved.hidden, .key = saved.dropout});
   }
@@ -21,7 +22,7 @@ Tensor FeedForward::forward(Context& context, ConstTensor x, std::int64_t first_
 
 void FeedForward::backward(Context& context, ConstTensor dy, const Saved& saved, Tensor dx, bool accumulate) const {
   const Arena::Scope scope(context.scratch);
-  Tensor dhidden = context.scratch.make(saved.hidden.shape, context.dtype);
+  Tensor dhidden = context.scratch.make_rows(saved.hidden.rows(), saved.hidden.columns(), context.dtype);
   second_.backward_through_relu(context, dy, saved.hidden, dhidden, saved.dropout.scale());
   first_.backward(context, dhidden, saved.x, dx, accumulate);
 }

@@ -8,14 +8,18 @@ Linear::Linear(ParameterStore& store, const std::string& name, std::int64_t in, 
   if (bias) bias_ = &store.declare(name + ".bias", Shape{out}, Initializer::zeros());
 }
 
-Tensor Linear::forward(Context& context, Arena& arena, ConstTensor x, Activation activation) const {
+Tensor Linear::forward(Context& context, Arena& arena, ConstTensor x) const {
   Tensor y = arena.make(Shape{x.rows(), out()}, context.dtype);
+  forward_into(context, x, y);
+  return y;
+}
+
+void Linear::forward_into(Context& context, ConstTensor x, Tensor y, Activation activation) const {
   context.backend.run(LinearForward{.x = x,
                                     .weight = weight_->compute,
                                     .bias = bias_ != nullptr ? ConstTensor(bias_->master) : ConstTensor(),
                                     .y = y,
                                     .activation = activation});
-  return y;
 }
 
 void Linear::forward_rows(Context& context, ConstTensor x, std::int64_t first, Tensor y) const {

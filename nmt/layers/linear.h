@@ -15,7 +15,9 @@ class Linear {
          Initializer initializer);
 
   /// [rows, in] → [rows, out], into `arena`.
-  Tensor forward(Context& context, Arena& arena, ConstTensor x, Activation activation = Activation::none) const;
+  Tensor forward(Context& context, Arena& arena, ConstTensor x) const;
+  /// The same into y, which may be strided.
+  void forward_into(Context& context, ConstTensor x, Tensor y, Activation activation = Activation::none) const;
 
   /// Only output features [first, first + y.columns()), into y: the parts of a fused projection.
   void forward_rows(Context& context, ConstTensor x, std::int64_t first, Tensor y) const;

@@ -9,8 +9,8 @@ namespace babelring {
 
 /// y = mask(key) * scale * x. Its own backward: run it again on the gradient with the same key.
 struct Dropout {
-  ConstTensor x;  // [rows, width]
-  Tensor y;       // the same shape and type; may alias x
+  ConstTensor x;  // [rows, width]; may be strided
+  Tensor y;       // the same shape and type; may alias x, row by row
   DropoutKey key;
   static constexpr std::string_view name = "dropout";
   void check() const;

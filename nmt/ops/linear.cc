@@ -46,7 +46,6 @@ void LinearBackwardData::check() const {
   if (accumulate) fail("{}: a gated result cannot be added to dx", name);
   check.shape({"gate", gate}, {dy.shape[0], weight.shape[1]}, {"dx", dx});
   check.same_type({"gate", gate}, {"dx", dx});
-  check.contiguous({{"gate", gate}});
   check.distinct({"dx", dx}, {{"gate", gate}});
   check.finite("gate_scale", gate_scale);
 }

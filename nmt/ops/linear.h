@@ -28,7 +28,7 @@ struct LinearBackwardData {
   ConstTensor weight;  // [out, in], same type as dy
   Tensor dx;           // [rows, in], type of dy or f32; may be strided
   bool accumulate = false;
-  ConstTensor gate;      // [rows, in], same type as dx, contiguous; absent: none; not with accumulate
+  ConstTensor gate;      // [rows, in], same type as dx; may be strided; absent: none; not with accumulate
   float gate_scale = 1;  // DropoutKey::scale(), 1 without dropout
   static constexpr std::string_view name = "linear_backward_data";
   void check() const;

@@ -45,6 +45,16 @@ TEST_F(ArenaTest, BlocksAreReusedAfterReset) {
   EXPECT_EQ(arena_.used_bytes(), 0U);
 }
 
+TEST_F(ArenaTest, RowsAreNotAMultipleOfFourKibibytesApart) {
+  const Tensor short_rows = arena_.make_rows(3, 100, DType::bf16);
+  EXPECT_TRUE(short_rows.contiguous());
+  const Tensor long_rows = arena_.make_rows(3, 4096, DType::bf16);
+  EXPECT_EQ(long_rows.shape, (Shape{3, 4096}));
+  EXPECT_EQ(long_rows.row_stride, 4096 + 32);
+  const Tensor floats = arena_.make_rows(2, 1024, DType::f32);
+  EXPECT_EQ(floats.row_stride, 1024 + 16);
+}
+
 TEST_F(ArenaTest, EmptyTensorsAreFine) {
   const Tensor empty = arena_.make(Shape{0, 7}, DType::f32);
   EXPECT_EQ(empty.shape.elements(), 0);

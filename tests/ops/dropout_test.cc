@@ -26,6 +26,12 @@ TEST_P(DropoutTest, EqualsReference) {
   }
 }
 
+TEST_P(DropoutTest, TakesAndWritesStridedViews) {
+  const Tensor x = tensors.strided(9, 70, type());
+  expect_as_reference(Dropout{.x = x, .y = tensors.strided(9, 70, type()), .key = key}, {&Dropout::y});
+  expect_as_reference(Dropout{.x = x, .y = x, .key = key}, {&Dropout::y});
+}
+
 TEST_P(DropoutTest, KeepsAndScalesTheRightShare) {
   const Tensor ones = tensors.zeros({400, 500}, type()), y = tensors.zeros({400, 500}, type());
   cpu->run(Fill{.y = ones, .value = 1});

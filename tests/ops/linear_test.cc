@@ -71,6 +71,15 @@ TEST_P(LinearTest, BackwardDataThroughAGateEqualsReference) {
   }
 }
 
+TEST_P(LinearTest, BackwardDataTakesAStridedGate) {
+  expect_as_reference(LinearBackwardData{.dy = tensors.strided(70, 40, type()),
+                                         .weight = tensors.normal({40, 96}, type()),
+                                         .dx = tensors.strided(70, 96, type()),
+                                         .gate = tensors.strided(70, 96, type()),
+                                         .gate_scale = 2},
+                      {&LinearBackwardData::dx});
+}
+
 TEST_P(LinearTest, BackwardWeightOverwritesWhenItShallNotAdd) {
   for (const auto& [rows, in, out] : shapes) {
     const LinearBackwardWeight op{.dy = tensors.normal({rows, out}, type()),

@@ -99,12 +99,10 @@ void Finisher::rows(std::int64_t count) {
   left_ -= count;
   switch (path_) {
     case Path::bf16:
-      p_.gate != nullptr ? bf16_rows<true, false>(count)
-      : stream_          ? bf16_rows<false, true>(count)
-                         : bf16_rows<false, false>(count);
+      bf16_rows(count);
       break;
     case Path::f32:
-      stream_ ? f32_rows<true>(count) : f32_rows<false>(count);
+      f32_rows(count);
       break;
     case Path::general:
       general_rows(count);
@@ -112,7 +110,6 @@ void Finisher::rows(std::int64_t count) {
   }
 }
 
-template <bool gate, bool stream>
 void Finisher::bf16_rows(std::int64_t count) {
   const __m512 left_bias = _mm512_loadu_ps(bias_), right_bias = _mm512_loadu_ps(bias_ + 16);
   const __m512 floor = _mm512_set1_ps(p_.relu ? 0.0f : -std::numeric_limits<float>::infinity());
@@ -122,14 +119,14 @@ void Finisher::bf16_rows(std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i, sums += sums_row_bytes, c += c_row_bytes_) {
     __m512 left = _mm512_max_ps(floor, _mm512_add_ps(_mm512_load_ps(sums), left_bias));  // in this order NaN stays NaN
     __m512 right = _mm512_max_ps(floor, _mm512_add_ps(_mm512_load_ps(sums + 64), right_bias));
-    if constexpr (gate) {
+    if (p_.gate != nullptr) {
       const __m512i values = _mm512_loadu_si512(p_.gate + (row_ + i) * p_.gate_stride + column_);
       const __mmask32 open =
           _mm512_cmpgt_epi16_mask(values, _mm512_setzero_si512());  // bf16 and its bits agree in sign
       left = _mm512_maskz_mul_ps(static_cast<__mmask16>(open), left, factor);
       right = _mm512_maskz_mul_ps(static_cast<__mmask16>(open >> 16), right, factor);
     }
-    if constexpr (stream) {
+    if (stream_) {
       _mm512_stream_si512(static_cast<__m512i*>(static_cast<void*>(c)), narrowed(left, right));
     } else {
       _mm512_storeu_si512(c, narrowed(left, right));
@@ -138,7 +135,6 @@ void Finisher::bf16_rows(std::int64_t count) {
   sums_ = sums, c_ = c, row_ += count;
 }
 
-template <bool stream>
 void Finisher::f32_rows(std::int64_t count) {
   const char* sums = sums_;
   char* c = c_;
@@ -146,7 +142,7 @@ void Finisher::f32_rows(std::int64_t count) {
     __m512 left = _mm512_load_ps(sums), right = _mm512_load_ps(sums + 64);
     if (accumulate_)
       left = _mm512_add_ps(left, _mm512_loadu_ps(c)), right = _mm512_add_ps(right, _mm512_loadu_ps(c + 64));
-    if constexpr (stream) {
+    if (stream_) {
       _mm512_stream_ps(static_cast<float*>(static_cast<void*>(c)), left);
       _mm512_stream_ps(static_cast<float*>(static_cast<void*>(c + 64)), right);
     } else {

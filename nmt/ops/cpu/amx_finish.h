@@ -34,9 +34,7 @@ class Finisher {
   enum class Path { general, bf16, f32 };
   void begin(const Block& block);
   void general_rows(std::int64_t count);
-  template <bool gate, bool stream>
   void bf16_rows(std::int64_t count);
-  template <bool stream>
   void f32_rows(std::int64_t count);
 
   const AmxProduct& p_;

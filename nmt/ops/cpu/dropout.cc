@@ -12,8 +12,8 @@ void run(const Dropout& op, Workspace& workspace) {
     using T = decltype(tag);
 #pragma omp parallel for schedule(static) num_threads(workspace.threads_for(rows* width))
     for (std::int64_t row = 0; row < rows; ++row) {
-      const T* x = op.x.as<T>() + row * width;
-      T* y = op.y.as<T>() + row * width;
+      const T* x = op.x.as<T>() + row * op.x.row_stride;
+      T* y = op.y.as<T>() + row * op.y.row_stride;
       const DropoutRow mask(op.key, row);
       const Floats scale = broadcast(mask.scale());
       for_dropped_lanes(mask, width, [&](std::int64_t i, auto lanes, std::uint32_t keep) {

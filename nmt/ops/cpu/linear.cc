@@ -90,7 +90,7 @@ void apply_gate(const LinearBackwardData& op, int threads) {
   const std::int64_t rows = op.dx.shape[0], width = op.dx.shape[1];
 #pragma omp parallel for schedule(static) num_threads(threads)
   for (std::int64_t row = 0; row < rows; ++row) {
-    const T* gate = op.gate.as<T>() + row * width;
+    const T* gate = op.gate.as<T>() + row * op.gate.row_stride;
     T* dx = op.dx.as<T>() + row * op.dx.row_stride;
 #pragma omp simd
     for (std::int64_t i = 0; i < width; ++i) dx[i] = rounded<T>(load(gate[i]) > 0 ? load(dx[i]) * op.gate_scale : 0.0f);
