@@ -109,13 +109,16 @@ stage_browser() {
   timeout --verbose 300 node tests/dashboard/browser_test.mjs --server-binary build/dev/bin/server
 }
 
-# Prints the targets of the unit tests that ctest would run with these arguments: test NAME is built as test_NAME. (ctest
-# names a test's program only once it is built.)
+# Prints the targets of the unit tests that ctest would run with these arguments: test NAME is built as test_NAME, and
+# NAME_without_THING is the same program. (ctest names a test's program only once it is built.)
 test_targets() {
   local folder=$1
   shift
   ctest --test-dir "$folder" --show-only=json-v1 "$@" |
-    python3 -c 'import json, sys; print("\n".join("test_" + test["name"] for test in json.load(sys.stdin)["tests"]))'
+    python3 -c '
+import json, sys
+names = {test["name"].split("_without_")[0] for test in json.load(sys.stdin)["tests"]}
+print("\n".join("test_" + name for name in sorted(names)))'
 }
 
 sanitize() { # PRESET CTEST-ARGUMENTS...
