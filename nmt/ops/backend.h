@@ -96,8 +96,8 @@ class Backend {
   double flops_ = 0;
 };
 
-/// The processor: oneDNN for products, own kernels for the rest, `threads` OpenMP threads (0: all this process may
-/// use).
+/// The processor: bf16 products in AMX tiles where it has them, oneDNN for other products, own kernels for the rest,
+/// `threads` OpenMP threads (0: all this process may use).
 std::unique_ptr<Backend> make_cpu_backend(int threads = 0);
 
 }  // namespace babelring

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "nmt/base/failure.h"
+#include "nmt/ops/cpu/amx.h"
 #include "nmt/ops/cpu/kernels.h"
 #include "nmt/ops/cpu/linear.h"
 
@@ -32,8 +33,8 @@ void CpuBackend::download(ConstTensor from, void* host) {
 }
 
 std::string CpuBackend::description() const {
-  return fmt::format("cpu ({}, {} thread{})", products_description(), workspace_.threads(),
-                     workspace_.threads() == 1 ? "" : "s");
+  return fmt::format("cpu ({}{}, {} thread{})", amx_available() ? "bf16 in AMX tiles, " : "", products_description(),
+                     workspace_.threads(), workspace_.threads() == 1 ? "" : "s");
 }
 
 Products& CpuBackend::products() {
