@@ -120,6 +120,8 @@ struct Server::Impl {
   asio::io_context context;
   // Without it the threads leave as soon as nothing waits, and what stop() then asks of a session is never done.
   asio::executor_work_guard<asio::io_context::executor_type> work{context.get_executor()};
+  // One thread at a time: what accept_all() waits on is closed by stop().
+  asio::strand<asio::io_context::executor_type> accepting{asio::make_strand(context)};
   asio::ip::tcp::acceptor acceptor;
   asio::steady_timer pause;
   asio::thread_pool handlers;
@@ -136,7 +138,7 @@ void Server::start(const std::function<Dispatcher(Dispatcher::Executor)>& make) 
   impl_->dispatcher.emplace(
       make([pool = &impl_->handlers](std::function<void()> task) { asio::post(*pool, std::move(task)); }));
   asio::co_spawn(
-      impl_->context, [impl = impl_.get()] { return impl->accept_all(); }, asio::detached);
+      impl_->accepting, [impl = impl_.get()] { return impl->accept_all(); }, asio::detached);
   for (std::size_t i = 0; i < impl_->options.io_threads; ++i) {
     impl_->threads.emplace_back([impl = impl_.get()] { impl->context.run(); });
   }
@@ -145,7 +147,7 @@ void Server::start(const std::function<Dispatcher(Dispatcher::Executor)>& make) 
 void Server::stop() {
   if (impl_->threads.empty()) return;
   impl_->stopping = true;
-  asio::post(impl_->context, [impl = impl_.get()] {
+  asio::post(impl_->accepting, [impl = impl_.get()] {
     boost::system::error_code ignored;
     impl->acceptor.close(ignored);
     impl->pause.cancel();
