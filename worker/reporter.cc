@@ -144,13 +144,13 @@ bool Reporter::deliver(std::span<const Record> records) {
     const auto part = left.back();
     if (part.size() == records.size()) wait_for_turn();  // what a refused batch falls into follows at once
     const Outcome outcome = send(part);
-    if (outcome.verdict == Verdict::again) {
+    if (outcome.delivery == Delivery::again) {
       if (!stopped()) note_outage(outcome.why);
       wait_to_retry();
       continue;
     }
     left.pop_back();
-    if (outcome.verdict == Verdict::stored) continue;
+    if (outcome.delivery == Delivery::stored) continue;
     if (part.size() == 1) {
       skip(part.front(), outcome.why);
     } else {
@@ -168,15 +168,15 @@ Reporter::Outcome Reporter::send(std::span<const Record> records) {
       client_->post(target, to_text(batch_to_json(origin.attempt, origin.rank, origin.host, records)));
   next_post_ = SteadyClock::now() + options_.between_posts;
   asked_delay_ = milliseconds(0);
-  if (!answer.ok()) return {Verdict::again, answer.message()};
-  const Verdict verdict = verdict_of(answer->status);
-  if (verdict == Verdict::again) {
+  if (!answer.ok()) return {Delivery::again, answer.message()};
+  const Delivery delivery = delivery_of(answer->status);
+  if (delivery == Delivery::again) {
     if (answer->retry_after) asked_delay_ = std::min<milliseconds>(*answer->retry_after, longest_asked_delay);
-    return {verdict, "answered " + explain(*answer)};
+    return {delivery, "answered " + explain(*answer)};
   }
   if (std::exchange(outage_, false)) spdlog::info("{} answers again; sending what was kept", options_.server);
   retry_ = milliseconds(0);
-  return {verdict, verdict == Verdict::stored ? "" : explain(*answer)};
+  return {delivery, delivery == Delivery::stored ? "" : explain(*answer)};
 }
 
 void Reporter::skip(const Record& record, const std::string& why) {

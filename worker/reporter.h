@@ -15,9 +15,9 @@
 
 #include "nmt/base/clock.h"
 #include "nmt/base/records.h"
+#include "worker/delivery.h"
 #include "worker/http_client.h"
 #include "worker/spool.h"
-#include "worker/verdict.h"
 
 namespace babelring {
 
@@ -64,7 +64,7 @@ class Reporter : public RecordSink {
   /// Until each record is stored or skipped; false when stopped before.
   bool deliver(std::span<const Record> records);
   struct Outcome {
-    Verdict verdict;
+    Delivery delivery;
     std::string why;  // where it is not stored
   };
   Outcome send(std::span<const Record> records);

@@ -100,10 +100,9 @@ struct CommOptions {
 std::unique_ptr<Communicator> make_single_communicator();
 
 /// All ranks of MPI_COMM_WORLD. Throws Failure if options.algorithm is shared_memory and they cannot share, or if it is
-/// mpi and the wire bf16. MPI must
-/// have been initialised with MPI_THREAD_MULTIPLE by the caller (MpiSession), who finalises it after the communicator
-/// is gone. One thread of its own does all MPI calls. Destroyed with collectives in flight (an exception on its way),
-/// it leaves them and never blocks: end with abort_mpi() then.
+/// mpi and the wire bf16. MPI must have been initialised with MPI_THREAD_MULTIPLE by the caller (MpiSession), who
+/// finalises it after the communicator is gone. One thread of its own does all MPI calls. Destroyed with collectives in
+/// flight (an exception on its way), it leaves them and never blocks: end with abort_mpi() then.
 std::unique_ptr<Communicator> make_mpi_communicator(const CommOptions& options);
 
 /// Ends the whole job at once, after a CommError or any other failure of one rank: tells mpirun to end all ranks

@@ -113,9 +113,11 @@ TEST_P(AttentionTest, RepeatsBitByBitWithAnyNumberOfThreads) {
   }
 }
 
+class AttentionTilesTest : public AttentionTest {};
+INSTANTIATE_TEST_SUITE_P(Cpu, AttentionTilesTest, testing::Values(Precision{DType::bf16, 1e-2}), precision_name);
+
 /// Both ways to run attention in bf16, of which run() takes one.
-TEST_P(AttentionTest, TilesAgreeWithVectors) {
-  if (type() != DType::bf16) GTEST_SKIP() << "tiles are for bf16";
+TEST_P(AttentionTilesTest, TilesAgreeWithVectors) {
   if (!cpu::amx_available()) GTEST_SKIP() << "no AMX on this machine, or BABELRING_CPU_ISA forbids it";
   cpu::Workspace workspace(2);
   for (const Layout& layout : layouts) {

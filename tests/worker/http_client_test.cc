@@ -7,7 +7,7 @@
 
 #include "nmt/base/clock.h"
 #include "tests/worker/test_server.h"
-#include "worker/verdict.h"
+#include "worker/delivery.h"
 
 namespace babelring {
 namespace {
@@ -79,15 +79,15 @@ TEST(HttpClient, FindsTheLocalHostByName) {
   EXPECT_EQ(answer->status, 503);
 }
 
-TEST(Verdict, OnlyWhatIsAboutTheRecordsRefusesThem) {
-  for (const int status : {200, 204}) EXPECT_EQ(verdict_of(status), Verdict::stored) << status;
-  for (const int status : {400, 409, 413, 422}) EXPECT_EQ(verdict_of(status), Verdict::refused) << status;
+TEST(Delivery, OnlyWhatIsAboutTheRecordsRefusesThem) {
+  for (const int status : {200, 204}) EXPECT_EQ(delivery_of(status), Delivery::stored) << status;
+  for (const int status : {400, 409, 413, 422}) EXPECT_EQ(delivery_of(status), Delivery::refused) << status;
   for (const int status : {301, 401, 403, 404, 405, 408, 421, 429, 500, 503, 507}) {
-    EXPECT_EQ(verdict_of(status), Verdict::again) << status;
+    EXPECT_EQ(delivery_of(status), Delivery::again) << status;
   }
 }
 
-TEST(Verdict, ExplainsInOneLine) {
+TEST(Delivery, ExplainsInOneLine) {
   EXPECT_EQ(explain({422, R"({"title":"Unprocessable Content","detail":"records[0]: no\nsuch"})", {}}),
             "422 Unprocessable Content: records[0]: no\\x0asuch");
   EXPECT_EQ(explain({413, R"({"title":"Content Too Large"})", {}}), "413 Content Too Large");

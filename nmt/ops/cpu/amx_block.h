@@ -24,9 +24,9 @@ struct PanelOfA {
 /// A panel as the pack functions leave it.
 PanelOfA packed_panel(const char* at);
 
-/// sums (+)= steps [first, first + count) of a panel of A times those of a packed panel of B. A passes by the
-/// first-level cache, where B stays. Needs a TileConfiguration; the sums are written when later instructions no longer
-/// wait for them. Calls `finisher` at each step: its work is done while the tiles multiply.
+/// sums (+)= steps [first, first + count) of a panel of A times those of a packed panel of B. `continued`: they are
+/// added to. B passes by the first-level cache, where A stays. Needs a TileConfiguration on this thread. `finisher`, or
+/// null, does some rows of its work at each step, while the tiles multiply.
 void multiply_block(const PanelOfA& a, const char* b, std::int64_t first, std::int64_t count, bool continued,
                     char* sums, Finisher* finisher);
 

@@ -10,9 +10,8 @@ namespace babelring::cpu {
 
 namespace {
 
-constexpr std::int64_t k_limit = 2048;  // of one pass over memory
-constexpr std::int64_t b_limit_bytes =
-    1 << 20;  // of packed panels that a thread goes over again and again: half its L2
+constexpr std::int64_t k_limit = 2048;           // of one pass over memory
+constexpr std::int64_t b_limit_bytes = 1 << 20;  // of packed panels that a thread goes over again and again: half an L2
 
 /// One product while it runs. B is packed, some panels at a time; A is read where it lies.
 class Run {

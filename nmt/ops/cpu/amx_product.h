@@ -8,12 +8,11 @@
 namespace babelring::cpu {
 
 /// C = A B or C += A B on the matrix tiles: bf16 operands, f32 sums in an order that depends on k alone, f32 or bf16
-/// result. bf16 results may pass through more on their way: v = sum + bias, relu(v), v where `gate` is positive else 0,
-/// times `factor`.
+/// result. On the way to it: v = sum + bias, relu(v), and with `gate` v times `factor` where gate is positive, else 0.
+/// Owns nothing. Strides in elements; rows of C must not overlap A, B or the gate.
 struct AmxProduct {
   std::int64_t m = 0, n = 0, k = 0;
-  const BFloat16* a =
-      nullptr;  // element (i, p) at a[i * a_stride + p]; in multiply_transposed() at a[p * a_stride + i]
+  const BFloat16* a = nullptr;  // element (i, p) at a[i * a_stride + p]; multiply_transposed(): a[p * a_stride + i]
   std::int64_t a_stride = 0;
   const BFloat16* b = nullptr;  // element (p, j) at b[p * b_stride + j]; transposed: b[j * b_stride + p]
   std::int64_t b_stride = 0;
@@ -33,7 +32,8 @@ struct AmxProduct {
 /// Needs amx_available(). The result does not depend on the number of threads.
 void multiply(const AmxProduct& product, Workspace& workspace);
 
-/// The same with A transposed, B not, and an f32 result: weight gradients, where k counts rows of a batch.
+/// The same with A transposed, B not, and an f32 result without bias, ReLU or gate: weight gradients, where k counts
+/// rows of a batch.
 void multiply_transposed(const AmxProduct& product, Workspace& workspace);
 
 }  // namespace babelring::cpu

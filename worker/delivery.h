@@ -7,13 +7,13 @@
 namespace babelring {
 
 /// What the server's answer to a batch means for its records.
-enum class Verdict {
+enum class Delivery {
   stored,
   refused,  // for what they say, or for their size: sending the same again is of no use
   again,    // for reasons of the server's, its guards' or a proxy's, which may pass or be mended while records are kept
 };
 
-Verdict verdict_of(int status);
+Delivery delivery_of(int status);
 
 /// The status and what the body says about it, the title and detail of a problem+json or its first bytes, in one
 /// printable line: "422 Unprocessable Content: records[0]: update: expected at least 1".

@@ -1,4 +1,4 @@
-#include "worker/verdict.h"
+#include "worker/delivery.h"
 
 #include <fmt/format.h>
 
@@ -20,10 +20,10 @@ std::string_view text_of(const json::object& object, std::string_view name) {
 
 }  // namespace
 
-Verdict verdict_of(int status) {
-  if (status >= 200 && status < 300) return Verdict::stored;
+Delivery delivery_of(int status) {
+  if (status >= 200 && status < 300) return Delivery::stored;
   const bool about_records = status == 400 || status == 409 || status == 413 || status == 422;
-  return about_records ? Verdict::refused : Verdict::again;
+  return about_records ? Delivery::refused : Delivery::again;
 }
 
 std::string explain(const HttpAnswer& answer) {
