@@ -48,9 +48,8 @@ inline __m512 logarithm(__m512 x) {
 }
 
 /// Queries are worked on in blocks of 32, the keys below one another and the queries beside one another in two vectors
-/// of
-/// 16. To make rows of the queries again, words of two keys are interleaved as the processor does it best, within 128
-/// bits; that leaves query i in row `block_row(i)` of a product.
+/// of 16. To make rows of the queries again, words of two keys are interleaved as the processor does it best, within
+/// 128 bits; that leaves query i in row `block_row(i)` of a product.
 inline constexpr std::int64_t block_queries = 32, block_stride = block_queries * sizeof(float);
 
 inline std::int64_t block_row(std::int64_t query) {
