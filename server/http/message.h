@@ -25,7 +25,8 @@ struct Request {
   std::map<std::string, std::string> headers;     // names in lower case; equal names joined by ", "
   std::map<std::string, std::string> parameters;  // {name} parts of the route's template
   std::string body;
-  std::string id;  // X-Request-Id: the client's, or made
+  std::string id;     // X-Request-Id: the client's, or made
+  std::string actor;  // who asks, as audit and state rows name it: the token's name; "anonymous" without one
   bool keep_alive = true;
 
   /// Empty if absent.

@@ -17,7 +17,7 @@ using AsyncHandler = std::function<void(std::shared_ptr<const Request>, Reply)>;
 using Handler = std::function<Response(const Request&)>;
 
 /// What a token must allow once there are tokens; also documented with the route.
-enum class Scope { none, read, ingest };
+enum class Scope { none, read, ingest, operate, admin };
 
 struct Route {
   std::string method;  // GET also answers HEAD

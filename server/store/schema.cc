@@ -82,6 +82,18 @@ CREATE TABLE lifecycle (
   event INTEGER PRIMARY KEY, run INTEGER NOT NULL, attempt INTEGER NOT NULL, rank INTEGER NOT NULL,
   time_ms INTEGER NOT NULL, name TEXT NOT NULL, detail TEXT NOT NULL);
 CREATE INDEX lifecycle_by_run ON lifecycle(run, event);
+)sql",
+                                                                // 2: who may do what: tokens, audit, idempotency keys
+                                                                R"sql(
+)sql",
+                                                                // 3: runs that the server starts: states, attempts
+                                                                R"sql(
+)sql",
+                                                                // 4: pins, retention, compressed logs
+                                                                R"sql(
+)sql",
+                                                                // 5: alerts
+                                                                R"sql(
 )sql"};
 
 }  // namespace

@@ -2,6 +2,9 @@
 
 #include <filesystem>
 #include <functional>
+#include <optional>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "server/store/data_folder.h"
@@ -21,6 +24,18 @@ class Store {
   /// See Writer::submit.
   bool submit(Batch batch, Writer::Acknowledge acknowledge) {
     return writer_.submit(std::move(batch), std::move(acknowledge));
+  }
+  /// Runs `change` on the writer's thread in one transaction and returns what it returns, after the commit. Waits.
+  /// Throws what `change` throws, SqlFailure, or Busy; nothing is changed then.
+  template <class F>
+  std::invoke_result_t<F&, Database&> write(F change) {
+    if constexpr (std::is_void_v<std::invoke_result_t<F&, Database&>>) {
+      writer_.execute(change);
+    } else {
+      std::optional<std::invoke_result_t<F&, Database&>> made;
+      writer_.execute([&](Database& database) { made.emplace(change(database)); });
+      return std::move(*made);
+    }
   }
   /// A connection for the functions of queries.h and series.h. Waits while all are lent.
   Readers::Lease reader() { return readers_.lease(); }

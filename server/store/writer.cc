@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <chrono>
+#include <optional>
 #include <utility>
 
 #include "nmt/base/clock.h"
@@ -42,10 +43,22 @@ bool Writer::submit(Batch batch, Acknowledge acknowledge) {
   {
     const std::lock_guard lock(mutex_);
     if (stopping_ || queue_.size() >= most_waiting) return false;
-    queue_.push_back({std::move(batch), std::move(acknowledge), {}});
+    queue_.emplace_back(Job{std::move(batch), std::move(acknowledge), {}});
   }
   wake_.notify_one();
   return true;
+}
+
+void Writer::execute(Change change) {
+  Task task{std::move(change), {}};
+  std::future<void> done = task.done.get_future();
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopping_ || queue_.size() >= most_waiting) throw Busy("too much waits to be written already");
+    queue_.emplace_back(std::move(task));
+  }
+  wake_.notify_one();
+  done.get();
 }
 
 std::size_t Writer::waiting() const {
@@ -57,6 +70,7 @@ void Writer::loop() {
   bool wal_pending = false;
   for (;;) {
     std::vector<Job> jobs;
+    std::optional<Task> task;
     {
       std::unique_lock lock(mutex_);
       const bool woken = wake_.wait_for(lock, idle, [&] { return stopping_ || !queue_.empty(); });
@@ -66,14 +80,43 @@ void Writer::loop() {
         if (std::exchange(wal_pending, false)) database_.scalar("PRAGMA wal_checkpoint(PASSIVE)");
         continue;
       }
-      while (!queue_.empty() && jobs.size() < most_together) {
-        jobs.push_back(std::move(queue_.front()));
+      jobs = take_jobs();
+      if (jobs.empty()) {
+        task = std::move(std::get<Task>(queue_.front()));
         queue_.pop_front();
       }
     }
-    commit(jobs);
     wal_pending = true;
+    if (task) {
+      carry_out(*task);
+      continue;
+    }
+    commit(jobs);
     for (Job& job : jobs) job.acknowledge(job.batch, job.result);
+  }
+}
+
+std::vector<Writer::Job> Writer::take_jobs() {
+  std::vector<Job> jobs;
+  while (!queue_.empty() && jobs.size() < most_together) {
+    Job* job = std::get_if<Job>(&queue_.front());
+    if (job == nullptr) break;
+    jobs.push_back(std::move(*job));
+    queue_.pop_front();
+  }
+  return jobs;
+}
+
+void Writer::carry_out(Task& task) {
+  try {
+    Transaction transaction(database_);
+    task.change(database_);
+    transaction.commit();
+    ingest_.forget();  // it may have changed what ingest remembers
+    task.done.set_value();
+  } catch (...) {  // handed to the thread that waits
+    ingest_.forget();
+    task.done.set_exception(std::current_exception());
   }
 }
 

@@ -5,14 +5,22 @@
 #include <deque>
 #include <filesystem>
 #include <functional>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <variant>
 #include <vector>
 
 #include "server/store/ingest.h"
 
 namespace babelring::store {
+
+/// Too much waits to be written already: come again later.
+class Busy : public Failure {
+ public:
+  using Failure::Failure;
+};
 
 /// The one connection that writes, with its thread. Batches that wait together are committed together, so one fsync
 /// serves them all; each is acknowledged only after that commit.
@@ -20,6 +28,9 @@ class Writer {
  public:
   /// Called on the writer's thread, once for each accepted submit(). Must be quick and must not throw.
   using Acknowledge = std::function<void(const Batch&, const IngestResult&)>;
+
+  /// What is done to the tables within one transaction.
+  using Change = std::function<void(Database&)>;
 
   /// Opens the database, migrates it, and starts the thread. `check` verifies the file first (after an unclean stop).
   /// Throws Failure.
@@ -29,6 +40,10 @@ class Writer {
 
   /// False, without calling `acknowledge`, when too much waits already: the sender shall come again later.
   bool submit(Batch batch, Acknowledge acknowledge);
+  /// Runs `change` in a transaction of its own on the writer's thread and waits for its commit. Throws what `change`
+  /// throws, SqlFailure, or Busy; nothing is changed then. Not to be called from the writer's thread.
+  void execute(Change change);
+
   /// Batches that wait. Above half of `most_waiting` the server is not ready.
   std::size_t waiting() const;
 
@@ -40,7 +55,14 @@ class Writer {
     Acknowledge acknowledge;
     IngestResult result;
   };
+  struct Task {
+    Change change;
+    std::promise<void> done;
+  };
   void loop();
+  /// Takes the jobs at the head of the queue, or the task that stands there. With mutex_ held.
+  std::vector<Job> take_jobs();
+  void carry_out(Task& task);
   void commit(std::vector<Job>& jobs);
   bool try_commit(std::vector<Job>& jobs, std::size_t first, std::size_t count);
 
@@ -48,7 +70,7 @@ class Writer {
   Ingest ingest_;
   mutable std::mutex mutex_;
   std::condition_variable wake_;
-  std::deque<Job> queue_;
+  std::deque<std::variant<Job, Task>> queue_;
   bool stopping_ = false;
   std::thread thread_;  // last: starts when everything else is there
 };
