@@ -27,8 +27,9 @@ ROOMS: dict[str, list[str]] = {
     "nmt/decode": ["nmt/model", "nmt/data"],
     "nmt/checkpoint": ["nmt/model", "nmt/optim"],
     "nmt/train": ["nmt/decode", "nmt/metrics", "nmt/optim", "nmt/comm", "nmt/checkpoint", "nmt/data"],
-    "nmt/cli": ["nmt/train"],
-    "worker": ["nmt/train"],
+    "client": ["nmt/base"],
+    "nmt/cli": ["nmt/train", "client"],
+    "worker": ["nmt/train", "client"],
     "server/http": ["nmt/base"],
     "server/store": ["nmt/base"],
     "server/api": ["server/http", "server/store"],
@@ -40,15 +41,15 @@ RESERVED: list[tuple[str, tuple[str, ...], str]] = [
     (r"mpi(-ext)?\.h$", ("nmt/comm/mpi",), "MPI"),
     (r"(oneapi/)?dnnl", ("nmt/ops/cpu/",), "oneDNN"),
     (r"sqlite3", ("server/store/",), "SQLite"),
-    (r"boost/beast", ("server/http/", "worker/"), "Beast"),
-    (r"boost/asio", ("server/", "worker/"), "Asio"),
+    (r"boost/beast", ("server/http/", "client/"), "Beast"),
+    (r"boost/asio", ("server/", "client/"), "Asio"),
     (r"(cuda|cublas|cudnn|curand|nvml|nvtx)", ("nmt/ops/cuda/", "nmt/comm/nccl"), "CUDA"),
     (r"nccl", ("nmt/comm/nccl",), "NCCL"),
     (r"sentencepiece", ("nmt/data/",), "SentencePiece"),
     (r"yaml-cpp", ("nmt/base/", "server/api/openapi"), "yaml-cpp"),
 ]
 
-FOLDERS = ("nmt", "worker", "server", "tests")
+FOLDERS = ("nmt", "client", "worker", "server", "tests")
 SOURCES = {".h", ".cc", ".cu", ".cuh"}
 _INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.MULTILINE)
 

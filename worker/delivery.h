@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "worker/http_client.h"
+#include "client/http_client.h"
 
 namespace babelring {
 

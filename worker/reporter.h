@@ -16,7 +16,7 @@
 #include "nmt/base/clock.h"
 #include "nmt/base/records.h"
 #include "worker/delivery.h"
-#include "worker/http_client.h"
+#include "client/http_client.h"
 #include "worker/spool.h"
 
 namespace babelring {

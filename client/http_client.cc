@@ -1,4 +1,4 @@
-#include "worker/http_client.h"
+#include "client/http_client.h"
 
 #include <fmt/format.h>
 

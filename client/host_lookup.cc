@@ -1,4 +1,4 @@
-#include "worker/host_lookup.h"
+#include "client/host_lookup.h"
 
 #include <fmt/format.h>
 

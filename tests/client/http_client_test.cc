@@ -1,4 +1,4 @@
-#include "worker/http_client.h"
+#include "client/http_client.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,6 @@
 
 #include "nmt/base/clock.h"
 #include "tests/worker/test_server.h"
-#include "worker/delivery.h"
 
 namespace babelring {
 namespace {
@@ -77,22 +76,6 @@ TEST(HttpClient, FindsTheLocalHostByName) {
   const auto answer = client.post("/", "{}");
   ASSERT_TRUE(answer.ok()) << answer.message();
   EXPECT_EQ(answer->status, 503);
-}
-
-TEST(Delivery, OnlyWhatIsAboutTheRecordsRefusesThem) {
-  for (const int status : {200, 204}) EXPECT_EQ(delivery_of(status), Delivery::stored) << status;
-  for (const int status : {400, 409, 413, 422}) EXPECT_EQ(delivery_of(status), Delivery::refused) << status;
-  for (const int status : {301, 401, 403, 404, 405, 408, 421, 429, 500, 503, 507}) {
-    EXPECT_EQ(delivery_of(status), Delivery::again) << status;
-  }
-}
-
-TEST(Delivery, ExplainsInOneLine) {
-  EXPECT_EQ(explain({422, R"({"title":"Unprocessable Content","detail":"records[0]: no\nsuch"})", {}}),
-            "422 Unprocessable Content: records[0]: no\\x0asuch");
-  EXPECT_EQ(explain({413, R"({"title":"Content Too Large"})", {}}), "413 Content Too Large");
-  EXPECT_EQ(explain({400, "<html>", {}}), "400 <html>");
-  EXPECT_EQ(explain({400, std::string(5000, 'x'), {}}).size(), 304u);
 }
 
 }  // namespace

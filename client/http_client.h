@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "nmt/base/result.h"
-#include "worker/host_lookup.h"
+#include "client/host_lookup.h"
 
 namespace babelring {
 
