@@ -1,12 +1,13 @@
 #include "server/api/answers.h"
 
+#include <spdlog/spdlog.h>
+
 #include <charconv>
 
 #include "nmt/base/clock.h"
 #include "nmt/base/records.h"
 
 namespace babelring::api {
-namespace {}  // namespace
 
 http::Response json_response(const json::value& value) {
   return http::text_response(200, "application/json", to_text(value));
@@ -71,6 +72,12 @@ std::pair<std::int64_t, std::int64_t> read_cursor(const http::Request& request) 
     return {a, b};
   }
   throw http::Problem(400, "bad_cursor", "cursor: not one that this server gave");
+}
+
+http::Problem store_problem(const store::SqlFailure& failure) {
+  if (failure.full()) return {507, "disk_full", "the database's disk is full; nothing was changed"};
+  spdlog::error("write: {}", failure.what());
+  return {503, "store_failed", "the database failed; nothing was changed, send it again"};
 }
 
 store::RunRow require_run(store::Reader& reader, const http::Request& request) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "nmt/base/json.h"
+#include "server/api/service.h"
 #include "server/http/message.h"
 #include "server/http/problem.h"
 #include "server/store/queries.h"
@@ -31,6 +32,22 @@ std::int64_t page_limit(const http::Request& request);
 /// Opaque page positions: two numbers. read_cursor gives {0, 0} without one and throws Problem 400 for a foreign one.
 std::string make_cursor(std::int64_t a, std::int64_t b);
 std::pair<std::int64_t, std::int64_t> read_cursor(const http::Request& request);
+
+/// What a failed write is answered: 507 disk_full, else 503 store_failed. Logs the latter.
+http::Problem store_problem(const store::SqlFailure& failure);
+
+/// Store::write for handlers: waits for the commit and returns what `change` returns. Throws what `change` throws, and
+/// Problem 503 busy, 507 disk_full or 503 store_failed where the database does not take it; nothing is changed then.
+template <class F>
+auto write(Service& service, F change) {
+  try {
+    return service.store.write(std::move(change));
+  } catch (const store::Busy&) {
+    throw http::Problem(503, "busy", "too much waits to be written already; send it again");
+  } catch (const store::SqlFailure& failure) {
+    throw store_problem(failure);
+  }
+}
 
 /// The run named by {run}. Throws Problem 404.
 store::RunRow require_run(store::Reader& reader, const http::Request& request);
