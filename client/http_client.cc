@@ -2,19 +2,22 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/ssl.hpp>
 #include <boost/beast/core/error.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http.hpp>
-#include <boost/url/parse.hpp>
-#include <boost/url/url_view.hpp>
+#include <cctype>
 #include <charconv>
-#include <utility>
 
+#include "client/server_address.h"
+#include "nmt/base/clock.h"
 #include "nmt/base/log.h"
 #include "nmt/base/version.h"
 
@@ -26,126 +29,243 @@ namespace beast = boost::beast;
 namespace http = beast::http;
 using Code = boost::system::error_code;
 
-constexpr std::size_t max_answer_bytes = std::size_t{1} << 20;
-
-struct Address {
-  std::string host, port, prefix;
-};
-
-Address parse_address(std::string_view text) {
-  const auto url = boost::urls::parse_uri(text);
-  if (!url || url->scheme() != "http" || url->encoded_host().empty() || url->has_query() || url->has_fragment() ||
-      url->has_userinfo()) {
-    throw UsageFailure(fmt::format("server: expected http://host:port, found '{}'", printable(text)));
-  }
-  Address address{.host = url->host_address(), .port = url->port(), .prefix = std::string(url->encoded_path())};
-  if (address.port.empty()) address.port = "80";
-  while (address.prefix.ends_with('/')) address.prefix.pop_back();
-  return address;
-}
+constexpr std::size_t max_answer_bytes = std::size_t{16} << 20;
+constexpr std::size_t piece_bytes = std::size_t{128} << 10;
 
 std::optional<std::chrono::seconds> parse_seconds(std::string_view text) {
   unsigned int seconds = 0;
   const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
-  if (error != std::errc() || stop != text.data() + text.size()) return std::nullopt;
+  if (text.empty() || error != std::errc() || stop != text.data() + text.size()) return std::nullopt;
   return std::chrono::seconds(seconds);
+}
+
+/// The peer ended the connection, rather than that something went wrong on the way.
+bool closed_by_peer(const Code& code) {
+  return code == http::error::end_of_stream || code == asio::error::eof || code == asio::error::connection_reset ||
+         code == asio::error::broken_pipe || code == asio::ssl::error::stream_truncated;
+}
+
+void require_sendable(const std::string& token) {
+  const auto visible = [](unsigned char c) { return c > 0x20 && c < 0x7f; };
+  if (std::all_of(token.begin(), token.end(), visible)) return;
+  throw UsageFailure("token: expected visible ASCII characters without spaces");
+}
+
+std::unique_ptr<asio::ssl::context> make_trust(const ServerAddress& address, const std::filesystem::path& ca_file) {
+  if (!address.encrypted) return nullptr;
+  auto trust = std::make_unique<asio::ssl::context>(asio::ssl::context::tls_client);
+  Code code;
+  if (ca_file.empty()) {
+    trust->set_default_verify_paths(code);
+  } else {
+    trust->load_verify_file(ca_file.string(), code);
+  }
+  if (code) throw UsageFailure(fmt::format("{}: no certificates to trust: {}", ca_file.string(), code.message()));
+  trust->set_options(asio::ssl::context::no_tlsv1 | asio::ssl::context::no_tlsv1_1);
+  trust->set_verify_mode(asio::ssl::verify_peer);
+  return trust;
+}
+
+template <class Message>
+HttpAnswer head_of(const Message& message) {
+  HttpAnswer answer{.status = static_cast<int>(message.result_int()), .body = {}, .retry_after = {}};
+  for (const auto& field : message) {
+    std::string name(field.name_string());
+    std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
+    answer.headers[name] = std::string(field.value());
+  }
+  answer.retry_after = parse_seconds(answer.header("retry-after"));
+  return answer;
 }
 
 }  // namespace
 
+std::string_view HttpAnswer::header(const std::string& lower_case_name) const {
+  const auto at = headers.find(lower_case_name);
+  return at == headers.end() ? std::string_view() : std::string_view(at->second);
+}
+
 /// Each operation is started asynchronously, because only those have timeouts in Beast, and run to its end.
 struct HttpClient::Connection {
-  Connection(Address where, std::chrono::milliseconds limit, HostLookup::Resolver resolver)
-      : address(std::move(where)), timeout(limit), lookup(address.host, address.port, std::move(resolver)) {}
+  using Encrypted = asio::ssl::stream<beast::tcp_stream&>;
 
-  const Address address;
-  const std::chrono::milliseconds timeout;
+  Connection(std::string_view text, HttpClientOptions given)
+      : address(parse_server_address(text)),
+        name(address.text()),
+        options(std::move(given)),
+        trust(make_trust(address, options.ca_file)),
+        lookup(address.host, address.port, options.resolver) {
+    require_sendable(options.token);
+  }
+
+  const ServerAddress address;
+  const std::string name;
+  const HttpClientOptions options;
+  const std::unique_ptr<asio::ssl::context> trust;  // null: not encrypted
   HostLookup lookup;
   asio::io_context context{1};
   beast::tcp_stream stream{context};
+  std::optional<Encrypted> encrypted;  // around `stream`, once connected
   beast::flat_buffer buffer;
+  std::array<char, piece_bytes> piece;
   bool open = false;
+  bool was_stale = false;  // the last failure: the peer had closed before a byte of the answer
   std::atomic<bool> cancelled = false;
 
   template <class Start>
-  Code run(Start start) {
+  Code run(SteadyClock::time_point deadline, Start start) {
     Code result = asio::error::operation_aborted;
     if (cancelled) return result;
-    stream.expires_after(timeout);
+    stream.expires_at(deadline);
     start([&result](Code code, auto&&...) { result = code; });
     context.restart();
     context.run();
     return cancelled ? Code(asio::error::operation_aborted) : result;
   }
+  /// The same on whichever stream carries HTTP.
+  template <class Start>
+  Code run_on_stream(SteadyClock::time_point deadline, Start start) {
+    return run(deadline, [&](auto done) {
+      if (encrypted) {
+        start(*encrypted, done);
+      } else {
+        start(stream, done);
+      }
+    });
+  }
+  SteadyClock::time_point from_now() const { return SteadyClock::now() + options.timeout; }
 
   Result<Done> connect() {
-    const auto endpoints = lookup.get(timeout);
+    const auto endpoints = lookup.get(options.timeout);
     if (!endpoints.ok()) return failed("look up", endpoints.message());
-    Code code = run([&](auto done) { stream.async_connect(*endpoints, done); });
+    Code code = run(from_now(), [&](auto done) { stream.async_connect(*endpoints, done); });
     if (!code) stream.socket().set_option(asio::ip::tcp::no_delay(true), code);
     if (code) return failed("connect", code.message());
+    if (trust) {
+      encrypted.emplace(stream, *trust);
+      encrypted->set_verify_callback(asio::ssl::host_name_verification(address.host));
+      name_host();
+      code = run(from_now(), [&](auto done) { encrypted->async_handshake(asio::ssl::stream_base::client, done); });
+      if (code) return failed("TLS handshake", code.message());
+    }
     open = true;
     return Done{};
   }
 
+  /// Tells the server which of its names is meant (SNI): what SSL_set_tlsext_host_name does, without its C cast.
+  void name_host() {
+    std::string host = address.host;
+    SSL_ctrl(encrypted->native_handle(), SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name, host.data());
+  }
+
   void close() {
     Code ignored;
+    encrypted.reset();
     stream.socket().close(ignored);
     buffer.clear();
     open = false;
   }
 
-  Result<HttpAnswer> exchange(http::request<http::string_body>& request) {
+  Result<HttpAnswer> exchange(http::request<http::string_body>& request, const BodySink& sink) {
+    was_stale = false;
     if (!open) {
       if (const auto done = connect(); !done.ok()) return Error{done.message()};
     }
-    if (const Code code = run([&](auto done) { http::async_write(stream, request, done); }); code) {
-      return failed("send", code.message());
+    const Code sent = run_on_stream(from_now(), [&](auto& way, auto done) { http::async_write(way, request, done); });
+    if (sent) {
+      was_stale = closed_by_peer(sent);
+      return failed("send", sent.message());
     }
-    http::response_parser<http::string_body> parser;
-    parser.body_limit(max_answer_bytes);
-    if (const Code code = run([&](auto done) { http::async_read(stream, buffer, parser, done); }); code) {
-      return failed("receive", code.message());
+    const auto deadline = from_now();
+    http::response_parser<http::buffer_body> parser;
+    parser.body_limit(boost::none);
+    parser.skip(request.method() == http::verb::head);
+    const Code received =
+        run_on_stream(deadline, [&](auto& way, auto done) { http::async_read_header(way, buffer, parser, done); });
+    if (received) {
+      was_stale = closed_by_peer(received) && !parser.got_some();
+      return failed("receive", received.message());
     }
-    http::response<http::string_body> response = parser.release();
-    if (!response.keep_alive()) close();
-    const auto retry = response[http::field::retry_after];
-    return HttpAnswer{.status = static_cast<int>(response.result_int()),
-                      .body = std::move(response.body()),
-                      .retry_after = parse_seconds({retry.data(), retry.size()})};
+    HttpAnswer answer = head_of(parser.get());
+    const auto done = read_body(parser, answer, sink, deadline);
+    if (!done.ok()) return Error{done.message()};
+    if (open && !parser.keep_alive()) close();
+    return answer;
+  }
+
+  Result<Done> read_body(http::response_parser<http::buffer_body>& parser, HttpAnswer& answer, const BodySink& sink,
+                         SteadyClock::time_point deadline) {
+    const bool in_pieces = sink && answer.success();
+    while (!parser.is_done()) {
+      auto& body = parser.get().body();
+      body.data = piece.data();
+      body.size = piece.size();
+      const Code code = run_on_stream(in_pieces ? from_now() : deadline,
+                                      [&](auto& way, auto done) { http::async_read_some(way, buffer, parser, done); });
+      if (code && code != http::error::need_buffer) return failed("receive", code.message());
+      const std::string_view got(piece.data(), piece.size() - body.size);
+      if (in_pieces && !got.empty() && !sink(answer, got)) {
+        close();  // the rest is not wanted
+        return Done{};
+      }
+      if (in_pieces) continue;
+      answer.body += got;
+      if (answer.body.size() > max_answer_bytes) {
+        return failed("receive", fmt::format("an answer of more than {} bytes", max_answer_bytes));
+      }
+    }
+    return Done{};
   }
 
   Error failed(const char* what, const std::string& why) {
     close();
-    return Error{fmt::format("http://{}:{}: {}: {}", address.host, address.port, what, why)};
+    return Error{fmt::format("{}: {}: {}", name, what, why)};
   }
 };
 
-HttpClient::HttpClient(std::string_view address, std::chrono::milliseconds timeout, HostLookup::Resolver resolver)
-    : connection_(std::make_unique<Connection>(parse_address(address), timeout, std::move(resolver))) {}
+HttpClient::HttpClient(std::string_view address, HttpClientOptions options)
+    : connection_(std::make_unique<Connection>(address, std::move(options))) {}
 
 HttpClient::~HttpClient() = default;
 
-Result<HttpAnswer> HttpClient::post(std::string_view target, std::string body) {
-  const Address& address = connection_->address;
-  http::request<http::string_body> request(http::verb::post, address.prefix + std::string(target), 11);
-  const bool is_ipv6 = address.host.find(':') != std::string::npos;
-  const std::string host = is_ipv6 ? "[" + address.host + "]" : address.host;
-  request.set(http::field::host, host + ":" + address.port);
-  request.set(http::field::user_agent, fmt::format("babelring-worker/{}", version));
-  request.set(http::field::content_type, "application/json");
-  request.body() = std::move(body);
+Result<HttpAnswer> HttpClient::send(const HttpRequest& wanted, const BodySink& sink) {
+  const ServerAddress& address = connection_->address;
+  http::request<http::string_body> request(http::string_to_verb(wanted.method), address.prefix + wanted.target, 11);
+  if (request.method() == http::verb::unknown) fail("http client: unknown method '{}'", wanted.method);
+  request.set(http::field::host, address.authority());
+  request.set(http::field::user_agent, fmt::format("babelring/{}", version));
+  if (!connection_->options.token.empty()) {
+    request.set(http::field::authorization, "Bearer " + connection_->options.token);
+  }
+  const bool has_body = !wanted.body.empty() || wanted.method == "POST";
+  if (has_body) request.set(http::field::content_type, "application/json");
+  for (const auto& [name, value] : wanted.headers) request.set(name, value);
+  request.body() = wanted.body;
   request.prepare_payload();
   const bool reused = connection_->open;
-  Result<HttpAnswer> answer = connection_->exchange(request);
-  if (!answer.ok() && reused && !connection_->cancelled) answer = connection_->exchange(request);
+  Result<HttpAnswer> answer = connection_->exchange(request, sink);
+  if (!answer.ok() && reused && connection_->was_stale && !connection_->cancelled) {
+    answer = connection_->exchange(request, sink);
+  }
   return answer;
+}
+
+Result<HttpAnswer> HttpClient::post(std::string_view target, std::string body) {
+  return send({.method = "POST", .target = std::string(target), .body = std::move(body)});
 }
 
 void HttpClient::cancel() {
   connection_->cancelled = true;
   connection_->lookup.cancel();
   asio::post(connection_->context, [connection = connection_.get()] { connection->stream.cancel(); });
+}
+
+bool HttpClient::cancelled() const {
+  return connection_->cancelled;
+}
+
+const std::string& HttpClient::address() const {
+  return connection_->name;
 }
 
 }  // namespace babelring

@@ -2,23 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <boost/json/object.hpp>
-#include <string_view>
-
-#include "nmt/base/json.h"
-#include "nmt/base/log.h"
+#include "client/problem.h"
 
 namespace babelring {
-namespace {
-
-constexpr std::size_t quoted_bytes = 300;
-
-std::string_view text_of(const json::object& object, std::string_view name) {
-  const json::value* member = object.if_contains(name);
-  return member != nullptr && member->is_string() ? std::string_view(member->get_string()) : std::string_view();
-}
-
-}  // namespace
 
 Delivery delivery_of(int status) {
   if (status >= 200 && status < 300) return Delivery::stored;
@@ -27,14 +13,9 @@ Delivery delivery_of(int status) {
 }
 
 std::string explain(const HttpAnswer& answer) {
-  const auto body = parse_json(answer.body);
-  std::string text;
-  if (body.ok() && body->is_object()) {
-    const std::string_view title = text_of(body->get_object(), "title"), detail = text_of(body->get_object(), "detail");
-    text = fmt::format("{}{}{}", title, title.empty() || detail.empty() ? "" : ": ", detail);
-  }
-  if (text.empty()) text = answer.body;
-  return fmt::format("{} {}", answer.status, printable(std::string_view(text).substr(0, quoted_bytes)));
+  const Problem problem = read_problem(answer);
+  const char* joint = problem.title.empty() || problem.detail.empty() ? "" : ": ";
+  return fmt::format("{} {}{}{}", problem.status, problem.title, joint, problem.detail);
 }
 
 }  // namespace babelring

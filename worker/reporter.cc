@@ -25,7 +25,7 @@ constexpr std::size_t most_refusals_logged = 10;    // with different reasons
 Reporter::Reporter(ReporterOptions options)
     : options_(std::move(options)), writer_(spool_path(options_.spool_folder, options_.attempt, options_.rank)) {
   if (options_.server == "none") return;
-  client_ = std::make_unique<HttpClient>(options_.server, options_.request_timeout);
+  client_ = std::make_unique<HttpClient>(options_.server, HttpClientOptions{.timeout = options_.request_timeout});
   thread_ = std::thread([this] { send_loop(); });
 }
 

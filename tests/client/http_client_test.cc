@@ -6,7 +6,7 @@
 #include <future>
 
 #include "nmt/base/clock.h"
-#include "tests/worker/test_server.h"
+#include "tests/client/scripted_server.h"
 
 namespace babelring {
 namespace {
@@ -14,6 +14,7 @@ namespace {
 using namespace std::chrono_literals;
 using boost::asio::ip::tcp;
 using testing::HasSubstr;
+using testing::ThrowsMessage;
 
 /// A resolver that answers only when it is let go, and counts how often it was asked.
 struct SlowResolver {
@@ -31,10 +32,9 @@ struct SlowResolver {
 };
 
 TEST(HttpClient, LookingUpANameTakesNoLongerThanTheTimeout) {
-  Ledger ledger;
-  TestServer server(ledger, [](int) { return Behaviour{.status = 503}; });
+  ScriptedServer server([](const ScriptedRequest&) { return ScriptedAnswer{.status = 503}; });
   SlowResolver slow;
-  HttpClient client("http://a.name.that.nobody.answers:1", 50ms, slow.resolver(server.port()));
+  HttpClient client("http://a.name.that.nobody.answers:1", {.timeout = 50ms, .resolver = slow.resolver(server.port())});
   const Stopwatch watch;
   for (int i = 0; i < 2; ++i) {
     const auto answer = client.post("/", "{}");
@@ -44,14 +44,15 @@ TEST(HttpClient, LookingUpANameTakesNoLongerThanTheTimeout) {
   EXPECT_LT(watch.elapsed_ms(), 5000);
   EXPECT_EQ(*slow.asked, 1) << "a question that is still open is not asked again";
   slow.gate.set_value();
-  const auto answer = HttpClient("http://name:1", 5s, slow.resolver(server.port())).post("/", "{}");
+  const auto answer =
+      HttpClient("http://name:1", {.timeout = 5s, .resolver = slow.resolver(server.port())}).post("/", "{}");
   ASSERT_TRUE(answer.ok()) << answer.message();
   EXPECT_EQ(answer->status, 503);
 }
 
 TEST(HttpClient, CancelEndsALookup) {
   SlowResolver slow;
-  HttpClient client("http://name:1", 600s, slow.resolver(1));
+  HttpClient client("http://name:1", {.timeout = 600s, .resolver = slow.resolver(1)});
   auto posted = std::async(std::launch::async, [&] { return client.post("/", "{}"); });
   while (*slow.asked == 0) std::this_thread::yield();
   client.cancel();
@@ -61,21 +62,125 @@ TEST(HttpClient, CancelEndsALookup) {
 }
 
 TEST(HttpClient, AnUnknownNameSaysSo) {
-  HttpClient client("http://name:1", 5s, [](const std::string& host, const std::string&) -> HostLookup::Endpoints {
+  const auto unknown = [](const std::string& host, const std::string&) -> HostLookup::Endpoints {
     throw std::runtime_error("Host not found: " + host);
-  });
+  };
+  HttpClient client("http://name:1", {.timeout = 5s, .resolver = unknown});
   const auto answer = client.post("/", "{}");
   ASSERT_FALSE(answer.ok());
   EXPECT_EQ(answer.message(), "http://name:1: look up: Host not found: name");
 }
 
 TEST(HttpClient, FindsTheLocalHostByName) {
-  Ledger ledger;
-  TestServer server(ledger, [](int) { return Behaviour{.status = 503}; });
+  ScriptedServer server([](const ScriptedRequest&) { return ScriptedAnswer{.status = 503}; });
   HttpClient client("http://localhost:" + std::to_string(server.port()));
   const auto answer = client.post("/", "{}");
   ASSERT_TRUE(answer.ok()) << answer.message();
   EXPECT_EQ(answer->status, 503);
+}
+
+TEST(HttpClient, SendsMethodsHeadersBodiesAndTheToken) {
+  ScriptedServer server([](const ScriptedRequest&) {
+    return ScriptedAnswer{.body = "[]", .headers = {"ETag: \"x\"", "Retry-After: 7"}};
+  });
+  HttpClient client(server.address() + "/under/", {.token = "secret-1"});
+  for (const char* method : {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"}) {
+    const bool has_body = std::string(method).starts_with('P');
+    const auto answer = client.send(
+        {.method = method, .target = "/a?b=c", .body = has_body ? "{}" : "", .headers = {{"If-Match", "\"y\""}}});
+    ASSERT_TRUE(answer.ok()) << answer.message();
+    EXPECT_EQ(answer->body, std::string(method) == "HEAD" ? "" : "[]");
+    EXPECT_EQ(answer->header("etag"), "\"x\"");
+    EXPECT_EQ(answer->header("absent"), "");
+    EXPECT_EQ(answer->retry_after, 7s);
+    const ScriptedRequest seen = server.requests().back();
+    EXPECT_EQ(seen.method, method);
+    EXPECT_EQ(seen.target, "/under/a?b=c");
+    EXPECT_EQ(seen.body, has_body ? "{}" : "");
+    EXPECT_EQ(seen.header("content-type"), has_body ? "application/json" : "");
+    EXPECT_EQ(seen.header("authorization"), "Bearer secret-1");
+    EXPECT_EQ(seen.header("if-match"), "\"y\"");
+    EXPECT_EQ(seen.header("host"), "127.0.0.1:" + std::to_string(server.port()));
+  }
+  EXPECT_EQ(server.connections(), 1) << "the connection is kept alive";
+  HttpClient plain(server.address());
+  ASSERT_TRUE(plain.send({.target = "/"}).ok());
+  EXPECT_EQ(server.requests().back().header("authorization"), "");
+}
+
+TEST(HttpClient, HandsOnAStreamAsItArrivesUntilItIsEnough) {
+  ScriptedServer server([](const ScriptedRequest&) {
+    return ScriptedAnswer{.pieces = {"one ", "two ", std::string(300000, 'x')}, .hold = true};
+  });
+  HttpClient client(server.address(), {.timeout = 10s});
+  std::string got;
+  const auto answer = client.send({.target = "/"}, [&](const HttpAnswer& head, std::string_view piece) {
+    EXPECT_EQ(head.status, 200);
+    got += piece;
+    return got.size() < 300008;
+  });
+  ASSERT_TRUE(answer.ok()) << answer.message();
+  EXPECT_EQ(got, "one two " + std::string(300000, 'x'));
+  EXPECT_EQ(answer->body, "");
+}
+
+TEST(HttpClient, AStreamThatFallsSilentTimesOut) {
+  ScriptedServer server([](const ScriptedRequest&) { return ScriptedAnswer{.pieces = {"one"}, .hold = true}; });
+  HttpClient client(server.address(), {.timeout = 100ms});
+  std::string got;
+  const auto answer = client.send({.target = "/"}, [&](const HttpAnswer&, std::string_view piece) {
+    got += piece;
+    return true;
+  });
+  ASSERT_FALSE(answer.ok());
+  EXPECT_THAT(answer.message(), HasSubstr("receive: "));
+  EXPECT_EQ(got, "one");
+}
+
+TEST(HttpClient, ARefusalsBodyIsNoStream) {
+  ScriptedServer server([](const ScriptedRequest&) { return ScriptedAnswer{.status = 404, .body = "gone"}; });
+  HttpClient client(server.address());
+  const auto answer = client.send({.target = "/"}, [](const HttpAnswer&, std::string_view) -> bool {
+    ADD_FAILURE() << "not a success";
+    return true;
+  });
+  ASSERT_TRUE(answer.ok()) << answer.message();
+  EXPECT_EQ(answer->status, 404);
+  EXPECT_EQ(answer->body, "gone");
+}
+
+TEST(HttpClient, ABodyThatEndsEarlyIsAnError) {
+  ScriptedServer server([](const ScriptedRequest&) { return ScriptedAnswer{.body = "0123456789", .cut_after = 4}; });
+  HttpClient client(server.address());
+  const auto answer = client.send({.target = "/"});
+  ASSERT_FALSE(answer.ok());
+  EXPECT_THAT(answer.message(), HasSubstr("receive: "));
+}
+
+TEST(HttpClient, DoesNotRepeatWhatTheServerMayHaveDone) {
+  ScriptedServer server([](const ScriptedRequest& request) { return ScriptedAnswer{.silent = request.number == 1}; });
+  HttpClient client(server.address(), {.timeout = 200ms});
+  ASSERT_TRUE(client.post("/", "{}").ok());
+  EXPECT_FALSE(client.post("/", "{}").ok()) << "silence is no closed connection";
+  EXPECT_EQ(server.requests().size(), 2u);
+}
+
+TEST(HttpClient, CancelEndsAStream) {
+  ScriptedServer server([](const ScriptedRequest&) { return ScriptedAnswer{.pieces = {"one"}, .hold = true}; });
+  HttpClient client(server.address(), {.timeout = 600s});
+  auto streamed = std::async(std::launch::async, [&] {
+    return client.send({.target = "/"}, [](const HttpAnswer&, std::string_view) { return true; });
+  });
+  ASSERT_TRUE(server.wait_for_requests(1));
+  client.cancel();
+  ASSERT_EQ(streamed.wait_for(10s), std::future_status::ready);
+  EXPECT_FALSE(streamed.get().ok());
+  EXPECT_FALSE(client.send({.target = "/"}).ok()) << "and every later one";
+}
+
+TEST(HttpClient, ATokenThatCannotBeAHeaderIsRefused) {
+  EXPECT_THAT([] { HttpClient client("http://h:1", {.token = "two words"}); },
+              ThrowsMessage<UsageFailure>("token: expected visible ASCII characters without spaces"));
 }
 
 }  // namespace

@@ -286,9 +286,10 @@ TEST_F(ReporterTest, ClosingTwiceAndWritingAfterwardsIsSafe) {
 }
 
 TEST_F(ReporterTest, BadAddressesAreRefused) {
-  for (const char* server : {"localhost:8080", "https://h:1", "http://", "none ", "http://u@h:1", "http://h:1/?q"}) {
+  for (const char* server : {"localhost:8080", "ftp://h:1", "http://", "none ", "http://u@h:1", "http://h:1/?q"}) {
     EXPECT_THAT([&] { Reporter reporter(options(server)); },
-                ThrowsMessage<UsageFailure>(std::string("server: expected http://host:port, found '") + server + "'"));
+                ThrowsMessage<UsageFailure>(
+                    std::string("server: expected http://host:port or https://host:port, found '") + server + "'"));
   }
 }
 

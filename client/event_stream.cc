@@ -1,0 +1,68 @@
+#include "client/event_stream.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "client/problem.h"
+
+namespace babelring {
+
+using std::chrono::milliseconds;
+
+EventStream::EventStream(const ServerAccess& access, std::string target, Options options)
+    : client_(access.address, client_options(access, options.silence)), target_(std::move(target)), options_(options) {}
+
+void EventStream::follow(const Handlers& handlers) {
+  milliseconds pause = options_.first_retry;
+  bool told = false;
+  for (;;) {
+    std::string why;
+    connected_ = false;
+    if (follow_once(handlers, why) == Outcome::ended) return;
+    if (connected_) {
+      pause = reader_.retry().value_or(options_.first_retry);
+      told = false;
+    }
+    if (!std::exchange(told, true) && handlers.on_lost) handlers.on_lost(why);
+    if (!wait(std::min(pause, options_.longest_retry))) return;
+    pause = 2 * pause;
+  }
+}
+
+EventStream::Outcome EventStream::follow_once(const Handlers& handlers, std::string& why) {
+  HttpRequest request{.target = target_, .headers = {{"Accept", "text/event-stream"}}};
+  if (!reader_.last_id().empty()) request.headers.emplace_back("Last-Event-ID", reader_.last_id());
+  reader_.restart();
+  bool wanted = true;
+  const auto answer = client_.send(request, [&](const HttpAnswer&, std::string_view piece) {
+    if (!std::exchange(connected_, true) && handlers.on_connected) handlers.on_connected();
+    wanted = reader_.feed(piece, handlers.on_event);
+    return wanted;
+  });
+  if (!wanted || client_.cancelled()) return Outcome::ended;
+  if (!answer.ok()) {
+    why = answer.message();
+  } else if (answer->success()) {
+    why = "the stream ended";
+  } else {
+    const Problem problem = read_problem(*answer);
+    const bool for_good = answer->status / 100 == 4 && answer->status != 408 && answer->status != 429;
+    if (for_good) throw ServerRefusal(problem);
+    why = describe(problem);
+  }
+  return Outcome::lost;
+}
+
+bool EventStream::wait(milliseconds time) {
+  std::unique_lock lock(mutex_);
+  return !changed_.wait_for(lock, time, [&] { return ended_; });
+}
+
+void EventStream::end() {
+  client_.cancel();
+  const std::lock_guard lock(mutex_);
+  ended_ = true;
+  changed_.notify_all();
+}
+
+}  // namespace babelring

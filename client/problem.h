@@ -1,0 +1,34 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "client/http_client.h"
+#include "nmt/base/failure.h"
+
+namespace babelring {
+
+/// What a server's answer other than success says: of a problem+json (RFC 9457) its members, of anything else the first
+/// bytes of the body as `detail`. All printable.
+struct Problem {
+  int status = 0;
+  std::string code, title, detail;
+  std::vector<std::string> errors;  // "config: line 3: …": what is wrong with single members
+};
+
+Problem read_problem(const HttpAnswer& answer);
+
+/// "server says 404: no run 'r_…'", in one line.
+std::string describe(const Problem& problem);
+
+/// A server refused. Its message is describe()'s.
+class ServerRefusal : public Failure {
+ public:
+  explicit ServerRefusal(Problem problem) : Failure(describe(problem)), problem_(std::move(problem)) {}
+  const Problem& problem() const { return problem_; }
+
+ private:
+  Problem problem_;
+};
+
+}  // namespace babelring

@@ -1,0 +1,89 @@
+#include "client/api_client.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <boost/json/object.hpp>
+
+#include "client/problem.h"
+#include "tests/client/scripted_server.h"
+
+namespace babelring {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+TEST(ApiClient, ReadsListsPageByPage) {
+  ScriptedServer server([](const ScriptedRequest& request) -> ScriptedAnswer {
+    if (request.number == 0) return {.body = R"({"items":[{"n":1},{"n":2}],"next_cursor":"p/2"})"};
+    return {.body = R"({"items":[{"n":3}],"next_cursor":null})"};
+  });
+  ApiClient api({server.address(), ""});
+  const auto items = api.get_items("/runs?state=running", 100);
+  ASSERT_EQ(items.size(), 3u);
+  EXPECT_EQ(items[2].at("n").as_int64(), 3);
+  EXPECT_EQ(server.requests()[0].target, "/api/v1/runs?state=running&limit=100");
+  EXPECT_EQ(server.requests()[1].target, "/api/v1/runs?state=running&limit=98&cursor=p%2F2");
+}
+
+TEST(ApiClient, StopsAtTheMostItemsWanted) {
+  ScriptedServer server([](const ScriptedRequest&) {
+    return ScriptedAnswer{.body = R"({"items":[{"n":1},{"n":2}],"next_cursor":"more"})"};
+  });
+  ApiClient api({server.address(), ""});
+  EXPECT_EQ(api.get_items("/runs", 2).size(), 2u);
+  EXPECT_EQ(server.requests().size(), 1u);
+}
+
+TEST(ApiClient, WhatHasAKeyIsSentAgainWithTheSameKey) {
+  ScriptedServer server([](const ScriptedRequest& request) -> ScriptedAnswer {
+    if (request.number == 0) return {.body = "{}", .cut_after = 0};
+    if (request.number == 1) return {.status = 503, .body = R"({"detail":"busy"})", .headers = {"Retry-After: 0"}};
+    return {.status = 202, .body = R"({"id":"r_1"})"};
+  });
+  ApiClient api({server.address(), ""});
+  EXPECT_EQ(api.send("POST", "/runs", {{"name", "x"}}, "key-1").at("id").as_string(), "r_1");
+  ASSERT_EQ(server.requests().size(), 3u);
+  for (const ScriptedRequest& request : server.requests()) {
+    EXPECT_EQ(request.header("idempotency-key"), "key-1");
+    EXPECT_EQ(request.body, R"({"name":"x"})");
+  }
+}
+
+TEST(ApiClient, WhatHasNoneIsNot) {
+  ScriptedServer server([](const ScriptedRequest&) {
+    return ScriptedAnswer{.status = 503, .body = R"({"detail":"busy"})", .headers = {"Retry-After: 0"}};
+  });
+  ApiClient api({server.address(), ""});
+  EXPECT_THAT([&] { api.send("POST", "/runs/r/stop", {}); }, ThrowsMessage<ServerRefusal>("server says 503: busy"));
+  EXPECT_EQ(server.requests().size(), 1u);
+}
+
+TEST(ApiClient, SaysWhatIsNoAnswer) {
+  ScriptedServer server([](const ScriptedRequest&) { return ScriptedAnswer{.body = "<html>"}; });
+  ApiClient api({server.address(), ""});
+  EXPECT_THAT([&] { api.get("/runs"); }, ThrowsMessage<Failure>(HasSubstr("GET /api/v1/runs answered no JSON object")));
+  std::uint16_t port = 0;
+  {
+    port = ScriptedServer([](const ScriptedRequest&) { return ScriptedAnswer{}; }).port();
+  }
+  ApiClient nobody({"http://127.0.0.1:" + std::to_string(port), ""});
+  EXPECT_THAT([&] { nobody.send("POST", "/runs", {}); },
+              ThrowsMessage<Failure>(HasSubstr("connect: Connection refused")));
+}
+
+TEST(ApiClient, NoBodyIsAnEmptyObject) {
+  ScriptedServer server([](const ScriptedRequest&) { return ScriptedAnswer{.status = 204}; });
+  ApiClient api({server.address(), ""});
+  EXPECT_TRUE(api.send("PUT", "/checkpoints/c/pin", {}).empty());
+  EXPECT_TRUE(api.send("DELETE", "/checkpoints/c/pin", {}).empty());
+}
+
+TEST(PercentEncoded, LeavesOnlyWhatIsPlain) {
+  EXPECT_EQ(percent_encoded("aZ09-._~"), "aZ09-._~");
+  EXPECT_EQ(percent_encoded("a b/ü?"), "a%20b%2F%C3%BC%3F");
+}
+
+}  // namespace
+}  // namespace babelring

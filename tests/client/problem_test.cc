@@ -1,0 +1,40 @@
+#include "client/problem.h"
+
+#include <gtest/gtest.h>
+
+namespace babelring {
+namespace {
+
+std::string told(int status, const std::string& body) {
+  return describe(read_problem({.status = status, .body = body, .retry_after = {}}));
+}
+
+TEST(Problem, IsOneLineWithStatusAndDetail) {
+  EXPECT_EQ(told(404, R"({"title":"Not Found","detail":"no run 'r_1'","code":"run_unknown"})"),
+            "server says 404: no run 'r_1'");
+  EXPECT_EQ(told(413, R"({"title":"Content Too Large"})"), "server says 413: Content Too Large");
+  EXPECT_EQ(told(502, "<html>\nno"), "server says 502: <html>\\x0ano");
+  EXPECT_EQ(told(500, ""), "server says 500");
+  EXPECT_EQ(told(500, "[1]"), "server says 500: [1]");
+  EXPECT_EQ(read_problem({.status = 404, .body = R"({"title":"x","code":"run_unknown"})", .retry_after = {}}).code,
+            "run_unknown");
+}
+
+TEST(Problem, NamesTheMembersThatAreWrong) {
+  const std::string body = R"({"title":"Unprocessable","detail":"config: not valid",
+    "errors":[{"pointer":"/config","detail":"line 3: unknown key"},{"detail":"b"},{"pointer":"/c","detail":"c"},
+              {"pointer":"/d","detail":"d"}]})";
+  EXPECT_EQ(told(422, body), "server says 422: config: not valid; /config: line 3: unknown key; b; /c: c");
+}
+
+TEST(Problem, IsThrownAsAFailureThatKeepsItsParts) {
+  try {
+    throw ServerRefusal(read_problem({.status = 409, .body = R"({"detail":"d","code":"active"})", .retry_after = {}}));
+  } catch (const Failure& failure) {
+    EXPECT_STREQ(failure.what(), "server says 409: d");
+    EXPECT_EQ(dynamic_cast<const ServerRefusal&>(failure).problem().code, "active");
+  }
+}
+
+}  // namespace
+}  // namespace babelring
