@@ -1,31 +1,30 @@
 import type { Series } from '../lib/series';
+import { BASE, getJson } from './request';
 import type { SeriesAnswer } from './types';
 
-const BASE = 'api/v1';
+export { ApiError, explain } from './problem';
+export { getJson, getTagged, isAbort, sendJson } from './request';
 
-export class ApiError extends Error {
-  constructor(readonly status: number, message: string) {
-    super(message);
-  }
+interface ListPage<T> {
+  items: T[];
+  next_cursor: string | null;
 }
 
-export async function getJson<T>(path: string): Promise<T> {
-  const response = await fetch(`${BASE}${path}`, { headers: { Accept: 'application/json' } });
-  if (response.ok) return (await response.json()) as T;
-  const problem = (await response.json().catch(() => ({}))) as { detail?: string };
-  throw new ApiError(response.status, problem.detail ?? `the server answered ${response.status}`);
-}
+const addQuery = (path: string, query: string): string => `${path}${path.includes('?') ? '&' : '?'}${query}`;
 
-/// All items of a list, page by page.
-export async function getAll<T>(path: string): Promise<T[]> {
-  const items: T[] = [];
+/// A list, page by page.
+export async function* pages<T>(path: string, limit = 500): AsyncGenerator<T[]> {
   for (let cursor: string | null = ''; cursor !== null;) {
-    const mark = path.includes('?') ? '&' : '?';
-    const page: { items: T[]; next_cursor: string | null } =
-      await getJson(`${path}${mark}limit=500${cursor ? `&cursor=${cursor}` : ''}`);
-    items.push(...page.items);
+    const page: ListPage<T> = await getJson(addQuery(path, `limit=${limit}${cursor ? `&cursor=${encodeURIComponent(cursor)}` : ''}`));
+    yield page.items;
     cursor = page.next_cursor;
   }
+}
+
+/// All items of a list.
+export async function getAll<T>(path: string): Promise<T[]> {
+  const items: T[] = [];
+  for await (const page of pages<T>(path)) items.push(...page);
   return items;
 }
 
@@ -33,6 +32,7 @@ export interface SeriesRange {
   x: 'step' | 'wall';
   from?: number;
   to?: number;
+  points?: number;  // at most so many rows of each
 }
 
 const KEYS_A_REQUEST = 32;  // the server takes 64, and 4096 bytes of address
@@ -45,7 +45,7 @@ function seriesOf(answer: SeriesAnswer): Series {
 
 /// Several series over one range, by name: KEY, or KEY@RANK. A key that no step has had yet is an empty series.
 export async function getSeries(run: string, names: readonly string[], range: SeriesRange): Promise<Map<string, Series>> {
-  const query = new URLSearchParams({ x: range.x, points: '1200', agg: 'minmax' });
+  const query = new URLSearchParams({ x: range.x, points: String(range.points ?? 1200), agg: 'minmax' });
   if (range.from !== undefined) query.set('from', String(range.from));
   if (range.to !== undefined) query.set('to', String(range.to));
   const found = new Map<string, Series>();

@@ -1,18 +1,32 @@
+import { problemOf } from './problem';
+import { BASE, sleep } from './request';
+import { authorization, unauthorized } from './session';
 import { EventStreamParser, type ServerEvent } from './sse';
 
 export type StreamState = 'loading' | 'live' | 'reconnecting';
 
 const SILENCE_MS = 40_000;  // the server says something every 15 s
-const POLL_MS = 3_000;
+const FIRST_PAUSE_MS = 1000;
+const LONGEST_PAUSE_MS = 15_000;
+const STEADY_MS = 20_000;   // a stream that lived so long was a good one: the next pause is short again
 
-/// The server's events by fetch, reconnected from the last event seen. While there is no stream, onPoll is called
-/// every few seconds instead, so that the page goes on with plain requests.
+/// How long to wait before connecting again after `failures` in a row; the server's `retry` is the least.
+export function reconnectMs(failures: number, retryMs: number | null, random: number): number {
+  const backOff = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.min(failures, 10));
+  return Math.max(retryMs ?? 0, backOff) * (0.75 + 0.5 * random);
+}
+
+/// The server's events by fetch, with the token, reconnected from the last event seen. `run` null: of all runs. While there
+/// is no stream, onPoll is called before each try, so that the page goes on with plain requests. A `reset` event means that
+/// events were missed: fetch everything; `gap`: some metrics were left out.
 export class EventStream {
   private readonly abort = new AbortController();
   private lastId = '';
+  private retryMs: number | null = null;
+  private failures = 0;
 
-  constructor(private readonly run: string, private readonly onEvent: (event: ServerEvent) => void,
-    private readonly onState: (state: StreamState) => void, private readonly onPoll: () => void) {
+  constructor(private readonly run: string | null, private readonly onEvent: (event: ServerEvent) => void,
+    private readonly onState: (state: StreamState) => void, private readonly onPoll: () => void, private readonly topics = '') {
     void this.loop();
   }
 
@@ -21,13 +35,23 @@ export class EventStream {
   }
 
   private async loop(): Promise<void> {
-    while (!this.abort.signal.aborted) {
+    const { signal } = this.abort;
+    while (!signal.aborted) {
+      const began = Date.now();
       await this.readOnce().catch(() => undefined);
-      if (this.abort.signal.aborted) return;
+      if (signal.aborted) return;
+      if (Date.now() - began > STEADY_MS) this.failures = 0;
       this.onState('reconnecting');
-      await new Promise((resolve) => setTimeout(resolve, POLL_MS));
-      if (!this.abort.signal.aborted) this.onPoll();
+      await sleep(reconnectMs(this.failures++, this.retryMs, Math.random()), signal).catch(() => undefined);
+      if (!signal.aborted) this.onPoll();
     }
+  }
+
+  private address(): string {
+    const query = new URLSearchParams();
+    if (this.run) query.set('run', this.run);
+    if (this.topics) query.set('topic', this.topics);
+    return `${BASE}/events?${query}`;
   }
 
   private async readOnce(): Promise<void> {
@@ -36,10 +60,14 @@ export class EventStream {
     this.abort.signal.addEventListener('abort', stop, { once: true });
     let silence = setTimeout(stop, SILENCE_MS);
     try {
-      const headers: Record<string, string> = { Accept: 'text/event-stream' };
+      const headers: Record<string, string> = { Accept: 'text/event-stream', ...authorization() };
       if (this.lastId) headers['Last-Event-ID'] = this.lastId;
-      const response = await fetch(`api/v1/events?run=${this.run}`, { headers, signal: connection.signal });
-      if (!response.ok || !response.body) return;
+      const response = await fetch(this.address(), { headers, signal: connection.signal });
+      if (response.status === 401) unauthorized();
+      if (!response.ok || !response.body) {
+        this.retryMs = (await problemOf(response)).retryAfterMs;
+        return;
+      }
       this.onState('live');
       const parser = new EventStreamParser((event) => {
         this.lastId = event.id;
@@ -53,6 +81,7 @@ export class EventStream {
         clearTimeout(silence);
         silence = setTimeout(stop, SILENCE_MS);
         parser.feed(decoder.decode(value, { stream: true }));
+        this.retryMs = parser.retryMs;
       }
     } finally {
       clearTimeout(silence);

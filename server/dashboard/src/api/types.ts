@@ -13,7 +13,7 @@ export interface Run {
   epoch: number | null; loss: number | null; learning_rate: number | null; step_ms: number | null;
   target_tokens_per_second: number | null; eta_seconds: number | null;
   best: Evaluation | null; last_eval: Evaluation | null;
-  config?: string;
+  config?: string; notes?: string; archived?: boolean; labels?: Record<string, string>;
 }
 
 export interface Rank {
@@ -33,4 +33,9 @@ export interface SeriesAnswer {
   total: number; sampled: boolean; step: number[]; time_ms: number[];
   value?: (number | null)[]; avg?: (number | null)[]; min?: (number | null)[]; max?: (number | null)[];
   non_finite: { step: number; kind: string }[];
+}
+
+export interface MetricKey {
+  key: string; aggregate: string; count: number; first: number | null; last: number | null;
+  min: number | null; min_step: number; max: number | null; max_step: number;
 }

@@ -1,0 +1,51 @@
+/// What the server says when it refuses: application/problem+json (RFC 9457).
+export interface Problem {
+  title?: string;
+  detail?: string;
+  code?: string;
+  instance?: string;
+  errors?: ProblemPlace[];
+}
+
+/// One complaint about a request's body. `line` and `column` where the text of a configuration is meant.
+export interface ProblemPlace {
+  pointer?: string;
+  detail: string;
+  line?: number;
+  column?: number;
+}
+
+/// A refusal, told in one line. `status` 0: no answer came at all.
+export class ApiError extends Error {
+  constructor(readonly status: number, message: string, readonly code = '', readonly errors: readonly ProblemPlace[] = [],
+    readonly retryAfterMs: number | null = null) {
+    super(message);
+  }
+}
+
+const MEANINGS: Record<number, string> = {
+  401: 'the server wants a token', 403: 'this token may not do that', 404: 'there is no such thing', 409: 'that is not possible now',
+  412: 'it was changed by someone else meanwhile', 413: 'too large', 429: 'too many requests', 503: 'the server is busy',
+  507: 'the server\'s disk is full',
+};
+
+/// Retry-After in seconds or as a date, in ms from `nowMs`; null where it says nothing.
+export function retryAfterMs(header: string | null, nowMs: number): number | null {
+  if (header === null) return null;
+  if (/^\d+$/.test(header)) return Number(header) * 1000;
+  const date = Date.parse(header);
+  return Number.isNaN(date) ? null : Math.max(0, date - nowMs);
+}
+
+export async function problemOf(response: Response): Promise<ApiError> {
+  const problem = (await response.json().catch(() => ({}))) as Problem;
+  const what = problem.detail || problem.title || MEANINGS[response.status] || `the server answered ${response.status}`;
+  return new ApiError(response.status, what, problem.code ?? '', problem.errors ?? [],
+    retryAfterMs(response.headers.get('Retry-After'), Date.now()));
+}
+
+/// One line for a person, whatever was thrown.
+export function explain(error: unknown): string {
+  if (error instanceof ApiError) return error.status === 0 ? error.message : `${error.message} (${error.status})`;
+  return error instanceof Error ? error.message : String(error);
+}
