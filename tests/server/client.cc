@@ -1,6 +1,7 @@
 #include "tests/server/client.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -9,11 +10,15 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cstdlib>
 #include <stdexcept>
+
+#include "nmt/base/json.h"
 
 namespace babelring::testing {
 
-Client::Client(std::uint16_t port) : socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+Client::Client(std::uint16_t port, std::string token)
+    : socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)), token_(std::move(token)) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(port);
@@ -31,11 +36,46 @@ Client::~Client() {
 }
 
 void Client::send(std::string_view bytes) {
+  note_sent(bytes);
   while (!bytes.empty()) {
     const ssize_t sent = ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (sent <= 0) return;  // the peer has closed; what it said before can still be read
     bytes.remove_prefix(static_cast<std::size_t>(sent));
   }
+}
+
+void Client::note_sent(std::string_view bytes) {
+  const std::string_view line = bytes.substr(0, bytes.find("\r\n"));
+  const auto first = line.find(' '), last = line.rfind(' ');
+  if (first == std::string_view::npos || !line.ends_with(" HTTP/1.1") || bytes.size() == line.size()) return;
+  asked_.emplace_back(line.substr(0, first), line.substr(first + 1, last - first - 1));
+}
+
+void Client::note_answer(const Answer& answer) {
+  if (asked_.empty()) return;
+  const auto [method, target] = std::move(asked_.front());
+  asked_.pop_front();
+  const char* file = std::getenv("BABELRING_EXCHANGES");
+  if (file == nullptr || *file == '\0') return;
+  const auto header = [&](const char* name) {
+    const auto found = answer.headers.find(name);
+    return found == answer.headers.end() ? json::value(nullptr) : json::value(found->second);
+  };
+  json::object line = {{"method", method},
+                       {"path", target},
+                       {"status", answer.status},
+                       {"type", header("content-type")},
+                       {"etag", header("etag")},
+                       {"cache", header("cache-control")},
+                       {"length", answer.body.size()}};
+  const bool json_body =
+      answer.headers.contains("content-type") && answer.headers.at("content-type").find("json") != std::string::npos;
+  if (json_body && answer.body.size() < 4'000'000) line["body"] = answer.body;
+  const std::string text = to_text(line) + "\n";
+  const int descriptor = open(file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
+  const bool written = write(descriptor, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  close(descriptor);
+  if (!written) throw std::runtime_error("cannot append to BABELRING_EXCHANGES");
 }
 
 bool Client::fill() {
@@ -68,7 +108,10 @@ Answer Client::receive(bool head) {
     at = line_end + 2;
   }
   buffer_.erase(0, end + 4);
-  if (head || answer.status == 304) return answer;
+  if (head || answer.status == 304 || answer.status == 204) {
+    note_answer(answer);
+    return answer;
+  }
   if (answer.headers.contains("content-length")) {
     const std::size_t size = std::stoul(answer.headers["content-length"]);
     while (buffer_.size() < size && fill()) {
@@ -88,22 +131,34 @@ Answer Client::receive(bool head) {
       if (size == 0) break;
     }
   }
+  note_answer(answer);
   return answer;
 }
 
 Answer Client::get(const std::string& path, const std::string& headers) {
-  send("GET " + path + " HTTP/1.1\r\nHost: localhost\r\n" + headers + "\r\n");
-  return receive();
+  return request("GET", path, "", headers);
 }
 
-Answer Client::post(const std::string& path, const std::string& body) {
-  send("POST " + path + " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: " +
-       std::to_string(body.size()) + "\r\n\r\n" + body);
-  return receive();
+Answer Client::post(const std::string& path, const std::string& body, const std::string& headers) {
+  return request("POST", path, body, headers);
+}
+
+Answer Client::request(const std::string& method, const std::string& path, const std::string& body,
+                       const std::string& headers) {
+  std::string text = method + " " + path + " HTTP/1.1\r\nHost: localhost\r\n" + headers;
+  if (!token_.empty()) text += authorization(token_);
+  if (method != "GET" && method != "HEAD") {
+    text += "Content-Type: application/json\r\nContent-Length: " + std::to_string(body.size()) + "\r\n";
+  }
+  send(text + "\r\n" + body);
+  return receive(method == "HEAD");
 }
 
 std::string Client::read_until(std::string_view text) {
   while (buffer_.find(text) == std::string::npos && fill()) {
+  }
+  if (const auto type = buffer_.find("text/event-stream"); type != std::string::npos && !asked_.empty()) {
+    note_answer({std::stoi(buffer_.substr(9, 3)), {{"content-type", "text/event-stream"}}, ""});
   }
   return buffer_;
 }

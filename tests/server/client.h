@@ -1,11 +1,20 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace babelring::testing {
+
+/// The administrator of a TestServer.
+inline const std::string admin_secret = "bbr_AdminOfTheTestServerAdminOfTheTestServer0000";
+/// The header that sends a token, for requests written out by hand.
+inline std::string authorization(const std::string& secret = admin_secret) {
+  return "Authorization: Bearer " + secret + "\r\n";
+}
 
 struct Answer {
   int status = 0;                              // 0: the connection ended without an answer
@@ -13,10 +22,13 @@ struct Answer {
   std::string body;
 };
 
-/// A plain socket on loopback, so that tests can send any bytes. Reads give up after a few seconds.
+/// A plain socket on loopback, so that tests can send any bytes. Reads give up after a few seconds. Where the
+/// environment variable BABELRING_EXCHANGES names a file, each exchange is appended to it as a line of JSON, which
+/// tests/contract holds against openapi.yaml.
 class Client {
  public:
-  explicit Client(std::uint16_t port);
+  /// get(), post() and request() send the token; none if it is empty.
+  explicit Client(std::uint16_t port, std::string token = admin_secret);
   ~Client();
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
@@ -25,7 +37,10 @@ class Client {
   /// The next answer; `head` when it has no body.
   Answer receive(bool head = false);
   Answer get(const std::string& path, const std::string& headers = "");
-  Answer post(const std::string& path, const std::string& body);
+  Answer post(const std::string& path, const std::string& body, const std::string& headers = "");
+  /// Any method; a body goes as JSON. `headers` are whole lines.
+  Answer request(const std::string& method, const std::string& path, const std::string& body = "",
+                 const std::string& headers = "");
   /// Reads until the text was seen, or the connection or patience ends. Returns everything read.
   std::string read_until(std::string_view text);
   /// True if the peer closes within the patience.
@@ -33,8 +48,11 @@ class Client {
 
  private:
   bool fill();
+  void note_sent(std::string_view bytes);
+  void note_answer(const Answer& answer);
   int socket_ = -1;
-  std::string buffer_;
+  std::string token_, buffer_;
+  std::deque<std::pair<std::string, std::string>> asked_;  // method and target of requests not yet answered
 };
 
 }  // namespace babelring::testing
