@@ -1,99 +1,122 @@
 import uPlot from 'uplot';
 import { h, replaceChildren, setText } from '../lib/dom';
-import { formatClock, formatCount, formatDateTime, formatDuration } from '../lib/format';
 import type { XMode } from '../lib/series';
-import type { ChartData } from './chart_data';
-import { color } from './theme';
-import { axisOf, seriesOf } from './plot_options';
+import { xText, xTick } from '../lib/x_axis';
+import { spread, valueAt, zoomed, type ChartData } from './chart_data';
+import { Legend } from './legend';
+import { drawMarks, marksNear } from './marks';
+import { savePicture } from './picture';
+import { axisOf, bandsOf, seriesOf, yScale } from './plot_options';
 
 export interface ChartOptions {
   id: string;
   title: string;
   unit: string;
-  csvHref: string | null;
   axisFormat: (value: number) => string;
+  csv: (() => Promise<void>) | null;   // saves what the chart shows, in full
   onZoom: (range: [number, number] | null) => void;
   onLog: (log: boolean) => void;
 }
 
 export interface ChartView {
   x: XMode;
-  range: [number, number];
+  range: [number, number];   // what is shown
+  full: [number, number];    // all there is
   log: boolean;
+  logX: boolean;
 }
 
 const SYNC_KEY = 'babelring';
 const HEIGHT = 210;
+const TABLE_EVERY_MS = 5000;
+const EMPTY: ChartData = { lines: [], note: '', marks: [] };
 
 /// One figure: title, legend that reads the values under the cursor, plot. All charts of a page share the x axis and the
-/// cursor; a drag zooms all of them, a double click shows everything again, arrow keys move the cursor.
+/// cursor; a drag zooms all of them, a double click shows everything again, arrow keys move the cursor. Until `mount` and
+/// after `unmount` it is an empty frame of the same size.
 export class Chart {
   readonly element: HTMLElement;
+  mounted = false;
   private plot: uPlot | null = null;
   private shape = '';
-  private data: ChartData = { lines: [], note: '', nonFinite: [] };
-  private view: ChartView = { x: 'update', range: [0, 1], log: false };
+  private data = EMPTY;
+  private view: ChartView = { x: 'update', range: [0, 1], full: [0, 1], log: false, logX: false };
+  private tableAtMs = 0;
+  private readonly legend = new Legend();
   private readonly body: HTMLElement;
-  private readonly legend: HTMLElement;
   private readonly note: HTMLElement;
-  private readonly spoken: HTMLElement;
+  private readonly near = h('span', { class: 'chart-marks' });
+  private readonly spoken = h('p', { class: 'visually-hidden', 'aria-live': 'polite' });
+  private readonly table = h('div', { class: 'visually-hidden' });
   private readonly logButton: HTMLButtonElement;
   private readonly resize: ResizeObserver;
 
   constructor(private readonly options: ChartOptions) {
     const titleId = `chart-${options.id}`;
-    this.legend = h('div', { class: 'legend' });
-    this.note = h('p', { class: 'chart-note' });
-    this.spoken = h('p', { class: 'visually-hidden', 'aria-live': 'polite' });
-    this.logButton = h('button', { class: 'chip', type: 'button', 'aria-pressed': 'false', title: 'Logarithmic y axis',
-      onclick: () => options.onLog(!this.view.log) }, 'log');
-    this.body = h('div', { class: 'plot', tabindex: 0, role: 'img', 'aria-labelledby': titleId,
-      'aria-describedby': `${titleId}-note`, onkeydown: (event: KeyboardEvent) => this.key(event) });
-    this.note.id = `${titleId}-note`;
-    this.element = h('figure', { class: 'card chart' },
+    const tool = (label: string, text: string, work: () => void): HTMLButtonElement =>
+      h('button', { class: 'chip', type: 'button', title: label, 'aria-label': `${options.title}: ${label}`, onclick: work }, text);
+    this.note = h('p', { class: 'chart-note', id: `${titleId}-note` });
+    this.logButton = tool('logarithmic y axis', 'log', () => options.onLog(!this.view.log));
+    this.body = h('div', { class: 'plot', tabindex: 0, role: 'img', 'aria-labelledby': titleId, 'aria-describedby': `${titleId}-note`,
+      'aria-keyshortcuts': 'ArrowLeft ArrowRight Home End + - Escape', onkeydown: (event: KeyboardEvent) => this.key(event) });
+    this.element = h('figure', { class: 'card chart', 'data-chart': options.id },
       h('figcaption', {},
         h('h3', { id: titleId }, options.title, options.unit ? h('span', { class: 'unit' }, options.unit) : null),
-        h('span', { class: 'chart-tools' }, this.logButton, options.csvHref
-          ? h('a', { class: 'chip', href: options.csvHref, download: '', 'aria-label': `${options.title} as CSV` }, 'CSV')
-          : null)),
-      this.legend, this.body, this.note, this.spoken);
+        h('span', { class: 'chart-tools' }, this.logButton,
+          options.csv ? tool('every value as CSV', 'CSV', () => void this.saveCsv()) : null,
+          tool('picture as PNG', 'PNG', () => void this.savePng()))),
+      this.legend.element, this.body, h('div', { class: 'chart-foot' }, this.note, this.near), this.spoken, this.table);
     this.resize = new ResizeObserver(() => this.fit());
+  }
+
+  mount(): void {
+    this.mounted = true;
     this.resize.observe(this.body);
   }
 
+  unmount(): void {
+    this.mounted = false;
+    this.resize.disconnect();
+    this.plot?.destroy();
+    this.plot = null;
+    this.table.replaceChildren();
+  }
+
+  /// Draws, if mounted.
   update(data: ChartData, view: ChartView): void {
-    const shape = JSON.stringify([view.x, view.log, data.lines.map(({ label, kind }) => [label, kind])]);
+    if (!this.mounted) return;
+    const shape = JSON.stringify([view.x, view.log, view.logX, data.lines.map(({ label, kind }) => [label, kind])]);
     this.data = data;
     this.view = view;
     this.logButton.setAttribute('aria-pressed', String(view.log));
     setText(this.note, data.lines.some(({ x }) => x.length > 0) ? data.note : 'no data yet');
     if (shape !== this.shape || !this.plot) this.rebuild(shape);
-    else this.plot.setData(this.table());
+    else this.plot.setData(this.columns());
     this.readOut();
+    if (performance.now() - this.tableAtMs > TABLE_EVERY_MS) this.drawTable();
   }
 
   /// For a change of theme: colours are baked into the plot.
   redraw(): void {
+    if (!this.mounted) return;
     this.rebuild(this.shape);
     this.readOut();
   }
 
   destroy(): void {
-    this.resize.disconnect();
-    this.plot?.destroy();
+    this.unmount();
+    this.element.remove();
   }
 
   private rebuild(shape: string): void {
     this.plot?.destroy();
     this.shape = shape;
-    replaceChildren(this.legend, this.data.lines.filter(({ legend }) => legend).map((line) =>
-      h('span', { class: 'legend-item' }, h('span', { class: `swatch swatch-${line.color}`, 'aria-hidden': 'true' }),
-        h('span', {}, line.label), h('output', { 'aria-live': 'off' }))));
-    this.plot = new uPlot(this.plotOptions(), this.table(), this.body);
+    this.legend.show(this.data);
+    this.plot = new uPlot(this.plotOptions(), this.columns(), this.body);
   }
 
   /// Lines that share an x array stay together; the others are joined on the union of all x.
-  private table(): uPlot.AlignedData {
+  private columns(): uPlot.AlignedData {
     const { lines } = this.data;
     if (lines.length === 0) return [[]];
     const shown = lines.map(({ y }) => (this.view.log ? y.map((value) => (value !== null && value > 0 ? value : null)) : y));
@@ -104,21 +127,16 @@ export class Chart {
 
   private plotOptions(): uPlot.Options {
     const { lines } = this.data;
-    const low = lines.findIndex(({ kind }) => kind === 'low');
     return {
       width: Math.max(this.body.clientWidth, 240),
       height: HEIGHT,
       legend: { show: false },
-      scales: {
-        x: { time: false, range: () => this.view.range },
-        y: { distr: this.view.log ? 3 : 1, ...(lines.some(({ kind }) => kind === 'area') && !this.view.log
-          ? { range: (_plot, _min, max) => [0, max > 0 ? max * 1.06 : 1] as uPlot.Range.MinMax } : {}) },
-      },
-      axes: [axisOf({ space: 64, values: (_plot, ticks) => this.xLabels(ticks) }),
+      scales: { x: { time: false, distr: this.view.logX ? 3 : 1, range: () => this.xRange() }, y: yScale(lines, this.view.log) },
+      axes: [axisOf({ space: 64, values: (_plot, ticks) => ticks.map((tick) => (tick === null ? '' : xTick(this.view.x, tick))) }),
         axisOf({ size: 56, space: 34, values: (_plot, ticks) => ticks.map((tick) =>
           (tick === null ? '' : this.options.axisFormat(tick))) })],
       series: [{}, ...lines.map(seriesOf)],
-      ...(low >= 0 ? { bands: [{ series: [low + 2, low + 1] as [number, number], fill: `${color(lines[low]!.color)}2e` }] } : {}),
+      bands: bandsOf(lines),
       cursor: {
         drag: { x: true, y: false, setScale: false, uni: 12 },
         points: { size: 6 },
@@ -128,15 +146,18 @@ export class Chart {
       hooks: {
         setSelect: [(plot) => this.select(plot)],
         setCursor: [() => this.readOut()],
-        draw: [(plot) => this.markNonFinite(plot)],
+        draw: [(plot) => drawMarks(plot, this.data.marks)],
       },
     };
   }
 
-  private xLabels(ticks: number[]): string[] {
-    if (this.view.x === 'update') return ticks.map((tick) => (Number.isInteger(tick) ? formatCount(tick) : ''));
-    if (this.view.x === 'elapsed') return ticks.map((tick) => (tick === 0 ? '0' : formatDuration(tick)));
-    return ticks.map((tick) => formatClock(tick * 1000));
+  /// A logarithmic axis begins at the first value there is, for it has no zero.
+  private xRange(): [number, number] {
+    const [from, to] = this.view.range;
+    if (!this.view.logX) return [from, to];
+    const first = Math.min(...this.data.lines.map(({ x }) => x.find((value) => value > 0) ?? Infinity));
+    const low = from > 0 ? from : Number.isFinite(first) ? first : 1;
+    return [low, Math.max(to, low * 1.01)];
   }
 
   private select(plot: uPlot): void {
@@ -147,58 +168,61 @@ export class Chart {
     this.options.onZoom([from, to]);
   }
 
-  /// The values under the cursor, else the newest ones; a sparse line shows its last value up to there.
   private readOut(): void {
-    const outputs = this.legend.querySelectorAll('output');
-    const table = this.plot?.data;
-    if (!table) return;
-    const row = this.plot!.cursor.idx ?? table[0].length - 1;
-    let shown = 0;
-    this.data.lines.forEach((line, index) => {
-      if (!line.legend) return;
-      const column = line.values ?? table[index + 1] ?? [];
-      let at = row;
-      while (at > 0 && (column[at] === null || column[at] === undefined)) at -= 1;
-      setText(outputs[shown++]!, line.format(column[at] ?? null));
-    });
+    const plot = this.plot;
+    if (!plot) return;
+    const { idx, left } = plot.cursor;
+    this.legend.read(this.data, plot.data.slice(1) as (number | null)[][], idx ?? plot.data[0].length - 1);
+    setText(this.near, idx === null || idx === undefined || left === undefined || left < 0 ? ''
+      : [xText(this.view.x, plot.data[0][idx] ?? 0), ...marksNear(plot, this.data.marks, left).slice(0, 3)].join(' · '));
   }
 
   private key(event: KeyboardEvent): void {
     const plot = this.plot;
-    if (!plot || plot.data[0].length === 0) return;
+    if (!plot || plot.data[0].length === 0 || event.ctrlKey || event.metaKey || event.altKey) return;
     const last = plot.data[0].length - 1;
     const stride = event.shiftKey ? Math.max(1, Math.round(last / 20)) : 1;
     const at = plot.cursor.idx ?? last;
-    const target = { ArrowLeft: at - stride, ArrowRight: at + stride, Home: 0, End: last }[event.key];
     if (event.key === 'Escape') return this.options.onZoom(null);
+    if (['+', '=', '-'].includes(event.key)) {
+      event.preventDefault();
+      return this.options.onZoom(zoomed(this.view.range, plot.data[0][at]!, event.key === '-' ? 2 : 0.5, this.view.full));
+    }
+    const target = { ArrowLeft: at - stride, ArrowRight: at + stride, Home: 0, End: last }[event.key];
     if (target === undefined) return;
     event.preventDefault();
     const x = plot.data[0][Math.min(Math.max(target, 0), last)]!;
     plot.setCursor({ left: plot.valToPos(x, 'x'), top: plot.over.clientHeight / 2 });
     this.readOut();
-    setText(this.spoken, `${this.xText(x)}: ${this.legend.innerText.replace(/\s+/g, ' ')}`);
+    const marks = marksNear(plot, this.data.marks, plot.valToPos(x, 'x'));
+    setText(this.spoken, [`${xText(this.view.x, x)}: ${this.legend.text}`, ...marks].join(', '));
   }
 
-  private xText(x: number): string {
-    if (this.view.x === 'update') return `update ${formatCount(x)}`;
-    return this.view.x === 'elapsed' ? formatDuration(x) : formatDateTime(x * 1000);
+  /// A few rows of the same numbers for those who do not see the plot.
+  private drawTable(): void {
+    const plot = this.plot;
+    if (!plot) return;
+    this.tableAtMs = performance.now();
+    const lines = this.data.lines.flatMap((line, at) => (line.legend ? [{ line, column: line.values ?? plot.data[at + 1] as (number | null)[] }] : []));
+    replaceChildren(this.table, h('table', {}, h('caption', {}, `${this.options.title}, ${this.data.note}`),
+      h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, 'at'), lines.map(({ line }) => h('th', { scope: 'col' }, line.label)))),
+      h('tbody', {}, spread(plot.data[0].length).map((row) => h('tr', {}, h('th', { scope: 'row' }, xText(this.view.x, plot.data[0][row]!)),
+        lines.map(({ line, column }) => h('td', {}, line.format(valueAt(column, row)))))))));
   }
 
-  private markNonFinite(plot: uPlot): void {
-    const { ctx, bbox } = plot;
-    ctx.save();
-    ctx.fillStyle = color('bad');
-    for (const x of this.data.nonFinite) {
-      const left = plot.valToPos(x, 'x', true);
-      if (left < bbox.left || left > bbox.left + bbox.width) continue;
-      const size = 5 * devicePixelRatio;
-      ctx.beginPath();
-      ctx.moveTo(left - size, bbox.top);
-      ctx.lineTo(left + size, bbox.top);
-      ctx.lineTo(left, bbox.top + 1.6 * size);
-      ctx.fill();
+  private async saveCsv(): Promise<void> {
+    setText(this.near, 'preparing the CSV …');
+    try {
+      await this.options.csv!();
+      setText(this.near, '');
+    } catch (error) {
+      setText(this.near, `no CSV: ${error instanceof Error ? error.message : String(error)}`);
     }
-    ctx.restore();
+  }
+
+  private async savePng(): Promise<void> {
+    if (this.plot) await savePicture(this.plot.ctx.canvas, this.element.querySelector('h3')!.textContent!, this.legend.entries(this.data),
+      this.data.note, `${this.options.id}.png`);
   }
 
   private fit(): void {

@@ -1,106 +1,135 @@
-import type { RunData } from '../data/run_data';
-import { PARTS } from '../data/run_data';
-import { ema } from '../lib/ema';
-import { formatBytesPerSecond, formatCount, formatFixed, formatMs, formatSi, formatSignificant } from '../lib/format';
-import { alignOnFirst, describeSampling, stack, xColumn, xValue, type Column, type Series } from '../lib/series';
-import type { ViewState } from '../lib/view_state';
+import { PARTS, type RunData } from '../data/run_data';
+import { formatBytes, formatBytesPerSecond, formatFixed, formatMs, formatPercent, formatSi, formatSignificant } from '../lib/format';
+import type { ViewState } from '../lib/run_view';
 import type { ChartData, Line } from './chart_data';
+import { checkpointMarks, evalLines, eventMarks, sideBySide, smoothed, stacked, type EvalKey, type Format, type Layer } from './lines';
 
 export interface ChartDefinition {
   id: string;
   title: string;
   unit: string;
-  csvKey: string | null;
+  group: 'Learning' | 'Speed' | 'Machine';
+  keys: (run: RunData) => readonly string[];     // series it is made of: KEY or KEY@RANK
+  evals?: readonly EvalKey[];                    // and columns of the evaluations
+  when?: (run: RunData) => boolean;              // absent: always
   axisFormat: (value: number) => string;
   data: (run: RunData, view: ViewState) => ChartData;
 }
 
-type Format = (value: number | null) => string;
-
-function note(series: Series): string {
-  return describeSampling(series, formatCount);
-}
-
-function marks(series: Series, x: number[]): number[] {
-  const at = new Map(series.step.map((step, row) => [step, x[row]!]));
-  return series.nonFinite.flatMap(({ step }) => at.get(step) ?? []);
-}
-
-/// The smoothed curve, the raw one faint behind it, and the min/max band where rows sum up several updates.
-function smoothed(series: Series, run: RunData, view: ViewState, label: string, color: string, format: Format): ChartData {
-  const x = xColumn(series, view.x, run.startMs);
-  const line = (kind: Line['kind'], y: Column, legend = false): Line => ({ label, color, kind, x, y, legend, format });
-  const lines = series.sampled ? [line('low', series.min), line('high', series.max)] : [];
-  if (view.smoothing > 0) lines.push(line('faint', series.avg));
-  lines.push(line('line', ema(series.avg, view.smoothing), true));
-  return { lines, note: note(series), nonFinite: marks(series, x) };
-}
-
-function evalLine(run: RunData, view: ViewState, pick: 'loss' | 'sacrebleu' | 'chrf', label: string, color: string,
-  format: Format): Line {
-  const rows = run.evals.filter((evaluation) => evaluation[pick] !== null);
-  const x = rows.map((row) => xValue(row.update, row.time_ms, view.x, run.startMs));
-  return { label, color, kind: 'points', x, y: rows.map((row) => row[pick]), legend: true, format };
-}
-
-function lossData(run: RunData, view: ViewState): ChartData {
-  const training = smoothed(run.get('loss'), run, view, 'training', 'blue', (value) => formatSignificant(value));
-  const validation = evalLine(run, view, 'loss', 'validation', 'orange', (value) => formatSignificant(value));
-  return { ...training, lines: [...training.lines, validation] };
-}
-
-function bleuData(run: RunData, view: ViewState): ChartData {
-  const lines = [evalLine(run, view, 'sacrebleu', 'sacreBLEU', 'blue', (value) => formatFixed(value, 2)),
-    evalLine(run, view, 'chrf', 'chrF', 'teal', (value) => formatFixed(value, 2))];
-  return { lines, note: run.evals.at(-1)?.signature ?? '', nonFinite: [] };
-}
+const plain: Format = (value) => formatSignificant(value);
+const rate: Format = (value) => formatSi(value);
+const score: Format = (value) => formatFixed(value, 2);
+const percent: Format = (value) => formatPercent(value);
 
 const PART_STYLE: Record<(typeof PARTS)[number], [string, string]> = {
   data_ms: ['data', 'violet'], forward_ms: ['forward', 'blue'], backward_ms: ['backward', 'navy'],
   exposed_communication_ms: ['exposed communication', 'orange'], optimizer_ms: ['optimizer', 'teal'], other_ms: ['other', 'gray'],
 };
+const SPLIT: readonly Layer[] = PARTS.map((name) => ({ name, label: PART_STYLE[name][0], color: PART_STYLE[name][1] }));
 
-/// Layers from the bottom up; drawn from the top down, so that each covers the lower part of the one above it.
-function splitData(run: RunData, view: ViewState): ChartData {
-  const whole = run.get('step_ms');
-  const columns = alignOnFirst([whole, ...PARTS.map((part) => run.get(part))]).slice(1);
-  const sums = stack(columns);
-  const x = xColumn(whole, view.x, run.startMs);
-  const areas = PARTS.map((part, index): Line => ({ label: PART_STYLE[part][0], color: PART_STYLE[part][1], kind: 'area', x,
-    y: sums[index]!, values: columns[index]!, legend: true, format: formatMs })).reverse();
-  const step: Line = { label: 'step', color: 'text', kind: 'line', x, y: whole.avg, legend: true, format: formatMs };
-  return { lines: [...areas, step], note: `mean over ranks · ${note(whole)}`, nonFinite: [] };
+const COLORS = ['blue', 'orange', 'teal', 'violet', 'navy', 'gray'];
+const MEMORY = 'memory_bytes.';
+const PEAK = 'memory_bytes.peak';
+
+function lossData(run: RunData, view: ViewState): ChartData {
+  const training = smoothed(run, view, 'loss', 'training', 'blue', plain);
+  return { ...training, marks: [...training.marks, ...checkpointMarks(run)],
+    lines: [...training.lines, ...evalLines(run, 'loss', 'validation', ['orange', 'violet'], plain)] };
 }
+
+function scoreData(run: RunData): ChartData {
+  const lines = [...evalLines(run, 'sacrebleu', 'sacreBLEU', ['blue', 'violet'], score), ...evalLines(run, 'chrf', 'chrF', ['teal', 'navy'], score)];
+  return { lines, note: `beam search · ${run.evals.at(-1)?.signature ?? ''}`, marks: checkpointMarks(run) };
+}
+
+const networkLayers = (run: RunData): Layer[] => run.hosts().flatMap(({ host, rank }, at) => (['rx', 'tx'] as const).map((way, second) => ({
+  name: `network_${way}_bytes_per_second@${rank}`, label: `${host} ${way}`, color: COLORS[(2 * at + second) % COLORS.length]! })));
+
+/// What a link carries is drawn where the traffic comes near it, and told where it would press the curves flat.
+const FLAT_BELOW = 1 / 12;
 
 function networkData(run: RunData, view: ViewState): ChartData {
-  const colors = ['blue', 'orange', 'teal', 'violet', 'navy', 'gray'];
-  const lines = run.hosts().flatMap(({ host, rank }, index) => (['rx', 'tx'] as const).map((way, second): Line => {
-    const series = run.get(`network_${way}_bytes_per_second`, rank);
-    return { label: `${host} ${way}`, color: colors[(2 * index + second) % colors.length]!, kind: 'line', legend: true,
-      x: xColumn(series, view.x, run.startMs), y: ema(series.avg, view.smoothing), format: formatBytesPerSecond };
-  }));
-  const first = run.hosts()[0];
-  const smooth = view.smoothing > 0 ? `smoothed ${view.smoothing} · ` : '';
-  return { lines, nonFinite: [],
-    note: first ? smooth + note(run.get('network_rx_bytes_per_second', first.rank)).replace('min/avg/max', 'averages') : '' };
+  const data = sideBySide(run, view, networkLayers(run), formatBytesPerSecond);
+  const ends = data.lines.flatMap(({ x }) => (x.length > 0 ? [x[0]!, x.at(-1)!] : []));
+  const busiest = Math.max(0, ...data.lines.flatMap(({ y }) => y.map((value) => value ?? 0)));
+  const capacities = new Map(run.links.map(({ host, bytesPerSecond }) => [bytesPerSecond, host]));
+  const notes: string[] = [];
+  for (const [capacity, host] of capacities) {
+    notes.push(`${capacities.size > 1 ? `link of ${host}` : 'link'} ${formatBytesPerSecond(capacity)}`);
+    if (busiest < capacity * FLAT_BELOW || ends.length === 0) continue;
+    const x = [Math.min(...ends), Math.max(...ends)];
+    data.lines.push({ label: 'link capacity', color: 'bad', kind: 'limit', x, y: x.map(() => capacity), legend: true, format: formatBytesPerSecond });
+  }
+  return { ...data, note: [data.note, ...notes].join(' · ') };
 }
 
-const single = (key: string, label: string, color: string, format: Format) => (run: RunData, view: ViewState): ChartData =>
-  smoothed(run.get(key), run, view, label, color, format);
+const memoryLayers = (run: RunData): Layer[] => run.keys.filter(({ key }) => key.startsWith(MEMORY) && key !== PEAK).slice(0, 12)
+  .map(({ key }, at) => ({ name: key, label: key.slice(MEMORY.length), color: COLORS[at % COLORS.length]! }));
 
-const rate: Format = (value) => formatSi(value);
-const plain: Format = (value) => formatSignificant(value);
+const memoryData = (run: RunData, view: ViewState): ChartData => (run.key(PEAK)
+  ? stacked(run, view, memoryLayers(run), { name: PEAK, label: 'peak of the process', color: 'text' }, formatBytes)
+  : sideBySide(run, view, memoryLayers(run), formatBytes));
 
-export const CHARTS: readonly ChartDefinition[] = [
-  { id: 'loss', title: 'Loss', unit: 'nats per target token', csvKey: 'loss', axisFormat: plain, data: lossData },
-  { id: 'bleu', title: 'Translation quality', unit: 'held-out set', csvKey: null, axisFormat: plain, data: bleuData },
-  { id: 'split', title: 'Where a step goes', unit: 'ms per update', csvKey: 'step_ms', axisFormat: plain, data: splitData },
-  { id: 'tokens', title: 'Target tokens per second', unit: 'all ranks', csvKey: 'target_tokens_per_second', axisFormat: rate,
-    data: single('target_tokens_per_second', 'tokens/s', 'teal', rate) },
-  { id: 'network', title: 'Network per host', unit: 'bytes/s', csvKey: 'network_rx_bytes_per_second',
+const one = (key: string, label: string, color: string, format: Format) => (run: RunData, view: ViewState): ChartData =>
+  smoothed(run, view, key, label, color, format);
+
+function powerData(run: RunData, view: ViewState): ChartData {
+  const data = smoothed(run, view, 'power_w', 'power', 'orange', (value) => formatSi(value, 'W'));
+  const limit = (run.key('power_limit_w')?.max ?? 0) * Math.max(1, run.ranks.length);
+  const x = data.lines.at(-1)?.x ?? [];
+  const line: Line = { label: 'limit', color: 'bad', kind: 'limit', x, y: x.map(() => limit), legend: true, format: (value) => formatSi(value, 'W') };
+  return limit > 0 ? { ...data, lines: [...data.lines, line] } : data;
+}
+
+const CHARTS_ALONE: readonly ChartDefinition[] = [
+  { id: 'loss', group: 'Learning', title: 'Loss', unit: 'nats per target token', keys: () => ['loss'], evals: ['loss'], axisFormat: plain, data: lossData },
+  { id: 'bleu', group: 'Learning', title: 'Translation quality', unit: 'held-out set', keys: () => [], evals: ['sacrebleu', 'chrf'],
+    axisFormat: plain, data: scoreData },
+  { id: 'accuracy', group: 'Learning', title: 'Accuracy, teacher-forced', unit: 'next token right, given the reference', keys: () => [], evals: ['accuracy'],
+    when: (run) => run.evals.some(({ accuracy }) => accuracy !== null), axisFormat: (value) => formatPercent(value, 0),
+    data: (run) => ({ lines: evalLines(run, 'accuracy', 'accuracy', ['violet', 'navy'], percent), note: 'not comparable to BLEU: no translation is made',
+      marks: [] }) },
+  { id: 'rate', group: 'Learning', title: 'Learning rate', unit: '', keys: () => ['learning_rate'], axisFormat: plain,
+    data: (run, view) => one('learning_rate', 'learning rate', 'violet', plain)(run, { ...view, smoothing: 0 }) },
+  { id: 'gradient', group: 'Learning', title: 'Gradient norm', unit: 'before clipping', keys: () => ['gradient_norm'], axisFormat: plain,
+    data: one('gradient_norm', 'gradient norm', 'navy', plain) },
+  { id: 'tokens', group: 'Speed', title: 'Target tokens per second', unit: 'all ranks', keys: () => ['target_tokens_per_second'], axisFormat: rate,
+    data: one('target_tokens_per_second', 'tokens/s', 'teal', rate) },
+  { id: 'split', group: 'Speed', title: 'Where a step goes', unit: 'ms per update, mean over ranks', keys: () => ['step_ms', ...PARTS], axisFormat: plain,
+    data: (run, view) => stacked(run, view, SPLIT, { name: 'step_ms', label: 'step', color: 'text' }, formatMs) },
+  { id: 'communication', group: 'Speed', title: 'Communication', unit: 'ms per update, mean over ranks',
+    keys: () => ['exposed_communication_ms', 'communication_ms'], axisFormat: plain,
+    data: (run, view) => {
+      const exposed = smoothed(run, view, 'exposed_communication_ms', 'exposed: the step waits', 'orange', formatMs);
+      const all = sideBySide(run, view, [{ name: 'communication_ms', label: 'all collectives', color: 'gray' }], formatMs);
+      return { ...exposed, lines: [...exposed.lines, ...all.lines] };
+    } },
+  { id: 'network', group: 'Machine', title: 'Network per host', unit: 'bytes/s', keys: (run) => networkLayers(run).map(({ name }) => name),
     axisFormat: (value) => formatSi(value, 'B'), data: networkData },
-  { id: 'rate', title: 'Learning rate', unit: '', csvKey: 'learning_rate', axisFormat: plain,
-    data: (run, view) => smoothed(run.get('learning_rate'), run, { ...view, smoothing: 0 }, 'learning rate', 'violet', plain) },
-  { id: 'gradient', title: 'Gradient norm', unit: 'before clipping', csvKey: 'gradient_norm', axisFormat: plain,
-    data: single('gradient_norm', 'gradient norm', 'navy', plain) },
+  { id: 'memory', group: 'Machine', title: 'Memory by purpose', unit: 'sum over ranks', when: (run) => memoryLayers(run).length > 0,
+    keys: (run) => [PEAK, ...memoryLayers(run).map(({ name }) => name)], axisFormat: (value) => formatSi(value, 'B'),
+    data: (run, view) => memoryData(run, { ...view, smoothing: 0 }) },
+  { id: 'power', group: 'Machine', title: 'Power', unit: 'W, sum over ranks', keys: () => ['power_w'], when: (run) => run.measures('power_w'),
+    axisFormat: rate, data: powerData },
+  { id: 'busy', group: 'Machine', title: 'Busy', unit: 'share of the time, mean over ranks', keys: () => ['busy_fraction'], when: (run) => run.measures('busy_fraction'),
+    axisFormat: (value) => formatPercent(value, 0), data: one('busy_fraction', 'busy', 'blue', percent) },
 ];
+
+/// What happened to the run is marked on all of them.
+const withEvents = (chart: ChartDefinition): ChartDefinition => ({ ...chart, data: (run, view) => {
+  const data = chart.data(run, view);
+  return { ...data, marks: [...eventMarks(run), ...data.marks] };
+} });
+
+export const CHARTS: readonly ChartDefinition[] = CHARTS_ALONE.map(withEvents);
+
+const UNITS: readonly [string, Format][] = [['_ms', formatMs], ['bytes_per_second', formatBytesPerSecond], ['_bytes', formatBytes],
+  [MEMORY, formatBytes], ['_per_second', rate], ['_tokens', rate], ['flops', rate]];
+
+/// A chart of any key that the run has.
+export function anyChart(key: string, aggregate: string): ChartDefinition {
+  const format = UNITS.find(([part]) => key.includes(part))?.[1] ?? plain;
+  const over: Record<string, string> = { sum: 'sum over ranks', host_sum: 'sum over hosts', mean: 'mean over ranks' };
+  return withEvents({ id: `key-${key}`, group: 'Machine', title: key, unit: over[aggregate] ?? aggregate, keys: () => [key],
+    axisFormat: format === plain ? plain : rate, data: one(key, key, 'blue', format) });
+}

@@ -1,51 +1,105 @@
-import { getAll, getJson, getSeries, type SeriesRange } from '../api/client';
-import type { Checkpoint, Evaluation, LogLine, Rank, Run } from '../api/types';
-import { appendTail, emptySeries, nextStep, type Series } from '../lib/series';
-import type { ViewState } from '../lib/view_state';
+import { ApiError, getAll, getJson } from '../api/client';
+import type { Checkpoint, Evaluation, MetricKey, Rank, Run } from '../api/types';
+import type { ViewState } from '../lib/run_view';
+import type { Series } from '../lib/series';
+import { trendOf, type Trend } from '../lib/trend';
+import type { XAxis } from '../lib/x_axis';
+import type { Alert, CheckpointKept, RankBeat, Transition, Verdict } from './control_types';
+import { SeriesStore, type Window } from './series_store';
 
 export const PARTS = ['data_ms', 'forward_ms', 'backward_ms', 'exposed_communication_ms', 'optimizer_ms', 'other_ms'] as const;
 
-const KEYS = ['loss', 'target_tokens_per_second', 'learning_rate', 'gradient_norm', 'step_ms', ...PARTS];
-const MOST_ROWS = 2400;  // a series grown past this by live rows is sampled anew
+/// What the summary on top needs, whatever charts are in view.
+const SUMMARY_KEYS = ['loss', 'step_ms', 'target_tokens_per_second', ...PARTS];
 
-/// What is fetched on its own. `tail` is what is newer than the rows already here, `series` all of it.
-export type Part = 'run' | 'ranks' | 'evals' | 'checkpoints' | 'logs' | 'tail' | 'series';
+/// What is fetched on its own. `tail` is what is newer than the rows already here, `series` all of it, `missing` what charts
+/// that came into view lack.
+export type Part = 'run' | 'ranks' | 'evals' | 'checkpoints' | 'keys' | 'verdict' | 'alerts' | 'transitions' | 'nodes' |
+  'tail' | 'missing' | 'series';
 
-export const ALL_PARTS: readonly Part[] = ['run', 'ranks', 'evals', 'checkpoints', 'logs', 'series'];
+export const ALL_PARTS: readonly Part[] = ['run', 'ranks', 'evals', 'checkpoints', 'keys', 'verdict', 'alerts', 'transitions',
+  'nodes', 'series'];
 
 /// What an event of the server says is new.
 export function partsOf(event: string): readonly Part[] {
   switch (event) {
     case 'metrics': case 'gap': return ['run', 'ranks', 'tail'];
-    case 'state': return ['run', 'ranks'];
+    case 'state': return ['run', 'ranks', 'transitions'];
     case 'eval': return ['run', 'evals'];
     case 'checkpoint': return ['checkpoints'];
-    case 'log': return ['logs'];
+    case 'alert': return ['alerts'];
+    case 'log': return [];
     default: return ALL_PARTS;
   }
 }
 
-/// Everything the page shows of one run. Series are told apart by key, or key@rank.
+export type RankRow = Rank & RankBeat;
+export type CheckpointRow = Checkpoint & CheckpointKept;
+
+/// What of a host is known beyond its records: bytes a second that its link carries.
+export interface HostLink {
+  host: string;
+  bytesPerSecond: number;
+}
+
+/// A resource that this server may not have, or that this run does not have yet.
+async function optional<T>(path: string): Promise<T | null> {
+  try {
+    return await getJson<T>(path);
+  } catch (error) {
+    if (error instanceof ApiError && [403, 404, 405].includes(error.status)) return null;
+    throw error;
+  }
+}
+
+const itemsOf = async <T>(path: string): Promise<T[]> => (await optional<{ items: T[] }>(path))?.items ?? [];
+
+/// Everything the page shows of one run.
 export class RunData {
   run: Run | null = null;
   runAtMs = 0;    // when these came, by this browser's clock
   ranksAtMs = 0;
   revision = 0;   // grows with each load
   evals: Evaluation[] = [];
-  ranks: Rank[] = [];
-  checkpoints: Checkpoint[] = [];
-  logs: LogLine[] = [];
-  private series = new Map<string, Series>();
-  private generation = 0;
+  ranks: RankRow[] = [];
+  checkpoints: CheckpointRow[] = [];
+  keys: MetricKey[] = [];
+  verdict: Verdict | null = null;
+  alerts: Alert[] = [];
+  transitions: Transition[] = [];
+  links: HostLink[] = [];
+  trend: Trend | null = null;  // of the loss; as it was before a zoom
+  readonly series: SeriesStore;
 
-  constructor(readonly id: string) {}
+  /// `charted`: the series that the charts in view need.
+  constructor(readonly id: string, private readonly view: ViewState, charted: (data: RunData) => Iterable<string>) {
+    this.series = new SeriesStore(id, () => new Set([...SUMMARY_KEYS, ...charted(this)]), SUMMARY_KEYS);
+  }
 
   get startMs(): number {
     return this.run ? Date.parse(this.run.started_at) : 0;
   }
 
+  get axis(): XAxis {
+    return { mode: this.view.x, startMs: this.startMs, clock: this.series.clock };
+  }
+
+  get window(): Window {
+    return { axis: this.axis, range: this.view.range };
+  }
+
   get(key: string, rank?: number): Series {
-    return this.byName(rank === undefined ? key : `${key}@${rank}`);
+    return this.series.get(rank === undefined ? key : `${key}@${rank}`);
+  }
+
+  key(name: string): MetricKey | undefined {
+    return this.keys.find(({ key }) => key === name);
+  }
+
+  /// Whether a key has ever been anything but zero: power is 0 where it is not measured.
+  measures(name: string): boolean {
+    const key = this.key(name);
+    return key !== undefined && (key.max ?? 0) > 0;
   }
 
   /// The lowest rank of each host: every rank of a host counts the same interfaces.
@@ -56,68 +110,36 @@ export class RunData {
   }
 
   /// Facts at once, then series: those of a new attempt replace the steps that it did again.
-  async load(parts: ReadonlySet<Part>, view: ViewState): Promise<void> {
+  async load(parts: ReadonlySet<Part>): Promise<void> {
     const attempt = this.run?.attempt;
     await Promise.all([...parts].map((part) => this.loadFact(part)));
-    if (parts.has('series') || (attempt !== undefined && this.run?.attempt !== attempt)) await this.loadSeries(view);
-    else if (parts.has('tail')) await this.loadTail(view);
+    const update = this.run?.update ?? 0;
+    if (parts.has('series') || (attempt !== undefined && this.run?.attempt !== attempt)) await this.series.load(this.window, update);
+    else {
+      if (parts.has('missing')) await this.series.loadMissing(this.window);
+      if (parts.has('tail')) await this.series.loadTail(this.window, update);
+    }
+    if (!this.view.range) this.trend = trendOf(this.get('loss').avg);
     this.revision += 1;
   }
 
   private async loadFact(part: Part): Promise<void> {
     const path = `/runs/${this.id}`;
-    if (part === 'run') {
-      this.run = await getJson<Run>(path);
-      this.runAtMs = Date.now();
-    } else if (part === 'ranks') {
-      this.ranks = (await getJson<{ items: Rank[] }>(`${path}/ranks`)).items;
-      this.ranksAtMs = Date.now();
-    } else if (part === 'evals') {
-      this.evals = (await getAll<Evaluation>(`${path}/evals`)).sort((a, b) => a.update - b.update);
-    } else if (part === 'checkpoints') {
-      this.checkpoints = await getAll<Checkpoint>(`${path}/checkpoints`);
-    } else if (part === 'logs') {
-      this.logs = (await getJson<{ items: LogLine[] }>(`${path}/logs?tail=200`)).items;
+    switch (part) {
+      case 'run':
+        this.run = await getJson<Run>(path);
+        this.runAtMs = Date.now();
+        break;
+      case 'ranks':
+        this.ranks = (await getJson<{ items: RankRow[] }>(`${path}/ranks`)).items;
+        this.ranksAtMs = Date.now();
+        break;
+      case 'evals': this.evals = (await getAll<Evaluation>(`${path}/evals`)).sort((a, b) => a.update - b.update); break;
+      case 'checkpoints': this.checkpoints = await getAll<CheckpointRow>(`${path}/checkpoints`); break;
+      case 'keys': this.keys = await itemsOf<MetricKey>(`${path}/metrics`); break;
+      case 'verdict': this.verdict = await optional<Verdict>(`${path}/verdict`); break;
+      case 'alerts': this.alerts = await itemsOf<Alert>(`/alerts?run=${this.id}`); break;
+      case 'transitions': this.transitions = await itemsOf<Transition>(`${path}/transitions`); break;
     }
-  }
-
-  /// All series anew, of the view's range: a zoom gets finer data.
-  async loadSeries(view: ViewState): Promise<void> {
-    const generation = ++this.generation;
-    const loaded = await getSeries(this.id, this.wanted(), this.requestRange(view));
-    if (generation === this.generation) this.series = loaded;
-  }
-
-  private async loadTail(view: ViewState): Promise<void> {
-    if (view.range) return;
-    const generation = this.generation;
-    const names = this.wanted();
-    const newer = await getSeries(this.id, names, { x: 'step', from: nextStep(names.map((name) => this.byName(name))) });
-    if (generation !== this.generation) return;
-    let incomplete = false;  // a series that was empty may begin before `from`
-    for (const [name, tail] of newer) {
-      const before = this.byName(name);
-      incomplete ||= before.step.length === 0 && tail.step.length > 0;
-      this.series.set(name, appendTail(before, tail));
-    }
-    if (incomplete || this.get('loss').step.length > MOST_ROWS) await this.loadSeries(view);
-  }
-
-  private byName(name: string): Series {
-    return this.series.get(name) ?? emptySeries();
-  }
-
-  private wanted(): string[] {
-    const network = this.hosts().flatMap(({ rank }) =>
-      [`network_rx_bytes_per_second@${rank}`, `network_tx_bytes_per_second@${rank}`]);
-    return [...KEYS, ...network];
-  }
-
-  private requestRange(view: ViewState): SeriesRange {
-    if (!view.range) return { x: 'step' };
-    const [from, to] = view.range;
-    if (view.x === 'update') return { x: 'step', from: Math.max(0, Math.floor(from)), to: Math.ceil(to) };
-    const origin = view.x === 'elapsed' ? this.startMs : 0;
-    return { x: 'wall', from: Math.floor(from * 1000 + origin), to: Math.ceil(to * 1000 + origin) };
   }
 }

@@ -12,7 +12,7 @@ export interface Series {
   nonFinite: { step: number; kind: string }[];
 }
 
-export type XMode = 'update' | 'elapsed' | 'wall';
+export type XMode = 'update' | 'elapsed' | 'wall' | 'tokens';
 
 export function emptySeries(): Series {
   return { step: [], timeMs: [], min: [], avg: [], max: [], total: 0, sampled: false, nonFinite: [] };
@@ -40,16 +40,6 @@ export function nextStep(list: Iterable<Series>): number {
   let next = Infinity;
   for (const { step } of list) if (step.length > 0) next = Math.min(next, step.at(-1)! + 1);
   return Number.isFinite(next) ? next : 0;
-}
-
-/// Seconds for the time axes, updates else.
-export function xValue(step: number, timeMs: number, mode: XMode, startMs: number): number {
-  if (mode === 'update') return step;
-  return (mode === 'wall' ? timeMs : timeMs - startMs) / 1000;
-}
-
-export function xColumn(series: Series, mode: XMode, startMs: number): number[] {
-  return series.step.map((step, row) => xValue(step, series.timeMs[row] ?? 0, mode, startMs));
 }
 
 /// The averages of several series on the steps of the first; null where another has no such step.

@@ -1,7 +1,8 @@
 import { PARTS, type RunData } from '../data/run_data';
 import { h, type Child } from '../lib/dom';
-import { formatAge, formatCount, formatDuration, formatFixed, formatMs, formatNames, formatPercent, formatSi, formatSignificant } from '../lib/format';
+import { formatAge, formatClock, formatCount, formatDateTime, formatDuration, formatFixed, formatMs, formatNames, formatPercent, formatSi, formatSignificant } from '../lib/format';
 import { ageMs, staleForMs } from '../lib/freshness';
+import type { Trend } from '../lib/trend';
 import type { Run } from '../api/types';
 
 /// What the state is called and how it is coloured; a running run that fell silent is said to be stale.
@@ -15,48 +16,64 @@ const tile = (label: string, value: Child, detail: Child = null, extra: Child = 
   h('div', { class: 'tile' }, h('dt', {}, label), h('dd', {}, h('span', { class: 'value' }, value), extra,
     h('span', { class: 'detail' }, detail)));
 
-/// Means over the last rows shown, so that one slow step does not shake the figure.
-function recent(run: RunData, key: string): number | null {
-  const values = run.get(key).avg.slice(-50).filter((value) => value !== null);
-  return values.length > 0 ? values.reduce((sum, value) => sum + value, 0) / values.length : null;
-}
-
 function splitBar(data: RunData, whole: number): HTMLElement {
   const bar = h('span', { class: 'split-bar', 'aria-hidden': 'true' });
   for (const part of PARTS) {
     const piece = h('span', { class: `part part-${part}` });
-    piece.style.flexGrow = String(Math.max(0, (recent(data, part) ?? 0) / whole));
+    piece.style.flexGrow = String(Math.max(0, (data.series.recentMean(part) ?? 0) / whole));
     bar.append(piece);
   }
   return bar;
 }
 
-function progress(run: Run): HTMLElement {
+/// When it will be done: how long that is, and the clock time of it.
+function remaining(run: Run, nowMs: number): string {
+  if (run.eta_seconds === null || run.finished_at !== null || run.state !== 'running') return '';
+  const endMs = nowMs + run.eta_seconds * 1000;
+  const when = run.eta_seconds < 72_000 ? formatClock(endMs).slice(0, 5) : formatDateTime(endMs);
+  return `${formatDuration(run.eta_seconds)} left, until ${when}`;
+}
+
+function progress(run: Run, nowMs: number): HTMLElement {
   const bounded = run.max_updates > 0;
-  const detail = [run.epoch === null ? '' : `epoch ${formatFixed(run.epoch, 2)}`,
-    run.eta_seconds === null ? '' : `${formatDuration(run.eta_seconds)} left`].filter(Boolean).join(' · ');
+  const detail = [run.epoch === null ? '' : `epoch ${formatFixed(run.epoch, 2)}`, remaining(run, nowMs)].filter(Boolean).join(' · ');
   return tile('Update', [formatCount(run.update), bounded ? h('small', {}, ` / ${formatCount(run.max_updates)}`) : null], detail,
     bounded ? h('progress', { max: run.max_updates, value: run.update, 'aria-label': 'Updates done' }) : null);
 }
 
-/// The figures that tell in five seconds how the run is.
-export function runHeader(data: RunData, nowMs: number): HTMLElement {
-  const run = data.run!;
-  const stepMs = recent(data, 'step_ms');
-  const exposed = recent(data, 'exposed_communication_ms');
+function learning(run: Run, trend: Trend | null): HTMLElement {
+  const validation = run.last_eval ? `validation ${formatSignificant(run.last_eval.loss)} at ${formatCount(run.last_eval.update)}` : 'not validated yet';
+  if (!trend) return tile('Training loss', formatSignificant(run.loss), validation);
+  const way = !trend.certain ? 'flat' : trend.change < 0 ? 'falling' : 'rising';
+  const mark = { flat: '→', falling: '↓', rising: '↑' }[way];
+  return tile('Training loss', [formatSignificant(run.loss),
+    h('small', { class: `trend trend-${way}` }, ` ${mark} ${way}${trend.certain ? ` ${formatSignificant(Math.abs(trend.change), 2)}` : ''}`)], validation);
+}
+
+function facts(data: RunData, run: Run, nowMs: number): string {
   const end = run.finished_at === null ? nowMs : Date.parse(run.finished_at);
-  return h('section', { class: 'run-header', 'aria-label': 'Summary' },
-    h('div', { class: 'run-title' }, h('h1', {}, run.name || run.id), stateBadge(run, data.runAtMs, nowMs),
-      h('p', { class: 'muted' }, [`${run.world_size} ${run.world_size === 1 ? 'rank' : 'ranks'} on ${formatNames(run.hosts, 4)}`,
-        `${formatSi(run.parameters)} parameters`, `${run.finished_at ? 'ran' : 'running for'} ${formatDuration((end - data.startMs) / 1000)}`,
-        `last record ${formatAge(ageMs(run.record_age_ms, data.runAtMs, nowMs) / 1000)}`,
-        run.attempt > 1 ? `attempt ${run.attempt}` : '', run.detail].filter(Boolean).join(' · '))),
-    h('dl', { class: 'tiles' },
-      progress(run),
-      tile('Training loss', formatSignificant(run.loss),
-        run.last_eval ? `validation ${formatSignificant(run.last_eval.loss)} at ${formatCount(run.last_eval.update)}` : 'not validated yet'),
-      tile('Best sacreBLEU', formatFixed(run.best?.sacrebleu, 2), run.best ? `at update ${formatCount(run.best.update)}` : 'not evaluated yet'),
-      tile('Target tokens/s', formatSi(recent(data, 'target_tokens_per_second')), 'all ranks, recent mean'),
-      tile('Exposed communication', stepMs && exposed !== null ? formatPercent(exposed / stepMs) : '–',
-        `of a ${formatMs(stepMs)} step`, stepMs ? splitBar(data, stepMs) : null)));
+
+  return [`${run.world_size} ${run.world_size === 1 ? 'rank' : 'ranks'} on ${formatNames(run.hosts, 4)}`, `${formatSi(run.parameters)} parameters`,
+    `${run.finished_at ? 'ran' : 'running for'} ${formatDuration((end - data.startMs) / 1000)}`,
+    `last record ${formatAge(ageMs(run.record_age_ms, data.runAtMs, nowMs) / 1000)}`,
+    run.attempt > 1 ? `attempt ${run.attempt}` : '', run.detail].filter(Boolean).join(' · ');
+}
+
+/// Name, state and facts in one line.
+export function runTitle(data: RunData, nowMs: number): HTMLElement {
+  const run = data.run!;
+  return h('div', { class: 'run-title' }, h('h1', {}, run.name || run.id), stateBadge(run, data.runAtMs, nowMs), h('p', { class: 'muted' }, facts(data, run, nowMs)));
+}
+
+/// The figures that tell in five seconds how the run is.
+export function runTiles(data: RunData, nowMs: number): HTMLElement {
+  const run = data.run!;
+  const stepMs = data.series.recentMean('step_ms');
+  const exposed = data.series.recentMean('exposed_communication_ms');
+  return h('dl', { class: 'tiles' }, progress(run, nowMs), learning(run, data.trend),
+    tile('Best sacreBLEU', formatFixed(run.best?.sacrebleu, 2), run.best ? `at update ${formatCount(run.best.update)}${run.last_eval?.sacrebleu
+      ? ` · last ${formatFixed(run.last_eval.sacrebleu, 2)}` : ''}` : 'not evaluated yet'),
+    tile('Target tokens/s', formatSi(data.series.recentMean('target_tokens_per_second')), 'all ranks, recent mean'),
+    tile('Exposed communication', stepMs && exposed !== null ? formatPercent(exposed / stepMs) : '–',
+      `of a ${formatMs(stepMs)} step`, stepMs ? splitBar(data, stepMs) : null));
 }

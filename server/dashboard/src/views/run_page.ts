@@ -1,58 +1,88 @@
-import { ApiError, csvOf } from '../api/client';
+import { ApiError, explain, isAbort } from '../api/client';
 import { EventStream, type StreamState } from '../api/stream';
-import { Chart } from '../charts/chart';
+import { zoomed } from '../charts/chart_data';
 import { CHARTS } from '../charts/definitions';
 import { onThemeChange } from '../charts/theme';
 import { ALL_PARTS, partsOf, RunData, type Part } from '../data/run_data';
-import { h, oncePerFrame, replaceChildren, setText, Slot } from '../lib/dom';
+import { h, oncePerFrame, replaceChildren, Slot } from '../lib/dom';
 import { formatDuration } from '../lib/format';
 import { staleForMs } from '../lib/freshness';
+import { addShortcuts } from '../lib/keys';
 import { Refresher } from '../lib/refresher';
-import { xValue } from '../lib/series';
-import { hashOfRun, type ViewState } from '../lib/view_state';
+import type { ViewState } from '../lib/run_view';
+import { hashOfRun } from '../lib/view_state';
+import { xValue } from '../lib/x_axis';
 import type { Page, Status } from './page';
-import { runHeader } from './run_header';
-import { Samples } from './samples';
-import { checkpointsTable, evalsTable, logTail, ranksTable } from './tables';
-import { Toolbar } from './toolbar';
+import { RunActions } from './run_actions';
+import { ChartGrid, type ChartActions } from './run_charts';
+import { Checkpoints } from './run_checkpoints';
+import { Configuration } from './run_config';
+import { runTiles, runTitle } from './run_header';
+import { RunHistory } from './run_history';
+import { RunLog } from './run_log';
+import { AllMetrics } from './run_metrics';
+import { Ranks } from './run_ranks';
+import { Evaluations } from './run_samples';
+import { Toolbar } from './run_toolbar';
+import { TranslateBox } from './run_translate';
+import { verdictBox } from './run_verdict';
 
-const REFRESH_MS = 500;    // at most so often is the server asked for what an event announced
-const RECHECK_MS = 1000;   // ages, staleness
+const REFRESH_MS = 500;     // at most so often is the server asked for what an event announced
+const RECHECK_MS = 1000;    // ages, staleness
+const SLOW_MS = 5000;       // what no event announces: the verdict, and keys that are new
 
 const section = (title: string, ...children: Node[]): HTMLElement => h('section', { class: 'card section' }, h('h2', {}, title), ...children);
 
 /// One run, live: events say that something is new, plain requests fetch it, summed over ranks by the server.
 export class RunPage implements Page {
   private readonly data: RunData;
-  private readonly charts: Chart[];
+  private readonly charts: ChartGrid;
+  private readonly metrics: AllMetrics;
   private readonly toolbar: Toolbar;
-  private readonly samples = new Samples();
-  private readonly slots = { header: new Slot(), ranks: new Slot(), evals: new Slot(), checkpoints: new Slot(), log: new Slot() };
-  private readonly config = h('pre', { tabindex: 0, 'aria-label': 'Configuration' });
+  private readonly slots = { title: new Slot(), verdict: new Slot(), tiles: new Slot() };
+  private readonly actions: RunActions;
+  private readonly ranks: Ranks;
+  private readonly evaluations: Evaluations;
+  private readonly checkpoints: Checkpoints;
+  private readonly translate: TranslateBox;
+  private readonly config: Configuration;
+  private readonly history: RunHistory;
+  private readonly log: RunLog;
   private stream: EventStream | null = null;
   private streamState: StreamState = 'loading';
-  private readonly timer: ReturnType<typeof setInterval>;
-  private readonly stopTheme: () => void;
+  private readonly timers: ReturnType<typeof setInterval>[];
+  private readonly endings: (() => void)[];
   private readonly refresher: Refresher<Part>;
   private failing = false;
   private closed = false;
   private readonly drawCharts = oncePerFrame(() => this.drawChartsNow());
 
   constructor(private readonly root: HTMLElement, id: string, private readonly view: ViewState, private readonly status: Status) {
-    this.data = new RunData(id);
+    const onView = (): void => this.remember();
+    const reload = (parts: readonly Part[]) => (): void => this.refresher.ask(parts);
+    this.data = new RunData(id, view, () => this.chartedKeys());
     this.refresher = new Refresher<Part>((parts) => this.refresh(parts), (failed) => {
       this.failing = failed;
       this.showStatus();
     }, REFRESH_MS);
-    this.toolbar = new Toolbar(id, {
-      setX: (mode) => { this.view.x = mode; this.zoom(null); },
-      setSmoothing: (value) => { this.view.smoothing = value; this.viewChanged(); },
-      resetZoom: () => this.zoom(null),
-    });
-    this.charts = CHARTS.map(({ id: chart, title, unit, csvKey, axisFormat }) => new Chart({ id: chart, title, unit, axisFormat,
-      csvHref: csvKey ? csvOf(id, csvKey) : null, onZoom: (range) => this.zoom(range), onLog: (log) => this.setLog(chart, log) }));
-    this.stopTheme = onThemeChange(() => this.charts.forEach((chart) => chart.redraw()));
-    this.timer = setInterval(() => this.drawFacts(), RECHECK_MS);
+    const acts: ChartActions = { zoom: (range) => this.zoom(range), setLog: (chart, log) => this.setLog(chart, log),
+      cameIntoView: () => { this.refresher.ask(['missing']); this.drawCharts(); } };
+    this.toolbar = new Toolbar(id, view, { setX: (mode) => { view.x = mode; view.logX &&= mode !== 'wall'; this.zoom(null); },
+      setLogX: (log) => { view.logX = log; this.viewChanged(); }, setSmoothing: (value) => { view.smoothing = value; this.viewChanged(); },
+      scale: (factor) => this.scale(factor), resetZoom: () => this.zoom(null) });
+    this.charts = new ChartGrid('Charts', this.data, acts);
+    this.metrics = new AllMetrics(this.data, view, acts, onView);
+    this.actions = new RunActions(this.data, reload(['run', 'transitions', 'checkpoints']));
+    this.ranks = new Ranks(this.data, view, onView);
+    this.evaluations = new Evaluations(this.data, view, onView);
+    this.checkpoints = new Checkpoints(this.data, reload(['checkpoints']));
+    this.translate = new TranslateBox(this.data);
+    this.config = new Configuration(this.data, view, onView);
+    this.history = new RunHistory(this.data, reload(['alerts']));
+    this.log = new RunLog(this.data, view, onView);
+    this.endings = [onThemeChange(() => this.redraw()), this.shortcuts()];
+    this.timers = [setInterval(() => this.drawFacts(), RECHECK_MS),
+      setInterval(() => { if (this.data.run?.state === 'running') this.refresher.ask(['verdict', 'keys']); }, SLOW_MS)];
     status('loading', 'loading');
     void this.start();
   }
@@ -61,29 +91,44 @@ export class RunPage implements Page {
     this.closed = true;
     this.refresher.close();
     this.stream?.close();
-    clearInterval(this.timer);
-    this.stopTheme();
-    this.charts.forEach((chart) => chart.destroy());
+    this.timers.forEach((timer) => clearInterval(timer));
+    this.endings.forEach((end) => end());
+    [this.charts, this.metrics.grid, this.ranks, this.log].forEach((part) => part.close());
     this.root.replaceChildren();
+  }
+
+  private shortcuts(): () => void {
+    return addShortcuts('A run', [
+      { keys: ['/'], what: 'search all metrics', run: (event) => { event.preventDefault(); this.metrics.focus(); } },
+      { keys: ['0'], what: 'show the whole run', run: () => this.zoom(null) },
+      { keys: ['x'], what: 'logarithmic horizontal axis', run: () => { if (this.view.x !== 'wall') { this.view.logX = !this.view.logX; this.viewChanged(); } } },
+      { keys: ['ArrowLeft', 'ArrowRight'], what: 'on a chart: move the cursor, with shift in larger steps' },
+      { keys: ['+', '-'], what: 'on a chart: zoom in or out at the cursor' },
+      { keys: ['Escape'], what: 'on a chart: show everything again' },
+    ]);
   }
 
   private async start(): Promise<void> {
     try {
-      await this.data.load(new Set(ALL_PARTS), this.view);
+      await this.data.load(new Set(ALL_PARTS));
     } catch (error) {
-      if (this.closed) return;
+      if (this.closed || isAbort(error)) return;
       if (error instanceof ApiError && error.status === 404) {
         this.status('stale', 'not found');
         return replaceChildren(this.root, h('h1', {}, 'No such run'), h('p', {}, error.message));
       }
       this.status('reconnecting', 'reconnecting');
+      replaceChildren(this.root, h('p', { class: 'problem', role: 'alert' }, `Not loaded yet: ${explain(error)}`));
       setTimeout(() => void (this.closed || this.start()), 2000);
       return;
     }
     if (this.closed) return;
     this.mount();
     const everythingNewer = ALL_PARTS.map((part) => (part === 'series' ? 'tail' : part));
-    this.stream = new EventStream(this.data.id, (event) => this.refresher.ask(partsOf(event.event)), (state) => {
+    this.stream = new EventStream(this.data.id, ({ event }) => {
+      this.refresher.ask(partsOf(event));
+      if (event === 'log' || event === 'reset') this.log.refresh();
+    }, (state) => {
       this.streamState = state;
       if (state === 'live') this.refresher.ask(everythingNewer);  // what came before the stream began
       this.showStatus();
@@ -92,29 +137,31 @@ export class RunPage implements Page {
 
   private mount(): void {
     const { slots } = this;
-    replaceChildren(this.root, slots.header.element, this.toolbar.element,
-      h('section', { class: 'charts', 'aria-label': 'Charts' }, h('h2', { class: 'visually-hidden' }, 'Charts'),
-        this.charts.map((chart) => chart.element)),
-      section('Translations', this.samples.element), section('Evaluations', slots.evals.element),
-      section('Checkpoints', slots.checkpoints.element), section('Ranks', slots.ranks.element),
-      section('Log', slots.log.element),
-      h('section', { class: 'card section' }, h('h2', {}, 'Configuration'), this.config));
-    this.viewChanged();
+    replaceChildren(this.root, h('section', { class: 'run-header', 'aria-label': 'Summary' },
+      h('div', { class: 'run-head' }, slots.title.element, this.actions.element), slots.verdict.element, slots.tiles.element),
+    this.toolbar.element, h('h2', { class: 'visually-hidden' }, 'Charts'), this.charts.element,
+    section('Ranks', this.ranks.element), section('Evaluations', this.evaluations.element),
+    section('Checkpoints', this.checkpoints.element, h('h3', {}, 'Translate a sentence'), this.translate.element),
+    section('Alerts and history', this.history.element), section('Log', this.log.element),
+    section('Configuration', this.config.element), this.metrics.element);
+    this.charts.arrange(this.offered());
+    this.remember();
     this.drawFacts();
+    this.log.refresh();
   }
 
   private async refresh(parts: ReadonlySet<Part>): Promise<void> {
-    await this.data.load(parts, this.view);
+    await this.data.load(parts);
     if (this.closed) return;
     this.drawFacts();
-    this.drawCharts();
+    if (parts.has('tail') || parts.has('series') || parts.has('missing') || parts.has('evals')) this.drawCharts();
   }
 
   private showStatus(): void {
     const { run, runAtMs } = this.data;
     if (this.failing) return this.status('reconnecting', 'reconnecting');
     if (this.streamState !== 'live') return this.status(this.streamState, this.streamState);
-    if (run && run.state !== 'running') return this.status('finished', run.state);
+    if (run?.finished_at) return this.status('finished', run.state);
     const silentMs = run ? staleForMs(run, runAtMs, Date.now()) : null;
     if (silentMs !== null) return this.status('stale', `stale for ${formatDuration(silentMs / 1000)}`);
     this.status('live', 'live');
@@ -122,52 +169,60 @@ export class RunPage implements Page {
 
   /// Draws what has changed; ages change every second by themselves.
   private drawFacts(): void {
-    if (this.closed || !this.data.run) return;
+    if (this.closed || !this.data.run || !this.toolbar.element.isConnected) return;
     const { data, slots } = this;
     const nowMs = Date.now();
     const second = Math.floor(nowMs / 1000);
     document.title = `${data.run!.name || data.id} · Babelring`;
-    slots.header.show([data.revision, second], () => runHeader(data, nowMs));
-    slots.ranks.show([data.ranks, second], () => ranksTable(data, nowMs));
-    slots.evals.show([data.evals, data.run!.best?.id], () => evalsTable(data));
-    slots.checkpoints.show([data.checkpoints], () => checkpointsTable(data));
-    this.drawLog();
-    setText(this.config, data.run!.config || 'not reported');
-    this.samples.update(data.evals);
+    slots.title.show([data.run, second], () => runTitle(data, nowMs));
+    slots.tiles.show([data.revision, second], () => runTiles(data, nowMs));
+    slots.verdict.show([data.verdict], () => verdictBox(data.verdict));
+    this.ranks.update(nowMs);
+    for (const part of [this.actions, this.evaluations, this.checkpoints, this.translate, this.config, this.history, this.log, this.metrics]) part.update();
+    this.charts.arrange(this.offered());
     this.showStatus();
-  }
-
-  /// Follows the newest line unless the reader has scrolled away from it.
-  private drawLog(): void {
-    const box = this.slots.log.element.firstElementChild;
-    const follows = !box || box.scrollHeight - box.scrollTop - box.clientHeight < 8;
-    this.slots.log.show([this.data.logs], () => logTail(this.data));
-    const shown = this.slots.log.element.firstElementChild!;
-    if (follows) shown.scrollTop = shown.scrollHeight;
   }
 
   private drawChartsNow(): void {
     if (this.closed) return;
-    const { data, view } = this;
-    const range = view.range ?? this.fullRange();
-    this.charts.forEach((chart, index) => {
-      const definition = CHARTS[index]!;
-      chart.update(definition.data(data, view), { x: view.x, range, log: view.log.has(definition.id) });
-    });
+    const full = this.fullRange();
+    for (const grid of [this.charts, this.metrics.grid]) grid.draw(this.view, this.view.range ?? full, full);
+  }
+
+  private redraw(): void {
+    for (const grid of [this.charts, this.metrics.grid]) grid.redraw();
+    this.ranks.redraw();
+  }
+
+  /// Before any chart is in view, what the first ones will need.
+  private chartedKeys(): string[] {
+    const keys = [...this.charts.keys(), ...this.metrics.grid.keys()];
+    return keys.length > 0 ? keys : this.offered().slice(0, 6).flatMap((chart) => [...chart.keys(this.data)]);
+  }
+
+  private offered(): typeof CHARTS {
+    return CHARTS.filter(({ when }) => !when || when(this.data));
   }
 
   private fullRange(): [number, number] {
-    const { step, timeMs } = this.data.get('loss');
-    const at = (row: number): number => xValue(step.at(row) ?? 0, timeMs.at(row) ?? 0, this.view.x, this.data.startMs);
-    const to = at(-1);
-    const from = this.view.x === 'wall' ? at(0) : 0;
-    return to > from ? [from, to] : [from, from + 1];
+    const { data, view } = this;
+    const { step, timeMs } = data.get('loss');
+    const at = (row: number): number => xValue(data.axis, step.at(row) ?? 0, timeMs.at(row) ?? 0);
+    const last = view.range && data.run ? xValue(data.axis, data.run.update, Date.parse(data.run.updated_at)) : at(-1);
+    const from = view.x !== 'wall' ? 0 : view.range ? data.startMs / 1000 : at(0);
+    return last > from ? [from, last] : [from, from + 1];
   }
 
   private zoom(range: [number, number] | null): void {
     this.view.range = range;
     this.viewChanged();
-    void this.data.loadSeries(this.view).then(() => this.drawCharts(), () => this.refresher.ask(['series']));
+    void this.data.load(new Set<Part>(['series'])).then(() => { this.drawFacts(); this.drawCharts(); }, () => this.refresher.ask(['series']));
+  }
+
+  private scale(factor: number): void {
+    const full = this.fullRange();
+    const range = this.view.range ?? full;
+    this.zoom(zoomed(range, (range[0] + range[1]) / 2, factor, full));
   }
 
   private setLog(chart: string, log: boolean): void {
@@ -176,9 +231,14 @@ export class RunPage implements Page {
     this.viewChanged();
   }
 
-  private viewChanged(): void {
+  /// Writes the view into the address, so that a link reproduces it.
+  private remember(): void {
     history.replaceState(null, '', hashOfRun(this.data.id, this.view));
-    this.toolbar.update(this.view);
+  }
+
+  private viewChanged(): void {
+    this.remember();
+    this.toolbar.update();
     this.drawCharts();
   }
 }

@@ -1,0 +1,89 @@
+import type { Evaluation } from '../api/types';
+import type { RunData } from '../data/run_data';
+import { ema } from '../lib/ema';
+import { formatCount } from '../lib/format';
+import type { ViewState } from '../lib/run_view';
+import { alignOnFirst, describeSampling, stack, type Column, type Series } from '../lib/series';
+import { xColumn, xOfStep, xOfTime, xValue } from '../lib/x_axis';
+import type { ChartData, Line, Mark } from './chart_data';
+
+export type Format = (value: number | null) => string;
+export type EvalKey = 'loss' | 'sacrebleu' | 'chrf' | 'accuracy';
+
+export const noteOf = (series: Series, view: ViewState): string =>
+  describeSampling(series, formatCount) + (view.smoothing > 0 ? ` · smoothed ${view.smoothing}` : '');
+
+/// Values that were not finite have no place on the curve, so each is marked where it was.
+export function nonFiniteMarks(run: RunData, series: Series): Mark[] {
+  return series.nonFinite.flatMap(({ step, kind }): Mark[] => {
+    const x = xOfStep(run.axis, series, step);
+    return x === null ? [] : [{ x, kind: 'non-finite', label: `${kind} at update ${formatCount(step)}` }];
+  });
+}
+
+/// What happened to the run while it trained: alerts and new attempts, the same on every chart.
+export function eventMarks(run: RunData): Mark[] {
+  const series = run.get('loss');
+  const place = (kind: Mark['kind'], label: string, time: string): Mark[] => {
+    const x = xOfTime(run.axis, series, Date.parse(time));
+    return x === null ? [] : [{ x, kind, label }];
+  };
+  const restarts = run.transitions.filter(({ attempt }, at) => attempt > 1 && run.transitions.findIndex((other) => other.attempt === attempt) === at);
+  return [...run.alerts.flatMap(({ message, raised_at }) => place('alert', message, raised_at)),
+    ...restarts.flatMap(({ attempt, at }) => place('attempt', `attempt ${attempt}`, at))];
+}
+
+export function checkpointMarks(run: RunData): Mark[] {
+  return run.checkpoints.flatMap((checkpoint): Mark[] => {
+    const x = xOfStep(run.axis, run.get('loss'), checkpoint.update);
+    return x === null ? [] : [{ x, kind: 'checkpoint', label: `checkpoint ${formatCount(checkpoint.update)}` }];
+  });
+}
+
+/// The smoothed curve, the raw one faint behind it, and the min/max band where rows sum up several updates.
+export function smoothed(run: RunData, view: ViewState, name: string, label: string, color: string, format: Format): ChartData {
+  const series = run.series.get(name);
+  const x = xColumn(run.axis, series);
+  const line = (kind: Line['kind'], y: Column, legend = false): Line => ({ label, color, kind, x, y, legend, format });
+  const lines = series.sampled ? [line('low', series.min), line('high', series.max)] : [];
+  if (view.smoothing > 0) lines.push(line('faint', series.avg));
+  lines.push(line('line', ema(series.avg, view.smoothing), true));
+  return { lines, note: noteOf(series, view), marks: nonFiniteMarks(run, series) };
+}
+
+/// One curve a held-out set, of what its evaluations say.
+export function evalLines(run: RunData, pick: EvalKey, label: string, colors: readonly string[], format: Format): Line[] {
+  const known = run.evals.filter((row) => row[pick] !== null && row[pick] !== undefined);
+  const sets = [...new Set(known.map(({ set }) => set))];
+  return sets.map((set, at) => {
+    const rows: Evaluation[] = known.filter((row) => row.set === set);
+    return { label: sets.length > 1 ? `${label} (${set})` : label, color: colors[at % colors.length]!, kind: 'points', legend: true, format,
+      x: rows.map((row) => xValue(run.axis, row.update, row.time_ms)), y: rows.map((row) => row[pick] ?? null) };
+  });
+}
+
+export interface Layer { name: string; label: string; color: string }
+
+/// Layers from the bottom up, drawn from the top down, so that each covers the lower part of the one above it. All are
+/// smoothed alike, so that they still add up to `whole` (the last line).
+export function stacked(run: RunData, view: ViewState, layers: readonly Layer[], whole: Layer, format: Format): ChartData {
+  const top = run.series.get(whole.name);
+  const columns = alignOnFirst([top, ...layers.map(({ name }) => run.series.get(name))]).slice(1)
+    .map((column) => ema(column, view.smoothing));
+  const sums = stack(columns);
+  const x = xColumn(run.axis, top);
+  const areas = layers.map(({ label, color }, at): Line => ({ label, color, kind: 'area', x, y: sums[at]!, values: columns[at]!,
+    legend: true, format })).reverse();
+  const edge: Line = { label: whole.label, color: whole.color, kind: 'line', x, y: ema(top.avg, view.smoothing), legend: true, format };
+  return { lines: [...areas, edge], note: noteOf(top, view).replace('min/avg/max', 'averages'), marks: [] };
+}
+
+/// Plain averages of several series side by side.
+export function sideBySide(run: RunData, view: ViewState, lines: readonly Layer[], format: Format): ChartData {
+  const first = lines[0] ? run.series.get(lines[0].name) : null;
+  return { marks: [], note: first ? noteOf(first, view).replace('min/avg/max', 'averages') : '',
+    lines: lines.map(({ name, label, color }): Line => {
+      const series = run.series.get(name);
+      return { label, color, kind: 'line', legend: true, format, x: xColumn(run.axis, series), y: ema(series.avg, view.smoothing) };
+    }) };
+}

@@ -1,0 +1,97 @@
+import { getSeries } from '../api/client';
+import { appendTail, emptySeries, nextStep, type Series } from '../lib/series';
+import { rangeOnServer, TokenClock, type XAxis } from '../lib/x_axis';
+
+const MOST_ROWS = 2400;     // a series grown past this by live rows is sampled anew
+const CLOCK_ROWS = 400;
+const CLOCK_KEY = 'update_target_tokens';
+const RECENT_UPDATES = 50;
+
+/// What of a run is on the screen: the axis, and the part of it, in units of the axis; null follows the run.
+export interface Window {
+  axis: XAxis;
+  range: readonly [number, number] | null;
+}
+
+/// The series that the mounted charts need, sampled for the window. Names are KEY or KEY@RANK.
+export class SeriesStore {
+  clock = new TokenClock(emptySeries());
+  private series = new Map<string, Series>();
+  private recentRows = new Map<string, Series>();
+  private generation = 0;
+
+  /// `wanted` tells what is needed now; `recent` what the summary needs, whatever the window shows.
+  constructor(private readonly run: string, private readonly wanted: () => ReadonlySet<string>, private readonly recent: readonly string[]) {}
+
+  get(name: string): Series {
+    return this.series.get(name) ?? emptySeries();
+  }
+
+  /// The mean over the newest rows, so that one slow step does not shake the figure.
+  recentMean(name: string): number | null {
+    const values = (this.recentRows.get(name)?.avg ?? []).slice(-RECENT_UPDATES).filter((value) => value !== null);
+    return values.length > 0 ? values.reduce((sum, value) => sum + value, 0) / values.length : null;
+  }
+
+  /// Everything wanted anew: at first, after a zoom (which gets finer data), after a restart of the run.
+  async load(window: Window, lastStep: number): Promise<void> {
+    const generation = ++this.generation;
+    if (window.axis.mode === 'tokens') await this.loadClock();
+    const loaded = await getSeries(this.run, [...this.wanted()], this.requestRange(window));
+    if (generation !== this.generation) return;
+    this.series = loaded;
+    await this.loadRecent(lastStep);
+  }
+
+  /// Only what is wanted and not here yet: charts that come into view.
+  async loadMissing(window: Window): Promise<boolean> {
+    const generation = this.generation;
+    const missing = [...this.wanted()].filter((name) => !this.series.has(name));
+    if (missing.length === 0) return false;
+    const loaded = await getSeries(this.run, missing, this.requestRange(window));
+    if (generation !== this.generation) return false;
+    loaded.forEach((series, name) => this.series.set(name, series));
+    return true;
+  }
+
+  /// What is newer than the rows already here. A zoomed window stays as it is.
+  async loadTail(window: Window, lastStep: number): Promise<void> {
+    if (window.axis.mode === 'tokens' && lastStep > this.clock.lastStep) await this.loadClock();
+    if (window.range) return this.loadRecent(lastStep);
+    const generation = this.generation;
+    const names = [...this.wanted()].filter((name) => this.series.has(name));
+    const newer = await getSeries(this.run, names, { x: 'step', from: nextStep(names.map((name) => this.get(name))) });
+    if (generation !== this.generation) return;
+    let incomplete = false;  // a series that was empty may begin before `from`
+    let longest = 0;
+    for (const [name, tail] of newer) {
+      const before = this.get(name);
+      incomplete ||= before.step.length === 0 && tail.step.length > 0;
+      const joined = appendTail(before, tail);
+      this.series.set(name, joined);
+      longest = Math.max(longest, joined.step.length);
+    }
+    if (incomplete || longest > MOST_ROWS) return this.load(window, lastStep);
+    this.takeRecent();
+  }
+
+  private async loadClock(): Promise<void> {
+    const loaded = await getSeries(this.run, [CLOCK_KEY], { x: 'step', points: CLOCK_ROWS });
+    this.clock = new TokenClock(loaded.get(CLOCK_KEY)!);
+  }
+
+  private async loadRecent(lastStep: number): Promise<void> {
+    this.recentRows = await getSeries(this.run, this.recent, { x: 'step', from: Math.max(0, lastStep - RECENT_UPDATES), points: 100 });
+  }
+
+  private takeRecent(): void {
+    for (const name of this.recent) {
+      const series = this.series.get(name);
+      if (series) this.recentRows.set(name, series);
+    }
+  }
+
+  private requestRange(window: Window): { x: 'step' | 'wall'; from?: number; to?: number } {
+    return window.range ? rangeOnServer({ ...window.axis, clock: this.clock }, window.range) : { x: 'step' };
+  }
+}

@@ -1,0 +1,88 @@
+import { Chart, type ChartView } from '../charts/chart';
+import type { ChartDefinition } from '../charts/definitions';
+import type { RunData } from '../data/run_data';
+import { saveChartCsv } from '../data/export';
+import { h } from '../lib/dom';
+import type { ViewState } from '../lib/run_view';
+
+/// What a grid of charts tells the page.
+export interface ChartActions {
+  zoom(range: [number, number] | null): void;
+  setLog(chart: string, log: boolean): void;
+  cameIntoView(): void;   // charts were mounted whose series may be missing
+}
+
+const AHEAD = '300px 0px';  // mounted so far outside the window
+
+/// Charts in a grid; only those near the window have a plot, so that a run with hundreds of keys stays usable.
+export class ChartGrid {
+  readonly element: HTMLElement;
+  private readonly shown = new Map<string, { definition: ChartDefinition; chart: Chart }>();
+  private readonly watcher: IntersectionObserver;
+
+  constructor(label: string, private readonly data: RunData, private readonly actions: ChartActions) {
+    this.element = h('section', { class: 'charts', 'aria-label': label });
+    this.watcher = new IntersectionObserver((entries) => this.seen(entries), { rootMargin: AHEAD });
+  }
+
+  close(): void {
+    this.watcher.disconnect();
+    for (const { chart } of this.shown.values()) chart.destroy();
+    this.shown.clear();
+  }
+
+  /// Series that the mounted charts are made of.
+  keys(): string[] {
+    return [...this.shown.values()].filter(({ chart }) => chart.mounted).flatMap(({ definition }) => [...definition.keys(this.data)]);
+  }
+
+  /// Shows these charts in this order; those already there are kept.
+  arrange(definitions: readonly ChartDefinition[]): void {
+    const wanted = new Set(definitions.map(({ id }) => id));
+    if (wanted.size === this.shown.size && definitions.every(({ id }) => this.shown.has(id))) return;
+    for (const [id, { chart }] of this.shown) {
+      if (wanted.has(id)) continue;
+      this.watcher.unobserve(chart.element);
+      chart.destroy();
+      this.shown.delete(id);
+    }
+    for (const definition of definitions) {
+      const present = this.shown.get(definition.id) ?? { definition, chart: this.make(definition) };
+      this.shown.set(definition.id, present);
+      this.element.append(present.chart.element);
+      this.watcher.observe(present.chart.element);
+    }
+  }
+
+  draw(view: ViewState, range: [number, number], full: [number, number]): void {
+    const { x, logX } = view;
+    for (const { definition, chart } of this.shown.values()) {
+      if (!chart.mounted) continue;
+      const shown: ChartView = { x, logX, range, full, log: view.log.has(definition.id) };
+      chart.update(definition.data(this.data, view), shown);
+    }
+  }
+
+  /// For a change of theme.
+  redraw(): void {
+    for (const { chart } of this.shown.values()) chart.redraw();
+  }
+
+  private make(definition: ChartDefinition): Chart {
+    const { id, title, unit, axisFormat, evals = [] } = definition;
+    return new Chart({ id, title, unit, axisFormat, onZoom: (range) => this.actions.zoom(range), onLog: (log) => this.actions.setLog(id, log),
+      csv: () => saveChartCsv(this.data.id, id, definition.keys(this.data), this.data.evals, evals) });
+  }
+
+  private seen(entries: readonly IntersectionObserverEntry[]): void {
+    let mounted = false;
+    for (const { target, isIntersecting } of entries) {
+      const entry = [...this.shown.values()].find(({ chart }) => chart.element === target);
+      if (!entry || entry.chart.mounted === isIntersecting) continue;
+      if (isIntersecting) entry.chart.mount();
+      else entry.chart.unmount();
+      mounted ||= isIntersecting;
+    }
+    if (mounted) this.actions.cameIntoView();
+  }
+}

@@ -1,0 +1,45 @@
+import { explain, sendJson } from '../api/client';
+import { may } from '../api/session';
+import type { Alert } from '../data/control_types';
+import type { RunData } from '../data/run_data';
+import { h, setText, Slot, type Child } from '../lib/dom';
+import { formatDateTime } from '../lib/format';
+import { table } from './tables';
+
+const when = (time: string | null | undefined): string => (time ? formatDateTime(Date.parse(time)) : '');
+
+/// Alerts of the run, and each change of its state with cause and actor.
+export class RunHistory {
+  readonly element: HTMLElement;
+  private readonly alerts = new Slot();
+  private readonly changes = new Slot();
+  private readonly said = h('p', { class: 'muted', role: 'status' });
+
+  constructor(private readonly data: RunData, private readonly changed: () => void) {
+    this.element = h('div', { class: 'history' }, this.alerts.element, this.said, this.changes.element);
+  }
+
+  update(): void {
+    const { alerts, transitions } = this.data;
+    this.alerts.show([alerts, may('operate')], () => (alerts.length === 0 ? h('p', { class: 'muted' }, 'No alerts.')
+      : table('Alerts', ['Raised', 'Kind', 'What', 'Cleared', ''], alerts.map((alert) => this.alertRow(alert)))));
+    this.changes.show([transitions], () => (transitions.length === 0 ? null
+      : table('State history', ['When', 'State', '#Attempt', 'Cause', 'By'], [...transitions].reverse().map((change) => [when(change.at),
+        h('span', { class: `state state-${change.to}` }, change.to), change.attempt || '', change.cause, change.actor]))));
+  }
+
+  private alertRow(alert: Alert): Child[] {
+    return [when(alert.raised_at), h('span', { class: `severity severity-${alert.state}` }, alert.kind.replaceAll('_', ' ')), alert.message,
+      alert.cleared_at ? when(alert.cleared_at) : 'still so', alert.acknowledged_at ? h('span', { class: 'muted' }, `seen by ${alert.acknowledged_by ?? 'someone'}`)
+        : may('operate') ? h('button', { type: 'button', class: 'chip', onclick: () => void this.acknowledge(alert) }, 'mark as seen') : null];
+  }
+
+  private async acknowledge(alert: Alert): Promise<void> {
+    try {
+      await sendJson('POST', `/alerts/${alert.id}/ack`);
+      this.changed();
+    } catch (error) {
+      setText(this.said, `Not done: ${explain(error)}`);
+    }
+  }
+}

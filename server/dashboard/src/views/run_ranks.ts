@@ -1,0 +1,96 @@
+import { getSeries } from '../api/client';
+import { HeatStrip } from '../charts/heat_strip';
+import type { RunData } from '../data/run_data';
+import { h, replaceChildren, setText, Slot } from '../lib/dom';
+import { formatAge, formatCount, formatMs, formatPercent, formatSi, formatSignificant } from '../lib/format';
+import { ageMs } from '../lib/freshness';
+import { heatMap } from '../lib/heat';
+import { DEFAULT_HEAT, type ViewState } from '../lib/run_view';
+import { rangeOnServer } from '../lib/x_axis';
+import { table } from './tables';
+
+const KEYS: readonly [string, string][] = [['forward_ms', 'forward'], ['backward_ms', 'backward'], ['data_ms', 'data'], ['optimizer_ms', 'optimizer'],
+  ['step_ms', 'whole step'], ['exposed_communication_ms', 'waiting for others']];
+const MOST_RANKS = 96;
+const COLUMNS = 160;
+const REFRESH_MS = 4000;
+
+function ranksTable(data: RunData, nowMs: number): HTMLElement {
+  return table('Ranks', ['#Rank', 'State', 'Host', '#Pid', 'Device', '#Update', 'Last record', '#Step', '#Exposed', '#Tokens/s', '#Busy', '#Lost records'],
+    data.ranks.map((rank) => {
+      const age = ageMs(rank.heartbeat_age_ms ?? rank.record_age_ms, data.ranksAtMs, nowMs);
+      const state = rank.state ?? (data.run?.state !== 'running' ? data.run?.state ?? '' : age > 60_000 ? 'silent' : 'running');
+      return [rank.rank, h('span', { class: `rank-state rank-${state}` }, state), rank.host, rank.pid, rank.device, formatCount(rank.update),
+        formatAge(age / 1000), formatMs(rank.step_ms), formatMs(rank.exposed_communication_ms), formatSi(rank.target_tokens_per_second),
+        formatPercent(rank.busy_fraction, 0), rank.missing > 0 ? formatCount(rank.missing) : ''];
+    }));
+}
+
+/// Who trains where, and who holds the others up.
+export class Ranks {
+  readonly element: HTMLElement;
+  private readonly strip = new HeatStrip('Ranks over time, compared with the median');
+  private readonly rows = new Slot();
+  private readonly select: HTMLSelectElement;
+  private readonly problem = h('p', { class: 'muted' });
+  private askedAt = -Infinity;
+  private asked = '';
+  private visible = false;
+  private readonly watcher = new IntersectionObserver(([entry]) => {
+    this.visible = entry!.isIntersecting;
+    void this.refresh();
+  }, { rootMargin: '200px' });
+
+  constructor(private readonly data: RunData, private readonly view: ViewState, onView: () => void) {
+    this.select = h('select', { id: 'heat-key', onchange: () => {
+      this.view.heat = this.select.value;
+      onView();
+      void this.refresh();
+    } }, KEYS.map(([key, label]) => h('option', { value: key }, label)));
+    this.select.value = view.heat;
+    if (this.select.value === '') this.select.value = view.heat = DEFAULT_HEAT;
+    this.element = h('div', { class: 'ranks' }, h('p', { class: 'field-row' }, h('label', { for: 'heat-key' }, 'Time of '), this.select,
+      h('span', { class: 'muted' }, 'of each rank against the median, over the range of the charts')), this.strip.element, this.problem, this.rows.element);
+    this.watcher.observe(this.element);
+  }
+
+  close(): void {
+    this.watcher.disconnect();
+    this.strip.close();
+  }
+
+  redraw(): void {
+    this.strip.draw();
+  }
+
+  update(nowMs: number): void {
+    this.rows.show([this.data.ranks, this.data.run?.state, Math.floor(nowMs / 1000)], () => ranksTable(this.data, nowMs));
+    void this.refresh();
+  }
+
+  /// Fetches the ranks' series when they are looked at and either the range or the run has moved on.
+  private async refresh(): Promise<void> {
+    const { data, view } = this;
+    if (!this.visible || data.ranks.length === 0) return;
+    const asked = JSON.stringify([view.heat, view.range, view.x, data.ranks.length]);
+    const due = performance.now() - this.askedAt > REFRESH_MS && !view.range && data.run?.state === 'running';
+    if (asked === this.asked && !due) return;
+    this.asked = asked;
+    this.askedAt = performance.now();
+    const ranks = data.ranks.slice(0, MOST_RANKS);
+    const range = view.range ? rangeOnServer(data.axis, view.range) : { x: 'step' as const };
+    try {
+      const found = await getSeries(data.id, ranks.map(({ rank }) => `${view.heat}@${rank}`), { ...range, points: COLUMNS });
+      if (asked !== this.asked) return;
+      const series = ranks.map(({ rank }) => ({ rank, series: found.get(`${view.heat}@${rank}`)! }));
+      const steps = series.flatMap(({ series: { step } }) => (step.length > 0 ? [step[0]!, step.at(-1)!] : []));
+      const hosts = new Map(ranks.map(({ rank, host }) => [rank, host]));
+      this.strip.show(heatMap(series, steps.length > 0 ? [Math.min(...steps), Math.max(...steps)] : [0, 0], COLUMNS),
+        { name: (rank) => `${rank} ${hosts.get(rank) ?? ''}`, value: view.heat.endsWith('_ms') ? formatMs : formatSignificant });
+      setText(this.problem, data.ranks.length > MOST_RANKS ? `the first ${MOST_RANKS} of ${data.ranks.length} ranks` : '');
+    } catch (error) {
+      this.asked = '';
+      replaceChildren(this.problem, `not loaded: ${error instanceof Error ? error.message : String(error)}`);
+    }
+  }
+}

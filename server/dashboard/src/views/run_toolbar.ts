@@ -1,0 +1,55 @@
+import { runCsvOf } from '../api/client';
+import { h, setText } from '../lib/dom';
+import type { XMode } from '../lib/series';
+import type { ViewState } from '../lib/run_view';
+import { X_UNITS } from '../lib/x_axis';
+
+const MODES: readonly [XMode, string][] = [['update', 'update'], ['elapsed', 'elapsed'], ['wall', 'clock'], ['tokens', 'tokens']];
+
+export interface ToolbarActions {
+  setX(mode: XMode): void;
+  setLogX(log: boolean): void;
+  setSmoothing(value: number): void;
+  scale(factor: number): void;      // of the range shown, around its middle
+  resetZoom(): void;
+}
+
+/// The switches that act on all charts.
+export class Toolbar {
+  readonly element: HTMLElement;
+  private readonly modes: HTMLButtonElement[];
+  private readonly slider: HTMLInputElement;
+  private readonly shown = h('output', { for: 'smoothing' });
+  private readonly logX: HTMLButtonElement;
+  private readonly reset: HTMLButtonElement;
+  private readonly further: HTMLButtonElement;
+  private readonly hint = h('span', { class: 'hint muted' });
+
+  constructor(run: string, private readonly view: ViewState, actions: ToolbarActions) {
+    const chip = (label: string, name: string | null, work: () => void): HTMLButtonElement =>
+      h('button', { type: 'button', class: 'chip', 'aria-label': name, title: name, onclick: work }, label);
+    this.modes = MODES.map(([mode, label]) => chip(label, X_UNITS[mode], () => actions.setX(mode)));
+    this.logX = chip('log x', 'logarithmic horizontal axis', () => actions.setLogX(!this.view.logX));
+    this.slider = h('input', { type: 'range', id: 'smoothing', min: 0, max: 0.99, step: 0.01,
+      oninput: () => actions.setSmoothing(Number(this.slider.value)) });
+    this.reset = chip('show all', null, () => actions.resetZoom());
+    this.further = chip('−', 'zoom out', () => actions.scale(2));
+    this.element = h('div', { class: 'toolbar', role: 'toolbar', 'aria-label': 'Charts' },
+      h('span', { class: 'group', role: 'group', 'aria-label': 'Horizontal axis' }, h('span', { class: 'muted' }, 'x axis'), this.modes, this.logX),
+      h('span', { class: 'group' }, h('label', { for: 'smoothing', class: 'muted' }, 'smoothing'), this.slider, this.shown),
+      h('span', { class: 'group', role: 'group', 'aria-label': 'Zoom' }, chip('+', 'zoom in', () => actions.scale(0.5)), this.further, this.reset),
+      this.hint, h('a', { class: 'chip', href: runCsvOf(run), download: `${run}.csv` }, 'all steps as CSV'));
+    this.update();
+  }
+
+  update(): void {
+    const { view } = this;
+    this.modes.forEach((button, index) => button.setAttribute('aria-pressed', String(MODES[index]![0] === view.x)));
+    this.logX.setAttribute('aria-pressed', String(view.logX));
+    this.logX.disabled = view.x === 'wall';
+    this.slider.value = String(view.smoothing);
+    setText(this.shown, view.smoothing.toFixed(2));
+    this.reset.disabled = this.further.disabled = view.range === null;
+    setText(this.hint, view.range === null ? 'drag to zoom' : 'zoomed: not following');
+  }
+}

@@ -1,0 +1,75 @@
+import { ApiError, explain, sendJson } from '../api/client';
+import type { RunData } from '../data/run_data';
+import { h, replaceChildren, setText } from '../lib/dom';
+import { formatCount, formatFixed, formatMs } from '../lib/format';
+
+const MOST_LINES = 32;
+
+interface Hypothesis { hyp?: string; text?: string; score?: number | null }
+interface Translation extends Hypothesis { nbest?: Hypothesis[] }
+interface Answer { items?: Translation[]; translations?: Translation[]; ms?: number }
+
+/// The lines that are worth sending; an empty line is nothing to translate.
+export const linesOf = (text: string): string[] => text.split('\n').map((line) => line.trim()).filter(Boolean);
+
+/// Translates what the reader types with one of the run's checkpoints.
+export class TranslateBox {
+  readonly element: HTMLElement;
+  private readonly select = h('select', { id: 'translate-with' });
+  private readonly text = h('textarea', { id: 'translate-text', rows: 2, placeholder: 'A sentence to translate; several lines for several sentences' });
+  private readonly beam = h('input', { type: 'number', id: 'translate-beam', min: 1, max: 12, value: 4 });
+  private readonly button: HTMLButtonElement;
+  private readonly said = h('p', { class: 'muted', role: 'status' });
+  private readonly results = h('ol', { class: 'translations' });
+  private offered = '';
+
+  constructor(private readonly data: RunData) {
+    this.button = h('button', { type: 'submit', class: 'chip primary' }, 'Translate');
+    this.element = h('form', { class: 'translate', onsubmit: (event: Event) => { event.preventDefault(); void this.translate(); },
+      onkeydown: (event: KeyboardEvent) => { if (event.key === 'Enter' && event.ctrlKey) void this.translate(); } },
+    h('p', { class: 'field-row' }, h('label', { for: 'translate-with' }, 'With the checkpoint of update'), this.select, h('label', { for: 'translate-beam' }, 'beam'), this.beam),
+    h('label', { for: 'translate-text', class: 'visually-hidden' }, 'Text to translate'), this.text, h('p', { class: 'field-row' }, this.button, this.said), this.results);
+  }
+
+  update(): void {
+    const { checkpoints } = this.data;
+    const offered = checkpoints.map(({ id, best }) => `${id}${best}`).join();
+    if (offered === this.offered) return;
+    this.offered = offered;
+    const before = this.select.value;
+    replaceChildren(this.select, checkpoints.map((row) => h('option', { value: row.id },
+      `${formatCount(row.update)}${row.best ? ', best' : ''}${row.sacrebleu === null ? '' : ` · ${formatFixed(row.sacrebleu, 2)}`}`)));
+    this.select.value = before || checkpoints.find(({ best }) => best)?.id || checkpoints[0]?.id || '';
+    this.button.disabled = checkpoints.length === 0;
+    if (checkpoints.length === 0) setText(this.said, 'no checkpoint yet');
+    else if (this.said.textContent === 'no checkpoint yet') setText(this.said, '');
+  }
+
+  private async translate(): Promise<void> {
+    const lines = linesOf(this.text.value);
+    if (this.button.disabled) return;
+    if (lines.length === 0) return setText(this.said, 'Type a sentence first.');
+    if (lines.length > MOST_LINES) return setText(this.said, `At most ${MOST_LINES} lines at once; these are ${lines.length}.`);
+    this.button.disabled = true;
+    this.element.setAttribute('aria-busy', 'true');
+    setText(this.said, 'translating …');
+    try {
+      const began = performance.now();
+      const answer = await sendJson<Answer>('POST', `/checkpoints/${this.select.value}/translate`, { text: lines, beam: Number(this.beam.value) });
+      const found = answer?.items ?? answer?.translations ?? [];
+      replaceChildren(this.results, found.map((item, at) => this.result(lines[at] ?? '', item)));
+      setText(this.said, `in ${formatMs(answer?.ms ?? performance.now() - began)}`);
+    } catch (error) {
+      const absent = error instanceof ApiError && error.status === 405;
+      setText(this.said, absent ? 'This server does not translate.' : `Not translated: ${explain(error)}`);
+    }
+    this.button.disabled = false;
+    this.element.removeAttribute('aria-busy');
+  }
+
+  private result(source: string, item: Translation): HTMLElement {
+    const best = item.nbest?.[0] ?? item;
+    return h('li', {}, h('p', { class: 'muted' }, source), h('p', { class: 'translation' }, best.hyp ?? best.text ?? ''),
+      typeof best.score === 'number' ? h('p', { class: 'muted' }, `score ${formatFixed(best.score, 3)}`) : null);
+  }
+}

@@ -1,0 +1,32 @@
+import type { Evidence, Verdict } from '../data/control_types';
+import { h, type Child } from '../lib/dom';
+import { formatBytes, formatCount, formatMs, formatPercent, formatSignificant } from '../lib/format';
+
+const GOOD = new Set(['healthy', 'compute_bound']);
+
+function amount({ value, unit }: Evidence): string {
+  if (unit === 'ms') return formatMs(value);
+  if (unit === 'bytes') return formatBytes(value);
+  if (unit === '1' || unit === 'fraction') return formatPercent(value);
+  return `${formatSignificant(value)} ${unit}`.trim();
+}
+
+const evidenceRow = (evidence: Evidence): HTMLElement => h('tr', {}, h('th', { scope: 'row' }, evidence.key.replace(/_(ms|bytes)$/, '').replaceAll('_', ' ')),
+  h('td', { class: 'number' }, amount(evidence)),
+  h('td', {}, typeof evidence.share === 'number' ? [h('progress', { max: 1, value: evidence.share, 'aria-label': 'share of a step' }),
+    ` ${formatPercent(evidence.share, 0)}`] : ''));
+
+/// What holds the run back, in one sentence, with the numbers it rests on behind a fold.
+export function verdictBox(verdict: Verdict | null): Child {
+  if (!verdict) return null;
+  const { window } = verdict;
+  const open = document.querySelector<HTMLDetailsElement>('#verdict-evidence')?.open ?? false;  // as the reader left it
+  const basis = [`${formatPercent(verdict.confidence, 0)} sure`,
+    window ? `updates ${formatCount(window.first_update)} to ${formatCount(window.last_update)}` : ''].filter(Boolean).join(', ');
+  const tone = verdict.verdict === 'unknown' ? 'unknown' : GOOD.has(verdict.verdict) ? 'good' : 'held';
+  return h('section', { class: `card verdict verdict-${tone}`, 'aria-label': 'Verdict' },
+    h('p', { class: 'verdict-sentence' }, verdict.sentence),
+    verdict.advice ? h('p', { class: 'verdict-advice' }, verdict.advice) : null,
+    verdict.evidence.length > 0 ? h('details', { id: 'verdict-evidence', open }, h('summary', { class: 'muted' }, `what it rests on (${basis})`),
+      h('table', { class: 'evidence' }, h('tbody', {}, verdict.evidence.map(evidenceRow)))) : h('p', { class: 'muted' }, basis));
+}

@@ -1,0 +1,198 @@
+import { spread, valueAt, zoomed } from '../../server/dashboard/src/charts/chart_data';
+import { evalsCsv, joinCsv } from '../../server/dashboard/src/data/export';
+import { differences, flatten, search } from '../../server/dashboard/src/lib/config_tree';
+import { ema } from '../../server/dashboard/src/lib/ema';
+import { heatLevel, heatMap, lowerMedian } from '../../server/dashboard/src/lib/heat';
+import { defaultView, parseRunView, runViewQuery } from '../../server/dashboard/src/lib/run_view';
+import { emptySeries, stack, type Series } from '../../server/dashboard/src/lib/series';
+import { trendOf } from '../../server/dashboard/src/lib/trend';
+import { interpolate, rangeOnServer, TokenClock, xOfStep, xOfTime, xTick, xValue, type XAxis } from '../../server/dashboard/src/lib/x_axis';
+import { downloadCommand } from '../../server/dashboard/src/views/run_checkpoints';
+import { matches } from '../../server/dashboard/src/views/run_metrics';
+import { linesOf } from '../../server/dashboard/src/views/run_translate';
+
+function series(step: number[], avg: (number | null)[] = step, timeMs = step.map((at) => at * 1000)): Series {
+  return { ...emptySeries(), step, timeMs, avg, min: avg, max: avg, total: step.length };
+}
+
+describe('TokenClock', () => {
+  const clock = new TokenClock(series([10, 20, 40], [100, 200, 50]));  // 1000, 2000 and 1000 tokens
+  it('adds up the tokens of the updates that a row sums up', () => {
+    expect(clock.at(10)).toBe(1000);
+    expect(clock.at(20)).toBe(3000);
+    expect(clock.at(40)).toBe(4000);
+  });
+  it('goes linearly between rows and on beyond the last', () => {
+    expect(clock.at(15)).toBe(2000);
+    expect(clock.at(50)).toBe(4500);
+    expect(clock.at(0)).toBe(0);
+  });
+  it('finds the step of a count again', () => {
+    for (const step of [5, 10, 33, 60]) expect(clock.stepAt(clock.at(step))).toBeCloseTo(step, 9);
+  });
+  it('knows nothing of an empty run', () => {
+    expect(new TokenClock(emptySeries()).at(7)).toBe(0);
+  });
+});
+
+describe('x axis', () => {
+  const axis = (mode: XAxis['mode']): XAxis => ({ mode, startMs: 5000, clock: new TokenClock(series([10], [100])) });
+  it('reads a row in each unit', () => {
+    expect(xValue(axis('update'), 7, 9000)).toBe(7);
+    expect(xValue(axis('elapsed'), 7, 9000)).toBe(4);
+    expect(xValue(axis('wall'), 7, 9000)).toBe(9);
+    expect(xValue(axis('tokens'), 7, 9000)).toBe(700);
+  });
+  it('asks the server for what a zoom covers', () => {
+    expect(rangeOnServer(axis('update'), [-3, 7.2])).toEqual({ x: 'step', from: 0, to: 8 });
+    expect(rangeOnServer(axis('elapsed'), [1, 2])).toEqual({ x: 'wall', from: 6000, to: 7000 });
+    expect(rangeOnServer(axis('wall'), [1, 2])).toEqual({ x: 'wall', from: 1000, to: 2000 });
+    expect(rangeOnServer(axis('tokens'), [250, 410])).toEqual({ x: 'step', from: 2, to: 5 });
+  });
+  it('places steps between the rows of a sampled series, and nothing outside them', () => {
+    const rows = series([10, 20], [1, 1], [15_000, 25_000]);
+    expect(xOfStep(axis('elapsed'), rows, 15)).toBe(15);
+    expect(xOfStep(axis('update'), rows, 3)).toBe(3);
+    expect(xOfStep(axis('update'), rows, 21)).toBeNull();
+    expect(xOfTime(axis('update'), rows, 20_000)).toBe(15);
+    expect(xOfTime(axis('update'), rows, 26_000)).toBeNull();
+    expect(xOfStep(axis('update'), emptySeries(), 1)).toBeNull();
+  });
+  it('interpolates at the ends too', () => {
+    expect(interpolate([0, 10], [5, 25], 20)).toBe(45);
+    expect(interpolate([], [], 3)).toBe(0);
+  });
+  it('labels ticks with their unit', () => {
+    expect(xTick('update', 1.5)).toBe('');
+    expect(xTick('update', 1500)).toBe('1,500');
+    expect(xTick('elapsed', 90)).toBe('1 min 30 s');
+    expect(xTick('tokens', 2_500_000)).toBe('2.50 M');
+  });
+});
+
+describe('the split of a step', () => {
+  it('still adds up when all layers are smoothed alike', () => {
+    const parts = [[2, 3, 9, 4], [50, 55, 90, 51], [100, 90, 140, 99]];
+    const whole = parts[0]!.map((_, row) => parts.reduce((sum, part) => sum + part[row]!, 0));
+    const top = stack(parts.map((part) => ema(part, 0.7))).at(-1)!;
+    ema(whole, 0.7).forEach((value, row) => expect(top[row]).toBeCloseTo(value!, 9));
+  });
+});
+
+describe('heat strip', () => {
+  const rank = (number: number, value: (step: number) => number | null) =>
+    ({ rank: number, series: series(Array.from({ length: 100 }, (_, at) => at + 1), Array.from({ length: 100 }, (_, at) => value(at + 1))) });
+  it('takes the faster of two ranks as the measure', () => {
+    expect(lowerMedian([3, 1])).toBe(1);
+    expect(lowerMedian([3, 1, 2])).toBe(2);
+    expect(lowerMedian([])).toBeNull();
+  });
+  it('finds the rank that is slower for a while, and only it', () => {
+    const map = heatMap([rank(0, () => 50), rank(1, () => 51), rank(2, (step) => (step > 60 && step <= 80 ? 75 : 50))], [1, 100], 50);
+    expect(map.columns).toBe(50);
+    expect(map.rows.map(({ straggling }) => straggling)).toEqual([0, 0, 0.2]);
+    expect(map.rows[2]!.ratios[35]).toBeCloseTo(1.47, 2);
+    expect(heatLevel(map.rows[2]!.ratios[35]!)).toBe(3);
+    expect(map.rows[2]!.ratios[0]).toBe(1);
+  });
+  it('leaves holes where a rank said nothing', () => {
+    const map = heatMap([rank(0, () => 50), rank(1, (step) => (step > 50 ? null : 50))], [1, 100], 10);
+    expect(map.rows[1]!.ratios[9]).toBeNull();
+    expect(map.rows[0]!.ratios[9]).toBe(1);
+    expect(heatLevel(null)).toBeNull();
+  });
+  it('has no more columns than there are steps', () => {
+    expect(heatMap([{ rank: 0, series: series([5, 6, 7]) }], [5, 7], 160).columns).toBe(3);
+    expect(heatMap([{ rank: 0, series: emptySeries() }], [0, 0], 160).rows[0]!.meanRatio).toBeNull();
+  });
+});
+
+describe('configuration', () => {
+  const yaml = 'run:\n  name: a\nmodel:\n  layers: 6\n  sizes:\n    - 512\n    - 2048\n# a remark\nlanguages:\n- en\n- no\nsets:\n  - name: valid\n    lines: 3000\n  - name: test\n';
+  it('gives every leaf its path', () => {
+    expect([...flatten(yaml)]).toEqual([['run.name', 'a'], ['model.layers', '6'], ['model.sizes.0', '512'], ['model.sizes.1', '2048'],
+      ['languages.0', 'en'], ['languages.1', 'no'], ['sets.0.name', 'valid'], ['sets.0.lines', '3000'], ['sets.1.name', 'test']]);
+  });
+  it('tells what differs, and what only one has', () => {
+    expect(differences(yaml, yaml)).toEqual([]);
+    expect(differences('a: 1\nb:\n  c: 2\n', 'a: 1\nb:\n  c: 3\n  d: 4\n')).toEqual([{ path: 'b.c', left: '2', right: '3' }, { path: 'b.d', left: null, right: '4' }]);
+  });
+  it('shows the lines that were searched for under what they belong to', () => {
+    expect(search(yaml, '2048').map(({ line }) => line)).toEqual(['model:', '  sizes:', '    - 2048']);
+    expect(search(yaml, 'LAYERS').filter(({ hit }) => hit)).toHaveLength(1);
+    expect(search('a: 1\nb: 2', '')).toHaveLength(2);
+    expect(search(yaml, 'absent')).toEqual([]);
+  });
+});
+
+describe('the view in the address', () => {
+  const changed = { ...defaultView(), x: 'tokens' as const, logX: true, smoothing: 0, range: [0, 12.5] as [number, number], log: new Set(['loss', 'key-a']),
+    find: 'memory', all: true, heat: 'data_ms', evaluation: 'e_1', against: 'r_2', logLevel: 'warn', logRank: '3', logText: 'a & b' };
+  it('comes back as it was', () => {
+    expect(parseRunView(new URLSearchParams(runViewQuery(changed)))).toEqual(changed);
+    expect(runViewQuery(defaultView())).toBe('');
+  });
+  it('refuses what makes no sense', () => {
+    const view = parseRunView(new URLSearchParams('x=wall&logx=1&smooth=2&range=9_3'));
+    expect(view).toEqual({ ...defaultView(), x: 'wall' });
+    expect(parseRunView(new URLSearchParams('smooth=&range=a_b'))).toEqual(defaultView());
+  });
+});
+
+describe('trend', () => {
+  it('says whether the loss falls, rises or stays', () => {
+    const noise = (at: number): number => 0.1 * Math.sin(at * 7.3);
+    const column = (slope: number): number[] => Array.from({ length: 400 }, (_, at) => 5 + slope * at + noise(at));
+    expect(trendOf(column(-0.01))).toMatchObject({ certain: true, rows: 40 });
+    expect(trendOf(column(-0.01))!.change).toBeLessThan(0);
+    expect(trendOf(column(0.01))!.change).toBeGreaterThan(0);
+    expect(trendOf(column(0))!.certain).toBe(false);
+  });
+  it('says nothing of a few rows', () => {
+    expect(trendOf([1, 2, null, 3])).toBeNull();
+  });
+});
+
+describe('chart tables', () => {
+  it('spread over all rows with the last among them', () => {
+    expect(spread(3)).toEqual([0, 1, 2]);
+    const rows = spread(1200, 12);
+    expect([rows.length, rows[0], rows.at(-1)]).toEqual([12, 0, 1199]);
+  });
+  it('hold the last value of a sparse line', () => {
+    expect(valueAt([1, null, undefined, 4], 2)).toBe(1);
+    expect(valueAt([null, 2], 0)).toBeNull();
+    expect(valueAt([1, 2], 9)).toBe(2);
+  });
+  it('zoom around a point and out to everything', () => {
+    expect(zoomed([0, 100], 50, 0.5, [0, 100])).toEqual([25, 75]);
+    expect(zoomed([25, 75], 50, 2, [0, 100])).toBeNull();
+    expect(zoomed([0, 20], 10, 2, [0, 100])).toEqual([0, 30]);
+  });
+});
+
+describe('CSV', () => {
+  it('keeps the server\'s digits and says whose rows they are', () => {
+    expect(joinCsv([{ key: 'a', rank: 'all', csv: 'step,time_ms,value\n1,5,0.1000000000000001\n' }, { key: 'b', rank: '2', csv: 'step,time_ms,value\n1,6,nan\n' }]))
+      .toBe('key,rank,step,time_ms,value\na,all,1,5,0.1000000000000001\nb,2,1,6,nan\n');
+  });
+  it('quotes what needs it and leaves holes empty', () => {
+    const row = { id: 'e', update: 5, time_ms: 9, set: 'a,"b"', loss: null, nll: null, sacrebleu: 31.25, chrf: null, accuracy: null, signature: '', seconds: 1,
+      best: true, sample_count: 0 };
+    expect(evalsCsv([row], ['sacrebleu', 'chrf'])).toBe('update,time_ms,set,sacrebleu,chrf\n5,9,"a,""b""",31.25,\n');
+  });
+});
+
+describe('small parts', () => {
+  it('find a key by any of its words', () => {
+    expect(matches('memory_bytes.weights', 'weights MEM')).toBe(true);
+    expect(matches('memory_bytes.weights', 'loss')).toBe(false);
+    expect(matches('anything', '')).toBe(true);
+  });
+  it('send lines, not empty ones', () => {
+    expect(linesOf(' a \n\n b\n')).toEqual(['a', 'b']);
+  });
+  it('give a command that can be typed', () => {
+    expect(downloadCommand('http://h:8080', 'r_1', 'c_2')).toBe('nmt run download r_1 --checkpoint c_2 --server http://h:8080');
+  });
+});
