@@ -1,15 +1,22 @@
 import 'uplot/dist/uPlot.min.css';
 import './styles/page.css';
+import './styles/list.css';
 import './styles/run.css';
-import { h, replaceChildren, setText } from './lib/dom';
-import { parseHash } from './lib/view_state';
+import { watchDownloads } from './api/download';
+import { explain } from './api/problem';
+import { abortPage } from './api/request';
+import { hasToken, onUnauthorized, setScope, startSession } from './api/session';
+import { setText } from './lib/dom';
+import { addShortcuts, onShortcutKey, showHelp } from './lib/keys';
+import { parseRoute, type Route } from './lib/routes';
+import { applyTheme, readTheme } from './lib/theme_choice';
+import { askSelf, LoginPage } from './views/login';
 import type { Page, StatusKind } from './views/page';
-import { RunList } from './views/run_list';
-import { RunPage } from './views/run_page';
+import { SiteHeader } from './views/site_header';
 
 const main = document.querySelector<HTMLElement>('#main')!;
-const crumbs = document.querySelector<HTMLElement>('#crumbs')!;
 const connection = document.querySelector<HTMLElement>('#connection')!;
+const notice = document.querySelector<HTMLElement>('#notice')!;
 
 let page: Page | null = null;
 
@@ -18,16 +25,98 @@ function showStatus(kind: StatusKind, text: string): void {
   setText(connection, text);
 }
 
-function open(): void {
+const say = (text: string): void => setText(notice, text);
+
+function show(build: () => Page): void {
   page?.close();
-  const route = parseHash(location.hash);
-  replaceChildren(crumbs, route.page === 'run' ? h('a', { href: '#/runs' }, 'all runs') : null);
-  page = route.page === 'run' ? new RunPage(main, route.id, route.view, showStatus) : new RunList(main, showStatus);
+  abortPage();
+  page = null;
+  say('');
+  page = build();
 }
 
+/// Each page is a file of its own, fetched when first opened: what builds it when all is here.
+async function builderOf(route: Route): Promise<() => Page> {
+  switch (route.page) {
+    case 'run': {
+      const { RunPage } = await import('./views/run_page');
+      return () => new RunPage(main, route.id, route.view, showStatus);
+    }
+    case 'compare': {
+      const { ComparePage } = await import('./views/compare/compare_page');
+      return () => new ComparePage(main, route.query, showStatus);
+    }
+    case 'submit': {
+      const { SubmitPage } = await import('./views/runs/submit');
+      return () => new SubmitPage(main, route.query, showStatus);
+    }
+    case 'nodes': {
+      const { NodesPage } = await import('./views/nodes');
+      return () => new NodesPage(main, showStatus);
+    }
+    case 'alerts': {
+      const { AlertsPage } = await import('./views/alerts');
+      return () => new AlertsPage(main, showStatus, say);
+    }
+    case 'runs': {
+      const { RunList } = await import('./views/runs/run_list');
+      return () => new RunList(main, route.query, showStatus, say);
+    }
+  }
+}
+
+let opening = 0;
+
+async function open(): Promise<void> {
+  const turn = ++opening;
+  const route = parseRoute(location.hash);
+  header.mark(route.page);
+  try {
+    const build = await builderOf(route);
+    if (turn === opening) show(build);
+  } catch (error) {
+    if (turn !== opening) return;
+    showStatus('reconnecting', 'not loaded');
+    say(`The page is not here: ${explain(error)}. The server may have been updated: load it again.`);
+  }
+}
+
+function logIn(): void {
+  if (page instanceof LoginPage) return;
+  const refused = hasToken();
+  opening += 1;
+  header.stop();
+  show(() => new LoginPage(main, showStatus, refused, () => void begin()));
+}
+
+/// Opens the page at once; whose token it is may come later.
+async function begin(): Promise<void> {
+  const opened = open();
+  const self = await askSelf();
+  if (page instanceof LoginPage) return;
+  setScope(self?.scope ?? null);
+  header.start(self);
+  await opened;
+}
+
+const header = new SiteHeader(document.querySelector('#nav')!, document.querySelector('#tools')!, say);
+
+startSession();
+applyTheme(readTheme());
+onUnauthorized(logIn);
+watchDownloads(say);
+addShortcuts('Everywhere', [
+  { keys: ['?'], what: 'this help', run: showHelp },
+  { keys: ['g'], what: 'the list of runs', run: () => { location.hash = '#/runs'; } },
+  { keys: ['t'], what: 'light, dark, or as the system', run: () => header.switchTheme() },
+]);
+document.addEventListener('keydown', onShortcutKey);
 document.querySelector('[data-skip]')!.addEventListener('click', (event) => {
   event.preventDefault();
   main.focus();
 });
-window.addEventListener('hashchange', open);
-open();
+window.addEventListener('hashchange', () => {
+  startSession();
+  void open();
+});
+void begin();

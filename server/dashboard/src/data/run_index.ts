@@ -1,0 +1,115 @@
+import { getJson, isAbort, pages } from '../api/client';
+import { EventStream, type StreamState } from '../api/stream';
+import type { Run } from '../api/types';
+
+const FIRST_PAGE = 100;
+const MOST_RUNS = 5000;
+const RUNNING_MS = 2000;
+const NEWEST_MS = 10_000;
+
+/// All runs of the server, newest first as far as they are loaded, kept up to date: states by events, figures of running
+/// runs every two seconds while the page is seen.
+export class RunIndex {
+  readonly runs = new Map<string, Run>();
+  atMs = 0;          // when the newest came
+  complete = false;  // everything is here
+  cut = false;       // there are more than this page keeps
+  private closed = false;
+  private failing = false;
+  private stream: EventStream | null = null;
+  private streamState: StreamState = 'loading';
+  private readonly timers: ReturnType<typeof setInterval>[] = [];
+
+  /// `onChange` after every change of what is here; `onState` when loading, live or away.
+  constructor(private readonly onChange: () => void, private readonly onState: (state: StreamState) => void) {
+    void this.start();
+  }
+
+  close(): void {
+    this.closed = true;
+    this.stream?.close();
+    this.timers.forEach(clearInterval);
+  }
+
+  take(run: Run): void {
+    const known = this.runs.get(run.id);
+    this.runs.set(run.id, { ...known, ...run });
+  }
+
+  private async start(): Promise<void> {
+    const first = await this.tryUntilAnswered();
+    if (this.closed || !first) return;
+    this.stream = new EventStream(null, (event) => {
+      if (event.event === 'state') {
+        this.take(JSON.parse(event.data) as Run);
+        this.onChange();
+      } else if (event.event === 'reset') void this.poll(`/runs?limit=${FIRST_PAGE}`);
+    }, (state) => {
+      this.streamState = state;
+      this.tell();
+    }, () => void this.poll(`/runs?limit=${FIRST_PAGE}`), 'state');
+    this.timers.push(setInterval(() => void this.pollRunning(), RUNNING_MS),
+      setInterval(() => void this.poll(`/runs?limit=${FIRST_PAGE}`), NEWEST_MS));
+    await this.loadRest(first);
+  }
+
+  private async tryUntilAnswered(): Promise<AsyncGenerator<Run[]> | null> {
+    while (!this.closed) {
+      const generator = pages<Run>('/runs', FIRST_PAGE);
+      try {
+        this.merge((await generator.next()).value ?? []);
+        return generator;
+      } catch (error) {
+        if (isAbort(error)) return null;
+        this.onState('reconnecting');
+        await new Promise((resolve) => setTimeout(resolve, 2000));
+      }
+    }
+    return null;
+  }
+
+  private async loadRest(generator: AsyncGenerator<Run[]>): Promise<void> {
+    try {
+      for await (const page of generator) {
+        if (this.closed) return;
+        this.merge(page);
+        this.cut = this.runs.size >= MOST_RUNS;
+        if (this.cut) break;
+      }
+      this.complete = true;
+      this.onChange();
+    } catch {
+      this.failing = true;  // the next poll that succeeds says otherwise; what is here stays
+      this.tell();
+    }
+  }
+
+  private pollRunning(): Promise<void> | void {
+    if (document.visibilityState === 'visible' && [...this.runs.values()].some(({ state }) => state === 'running')) {
+      return this.poll('/runs?state=running&limit=500');
+    }
+  }
+
+  private async poll(path: string): Promise<void> {
+    try {
+      const { items } = await getJson<{ items: Run[] }>(path);
+      if (this.closed) return;
+      this.failing = false;
+      this.merge(items);
+    } catch (error) {
+      this.failing = !isAbort(error);
+    }
+    this.tell();
+  }
+
+  private merge(runs: readonly Run[]): void {
+    if (this.closed) return;
+    runs.forEach((run) => this.take(run));
+    this.atMs = Date.now();
+    this.onChange();
+  }
+
+  private tell(): void {
+    if (!this.closed) this.onState(this.failing ? 'reconnecting' : this.streamState);
+  }
+}

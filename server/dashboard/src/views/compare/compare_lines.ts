@@ -1,0 +1,68 @@
+import type { ChartData, Line } from '../../charts/chart_data';
+import { ema } from '../../lib/ema';
+import { formatBytes, formatBytesPerSecond, formatCount, formatFixed, formatMs, formatPercent, formatSi, formatSignificant } from '../../lib/format';
+import type { ViewState } from '../../lib/run_view';
+import { describeSampling } from '../../lib/series';
+import { xColumn, xOfStep, xValue } from '../../lib/x_axis';
+import { isEval, type ComparedRun } from './compared_run';
+
+type Format = (value: number | null) => string;
+type Measure = 'loss' | 'nll' | 'sacrebleu' | 'chrf' | 'accuracy';
+
+const EVAL_TITLES: Record<string, string> = { loss: 'Validation loss', nll: 'Validation NLL', sacrebleu: 'sacreBLEU', chrf: 'chrF', accuracy: 'Accuracy' };
+const BAND_RUNS = 3;  // with more runs the bands would hide each other
+
+export const colorOf = (at: number): string => `run${at + 1}`;
+
+export function titleOf(key: string): string {
+  if (isEval(key)) return EVAL_TITLES[key.slice(5)] ?? key.slice(5);
+  const words = key.replace(/_ms$/, '').replace(/_per_second$/, '/s').replaceAll('_', ' ').replace('memory bytes.', 'memory: ');
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}
+
+export function formatOf(key: string): Format {
+  if (key === 'eval:sacrebleu' || key === 'eval:chrf') return (value) => formatFixed(value, 2);
+  if (key === 'eval:accuracy' || key.endsWith('_fraction')) return formatPercent;
+  if (key.endsWith('_ms')) return formatMs;
+  if (key.endsWith('bytes_per_second')) return formatBytesPerSecond;
+  if (key.includes('bytes')) return formatBytes;
+  if (key.endsWith('_per_second') || key.endsWith('tokens') || key === 'flops') return formatSi;
+  return formatSignificant;
+}
+
+/// Whether less or more of it is what one wants; null where that cannot be said.
+export function betterOf(key: string): 'less' | 'more' | null {
+  if (['eval:sacrebleu', 'eval:chrf', 'eval:accuracy', 'busy_fraction'].includes(key) || /tokens_per_second$/.test(key)) return 'more';
+  if (/(^|:)(loss|nll)$/.test(key) || key.endsWith('_ms')) return 'less';
+  return null;
+}
+
+function evalLine(run: ComparedRun, key: string, color: string, view: ViewState): Line {
+  const axis = run.axis(view);
+  const measure = key.slice(5) as Measure;
+  const rows = run.evals.filter((row) => row[measure] !== null && row[measure] !== undefined);
+  return { label: run.name, color, kind: 'points', legend: true, format: formatOf(key),
+    x: rows.map((row) => xValue(axis, row.update, row.time_ms)), y: rows.map((row) => row[measure] ?? null) };
+}
+
+/// One metric of all runs, each in its colour; the min/max band of sampled ones while there are few.
+export function compareLines(runs: readonly ComparedRun[], key: string, view: ViewState): ChartData {
+  if (isEval(key)) return { lines: runs.map((run, at) => evalLine(run, key, colorOf(at), view)), note: '', marks: [] };
+  const format = formatOf(key);
+  const notes = new Set<string>();
+  const marks: ChartData['marks'] = [];
+  const lines = runs.flatMap((run, at): Line[] => {
+    const series = run.series.get(key);
+    const axis = run.axis(view);
+    const x = xColumn(axis, series);
+    const line = (kind: Line['kind'], y: Line['y'], legend = false): Line => ({ label: run.name, color: colorOf(at), kind, x, y, legend, format });
+    if (series.step.length > 0) notes.add(describeSampling(series, formatCount));
+    for (const { step, kind } of series.nonFinite) {
+      const where = xOfStep(axis, series, step);
+      if (where !== null) marks.push({ x: where, kind: 'non-finite', label: `${run.name}: ${kind} at update ${formatCount(step)}` });
+    }
+    const band = series.sampled && runs.length <= BAND_RUNS ? [line('low', series.min), line('high', series.max)] : [];
+    return [...band, line('line', ema(series.avg, view.smoothing), true)];
+  });
+  return { lines, marks, note: [...notes].join(' · ') + (view.smoothing > 0 && notes.size > 0 ? ` · smoothed ${view.smoothing}` : '') };
+}

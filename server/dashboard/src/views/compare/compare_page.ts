@@ -1,0 +1,275 @@
+import { explain, getAll } from '../../api/client';
+import { saveBlob } from '../../api/download';
+import type { Run } from '../../api/types';
+import { Chart } from '../../charts/chart';
+import { onThemeChange } from '../../charts/theme';
+import { h, oncePerFrame, replaceChildren, setText, Slot } from '../../lib/dom';
+import { addShortcuts } from '../../lib/keys';
+import { hashOf } from '../../lib/routes';
+import { hashOfRun } from '../../lib/view_state';
+import type { Page, Status } from '../page';
+import { Toolbar } from '../run_toolbar';
+import { colorOf, compareLines, formatOf, titleOf } from './compare_lines';
+import { comparisonCsv } from './compare_csv';
+import { compareQuery, MOST_COMPARED, parseCompare, type CompareState } from './compare_state';
+import { bestTable, configTable, shortFigure } from './compare_tables';
+import { ComparedRun, isEval } from './compared_run';
+
+const LIVE_MS = 3000;
+const EVAL_KEYS = ['eval:loss', 'eval:nll', 'eval:sacrebleu', 'eval:chrf', 'eval:accuracy'];
+
+/// Several runs over one another: curves, best values, and where their configurations differ. The link reproduces it.
+export class ComparePage implements Page {
+  private state: CompareState;
+  private runs: ComparedRun[];
+  private readonly charts = new Map<string, Chart>();
+  private readonly toolbar: Toolbar;
+  private readonly slots = { legend: new Slot(), best: new Slot(), config: new Slot() };
+  private readonly grid = h('section', { class: 'charts', 'aria-label': 'Charts' });
+  private readonly csvButton = h('button', { type: 'button', class: 'chip', onclick: () => void this.saveCsv() }, 'comparison as CSV');
+  private readonly runInput = h('input', { type: 'search', list: 'all-runs', id: 'add-run', placeholder: 'add a run', onchange: () => this.addRun() });
+  private readonly keyInput = h('input', { type: 'search', list: 'all-keys', id: 'add-key', placeholder: 'add a metric', onchange: () => this.addKey() });
+  private readonly runOptions = h('datalist', { id: 'all-runs' });
+  private readonly keyOptions = h('datalist', { id: 'all-keys' });
+  private readonly problem = h('p', { class: 'problem', role: 'alert' });
+  private known: Run[] = [];
+  private revision = 0;
+  private closed = false;
+  private readonly stopTheme: () => void;
+  private readonly stopKeys: () => void;
+  private readonly timer: ReturnType<typeof setInterval>;
+  private readonly draw = oncePerFrame(() => this.drawNow());
+
+  constructor(private readonly root: HTMLElement, query: URLSearchParams, private readonly status: Status) {
+    document.title = 'Compare · Babelring';
+    this.state = parseCompare(query);
+    this.runs = this.state.runs.map((id) => this.makeRun(id));
+    const { view } = this.state;
+    this.toolbar = new Toolbar('', view, { setX: (x) => { view.x = x; view.logX &&= x !== 'wall'; this.zoom(null); },
+      setLogX: (log) => { view.logX = log; this.changed(); }, setSmoothing: (value) => { view.smoothing = value; this.changed(); },
+      scale: (factor) => this.scale(factor), resetZoom: () => this.zoom(null) });
+    this.toolbar.element.lastElementChild!.replaceWith(this.csvButton);
+    this.stopTheme = onThemeChange(() => this.charts.forEach((chart) => chart.redraw()));
+    this.stopKeys = addShortcuts('Comparison', [{ keys: ['/'], what: 'add a metric', run: (event) => { event.preventDefault(); this.keyInput.focus(); } }]);
+    this.timer = setInterval(() => void this.refresh(), LIVE_MS);
+    this.mount();
+    void this.start();
+  }
+
+  close(): void {
+    this.closed = true;
+    clearInterval(this.timer);
+    this.stopTheme();
+    this.stopKeys();
+    this.charts.forEach((chart) => chart.destroy());
+    this.root.replaceChildren();
+  }
+
+  private makeRun(id: string): ComparedRun {
+    return new ComparedRun(id, () => new Set(this.state.keys.filter((key) => !isEval(key))));
+  }
+
+  private mount(): void {
+    const box = (label: string, slot: Slot): HTMLElement => {
+      slot.element.className = 'table-box';
+      slot.element.tabIndex = 0;
+      slot.element.role = 'region';
+      slot.element.ariaLabel = label;
+      return slot.element;
+    };
+    const same = h('input', { type: 'checkbox', onchange: () => { this.state = { ...this.state, same: same.checked }; this.changed(); } });
+    same.checked = this.state.same;
+    replaceChildren(this.root, h('div', { class: 'list-head' }, h('h1', {}, 'Compare runs'), this.problem),
+      h('section', { class: 'card section', 'aria-label': 'Compared runs' }, this.slots.legend.element, h('div', { class: 'filters' },
+        h('label', { for: 'add-run', class: 'visually-hidden' }, 'Add a run'), this.runInput, this.runOptions,
+        h('label', { for: 'add-key', class: 'visually-hidden' }, 'Add a metric'), this.keyInput, this.keyOptions)),
+      this.toolbar.element, this.grid,
+      h('section', { class: 'card section' }, h('h2', {}, 'Best values'), box('Best values', this.slots.best)),
+      h('section', { class: 'card section' }, h('div', { class: 'list-head' }, h('h2', {}, 'Configuration'),
+        h('label', { class: 'tick' }, same, ' also what is the same')), box('Configuration', this.slots.config)));
+    this.changed();
+  }
+
+  private async start(): Promise<void> {
+    this.status('loading', 'loading');
+    void getAll<Run>('/runs').then((runs) => {
+      this.known = runs;
+      replaceChildren(this.runOptions, runs.map((run) => h('option', { value: run.id }, `${run.name} · ${run.state}`)));
+      this.draw();
+    }, () => undefined);
+    await this.load(this.runs);
+  }
+
+  /// Loads runs side by side; one that cannot be had does not keep the others from being shown.
+  private async load(runs: readonly ComparedRun[]): Promise<void> {
+    const results = await Promise.allSettled(runs.map((run) => run.load(this.state.view).finally(() => this.came())));
+    if (this.closed) return;
+    const failed = results.find((result) => result.status === 'rejected');
+    setText(this.problem, failed ? `not loaded: ${explain(failed.reason)}` : '');
+    this.status(failed ? 'reconnecting' : this.anyRuns() ? 'live' : 'finished', failed ? 'incomplete' : this.anyRuns() ? 'live' : 'all ended');
+  }
+
+  private anyRuns(): boolean {
+    return this.runs.length === 0 || this.runs.some(({ run }) => run !== null && run.finished_at === null);
+  }
+
+  private async refresh(): Promise<void> {
+    const going = this.runs.filter(({ run }) => run?.finished_at === null);
+    if (going.length === 0 || document.visibilityState !== 'visible') return;
+    const results = await Promise.allSettled(going.map((run) => run.refresh(this.state.view)));
+    if (this.closed) return;
+    const away = results.some(({ status }) => status === 'rejected');
+    this.status(away ? 'reconnecting' : 'live', away ? 'reconnecting' : 'live');
+    this.came();
+  }
+
+  private came(): void {
+    this.revision += 1;
+    this.draw();
+  }
+
+  private changed(): void {
+    history.replaceState(null, '', hashOf('compare', compareQuery(this.state)));
+    this.toolbar.update();
+    this.arrangeCharts();
+    this.came();
+  }
+
+  private arrangeCharts(): void {
+    for (const [key, chart] of this.charts) {
+      if (this.state.keys.includes(key)) continue;
+      chart.destroy();
+      this.charts.delete(key);
+    }
+    for (const key of this.state.keys) {
+      const chart = this.charts.get(key) ?? this.makeChart(key);
+      this.charts.set(key, chart);
+      if (!chart.mounted) chart.mount();
+    }
+    this.grid.hidden = this.runs.length === 0;
+  }
+
+  private makeChart(key: string): Chart {
+    const format = formatOf(key);
+    const chart = new Chart({ id: key, title: titleOf(key), unit: '', axisFormat: format, csv: async () => this.saveCsv([key]),
+      onZoom: (range) => this.zoom(range), onLog: (log) => {
+        if (log) this.state.view.log.add(key);
+        else this.state.view.log.delete(key);
+        this.changed();
+      } });
+    chart.element.querySelector('.chart-tools')?.append(h('button', { type: 'button', class: 'chip', title: 'remove', 'aria-label': `Remove ${titleOf(key)}`,
+      onclick: () => this.setKeys(this.state.keys.filter((each) => each !== key)) }, '×'));
+    this.grid.append(chart.element);
+    return chart;
+  }
+
+  private drawNow(): void {
+    if (this.closed) return;
+    const ready = this.runs.filter(({ run }) => run !== null);
+    this.slots.legend.show([this.revision], () => this.legend());
+    this.slots.best.show([this.revision], () => bestTable(ready, this.state.keys));
+    this.slots.config.show([this.revision], () => configTable(ready, this.state.same));
+    this.keyOptions.replaceChildren(...this.offeredKeys().map((value) => h('option', { value })));
+    const { view } = this.state;
+    const full = this.fullRange(ready);
+    for (const [key, chart] of this.charts) {
+      chart.update(compareLines(this.runs, key, view), { x: view.x, logX: view.logX, full, range: view.range ?? full, log: view.log.has(key) });
+    }
+  }
+
+  private legend(): HTMLElement {
+    if (this.runs.length === 0) return h('p', {}, 'Tick runs in the ', h('a', { href: '#/runs' }, 'list'), ' and compare them, or add them here.');
+    return h('ul', { class: 'run-legend' }, this.runs.map((run, at) => h('li', {}, h('span', { class: `swatch swatch-${colorOf(at)}`, 'aria-hidden': 'true' }),
+      h('a', { href: hashOfRun(run.id) }, run.name), at === 0 ? h('span', { class: 'best' }, 'baseline')
+        : h('button', { type: 'button', class: 'chip', 'data-base': run.id, onclick: (event: Event) => this.onRun(event, (id) => this.setRuns([id, ...this.without(id)])) }, 'make baseline'),
+      h('span', { class: 'muted' }, shortFigure(run)),
+      h('button', { type: 'button', class: 'chip', 'data-base': run.id, 'aria-label': `Remove ${run.name}`, onclick: (event: Event) => this.onRun(event, (id) => this.setRuns(this.without(id))) }, '×'))));
+  }
+
+  /// The elements of a slot stay while what they say changes, so listeners read the run from the element.
+  private onRun(event: Event, work: (id: string) => void): void {
+    const id = (event.currentTarget as HTMLElement).dataset['base'];
+    if (id) work(id);
+  }
+
+  private without(id: string): string[] {
+    return this.state.runs.filter((each) => each !== id);
+  }
+
+  private offeredKeys(): string[] {
+    const all = new Set([...EVAL_KEYS, ...this.runs.flatMap(({ keys }) => [...keys.keys()])]);
+    return [...all].filter((key) => !this.state.keys.includes(key)).sort();
+  }
+
+  private fullRange(runs: readonly ComparedRun[]): [number, number] {
+    let from = Infinity;
+    let to = -Infinity;
+    for (const run of runs) {
+      for (const { x } of compareLines([run], 'loss', { ...this.state.view, smoothing: 0 }).lines) {
+        from = Math.min(from, x[0] ?? Infinity);
+        to = Math.max(to, x.at(-1) ?? -Infinity);
+      }
+    }
+    if (this.state.view.x !== 'wall') from = 0;
+    return to > from ? [from, to] : [0, 1];
+  }
+
+  private scale(factor: number): void {
+    const full = this.fullRange(this.runs);
+    const [from, to] = this.state.view.range ?? full;
+    const [middle, half] = [(from + to) / 2, ((to - from) / 2) * factor];
+    const range: [number, number] = [Math.max(full[0], middle - half), Math.min(full[1], middle + half)];
+    this.zoom(range[0] <= full[0] && range[1] >= full[1] ? null : range);
+  }
+
+  /// A closer look gets finer data.
+  private zoom(range: [number, number] | null): void {
+    this.state.view.range = range;
+    this.changed();
+    void this.load(this.runs.filter(({ run }) => run !== null));
+  }
+
+  private setRuns(ids: readonly string[]): void {
+    const present = new Map(this.runs.map((run) => [run.id, run]));
+    this.state = { ...this.state, runs: ids.slice(0, MOST_COMPARED) };
+    this.runs = this.state.runs.map((id) => present.get(id) ?? this.makeRun(id));
+    this.changed();
+    void this.load(this.runs.filter(({ run }) => run === null));
+  }
+
+  private setKeys(keys: readonly string[]): void {
+    this.state = { ...this.state, keys };
+    this.changed();
+    void Promise.allSettled(this.runs.map((run) => run.series.loadMissing({ axis: run.axis(this.state.view), range: this.state.view.range })))
+      .then(() => this.came());
+  }
+
+  private addRun(): void {
+    const text = this.runInput.value.trim();
+    const run = this.known.find(({ id, name }) => id === text || name === text);
+    if (!run) return setText(this.problem, text ? `no run is called “${text}”` : '');
+    if (this.runs.length >= MOST_COMPARED) return setText(this.problem, `at most ${MOST_COMPARED} runs can be told apart`);
+    this.runInput.value = '';
+    setText(this.problem, '');
+    if (!this.state.runs.includes(run.id)) this.setRuns([...this.state.runs, run.id]);
+  }
+
+  private addKey(): void {
+    const key = this.keyInput.value.trim();
+    if (!this.offeredKeys().includes(key)) return setText(this.problem, key ? `no run has a metric “${key}”` : '');
+    this.keyInput.value = '';
+    setText(this.problem, '');
+    this.setKeys([...this.state.keys, key]);
+  }
+
+  private async saveCsv(keys: readonly string[] = this.state.keys): Promise<void> {
+    const text = 'comparison as CSV';
+    try {
+      const blob = await comparisonCsv(this.runs, keys, (done, all) => setText(this.csvButton, `CSV: ${done} of ${all} series`));
+      saveBlob(blob, keys.length === 1 ? `comparison-${keys[0]!.replace(/\W+/g, '-')}.csv` : 'comparison.csv');
+    } catch (error) {
+      setText(this.problem, `no CSV: ${explain(error)}`);
+    }
+    setText(this.csvButton, text);
+  }
+}

@@ -1,0 +1,96 @@
+import type { Evaluation } from '../../api/types';
+import { h, type Child } from '../../lib/dom';
+import { DASH, formatCount, formatDuration, formatFixed } from '../../lib/format';
+import { hashOfRun } from '../../lib/view_state';
+import { stateBadge } from '../run_header';
+import { betterOf, colorOf, formatOf, titleOf } from './compare_lines';
+import { isEval, type ComparedRun } from './compared_run';
+
+/// A figure of one run: its value, and at which update.
+export interface Best {
+  value: number;
+  update: number;
+}
+
+/// The best value of a metric, or the last one where neither more nor less is better; null where the run has none.
+export function bestOf(run: Pick<ComparedRun, 'evals' | 'keys' | 'run'>, key: string): Best | null {
+  const better = betterOf(key);
+  if (isEval(key)) {
+    const measure = key.slice(5) as keyof Evaluation;
+    const rows = run.evals.flatMap((row) => (typeof row[measure] === 'number' ? [{ value: row[measure] as number, update: row.update }] : []));
+    if (rows.length === 0) return null;
+    return rows.reduce((best, row) => ((better === 'more' ? row.value > best.value : row.value < best.value) ? row : best));
+  }
+  const found = run.keys.get(key);
+  if (!found) return null;
+  const [value, update] = better === 'more' ? [found.max, found.max_step] : better === 'less' ? [found.min, found.min_step]
+    : [found.last, run.run?.update ?? 0];
+  return value === null ? null : { value, update };
+}
+
+/// Which of the values is the best one; -1 where that cannot be said or all are the same.
+export function winner(key: string, values: readonly (Best | null)[]): number {
+  const better = betterOf(key);
+  const known = values.filter((value) => value !== null).map(({ value }) => value);
+  if (!better || new Set(known).size < 2) return -1;
+  const best = better === 'more' ? Math.max(...known) : Math.min(...known);
+  return values.findIndex((value) => value?.value === best);
+}
+
+const runHead = (run: ComparedRun, at: number, scope: string): HTMLElement => h('th', { scope }, h('span', { class: `swatch swatch-${colorOf(at)}`, 'aria-hidden': 'true' }),
+  ' ', h('a', { href: hashOfRun(run.id) }, run.name));
+
+function elapsed(run: ComparedRun): string {
+  if (!run.run) return DASH;
+  return formatDuration((Date.parse(run.run.finished_at ?? run.run.updated_at) - Date.parse(run.run.started_at)) / 1000);
+}
+
+/// One row a run, one column a metric: the best value of each and when it was; the best of all runs marked.
+export function bestTable(runs: readonly ComparedRun[], keys: readonly string[]): HTMLElement {
+  const columns = keys.map((key) => {
+    const values = runs.map((run) => bestOf(run, key));
+    return { key, values, best: winner(key, values) };
+  });
+  const cell = ({ key, values, best }: (typeof columns)[number], at: number): HTMLElement => {
+    const value = values[at];
+    const content: Child = value ? [formatOf(key)(value.value), h('small', { class: 'at' }, ` @${formatCount(value.update)}`)] : DASH;
+    return h('td', { class: 'number' }, content, best === at ? h('span', { class: 'best' }, 'best') : null);
+  };
+  const what = { less: ' (least)', more: ' (greatest)' } as const;
+  return h('table', {}, h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, 'Run'), h('th', { scope: 'col' }, 'State'), h('th', { scope: 'col', class: 'number' }, 'Update'),
+    h('th', { scope: 'col', class: 'number' }, 'Ran for'), keys.map((key) => {
+      const better = betterOf(key);
+      return h('th', { scope: 'col', class: 'number' }, titleOf(key), better ? what[better] : ' (last)');
+    }))), h('tbody', {}, runs.map((run, at) => h('tr', {}, runHead(run, at, 'row'),
+    h('td', {}, run.run ? stateBadge(run.run, run.atMs, Date.now()) : DASH), h('td', { class: 'number' }, formatCount(run.run?.update)),
+    h('td', { class: 'number' }, elapsed(run)), columns.map((column) => cell(column, at))))));
+}
+
+export interface ConfigRow {
+  path: string;
+  values: (string | null)[];
+  differs: boolean;
+}
+
+/// All configuration keys of the runs, those in which they differ first.
+export function configRows(configs: readonly ReadonlyMap<string, string>[]): ConfigRow[] {
+  const paths = [...new Set(configs.flatMap((config) => [...config.keys()]))].sort();
+  const rows = paths.map((path): ConfigRow => {
+    const values = configs.map((config) => config.get(path) ?? null);
+    return { path, values, differs: values.some((value) => value !== values[0]) };
+  });
+  return [...rows.filter(({ differs }) => differs), ...rows.filter(({ differs }) => !differs)];
+}
+
+/// What differs from the first run is marked.
+export function configTable(runs: readonly ComparedRun[], same: boolean): HTMLElement {
+  const rows = configRows(runs.map(({ config }) => config)).filter(({ differs }) => differs || same);
+  return h('table', { class: 'config-diff' }, h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, 'Key'), runs.map((run, at) => runHead(run, at, 'col')))),
+    h('tbody', {}, rows.length > 0 ? rows.map(({ path, values, differs }) => h('tr', { class: differs ? null : 'muted' }, h('th', { scope: 'row' }, path),
+      values.map((value, at) => h('td', {}, value === null ? h('span', { class: 'muted' }, 'not set')
+        : differs && at > 0 && value !== values[0] ? h('mark', { class: 'extra' }, value) : value))))
+      : h('tr', {}, h('td', { colspan: runs.length + 1, class: 'muted' }, 'The configurations are the same.'))));
+}
+
+export const shortFigure = (run: ComparedRun): string => (run.run?.best?.sacrebleu === null || run.run?.best?.sacrebleu === undefined ? ''
+  : `sacreBLEU ${formatFixed(run.run.best.sacrebleu, 2)}`);

@@ -1,0 +1,56 @@
+import { getAll, getJson } from '../../api/client';
+import type { Evaluation, MetricKey, Run } from '../../api/types';
+import { SeriesStore } from '../../data/series_store';
+import { flatten } from '../../lib/config_tree';
+import type { ViewState } from '../../lib/run_view';
+import type { XAxis } from '../../lib/x_axis';
+
+export const isEval = (key: string): boolean => key.startsWith('eval:');
+
+/// All that a comparison needs of one run.
+export class ComparedRun {
+  run: Run | null = null;
+  atMs = 0;
+  config: ReadonlyMap<string, string> = new Map();
+  evals: Evaluation[] = [];
+  keys: ReadonlyMap<string, MetricKey> = new Map();
+  readonly series: SeriesStore;
+
+  constructor(readonly id: string, wanted: () => ReadonlySet<string>) {
+    this.series = new SeriesStore(id, wanted, []);
+  }
+
+  get name(): string {
+    return this.run?.name || this.id;
+  }
+
+  axis(view: ViewState): XAxis {
+    return { mode: view.x, startMs: this.run ? Date.parse(this.run.started_at) : 0, clock: this.series.clock };
+  }
+
+  async load(view: ViewState): Promise<void> {
+    await this.loadFacts();
+    await this.loadSeries(view);
+  }
+
+  async loadSeries(view: ViewState): Promise<void> {
+    await this.series.load({ axis: this.axis(view), range: view.range }, this.run?.update ?? 0);
+  }
+
+  /// What is new of a run that goes on.
+  async refresh(view: ViewState): Promise<void> {
+    await this.loadFacts();
+    await this.series.loadTail({ axis: this.axis(view), range: view.range }, this.run?.update ?? 0);
+  }
+
+  private async loadFacts(): Promise<void> {
+    const path = `/runs/${this.id}`;
+    const [run, evals, keys] = await Promise.all([getJson<Run>(path), getAll<Evaluation>(`${path}/evals`),
+      getJson<{ items: MetricKey[] }>(`${path}/metrics`)]);
+    if (run.config !== this.run?.config) this.config = flatten(run.config ?? '');
+    this.run = run;
+    this.atMs = Date.now();
+    this.evals = evals.sort((a, b) => a.update - b.update);
+    this.keys = new Map(keys.items.map((item) => [item.key, item]));
+  }
+}

@@ -1,0 +1,77 @@
+import { explain, getJson } from '../api/client';
+import { request } from '../api/request';
+import { forgetToken, setToken } from '../api/session';
+import { h, replaceChildren, setText } from '../lib/dom';
+import type { Page, Status } from './page';
+
+/// Whose token it is and what it may do.
+export interface TokenSelf {
+  id: string;
+  name: string;
+  scope: string;
+  run?: string | null;
+  expires_at?: string | null;
+}
+
+/// What a scope allows, in words.
+const RIGHTS: Record<string, string> = {
+  read: 'look at everything', ingest: 'report records of a run', operate: 'look, start and stop runs', admin: 'do everything',
+};
+
+export const rightsOf = (scope: string): string => RIGHTS[scope] ?? scope;
+
+/// Null where the server works without tokens.
+export async function askSelf(): Promise<TokenSelf | null> {
+  try {
+    return await getJson<TokenSelf>('/tokens/self');
+  } catch {
+    return null;
+  }
+}
+
+/// Shown instead of any page while the server wants a token; the address stays, so the same page opens afterwards.
+export class LoginPage implements Page {
+  private readonly input = h('input', { type: 'password', id: 'token', name: 'token', autocomplete: 'current-password', spellcheck: 'false',
+    required: true, 'aria-describedby': 'token-help token-problem' });
+  private readonly keep = h('input', { type: 'checkbox', id: 'keep' });
+  private readonly problem = h('p', { id: 'token-problem', class: 'problem', role: 'alert' });
+  private readonly button = h('button', { type: 'submit', class: 'chip primary' }, 'Log in');
+
+  /// `refused`: a token was sent and is not good (any more).
+  constructor(private readonly root: HTMLElement, status: Status, refused: boolean, private readonly onDone: () => void) {
+    document.title = 'Log in · Babelring';
+    status('stale', 'not logged in');
+    const form = h('form', { class: 'card section login' }, h('h1', {}, 'Log in'),
+      h('p', { id: 'token-help' }, 'The server wants a token. When it first started it printed a link with one, and wrote it into the file ',
+        h('code', {}, 'admin.token'), ' in its data folder (', h('code', {}, '--data'), '), readable by its owner only. ',
+        h('code', {}, 'server --new-admin-token'), ' makes another one:'),
+      h('pre', { tabindex: 0, 'aria-label': 'Command' }, 'cat DATA/admin.token'),
+      h('label', { for: 'token' }, 'Token'), this.input,
+      h('label', { class: 'tick' }, this.keep, ' keep it in this browser, not only for this tab'), this.problem, this.button);
+    form.addEventListener('submit', (event) => {
+      event.preventDefault();
+      void this.submit();
+    });
+    replaceChildren(root, form);
+    setText(this.problem, refused ? 'The token is not valid, or no longer: give another one.' : '');
+    this.input.focus();
+  }
+
+  close(): void {
+    this.root.replaceChildren();
+  }
+
+  private async submit(): Promise<void> {
+    setToken(this.input.value.trim(), this.keep.checked);
+    this.button.disabled = true;
+    try {
+      await request('/runs?limit=1');
+      this.onDone();
+    } catch (error) {
+      forgetToken();
+      setText(this.problem, explain(error));
+      this.button.disabled = false;
+      this.input.select();
+    }
+  }
+}

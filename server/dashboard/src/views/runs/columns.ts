@@ -1,0 +1,119 @@
+import type { MetricKey, Run } from '../../api/types';
+import { h, type Child } from '../../lib/dom';
+import { DASH, formatCount, formatDateTime, formatDuration, formatFixed, formatNames, formatSi, formatSignificant } from '../../lib/format';
+import { stateBadge } from '../run_header';
+
+/// What is known of a run besides its row: fetched when a column wants it.
+export interface Details {
+  config(run: Run): ReadonlyMap<string, string> | null;
+  metrics(run: Run): ReadonlyMap<string, MetricKey> | null;
+}
+
+export type Value = string | number | null;
+
+export interface Column {
+  id: string;
+  title: string;
+  number: boolean;
+  value: (run: Run, details: Details) => Value;
+  cell: (run: Run, details: Details, atMs: number) => Child;
+  format?: (value: number) => string;  // of a number that a difference to the pinned run is shown for
+  better?: 'less' | 'more';
+}
+
+const text = (id: string, title: string, value: (run: Run) => string): Column => ({ id, title, number: false, value, cell: (run) => value(run) || DASH });
+
+function number(id: string, title: string, value: (run: Run) => number | null | undefined, format: (value: number) => string,
+  better?: 'less' | 'more'): Column {
+  return { id, title, number: true, value: (run) => value(run) ?? null, format, ...(better ? { better } : {}),
+    cell: (run) => { const found = value(run); return found === null || found === undefined ? DASH : format(found); } };
+}
+
+const labelsOf = (run: Run): string => Object.entries(run.labels ?? {}).map(([key, value]) => (value ? `${key}=${value}` : key)).join(' ');
+
+const seconds = (run: Run): number | null => {
+  const end = run.finished_at ?? run.updated_at;
+  return run.started_at && end ? (Date.parse(end) - Date.parse(run.started_at)) / 1000 : null;
+};
+
+const time = (id: string, title: string, value: (run: Run) => string | null): Column => ({ id, title, number: false,
+  value: (run) => value(run) ?? '', cell: (run) => formatDateTime(Date.parse(value(run) ?? '')) });
+
+export const COLUMNS: readonly Column[] = [
+  { id: 'state', title: 'State', number: false, value: (run) => run.state, cell: (run, _details, atMs) => stateBadge(run, atMs, Date.now()) },
+  number('update', 'Update', (run) => run.update, formatCount),
+  { id: 'progress', title: 'Progress', number: true, value: (run) => (run.max_updates > 0 ? run.update / run.max_updates : null),
+    cell: (run) => (run.max_updates > 0 ? h('progress', { max: run.max_updates, value: run.update,
+      'aria-label': `${formatCount(run.update)} of ${formatCount(run.max_updates)} updates` }) : DASH) },
+  number('epoch', 'Epoch', (run) => run.epoch, (value) => formatFixed(value, 2)),
+  number('eta', 'Time left', (run) => run.eta_seconds, formatDuration),
+  number('loss', 'Loss', (run) => run.loss, formatSignificant, 'less'),
+  number('valid_loss', 'Validation loss', (run) => run.last_eval?.loss, formatSignificant, 'less'),
+  number('sacrebleu', 'Best sacreBLEU', (run) => run.best?.sacrebleu, (value) => formatFixed(value, 2), 'more'),
+  number('chrf', 'Best chrF', (run) => run.best?.chrf, (value) => formatFixed(value, 2), 'more'),
+  number('best_update', 'Best at update', (run) => run.best?.update, formatCount),
+  number('tokens', 'Tokens/s', (run) => run.target_tokens_per_second, (value) => formatSi(value), 'more'),
+  number('step_ms', 'Step ms', (run) => run.step_ms, formatSignificant, 'less'),
+  number('rate', 'Learning rate', (run) => run.learning_rate, formatSignificant),
+  number('parameters', 'Parameters', (run) => run.parameters, (value) => formatSi(value)),
+  { id: 'hosts', title: 'Hosts', number: false, value: (run) => run.hosts.join(' '),
+    cell: (run) => h('span', { title: run.hosts.join(', ') }, formatNames(run.hosts)) },
+  number('ranks', 'Ranks', (run) => run.world_size, formatCount),
+  number('attempt', 'Attempt', (run) => run.attempt, formatCount),
+  text('labels', 'Labels', labelsOf),
+  text('detail', 'Detail', (run) => run.detail),
+  text('version', 'Version', (run) => run.version),
+  time('started', 'Started', (run) => run.started_at),
+  time('finished', 'Finished', (run) => run.finished_at),
+  number('ran', 'Ran for', seconds, formatDuration),
+];
+
+const BY_ID = new Map(COLUMNS.map((column) => [column.id, column]));
+
+export const NAME: Column = { id: 'name', title: 'Name', number: false, value: (run) => run.name || run.id, cell: (run) => run.name || run.id };
+
+function configColumn(id: string, path: string): Column {
+  const value = (run: Run, details: Details): Value => {
+    const found = details.config(run)?.get(path);
+    if (found === undefined) return null;
+    return found.trim() !== '' && Number.isFinite(Number(found)) ? Number(found) : found;
+  };
+  return { id, title: path, number: false, value, cell: (run, details) => details.config(run)?.get(path) ?? (details.config(run) ? DASH : '…') };
+}
+
+function metricColumn(id: string, kind: 'last' | 'min' | 'max', key: string): Column {
+  return { id, title: kind === 'last' ? key : `${key} ${kind}`, number: true, format: formatSignificant,
+    value: (run, details) => details.metrics(run)?.get(key)?.[kind] ?? null,
+    cell: (run, details) => {
+      const all = details.metrics(run);
+      const found = all?.get(key);
+      if (!found) return all ? DASH : '…';
+      return kind === 'last' ? formatSignificant(found.last)
+        : [formatSignificant(found[kind]), h('small', { class: 'at' }, ` @${formatCount(found[`${kind}_step`])}`)];
+    } };
+}
+
+/// The column of an id: one of COLUMNS, "config:PATH", or "last:KEY", "min:KEY", "max:KEY" of a metric; null for anything else.
+export function columnOf(id: string): Column | null {
+  if (id === NAME.id) return NAME;
+  const known = BY_ID.get(id);
+  if (known) return known;
+  const [, kind, rest] = /^(config|last|min|max):(.+)$/.exec(id) ?? [];
+  if (!kind || !rest) return null;
+  return kind === 'config' ? configColumn(id, rest) : metricColumn(id, kind as 'last' | 'min' | 'max', rest);
+}
+
+/// Missing values come last, whichever way the rest is sorted.
+export function compareValues(left: Value, right: Value, descending: boolean): number {
+  if (left === null || right === null) return Number(left === null) - Number(right === null);
+  const order = typeof left === 'number' && typeof right === 'number' ? left - right : String(left).localeCompare(String(right), 'en', { numeric: true });
+  return descending ? -order : order;
+}
+
+/// "+0.31" against the pinned run, and whether that is good.
+export function difference(column: Column, value: Value, pinned: Value): { text: string; good: boolean | null } | null {
+  if (!column.format || typeof value !== 'number' || typeof pinned !== 'number' || value === pinned) return null;
+  const by = value - pinned;
+  const good = column.better ? (by < 0) === (column.better === 'less') : null;
+  return { text: `${by > 0 ? '+' : '−'}${column.format(Math.abs(by))}`, good };
+}

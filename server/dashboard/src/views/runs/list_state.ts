@@ -1,0 +1,71 @@
+/// What the reader chose to see of the list. It lives in the address, and the parts that are a habit also in this browser.
+export interface ListState {
+  text: string;
+  states: readonly string[];   // none: all
+  label: string;               // KEY or KEY=VALUE; '' for all
+  archived: boolean;           // also what was archived
+  sort: { column: string; descending: boolean };
+  columns: readonly string[];  // ids, in order
+  pinned: string | null;       // the run that others are compared with
+}
+
+export const DEFAULT_COLUMNS: readonly string[] = ['state', 'update', 'loss', 'sacrebleu', 'tokens', 'hosts', 'ranks', 'started'];
+
+const KEY = 'babelring.list';
+const HABITS = ['sort', 'cols', 'pin'];
+
+export function defaultListState(): ListState {
+  return { text: '', states: [], label: '', archived: false, sort: { column: 'started', descending: true }, columns: DEFAULT_COLUMNS, pinned: null };
+}
+
+const list = (text: string | null): string[] => (text ?? '').split(',').filter(Boolean);
+
+export function parseListState(query: URLSearchParams): ListState {
+  const usual = defaultListState();
+  const sort = query.get('sort') ?? '';
+  const columns = list(query.get('cols'));
+  return {
+    text: query.get('q') ?? '',
+    states: list(query.get('state')),
+    label: query.get('label') ?? '',
+    archived: query.get('archived') === '1',
+    sort: sort ? { column: sort.replace(/^-/, ''), descending: sort.startsWith('-') } : usual.sort,
+    columns: columns.length > 0 ? columns : usual.columns,
+    pinned: query.get('pin'),
+  };
+}
+
+/// Only what differs from the default.
+export function listQuery(state: ListState): URLSearchParams {
+  const usual = defaultListState();
+  const query = new URLSearchParams();
+  if (state.text) query.set('q', state.text);
+  if (state.states.length > 0) query.set('state', state.states.join(','));
+  if (state.label) query.set('label', state.label);
+  if (state.archived) query.set('archived', '1');
+  if (state.sort.column !== usual.sort.column || state.sort.descending !== usual.sort.descending) {
+    query.set('sort', `${state.sort.descending ? '-' : ''}${state.sort.column}`);
+  }
+  if (state.columns.join() !== usual.columns.join()) query.set('cols', state.columns.join(','));
+  if (state.pinned) query.set('pin', state.pinned);
+  return query;
+}
+
+/// An address without a word about the list shows what this browser is used to.
+export function startingQuery(query: URLSearchParams): URLSearchParams {
+  if (query.size > 0) return query;
+  try {
+    return new URLSearchParams(localStorage.getItem(KEY) ?? '');
+  } catch {
+    return query;
+  }
+}
+
+export function keepHabits(query: URLSearchParams): void {
+  const kept = new URLSearchParams([...query].filter(([name]) => HABITS.includes(name)));
+  try {
+    localStorage.setItem(KEY, kept.toString());
+  } catch {
+    // without storage the next visit begins with the default
+  }
+}

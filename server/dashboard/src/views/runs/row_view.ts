@@ -1,0 +1,47 @@
+import type { Run } from '../../api/types';
+import { h, patchChildren } from '../../lib/dom';
+import { hashOfRun } from '../../lib/view_state';
+import { difference, type Column, type Details } from './columns';
+
+export interface RowActions {
+  select(id: string, on: boolean): void;
+  pin(id: string): void;
+}
+
+/// One run in the table. The row's elements stay while its run is shown, so focus and selection live through updates.
+export class RowView {
+  readonly element: HTMLTableRowElement;
+  readonly link: HTMLAnchorElement;
+  private readonly check: HTMLInputElement;
+  private readonly pinButton: HTMLButtonElement;
+  private cells: HTMLTableCellElement[] = [];
+
+  constructor(readonly id: string, actions: RowActions) {
+    this.check = h('input', { type: 'checkbox', onchange: () => actions.select(id, this.check.checked) });
+    this.pinButton = h('button', { type: 'button', class: 'pin', onclick: () => actions.pin(id) }, '⚲');
+    this.link = h('a', { href: hashOfRun(id), class: 'run-name' });
+    this.element = h('tr', {}, h('td', { class: 'tools' }, this.check, this.pinButton), h('th', { scope: 'row' }, this.link));
+  }
+
+  update(run: Run, columns: readonly Column[], details: Details, atMs: number, view: { selected: boolean; pinned: Run | null }): void {
+    const name = run.name || run.id;
+    patchChildren(this.link, name);
+    const isPinned = view.pinned?.id === this.id;
+    this.check.checked = view.selected;
+    this.check.setAttribute('aria-label', `Compare ${name}`);
+    this.pinButton.setAttribute('aria-pressed', String(isPinned));
+    this.pinButton.setAttribute('aria-label', `Pin ${name} as the baseline`);
+    this.pinButton.title = isPinned ? 'Baseline: differences of the others are to this run' : 'Pin as the baseline';
+    this.element.classList.toggle('pinned', isPinned);
+    this.element.classList.toggle('archived', run.archived === true);
+    while (this.cells.length > columns.length) this.cells.pop()!.remove();
+    columns.forEach((column, at) => {
+      let cell = this.cells[at];
+      if (!cell) this.element.append((cell = this.cells[at] = h('td')));
+      cell.className = column.number ? 'number' : '';
+      const off = view.pinned && !isPinned ? difference(column, column.value(run, details), column.value(view.pinned, details)) : null;
+      patchChildren(cell, column.cell(run, details, atMs), off
+        ? h('small', { class: `off ${off.good === null ? '' : off.good ? 'good' : 'bad'}` }, off.text) : null);
+    });
+  }
+}

@@ -1,0 +1,134 @@
+import { ApiError, explain, getJson, sendJson } from '../../api/client';
+import type { Run } from '../../api/types';
+import { h, patchChildren, replaceChildren, setText } from '../../lib/dom';
+import { hashOfRun } from '../../lib/view_state';
+import type { Page, Status } from '../page';
+import { ConfigEditor } from './config_editor';
+
+const EXAMPLE = `name: my-run
+preset: transformer-tiny
+data:
+  folder: data/my-corpus
+training:
+  stop_after: 20e
+`;
+
+/// "team=mt, trial" as the labels of a run.
+export function parseLabels(text: string): Record<string, string> {
+  return Object.fromEntries(text.split(',').map((part) => part.trim()).filter(Boolean).map((part) => {
+    const at = part.indexOf('=');
+    return at < 0 ? [part, ''] : [part.slice(0, at).trim(), part.slice(at + 1).trim()];
+  }));
+}
+
+interface Fields { name: HTMLInputElement; profile: HTMLInputElement; worldSize: HTMLInputElement; restarts: HTMLInputElement; labels: HTMLInputElement }
+
+/// A new run for the server to start. #/submit?from=RUN begins with the configuration of another.
+export class SubmitPage implements Page {
+  private readonly editor = new ConfigEditor('config', EXAMPLE);
+  private readonly fields: Fields = {
+    name: h('input', { id: 'name', maxlength: 200, autocomplete: 'off' }),
+    profile: h('input', { id: 'profile', list: 'profiles', required: true, autocomplete: 'off', value: 'mpirun-local' }),
+    worldSize: h('input', { id: 'world-size', type: 'number', min: 1, max: 4096, value: 1, required: true }),
+    restarts: h('input', { id: 'restarts', type: 'number', min: 0, max: 100, value: 3 }),
+    labels: h('input', { id: 'labels-new', placeholder: 'team=mt, trial', autocomplete: 'off' }),
+  };
+  private readonly profiles = h('datalist', { id: 'profiles' });
+  private readonly problem = h('p', { class: 'problem', role: 'alert' });
+  private readonly outcome = h('pre', { class: 'outcome', tabindex: 0, 'aria-label': 'Result of the check', hidden: true });
+  private readonly buttons: HTMLButtonElement[];
+  private closed = false;
+
+  constructor(private readonly root: HTMLElement, query: URLSearchParams, status: Status) {
+    document.title = 'New run · Babelring';
+    status('finished', 'new run');
+    const field = (label: string, input: HTMLInputElement, help: string): HTMLElement => {
+      input.setAttribute('aria-describedby', `${input.id}-help`);
+      return h('div', { class: 'field' }, h('label', { for: input.id }, label), input, h('small', { id: `${input.id}-help`, class: 'muted' }, help));
+    };
+    const { name, profile, worldSize, restarts, labels } = this.fields;
+    this.buttons = [h('button', { type: 'submit', class: 'chip primary' }, 'start the run'),
+      h('button', { type: 'button', class: 'chip', onclick: () => void this.check() }, 'check only')];
+    const form = h('form', { class: 'card section' }, h('h1', {}, 'New run'), h('div', { class: 'fields' },
+      field('Name', name, 'as it is found again; empty: as the configuration says'),
+      field('Profile', profile, 'how it is launched; the server\'s administrator names them'),
+      field('Ranks', worldSize, 'processes that train together'),
+      field('Restarts', restarts, 'after a fault, from the last checkpoint, at most'),
+      field('Labels', labels, 'separated by commas')),
+    this.profiles, h('label', { for: 'config' }, 'Configuration (YAML)'), this.editor.element, this.problem,
+    h('div', { class: 'group' }, this.buttons), this.outcome);
+    form.addEventListener('submit', (event) => {
+      event.preventDefault();
+      void this.submit();
+    });
+    replaceChildren(root, form);
+    void this.prefill(query.get('from'));
+  }
+
+  close(): void {
+    this.closed = true;
+    this.root.replaceChildren();
+  }
+
+  private async prefill(from: string | null): Promise<void> {
+    void getJson<{ items: { name: string; description?: string }[] }>('/profiles').then(({ items }) =>
+      patchChildren(this.profiles, items.map((item) => h('option', { value: item.name }, item.description ?? ''))), () => undefined);
+    if (!from) return;
+    try {
+      const run = await getJson<Run>(`/runs/${encodeURIComponent(from)}`);
+      if (this.closed) return;
+      this.editor.value = run.config ?? '';
+      this.fields.worldSize.value = String(run.world_size);
+    } catch (error) {
+      setText(this.problem, `the configuration of ${from} is not here: ${explain(error)}`);
+    }
+  }
+
+  private body(): Record<string, unknown> {
+    const { name, profile, worldSize, restarts, labels } = this.fields;
+    return { config: this.editor.value, profile: profile.value.trim(), world_size: worldSize.valueAsNumber,
+      ...(name.value.trim() ? { name: name.value.trim() } : {}), ...(Number.isNaN(restarts.valueAsNumber) ? {} : { max_restarts: restarts.valueAsNumber }),
+      ...(labels.value.trim() ? { labels: parseLabels(labels.value) } : {}) };
+  }
+
+  private async ask(work: () => Promise<void>): Promise<void> {
+    this.buttons.forEach((button) => { button.disabled = true; });
+    this.outcome.hidden = true;
+    setText(this.problem, '');
+    this.editor.show([]);
+    try {
+      await work();
+    } catch (error) {
+      setText(this.problem, explain(error));
+      if (error instanceof ApiError) this.editor.show(error.errors);
+    }
+    this.buttons.forEach((button) => { button.disabled = false; });
+  }
+
+  private submit(): Promise<void> {
+    return this.ask(async () => {
+      const run = await sendJson<Run>('POST', '/runs', this.body());
+      if (run && !this.closed) location.hash = hashOfRun(run.id);
+    });
+  }
+
+  private check(): Promise<void> {
+    return this.ask(async () => {
+      const answer = await sendJson<Record<string, unknown>>('POST', '/runs:validate', this.body());
+      this.outcome.hidden = false;
+      setText(this.outcome, describeCheck(answer ?? {}));
+    });
+  }
+}
+
+/// What a dry run said, for reading.
+export function describeCheck(answer: Record<string, unknown>): string {
+  const lines = ['The configuration is good.'];
+  for (const [key, value] of Object.entries(answer)) {
+    if (value === null || key === 'config' || key === 'valid') continue;
+    const text = Array.isArray(value) && value.every((item) => typeof item === 'string') ? value.join(' ')
+      : typeof value === 'object' ? JSON.stringify(value, null, 1) : String(value);
+    lines.push(`${key.replaceAll('_', ' ')}: ${text}`);
+  }
+  return lines.join('\n');
+}

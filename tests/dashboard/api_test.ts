@@ -1,0 +1,158 @@
+import { fileName } from '../../server/dashboard/src/api/download';
+import { ApiError, explain, problemOf, retryAfterMs } from '../../server/dashboard/src/api/problem';
+import { getAll, getJson, sendJson } from '../../server/dashboard/src/api/client';
+import { abortPage, pauseMs } from '../../server/dashboard/src/api/request';
+import { allows, onUnauthorized, setToken, splitToken } from '../../server/dashboard/src/api/session';
+import { reconnectMs } from '../../server/dashboard/src/api/stream';
+
+interface Asked {
+  path: string;
+  method: string;
+  headers: Record<string, string>;
+  body: string | undefined;
+}
+
+/// Answers fetch() with the given responses one after the other, and keeps what was asked.
+function answerWith(...answers: (Response | Error | (() => Response))[]): Asked[] {
+  const asked: Asked[] = [];
+  vi.stubGlobal('fetch', (path: string, options: RequestInit = {}) => {
+    asked.push({ path, method: options.method ?? 'GET', headers: options.headers as Record<string, string>, body: options.body as string | undefined });
+    const answer = answers.length > 1 ? answers.shift()! : answers[0]!;
+    if (answer instanceof Error) return Promise.reject(answer);
+    return Promise.resolve(typeof answer === 'function' ? answer() : answer);
+  });
+  return asked;
+}
+
+const json = (value: unknown, status = 200, headers: Record<string, string> = {}): Response =>
+  new Response(JSON.stringify(value), { status, headers });
+
+afterEach(() => {
+  vi.useRealTimers();
+  vi.unstubAllGlobals();
+  onUnauthorized(() => undefined);
+});
+
+describe('the token in a link', () => {
+  it('is taken out, and the rest of the address stays', () => {
+    expect(splitToken('#token=abc-1')).toEqual({ token: 'abc-1', rest: '' });
+    expect(splitToken('#token=a%2Bb&/runs/r_1?x=wall')).toEqual({ token: 'a+b', rest: '#/runs/r_1?x=wall' });
+    expect(splitToken('#/runs/r_1?x=wall&token=abc')).toEqual({ token: 'abc', rest: '#/runs/r_1?x=wall' });
+    expect(splitToken('#/runs?token=abc')).toEqual({ token: 'abc', rest: '#/runs' });
+  });
+  it('is not seen where there is none', () => {
+    for (const hash of ['', '#/runs', '#/runs?q=token', '#/runs/r_1?find=token%3D']) expect(splitToken(hash)).toBeNull();
+  });
+});
+
+describe('scopes', () => {
+  it('grow from read to admin, and without tokens everything goes', () => {
+    expect(allows('read', 'read')).toBe(true);
+    expect(allows('read', 'operate')).toBe(false);
+    expect(allows('operate', 'operate')).toBe(true);
+    expect(allows('operate', 'admin')).toBe(false);
+    expect(allows('ingest', 'read')).toBe(false);
+    expect(allows(null, 'admin')).toBe(true);
+  });
+});
+
+describe('requests', () => {
+  it('carry the token and keep what has not changed', async () => {
+    setToken('secret', false);
+    const asked = answerWith(json({ a: 1 }, 200, { ETag: '"v1"' }), new Response(null, { status: 304 }), json({ a: 2 }, 200, { ETag: '"v2"' }));
+    const first = await getJson('/kept');
+    const second = await getJson('/kept');
+    const third = await getJson('/kept');
+    expect(second).toBe(first);
+    expect(third).toEqual({ a: 2 });
+    expect(asked.map(({ headers }) => headers['Authorization'])).toEqual(['Bearer secret', 'Bearer secret', 'Bearer secret']);
+    expect(asked.map(({ headers }) => headers['If-None-Match'])).toEqual([undefined, '"v1"', '"v1"']);
+  });
+  it('follow the cursor to the end', async () => {
+    const asked = answerWith(json({ items: [1, 2], next_cursor: 'a b' }), json({ items: [3], next_cursor: null }));
+    expect(await getAll('/list?x=1')).toEqual([1, 2, 3]);
+    expect(asked.map(({ path }) => path)).toEqual(['api/v1/list?x=1&limit=500', 'api/v1/list?x=1&limit=500&cursor=a%20b']);
+  });
+  it('try again what failed for a while, with one idempotency key', async () => {
+    vi.useFakeTimers();
+    const asked = answerWith(new TypeError('failed'), json({ detail: 'busy' }, 503), json({ id: 'r_1' }, 202));
+    const sent = sendJson('POST', '/runs', { name: 'a' });
+    await vi.advanceTimersByTimeAsync(5000);
+    expect(await sent).toEqual({ id: 'r_1' });
+    expect(asked.length).toBe(3);
+    expect(asked[0]!.headers['Idempotency-Key']).toMatch(/^[0-9a-f]{32}$/);
+    expect(new Set(asked.map(({ headers }) => headers['Idempotency-Key'])).size).toBe(1);
+    expect(asked[2]!.body).toBe('{"name":"a"}');
+  });
+  it('do not try again what is wrong for good, and say it in one line', async () => {
+    const asked = answerWith(json({ detail: 'config: no such key', code: 'config_invalid', errors: [{ detail: 'modle', line: 3 }] }, 422));
+    const error = await sendJson('POST', '/runs', {}).catch((thrown: unknown) => thrown);
+    expect(asked.length).toBe(1);
+    expect(error).toBeInstanceOf(ApiError);
+    expect(explain(error)).toBe('config: no such key (422)');
+    expect((error as ApiError).errors[0]!.line).toBe(3);
+  });
+  it('tell of a 401 once for each', async () => {
+    let told = 0;
+    onUnauthorized(() => { told += 1; });
+    answerWith(() => json({ detail: 'no token' }, 401));
+    await expect(getJson('/runs')).rejects.toThrow('no token');
+    expect(told).toBe(1);
+  });
+  it('send If-Match with a change and take an empty answer', async () => {
+    const asked = answerWith(new Response(null, { status: 204 }));
+    expect(await sendJson('DELETE', '/runs/r_1', undefined, { ifMatch: '"v7"' })).toBeNull();
+    expect(asked[0]!.headers).toMatchObject({ 'If-Match': '"v7"' });
+    expect(asked[0]!.headers['Content-Type']).toBeUndefined();
+  });
+  it('end when their page is left, also while they wait to try again', async () => {
+    vi.useFakeTimers();
+    const asked = answerWith(new TypeError('failed'));
+    const asking = getJson('/left').catch((error: unknown) => error);
+    await vi.advanceTimersByTimeAsync(0);
+    abortPage();
+    expect(await asking).toMatchObject({ name: 'AbortError' });
+    expect(asked.length).toBe(1);
+  });
+});
+
+describe('pauses', () => {
+  it('grow, keep to Retry-After and end', () => {
+    const busy = new ApiError(503, 'busy');
+    expect(pauseMs(busy, 1, 0.5)).toBe(400);
+    expect(pauseMs(busy, 3, 0.5)).toBe(1600);
+    expect(pauseMs(busy, 4, 0.5)).toBeNull();
+    expect(pauseMs(new ApiError(429, 'slow down', '', [], 7000), 1, 0)).toBe(7000);
+    expect(pauseMs(new ApiError(404, 'none'), 1, 0)).toBeNull();
+    expect(pauseMs(new DOMException('left', 'AbortError'), 1, 0)).toBeNull();
+  });
+  it('of the event stream have a ceiling and heed the server', () => {
+    expect(reconnectMs(0, null, 0.5)).toBe(1000);
+    expect(reconnectMs(2, null, 0.5)).toBe(4000);
+    expect(reconnectMs(50, null, 0.5)).toBe(15_000);
+    expect(reconnectMs(0, 2000, 0.5)).toBe(2000);
+  });
+  it('read Retry-After as seconds and as a date', () => {
+    const now = Date.parse('2026-11-21T14:00:00Z');
+    expect(retryAfterMs('3', now)).toBe(3000);
+    expect(retryAfterMs('Sat, 21 Nov 2026 14:00:05 GMT', now)).toBe(5000);
+    expect(retryAfterMs('soon', now)).toBeNull();
+    expect(retryAfterMs(null, now)).toBeNull();
+  });
+});
+
+describe('problems', () => {
+  it('have words even where the server has none', async () => {
+    expect(explain(await problemOf(new Response('<html>', { status: 507 })))).toBe("the server's disk is full (507)");
+    expect(explain(await problemOf(new Response('', { status: 418 })))).toBe('the server answered 418 (418)');
+    expect(explain(new ApiError(0, 'the server does not answer'))).toBe('the server does not answer');
+    expect(explain('x')).toBe('x');
+  });
+});
+
+describe('names of downloads', () => {
+  it('come from the server, else from the address', () => {
+    expect(fileName('attachment; filename="model.safetensors"', 'api/v1/x')).toBe('model.safetensors');
+    expect(fileName(null, 'api/v1/checkpoints/c_1/files/a%20b.json?x=1')).toBe('a b.json');
+  });
+});

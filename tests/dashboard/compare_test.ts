@@ -1,0 +1,71 @@
+import type { Evaluation, MetricKey } from '../../server/dashboard/src/api/types';
+import { comparisonRows } from '../../server/dashboard/src/views/compare/compare_csv';
+import { betterOf, formatOf, titleOf } from '../../server/dashboard/src/views/compare/compare_lines';
+import { compareQuery, DEFAULT_KEYS, parseCompare } from '../../server/dashboard/src/views/compare/compare_state';
+import { bestOf, configRows, winner } from '../../server/dashboard/src/views/compare/compare_tables';
+import { isEval } from '../../server/dashboard/src/views/compare/compared_run';
+
+const evaluation = (update: number, sacrebleu: number | null, loss: number): Evaluation => ({ id: `e_${update}`, time_ms: 0, update, set: 'valid',
+  loss, nll: loss, sacrebleu, chrf: null, accuracy: null, signature: '', seconds: 1, best: false, sample_count: 0 });
+const metric = (part: Partial<MetricKey>): MetricKey => ({ key: 'loss', aggregate: 'mean', count: 3, first: 3, last: 2, min: 1, min_step: 5, max: 3, max_step: 1, ...part });
+
+describe('the link of a comparison', () => {
+  it('makes the round trip', () => {
+    const state = parseCompare(new URLSearchParams('runs=r_A,r_B&keys=loss,eval:sacrebleu&x=tokens&smooth=0.5&range=10_200&log=loss&same=1'));
+    expect(state.runs).toEqual(['r_A', 'r_B']);
+    expect(state.view).toMatchObject({ x: 'tokens', smoothing: 0.5, range: [10, 200] });
+    expect(parseCompare(compareQuery(state))).toEqual(state);
+  });
+  it('is short for the default, and takes no nonsense', () => {
+    expect(compareQuery(parseCompare(new URLSearchParams('runs=r_A'))).toString()).toBe('runs=r_A');
+    const state = parseCompare(new URLSearchParams('runs=r_A,r_A,../x,r_B,1,2,3,4,5,6,7,8'));
+    expect(state.runs).toEqual(['r_A', 'r_B', '1', '2', '3', '4', '5', '6']);
+    expect(state.keys).toEqual(DEFAULT_KEYS);
+  });
+});
+
+describe('best values', () => {
+  const run = { evals: [evaluation(100, 20, 4), evaluation(200, 25, 3.5), evaluation(300, null, 3.8)],
+    keys: new Map([['loss', metric({})], ['target_tokens_per_second', metric({ max: 900, max_step: 8 })], ['learning_rate', metric({ last: 0.1 })]]),
+    run: { update: 300 } as never };
+  it('are the greatest or the least, with their update, and the last where neither is better', () => {
+    expect(bestOf(run, 'eval:sacrebleu')).toMatchObject({ value: 25, update: 200 });
+    expect(bestOf(run, 'eval:loss')).toMatchObject({ value: 3.5, update: 200 });
+    expect(bestOf(run, 'loss')).toEqual({ value: 1, update: 5 });
+    expect(bestOf(run, 'target_tokens_per_second')).toEqual({ value: 900, update: 8 });
+    expect(bestOf(run, 'learning_rate')).toEqual({ value: 0.1, update: 300 });
+    expect(bestOf(run, 'eval:chrf')).toBeNull();
+    expect(bestOf(run, 'absent')).toBeNull();
+  });
+  it('have a winner only where one can be told', () => {
+    const at = (value: number) => ({ value, update: 1 });
+    expect(winner('loss', [at(2), at(1), null])).toBe(1);
+    expect(winner('eval:sacrebleu', [at(2), at(1)])).toBe(0);
+    expect(winner('loss', [at(2), at(2)])).toBe(-1);
+    expect(winner('learning_rate', [at(2), at(1)])).toBe(-1);
+    expect(winner('loss', [null, null])).toBe(-1);
+  });
+  it('know which way is better', () => {
+    expect(['loss', 'eval:loss', 'step_ms', 'eval:chrf', 'target_tokens_per_second', 'power_w'].map(betterOf))
+      .toEqual(['less', 'less', 'less', 'more', 'more', null]);
+    expect(isEval('eval:loss')).toBe(true);
+    expect(titleOf('exposed_communication_ms')).toBe('Exposed communication');
+    expect(titleOf('eval:sacrebleu')).toBe('sacreBLEU');
+    expect(formatOf('network_tx_bytes_per_second')(1.5e6)).toBe('1.50 MB/s');
+  });
+});
+
+describe('configurations side by side', () => {
+  it('show what differs first, and what is missing', () => {
+    const rows = configRows([new Map([['a', '1'], ['b', '2'], ['c', '3']]), new Map([['a', '1'], ['b', '4']])]);
+    expect(rows).toEqual([{ path: 'b', values: ['2', '4'], differs: true }, { path: 'c', values: ['3', null], differs: true },
+      { path: 'a', values: ['1', '1'], differs: false }]);
+  });
+});
+
+describe('the CSV of a comparison', () => {
+  it('keeps the server\'s digits and quotes names', () => {
+    expect(comparisonRows({ id: 'r_1', name: 'a,"b"' }, 'loss', 'step,time_ms,value\r\n1,5,0.1000000000000001\r\n2,6,\r\n'))
+      .toBe('r_1,"a,""b""",loss,1,5,0.1000000000000001\nr_1,"a,""b""",loss,2,6,\n');
+  });
+});

@@ -1,0 +1,166 @@
+import type { MetricKey, Run } from '../../server/dashboard/src/api/types';
+import { RunDetails } from '../../server/dashboard/src/data/run_details';
+import { narrow, offers } from '../../server/dashboard/src/views/runs/column_chooser';
+import { columnOf, compareValues, difference, type Details } from '../../server/dashboard/src/views/runs/columns';
+import { lineOf, lineRange } from '../../server/dashboard/src/views/runs/config_editor';
+import { allLabels, arrange, matches } from '../../server/dashboard/src/views/runs/filter';
+import { defaultListState, listQuery, parseListState, type ListState } from '../../server/dashboard/src/views/runs/list_state';
+import { describeCheck, parseLabels } from '../../server/dashboard/src/views/runs/submit';
+
+const run = (part: Partial<Run>): Run => ({ id: 'r_1', name: 'base', state: 'running', detail: '', version: '', attempt: 1,
+  created_at: '2026-11-21T10:00:00Z', started_at: '2026-11-21T10:00:00Z', updated_at: '2026-11-21T11:00:00Z', finished_at: null, stale_since: null,
+  record_age_ms: 0, world_size: 2, hosts: ['alder'], parameters: 1, max_updates: 100, update: 10, epoch: null, loss: null, learning_rate: null,
+  step_ms: null, target_tokens_per_second: null, eta_seconds: null, best: null, last_eval: null, ...part });
+
+const none: Details = { config: () => null, metrics: () => null };
+const state = (part: Partial<ListState> = {}): ListState => ({ ...defaultListState(), ...part });
+
+describe('the state of the list in the address', () => {
+  it('makes the round trip, and the default is empty', () => {
+    expect(listQuery(state()).toString()).toBe('');
+    const wanted = state({ text: 'big model', states: ['failed', 'running'], label: 'team=mt', archived: true, pinned: 'r_2',
+      sort: { column: 'min:loss', descending: true }, columns: ['state', 'config:model.layers', 'max:memory_bytes.peak'] });
+    expect(parseListState(new URLSearchParams(listQuery(wanted).toString()))).toEqual(wanted);
+  });
+  it('tells both directions of the default column apart', () => {
+    const up = state({ sort: { column: 'started', descending: false } });
+    expect(parseListState(listQuery(up)).sort).toEqual({ column: 'started', descending: false });
+  });
+});
+
+describe('filters', () => {
+  const tagged = run({ labels: { team: 'mt', trial: '' }, hosts: ['alder', 'birch'] });
+  it('want every word somewhere', () => {
+    expect(matches(tagged, state({ text: 'BASE birch' }))).toBe(true);
+    expect(matches(tagged, state({ text: 'base cedar' }))).toBe(false);
+    expect(matches(tagged, state({ text: 'team=mt' }))).toBe(true);
+  });
+  it('know states and labels, with a value and without', () => {
+    expect(matches(tagged, state({ states: ['failed'] }))).toBe(false);
+    expect(matches(tagged, state({ states: ['failed', 'running'] }))).toBe(true);
+    expect(matches(tagged, state({ label: 'trial' }))).toBe(true);
+    expect(matches(tagged, state({ label: 'team=asr' }))).toBe(false);
+    expect(allLabels([tagged, run({ labels: { team: 'asr' } })])).toEqual(['team=asr', 'team=mt', 'trial']);
+  });
+  it('leave out what was archived unless it is wanted', () => {
+    expect(matches(run({ archived: true }), state())).toBe(false);
+    expect(matches(run({ archived: true }), state({ archived: true }))).toBe(true);
+  });
+});
+
+describe('order', () => {
+  const runs = [run({ id: 'r_a', loss: 3, created_at: '2026-01-01' }), run({ id: 'r_b', loss: null, created_at: '2026-01-02' }),
+    run({ id: 'r_c', loss: 1, created_at: '2026-01-03' }), run({ id: 'r_d', loss: 3, created_at: '2026-01-04' })];
+  const ids = (part: Partial<ListState>): string[] => arrange(runs, state(part), columnOf(part.sort?.column ?? 'loss')!, none).map(({ id }) => id);
+  it('puts missing values last either way, and newer runs first among equals', () => {
+    expect(ids({ sort: { column: 'loss', descending: false } })).toEqual(['r_c', 'r_d', 'r_a', 'r_b']);
+    expect(ids({ sort: { column: 'loss', descending: true } })).toEqual(['r_d', 'r_a', 'r_c', 'r_b']);
+  });
+  it('keeps the pinned run on top, whatever the filters say', () => {
+    expect(ids({ sort: { column: 'loss', descending: false }, pinned: 'r_b', states: ['failed'] })).toEqual(['r_b']);
+    expect(ids({ sort: { column: 'loss', descending: false }, pinned: 'r_a' })[0]).toBe('r_a');
+  });
+  it('compares numbers in texts as numbers', () => {
+    expect(['v10', 'v9', 'v1'].sort((a, b) => compareValues(a, b, false))).toEqual(['v1', 'v9', 'v10']);
+  });
+});
+
+describe('columns', () => {
+  const metric: MetricKey = { key: 'loss', aggregate: 'mean', count: 9, first: 9, last: 2, min: 1.5, min_step: 7, max: 9, max_step: 1 };
+  const details: Details = { config: () => new Map([['model.layers', '6'], ['preset', 'base']]), metrics: () => new Map([['loss', metric]]) };
+  it('take configuration keys as numbers where they are', () => {
+    expect(columnOf('config:model.layers')!.value(run({}), details)).toBe(6);
+    expect(columnOf('config:preset')!.value(run({}), details)).toBe('base');
+    expect(columnOf('config:nothing')!.value(run({}), details)).toBeNull();
+  });
+  it('take last, least and greatest of a metric', () => {
+    expect(columnOf('min:loss')!.value(run({}), details)).toBe(1.5);
+    expect(columnOf('max:loss')!.value(run({}), details)).toBe(9);
+    expect(columnOf('last:loss')!.value(run({}), details)).toBe(2);
+    expect(columnOf('mean:loss')).toBeNull();
+    expect(columnOf('')).toBeNull();
+  });
+  it('say how far a value is from the pinned one, and whether that is good', () => {
+    const bleu = columnOf('sacrebleu')!;
+    expect(difference(bleu, 31.5, 30)).toEqual({ text: '+1.50', good: true });
+    expect(difference(columnOf('loss')!, 2.5, 2)).toEqual({ text: '+0.5', good: false });
+    expect(difference(columnOf('update')!, 5, 7)).toEqual({ text: '−2', good: null });
+    expect(difference(bleu, null, 30)).toBeNull();
+    expect(difference(bleu, 30, 30)).toBeNull();
+  });
+});
+
+describe('the choice of columns', () => {
+  const all = offers(['model.layers'], ['loss', 'power_w']);
+  it('offers every fixed column, metric and configuration key', () => {
+    expect(all.map(({ id }) => id)).toEqual(expect.arrayContaining(['state', 'last:loss', 'min:power_w', 'config:model.layers']));
+  });
+  it('is narrowed by words, with what is chosen first and in its order', () => {
+    expect(narrow(all, 'power least', []).map(({ id }) => id)).toEqual(['min:power_w']);
+    expect(narrow(all, '', ['tokens', 'state']).slice(0, 2).map(({ id }) => id)).toEqual(['tokens', 'state']);
+    expect(narrow(all, 'gone', ['config:gone']).map(({ id }) => id)).toEqual(['config:gone']);
+  });
+});
+
+describe('details of runs', () => {
+  afterEach(() => { vi.unstubAllGlobals(); });
+  it('are fetched once, a few at a time, and again when the run has gone on for a while', async () => {
+    const asked: string[] = [];
+    let now = 100_000;
+    vi.stubGlobal('fetch', (path: string) => {
+      asked.push(path);
+      return Promise.resolve(new Response(JSON.stringify({ items: [{ key: 'loss', last: asked.length }] })));
+    });
+    const details = new RunDetails(() => undefined, () => now);
+    expect(details.metrics(run({}))).toBeNull();
+    expect(details.metrics(run({}))).toBeNull();
+    await details.settled();
+    expect(details.metrics(run({}))!.get('loss')!.last).toBe(1);
+    expect(details.metrics(run({ update: 11 }))!.get('loss')!.last).toBe(1);
+    expect(asked).toEqual(['api/v1/runs/r_1/metrics']);
+    now += 10_000;
+    expect(details.metrics(run({ update: 11 }))!.get('loss')!.last).toBe(1);
+    await details.settled();
+    expect(details.metrics(run({ update: 11 }))!.get('loss')!.last).toBe(2);
+    expect(asked.length).toBe(2);
+  });
+  it('that cannot be had are asked for again only after a while', async () => {
+    let asked = 0;
+    let now = 100_000;
+    vi.stubGlobal('fetch', () => {
+      asked += 1;
+      return Promise.resolve(new Response('{}', { status: 404 }));
+    });
+    const details = new RunDetails(() => undefined, () => now);
+    details.config(run({}));
+    await details.settled();
+    details.config(run({}));
+    await details.settled();
+    expect(asked).toBe(1);
+    now += 10_000;
+    details.config(run({}));
+    await details.settled();
+    expect(asked).toBe(2);
+  });
+});
+
+describe('a new run', () => {
+  it('takes labels with values and without', () => {
+    expect(parseLabels(' team=mt, trial ,url=a=b,')).toEqual({ team: 'mt', trial: '', url: 'a=b' });
+    expect(parseLabels('')).toEqual({});
+  });
+  it('finds the line that a complaint is about', () => {
+    expect(lineOf({ detail: 'x', line: 4 })).toBe(4);
+    expect(lineOf({ detail: 'config:12:3: model.layres: unknown key' })).toBe(12);
+    expect(lineOf({ detail: 'unknown key in line 7' })).toBe(7);
+    expect(lineOf({ detail: 'world_size: at most 8' })).toBeNull();
+    const text = 'one\ntwo\nthree';
+    expect(lineRange(text, 2)).toEqual([4, 7]);
+    expect(text.slice(...lineRange(text, 3))).toBe('three');
+    expect(lineRange(text, 99)).toEqual([8, 13]);
+  });
+  it('tells what a check said', () => {
+    expect(describeCheck({ parameters: 7, argv: ['mpirun', '-np', '2'], estimate: { step_ms: 4 }, config: 'long' }))
+      .toBe('The configuration is good.\nparameters: 7\nargv: mpirun -np 2\nestimate: {\n "step_ms": 4\n}');
+  });
+});
