@@ -20,7 +20,7 @@ LOGS=$ROOT/build/test-logs
 TSAN_TESTS='^(comm|data|worker|server)([_.-].*)?$'
 STAGES=(setup checks scripts build ctest page browser tidy asan tsan)
 SKIPPED=77
-SLOW_STAGES=(setup build slow tidy_all asan_full)
+SLOW_STAGES=(setup build slow page_load tidy_all asan_full)
 
 passed=0 failed=0 skipped=0 summary=()
 
@@ -41,7 +41,7 @@ parse_arguments() {
 stages_for() {
   case " ${STAGES[*]} ${SLOW_STAGES[*]} " in *" $1 "*) ;; *) usage_error "--only: found '$1', expected one of: ${STAGES[*]}" ;; esac
   case $1 in
-    ctest | browser | tidy | slow | tidy_all) stages=(build "$1") ;;
+    ctest | browser | page_load | tidy | slow | tidy_all) stages=(build "$1") ;;
     *) stages=("$1") ;;
   esac
 }
@@ -98,8 +98,9 @@ stage_page() {
   npx vitest run --reporter=default --reporter=junit --outputFile.junit="$LOGS/page.xml"
 }
 
-# The page in Chromium, served by the server that was just built.
-stage_browser() {
+in_browser() { # SECONDS SCRIPT ARGUMENTS...
+  local seconds=$1 script=$2
+  shift 2
   CHROMIUM=$(command -v "${CHROMIUM:-chromium}") || CHROMIUM=''
   if ! has_node || [ -z "$CHROMIUM" ]; then
     echo "skipped: the test of the page in a browser needs Node 20.19 or newer with npm, and Chromium"
@@ -107,8 +108,14 @@ stage_browser() {
   fi
   npm_packages
   export CHROMIUM
-  timeout --verbose 300 node tests/dashboard/browser_test.mjs --server-binary build/dev/bin/server
+  timeout --verbose "$seconds" node "tests/dashboard/$script" --server-binary build/dev/bin/server "$@"
 }
+
+# The page in Chromium, served by the server that was just built.
+stage_browser() { in_browser 300 browser_test.mjs; }
+
+# The page with a million updates, hundreds of metrics, and live charts for minutes.
+stage_page_load() { in_browser 1200 load_test.mjs; }
 
 # Prints the targets of the unit tests that ctest would run with these arguments: test NAME is built as test_NAME, and
 # NAME_without_THING is the same program. (ctest names a test's program only once it is built.)
@@ -205,7 +212,7 @@ main() {
   cd "$ROOT"
   mkdir -p "$LOGS"
   for stage in "${stages[@]}"; do
-    if [ "$built" = no ] && [[ $stage =~ ^(ctest|browser|tidy|slow|tidy_all)$ ]]; then
+    if [ "$built" = no ] && [[ $stage =~ ^(ctest|browser|page_load|tidy|slow|tidy_all)$ ]]; then
       summary+=("$(printf '%-9s             not run: the build failed' "$stage")")
       continue
     fi

@@ -1,5 +1,5 @@
 // Posts the records of a made-up run to a server, as workers would: for tests of the page, never shown as a result.
-//   node synthetic_run.mjs http://127.0.0.1:8080 [updates=600] [live seconds=0]
+//   [BABELRING_TOKEN=…] node synthetic_run.mjs http://127.0.0.1:8080 [updates=600] [live seconds=0]
 import { createHash, randomBytes } from 'node:crypto';
 import { pathToFileURL } from 'node:url';
 
@@ -21,8 +21,8 @@ function mulberry(seed) {
 
 /// A run of two ranks on two hosts whose records follow plausible curves. `nanAt` makes one loss not finite.
 export class SyntheticRun {
-  constructor(server, { name = 'synthetic-en-de', maxUpdates = 2000, startMs = Date.now(), nanAt = 0 } = {}) {
-    Object.assign(this, { server, name, maxUpdates, startMs, nanAt });
+  constructor(server, { name = 'synthetic-en-de', maxUpdates = 2000, startMs = Date.now(), nanAt = 0, token = null } = {}) {
+    Object.assign(this, { server, name, maxUpdates, startMs, nanAt, token });
     this.id = makeRunId();
     this.random = mulberry(7);
     this.sequence = [0, 0];
@@ -39,7 +39,8 @@ export class SyntheticRun {
       while (this.pending[rank].length > 0) {
         const records = this.pending[rank].splice(0, 2000);
         const response = await fetch(`${this.server}/api/v1/runs/${this.id}/records`, { method: 'POST',
-          headers: { 'Content-Type': 'application/json' }, body: JSON.stringify({ attempt: 1, rank, host: HOSTS[rank], records }) });
+          headers: { 'Content-Type': 'application/json', ...(this.token ? { Authorization: `Bearer ${this.token}` } : {}) },
+          body: JSON.stringify({ attempt: 1, rank, host: HOSTS[rank], records }) });
         if (!response.ok) throw new Error(`records of rank ${rank}: ${response.status} ${await response.text()}`);
       }
     }
@@ -109,7 +110,7 @@ export class SyntheticRun {
 
 if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
   const [server, updates = '600', seconds = '0'] = process.argv.slice(2);
-  const run = new SyntheticRun(server, { startMs: Date.now() - Number(updates) * STEP_MS, maxUpdates: 4 * Number(updates) });
+  const run = new SyntheticRun(server, { token: process.env.BABELRING_TOKEN, startMs: Date.now() - Number(updates) * STEP_MS, maxUpdates: 4 * Number(updates) });
   run.start();
   for (let update = 0; update < Number(updates); update += 1) run.step();
   await run.flush();

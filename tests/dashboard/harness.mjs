@@ -1,0 +1,144 @@
+// What the tests of the page in a browser share: a server of their own, Chromium, and the checks that hold on every page.
+import { strict as assert } from 'node:assert';
+import { spawn } from 'node:child_process';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+
+const root = resolve(fileURLToPath(import.meta.url), '../../..');
+const packages = join(root, 'server/dashboard/node_modules');
+const require = createRequire(join(packages, '../package.json'));
+const chromium = process.env.CHROMIUM ?? '/usr/bin/chromium';
+const SKIPPED = 77;
+const QUIET = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
+  '--disable-component-update', '--disable-sync', '--enable-precise-memory-info', '--js-flags=--expose-gc'];
+
+/// The command line that all share, and `more` of the test's own. Ends the process with 77 where something is missing.
+export function readOptions(name, more = {}) {
+  const { values } = parseArgs({ options: {
+    'server-binary': { type: 'string', default: join(root, 'build/release/bin/server') },
+    dist: { type: 'string', default: join(root, 'server/dashboard/dist') },
+    screenshots: { type: 'string', default: '' }, ...more } });
+  for (const [what, path] of [['Chromium', chromium], ['node_modules (npm ci)', join(packages, 'playwright-core')],
+    ['the server program', values['server-binary']]]) {
+    if (existsSync(path)) continue;
+    console.log(`${name}: skipped, ${what} is not at ${path}`);
+    process.exit(SKIPPED);
+  }
+  return values;
+}
+
+/// A folder of the test's own, gone when the process ends.
+export function makeWork() {
+  const work = mkdtempSync(join(tmpdir(), 'babelring-browser-'));
+  process.on('exit', () => rmSync(work, { recursive: true, force: true, maxRetries: 5 }));
+  return work;
+}
+
+/// A server over `work`/data. `ui` false: with the page that is built in. The link with the token comes on the first start only.
+export async function startServer(options, work, { ui = true, more = [] } = {}) {
+  const server = spawn(options['server-binary'], ['--listen', '127.0.0.1:0', '--data', join(work, 'data'), '--log-level', 'warn', ...more,
+    ...(ui ? ['--ui-dir', options.dist] : [])], { stdio: ['ignore', 'pipe', 'inherit'] });
+  let told = '';
+  const address = await new Promise((done, fail) => {
+    server.once('exit', (code) => fail(new Error(`the server ended with ${code}`)));
+    server.stdout.on('data', (text) => {
+      told += text;
+      const found = /http:\/\/[^\s/]+/.exec(told);
+      if (found) done(found[0]);
+    });
+  });
+  const tokenFile = join(work, 'data/admin.token');
+  const token = existsSync(tokenFile) ? readFileSync(tokenFile, 'utf8').trim() : null;
+  server.removeAllListeners('exit');
+  return { address, token, process: server, kill: () => server.kill('SIGKILL'),
+    end: () => new Promise((done) => {
+      server.once('exit', done);
+      server.kill('SIGTERM');
+      setTimeout(() => server.kill('SIGKILL'), 4000).unref();
+    }) };
+}
+
+export async function openBrowser(work, more = {}) {
+  const { chromium: browserType } = require('playwright-core');
+  return browserType.launchPersistentContext(join(work, 'profile'),
+    { executablePath: chromium, headless: true, args: QUIET, bypassCSP: false, viewport: { width: 1440, height: 900 }, ...more });
+}
+
+/// Errors of the page and of its console, but those that `expected` matches.
+export function watchProblems(page, expected = /^$/) {
+  const problems = [];
+  page.on('pageerror', (error) => problems.push(String(error)));
+  page.on('console', (message) => message.type() === 'error' && !expected.test(`${message.text()} ${message.location().url}`) &&
+    problems.push(`${message.text()} ${message.location().url}`));
+  return problems;
+}
+
+export async function shoot(options, page, name, fullPage = true) {
+  if (!options.screenshots) return;
+  mkdirSync(options.screenshots, { recursive: true });
+  await page.screenshot({ path: join(options.screenshots, `${name}.png`), fullPage });
+}
+
+const axeSource = () => readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
+
+/// No serious finding of axe-core.
+export async function checkAxe(page, where) {
+  await page.evaluate(axeSource());
+  const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }));
+  const serious = violations.filter(({ impact }) => impact === 'serious' || impact === 'critical');
+  assert.deepEqual(serious.map(({ id, nodes }) => `${id}: ${nodes[0].html.slice(0, 160)} ${nodes[0].failureSummary}`), [], `axe, ${where}`);
+}
+
+/// Nothing hangs over the right edge.
+export async function checkWidth(page, where) {
+  const { width, inner, widest } = await page.evaluate(() => ({ width: document.documentElement.scrollWidth, inner: innerWidth,
+    widest: [...document.querySelectorAll('body *')].filter((element) => element.getBoundingClientRect().right > innerWidth + 1 &&
+      !element.closest('.table-box, .log, pre, .visually-hidden')).slice(0, 3).map((element) => element.outerHTML.slice(0, 120)) }));
+  assert.ok(width <= inner, `${where}: ${width} px wide in a window of ${inner} px: ${widest.join('\n')}`);
+}
+
+export const shows = (page, kind, timeout = 10_000) =>
+  page.waitForFunction((wanted) => document.querySelector('#connection').dataset.kind === wanted, kind, { timeout });
+
+/// Bytes and requests of what the page at `path` loads from the server, data of the API left out; and when it first painted.
+export async function pageWeight(context, address, hash) {
+  const page = await context.newPage();
+  const session = await context.newCDPSession(page);
+  await session.send('Network.enable');
+  await session.send('Network.setCacheDisabled', { cacheDisabled: true });
+  const files = new Map();
+  session.on('Network.responseReceived', ({ requestId, response }) => {
+    if (!response.url.includes('/api/')) files.set(requestId, { url: response.url, bytes: 0 });
+  });
+  session.on('Network.loadingFinished', ({ requestId, encodedDataLength }) => {
+    if (files.has(requestId)) files.get(requestId).bytes = encodedDataLength;
+  });
+  await page.goto(`${address}/${hash}`);
+  await shows(page, 'live').catch(() => undefined);
+  await page.waitForTimeout(300);
+  const paint = await page.evaluate(() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? null);
+  await page.close();
+  const all = [...files.values()].filter(({ url }) => url.startsWith('http'));
+  return { requests: all.length, bytes: all.reduce((sum, { bytes }) => sum + bytes, 0), paint_ms: paint, files: all };
+}
+
+/// Tasks of the page's main thread that took over 50 ms, from now on; `read` gives their lengths so far in ms.
+export async function watchTasks(page) {
+  await page.evaluate(() => {
+    window.longTasks = [];
+    new PerformanceObserver((list) => window.longTasks.push(...list.getEntries().map(({ duration }) => duration))).observe({ type: 'longtask' });
+  });
+  return { read: () => page.evaluate(() => window.longTasks) };
+}
+
+/// Bytes on the page's heap after a collection.
+export async function heapBytes(page) {
+  return page.evaluate(() => {
+    window.gc?.();
+    return performance.memory.usedJSHeapSize;
+  });
+}
