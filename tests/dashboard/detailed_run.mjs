@@ -121,8 +121,11 @@ export class DetailedRun {
     return { ...parts, exposed_communication_ms: Math.max(8, slowest - own + 120 * noise(0.15)) };
   }
 
-  memory() {
-    const extra = Object.fromEntries(Array.from({ length: this.purposes }, (_, at) => [`layer_${String(at).padStart(3, '0')}`, 1_000_000 + 1000 * at]));
+  /// A record takes 64 purposes, so many of them come in turns.
+  memory(update) {
+    const most = Math.min(50, this.purposes);
+    const extra = Object.fromEntries(Array.from({ length: most }, (_, at) => (update * most + at) % this.purposes)
+      .map((at) => [`layer_${String(at).padStart(3, '0')}`, 1_000_000 + 1000 * at + update]));
     return { weights: 365e6, gradients: 243e6, moments: 487e6, activations: 1.9e9, scratch: 0.4e9, peak: 4.1e9, ...extra };
   }
 
@@ -142,7 +145,7 @@ export class DetailedRun {
         target_tokens: tokens[rank], update_target_tokens: all, step_ms: Object.values(parts).reduce((sum, part) => sum + part, 0), ...parts,
         communication_ms: parts.exposed_communication_ms + 70 * noise(), communication_bytes: 365e6, network_rx_bytes: Math.round(180e6 * noise()),
         network_tx_bytes: Math.round(182e6 * noise()), flops: 1.4e12, busy_fraction: 0.72 * noise(), power_w: this.powered ? 131 * noise() : 0,
-        power_limit_w: this.powered ? 150 : 0, memory_bytes: this.memory(), skipped: nan, weights_digest: '',
+        power_limit_w: this.powered ? 150 : 0, memory_bytes: this.memory(update), skipped: nan, weights_digest: '',
         ...(nan ? { non_finite: { loss: 'nan', nll: 'nan', gradient_norm: 'nan' } } : {}) }, timeMs);
     });
     if (nan) this.log(0, 'error', `update ${update}: the gradient is not finite; nothing was updated`, timeMs);

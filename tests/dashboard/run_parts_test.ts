@@ -1,4 +1,5 @@
 import { spread, valueAt, zoomed } from '../../server/dashboard/src/charts/chart_data';
+import { logLabels, logTicks } from '../../server/dashboard/src/charts/plot_options';
 import { evalsCsv, joinCsv } from '../../server/dashboard/src/data/export';
 import { differences, flatten, search } from '../../server/dashboard/src/lib/config_tree';
 import { ema } from '../../server/dashboard/src/lib/ema';
@@ -94,6 +95,15 @@ describe('heat strip', () => {
     expect(map.rows[2]!.ratios[35]).toBeCloseTo(1.47, 2);
     expect(heatLevel(map.rows[2]!.ratios[35]!)).toBe(3);
     expect(map.rows[2]!.ratios[0]).toBe(1);
+    expect([map.rows[2]!.lastSlow, map.rows[2]!.slowNow, map.rows[0]!.lastSlow]).toEqual([80, false, null]);
+  });
+  it('says that a rank straggles now', () => {
+    const map = heatMap([rank(0, () => 50), rank(1, (step) => (step > 90 ? 80 : 50))], [1, 100], 50);
+    expect([map.rows[1]!.slowNow, map.rows[1]!.lastSlow]).toEqual([true, 100]);
+  });
+  it('lets a row of a sampled series stand for all steps since the row before', () => {
+    const sampled = { ...series([5, 22, 23, 33], [50, 50, 50, 50]), sampled: true };
+    expect(heatMap([{ rank: 0, series: sampled }], [1, 33], 30).rows[0]!.ratios.every((ratio) => ratio === 1)).toBe(true);
   });
   it('leaves holes where a rank said nothing', () => {
     const map = heatMap([rank(0, () => 50), rank(1, (step) => (step > 50 ? null : 50))], [1, 100], 10);
@@ -126,14 +136,14 @@ describe('configuration', () => {
 });
 
 describe('the view in the address', () => {
-  const changed = { ...defaultView(), x: 'tokens' as const, logX: true, smoothing: 0, range: [0, 12.5] as [number, number], log: new Set(['loss', 'key-a']),
+  const changed = { ...defaultView(), x: 'tokens' as const, logX: true, smoothing: 0, range: [0, 12.5] as [number, number], log: new Set(['loss', 'key-a']), linkGbit: 25,
     find: 'memory', all: true, heat: 'data_ms', evaluation: 'e_1', against: 'r_2', logLevel: 'warn', logRank: '3', logText: 'a & b' };
   it('comes back as it was', () => {
     expect(parseRunView(new URLSearchParams(runViewQuery(changed)))).toEqual(changed);
     expect(runViewQuery(defaultView())).toBe('');
   });
   it('refuses what makes no sense', () => {
-    const view = parseRunView(new URLSearchParams('x=wall&logx=1&smooth=2&range=9_3'));
+    const view = parseRunView(new URLSearchParams('x=wall&logx=1&smooth=2&range=9_3&link=-4'));
     expect(view).toEqual({ ...defaultView(), x: 'wall' });
     expect(parseRunView(new URLSearchParams('smooth=&range=a_b'))).toEqual(defaultView());
   });
@@ -150,6 +160,18 @@ describe('trend', () => {
   });
   it('says nothing of a few rows', () => {
     expect(trendOf([1, 2, null, 3])).toBeNull();
+  });
+});
+
+describe('logarithmic axes', () => {
+  it('have ticks at whole digits within the range', () => {
+    expect(logTicks(2.4, 12)).toEqual([3, 4, 5, 6, 7, 8, 9, 10]);
+    expect(logTicks(0.0002, 0.0004)).toEqual([0.0002, 0.0003, 0.0004]);
+  });
+  it('label all of a short range and powers of ten of a long one', () => {
+    expect(logLabels([3, 4, 5])).toEqual([3, 4, 5]);
+    expect(logLabels(logTicks(1, 20)).filter((tick) => tick !== null)).toEqual([1, 2, 5, 10, 20]);
+    expect(logLabels(logTicks(1, 5000)).filter((tick) => tick !== null)).toEqual([1, 10, 100, 1000]);
   });
 });
 

@@ -5,8 +5,7 @@ import { xText, xTick } from '../lib/x_axis';
 import { spread, valueAt, zoomed, type ChartData } from './chart_data';
 import { Legend } from './legend';
 import { drawMarks, marksNear } from './marks';
-import { savePicture } from './picture';
-import { axisOf, bandsOf, seriesOf, yScale } from './plot_options';
+import { axisOf, bandsOf, logAxis, seriesOf, yScale } from './plot_options';
 
 export interface ChartOptions {
   id: string;
@@ -28,7 +27,7 @@ export interface ChartView {
 
 const SYNC_KEY = 'babelring';
 const HEIGHT = 210;
-const TABLE_EVERY_MS = 5000;
+const TABLE_AFTER_MS = 1500;   // so often does the hidden table change at most
 const EMPTY: ChartData = { lines: [], note: '', marks: [] };
 
 /// One figure: title, legend that reads the values under the cursor, plot. All charts of a page share the x axis and the
@@ -41,7 +40,7 @@ export class Chart {
   private shape = '';
   private data = EMPTY;
   private view: ChartView = { x: 'update', range: [0, 1], full: [0, 1], log: false, logX: false };
-  private tableAtMs = 0;
+  private tableTimer: ReturnType<typeof setTimeout> | null = null;
   private readonly legend = new Legend();
   private readonly body: HTMLElement;
   private readonly note: HTMLElement;
@@ -56,7 +55,7 @@ export class Chart {
     const tool = (label: string, text: string, work: () => void): HTMLButtonElement =>
       h('button', { class: 'chip', type: 'button', title: label, 'aria-label': `${options.title}: ${label}`, onclick: work }, text);
     this.note = h('p', { class: 'chart-note', id: `${titleId}-note` });
-    this.logButton = tool('logarithmic y axis', 'log', () => options.onLog(!this.view.log));
+    this.logButton = tool('log y axis', 'log', () => options.onLog(!this.view.log));
     this.body = h('div', { class: 'plot', tabindex: 0, role: 'img', 'aria-labelledby': titleId, 'aria-describedby': `${titleId}-note`,
       'aria-keyshortcuts': 'ArrowLeft ArrowRight Home End + - Escape', onkeydown: (event: KeyboardEvent) => this.key(event) });
     this.element = h('figure', { class: 'card chart', 'data-chart': options.id },
@@ -79,6 +78,8 @@ export class Chart {
     this.resize.disconnect();
     this.plot?.destroy();
     this.plot = null;
+    if (this.tableTimer !== null) clearTimeout(this.tableTimer);
+    this.tableTimer = null;
     this.table.replaceChildren();
   }
 
@@ -93,7 +94,7 @@ export class Chart {
     if (shape !== this.shape || !this.plot) this.rebuild(shape);
     else this.plot.setData(this.columns());
     this.readOut();
-    if (performance.now() - this.tableAtMs > TABLE_EVERY_MS) this.drawTable();
+    this.tableTimer ??= setTimeout(() => this.drawTable(), TABLE_AFTER_MS);
   }
 
   /// For a change of theme: colours are baked into the plot.
@@ -131,9 +132,9 @@ export class Chart {
       width: Math.max(this.body.clientWidth, 240),
       height: HEIGHT,
       legend: { show: false },
-      scales: { x: { time: false, distr: this.view.logX ? 3 : 1, range: () => this.xRange() }, y: yScale(lines, this.view.log) },
-      axes: [axisOf({ space: 64, values: (_plot, ticks) => ticks.map((tick) => (tick === null ? '' : xTick(this.view.x, tick))) }),
-        axisOf({ size: 56, space: 34, values: (_plot, ticks) => ticks.map((tick) =>
+      scales: { x: { time: false, distr: this.view.logX ? 3 : 1, range: () => this.view.range }, y: yScale(lines, this.view.log) },
+      axes: [axisOf({ ...logAxis(this.view.logX), size: 30, space: 64, values: (_plot, ticks) => ticks.map((tick) => (tick === null ? '' : xTick(this.view.x, tick))) }),
+        axisOf({ ...logAxis(this.view.log), size: 60, space: 34, values: (_plot, ticks) => ticks.map((tick) =>
           (tick === null ? '' : this.options.axisFormat(tick))) })],
       series: [{}, ...lines.map(seriesOf)],
       bands: bandsOf(lines),
@@ -149,15 +150,6 @@ export class Chart {
         draw: [(plot) => drawMarks(plot, this.data.marks)],
       },
     };
-  }
-
-  /// A logarithmic axis begins at the first value there is, for it has no zero.
-  private xRange(): [number, number] {
-    const [from, to] = this.view.range;
-    if (!this.view.logX) return [from, to];
-    const first = Math.min(...this.data.lines.map(({ x }) => x.find((value) => value > 0) ?? Infinity));
-    const low = from > 0 ? from : Number.isFinite(first) ? first : 1;
-    return [low, Math.max(to, low * 1.01)];
   }
 
   private select(plot: uPlot): void {
@@ -180,29 +172,39 @@ export class Chart {
   private key(event: KeyboardEvent): void {
     const plot = this.plot;
     if (!plot || plot.data[0].length === 0 || event.ctrlKey || event.metaKey || event.altKey) return;
-    const last = plot.data[0].length - 1;
-    const stride = event.shiftKey ? Math.max(1, Math.round(last / 20)) : 1;
-    const at = plot.cursor.idx ?? last;
+    const [first, last] = this.rowsShown(plot.data[0]);
+    const stride = event.shiftKey ? Math.max(1, Math.round((last - first) / 20)) : 1;
+    const at = Math.min(Math.max(plot.cursor.idx ?? last, first), last);
     if (event.key === 'Escape') return this.options.onZoom(null);
     if (['+', '=', '-'].includes(event.key)) {
       event.preventDefault();
       return this.options.onZoom(zoomed(this.view.range, plot.data[0][at]!, event.key === '-' ? 2 : 0.5, this.view.full));
     }
-    const target = { ArrowLeft: at - stride, ArrowRight: at + stride, Home: 0, End: last }[event.key];
+    const target = { ArrowLeft: at - stride, ArrowRight: at + stride, Home: first, End: last }[event.key];
     if (target === undefined) return;
     event.preventDefault();
-    const x = plot.data[0][Math.min(Math.max(target, 0), last)]!;
+    const x = plot.data[0][Math.min(Math.max(target, first), last)]!;
     plot.setCursor({ left: plot.valToPos(x, 'x'), top: plot.over.clientHeight / 2 });
     this.readOut();
     const marks = marksNear(plot, this.data.marks, plot.valToPos(x, 'x'));
     setText(this.spoken, [`${xText(this.view.x, x)}: ${this.legend.text}`, ...marks].join(', '));
   }
 
+  /// Evaluations may lie outside the range, so that their line goes on to the edges.
+  private rowsShown(x: ArrayLike<number>): [number, number] {
+    const [from, to] = this.view.range;
+    let first = 0;
+    let last = x.length - 1;
+    while (first < last && x[first]! < from) first += 1;
+    while (last > first && x[last]! > to) last -= 1;
+    return [first, last];
+  }
+
   /// A few rows of the same numbers for those who do not see the plot.
   private drawTable(): void {
+    this.tableTimer = null;
     const plot = this.plot;
     if (!plot) return;
-    this.tableAtMs = performance.now();
     const lines = this.data.lines.flatMap((line, at) => (line.legend ? [{ line, column: line.values ?? plot.data[at + 1] as (number | null)[] }] : []));
     replaceChildren(this.table, h('table', {}, h('caption', {}, `${this.options.title}, ${this.data.note}`),
       h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, 'at'), lines.map(({ line }) => h('th', { scope: 'col' }, line.label)))),
@@ -221,6 +223,7 @@ export class Chart {
   }
 
   private async savePng(): Promise<void> {
+    const { savePicture } = await import('./picture');
     if (this.plot) await savePicture(this.plot.ctx.canvas, this.element.querySelector('h3')!.textContent!, this.legend.entries(this.data),
       this.data.note, `${this.options.id}.png`);
   }

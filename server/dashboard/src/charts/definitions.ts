@@ -17,6 +17,8 @@ export interface ChartDefinition {
 }
 
 const plain: Format = (value) => formatSignificant(value);
+/// On the axis, where room is short.
+const tick: Format = (value) => (value !== null && value !== 0 && Math.abs(value) < 0.001 ? Number(value.toPrecision(3)).toExponential() : plain(value));
 const rate: Format = (value) => formatSi(value);
 const score: Format = (value) => formatFixed(value, 2);
 const percent: Format = (value) => formatPercent(value);
@@ -50,17 +52,15 @@ const FLAT_BELOW = 1 / 12;
 
 function networkData(run: RunData, view: ViewState): ChartData {
   const data = sideBySide(run, view, networkLayers(run), formatBytesPerSecond);
+  const capacity = (view.linkGbit * 1e9) / 8;
   const ends = data.lines.flatMap(({ x }) => (x.length > 0 ? [x[0]!, x.at(-1)!] : []));
-  const busiest = Math.max(0, ...data.lines.flatMap(({ y }) => y.map((value) => value ?? 0)));
-  const capacities = new Map(run.links.map(({ host, bytesPerSecond }) => [bytesPerSecond, host]));
-  const notes: string[] = [];
-  for (const [capacity, host] of capacities) {
-    notes.push(`${capacities.size > 1 ? `link of ${host}` : 'link'} ${formatBytesPerSecond(capacity)}`);
-    if (busiest < capacity * FLAT_BELOW || ends.length === 0) continue;
-    const x = [Math.min(...ends), Math.max(...ends)];
-    data.lines.push({ label: 'link capacity', color: 'bad', kind: 'limit', x, y: x.map(() => capacity), legend: true, format: formatBytesPerSecond });
-  }
-  return { ...data, note: [data.note, ...notes].join(' · ') };
+  if (capacity === 0 || ends.length === 0) return data;
+  const busiest = data.lines.reduce((most, { y }) => y.reduce<number>((max, value) => Math.max(max, value ?? 0), most), 0);
+  const note = `${data.note} · busiest ${formatPercent(busiest / capacity, 0)} of the link's ${formatBytesPerSecond(capacity)}`;
+  if (busiest < capacity * FLAT_BELOW) return { ...data, note };
+  const x = [Math.min(...ends), Math.max(...ends)];
+  const limit: Line = { label: 'link capacity', color: 'bad', kind: 'limit', x, y: x.map(() => capacity), legend: true, format: formatBytesPerSecond };
+  return { ...data, note, lines: [...data.lines, limit] };
 }
 
 const memoryLayers = (run: RunData): Layer[] => run.keys.filter(({ key }) => key.startsWith(MEMORY) && key !== PEAK).slice(0, 12)
@@ -82,23 +82,23 @@ function powerData(run: RunData, view: ViewState): ChartData {
 }
 
 const CHARTS_ALONE: readonly ChartDefinition[] = [
-  { id: 'loss', group: 'Learning', title: 'Loss', unit: 'nats per target token', keys: () => ['loss'], evals: ['loss'], axisFormat: plain, data: lossData },
+  { id: 'loss', group: 'Learning', title: 'Loss', unit: 'nats per target token', keys: () => ['loss'], evals: ['loss'], axisFormat: tick, data: lossData },
   { id: 'bleu', group: 'Learning', title: 'Translation quality', unit: 'held-out set', keys: () => [], evals: ['sacrebleu', 'chrf'],
-    axisFormat: plain, data: scoreData },
-  { id: 'accuracy', group: 'Learning', title: 'Accuracy, teacher-forced', unit: 'next token right, given the reference', keys: () => [], evals: ['accuracy'],
+    axisFormat: tick, data: scoreData },
+  { id: 'accuracy', group: 'Learning', title: 'Accuracy, teacher-forced', unit: 'next token', keys: () => [], evals: ['accuracy'],
     when: (run) => run.evals.some(({ accuracy }) => accuracy !== null), axisFormat: (value) => formatPercent(value, 0),
     data: (run) => ({ lines: evalLines(run, 'accuracy', 'accuracy', ['violet', 'navy'], percent), note: 'not comparable to BLEU: no translation is made',
       marks: [] }) },
-  { id: 'rate', group: 'Learning', title: 'Learning rate', unit: '', keys: () => ['learning_rate'], axisFormat: plain,
+  { id: 'rate', group: 'Learning', title: 'Learning rate', unit: '', keys: () => ['learning_rate'], axisFormat: tick,
     data: (run, view) => one('learning_rate', 'learning rate', 'violet', plain)(run, { ...view, smoothing: 0 }) },
-  { id: 'gradient', group: 'Learning', title: 'Gradient norm', unit: 'before clipping', keys: () => ['gradient_norm'], axisFormat: plain,
+  { id: 'gradient', group: 'Learning', title: 'Gradient norm', unit: 'before clipping', keys: () => ['gradient_norm'], axisFormat: tick,
     data: one('gradient_norm', 'gradient norm', 'navy', plain) },
   { id: 'tokens', group: 'Speed', title: 'Target tokens per second', unit: 'all ranks', keys: () => ['target_tokens_per_second'], axisFormat: rate,
     data: one('target_tokens_per_second', 'tokens/s', 'teal', rate) },
-  { id: 'split', group: 'Speed', title: 'Where a step goes', unit: 'ms per update, mean over ranks', keys: () => ['step_ms', ...PARTS], axisFormat: plain,
+  { id: 'split', group: 'Speed', title: 'Where a step goes', unit: 'ms, mean over ranks', keys: () => ['step_ms', ...PARTS], axisFormat: tick,
     data: (run, view) => stacked(run, view, SPLIT, { name: 'step_ms', label: 'step', color: 'text' }, formatMs) },
-  { id: 'communication', group: 'Speed', title: 'Communication', unit: 'ms per update, mean over ranks',
-    keys: () => ['exposed_communication_ms', 'communication_ms'], axisFormat: plain,
+  { id: 'communication', group: 'Speed', title: 'Communication', unit: 'ms, mean over ranks',
+    keys: () => ['exposed_communication_ms', 'communication_ms'], axisFormat: tick,
     data: (run, view) => {
       const exposed = smoothed(run, view, 'exposed_communication_ms', 'exposed: the step waits', 'orange', formatMs);
       const all = sideBySide(run, view, [{ name: 'communication_ms', label: 'all collectives', color: 'gray' }], formatMs);
@@ -111,7 +111,7 @@ const CHARTS_ALONE: readonly ChartDefinition[] = [
     data: (run, view) => memoryData(run, { ...view, smoothing: 0 }) },
   { id: 'power', group: 'Machine', title: 'Power', unit: 'W, sum over ranks', keys: () => ['power_w'], when: (run) => run.measures('power_w'),
     axisFormat: rate, data: powerData },
-  { id: 'busy', group: 'Machine', title: 'Busy', unit: 'share of the time, mean over ranks', keys: () => ['busy_fraction'], when: (run) => run.measures('busy_fraction'),
+  { id: 'busy', group: 'Machine', title: 'Busy', unit: 'mean over ranks', keys: () => ['busy_fraction'], when: (run) => run.measures('busy_fraction'),
     axisFormat: (value) => formatPercent(value, 0), data: one('busy_fraction', 'busy', 'blue', percent) },
 ];
 
@@ -131,5 +131,5 @@ export function anyChart(key: string, aggregate: string): ChartDefinition {
   const format = UNITS.find(([part]) => key.includes(part))?.[1] ?? plain;
   const over: Record<string, string> = { sum: 'sum over ranks', host_sum: 'sum over hosts', mean: 'mean over ranks' };
   return withEvents({ id: `key-${key}`, group: 'Machine', title: key, unit: over[aggregate] ?? aggregate, keys: () => [key],
-    axisFormat: format === plain ? plain : rate, data: one(key, key, 'blue', format) });
+    axisFormat: format === plain ? tick : rate, data: one(key, key, 'blue', format) });
 }

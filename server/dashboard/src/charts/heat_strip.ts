@@ -4,7 +4,7 @@ import { formatCount, formatFixed, formatPercent } from '../lib/format';
 import { color } from './theme';
 
 const LABEL_PX = 92;
-const MARK_PX = 46;
+const MARK_PX = 58;
 /// From clearly faster than the median to much slower; names of colours of the style sheet.
 const LEVELS: Record<number, string> = { '-2': 'heat-fast-2', '-1': 'heat-fast-1', 0: 'heat-0', 1: 'heat-1', 2: 'heat-2', 3: 'heat-3', 4: 'heat-4' };
 
@@ -32,7 +32,7 @@ export class HeatStrip {
     const legend = Object.entries({ '-1': 'faster', 0: 'as the others', 1: '> 1.05', 2: '> 1.15', 3: '> 1.3', 4: '> 1.6 of the median' });
     this.element = h('div', {}, this.plot, h('p', { class: 'heat-legend muted' }, legend.map(([level, name]) =>
       h('span', { class: 'legend-item' }, h('span', { class: `swatch swatch-${LEVELS[Number(level)]}`, 'aria-hidden': 'true' }), name)),
-    h('span', {}, `▲ slower by more than ${formatPercent(STRAGGLES_ABOVE - 1, 0)} at least a tenth of the time`)), this.said);
+    h('span', {}, `▲ slower than the median by more than ${formatPercent(STRAGGLES_ABOVE - 1, 0)}: now, or a tenth of the time`)), this.said);
     this.resize.observe(this.plot);
   }
 
@@ -73,8 +73,9 @@ export class HeatStrip {
       });
       ctx.fillStyle = color('text');
       ctx.fillText(this.text.name(row.rank), 0, top + this.rowPx / 2, LABEL_PX - 6);
-      ctx.fillStyle = color(row.straggling >= 0.1 ? 'bad' : 'muted');
-      ctx.fillText(`${row.meanRatio === null ? '' : `${formatFixed(row.meanRatio, 2)}×`}${row.straggling >= 0.1 ? ' ▲' : ''}`, width - MARK_PX + 6, top + this.rowPx / 2);
+      const marked = row.slowNow || row.straggling >= 0.1;
+      ctx.fillStyle = color(marked ? 'bad' : 'muted');
+      ctx.fillText(`${row.meanRatio === null ? '' : `${formatFixed(row.meanRatio, 2)}×`}${marked ? ' ▲' : ''}`, width - MARK_PX + 6, top + this.rowPx / 2);
     });
     this.frame(ctx, width);
   }
@@ -132,9 +133,9 @@ export class HeatStrip {
       return setText(this.said, `rank ${this.text.name(row.rank)} · updates ${formatCount(Math.ceil(from))} to ${formatCount(Math.max(Math.ceil(from),
         Math.ceil(from + map.width) - 1))} · ${this.text.value(row.values[cell.column] ?? null)}${ratio === null ? '' : ` · ${formatFixed(ratio, 2)}× the median`}`);
     }
-    const slow = map.rows.filter(({ straggling }) => straggling >= 0.1);
+    const slow = map.rows.filter(({ straggling }) => straggling > 0).sort((a, b) => b.straggling - a.straggling).slice(0, 3);
     setText(this.said, map.rows.length < 2 ? 'one rank: nothing to compare with' : slow.length === 0 ? 'no rank straggles'
-      : slow.map(({ rank, meanRatio, straggling }) =>
-        `rank ${this.text.name(rank)} straggles: ${formatFixed(meanRatio, 2)}× the median, above ${STRAGGLES_ABOVE} for ${formatPercent(straggling, 0)} of the time`).join('; '));
+      : slow.map(({ rank, straggling, slowNow, lastSlow }) => `rank ${this.text.name(rank)} ${slowNow ? 'straggles: ' : 'straggled: '}above ${
+        STRAGGLES_ABOVE}× the median for ${formatPercent(straggling, 0)} of the time${slowNow ? '' : `, last at update ${formatCount(lastSlow)}`}`).join('; '));
   }
 }

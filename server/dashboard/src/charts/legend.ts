@@ -22,7 +22,8 @@ export class Legend {
   }
 
   get text(): string {
-    return [...this.element.querySelectorAll('.legend-item')].map((item) => item.textContent!.replace(/\s+/g, ' ').trim()).join(', ');
+    return [...this.element.querySelectorAll('.legend-item')].map((item) =>
+      [...item.children].map((part) => part.textContent).filter(Boolean).join(' ')).join(', ');
   }
 
   entries(data: ChartData): PictureLegend[] {

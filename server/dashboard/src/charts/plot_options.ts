@@ -16,7 +16,7 @@ export function seriesOf(line: Line): uPlot.Series {
     case 'line':
       return { ...base, stroke, width: 1.75 };
     case 'faint':
-      return { ...base, stroke: `${stroke}66`, width: 1 };
+      return { ...base, stroke: `${stroke}52`, width: 1 };
     case 'low':
     case 'high':
       return { ...base, stroke: `${stroke}73`, width: 0.75 };  // thin edges, so that a spike of one step stays visible
@@ -29,9 +29,36 @@ export function seriesOf(line: Line): uPlot.Series {
   }
 }
 
-/// What the y axis covers: areas and whole amounts start at zero; on a logarithmic axis uPlot's own choice.
+/// Ticks of a logarithmic axis at 1, 2, … 9 times each power of ten.
+export function logTicks(from: number, to: number): number[] {
+  const ticks: number[] = [];
+  for (let power = Math.floor(Math.log10(from)); ticks.length < 400; power += 1) {
+    for (let digit = 1; digit <= 9; digit += 1) {
+      const tick = Number(`${digit}e${power}`);
+      if (tick > to) return ticks;
+      if (tick >= from) ticks.push(tick);
+    }
+  }
+  return ticks;
+}
+
+/// Which of them are labelled: powers of ten over many decades, else also 2 and 5, else all.
+export function logLabels(ticks: readonly (number | null)[]): (number | null)[] {
+  const known = ticks.filter((tick) => tick !== null);
+  const decades = known.length > 1 ? Math.log10(known.at(-1)! / known[0]!) : 0;
+  const digits = decades > 2.5 ? [1] : decades > 0.9 ? [1, 2, 5] : [1, 2, 3, 4, 5, 6, 7, 8, 9];
+  return ticks.map((tick) => (tick !== null && digits.includes(Number(tick.toExponential()[0])) ? tick : null));
+}
+
+export function logAxis(log: boolean): uPlot.Axis {
+  return log ? { splits: (_plot, _axis, from, to) => logTicks(from, to), filter: (_plot, ticks) => logLabels(ticks) } : {};
+}
+
+const LOG_MARGIN = 1.12;
+
+/// What the y axis covers: areas start at zero.
 export function yScale(lines: readonly Line[], log: boolean): uPlot.Scale {
-  if (log) return { distr: 3 };
+  if (log) return { distr: 3, range: (_plot, min, max) => (min > 0 ? [min / LOG_MARGIN, max * LOG_MARGIN] : [0.1, 1]) };
   const areas = lines.some(({ kind }) => kind === 'area');
   return areas ? { range: (_plot, _min, max) => [0, max > 0 ? max * 1.06 : 1] as uPlot.Range.MinMax } : {};
 }

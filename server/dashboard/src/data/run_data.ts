@@ -14,11 +14,11 @@ const SUMMARY_KEYS = ['loss', 'step_ms', 'target_tokens_per_second', ...PARTS];
 
 /// What is fetched on its own. `tail` is what is newer than the rows already here, `series` all of it, `missing` what charts
 /// that came into view lack.
-export type Part = 'run' | 'ranks' | 'evals' | 'checkpoints' | 'keys' | 'verdict' | 'alerts' | 'transitions' | 'nodes' |
+export type Part = 'run' | 'ranks' | 'evals' | 'checkpoints' | 'keys' | 'verdict' | 'alerts' | 'transitions' |
   'tail' | 'missing' | 'series';
 
 export const ALL_PARTS: readonly Part[] = ['run', 'ranks', 'evals', 'checkpoints', 'keys', 'verdict', 'alerts', 'transitions',
-  'nodes', 'series'];
+  'series'];
 
 /// What an event of the server says is new.
 export function partsOf(event: string): readonly Part[] {
@@ -35,12 +35,6 @@ export function partsOf(event: string): readonly Part[] {
 
 export type RankRow = Rank & RankBeat;
 export type CheckpointRow = Checkpoint & CheckpointKept;
-
-/// What of a host is known beyond its records: bytes a second that its link carries.
-export interface HostLink {
-  host: string;
-  bytesPerSecond: number;
-}
 
 /// A resource that this server may not have, or that this run does not have yet.
 async function optional<T>(path: string): Promise<T | null> {
@@ -67,7 +61,6 @@ export class RunData {
   verdict: Verdict | null = null;
   alerts: Alert[] = [];
   transitions: Transition[] = [];
-  links: HostLink[] = [];
   trend: Trend | null = null;  // of the loss; as it was before a zoom
   readonly series: SeriesStore;
 
@@ -90,6 +83,11 @@ export class RunData {
 
   get(key: string, rank?: number): Series {
     return this.series.get(rank === undefined ? key : `${key}@${rank}`);
+  }
+
+  /// The checkpoint that is best now: `best` of each says only that it was, when it was written.
+  get bestCheckpoint(): CheckpointRow | undefined {
+    return this.checkpoints.find(({ update }) => update === this.run?.best?.update) ?? this.checkpoints.find(({ best }) => best);
   }
 
   key(name: string): MetricKey | undefined {

@@ -9,6 +9,8 @@ export interface HeatRow {
   ratios: (number | null)[];   // to the median over ranks in that column
   meanRatio: number | null;
   straggling: number;          // share of the columns with a ratio above STRAGGLES_ABOVE
+  lastSlow: number | null;     // the step at which the last such column ends
+  slowNow: boolean;            // whether most of the newest tenth of the columns are such
 }
 
 export interface HeatMap {
@@ -29,15 +31,19 @@ const mean = (values: readonly (number | null)[]): number | null => {
   return known.length > 0 ? known.reduce((sum, value) => sum + value, 0) / known.length : null;
 };
 
+/// A row of a sampled series stands for the steps since the row before it.
 function means(series: Series, from: number, width: number, columns: number): (number | null)[] {
   const sums = new Float64Array(columns);
   const counts = new Uint32Array(columns);
+  const columnOf = (step: number): number => Math.min(columns - 1, Math.max(0, Math.floor((step - from) / width)));
   series.step.forEach((step, row) => {
     const value = series.avg[row];
-    const column = Math.floor((step - from) / width);
-    if (value === null || value === undefined || column < 0 || column >= columns) return;
-    sums[column]! += value;
-    counts[column]! += 1;
+    if (value === null || value === undefined) return;
+    const first = series.sampled ? (series.step[row - 1] ?? from - 1) + 1 : step;
+    for (let column = columnOf(first); column <= columnOf(step); column += 1) {
+      sums[column]! += value;
+      counts[column]! += 1;
+    }
   });
   return [...sums].map((sum, column) => (counts[column]! > 0 ? sum / counts[column]! : null));
 }
@@ -52,9 +58,12 @@ export function heatMap(ranks: readonly { rank: number; series: Series }[], rang
     lowerMedian(values.map((row) => row[column] ?? null).filter((value) => value !== null)));
   const rows = ranks.map(({ rank }, at): HeatRow => {
     const ratios = values[at]!.map((value, column) => (value === null || !medians[column] ? null : value / medians[column]!));
-    const known = ratios.filter((ratio) => ratio !== null);
-    return { rank, values: values[at]!, ratios, meanRatio: mean(ratios),
-      straggling: known.length > 0 ? known.filter((ratio) => ratio > STRAGGLES_ABOVE).length / known.length : 0 };
+    const slow = ratios.map((ratio) => ratio !== null && ratio > STRAGGLES_ABOVE);
+    const known = ratios.filter((ratio) => ratio !== null).length;
+    const last = slow.lastIndexOf(true);
+    const newest = slow.slice(-Math.ceil(columns / 10));
+    return { rank, values: values[at]!, ratios, meanRatio: mean(ratios), straggling: known > 0 ? slow.filter(Boolean).length / known : 0,
+      lastSlow: last < 0 ? null : Math.min(to, Math.ceil(from + (last + 1) * width) - 1), slowNow: newest.filter(Boolean).length > newest.length / 2 };
   });
   return { from, width, columns, rows };
 }

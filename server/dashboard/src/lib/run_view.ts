@@ -7,6 +7,7 @@ export interface ViewState {
   smoothing: number;                // 0 … 0.99
   range: [number, number] | null;   // in units of x; null shows everything and follows the run
   log: Set<string>;                 // ids of charts with a logarithmic y axis
+  linkGbit: number;                 // capacity of a host's link as the reader knows it, Gbit/s; 0: not known
   find: string;                     // text that narrows "all metrics"
   all: boolean;                     // whether "all metrics" is open
   heat: string;                     // key of the heat strip
@@ -21,7 +22,7 @@ export const X_MODES: readonly XMode[] = ['update', 'elapsed', 'wall', 'tokens']
 export const DEFAULT_HEAT = 'forward_ms';
 
 export function defaultView(): ViewState {
-  return { x: 'update', logX: false, smoothing: 0.8, range: null, log: new Set(), find: '', all: false, heat: DEFAULT_HEAT,
+  return { x: 'update', logX: false, smoothing: 0.8, range: null, log: new Set(), linkGbit: 0, find: '', all: false, heat: DEFAULT_HEAT,
     evaluation: '', against: '', logLevel: '', logRank: '', logText: '' };
 }
 
@@ -37,6 +38,8 @@ export function parseRunView(query: URLSearchParams): ViewState {
   view.all = query.get('all') === '1';
   const smoothing = Number(query.get('smooth') || NaN);
   if (smoothing >= 0 && smoothing <= 0.99) view.smoothing = smoothing;
+  const link = Number(query.get('link') || 0);
+  if (link > 0 && link <= 10_000) view.linkGbit = link;
   const [from, to] = (query.get('range') ?? '').split('_').map(Number);
   if (from !== undefined && to !== undefined && from < to) view.range = [from, to];
   (query.get('log') ?? '').split(',').filter(Boolean).forEach((id) => view.log.add(id));
@@ -53,6 +56,7 @@ export function runViewQuery(view: ViewState): string {
   if (view.smoothing !== usual.smoothing) query.set('smooth', String(view.smoothing));
   if (view.range) query.set('range', view.range.map((bound) => Number(bound.toFixed(3))).join('_'));
   if (view.log.size > 0) query.set('log', [...view.log].join(','));
+  if (view.linkGbit > 0) query.set('link', String(view.linkGbit));
   if (view.all) query.set('all', '1');
   for (const [member, name] of TEXTS) if (view[member] !== usual[member]) query.set(name, view[member]);
   return query.toString();

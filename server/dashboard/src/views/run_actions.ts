@@ -29,7 +29,7 @@ const ACTIONS: readonly Action[] = [
   { id: 'resume', label: 'Resume …', question: 'Go on with this run?', confirm: 'Resume', when: (state) => ENDED.has(state),
     fields: (data) => [
       h('label', { class: 'field' }, 'from checkpoint ', h('select', { name: 'checkpoint' }, h('option', { value: '' }, 'the latest'),
-        data.checkpoints.map((checkpoint) => h('option', { value: checkpoint.id }, `update ${formatCount(checkpoint.update)}${checkpoint.best ? ', best' : ''}`)))),
+        data.checkpoints.map((checkpoint) => h('option', { value: checkpoint.id }, `update ${formatCount(checkpoint.update)}${checkpoint === data.bestCheckpoint ? ', best' : ''}`)))),
       h('label', { class: 'field' }, 'ranks ', h('input', { name: 'world_size', type: 'number', min: 1, max: 4096, value: data.run!.world_size }))],
     body: (form) => ({ ...(form.get('checkpoint') ? { checkpoint: form.get('checkpoint') } : {}), world_size: Number(form.get('world_size')) }) },
 ];

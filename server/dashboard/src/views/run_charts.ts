@@ -1,8 +1,8 @@
 import { Chart, type ChartView } from '../charts/chart';
 import type { ChartDefinition } from '../charts/definitions';
 import type { RunData } from '../data/run_data';
-import { saveChartCsv } from '../data/export';
 import { h } from '../lib/dom';
+import { Slices } from '../lib/slices';
 import type { ViewState } from '../lib/run_view';
 
 /// What a grid of charts tells the page.
@@ -19,6 +19,7 @@ export class ChartGrid {
   readonly element: HTMLElement;
   private readonly shown = new Map<string, { definition: ChartDefinition; chart: Chart }>();
   private readonly watcher: IntersectionObserver;
+  private readonly slices = new Slices<Chart>();  // twenty plots at once would hold up the reader
 
   constructor(label: string, private readonly data: RunData, private readonly actions: ChartActions) {
     this.element = h('section', { class: 'charts', 'aria-label': label });
@@ -27,6 +28,7 @@ export class ChartGrid {
 
   close(): void {
     this.watcher.disconnect();
+    this.slices.clear();
     for (const { chart } of this.shown.values()) chart.destroy();
     this.shown.clear();
   }
@@ -59,7 +61,7 @@ export class ChartGrid {
     for (const { definition, chart } of this.shown.values()) {
       if (!chart.mounted) continue;
       const shown: ChartView = { x, logX, range, full, log: view.log.has(definition.id) };
-      chart.update(definition.data(this.data, view), shown);
+      this.slices.add(chart, () => chart.update(definition.data(this.data, view), shown));
     }
   }
 
@@ -71,7 +73,10 @@ export class ChartGrid {
   private make(definition: ChartDefinition): Chart {
     const { id, title, unit, axisFormat, evals = [] } = definition;
     return new Chart({ id, title, unit, axisFormat, onZoom: (range) => this.actions.zoom(range), onLog: (log) => this.actions.setLog(id, log),
-      csv: () => saveChartCsv(this.data.id, id, definition.keys(this.data), this.data.evals, evals) });
+      csv: async () => {
+        const { saveChartCsv } = await import('../data/export');
+        await saveChartCsv(this.data.id, id, definition.keys(this.data), this.data.evals, evals);
+      } });
   }
 
   private seen(entries: readonly IntersectionObserverEntry[]): void {

@@ -27,12 +27,12 @@ export class Checkpoints {
 
   update(): void {
     const { checkpoints } = this.data;
-    this.rows.show([checkpoints, may('operate'), this.canPin], () => table('Checkpoints',
+    this.rows.show([checkpoints, this.data.bestCheckpoint, may('operate'), this.canPin], () => table('Checkpoints',
       ['#Update', '#sacreBLEU', '#Loss', 'Written', '#Size', 'Download', 'Files and SHA-256', ''], checkpoints.map((row) => this.row(row))));
   }
 
   private row(row: CheckpointRow): Child[] {
-    return [[formatCount(row.update), row.best ? h('span', { class: 'best' }, 'best') : null, row.pinned ? h('span', { class: 'best' }, 'pinned') : null],
+    return [[formatCount(row.update), row === this.data.bestCheckpoint ? h('span', { class: 'best' }, 'best') : null, row.pinned ? h('span', { class: 'best' }, 'pinned') : null],
       formatFixed(row.sacrebleu, 2), formatSignificant(row.loss), row.created_at ? formatDateTime(Date.parse(row.created_at)) : '', formatBytes(sizeOf(row)),
       [h('a', { href: archiveOf(row.id), download: `${row.name}.tar` }, 'archive.tar'), ' ', h('a', { href: sumsOf(row.id), download: 'SHA256SUMS' }, 'SHA256SUMS')],
       h('details', {}, h('summary', {}, `${row.files.length} files`), h('ul', { class: 'files' }, row.files.map((file) => h('li', {},

@@ -31,7 +31,7 @@ function remaining(run: Run, nowMs: number): string {
   if (run.eta_seconds === null || run.finished_at !== null || run.state !== 'running') return '';
   const endMs = nowMs + run.eta_seconds * 1000;
   const when = run.eta_seconds < 72_000 ? formatClock(endMs).slice(0, 5) : formatDateTime(endMs);
-  return `${formatDuration(run.eta_seconds)} left, until ${when}`;
+  return `${formatDuration(run.eta_seconds)} left (${when})`;
 }
 
 function progress(run: Run, nowMs: number): HTMLElement {

@@ -69,6 +69,7 @@ export class RunPage implements Page {
       cameIntoView: () => { this.refresher.ask(['missing']); this.drawCharts(); } };
     this.toolbar = new Toolbar(id, view, { setX: (mode) => { view.x = mode; view.logX &&= mode !== 'wall'; this.zoom(null); },
       setLogX: (log) => { view.logX = log; this.viewChanged(); }, setSmoothing: (value) => { view.smoothing = value; this.viewChanged(); },
+      setLink: (gbit) => { view.linkGbit = gbit; this.viewChanged(); },
       scale: (factor) => this.scale(factor), resetZoom: () => this.zoom(null) });
     this.charts = new ChartGrid('Charts', this.data, acts);
     this.metrics = new AllMetrics(this.data, view, acts, onView);
@@ -186,7 +187,8 @@ export class RunPage implements Page {
   private drawChartsNow(): void {
     if (this.closed) return;
     const full = this.fullRange();
-    for (const grid of [this.charts, this.metrics.grid]) grid.draw(this.view, this.view.range ?? full, full);
+    const shown = this.view.logX ? this.aboveZero(this.view.range ?? full) : this.view.range ?? full;
+    for (const grid of [this.charts, this.metrics.grid]) grid.draw(this.view, shown, full);
   }
 
   private redraw(): void {
@@ -211,6 +213,15 @@ export class RunPage implements Page {
     const last = view.range && data.run ? xValue(data.axis, data.run.update, Date.parse(data.run.updated_at)) : at(-1);
     const from = view.x !== 'wall' ? 0 : view.range ? data.startMs / 1000 : at(0);
     return last > from ? [from, last] : [from, from + 1];
+  }
+
+  /// A logarithmic axis has no zero: it begins at the first value there is.
+  private aboveZero([from, to]: [number, number]): [number, number] {
+    const { step, timeMs } = this.data.get('loss');
+    const row = step.findIndex((each, at) => xValue(this.data.axis, each, timeMs[at] ?? 0) > 0);
+    const first = row < 0 ? 1 : xValue(this.data.axis, step[row]!, timeMs[row]!);
+    const low = from > 0 ? from : first;
+    return [low, Math.max(to, low * 1.01)];
   }
 
   private zoom(range: [number, number] | null): void {

@@ -2,15 +2,18 @@ import { explain, getJson } from '../api/client';
 import type { Evaluation } from '../api/types';
 import type { RunData } from '../data/run_data';
 import { diffWords, type DiffSpan } from '../lib/diff';
-import { h, replaceChildren, setText, Slot } from '../lib/dom';
+import { h, replaceChildren, setText, Slot, type Child } from '../lib/dom';
 import { formatCount, formatFixed, formatPercent, formatSignificant } from '../lib/format';
 import type { ViewState } from '../lib/run_view';
 import { table } from './tables';
 
 interface Sample { source: string; reference: string; hypothesis: string }
 
-const spans = (list: DiffSpan[], kind: string): (string | HTMLElement)[] =>
-  list.map(({ text, same }) => (same ? text : h('mark', { class: kind }, text)));
+/// The white space before a word is not part of the mark.
+const spans = (list: DiffSpan[], kind: string): Child[] => list.map(({ text, same }) => {
+  const word = text.trimStart();
+  return same ? text : [text.slice(0, text.length - word.length), h('mark', { class: kind }, word)];
+});
 
 function sampleCard(sample: Sample): HTMLElement {
   const diff = diffWords(sample.reference, sample.hypothesis);

@@ -10,6 +10,7 @@ export interface ToolbarActions {
   setX(mode: XMode): void;
   setLogX(log: boolean): void;
   setSmoothing(value: number): void;
+  setLink?(gbit: number): void;     // capacity of a host's link; absent where no network is shown
   scale(factor: number): void;      // of the range shown, around its middle
   resetZoom(): void;
 }
@@ -21,23 +22,28 @@ export class Toolbar {
   private readonly slider: HTMLInputElement;
   private readonly shown = h('output', { for: 'smoothing' });
   private readonly logX: HTMLButtonElement;
+  private readonly link: HTMLInputElement;
   private readonly reset: HTMLButtonElement;
   private readonly further: HTMLButtonElement;
   private readonly hint = h('span', { class: 'hint muted' });
 
   constructor(run: string, private readonly view: ViewState, actions: ToolbarActions) {
     const chip = (label: string, name: string | null, work: () => void): HTMLButtonElement =>
-      h('button', { type: 'button', class: 'chip', 'aria-label': name, title: name, onclick: work }, label);
+      h('button', { type: 'button', class: 'chip', 'aria-label': /\w/.test(label) ? null : name, title: name, onclick: work }, label);
     this.modes = MODES.map(([mode, label]) => chip(label, X_UNITS[mode], () => actions.setX(mode)));
     this.logX = chip('log x', 'logarithmic horizontal axis', () => actions.setLogX(!this.view.logX));
     this.slider = h('input', { type: 'range', id: 'smoothing', min: 0, max: 0.99, step: 0.01,
       oninput: () => actions.setSmoothing(Number(this.slider.value)) });
+    this.link = h('input', { type: 'number', id: 'link', min: 0, max: 10000, step: 'any', placeholder: '–', value: view.linkGbit || null,
+      onchange: () => actions.setLink?.(Math.max(0, Number(this.link.value) || 0)) });
     this.reset = chip('show all', null, () => actions.resetZoom());
     this.further = chip('−', 'zoom out', () => actions.scale(2));
     this.element = h('div', { class: 'toolbar', role: 'toolbar', 'aria-label': 'Charts' },
       h('span', { class: 'group', role: 'group', 'aria-label': 'Horizontal axis' }, h('span', { class: 'muted' }, 'x axis'), this.modes, this.logX),
       h('span', { class: 'group' }, h('label', { for: 'smoothing', class: 'muted' }, 'smoothing'), this.slider, this.shown),
       h('span', { class: 'group', role: 'group', 'aria-label': 'Zoom' }, chip('+', 'zoom in', () => actions.scale(0.5)), this.further, this.reset),
+      actions.setLink && h('span', { class: 'group', title: 'Capacity of a host\'s link, drawn among its network traffic' }, h('label', { for: 'link', class: 'muted' }, 'link'), this.link,
+        h('span', { class: 'muted' }, 'Gbit/s')),
       this.hint, h('a', { class: 'chip', href: runCsvOf(run), download: `${run}.csv` }, 'all steps as CSV'));
     this.update();
   }

@@ -32,14 +32,14 @@ export class TranslateBox {
   }
 
   update(): void {
-    const { checkpoints } = this.data;
-    const offered = checkpoints.map(({ id, best }) => `${id}${best}`).join();
+    const { checkpoints, bestCheckpoint: best } = this.data;
+    const offered = [...checkpoints.map(({ id }) => id), best?.id].join();
     if (offered === this.offered) return;
     this.offered = offered;
     const before = this.select.value;
     replaceChildren(this.select, checkpoints.map((row) => h('option', { value: row.id },
-      `${formatCount(row.update)}${row.best ? ', best' : ''}${row.sacrebleu === null ? '' : ` · ${formatFixed(row.sacrebleu, 2)}`}`)));
-    this.select.value = before || checkpoints.find(({ best }) => best)?.id || checkpoints[0]?.id || '';
+      `${formatCount(row.update)}${row === best ? ', best' : ''}${row.sacrebleu === null ? '' : ` · ${formatFixed(row.sacrebleu, 2)}`}`)));
+    this.select.value = before || best?.id || checkpoints[0]?.id || '';
     this.button.disabled = checkpoints.length === 0;
     if (checkpoints.length === 0) setText(this.said, 'no checkpoint yet');
     else if (this.said.textContent === 'no checkpoint yet') setText(this.said, '');

@@ -1,0 +1,292 @@
+// What a reader does with the page of a run, in Chromium against a real server that gets a made-up run.
+//   node run_page_test.mjs [--server-binary build/release/bin/server] [--dist folder] [--screenshots folder]
+import { strict as assert } from 'node:assert';
+import { readFileSync } from 'node:fs';
+import { pathToFileURL } from 'node:url';
+import { DetailedRun } from './detailed_run.mjs';
+import { checkAxe, checkWidth, makeWork, openBrowser, readOptions, shoot, shows, startServer, watchProblems } from './harness.mjs';
+
+const UPDATES = 1400;
+const SPIKE = 777;
+const NAN = 901;
+const MANY_KEYS = 300;
+
+const chart = (page, id) => page.locator(`[data-chart="${id}"]`);
+const noteOf = (page, id) => chart(page, id).locator('.chart-note').innerText();
+const query = (page) => new URLSearchParams(page.url().split('?')[1] ?? '');
+const values = async (page, id) => Object.fromEntries((await chart(page, id).locator('.legend-item').allInnerTexts())
+  .map((text) => text.split('\n')).map(([name, value]) => [name, value]));
+
+async function until(what, check, ms = 10_000) {
+  for (const end = Date.now() + ms; Date.now() < end;) {
+    if (await check()) return;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  assert.fail(`not within ${ms} ms: ${what}`);
+}
+
+async function open(page, address, run, hash = '') {
+  await page.goto('about:blank');
+  await page.goto(`${address}/#/runs/${run.id}${hash}`);
+  await page.waitForSelector('[data-chart="loss"] canvas');
+}
+
+/// Is it going, how far, is it learning: without scrolling.
+async function checkSummary(page) {
+  await shows(page, 'live');
+  const tiles = Object.fromEntries((await page.locator('.tile').allInnerTexts()).map((text) => text.split('\n')).map(([name, ...rest]) => [name, rest.join(' ')]));
+  assert.match(tiles['Update'], /^1,\d{3} \/ 5,600 /);
+  assert.match(tiles['Update'], / left \(/);
+  assert.match(tiles['Training loss'], /falling|flat|rising/);
+  assert.match(tiles['Best sacreBLEU'], /at update 1,\d00/);
+  const box = await page.locator('.tiles').boundingBox();
+  assert.ok(box.y + box.height < 900, 'the figures need no scrolling');
+}
+
+/// Only charts near the window have a plot, and those scrolled to get one.
+async function checkMounting(page) {
+  const frames = await page.locator('.charts .chart').count();
+  const plots = await page.locator('.chart canvas').count();
+  assert.ok(frames >= 11 && plots < frames, `${plots} plots in ${frames} frames`);
+  await chart(page, 'busy').scrollIntoViewIfNeeded();
+  await chart(page, 'busy').locator('canvas').waitFor();
+  await page.evaluate(() => scrollTo(0, 0));
+}
+
+async function checkCharts(page) {
+  assert.match(await noteOf(page, 'loss'), /^(1,\d{3}|[6-9]\d\d) of 1,\d{3}, min\/avg\/max · smoothed 0\.8$/);
+  assert.deepEqual(Object.keys(await values(page, 'bleu')), ['sacreBLEU', 'chrF']);
+  assert.deepEqual(Object.keys(await values(page, 'accuracy')), ['accuracy']);
+  await chart(page, 'split').scrollIntoViewIfNeeded();
+  await until('the split has values', async () => Number.parseFloat((await values(page, 'split')).step) > 0);
+  const split = Object.fromEntries(Object.entries(await values(page, 'split')).map(([name, value]) => [name, Number.parseFloat(value)]));
+  const { step, ...parts } = split;
+  const sum = Object.values(parts).reduce((total, part) => total + part, 0);
+  assert.ok(Math.abs(sum - step) < 3, `parts add up to ${sum} ms, the step has ${step} ms`);
+  await page.evaluate(() => scrollTo(0, 0));
+}
+
+/// A brush gets finer data and lands in the address; a double click shows everything again.
+async function checkZoom(page) {
+  await page.fill('#smoothing', '0');
+  const box = await chart(page, 'loss').locator('.u-over').boundingBox();
+  await page.mouse.move(box.x + box.width * 0.4, box.y + 60);
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width * 0.5, box.y + 60, { steps: 4 });
+  await page.mouse.up();
+  await until('a zoom shows every point', async () => /^all \d+ points$/.test(await noteOf(page, 'loss')));
+  assert.ok(query(page).has('range'));
+  await page.mouse.move(box.x + box.width * 0.7, box.y + 60);
+  await until('the other charts follow the cursor', async () => /^update [\d,]+/.test(await chart(page, 'bleu').locator('.chart-marks').innerText()));
+  await page.mouse.dblclick(box.x + box.width * 0.6, box.y + 60);
+  await until('a double click shows all', async () => /of 1,\d{3}, min/.test(await noteOf(page, 'loss')));
+  assert.ok(!query(page).has('range'));
+}
+
+/// The spike of one step and the value that is not finite, by keyboard, as a screen reader tells them.
+async function checkSpike(page, address, run) {
+  await open(page, address, run, `?smooth=0&range=${SPIKE - 10}_${NAN + 10}`);
+  await until('every point', async () => /^all 145 points$/.test(await noteOf(page, 'loss')));
+  await chart(page, 'loss').locator('.plot').focus();
+  await page.keyboard.press('Home');
+  for (let at = 0; at < 10; at += 1) await page.keyboard.press('ArrowRight');
+  assert.match(await chart(page, 'loss').locator('[aria-live=polite]').innerText(), new RegExp(`^update ${SPIKE}: training ?11\\.5`));
+  await page.keyboard.press('End');
+  for (let at = 0; at < 10; at += 1) await page.keyboard.press('ArrowLeft');
+  assert.match(await chart(page, 'loss').locator('[aria-live=polite]').innerText(), new RegExp(`nan at update ${NAN}`));
+  await until('a table for those who do not see the plot', async () => (await chart(page, 'loss').locator('.visually-hidden td').count()) >= 12);
+  await page.keyboard.press('Escape');
+  await until('Escape shows all', async () => /of 1,\d{3}/.test(await noteOf(page, 'loss')));
+}
+
+/// The address reproduces the view.
+async function checkAddress(page, address, run) {
+  await open(page, address, run);
+  const chip = (name) => page.locator('.toolbar').getByRole('button', { name, exact: true });
+  await chip('tokens').click();
+  await chip('log x').click();
+  await chart(page, 'loss').getByRole('button', { name: /log y axis/ }).click();
+  await page.fill('#smoothing', '0.95');
+  assert.equal(query(page).toString(), 'x=tokens&logx=1&smooth=0.95&log=loss');
+  await page.reload();
+  await page.waitForSelector('[data-chart="loss"] canvas');
+  for (const name of ['tokens', 'log x']) assert.equal(await chip(name).getAttribute('aria-pressed'), 'true', name);
+  assert.equal(await page.inputValue('#smoothing'), '0.95');
+  await until('tokens are read', async () => /^training/.test((await chart(page, 'loss').locator('.legend-item').first().innerText())));
+  await chart(page, 'loss').locator('.plot').focus();
+  await page.keyboard.press('End');
+  assert.match(await chart(page, 'loss').locator('[aria-live=polite]').innerText(), /^1[45]\.\d M target tokens: /);
+}
+
+async function checkRanks(page, address, run) {
+  await open(page, address, run);
+  await page.locator('.heat').scrollIntoViewIfNeeded();
+  const said = page.locator('.ranks .chart-note');
+  await until('the straggler is named', async () => /^rank 3 birch straggled: above 1\.15× the median for 1\d % of the time, last at update (69|70)\d$/
+    .test(await said.innerText()), 15_000);
+  await page.locator('.heat').focus();
+  await page.keyboard.press('ArrowLeft');
+  await page.keyboard.press('ArrowDown');
+  assert.match(await said.innerText(), /^rank 1 alder · updates [\d,]+ to [\d,]+ · .* ms · (0\.9|1\.0)\d× the median$/);
+  assert.equal(await page.locator('[aria-label="Ranks"] tbody tr').count(), 4);
+}
+
+async function checkSamples(page) {
+  await page.locator('#sample-update').scrollIntoViewIfNeeded();
+  await page.fill('#sample-update', '0');
+  await until('the oldest translations', async () => /Sie hatte nie den Sommer/.test(await page.locator('.samples').innerText()));
+  assert.ok(query(page).get('eval').startsWith('e_'));
+  assert.match(await page.locator('.samples mark.extra').first().innerText(), /\S/);
+  await page.fill('#sample-filter', 'Drittel');
+  assert.equal(await page.locator('.sample').count(), 1);
+  await page.fill('#sample-filter', '');
+  await page.getByRole('button', { name: 'newest' }).click();
+  assert.ok(!query(page).has('eval'));
+}
+
+async function checkCheckpoints(page) {
+  const rows = page.locator('[aria-label="Checkpoints"] tbody tr');
+  assert.equal(await rows.count(), await page.locator('[aria-label="Evaluations"] tbody tr').count());
+  assert.match(await rows.first().innerText(), /732 MB/);
+  assert.equal(await rows.locator('.best').filter({ hasText: 'best' }).count(), 1);
+  await rows.first().locator('summary').click();
+  assert.match(await rows.first().innerText(), /weights\.safetensors/);
+  await page.waitForTimeout(1500);
+  assert.match(await rows.first().innerText(), /weights\.safetensors/, 'a fold stays open while the page lives');
+  await page.fill('#translate-text', 'A sentence.');
+  await page.getByRole('button', { name: 'Translate' }).click();
+  await until('an answer, or why there is none', async () => /Not translated|does not translate|^in /.test(await page.locator('.translate [role=status]').innerText()), 40_000);
+  assert.equal(await page.getByRole('button', { name: 'Translate' }).isEnabled(), true);
+}
+
+async function checkLogAndConfig(page, other) {
+  await page.selectOption('#log-level', 'error');
+  await until('only errors', async () => (await page.locator('.log-line').count()) === 1);
+  assert.match(await page.locator('.log-line').innerText(), new RegExp(`update ${NAN}: the gradient is not finite`));
+  assert.equal(query(page).get('level'), 'error');
+  await page.selectOption('#log-level', '');
+  await page.fill('#log-text', 'throttled');
+  await until('a search', async () => (await page.locator('.log-line').count()) === 1 && /rank 3/.test(await page.locator('.log-line').innerText()));
+  await page.fill('#log-text', '');
+  await page.fill('#config-search', 'warmup');
+  assert.match(await page.locator('pre').innerText(), /^optimizer:\n {2}warmup: 400u\n?$/);
+  await page.fill('#config-search', '');
+  await page.locator('#config-against').focus();
+  await until('other runs', async () => (await page.locator('#config-against option').count()) > 1);
+  await page.selectOption('#config-against', other.id);
+  await until('differences', async () => (await page.locator('[aria-label="Differences of the configurations"] tbody tr').count()) === 1);
+  assert.match(await page.locator('[aria-label="Differences of the configurations"]').innerText(), /optimizer\.learning_rate\s+0\.0007\s+0\.001/);
+}
+
+/// Charts of hundreds of keys: found by text, and only a few have a plot.
+async function checkManyKeys(page, address, wide) {
+  await open(page, address, wide);
+  await page.locator('h1').click();
+  await page.keyboard.press('/');
+  await page.keyboard.type('layer_0');
+  const frames = page.locator('[aria-label="All metrics"] .chart');
+  await until('100 keys', async () => (await frames.count()) === 100);
+  await page.fill('#find-metric', '');
+  await until(`${MANY_KEYS} keys and more`, async () => (await frames.count()) > MANY_KEYS);
+  await page.waitForTimeout(500);
+  const plots = await page.locator('.chart canvas').count();
+  assert.ok(plots < 40, `${plots} plots for ${await frames.count()} keys`);
+  await frames.nth(290).scrollIntoViewIfNeeded();
+  await frames.nth(290).locator('canvas').waitFor();
+  assert.ok(await page.locator('.chart canvas').count() < 40, 'plots out of sight are given back');
+}
+
+async function checkDownloads(page, address, run, headers) {
+  const save = async (name) => {
+    const waiting = page.waitForEvent('download');
+    await chart(page, 'gradient').getByRole('button', { name }).click();
+    return readFileSync(await (await waiting).path());
+  };
+  const stored = await (await fetch(`${address}/api/v1/runs/${run.id}/metrics/gradient_norm?agg=raw&format=csv`, { headers })).text();
+  assert.equal(String(await save(/CSV/)).slice(0, 20_000), stored.slice(0, 20_000), 'the CSV has the stored digits');
+  assert.equal((await save(/PNG/)).subarray(0, 8).toString('hex'), '89504e470d0a1a0a');
+}
+
+async function checkSteering(page) {
+  await page.evaluate(() => scrollTo(0, 0));
+  await page.getByRole('button', { name: 'Stop …' }).click();
+  assert.equal(await page.getByRole('dialog').getByRole('radio').first().isChecked(), true, 'a checkpoint first is the usual way');
+  await page.getByRole('button', { name: 'Cancel' }).click();
+  assert.equal(await page.getByRole('dialog').count(), 0);
+}
+
+async function checkLooks(page, address, run, options) {
+  for (const colorScheme of ['light', 'dark']) {
+    await page.emulateMedia({ colorScheme });
+    await page.setViewportSize({ width: 1440, height: 900 });
+    await open(page, address, run, '?all=1&find=tokens');
+    await page.waitForSelector('.samples mark');
+    await page.waitForTimeout(600);
+    await checkAxe(page, `run, ${colorScheme}`);
+    await shoot(options, page, `run-${colorScheme}`);
+    await page.setViewportSize({ width: 360, height: 740 });
+    await page.waitForTimeout(400);
+    await checkWidth(page, `run, ${colorScheme}`);
+    await shoot(options, page, `run-${colorScheme}-360`);
+  }
+  await page.setViewportSize({ width: 1440, height: 900 });
+}
+
+/// All of it. `token`: what the server wants, or null; the page must be logged in already.
+export async function testRunPage({ page, address, token = null, options }) {
+  const make = (more) => new DetailedRun(address, { startMs: Date.now() - UPDATES * 310, maxUpdates: 4 * UPDATES, spikeAt: SPIKE, nanAt: NAN, token: token ?? '', ...more });
+  const run = make({});
+  const other = make({ name: 'wmt16-faster-rate', rate: 0.001 });
+  const wide = make({ name: 'many-keys', purposes: MANY_KEYS });
+  for (const [each, count] of [[run, UPDATES], [other, 20], [wide, 20]]) {
+    each.start();
+    each.steps(count);
+    await each.flush();
+  }
+  const stop = { now: false };
+  const living = run.live(600, stop);
+  try {
+    await open(page, address, run);
+    await checkSummary(page);
+    await checkMounting(page);
+    await checkCharts(page);
+    await checkSteering(page);
+    await checkZoom(page);
+    await checkSpike(page, address, run);
+    await checkAddress(page, address, run);
+    await checkRanks(page, address, run);
+    await checkSamples(page);
+    await checkCheckpoints(page);
+    await checkLogAndConfig(page, other);
+    await checkDownloads(page, address, run, token ? { Authorization: `Bearer ${token}` } : {});
+    await checkManyKeys(page, address, wide);
+    await checkLooks(page, address, run, options);
+  } finally {
+    stop.now = true;
+    await living;
+  }
+}
+
+async function main() {
+  const options = readOptions('run_page_test');
+  const work = makeWork();
+  const server = await startServer(options, work);
+  let browser;
+  try {
+    browser = await openBrowser(work);
+    const page = await browser.newPage();
+    const problems = watchProblems(page, /status of (404|405|409|410|501|503)/);  // what this server does not offer, and what the test provokes
+    if (server.token) {
+      await page.goto(`${server.address}/#token=${server.token}`);
+      await page.waitForSelector('h1');
+    }
+    await testRunPage({ page, address: server.address, token: server.token, options });
+    assert.deepEqual(problems, []);
+    console.log('run_page_test: passed');
+  } finally {
+    await browser?.close();
+    await server.end();
+  }
+}
+
+if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) await main();
