@@ -14,8 +14,8 @@ export default defineConfig({
     // Few files: the shell, what pages with charts share, and each page. Merged code also compresses better.
     rolldownOptions: {
       output: { codeSplitting: { groups: [
-        { name: 'charts', priority: 1, test: /uplot|src\/(charts|data\/(series_store|export)|lib\/(ema|x_axis|series)|views\/run_toolbar)/ },
-        { name: 'index', priority: 2, test: /src\/(main|lib\/(config_tree|dom|format|freshness|keys|news|routes|run_view|theme_choice|view_state)|api|data\/run_index|views\/(tables|run_header|login|site_header|notifier|session_badge|page))/ },
+        { name: 'charts', priority: 1, test: /uplot|src\/(charts\/(?!heat_strip|picture)|data\/series_store|lib\/(ema|x_axis|series)|views\/run_toolbar)/ },
+        { name: 'index', priority: 2, test: /src\/(main|lib\/(config_tree|dom|format|freshness|keys|routes|run_view|theme_choice|view_state)|api|views\/(tables|run_header|site_header|session_badge|notify_button)|lib\/slices)\b/ },
       ] } },
     },
   },

@@ -3,6 +3,7 @@ import { comparisonRows } from '../../server/dashboard/src/views/compare/compare
 import { betterOf, formatOf, titleOf } from '../../server/dashboard/src/views/compare/compare_lines';
 import { compareQuery, DEFAULT_KEYS, parseCompare } from '../../server/dashboard/src/views/compare/compare_state';
 import { bestOf, configRows, winner } from '../../server/dashboard/src/views/compare/compare_tables';
+import { emptySeries, type Series } from '../../server/dashboard/src/lib/series';
 import { isEval } from '../../server/dashboard/src/views/compare/compared_run';
 
 const evaluation = (update: number, sacrebleu: number | null, loss: number): Evaluation => ({ id: `e_${update}`, time_ms: 0, update, set: 'valid',
@@ -25,15 +26,19 @@ describe('the link of a comparison', () => {
 });
 
 describe('best values', () => {
+  const series = (step: number[], values: (number | null)[]): Series => ({ ...emptySeries(), step, timeMs: step, min: values, avg: values, max: values, total: step.length });
+  const all: Record<string, Series> = { loss: { ...series([4, 8], [1.5, 2]), min: [1, 1.2], sampled: true }, step_ms: series([4, 8], [7, 9]),
+    target_tokens_per_second: series([4, 8], [900, 1800]), learning_rate: series([4, 8, 12], [1, 0.1, null]) };
   const run = { evals: [evaluation(100, 20, 4), evaluation(200, 25, 3.5), evaluation(300, null, 3.8)],
-    keys: new Map([['loss', metric({})], ['target_tokens_per_second', metric({ max: 900, max_step: 8 })], ['learning_rate', metric({ last: 0.1 })]]),
-    run: { update: 300 } as never };
+    keys: new Map([['loss', metric({})], ['target_tokens_per_second', metric({ max: 900, max_step: 8 })]]),
+    series: { get: (key: string) => all[key] ?? emptySeries() } };
   it('are the greatest or the least, with their update, and the last where neither is better', () => {
     expect(bestOf(run, 'eval:sacrebleu')).toMatchObject({ value: 25, update: 200 });
     expect(bestOf(run, 'eval:loss')).toMatchObject({ value: 3.5, update: 200 });
     expect(bestOf(run, 'loss')).toEqual({ value: 1, update: 5 });
-    expect(bestOf(run, 'target_tokens_per_second')).toEqual({ value: 900, update: 8 });
-    expect(bestOf(run, 'learning_rate')).toEqual({ value: 0.1, update: 300 });
+    expect(bestOf(run, 'step_ms')).toEqual({ value: 7, update: 4 });
+    expect(bestOf(run, 'target_tokens_per_second')).toEqual({ value: 1800, update: 8 });
+    expect(bestOf(run, 'learning_rate')).toEqual({ value: 0.1, update: 8 });
     expect(bestOf(run, 'eval:chrf')).toBeNull();
     expect(bestOf(run, 'absent')).toBeNull();
   });

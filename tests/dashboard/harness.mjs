@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { gzipSync } from 'node:zlib';
 
 const root = resolve(fileURLToPath(import.meta.url), '../../..');
 const packages = join(root, 'server/dashboard/node_modules');
@@ -85,12 +86,16 @@ export async function shoot(options, page, name, fullPage = true) {
 
 const axeSource = () => readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
 
-/// No serious finding of axe-core.
-export async function checkAxe(page, where) {
+/// Serious findings of axe-core on the page, one line each.
+export async function axeFindings(page, where) {
   await page.evaluate(axeSource());
   const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }));
-  const serious = violations.filter(({ impact }) => impact === 'serious' || impact === 'critical');
-  assert.deepEqual(serious.map(({ id, nodes }) => `${id}: ${nodes[0].html.slice(0, 160)} ${nodes[0].failureSummary}`), [], `axe, ${where}`);
+  return violations.filter(({ impact }) => impact === 'serious' || impact === 'critical')
+    .flatMap(({ id, nodes }) => nodes.slice(0, 3).map(({ html, failureSummary }) => `${where}: ${id}: ${html.slice(0, 160)} ${failureSummary.replace(/\s+/g, ' ')}`));
+}
+
+export async function checkAxe(page, where) {
+  assert.deepEqual(await axeFindings(page, where), []);
 }
 
 /// Nothing hangs over the right edge.
@@ -104,26 +109,22 @@ export async function checkWidth(page, where) {
 export const shows = (page, kind, timeout = 10_000) =>
   page.waitForFunction((wanted) => document.querySelector('#connection').dataset.kind === wanted, kind, { timeout });
 
-/// Bytes and requests of what the page at `path` loads from the server, data of the API left out; and when it first painted.
+/// Requests of what the page at `hash` loads from the server, data of the API left out; the bytes of these files as the server
+/// keeps them, compressed; and when the page first painted.
 export async function pageWeight(context, address, hash) {
   const page = await context.newPage();
-  const session = await context.newCDPSession(page);
-  await session.send('Network.enable');
-  await session.send('Network.setCacheDisabled', { cacheDisabled: true });
-  const files = new Map();
-  session.on('Network.responseReceived', ({ requestId, response }) => {
-    if (!response.url.includes('/api/')) files.set(requestId, { url: response.url, bytes: 0 });
-  });
-  session.on('Network.loadingFinished', ({ requestId, encodedDataLength }) => {
-    if (files.has(requestId)) files.get(requestId).bytes = encodedDataLength;
-  });
+  const urls = new Set();
+  page.on('request', (request) => request.url().startsWith('http') && !request.url().includes('/api/') && urls.add(request.url().split('#')[0]));
   await page.goto(`${address}/${hash}`);
   await shows(page, 'live').catch(() => undefined);
   await page.waitForTimeout(300);
   const paint = await page.evaluate(() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? null);
   await page.close();
-  const all = [...files.values()].filter(({ url }) => url.startsWith('http'));
-  return { requests: all.length, bytes: all.reduce((sum, { bytes }) => sum + bytes, 0), paint_ms: paint, files: all };
+  const files = await Promise.all([...urls].map(async (url) => {
+    const body = Buffer.from(await (await fetch(url)).arrayBuffer());
+    return { url, bytes: gzipSync(body, { level: 9 }).length };
+  }));
+  return { requests: files.length, bytes: files.reduce((sum, { bytes }) => sum + bytes, 0), paint_ms: paint, files };
 }
 
 /// Tasks of the page's main thread that took over 50 ms, from now on; `read` gives their lengths so far in ms.

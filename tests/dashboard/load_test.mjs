@@ -140,7 +140,7 @@ async function checkLive(page, server, minutes) {
       await Promise.all([run.flush(), new Promise((done) => setTimeout(done, 1000 / HERTZ))]);
     }
   })();
-  await page.setViewportSize({ width: 1440, height: 3200 });
+  await page.setViewportSize({ width: 1440, height: 6500 });
   await page.goto(`${server.address}/#/runs/${run.id}?all=1`);
   await page.waitForFunction(() => document.querySelectorAll('.chart canvas').length >= 20, null, { timeout: 30_000 });
   await page.waitForTimeout(10_000);

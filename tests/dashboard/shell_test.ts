@@ -1,8 +1,9 @@
+import { rightsOf } from '../../server/dashboard/src/api/self';
 import { RunWatch } from '../../server/dashboard/src/lib/news';
 import { hashOf, parseRoute } from '../../server/dashboard/src/lib/routes';
+import { Slices } from '../../server/dashboard/src/lib/slices';
 import { nextTheme, themeOf } from '../../server/dashboard/src/lib/theme_choice';
-import { describeRule } from '../../server/dashboard/src/views/alerts';
-import { rightsOf } from '../../server/dashboard/src/views/login';
+import { meaningOf, withChange } from '../../server/dashboard/src/views/alert_rules';
 
 describe('addresses', () => {
   it('name their page, and anything unknown is the list', () => {
@@ -45,10 +46,55 @@ describe('news of runs', () => {
   });
 });
 
+describe('rules of alerts', () => {
+  const rules = [{ name: 'stall', kind: 'stall', threshold: 60 }, { name: 'nan', kind: 'nan', threshold: 1, enabled: true }];
+  it('change one at a time, and only to numbers', () => {
+    expect(withChange(rules, 1, 'enabled', false)).toEqual([rules[0], { ...rules[1], enabled: false }]);
+    expect(withChange(rules, 0, 'hold_s', 5)[0]).toEqual({ name: 'stall', kind: 'stall', threshold: 60, hold_s: 5 });
+    expect(withChange(rules, 0, 'threshold', NaN)).toEqual(rules);
+    expect(meaningOf('disk_low')).toBe('bytes free');
+  });
+});
+
 describe('words', () => {
-  it('for rules and rights', () => {
-    expect(describeRule({ rule: 'stall', enabled: true, after_s: 60, window: null })).toBe('after s 60');
+  it('for rights', () => {
     expect(rightsOf('operate')).toBe('look, start and stop runs');
     expect(rightsOf('other')).toBe('other');
+  });
+});
+
+describe('work in slices', () => {
+  it('gives way when its time is over, keeps places and starves nothing', async () => {
+    let now = 0;
+    const done: string[] = [];
+    const turns: (() => void)[] = [];
+    const slices = new Slices<string>(() => new Promise((resolve) => turns.push(resolve)), () => now);
+    const piece = (name: string) => (): void => { done.push(name); now += 8; };
+    for (const key of ['a', 'b', 'c']) slices.add(key, piece(key));
+    await new Promise((resolve) => setTimeout(resolve));
+    expect(done).toEqual(['a', 'b']);
+    slices.add('a', piece('a again'));
+    slices.add('c', piece('c newer'));
+    turns.shift()!();
+    await new Promise((resolve) => setTimeout(resolve));
+    expect(done).toEqual(['a', 'b', 'c newer', 'a again']);
+    slices.add('d', piece('d'));
+    slices.clear();
+    turns.shift()!();
+    await new Promise((resolve) => setTimeout(resolve));
+    slices.add('e', piece('e'));
+    await new Promise((resolve) => setTimeout(resolve));
+    expect(done).toEqual(['a', 'b', 'c newer', 'a again', 'e']);
+  });
+  it('goes on after a piece that fails', async () => {
+    const reported: unknown[] = [];
+    vi.stubGlobal('reportError', (error: unknown) => reported.push(error));
+    const done: number[] = [];
+    const slices = new Slices<number>();
+    slices.add(1, () => { throw new Error('broken'); });
+    slices.add(2, () => done.push(2));
+    await vi.waitFor(() => expect(done).toEqual([2]));
+    expect(reported.length).toBe(1);
+    vi.unstubAllGlobals();
   });
 });

@@ -5,12 +5,12 @@ import './styles/run.css';
 import { watchDownloads } from './api/download';
 import { explain } from './api/problem';
 import { abortPage } from './api/request';
+import { askSelf } from './api/self';
 import { hasToken, onUnauthorized, setScope, startSession } from './api/session';
 import { setText } from './lib/dom';
-import { addShortcuts, onShortcutKey, showHelp } from './lib/keys';
+import { addShortcuts, onShortcutKey, openHelp } from './lib/keys';
 import { parseRoute, type Route } from './lib/routes';
 import { applyTheme, readTheme } from './lib/theme_choice';
-import { askSelf, LoginPage } from './views/login';
 import type { Page, StatusKind } from './views/page';
 import { SiteHeader } from './views/site_header';
 
@@ -81,19 +81,26 @@ async function open(): Promise<void> {
   }
 }
 
-function logIn(): void {
-  if (page instanceof LoginPage) return;
+let loggedIn = true;
+
+async function logIn(): Promise<void> {
+  if (!loggedIn) return;
+  loggedIn = false;
   const refused = hasToken();
   opening += 1;
   header.stop();
-  show(() => new LoginPage(main, showStatus, refused, () => void begin()));
+  const { LoginPage } = await import('./views/login');
+  show(() => new LoginPage(main, showStatus, refused, () => {
+    loggedIn = true;
+    void begin();
+  }));
 }
 
 /// Opens the page at once; whose token it is may come later.
 async function begin(): Promise<void> {
   const opened = open();
   const self = await askSelf();
-  if (page instanceof LoginPage) return;
+  if (!loggedIn) return;
   setScope(self?.scope ?? null);
   header.start(self);
   await opened;
@@ -103,10 +110,10 @@ const header = new SiteHeader(document.querySelector('#nav')!, document.querySel
 
 startSession();
 applyTheme(readTheme());
-onUnauthorized(logIn);
+onUnauthorized(() => void logIn());
 watchDownloads(say);
 addShortcuts('Everywhere', [
-  { keys: ['?'], what: 'this help', run: showHelp },
+  { keys: ['?'], what: 'this help', run: () => void openHelp() },
   { keys: ['g'], what: 'the list of runs', run: () => { location.hash = '#/runs'; } },
   { keys: ['t'], what: 'light, dark, or as the system', run: () => header.switchTheme() },
 ]);

@@ -1,5 +1,3 @@
-import { h, replaceChildren } from './dom';
-
 export interface Shortcut {
   keys: readonly string[];  // as KeyboardEvent.key says them
   what: string;
@@ -7,8 +5,6 @@ export interface Shortcut {
 }
 
 const groups = new Map<string, readonly Shortcut[]>();
-
-const NAMES: Record<string, string> = { ArrowLeft: '←', ArrowRight: '→', ArrowUp: '↑', ArrowDown: '↓', ' ': 'space' };
 
 /// Whether keys go into what has the focus, and are no shortcuts.
 function typing(target: EventTarget | null): boolean {
@@ -35,15 +31,10 @@ export function onShortcutKey(event: KeyboardEvent): void {
   }
 }
 
-/// The help: all shortcuts of the page that is shown, by group.
-export function showHelp(): void {
-  const dialog = h('dialog', { class: 'help', 'aria-labelledby': 'help-title' });
-  const close = (): void => dialog.close();
-  replaceChildren(dialog, h('div', { class: 'dialog-head' }, h('h2', { id: 'help-title' }, 'Keyboard'),
-    h('button', { type: 'button', class: 'chip', onclick: close }, 'close')),
-  [...groups].map(([title, shortcuts]) => [h('h3', {}, title), h('dl', { class: 'keys' }, shortcuts.map(({ keys, what }) =>
-    [h('dt', {}, keys.map((key, at) => [at > 0 ? ' or ' : null, h('kbd', {}, NAMES[key] ?? key)])), h('dd', {}, what)]))]));
-  dialog.addEventListener('close', () => dialog.remove());
-  document.body.append(dialog);
-  dialog.showModal();
+/// All shortcuts of the page that is shown, by group.
+export const shortcutGroups = (): ReadonlyMap<string, readonly Shortcut[]> => groups;
+
+/// The help is fetched when somebody wants it.
+export async function openHelp(): Promise<void> {
+  (await import('../views/help')).showHelp();
 }

@@ -1,33 +1,8 @@
-import { explain, getJson } from '../api/client';
+import { explain } from '../api/client';
 import { request } from '../api/request';
 import { forgetToken, setToken } from '../api/session';
 import { h, replaceChildren, setText } from '../lib/dom';
 import type { Page, Status } from './page';
-
-/// Whose token it is and what it may do.
-export interface TokenSelf {
-  id: string;
-  name: string;
-  scope: string;
-  run?: string | null;
-  expires_at?: string | null;
-}
-
-/// What a scope allows, in words.
-const RIGHTS: Record<string, string> = {
-  read: 'look at everything', ingest: 'report records of a run', operate: 'look, start and stop runs', admin: 'do everything',
-};
-
-export const rightsOf = (scope: string): string => RIGHTS[scope] ?? scope;
-
-/// Null where the server works without tokens.
-export async function askSelf(): Promise<TokenSelf | null> {
-  try {
-    return await getJson<TokenSelf>('/tokens/self');
-  } catch {
-    return null;
-  }
-}
 
 /// Shown instead of any page while the server wants a token; the address stays, so the same page opens afterwards.
 export class LoginPage implements Page {

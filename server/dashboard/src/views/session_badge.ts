@@ -1,7 +1,7 @@
+import { rightsOf, type TokenSelf } from '../api/self';
 import { forgetToken, hasToken } from '../api/session';
 import { h, replaceChildren } from '../lib/dom';
 import { formatDateTime } from '../lib/format';
-import { rightsOf, type TokenSelf } from './login';
 
 /// In the header: what this token may do, and the way out.
 export function showSession(place: HTMLElement, self: TokenSelf | null): void {

@@ -6,6 +6,7 @@ import { onThemeChange } from '../../charts/theme';
 import { h, oncePerFrame, replaceChildren, setText, Slot } from '../../lib/dom';
 import { addShortcuts } from '../../lib/keys';
 import { hashOf } from '../../lib/routes';
+import { Slices } from '../../lib/slices';
 import { hashOfRun } from '../../lib/view_state';
 import type { Page, Status } from '../page';
 import { Toolbar } from '../run_toolbar';
@@ -32,6 +33,7 @@ export class ComparePage implements Page {
   private readonly runOptions = h('datalist', { id: 'all-runs' });
   private readonly keyOptions = h('datalist', { id: 'all-keys' });
   private readonly problem = h('p', { class: 'problem', role: 'alert' });
+  private readonly slices = new Slices<Chart>();
   private known: Run[] = [];
   private revision = 0;
   private closed = false;
@@ -59,6 +61,7 @@ export class ComparePage implements Page {
   close(): void {
     this.closed = true;
     clearInterval(this.timer);
+    this.slices.clear();
     this.stopTheme();
     this.stopKeys();
     this.charts.forEach((chart) => chart.destroy());
@@ -84,7 +87,7 @@ export class ComparePage implements Page {
         h('label', { for: 'add-run', class: 'visually-hidden' }, 'Add a run'), this.runInput, this.runOptions,
         h('label', { for: 'add-key', class: 'visually-hidden' }, 'Add a metric'), this.keyInput, this.keyOptions)),
       this.toolbar.element, this.grid,
-      h('section', { class: 'card section' }, h('h2', {}, 'Best values'), box('Best values', this.slots.best)),
+      h('section', { class: 'card section' }, h('h2', {}, 'Best values ', h('small', { class: 'muted' }, 'over all ranks, in the range shown')), box('Best values', this.slots.best)),
       h('section', { class: 'card section' }, h('div', { class: 'list-head' }, h('h2', {}, 'Configuration'),
         h('label', { class: 'tick' }, same, ' also what is the same')), box('Configuration', this.slots.config)));
     this.changed();
@@ -173,7 +176,7 @@ export class ComparePage implements Page {
     const { view } = this.state;
     const full = this.fullRange(ready);
     for (const [key, chart] of this.charts) {
-      chart.update(compareLines(this.runs, key, view), { x: view.x, logX: view.logX, full, range: view.range ?? full, log: view.log.has(key) });
+      this.slices.add(chart, () => chart.update(compareLines(this.runs, key, view), { x: view.x, logX: view.logX, full, range: view.range ?? full, log: view.log.has(key) }));
     }
   }
 

@@ -1,6 +1,7 @@
-import type { Evaluation } from '../../api/types';
+import type { Evaluation, MetricKey } from '../../api/types';
 import { h, type Child } from '../../lib/dom';
 import { DASH, formatCount, formatDuration, formatFixed } from '../../lib/format';
+import type { Series } from '../../lib/series';
 import { hashOfRun } from '../../lib/view_state';
 import { stateBadge } from '../run_header';
 import { betterOf, colorOf, formatOf, titleOf } from './compare_lines';
@@ -12,8 +13,22 @@ export interface Best {
   update: number;
 }
 
-/// The best value of a metric, or the last one where neither more nor less is better; null where the run has none.
-export function bestOf(run: Pick<ComparedRun, 'evals' | 'keys' | 'run'>, key: string): Best | null {
+/// The extreme of a series over all ranks: the summary of one rank knows the very update of it where both agree, else it is
+/// that of the series' row.
+function extreme(series: Series, better: 'less' | 'more', summary: MetricKey | undefined): Best | null {
+  const column = better === 'more' ? series.max : series.min;
+  let found: Best | null = null;
+  column.forEach((value, row) => {
+    if (value !== null && (!found || (better === 'more' ? value > found.value : value < found.value))) found = { value, update: series.step[row]! };
+  });
+  const best = found as Best | null;
+  if (best && summary && best.value === (better === 'more' ? summary.max : summary.min)) best.update = better === 'more' ? summary.max_step : summary.min_step;
+  return best;
+}
+
+/// The best value of a metric over all ranks in the range shown, or the last one where neither more nor less is better; null
+/// where the run has none.
+export function bestOf(run: Pick<ComparedRun, 'evals' | 'keys'> & { series: { get(key: string): Series } }, key: string): Best | null {
   const better = betterOf(key);
   if (isEval(key)) {
     const measure = key.slice(5) as keyof Evaluation;
@@ -21,11 +36,10 @@ export function bestOf(run: Pick<ComparedRun, 'evals' | 'keys' | 'run'>, key: st
     if (rows.length === 0) return null;
     return rows.reduce((best, row) => ((better === 'more' ? row.value > best.value : row.value < best.value) ? row : best));
   }
-  const found = run.keys.get(key);
-  if (!found) return null;
-  const [value, update] = better === 'more' ? [found.max, found.max_step] : better === 'less' ? [found.min, found.min_step]
-    : [found.last, run.run?.update ?? 0];
-  return value === null ? null : { value, update };
+  const series = run.series.get(key);
+  if (better) return extreme(series, better, run.keys.get(key));
+  const last = series.avg.findLastIndex((value) => value !== null);
+  return last < 0 ? null : { value: series.avg[last]!, update: series.step[last]! };
 }
 
 /// Which of the values is the best one; -1 where that cannot be said or all are the same.

@@ -44,7 +44,7 @@ export class SubmitPage implements Page {
     status('finished', 'new run');
     const field = (label: string, input: HTMLInputElement, help: string): HTMLElement => {
       input.setAttribute('aria-describedby', `${input.id}-help`);
-      return h('div', { class: 'field' }, h('label', { for: input.id }, label), input, h('small', { id: `${input.id}-help`, class: 'muted' }, help));
+      return h('div', { class: 'form-field' }, h('label', { for: input.id }, label), input, h('small', { id: `${input.id}-help`, class: 'muted' }, help));
     };
     const { name, profile, worldSize, restarts, labels } = this.fields;
     this.buttons = [h('button', { type: 'submit', class: 'chip primary' }, 'start the run'),

@@ -1,0 +1,85 @@
+import { ApiError, explain, getJson, sendJson } from '../api/client';
+import { may } from '../api/session';
+import { h, replaceChildren, setText } from '../lib/dom';
+
+/// When to raise an alert (server/api/openapi.yaml).
+export interface AlertRule {
+  name: string;
+  kind: string;
+  enabled?: boolean;
+  threshold: number;
+  hold_s?: number;
+  clear_s?: number;
+  run?: string | null;
+}
+
+/// What the threshold of each kind means.
+const MEANINGS: Record<string, string> = {
+  nan: 'updates in a row that are not finite', stall: 'seconds without an update', throughput_drop: 'of the usual tokens per second',
+  loss_spike: 'times the usual loss', disk_low: 'bytes free', worker_lost: 'seconds without a heartbeat',
+};
+
+export const meaningOf = (kind: string): string => MEANINGS[kind] ?? '';
+
+/// The rules with one member of one rule changed; a text that is no number changes nothing.
+export function withChange(rules: readonly AlertRule[], at: number, member: 'enabled' | 'threshold' | 'hold_s' | 'clear_s', value: boolean | number): AlertRule[] {
+  if (typeof value === 'number' && !Number.isFinite(value)) return [...rules];
+  return rules.map((rule, index) => (index === at ? { ...rule, [member]: value } : rule));
+}
+
+/// The rules as a form; who may operate the server changes them.
+export class AlertRules {
+  readonly element = h('div', {});
+  private rules: AlertRule[] = [];
+  private readonly problem = h('p', { class: 'problem', role: 'alert' });
+  private readonly body = h('tbody');
+  private readonly save = h('button', { type: 'button', class: 'chip primary', disabled: true, onclick: () => void this.store() }, 'save the rules');
+
+  constructor(private readonly say: (text: string) => void) {
+    replaceChildren(this.element, h('div', { class: 'table-box', tabindex: 0, role: 'region', 'aria-label': 'Rules' }, h('table', {},
+      h('thead', {}, h('tr', {}, ['Rule', 'On', 'Threshold', 'Held for', 'Over after', 'Runs'].map((head) => h('th', { scope: 'col' }, head)))), this.body)),
+    this.problem, this.save);
+  }
+
+  async load(): Promise<void> {
+    this.rules = (await getJson<{ items: AlertRule[] }>('/alert-rules')).items;
+    this.draw();
+  }
+
+  private draw(): void {
+    const fixed = !may('operate');
+    this.save.hidden = fixed;
+    const number = (rule: AlertRule, at: number, member: 'threshold' | 'hold_s' | 'clear_s', what: string): HTMLElement => {
+      const input = h('input', { type: 'number', min: 0, step: 'any', class: 'short', value: rule[member] ?? 0, disabled: fixed, 'aria-label': `${rule.name}: ${what}`,
+        oninput: () => this.change(withChange(this.rules, at, member, input.valueAsNumber)) });
+      return input;
+    };
+    replaceChildren(this.body, this.rules.map((rule, at) => {
+      const box = h('input', { type: 'checkbox', disabled: fixed, 'aria-label': `${rule.name}: on`, onchange: () => this.change(withChange(this.rules, at, 'enabled', box.checked)) });
+      box.checked = rule.enabled !== false;
+      return h('tr', {}, h('th', { scope: 'row' }, rule.name), h('td', {}, box), h('td', {}, number(rule, at, 'threshold', meaningOf(rule.kind)), ' ',
+        h('span', { class: 'muted' }, meaningOf(rule.kind))), h('td', {}, number(rule, at, 'hold_s', 'seconds it must hold'), ' s'),
+      h('td', {}, number(rule, at, 'clear_s', 'seconds it must be gone'), ' s'), h('td', {}, rule.run ?? 'all'));
+    }));
+  }
+
+  private change(rules: AlertRule[]): void {
+    this.rules = rules;
+    this.save.disabled = false;
+  }
+
+  private async store(): Promise<void> {
+    this.save.disabled = true;
+    try {
+      const answer = await sendJson<{ items: AlertRule[] }>('PUT', '/alert-rules', { items: this.rules });
+      this.rules = answer?.items ?? this.rules;
+      setText(this.problem, '');
+      this.say('The rules are saved.');
+      this.draw();
+    } catch (error) {
+      this.save.disabled = false;
+      const places = error instanceof ApiError ? error.errors.map(({ pointer, detail }) => `${pointer ?? ''} ${detail}`.trim()) : [];
+      setText(this.problem, [explain(error), ...places].join('; '));
+    }
+  }
+}
