@@ -120,7 +120,8 @@ async function checkAddress(page, address, run) {
 
 async function checkRanks(page, address, run) {
   await open(page, address, run);
-  await page.locator('.heat').scrollIntoViewIfNeeded();
+  await page.locator('.ranks').scrollIntoViewIfNeeded();
+  await page.locator('.heat').waitFor();
   const said = page.locator('.ranks .chart-note');
   await until('the straggler is named', async () => /^rank 3 birch straggled: above 1\.15× the median for 1\d % of the time, last at update (69|70)\d$/
     .test(await said.innerText()), 15_000);

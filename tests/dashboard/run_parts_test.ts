@@ -10,6 +10,7 @@ import { trendOf } from '../../server/dashboard/src/lib/trend';
 import { interpolate, rangeOnServer, TokenClock, xOfStep, xOfTime, xTick, xValue, type XAxis } from '../../server/dashboard/src/lib/x_axis';
 import { downloadCommand } from '../../server/dashboard/src/views/run_checkpoints';
 import { matches } from '../../server/dashboard/src/views/run_metrics';
+import { rankState } from '../../server/dashboard/src/views/run_ranks';
 import { linesOf } from '../../server/dashboard/src/views/run_translate';
 
 function series(step: number[], avg: (number | null)[] = step, timeMs = step.map((at) => at * 1000)): Series {
@@ -202,6 +203,15 @@ describe('CSV', () => {
     const row = { id: 'e', update: 5, time_ms: 9, set: 'a,"b"', loss: null, nll: null, sacrebleu: 31.25, chrf: null, accuracy: null, signature: '', seconds: 1,
       best: true, sample_count: 0 };
     expect(evalsCsv([row], ['sacrebleu', 'chrf'])).toBe('update,time_ms,set,sacrebleu,chrf\n5,9,"a,""b""",31.25,\n');
+  });
+});
+
+describe('state of a rank', () => {
+  it('tells silent from stalled', () => {
+    expect(rankState('running', 2000, 1)).toBe('running');
+    expect(rankState('running', 61_000, 1)).toBe('silent');
+    expect(rankState('running', 2000, 90)).toBe('stalled');
+    expect(rankState('stopped', 90_000, 90)).toBe('stopped');
   });
 });
 

@@ -3,6 +3,8 @@ import { heatLevel, STRAGGLES_ABOVE, type HeatMap } from '../lib/heat';
 import { formatCount, formatFixed, formatPercent } from '../lib/format';
 import { color } from './theme';
 
+export { heatMap } from '../lib/heat';
+
 const LABEL_PX = 92;
 const MARK_PX = 58;
 /// From clearly faster than the median to much slower; names of colours of the style sheet.

@@ -30,7 +30,7 @@ export function eventMarks(run: RunData): Mark[] {
   };
   const restarts = run.transitions.filter(({ attempt }, at) => attempt > 1 && run.transitions.findIndex((other) => other.attempt === attempt) === at);
   return [...run.alerts.flatMap(({ message, raised_at }) => place('alert', message, raised_at)),
-    ...restarts.flatMap(({ attempt, at }) => place('attempt', `attempt ${attempt}`, at))];
+    ...restarts.flatMap(({ attempt, time }) => place('attempt', `attempt ${attempt}`, time))];
 }
 
 export function checkpointMarks(run: RunData): Mark[] {

@@ -18,12 +18,13 @@ export interface Verdict {
 
 /// A change of a run's state.
 export interface Transition {
-  at: string;
+  time: string;
+  attempt: number;
   from: string | null;
   to: string;
+  event: string;
   cause: string;
   actor: string;
-  attempt: number;
 }
 
 export interface Alert {
@@ -39,6 +40,9 @@ export interface Alert {
   acknowledged_by: string | null;
 }
 
-/// What heartbeats add to a rank, and what retention and the manifest add to a checkpoint.
-export interface RankBeat { heartbeat_age_ms?: number | null; state?: string | null }
-export interface CheckpointKept { pinned?: boolean; created_at?: string; bytes?: number; write_seconds?: number; world_size?: number }
+/// What heartbeats add to a rank, and what retention adds to a checkpoint.
+export interface RankBeat { heartbeat_age_ms?: number | null; since_update_s?: number | null; resident_bytes?: number | null }
+export interface CheckpointKept { pinned?: boolean; created_at?: string }
+
+/// How the server came by a run: "external" was started by hand.
+export interface RunLaunch { profile?: string | null }

@@ -4,7 +4,7 @@ import type { ViewState } from '../lib/run_view';
 import type { Series } from '../lib/series';
 import { trendOf, type Trend } from '../lib/trend';
 import type { XAxis } from '../lib/x_axis';
-import type { Alert, CheckpointKept, RankBeat, Transition, Verdict } from './control_types';
+import type { Alert, CheckpointKept, RankBeat, RunLaunch, Transition, Verdict } from './control_types';
 import { SeriesStore, type Window } from './series_store';
 
 export const PARTS = ['data_ms', 'forward_ms', 'backward_ms', 'exposed_communication_ms', 'optimizer_ms', 'other_ms'] as const;
@@ -50,7 +50,7 @@ const itemsOf = async <T>(path: string): Promise<T[]> => (await optional<{ items
 
 /// Everything the page shows of one run.
 export class RunData {
-  run: Run | null = null;
+  run: (Run & RunLaunch) | null = null;
   runAtMs = 0;    // when these came, by this browser's clock
   ranksAtMs = 0;
   revision = 0;   // grows with each load
@@ -125,7 +125,7 @@ export class RunData {
     const path = `/runs/${this.id}`;
     switch (part) {
       case 'run':
-        this.run = await getJson<Run>(path);
+        this.run = await getJson<Run & RunLaunch>(path);
         this.runAtMs = Date.now();
         break;
       case 'ranks':

@@ -24,7 +24,7 @@ export class RunHistory {
     this.alerts.show([alerts, may('operate')], () => (alerts.length === 0 ? h('p', { class: 'muted' }, 'No alerts.')
       : table('Alerts', ['Raised', 'Kind', 'What', 'Cleared', ''], alerts.map((alert) => this.alertRow(alert)))));
     this.changes.show([transitions], () => (transitions.length === 0 ? null
-      : table('State history', ['When', 'State', '#Attempt', 'Cause', 'By'], [...transitions].reverse().map((change) => [when(change.at),
+      : table('State history', ['When', 'State', '#Attempt', 'Cause', 'By'], [...transitions].reverse().map((change) => [when(change.time),
         h('span', { class: `state state-${change.to}` }, change.to), change.attempt || '', change.cause, change.actor]))));
   }
 

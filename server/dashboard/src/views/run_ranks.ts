@@ -1,10 +1,9 @@
 import { getSeries } from '../api/client';
-import { HeatStrip } from '../charts/heat_strip';
+import type { HeatStrip } from '../charts/heat_strip';
 import type { RunData } from '../data/run_data';
 import { h, replaceChildren, setText, Slot } from '../lib/dom';
 import { formatAge, formatCount, formatMs, formatPercent, formatSi, formatSignificant } from '../lib/format';
 import { ageMs } from '../lib/freshness';
-import { heatMap } from '../lib/heat';
 import { DEFAULT_HEAT, type ViewState } from '../lib/run_view';
 import { rangeOnServer } from '../lib/x_axis';
 import { table } from './tables';
@@ -14,12 +13,19 @@ const KEYS: readonly [string, string][] = [['forward_ms', 'forward'], ['backward
 const MOST_RANKS = 96;
 const COLUMNS = 160;
 const REFRESH_MS = 4000;
+const SILENT_MS = 60_000;
+
+/// A rank that lives but finishes no update is stalled: its heartbeat does not come from the thread that trains.
+export function rankState(run: string, ageMs: number, sinceUpdateS: number): string {
+  if (run !== 'running') return run;
+  return ageMs > SILENT_MS ? 'silent' : sinceUpdateS * 1000 > SILENT_MS ? 'stalled' : 'running';
+}
 
 function ranksTable(data: RunData, nowMs: number): HTMLElement {
-  return table('Ranks', ['#Rank', 'State', 'Host', '#Pid', 'Device', '#Update', 'Last record', '#Step', '#Exposed', '#Tokens/s', '#Busy', '#Lost records'],
+  return table('Ranks', ['#Rank', 'State', 'Host', '#Pid', 'Device', '#Update', 'Heard of', '#Step', '#Exposed', '#Tokens/s', '#Busy', '#Lost records'],
     data.ranks.map((rank) => {
       const age = ageMs(rank.heartbeat_age_ms ?? rank.record_age_ms, data.ranksAtMs, nowMs);
-      const state = rank.state ?? (data.run?.state !== 'running' ? data.run?.state ?? '' : age > 60_000 ? 'silent' : 'running');
+      const state = rankState(data.run?.state ?? '', age, rank.since_update_s ?? 0);
       return [rank.rank, h('span', { class: `rank-state rank-${state}` }, state), rank.host, rank.pid, rank.device, formatCount(rank.update),
         formatAge(age / 1000), formatMs(rank.step_ms), formatMs(rank.exposed_communication_ms), formatSi(rank.target_tokens_per_second),
         formatPercent(rank.busy_fraction, 0), rank.missing > 0 ? formatCount(rank.missing) : ''];
@@ -29,7 +35,8 @@ function ranksTable(data: RunData, nowMs: number): HTMLElement {
 /// Who trains where, and who holds the others up.
 export class Ranks {
   readonly element: HTMLElement;
-  private readonly strip = new HeatStrip('Ranks over time, compared with the median');
+  private strip: HeatStrip | null = null;   // when it is looked at
+  private readonly place = h('div', { class: 'heat-place' });
   private readonly rows = new Slot();
   private readonly select: HTMLSelectElement;
   private readonly problem = h('p', { class: 'muted' });
@@ -50,17 +57,17 @@ export class Ranks {
     this.select.value = view.heat;
     if (this.select.value === '') this.select.value = view.heat = DEFAULT_HEAT;
     this.element = h('div', { class: 'ranks' }, h('p', { class: 'field-row' }, h('label', { for: 'heat-key' }, 'Time of '), this.select,
-      h('span', { class: 'muted' }, 'of each rank against the median, over the range of the charts')), this.strip.element, this.problem, this.rows.element);
+      h('span', { class: 'muted' }, 'of each rank against the median, over the range of the charts')), this.place, this.problem, this.rows.element);
     this.watcher.observe(this.element);
   }
 
   close(): void {
     this.watcher.disconnect();
-    this.strip.close();
+    this.strip?.close();
   }
 
   redraw(): void {
-    this.strip.draw();
+    this.strip?.draw();
   }
 
   update(nowMs: number): void {
@@ -80,11 +87,16 @@ export class Ranks {
     const ranks = data.ranks.slice(0, MOST_RANKS);
     const range = view.range ? rangeOnServer(data.axis, view.range) : { x: 'step' as const };
     try {
+      const { heatMap, HeatStrip: Strip } = await import('../charts/heat_strip');
       const found = await getSeries(data.id, ranks.map(({ rank }) => `${view.heat}@${rank}`), { ...range, points: COLUMNS });
       if (asked !== this.asked) return;
       const series = ranks.map(({ rank }) => ({ rank, series: found.get(`${view.heat}@${rank}`)! }));
       const steps = series.flatMap(({ series: { step } }) => (step.length > 0 ? [step[0]!, step.at(-1)!] : []));
       const hosts = new Map(ranks.map(({ rank, host }) => [rank, host]));
+      if (!this.strip) {
+        this.strip = new Strip('Ranks over time, compared with the median');
+        this.place.append(this.strip.element);
+      }
       this.strip.show(heatMap(series, steps.length > 0 ? [Math.min(...steps), Math.max(...steps)] : [0, 0], COLUMNS),
         { name: (rank) => `${rank} ${hosts.get(rank) ?? ''}`, value: view.heat.endsWith('_ms') ? formatMs : formatSignificant });
       setText(this.problem, data.ranks.length > MOST_RANKS ? `the first ${MOST_RANKS} of ${data.ranks.length} ranks` : '');

@@ -5,9 +5,8 @@ import { formatCount, formatFixed, formatMs } from '../lib/format';
 
 const MOST_LINES = 32;
 
-interface Hypothesis { hyp?: string; text?: string; score?: number | null }
-interface Translation extends Hypothesis { nbest?: Hypothesis[] }
-interface Answer { items?: Translation[]; translations?: Translation[]; ms?: number }
+interface Translation { hyp: string; score: number | null; nbest?: { hyp: string; score: number | null }[] }
+interface Answer { items: Translation[]; ms: number }
 
 /// The lines that are worth sending; an empty line is nothing to translate.
 export const linesOf = (text: string): string[] => text.split('\n').map((line) => line.trim()).filter(Boolean);
@@ -54,11 +53,9 @@ export class TranslateBox {
     this.element.setAttribute('aria-busy', 'true');
     setText(this.said, 'translating …');
     try {
-      const began = performance.now();
       const answer = await sendJson<Answer>('POST', `/checkpoints/${this.select.value}/translate`, { text: lines, beam: Number(this.beam.value) });
-      const found = answer?.items ?? answer?.translations ?? [];
-      replaceChildren(this.results, found.map((item, at) => this.result(lines[at] ?? '', item)));
-      setText(this.said, `in ${formatMs(answer?.ms ?? performance.now() - began)}`);
+      replaceChildren(this.results, answer!.items.map((item, at) => this.result(lines[at] ?? '', item)));
+      setText(this.said, `in ${formatMs(answer!.ms)}`);
     } catch (error) {
       const absent = error instanceof ApiError && error.status === 405;
       setText(this.said, absent ? 'This server does not translate.' : `Not translated: ${explain(error)}`);
@@ -67,9 +64,8 @@ export class TranslateBox {
     this.element.removeAttribute('aria-busy');
   }
 
-  private result(source: string, item: Translation): HTMLElement {
-    const best = item.nbest?.[0] ?? item;
-    return h('li', {}, h('p', { class: 'muted' }, source), h('p', { class: 'translation' }, best.hyp ?? best.text ?? ''),
-      typeof best.score === 'number' ? h('p', { class: 'muted' }, `score ${formatFixed(best.score, 3)}`) : null);
+  private result(source: string, { hyp, score }: Translation): HTMLElement {
+    return h('li', {}, h('p', { class: 'muted' }, source), h('p', { class: 'translation' }, hyp),
+      score === null ? null : h('p', { class: 'muted' }, `score ${formatFixed(score, 3)}`));
   }
 }

@@ -1,13 +1,13 @@
 import type { Evidence, Verdict } from '../data/control_types';
 import { h, type Child } from '../lib/dom';
-import { formatBytes, formatCount, formatMs, formatPercent, formatSignificant } from '../lib/format';
+import { formatCount, formatMs, formatPercent, formatSi, formatSignificant } from '../lib/format';
 
 const GOOD = new Set(['healthy', 'compute_bound']);
 
-function amount({ value, unit }: Evidence): string {
+function amount({ key, value, unit }: Evidence): string {
   if (unit === 'ms') return formatMs(value);
-  if (unit === 'bytes') return formatBytes(value);
-  if (unit === '1' || unit === 'fraction') return formatPercent(value);
+  if (unit === 'bytes' || unit === 'bytes/s') return formatSi(value, unit.replace('bytes', 'B'));
+  if (key.endsWith('_fraction') || unit === 'of updates') return `${formatPercent(value, 0)} ${unit}`.trim();
   return `${formatSignificant(value)} ${unit}`.trim();
 }
 
