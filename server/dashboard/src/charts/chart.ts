@@ -224,7 +224,9 @@ export class Chart {
 
   private async savePng(): Promise<void> {
     const { savePicture } = await import('./picture');
-    if (this.plot) await savePicture(this.plot.ctx.canvas, this.element.querySelector('h3')!.textContent!, this.legend.entries(this.data),
+    if (!this.mounted) this.mount();                  // it has just come into view
+    if (!this.plot) this.rebuild(this.shape);
+    await savePicture(this.plot!.ctx.canvas, `${this.options.title}${this.options.unit ? ` (${this.options.unit})` : ''}`, this.legend.entries(this.data),
       this.data.note, `${this.options.id}.png`);
   }
 

@@ -27,6 +27,18 @@ export interface Transition {
   actor: string;
 }
 
+/// One start of a run's ranks.
+export interface Attempt {
+  attempt: number;
+  launcher: string;
+  world_size: number | null;
+  resumed_from: string | null;
+  started_at: string | null;
+  ended_at: string | null;
+  exit_code: number | null;
+  cause: string;
+}
+
 export interface Alert {
   id: string;
   rule: string;

@@ -4,7 +4,7 @@ import type { ViewState } from '../lib/run_view';
 import type { Series } from '../lib/series';
 import { trendOf, type Trend } from '../lib/trend';
 import type { XAxis } from '../lib/x_axis';
-import type { Alert, CheckpointKept, RankBeat, RunLaunch, Transition, Verdict } from './control_types';
+import type { Alert, Attempt, CheckpointKept, RankBeat, RunLaunch, Transition, Verdict } from './control_types';
 import { SeriesStore, type Window } from './series_store';
 
 export const PARTS = ['data_ms', 'forward_ms', 'backward_ms', 'exposed_communication_ms', 'optimizer_ms', 'other_ms'] as const;
@@ -61,6 +61,7 @@ export class RunData {
   verdict: Verdict | null = null;
   alerts: Alert[] = [];
   transitions: Transition[] = [];
+  attempts: Attempt[] = [];
   trend: Trend | null = null;  // of the loss; as it was before a zoom
   readonly series: SeriesStore;
 
@@ -137,7 +138,9 @@ export class RunData {
       case 'keys': this.keys = await itemsOf<MetricKey>(`${path}/metrics`); break;
       case 'verdict': this.verdict = await optional<Verdict>(`${path}/verdict`); break;
       case 'alerts': this.alerts = await itemsOf<Alert>(`/alerts?run=${this.id}`); break;
-      case 'transitions': this.transitions = await itemsOf<Transition>(`${path}/transitions`); break;
+      case 'transitions':
+        [this.transitions, this.attempts] = await Promise.all([itemsOf<Transition>(`${path}/transitions?limit=500`), itemsOf<Attempt>(`${path}/attempts`)]);
+        break;
     }
   }
 }

@@ -62,7 +62,9 @@ function facts(data: RunData, run: Run, nowMs: number): string {
 /// Name, state and facts in one line.
 export function runTitle(data: RunData, nowMs: number): HTMLElement {
   const run = data.run!;
-  return h('div', { class: 'run-title' }, h('h1', {}, run.name || run.id), stateBadge(run, data.runAtMs, nowMs), h('p', { class: 'muted' }, facts(data, run, nowMs)));
+  return h('div', { class: 'run-title' }, h('h1', {}, run.name || run.id), stateBadge(run, data.runAtMs, nowMs),
+    Object.entries(run.labels ?? {}).map(([name, value]) => h('span', { class: 'label' }, value ? `${name}=${value}` : name)),
+    h('p', { class: 'muted' }, facts(data, run, nowMs)), run.notes ? h('p', {}, run.notes) : null);
 }
 
 /// The figures that tell in five seconds how the run is.

@@ -1,9 +1,9 @@
 import { explain, sendJson } from '../api/client';
 import { may } from '../api/session';
-import type { Alert } from '../data/control_types';
+import type { Alert, Attempt } from '../data/control_types';
 import type { RunData } from '../data/run_data';
 import { h, setText, Slot, type Child } from '../lib/dom';
-import { formatDateTime } from '../lib/format';
+import { formatCount, formatDateTime } from '../lib/format';
 import { table } from './tables';
 
 const when = (time: string | null | undefined): string => (time ? formatDateTime(Date.parse(time)) : '');
@@ -13,19 +13,27 @@ export class RunHistory {
   readonly element: HTMLElement;
   private readonly alerts = new Slot();
   private readonly changes = new Slot();
+  private readonly attempts = new Slot();
   private readonly said = h('p', { class: 'muted', role: 'status' });
 
   constructor(private readonly data: RunData, private readonly changed: () => void) {
-    this.element = h('div', { class: 'history' }, this.alerts.element, this.said, this.changes.element);
+    this.element = h('div', { class: 'history' }, this.alerts.element, this.said, this.changes.element, this.attempts.element);
   }
 
   update(): void {
-    const { alerts, transitions } = this.data;
+    const { alerts, transitions, attempts } = this.data;
     this.alerts.show([alerts, may('operate')], () => (alerts.length === 0 ? h('p', { class: 'muted' }, 'No alerts.')
       : table('Alerts', ['Raised', 'Kind', 'What', 'Cleared', ''], alerts.map((alert) => this.alertRow(alert)))));
     this.changes.show([transitions], () => (transitions.length === 0 ? null
       : table('State history', ['When', 'State', '#Attempt', 'Cause', 'By'], [...transitions].reverse().map((change) => [when(change.time),
         h('span', { class: `state state-${change.to}` }, change.to), change.attempt || '', change.cause, change.actor]))));
+    this.attempts.show([attempts], () => (attempts.length === 0 ? null : table('Attempts',
+      ['#Attempt', 'Launcher', '#Ranks', 'From checkpoint', 'Started', 'Ended', '#Exit code', 'Why it ended'], [...attempts].reverse().map((row) => this.attemptRow(row)))));
+  }
+
+  private attemptRow(row: Attempt): Child[] {
+    return [row.attempt, row.launcher, row.world_size === null ? '' : formatCount(row.world_size), row.resumed_from?.split('/').at(-1) ?? '',
+      when(row.started_at), when(row.ended_at), row.exit_code ?? '', row.cause];
   }
 
   private alertRow(alert: Alert): Child[] {

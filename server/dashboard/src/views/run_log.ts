@@ -19,6 +19,7 @@ export class RunLog {
   private due = false;
   private loading = false;
   private ranks = 0;
+  private top = 0;    // where the box was scrolled to
 
   constructor(private readonly data: RunData, private readonly view: ViewState, private readonly onView: () => void) {
     const choose = (id: string, member: 'logLevel' | 'logRank', options: HTMLElement[]): HTMLSelectElement => {
@@ -102,7 +103,11 @@ export class RunLog {
     if (this.follow.checked) this.box.scrollTop = this.box.scrollHeight;
   }
 
+  /// Only the reader scrolls up; lines that wrap anew when the window changes do not.
   private scrolled(): void {
-    this.follow.checked = this.box.scrollHeight - this.box.scrollTop - this.box.clientHeight < 8;
+    const { scrollTop, scrollHeight, clientHeight } = this.box;
+    if (scrollTop < this.top) this.follow.checked = false;
+    if (scrollHeight - scrollTop - clientHeight < 8) this.follow.checked = true;
+    this.top = scrollTop;
   }
 }
