@@ -5,7 +5,7 @@
 #   scripts/test.sh --fast          without clang-tidy and the sanitizers
 #   scripts/test.sh --slow          what nightly.sh does: tests labelled slow, clang-tidy over all sources, and the unit
 #                                   tests with those checks of the undefined-behaviour sanitizer that compile slowest
-#   scripts/test.sh --only STAGE    one of: setup checks scripts page browser build ctest tidy asan tsan (with the build it needs)
+#   scripts/test.sh --only STAGE    one of: setup checks scripts build ctest contract page browser tidy asan tsan (with what it needs)
 #   scripts/test.sh --help          this text
 #
 # Each stage's output goes to build/test-logs/STAGE.log and its last lines are shown when it fails. A summary with the
@@ -16,9 +16,11 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
 LOGS=$ROOT/build/test-logs
+EXCHANGES=$LOGS/exchanges.jsonl
+PROMTOOL=${PROMTOOL:-$ROOT/build/tools/promtool}
 # Rooms with threads of their own. Computation (oneDNN with OpenMP) is left out: the sanitizer cannot see into libgomp.
 TSAN_TESTS='^(comm|data|worker|server)([_.-].*)?$'
-STAGES=(setup checks scripts build ctest page browser tidy asan tsan)
+STAGES=(setup checks scripts build ctest contract page browser tidy asan tsan)
 SKIPPED=77
 SLOW_STAGES=(setup build slow page_load tidy_all asan_full)
 
@@ -28,7 +30,7 @@ parse_arguments() {
   stages=("${STAGES[@]}")
   while [ $# -gt 0 ]; do
     case $1 in
-      --fast) stages=(setup checks scripts build ctest page browser) ;;
+      --fast) stages=(setup checks scripts build ctest contract page browser) ;;
       --slow) stages=("${SLOW_STAGES[@]}") ;;
       --only) stages_for "$(option_value "$1" $# "${2:-}")" && shift ;;
       --help | -h) print_header && exit 0 ;;
@@ -41,6 +43,7 @@ parse_arguments() {
 stages_for() {
   case " ${STAGES[*]} ${SLOW_STAGES[*]} " in *" $1 "*) ;; *) usage_error "--only: found '$1', expected one of: ${STAGES[*]}" ;; esac
   case $1 in
+    contract) stages=(build ctest contract) ;;
     ctest | browser | page_load | tidy | slow | tidy_all) stages=(build "$1") ;;
     *) stages=("$1") ;;
   esac
@@ -48,7 +51,22 @@ stages_for() {
 
 # --- stages: each prints to its log and leaves test results as NAME.xml or NAME.tests in $LOGS ---------------------------
 
-stage_setup() { scripts/setup.sh --test; }
+stage_setup() {
+  scripts/setup.sh --test
+  fetch_promtool || echo "promtool is not to be had: its test is skipped"
+}
+
+# The one program of Debian's package prometheus that a test wants, unpacked beside the build: installing the package would
+# start a daemon.
+fetch_promtool() {
+  if command -v promtool >/dev/null || [ -x "$PROMTOOL" ] || [ "${BABELRING_SKIP_SETUP:-}" = 1 ]; then return 0; fi
+  local folder
+  folder=$(mktemp -d)
+  (cd "$folder" && apt-get -qq download prometheus && dpkg-deb -x prometheus_*.deb . && cp usr/bin/promtool promtool) || return
+  mkdir -p "$(dirname "$PROMTOOL")"
+  mv "$folder/promtool" "$PROMTOOL"
+  rm -rf "$folder"
+}
 
 stage_checks() {
   local status=0 check
@@ -74,7 +92,24 @@ run_ctest() { # BUILD-FOLDER RESULT-NAME CTEST-ARGUMENTS...
     --test-output-size-passed 100000 --test-output-size-failed 200000 "$@"
 }
 
-stage_ctest() { run_ctest build/dev ctest -LE slow; }
+# The client of the server's tests appends what it was answered to $EXCHANGES, for the stage contract.
+stage_ctest() {
+  rm -f "$EXCHANGES"
+  if [ -x "$PROMTOOL" ]; then export PROMTOOL; fi
+  BABELRING_EXCHANGES=$EXCHANGES run_ctest build/dev ctest -LE slow
+}
+
+# What the server answered in its tests, and the page's types, against server/api/openapi.yaml.
+stage_contract() {
+  if ! has_node; then
+    echo "skipped: holding answers against openapi.yaml needs Node 20.19 or newer and npm"
+    return $SKIPPED
+  fi
+  cd tests/contract
+  [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --no-audit --no-fund
+  npm run --silent check-types
+  npm run --silent validate -- "$EXCHANGES" "$LOGS/contract.xml"
+}
 
 stage_slow() { run_ctest build/dev slow -L slow -j 1; }
 
@@ -112,7 +147,9 @@ in_browser() { # SECONDS SCRIPT ARGUMENTS...
 }
 
 # The page in Chromium, served by the server that was just built.
-stage_browser() { in_browser 300 browser_test.mjs; }
+stage_browser() {
+  in_browser 300 browser_test.mjs && in_browser 300 run_page_test.mjs
+}
 
 # The page with a million updates, hundreds of metrics, and live charts for minutes.
 stage_page_load() { in_browser 1200 load_test.mjs; }
@@ -212,7 +249,7 @@ main() {
   cd "$ROOT"
   mkdir -p "$LOGS"
   for stage in "${stages[@]}"; do
-    if [ "$built" = no ] && [[ $stage =~ ^(ctest|browser|page_load|tidy|slow|tidy_all)$ ]]; then
+    if [ "$built" = no ] && [[ $stage =~ ^(ctest|contract|browser|page_load|tidy|slow|tidy_all)$ ]]; then
       summary+=("$(printf '%-9s             not run: the build failed' "$stage")")
       continue
     fi

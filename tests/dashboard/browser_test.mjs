@@ -1,4 +1,5 @@
-// Opens the page in Chromium against a real server that gets made-up runs, and checks what a reader would see and do.
+// Opens the page in Chromium against a real server that gets made-up runs: log-in, list, comparison, and what holds on every
+// page. run_page_test.mjs walks through a run's page, load_test.mjs loads it.
 //   node browser_test.mjs [--server-binary build/release/bin/server] [--dist folder] [--screenshots folder]
 import { strict as assert } from 'node:assert';
 import { readFileSync } from 'node:fs';
@@ -144,41 +145,15 @@ async function checkCompare(page, server) {
   assert.match(page.url(), /busy_fraction/);
 }
 
-async function checkRunPage(page, server, run) {
+async function openRun(page, server, run) {
   await page.goto(`${server.address}/#/runs/${run.id}`);
   await page.waitForSelector('.chart canvas');
   await shows(page, 'live');
-  await waitForUpdates(page, 5);
-  assert.match(await page.locator('.chart-note').first().innerText(), /^(1,\d{3}|[6-9]\d\d) of \d,\d{3}, min\/avg\/max/);
-  await page.locator('.sample mark').first().waitFor();
-  const split = page.locator('.chart', { hasText: 'Where a step goes' });
-  await split.scrollIntoViewIfNeeded();
-  await split.locator('canvas').waitFor();
-  const outputs = (await split.locator('output').allInnerTexts()).map(parseFloat);
-  const parts = outputs.slice(0, 6).reduce((sum, part) => sum + part, 0);
-  assert.ok(Math.abs(parts - outputs[6]) < 1.5, `parts add up to ${parts} ms, the step has ${outputs[6]} ms`);
-}
-
-async function checkZoom(page) {
-  await page.evaluate(() => scrollTo(0, 0));
-  const box = await page.locator('.chart .u-over').first().boundingBox();
-  await page.mouse.move(box.x + box.width * 0.4, box.y + 60);
-  await page.mouse.down();
-  await page.mouse.move(box.x + box.width * 0.5, box.y + 60, { steps: 4 });
-  await page.mouse.up();
-  await page.waitForFunction(() => /^all \d+ points/.test(document.querySelector('.chart-note').innerText));
-  assert.match(page.url(), /range=/);
-  await page.reload();
-  await page.waitForFunction(() => /^all \d+ points/.test(document.querySelector('.chart-note')?.innerText));
-  await page.locator('.chart .u-over').first().dblclick({ position: { x: 100, y: 60 } });
-  await page.waitForFunction(() => /of \d,\d{3}, min/.test(document.querySelector('.chart-note').innerText));
-  await page.locator('.plot').first().focus();
-  await page.keyboard.press('ArrowLeft');
-  assert.match(await page.locator('.chart [aria-live=polite]').first().innerText(), /^update [\d,]+: /);
 }
 
 /// A live page asks little, and leaves alone what has not changed.
-async function checkQuiet(page) {
+async function checkQuiet(page, server, run) {
+  await openRun(page, server, run);
   const requests = [];
   const note = (request) => requests.push(request.url());
   await page.evaluate(() => getSelection().selectAllChildren(document.querySelector('h1')));
@@ -194,8 +169,7 @@ async function checkQuiet(page) {
 
 /// Every page in both themes: nothing serious for axe-core; on a phone nothing hangs over the edge.
 async function checkLooks(page, server, run, others) {
-  const pages = [['list', '#/runs', 'tbody a'], ['run', `#/runs/${run.id}`, '.sample mark'],
-    ['compare', `#/compare?runs=${[run, ...others].map(({ id }) => id).join(',')}`, '.config-diff td'], ['submit', '#/submit', 'textarea'],
+  const pages = [['list', '#/runs', 'tbody a'], ['compare', `#/compare?runs=${[run, ...others].map(({ id }) => id).join(',')}`, '.config-diff td'], ['submit', '#/submit', 'textarea'],
     ['nodes', '#/nodes', 'td, .problem'], ['alerts', '#/alerts', 'td, .problem']];
   const findings = [];
   for (const colorScheme of ['light', 'dark']) {
@@ -284,20 +258,17 @@ async function main() {
     const living = run.live(600, stop);
     context = await openBrowser(work);
     const page = await context.newPage();
-    const problems = watchProblems(page, /40[14]/);
+    const problems = watchProblems(page, /40[14]|profiles|nodes/);
     await part('log-in', () => checkLogin(page, server, run));
     await part('list', () => checkList(page, server));
     await part('columns', () => checkColumns(page, context));
     await part('keys', () => checkKeys(page));
     await part('comparison', () => checkCompare(page, server));
-    await part('run', () => checkRunPage(page, server, run));
-    await part('quiet', () => checkQuiet(page));
-    await part('zoom', () => checkZoom(page));
+    await part('quiet', () => checkQuiet(page, server, run));
     await part('weight', () => checkWeight(context, server, run));
     await part('looks', () => checkLooks(page, server, run, [old, third]));
     await part('live charts', () => checkLiveCharts(page, server, run, 12));
-    await page.goto(`${server.address}/#/runs/${run.id}`);
-    await shows(page, 'live');
+    await openRun(page, server, run);
     stop.now = true;
     await living;
     await part('stale', () => checkStale(page));

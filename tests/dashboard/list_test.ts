@@ -160,7 +160,7 @@ describe('a new run', () => {
     expect(lineRange(text, 99)).toEqual([8, 13]);
   });
   it('tells what a check said', () => {
-    expect(describeCheck({ parameters: 7, argv: ['mpirun', '-np', '2'], estimate: { step_ms: 4 }, config: 'long' }))
-      .toBe('The configuration is good.\nparameters: 7\nargv: mpirun -np 2\nestimate: {\n "step_ms": 4\n}');
+    expect(describeCheck({ parameters: 7, command: ['mpirun', '-np', '2'], estimate: { step_ms: 4 }, config: 'long' }))
+      .toBe('The configuration is good.\nparameters: 7\ncommand: mpirun -np 2\nestimate: {\n "step_ms": 4\n}');
   });
 });

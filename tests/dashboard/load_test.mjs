@@ -129,7 +129,7 @@ function slope(heaps, everyMs) {
 }
 
 async function checkLive(page, server, minutes) {
-  const run = new DetailedRun(server.address, { token: server.token ?? '', name: 'live', hosts: ['alder', 'birch'], purposes: 12, startMs: Date.now() - 900 * 250 });
+  const run = new DetailedRun(server.address, { token: server.token ?? '', name: 'live', hosts: ['alder', 'birch'], slowRank: 1, purposes: 12, startMs: Date.now() - 900 * 250 });
   run.start();
   run.steps(900);
   await run.flush();

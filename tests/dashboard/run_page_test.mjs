@@ -14,8 +14,8 @@ const MANY_KEYS = 300;
 const chart = (page, id) => page.locator(`[data-chart="${id}"]`);
 const noteOf = (page, id) => chart(page, id).locator('.chart-note').innerText();
 const query = (page) => new URLSearchParams(page.url().split('?')[1] ?? '');
-const values = async (page, id) => Object.fromEntries((await chart(page, id).locator('.legend-item').allInnerTexts())
-  .map((text) => text.split('\n')).map(([name, value]) => [name, value]));
+const values = async (page, id) => Object.fromEntries(await chart(page, id).locator('.legend-item')
+  .evaluateAll((items) => items.map((item) => [item.querySelector(':scope > span:not(.swatch)').textContent, item.querySelector('output').textContent])));
 
 async function until(what, check, ms = 10_000) {
   for (const end = Date.now() + ms; Date.now() < end;) {

@@ -4,6 +4,7 @@ import { hashOf, parseRoute } from '../../server/dashboard/src/lib/routes';
 import { Slices } from '../../server/dashboard/src/lib/slices';
 import { nextTheme, themeOf } from '../../server/dashboard/src/lib/theme_choice';
 import { meaningOf, withChange } from '../../server/dashboard/src/views/alert_rules';
+import { runsOf } from '../../server/dashboard/src/views/nodes';
 
 describe('addresses', () => {
   it('name their page, and anything unknown is the list', () => {
@@ -53,6 +54,13 @@ describe('rules of alerts', () => {
     expect(withChange(rules, 0, 'hold_s', 5)[0]).toEqual({ name: 'stall', kind: 'stall', threshold: 60, hold_s: 5 });
     expect(withChange(rules, 0, 'threshold', NaN)).toEqual(rules);
     expect(meaningOf('disk_low')).toBe('bytes free');
+  });
+});
+
+describe('hosts', () => {
+  it('name each run once, with its ranks', () => {
+    expect(runsOf({ ranks: [{ run: 'a', rank: 10 }, { run: 'b', rank: 0 }, { run: 'a', rank: 9 }] }))
+      .toEqual([{ run: 'a', ranks: [9, 10] }, { run: 'b', ranks: [0] }]);
   });
 });
 

@@ -13,7 +13,8 @@ export interface Run {
   epoch: number | null; loss: number | null; learning_rate: number | null; step_ms: number | null;
   target_tokens_per_second: number | null; eta_seconds: number | null;
   best: Evaluation | null; last_eval: Evaluation | null;
-  config?: string; notes?: string; archived?: boolean; labels?: Record<string, string>;
+  config?: string; notes?: string; archived?: boolean; labels?: Record<string, string>; profile?: string; restarts?: number | null;
+  max_restarts?: number | null; deleted_at?: string | null;
 }
 
 export interface Rank {

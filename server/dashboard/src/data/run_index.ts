@@ -32,6 +32,7 @@ export class RunIndex {
   }
 
   take(run: Run): void {
+    if (run.deleted_at) return void this.runs.delete(run.id);
     const known = this.runs.get(run.id);
     this.runs.set(run.id, { ...known, ...run });
   }

@@ -1,34 +1,34 @@
 import { explain, getJson } from '../api/client';
-import { h, replaceChildren, setText, Slot } from '../lib/dom';
-import { DASH, formatAge, formatBytes, formatBytesPerSecond, formatPercent } from '../lib/format';
+import { h, replaceChildren, setText, Slot, type Child } from '../lib/dom';
+import { DASH, formatAge, formatBytes, formatBytesPerSecond, formatFixed, formatPercent } from '../lib/format';
 import { ageMs } from '../lib/freshness';
 import { hashOfRun } from '../lib/view_state';
 import type { Page, Status } from './page';
 import { table } from './tables';
 
-interface Device { index?: number; name?: string; busy_fraction?: number | null; memory_used_bytes?: number | null; memory_total_bytes?: number | null;
-  power_w?: number | null; power_limit_w?: number | null; temperature_c?: number | null }
-
-/// A host that ranks run on, or ran on (server/api/openapi.yaml).
+/// A host as the newest heartbeat of a rank there shows it (server/api/openapi.yaml).
 export interface NodeItem {
   host: string;
-  state?: string;
-  heartbeat_age_ms?: number | null;
-  ranks?: number;
-  runs?: string[];
-  busy_fraction?: number | null;
-  memory_used_bytes?: number | null;
-  memory_total_bytes?: number | null;
-  disk_free_bytes?: number | null;
-  network_rx_bytes_per_second?: number | null;
-  network_tx_bytes_per_second?: number | null;
-  gpus?: Device[];
+  heartbeat_age_ms: number;
+  processors: number;
+  load: number;
+  memory_bytes: number;
+  memory_available_bytes: number;
+  disk_free_bytes: number;
+  network_rx_bytes_per_second: number;
+  network_tx_bytes_per_second: number;
+  ranks: { run: string; rank: number }[];   // that reported within a minute
 }
 
 const EVERY_MS = 2000;
+const SILENT_MS = 10_000;  // ranks report every second
 
-const part = (used: number | null | undefined, all: number | null | undefined): string =>
-  (typeof used === 'number' ? `${formatBytes(used)}${typeof all === 'number' ? ` of ${formatBytes(all)}` : ''}` : DASH);
+/// The runs on a host, each once, with the ranks it has there.
+export function runsOf(node: Pick<NodeItem, 'ranks'>): { run: string; ranks: number[] }[] {
+  const runs = new Map<string, number[]>();
+  for (const { run, rank } of node.ranks) runs.set(run, [...(runs.get(run) ?? []), rank].sort((a, b) => a - b));
+  return [...runs].map(([run, ranks]) => ({ run, ranks }));
+}
 
 /// Hosts: whether they answer, what runs there, how busy they are.
 export class NodesPage implements Page {
@@ -42,7 +42,8 @@ export class NodesPage implements Page {
   constructor(private readonly root: HTMLElement, private readonly status: Status) {
     document.title = 'Nodes · Babelring';
     status('loading', 'loading');
-    replaceChildren(root, h('h1', {}, 'Nodes'), this.problem, h('section', { class: 'card', 'aria-label': 'Hosts' }, this.slot.element));
+    replaceChildren(root, h('h1', {}, 'Nodes'), h('p', { class: 'muted' }, 'Hosts whose ranks reported within a day.'), this.problem,
+      h('section', { class: 'card', 'aria-label': 'Hosts' }, this.slot.element));
     this.timer = setInterval(() => void this.load(), EVERY_MS);
     void this.load();
   }
@@ -56,7 +57,7 @@ export class NodesPage implements Page {
   private async load(): Promise<void> {
     if (document.visibilityState !== 'visible') return;
     try {
-      this.nodes = (await getJson<{ items: NodeItem[] }>('/nodes?limit=500')).items;
+      this.nodes = (await getJson<{ items: NodeItem[] }>('/nodes')).items;
       if (this.closed) return;
       this.atMs = Date.now();
       this.status('live', 'live');
@@ -71,12 +72,15 @@ export class NodesPage implements Page {
 
   private draw(): HTMLElement {
     const nowMs = Date.now();
-    return table('Hosts', ['Host', 'State', 'Last heartbeat', 'Runs', '#Ranks', '#Busy', '#Memory', '#Disk free', '#Received', '#Sent', 'Devices'],
-      this.nodes.map((node) => [node.host, node.state ?? DASH,
-        typeof node.heartbeat_age_ms === 'number' ? formatAge(ageMs(node.heartbeat_age_ms, this.atMs, nowMs) / 1000) : DASH,
-        (node.runs ?? []).length > 0 ? (node.runs ?? []).map((run, at) => [at > 0 ? ', ' : '', h('a', { href: hashOfRun(run) }, `…${run.slice(-6)}`)]) : DASH,
-        node.ranks ?? DASH, formatPercent(node.busy_fraction, 0), part(node.memory_used_bytes, node.memory_total_bytes), formatBytes(node.disk_free_bytes),
-        formatBytesPerSecond(node.network_rx_bytes_per_second), formatBytesPerSecond(node.network_tx_bytes_per_second),
-        (node.gpus ?? []).map((gpu) => `${gpu.name ?? 'GPU'} ${formatPercent(gpu.busy_fraction, 0)} busy, ${part(gpu.memory_used_bytes, gpu.memory_total_bytes)}`).join('; ') || DASH]));
+    const heard = (node: NodeItem): Child => {
+      const age = ageMs(node.heartbeat_age_ms, this.atMs, nowMs);
+      return age > SILENT_MS ? h('span', { class: 'state state-stale' }, formatAge(age / 1000)) : formatAge(age / 1000);
+    };
+    const runs = (node: NodeItem): Child => (node.ranks.length === 0 ? DASH : runsOf(node).map(({ run, ranks }, at) => [at > 0 ? ', ' : '',
+      h('a', { href: hashOfRun(run) }, `…${run.slice(-6)}`), ` (rank ${ranks.join(', ')})`]));
+    return table('Hosts', ['Host', 'Last heartbeat', 'Runs', '#Processors', '#Load', '#Memory used', '#of', '#Disk free', '#Received', '#Sent'],
+      this.nodes.map((node) => [node.host, heard(node), runs(node), node.processors, `${formatFixed(node.load, 1)} (${formatPercent(node.load / Math.max(1, node.processors), 0)})`,
+        formatBytes(node.memory_bytes - node.memory_available_bytes), formatBytes(node.memory_bytes), formatBytes(node.disk_free_bytes),
+        formatBytesPerSecond(node.network_rx_bytes_per_second), formatBytesPerSecond(node.network_tx_bytes_per_second)]));
   }
 }

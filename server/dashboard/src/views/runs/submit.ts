@@ -21,6 +21,9 @@ export function parseLabels(text: string): Record<string, string> {
   }));
 }
 
+/// A way to launch that the server knows.
+interface Profile { name: string; launcher: string; hosts: string[]; most_ranks: number }
+
 interface Fields { name: HTMLInputElement; profile: HTMLInputElement; worldSize: HTMLInputElement; restarts: HTMLInputElement; labels: HTMLInputElement }
 
 /// A new run for the server to start. #/submit?from=RUN begins with the configuration of another.
@@ -71,8 +74,7 @@ export class SubmitPage implements Page {
   }
 
   private async prefill(from: string | null): Promise<void> {
-    void getJson<{ items: { name: string; description?: string }[] }>('/profiles').then(({ items }) =>
-      patchChildren(this.profiles, items.map((item) => h('option', { value: item.name }, item.description ?? ''))), () => undefined);
+    void getJson<{ items: Profile[] }>('/profiles').then(({ items }) => this.offer(items), () => undefined);
     if (!from) return;
     try {
       const run = await getJson<Run>(`/runs/${encodeURIComponent(from)}`);
@@ -82,6 +84,14 @@ export class SubmitPage implements Page {
     } catch (error) {
       setText(this.problem, `the configuration of ${from} is not here: ${explain(error)}`);
     }
+  }
+
+  private offer(profiles: readonly Profile[]): void {
+    if (this.closed) return;
+    patchChildren(this.profiles, profiles.map(({ name, launcher, hosts, most_ranks }) =>
+      h('option', { value: name }, `${launcher}, at most ${most_ranks} ranks${hosts.length > 0 ? ` on ${hosts.join(', ')}` : ''}`)));
+    const { profile } = this.fields;
+    if (profiles[0] && !profiles.some(({ name }) => name === profile.value)) profile.value = profiles[0].name;
   }
 
   private body(): Record<string, unknown> {
