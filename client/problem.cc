@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t quoted_bytes = 300;   // of a body that is no problem+json
 constexpr std::size_t member_bytes = 1000;  // of each text of one that is
-constexpr std::size_t most_errors_told = 3;
+constexpr std::size_t most_faults_told = 3;
 
 std::string text_of(const json::object& object, std::string_view name) {
   const json::value* member = object.if_contains(name);
@@ -21,28 +21,33 @@ std::string text_of(const json::object& object, std::string_view name) {
   return printable(std::string_view(member->get_string()).substr(0, member_bytes));
 }
 
-std::vector<std::string> errors_of(const json::object& problem) {
-  std::vector<std::string> errors;
+std::vector<Problem::Fault> faults_of(const json::object& problem) {
+  std::vector<Problem::Fault> faults;
   const json::value* member = problem.if_contains("errors");
-  if (member == nullptr || !member->is_array()) return errors;
+  if (member == nullptr || !member->is_array()) return faults;
   for (const json::value& entry : member->get_array()) {
     if (!entry.is_object()) continue;
-    const std::string pointer = text_of(entry.get_object(), "pointer"), detail = text_of(entry.get_object(), "detail");
-    errors.push_back(fmt::format("{}{}{}", pointer, pointer.empty() || detail.empty() ? "" : ": ", detail));
+    const json::value* line = entry.get_object().if_contains("line");
+    Problem::Fault fault{.place = text_of(entry.get_object(), "pointer"),
+                         .detail = text_of(entry.get_object(), "detail")};
+    if (line != nullptr && line->is_int64() && line->get_int64() > 0) {
+      fault.place += fmt::format("{}line {}", fault.place.empty() ? "" : ", ", line->get_int64());
+    }
+    faults.push_back(std::move(fault));
   }
-  return errors;
+  return faults;
 }
 
 }  // namespace
 
 Problem read_problem(const HttpAnswer& answer) {
-  Problem problem{.status = answer.status, .code = {}, .title = {}, .detail = {}, .errors = {}};
+  Problem problem{.status = answer.status, .code = {}, .title = {}, .detail = {}, .faults = {}};
   if (const auto body = parse_json(answer.body); body.ok() && body->is_object()) {
     const json::object& object = body->get_object();
     problem.code = text_of(object, "code");
     problem.title = text_of(object, "title");
     problem.detail = text_of(object, "detail");
-    problem.errors = errors_of(object);
+    problem.faults = faults_of(object);
   }
   if (problem.title.empty() && problem.detail.empty()) {
     problem.detail = printable(std::string_view(answer.body).substr(0, quoted_bytes));
@@ -53,11 +58,15 @@ Problem read_problem(const HttpAnswer& answer) {
 std::string describe(const Problem& problem) {
   std::string text = problem.detail.empty() ? problem.title : problem.detail;
   std::size_t told = 0;
-  for (const std::string& error : problem.errors) {
-    if (told == most_errors_told) break;
-    if (text.find(error) != std::string::npos) continue;
-    text += (text.empty() ? "" : "; ") + error;
-    ++told;
+  for (const Problem::Fault& fault : problem.faults) {
+    if (told++ == most_faults_told) break;
+    const bool known = !fault.detail.empty() && fault.detail == problem.detail;
+    if (known) {
+      if (!fault.place.empty()) text += fmt::format(" ({})", fault.place);
+      continue;
+    }
+    text += fmt::format("{}{}{}{}", text.empty() ? "" : "; ", fault.place,
+                        fault.place.empty() || fault.detail.empty() ? "" : ": ", fault.detail);
   }
   return fmt::format("server says {}{}{}", problem.status, text.empty() ? "" : ": ", text);
 }

@@ -13,7 +13,11 @@ namespace babelring {
 struct Problem {
   int status = 0;
   std::string code, title, detail;
-  std::vector<std::string> errors;  // "config: line 3: …": what is wrong with single members
+  /// What is wrong with one member, and where: "/config, line 3".
+  struct Fault {
+    std::string place, detail;
+  };
+  std::vector<Fault> faults;
 };
 
 Problem read_problem(const HttpAnswer& answer);

@@ -28,11 +28,16 @@ ROOMS: dict[str, list[str]] = {
     "nmt/checkpoint": ["nmt/model", "nmt/optim"],
     "nmt/train": ["nmt/decode", "nmt/metrics", "nmt/optim", "nmt/comm", "nmt/checkpoint", "nmt/data"],
     "client": ["nmt/base"],
-    "nmt/cli": ["nmt/train", "client"],
+    "nmt/runs": ["client"],
+    "nmt/cli": ["nmt/train", "nmt/runs"],
     "worker": ["nmt/train", "client"],
     "server/http": ["nmt/base"],
     "server/store": ["nmt/base"],
-    "server/api": ["server/http", "server/store"],
+    "server/verdict": ["nmt/base"],
+    "server/alerts": ["nmt/base"],
+    "server/launch": ["server/store"],
+    "server/translate": ["nmt/base"],
+    "server/api": ["server/http", "server/store", "server/launch", "server/translate", "server/verdict", "server/alerts"],
     "server": ["server/api"],
 }
 
@@ -41,12 +46,14 @@ RESERVED: list[tuple[str, tuple[str, ...], str]] = [
     (r"mpi(-ext)?\.h$", ("nmt/comm/mpi",), "MPI"),
     (r"(oneapi/)?dnnl", ("nmt/ops/cpu/",), "oneDNN"),
     (r"sqlite3", ("server/store/",), "SQLite"),
+    (r"zstd", ("server/store/",), "Zstandard"),
+    (r"prometheus/", ("server/api/prometheus",), "prometheus-cpp"),
     (r"boost/beast", ("server/http/", "client/"), "Beast"),
     (r"boost/asio", ("server/", "client/"), "Asio"),
     (r"(cuda|cublas|cudnn|curand|nvml|nvtx)", ("nmt/ops/cuda/", "nmt/comm/nccl"), "CUDA"),
     (r"nccl", ("nmt/comm/nccl",), "NCCL"),
     (r"sentencepiece", ("nmt/data/",), "SentencePiece"),
-    (r"yaml-cpp", ("nmt/base/", "server/api/openapi"), "yaml-cpp"),
+    (r"yaml-cpp", ("nmt/base/", "server/api/openapi", "server/launch/profile"), "yaml-cpp"),
 ]
 
 FOLDERS = ("nmt", "client", "worker", "server", "tests")

@@ -3,20 +3,29 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
+#include "nmt/base/atomic_file.h"
 #include "nmt/base/failure.h"
 #include "nmt/base/log.h"
 #include "nmt/base/version.h"
 #include "nmt/cli/average.h"
+#include "nmt/cli/completion.h"
 #include "nmt/cli/evaluate.h"
 #include "nmt/cli/prepare.h"
 #include "nmt/cli/score.h"
 #include "nmt/cli/translate.h"
 #include "nmt/cli/usage.h"
+#include "nmt/runs/run_commands.h"
+#include "nmt/train/config.h"
 
 namespace {
 
 constexpr int failed = 1;
 constexpr int wrong_usage = 2;
+
+/// As `worker` would read it, with every key resolved.
+std::string read_configuration(const std::string& file, const std::vector<std::string>& overrides) {
+  return babelring::config_yaml(babelring::read_config(babelring::read_file(file), file, overrides));
+}
 
 void declare(CLI::App& app) {
   app.set_version_flag("--version", std::string("nmt ") + babelring::version);
@@ -26,6 +35,8 @@ void declare(CLI::App& app) {
   babelring::add_evaluate(app);
   babelring::add_score(app);
   babelring::add_average(app);
+  babelring::add_run(app, read_configuration);
+  babelring::add_completion(app);
 }
 
 int complain(const std::string& message, int code) {
@@ -36,7 +47,9 @@ int complain(const std::string& message, int code) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Prepares text for training, and translates, evaluates and averages what was trained", "nmt");
+  CLI::App app(
+      "Prepares text for training, translates, evaluates and averages what was trained, and steers runs on a server",
+      "nmt");
   try {
     babelring::init_log("");
     declare(app);

@@ -12,6 +12,7 @@
 
 #include "nmt/base/json.h"
 #include "nmt/cli/model_options.h"
+#include "nmt/cli/translate_service.h"
 #include "nmt/data/text.h"
 
 namespace babelring {
@@ -25,6 +26,8 @@ struct Arguments {
   int n_best = 1;
   bool as_json = false;
   std::int64_t buffer_lines = 0;
+  bool serve = false;
+  ServiceLimits limits;
 };
 
 /// Lines of a file or of standard input, a buffer at a time.
@@ -140,7 +143,22 @@ void add_translate(CLI::App& app) {
                    "lines read before translating; 0: one at a terminal, else 10000")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  command->callback([arguments] { translate(*arguments); });
+  CLI::Option* serve = command->add_flag(
+      "--serve", arguments->serve, "answer requests, JSON lines on standard input, until it ends (docs/formats.md)");
+  command->add_option("--memory-mb", arguments->limits.memory_mb, "with --serve: most address space; 0: no bound")
+      ->check(CLI::NonNegativeNumber)
+      ->needs(serve);
+  command
+      ->add_flag("--end-with-parent", arguments->limits.end_with_parent,
+                 "with --serve: be killed when the process that started this one ends")
+      ->needs(serve);
+  command->callback([arguments] {
+    if (arguments->serve) {
+      serve_translations(arguments->model, arguments->limits, std::cin, std::cout);
+    } else {
+      translate(*arguments);
+    }
+  });
 }
 
 }  // namespace babelring

@@ -39,25 +39,30 @@ bool contains(const std::vector<std::string>& names, const std::string& name) {
 }  // namespace
 
 std::string explain(const CLI::App& app, const std::vector<std::string>& arguments, const std::string& error) {
-  const std::vector<std::string> commands = subcommand_names(app);
-  const std::string help = " (`nmt --help` lists the commands)";
-  if (arguments.empty()) return "expected a command: " + fmt::format("{}", fmt::join(commands, ", "));
   const CLI::App* current = &app;
-  std::string command_help = help;
+  std::string path = app.get_name();
+  const auto help = [&] {
+    const bool leads_on = !subcommand_names(*current).empty();
+    return fmt::format(" (`{} --help` lists the {})", path, leads_on ? "commands" : "options");
+  };
   for (const std::string& argument : arguments) {
     if (argument == "--") break;
+    const std::vector<std::string> commands = subcommand_names(*current);
     if (argument.size() > 1 && argument.front() == '-') {
       const std::string name = argument.substr(0, argument.find('='));
       const std::vector<std::string> known = option_names(*current);
       const bool number = argument.find_first_not_of("-.0123456789") == std::string::npos;
-      if (!number && !contains(known, name)) return unknown("option", name, known) + command_help;
-    } else if (current == &app) {
-      if (!contains(commands, argument)) return unknown("command", argument, commands) + help;
-      current = app.get_subcommand(argument);
-      command_help = fmt::format(" (`nmt {} --help` lists the options)", argument);
+      if (!number && !contains(known, name)) return unknown("option", name, known) + help();
+    } else if (!commands.empty()) {
+      if (!contains(commands, argument)) return unknown("command", argument, commands) + help();
+      current = current->get_subcommand(argument);
+      path += ' ' + argument;
     }
   }
-  return error + command_help;
+  const std::vector<std::string> commands = subcommand_names(*current);
+  if (!commands.empty())
+    return fmt::format("expected a command: {}", fmt::join(commands, ", ")) + (current == &app ? "" : help());
+  return error + help();
 }
 
 }  // namespace babelring

@@ -25,6 +25,11 @@ TEST(Problem, NamesTheMembersThatAreWrong) {
     "errors":[{"pointer":"/config","detail":"line 3: unknown key"},{"detail":"b"},{"pointer":"/c","detail":"c"},
               {"pointer":"/d","detail":"d"}]})";
   EXPECT_EQ(told(422, body), "server says 422: config: not valid; /config: line 3: unknown key; b; /c: c");
+  EXPECT_EQ(
+      told(
+          422,
+          R"({"detail":"unknown key 'x'","errors":[{"pointer":"/a/x","detail":"unknown key 'x'","line":3,"column":2}]})"),
+      "server says 422: unknown key 'x' (/a/x, line 3)");
 }
 
 TEST(Problem, IsThrownAsAFailureThatKeepsItsParts) {

@@ -1,0 +1,117 @@
+#include "nmt/runs/logs.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <condition_variable>
+#include <mutex>
+
+#include "nmt/runs/find_run.h"
+#include "nmt/runs/interrupt.h"
+#include "nmt/runs/run_commands.h"
+#include "nmt/runs/text_format.h"
+#include "nmt/runs/watch.h"
+
+namespace babelring {
+namespace {
+
+Colour colour_of_level(const std::string& level) {
+  if (level == "error") return Colour::red;
+  if (level == "warn") return Colour::yellow;
+  return level == "debug" ? Colour::grey : Colour::none;
+}
+
+void print_line(const json::object& item, bool as_json, const Screen& screen) {
+  if (as_json) {
+    screen.out << to_text(item) << '\n';
+    return;
+  }
+  const std::string level = text_of(item, "level");
+  const std::string head = fmt::format("{} [rank {}]", text_of(item, "time"), grouped_text(number_of(item, "rank")));
+  screen.out << screen.coloured(head, Colour::grey) << ' '
+             << screen.coloured(fmt::format("{}: {}", level, text_of(item, "text")), colour_of_level(level)) << '\n';
+}
+
+/// Sleeps that end early.
+class Pause {
+ public:
+  void end() {
+    const std::lock_guard lock(mutex_);
+    ended_ = true;
+    changed_.notify_all();
+  }
+  /// False once end() was called.
+  bool wait(std::chrono::milliseconds time) {
+    std::unique_lock lock(mutex_);
+    return !changed_.wait_for(lock, time, [&] { return ended_; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool ended_ = false;
+};
+
+/// Asks for one page and prints it. Returns how many lines it had; `cursor` goes behind them.
+std::size_t print_page(ApiClient& api, const std::string& target, std::string& cursor, bool as_json,
+                       const Screen& screen) {
+  const json::object page = api.get(target);
+  const json::array& items = page.at("items").as_array();
+  for (const json::value& item : items) print_line(item.as_object(), as_json, screen);
+  screen.out.flush();
+  const std::string next = text_of(page, "next_cursor");
+  if (!next.empty()) cursor = next;
+  return items.size();
+}
+
+}  // namespace
+
+void print_logs(ApiClient& api, const LogRequest& request, bool as_json, const Screen& screen) {
+  std::string filter;
+  if (request.rank) filter += fmt::format("&rank={}", *request.rank);
+  if (!request.level.empty()) filter += "&level=" + percent_encoded(request.level);
+  if (!request.text.empty()) filter += "&q=" + percent_encoded(request.text);
+  const std::string target = "/runs/" + request.run + "/logs?";
+  std::string cursor;
+  print_page(api, fmt::format("{}tail={}{}", target, request.tail, filter), cursor, as_json, screen);
+  if (!request.follow || cursor.empty()) return;
+  Pause pause;
+  const Interrupt interrupt([&] { pause.end(); });
+  for (bool ended = false; !ended && pause.wait(request.between_questions);) {
+    // The state first: what the run said before it ended is then there to be read.
+    ended = is_end_state(text_of(api.get("/runs/" + request.run), "state"));
+    while (print_page(api, fmt::format("{}limit=500&cursor={}{}", target, percent_encoded(cursor), filter), cursor,
+                      as_json, screen) == 500) {
+    }
+  }
+}
+
+void add_run_logs(CLI::App& run) {
+  CLI::App* command = run.add_subcommand("logs", "Prints what the ranks of a run have logged");
+  struct Arguments {
+    ServerOptions server;
+    std::string run;
+    LogRequest request;
+  };
+  const auto arguments = std::make_shared<Arguments>();
+  LogRequest& request = arguments->request;
+  command->add_option("run", arguments->run, "id or name, or the beginning of one")->required();
+  command->add_flag("--follow,-f", request.follow, "go on with what comes, until the run has ended");
+  command->add_option("--rank", request.rank, "only this rank's")->check(CLI::NonNegativeNumber);
+  command->add_option("--level", request.level, "only lines of this level")
+      ->check(CLI::IsMember({"debug", "info", "warn", "error"}));
+  command->add_option("--search", request.text, "only lines with this text");
+  command->add_option("--tail", request.tail, "the newest so many lines")
+      ->check(CLI::Range(1, 500))
+      ->capture_default_str();
+  arguments->server.declare(*command);
+  command->callback([arguments] {
+    ApiClient api(arguments->server.access());
+    arguments->request.run = text_of(find_run(api, arguments->run), "id");
+    print_logs(api, arguments->request, arguments->server.as_json, Screen::of_stdout());
+  });
+}
+
+}  // namespace babelring

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "client/api_client.h"
+#include "nmt/runs/screen.h"
+
+namespace babelring {
+
+struct LogRequest {
+  std::string run;  // id
+  std::optional<std::int64_t> rank;
+  std::string level, text;  // empty: any
+  std::int64_t tail = 200;  // the newest so many
+  bool follow = false;      // then what comes, until the run has ended or Ctrl-C
+  std::chrono::milliseconds between_questions{1000};
+};
+
+/// `nmt run logs`: a line each, or the server's item as a JSON line.
+void print_logs(ApiClient& api, const LogRequest& request, bool as_json, const Screen& screen);
+
+}  // namespace babelring

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "nmt/base/json.h"
+
+namespace babelring {
+
+/// 1234567 → "1,234,567".
+std::string grouped(double number);
+/// 243000000 → "243.0 MB".
+std::string bytes_text(double bytes);
+/// 451 → "7 min 31 s"; the two largest units.
+std::string seconds_text(double seconds);
+
+/// Members of an item, or nothing where they are absent or null. Texts are made printable.
+std::string text_of(const json::object& item, std::string_view name);
+std::optional<double> number_of(const json::object& item, std::string_view name);
+bool flag_of(const json::object& item, std::string_view name);
+/// The member as an object, or null.
+const json::object* object_of(const json::object& item, std::string_view name);
+
+/// "" for nothing.
+std::string fixed_text(std::optional<double> number, int decimals);
+std::string grouped_text(std::optional<double> number);
+
+}  // namespace babelring

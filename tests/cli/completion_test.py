@@ -1,0 +1,79 @@
+"""`nmt completion bash|zsh`: the scripts, asked by the shells themselves."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
+from system import BIN  # noqa: E402
+
+
+def script(shell: str) -> str:
+    return subprocess.run([BIN / "nmt", "completion", shell], capture_output=True, text=True, check=True).stdout
+
+
+class CompletionTest(unittest.TestCase):
+
+    def offers(self, *words: str) -> list[str]:
+        """What bash offers for the last word."""
+        program = script("bash") + f"""
+COMP_WORDS=({' '.join(f"'{word}'" for word in words)})
+COMP_CWORD={len(words) - 1}
+_nmt_complete
+printf '%s\\n' "${{COMPREPLY[@]}}"
+"""
+        done = subprocess.run(["bash", "--norc", "-euo", "pipefail", "-c", program], capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return done.stdout.split()
+
+    def test_bash_offers_commands_options_and_values(self) -> None:
+        self.assertEqual(self.offers("nmt", "tr"), ["translate"])
+        self.assertEqual(self.offers("nmt", "run", "s"), ["submit", "show", "stop"])
+        self.assertIn("watch", self.offers("nmt", "run", ""))
+        self.assertEqual(self.offers("nmt", "run", "list", "--st"), ["--state"])
+        self.assertEqual(self.offers("nmt", "run", "logs", "toy", "--fol"), ["--follow"])
+        self.assertIn("--checkpoint", self.offers("nmt", "translate", "--"))
+        self.assertEqual(self.offers("nmt", "translate", "--precision", ""), ["f32", "bf16"])
+        self.assertEqual(self.offers("nmt", "translate", "--precision", "b"), ["bf16"])
+        self.assertEqual(self.offers("nmt", "completion", "zz"), [])
+        self.assertEqual(self.offers("nmt", "translate", "--input", ""), [], "a file: left to bash")
+        self.assertEqual(self.offers("nmt", "translate", ""), [], "options do not hide files")
+        self.assertEqual(self.offers("nmt", "run", "list", "--json", "--st"), ["--state"])
+
+    def test_bash_loads_it(self) -> None:
+        done = subprocess.run(["bash", "--norc", "-c", script("bash") + "\ncomplete -p nmt"], capture_output=True, text=True)
+        self.assertIn("-F _nmt_complete nmt", done.stdout)
+
+    @unittest.skipUnless(shutil.which("zsh"), "zsh is not installed")
+    def test_zsh_offers_the_same(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "completion.zsh"
+            file.write_text(script("zsh"), encoding="utf-8")
+            for words, expected in ((["nmt", "run", "s"], {"submit", "show", "stop"}), (["nmt", "translate", "--precision", ""], {"f32", "bf16"}),
+                                    (["nmt", "run", "list", "--"], {"--state", "--json"})):
+                program = f"""
+compdef() {{ : }}
+_files() {{ print files }}
+compadd() {{ print -l -- ${{(P)2}} }}
+source {file}
+words=({' '.join(f'"{word}"' for word in words)})
+CURRENT={len(words)}
+_nmt
+"""
+                done = subprocess.run(["zsh", "-f", "-c", program], capture_output=True, text=True)
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                self.assertLessEqual(expected, set(done.stdout.split()), words)
+
+    def test_only_shells_that_are_known(self) -> None:
+        done = subprocess.run([BIN / "nmt", "completion", "fish"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("bash", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
