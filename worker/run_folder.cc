@@ -4,31 +4,68 @@
 #include "nmt/base/failure.h"
 #include "nmt/base/json.h"
 #include "nmt/base/records.h"
+#include "nmt/base/run_fence.h"
 
 namespace babelring {
+namespace {
+
+constexpr const char* file_name = "run.json";
+
+}  // namespace
 
 RunFolder::RunFolder(std::filesystem::path path) : path_(std::move(path)) {
   std::filesystem::create_directories(path_);
-  const std::filesystem::path file = path_ / "run.json";
-  if (std::filesystem::exists(file)) {
-    const Result<json::value> stored = parse_json(read_file(file));
-    const json::object* object = stored.ok() ? stored->if_object() : nullptr;
-    const json::value* run = object != nullptr ? object->if_contains("run") : nullptr;
-    const json::value* attempt = object != nullptr ? object->if_contains("attempt") : nullptr;
-    if (run == nullptr || attempt == nullptr || !run->is_string() || !attempt->is_int64() ||
-        !valid_id(run->get_string(), 'r')) {
-      fail("{}: expected {{\"run\": id, \"attempt\": number}}; remove the file to start a new run there",
-           file.string());
-    }
-    run_ = std::string(run->get_string());
-    attempt_ = attempt->get_int64() + 1;
+  if (const auto before = stored()) {
+    run_ = before->run;
+    attempt_ = before->attempt + 1;
   } else {
     run_ = make_id('r');
   }
+  store();
+}
+
+RunFolder::RunFolder(std::filesystem::path path, const std::string& run, std::int64_t attempt)
+    : path_(std::move(path)), run_(run), attempt_(attempt) {
+  if (!valid_id(run, 'r')) throw UsageFailure(fmt::format("--run-id: '{}' is none", run));
+  if (attempt < 1) throw UsageFailure(fmt::format("--attempt: expected at least 1, found {}", attempt));
+  std::filesystem::create_directories(path_);
+  const auto before = stored();
+  if (before && before->run != run) fail("{}: holds run {}, expected {}", path_.string(), before->run, run);
+  if (before && before->attempt >= attempt) {
+    throw Fenced(
+        fmt::format("{}: attempt {} was started already; attempt {} is not", path_.string(), before->attempt, attempt));
+  }
+  if (fenced_attempt(path_) >= attempt) throw Fenced(fmt::format("{}: attempt {} is over", path_.string(), attempt));
+  store();
+}
+
+std::optional<RunFolder::Stored> RunFolder::stored() const {
+  const std::filesystem::path file = path_ / file_name;
+  if (!std::filesystem::exists(file)) return std::nullopt;
+  const Result<json::value> stored = parse_json(read_file(file));
+  const json::object* object = stored.ok() ? stored->if_object() : nullptr;
+  const json::value* run = object != nullptr ? object->if_contains("run") : nullptr;
+  const json::value* attempt = object != nullptr ? object->if_contains("attempt") : nullptr;
+  if (run == nullptr || attempt == nullptr || !run->is_string() || !attempt->is_int64() ||
+      !valid_id(run->get_string(), 'r')) {
+    fail("{}: expected {{\"run\": id, \"attempt\": number}}; remove the file to start a new run there", file.string());
+  }
+  return Stored{std::string(run->get_string()), attempt->get_int64()};
+}
+
+void RunFolder::store() const {
   json::object object;
   object["run"] = run_;
   object["attempt"] = attempt_;
-  write_file_atomically(file, to_text(object) + "\n");
+  write_file_atomically(path_ / file_name, to_text(object) + "\n");
+}
+
+void RunFolder::require_current() const {
+  if (fenced_attempt(path_) >= attempt_) throw Fenced(fmt::format("attempt {} is over", attempt_));
+  const auto newest = stored();
+  if (newest && newest->attempt > attempt_) {
+    throw Fenced(fmt::format("attempt {} is over: attempt {} has started", attempt_, newest->attempt));
+  }
 }
 
 }  // namespace babelring

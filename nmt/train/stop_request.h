@@ -11,9 +11,12 @@ class StopRequest {
   /// Async-signal-safe.
   void request() { requested_.store(true, std::memory_order_relaxed); }
   bool requested() const { return requested_.load(std::memory_order_relaxed); }
+  /// The stop, when it comes, shall leave no checkpoint. Async-signal-safe.
+  void request_without_checkpoint() { without_checkpoint_.store(true, std::memory_order_relaxed); }
+  bool without_checkpoint() const { return without_checkpoint_.load(std::memory_order_relaxed); }
 
  private:
-  std::atomic<bool> requested_{false};
+  std::atomic<bool> requested_{false}, without_checkpoint_{false};
   static_assert(std::atomic<bool>::is_always_lock_free);
 };
 

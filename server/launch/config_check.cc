@@ -1,0 +1,111 @@
+#include "server/launch/config_check.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "nmt/base/failure.h"
+#include "nmt/base/json.h"
+#include "nmt/base/log.h"
+#include "server/launch/process.h"
+
+namespace babelring::launch {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A file that goes with its object.
+class TextFile {
+ public:
+  explicit TextFile(const std::string& text) {
+    path_ = (fs::temp_directory_path() / "babelring-config-XXXXXX").string();
+    const int file = mkstemp(path_.data());
+    if (file < 0) fail("{}: {}", path_, std::strerror(errno));
+    const ssize_t written = write(file, text.data(), text.size());
+    close(file);
+    if (written != static_cast<ssize_t>(text.size())) {
+      unlink(path_.c_str());
+      fail("{}: {}", path_, std::strerror(errno));
+    }
+  }
+  ~TextFile() { unlink(path_.c_str()); }
+  TextFile(const TextFile&) = delete;
+  TextFile& operator=(const TextFile&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+bool lies_below(const fs::path& path, const fs::path& root) {
+  const fs::path inner = fs::weakly_canonical(path), outer = fs::weakly_canonical(root);
+  return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
+}
+
+std::string text_of(const json::object& object, const char* name) {
+  const json::value* member = object.if_contains(name);
+  return member != nullptr && member->is_string() ? std::string(member->get_string().c_str()) : "";
+}
+
+std::int64_t integer_of(const json::object& object, const char* name) {
+  const json::value* member = object.if_contains(name);
+  return member != nullptr && member->is_int64() ? member->get_int64() : 0;
+}
+
+CheckedConfig read_verdict(const json::object& verdict) {
+  CheckedConfig checked;
+  checked.yaml = text_of(verdict, "config");
+  checked.name = text_of(verdict, "name");
+  checked.max_updates = integer_of(verdict, "max_updates");
+  checked.data_folder = text_of(verdict, "data_folder");
+  if (const json::value* list = verdict.if_contains("not_estimated"); list != nullptr && list->is_array()) {
+    for (const json::value& entry : list->get_array()) {
+      if (entry.is_string()) checked.not_estimated.emplace_back(entry.get_string());
+    }
+  }
+  const json::value* list = verdict.if_contains("errors");
+  if (list == nullptr || !list->is_array()) return checked;
+  for (const json::value& entry : list->get_array()) {
+    if (!entry.is_object()) continue;
+    const json::object& fault = entry.get_object();
+    checked.faults.push_back(
+        {text_of(fault, "pointer"), text_of(fault, "detail"), integer_of(fault, "line"), integer_of(fault, "column")});
+  }
+  return checked;
+}
+
+}  // namespace
+
+CheckedConfig check_config(const Profile& profile, const std::string& yaml, const std::string& name) {
+  const TextFile file(yaml);
+  ProcessOrder order{.arguments = {profile.worker, "--check-config", "--config", file.path()},
+                     .environment = plain_environment(),
+                     .folder = profile.working_folder,
+                     .output = {}};
+  if (profile.data_is_here) order.arguments.emplace_back("--check-data");
+  if (!name.empty()) order.arguments.push_back("name=" + name);
+  const ProgramAnswer answer = run_program(
+      order,
+      {.time = std::chrono::seconds(10), .output_bytes = std::size_t{4} << 20, .memory_bytes = std::uint64_t{4} << 30});
+  const auto verdict = parse_json(answer.output);
+  if (answer.code < 0 || !verdict.ok() || !verdict->is_object()) {
+    fail("{} --check-config: exit code {}: {}", profile.worker, answer.code,
+         printable(answer.complaint).substr(0, 300));
+  }
+  CheckedConfig checked = read_verdict(verdict->get_object());
+  if (answer.code != 0 && checked.faults.empty()) fail("{} --check-config: exit code {}", profile.worker, answer.code);
+  const auto& roots = profile.data_roots;
+  if (checked.faults.empty() && !roots.empty() && std::none_of(roots.begin(), roots.end(), [&](const auto& root) {
+        return lies_below(checked.data_folder, root);
+      })) {
+    checked.faults.push_back(
+        {"/data/folder",
+         fmt::format("data.folder: {} is not below a folder of profile {}", checked.data_folder, profile.name), 0, 0});
+  }
+  return checked;
+}
+
+}  // namespace babelring::launch

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "server/launch/profile.h"
+
+namespace babelring::launch {
+
+/// One thing that is wrong with a configuration.
+struct ConfigFault {
+  std::string pointer;  // JSON pointer of the key: /training/stop_after; empty where no key is to blame
+  std::string detail;
+  std::int64_t line = 0, column = 0;  // from 1; 0 where there is no place
+};
+
+/// What a worker would make of a configuration.
+struct CheckedConfig {
+  std::vector<ConfigFault> faults;  // empty: it is well
+  std::string yaml;                 // resolved
+  std::string name;
+  std::int64_t max_updates = 0;            // 0: bounded otherwise
+  std::string data_folder;                 // absolute
+  std::vector<std::string> not_estimated;  // what cannot be told beforehand, and why
+};
+
+/// Lets the profile's worker read a configuration, in a process of its own with bounds on time, memory and what it
+/// says, so that a server needs to know nothing of training. `name` replaces the configuration's. Throws Failure if the
+/// worker cannot be asked.
+CheckedConfig check_config(const Profile& profile, const std::string& yaml, const std::string& name);
+
+}  // namespace babelring::launch

@@ -1,0 +1,117 @@
+#include "server/launch/control_plane.h"
+
+#include <spdlog/spdlog.h>
+
+#include "nmt/base/clock.h"
+#include "server/launch/mpirun_launcher.h"
+#include "server/launch/purge.h"
+#include "server/launch/slurm_launcher.h"
+
+namespace babelring::launch {
+namespace {
+
+constexpr auto between_looks = std::chrono::milliseconds(200);
+constexpr auto between_looks_at_nothing = std::chrono::seconds(30);
+constexpr auto between_purges = std::chrono::hours(1);
+
+}  // namespace
+
+ControlPlane::ControlPlane(store::Store& store, ControlOptions options) : store_(store), options_(std::move(options)) {
+  launchers_["mpirun"] = std::make_unique<MpirunLauncher>();
+  launchers_["slurm"] = std::make_unique<SlurmLauncher>();
+  std::error_code ignored;
+  const auto here = std::filesystem::current_path(ignored).string();
+  for (auto& [name, profile] : options_.profiles) {
+    if (profile.worker.empty()) profile.worker = options_.worker.string();
+    if (profile.folder.empty()) profile.folder = options_.runs_folder.string();
+    if (profile.working_folder.empty()) profile.working_folder = here;
+    profile.folder = std::filesystem::absolute(profile.folder).string();
+  }
+}
+
+ControlPlane::~ControlPlane() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.notify_one();
+  if (thread_.joinable()) thread_.join();
+}
+
+void ControlPlane::start(const std::string& address) {
+  for (auto& [name, profile] : options_.profiles) {
+    if (profile.server.empty()) profile.server = address;
+  }
+  thread_ = std::thread([this] { loop(); });
+}
+
+const Profile* ControlPlane::find_profile(const std::string& name) const {
+  const auto found = options_.profiles.find(name);
+  return found == options_.profiles.end() ? nullptr : &found->second;
+}
+
+std::vector<std::string> ControlPlane::command(const Profile& profile, const LaunchOrder& order) const {
+  return launchers_.at(profile.launcher)->command(profile, order);
+}
+
+void ControlPlane::wake() {
+  {
+    const std::lock_guard lock(mutex_);
+    woken_ = true;
+  }
+  wake_.notify_one();
+}
+
+void ControlPlane::loop() {
+  Supervisor supervisor({.store = store_,
+                         .heartbeats = heartbeats_,
+                         .profiles = options_.profiles,
+                         .launchers = launchers_,
+                         .changed = changed_,
+                         .environment = environment_});
+  auto next_purge = SteadyClock::now();
+  for (;;) {
+    bool busy = true;
+    try {
+      busy = supervisor.tick();
+      if (SteadyClock::now() >= next_purge) {
+        next_purge = SteadyClock::now() + between_purges;
+        purge_deleted_runs(store_, options_.checkpoint_roots, wall_time_ms());
+      }
+    } catch (const std::exception& failure) {  // a full disk, say: the next look may succeed
+      spdlog::error("supervisor: {}", failure.what());
+    }
+    std::unique_lock lock(mutex_);
+    if (busy) {
+      wake_.wait_for(lock, between_looks, [&] { return stopping_ || woken_; });
+    } else {
+      wake_.wait_for(lock, between_looks_at_nothing, [&] { return stopping_ || woken_; });
+    }
+    woken_ = false;
+    if (stopping_) return;
+  }
+}
+
+void ControlPlane::ask_all_to_stop() {
+  std::vector<store::LaunchRow> runs;
+  {
+    auto reader = store_.reader();
+    runs = store::active_launches(*reader);
+  }
+  for (const store::LaunchRow& run : runs) {
+    if (!store::has_attempt(run.state)) continue;
+    store_.write([&](store::Database& database) {
+      store::request_stop(database, run.id, "checkpoint", 3600, "server's end", wall_time_ms());
+    });
+    const auto launcher = launchers_.find(run.launcher);
+    if (launcher != launchers_.end()) launcher->second->ask_to_stop(run.handle);
+  }
+}
+
+std::filesystem::path worker_beside_us() {
+  std::error_code error;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
+  return error ? std::filesystem::path("worker") : self.parent_path() / "worker";
+}
+
+}  // namespace babelring::launch

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <condition_variable>
+#include <filesystem>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "server/launch/config_check.h"
+#include "server/launch/supervisor.h"
+
+namespace babelring::launch {
+
+struct ControlOptions {
+  Profiles profiles = builtin_profiles();
+  std::filesystem::path worker;                         // of profiles that name none
+  std::filesystem::path runs_folder;                    // likewise
+  std::vector<std::filesystem::path> checkpoint_roots;  // canonical; deleted runs' checkpoints go below these only
+};
+
+/// Profiles, heartbeats and the supervisor with its thread. Safe to use from any thread after start().
+class ControlPlane {
+ public:
+  /// `store` must outlive it.
+  ControlPlane(store::Store& store, ControlOptions options);
+  /// Stops supervising. Runs go on.
+  ~ControlPlane();
+  ControlPlane(const ControlPlane&) = delete;
+  ControlPlane& operator=(const ControlPlane&) = delete;
+
+  /// Before start(): called after each change of state, and what an attempt gets in its environment.
+  void on_change(std::function<void(const std::string& run)> changed) { changed_ = std::move(changed); }
+  void on_launch(std::function<std::vector<std::string>(const std::string& run)> environment) {
+    environment_ = std::move(environment);
+  }
+  /// Begins to supervise. `address` is where workers report to, unless their profile says otherwise.
+  void start(const std::string& address);
+
+  /// Null if there is none of that name.
+  const Profile* find_profile(const std::string& name) const;
+  const Profiles& profiles() const { return options_.profiles; }
+  Heartbeats& heartbeats() { return heartbeats_; }
+  /// The program and arguments that an order would run.
+  std::vector<std::string> command(const Profile& profile, const LaunchOrder& order) const;
+  /// Something changed: look at once.
+  void wake();
+  /// Passes a wish to stop with a checkpoint on to every run of the server's, without waiting for them.
+  void ask_all_to_stop();
+
+ private:
+  void loop();
+
+  store::Store& store_;
+  ControlOptions options_;
+  Heartbeats heartbeats_;
+  Launchers launchers_;
+  std::function<void(const std::string&)> changed_ = [](const std::string&) {};
+  std::function<std::vector<std::string>(const std::string&)> environment_ = [](const std::string&) {
+    return std::vector<std::string>();
+  };
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool woken_ = false, stopping_ = false;
+  std::thread thread_;
+};
+
+/// The worker beside this very program.
+std::filesystem::path worker_beside_us();
+
+}  // namespace babelring::launch

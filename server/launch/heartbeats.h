@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "nmt/base/clock.h"
+
+namespace babelring::launch {
+
+/// A rank's sign of life, as it says it.
+struct Beat {
+  std::int64_t attempt = 0, rank = 0, pid = 0, update = 0;
+  std::string host;
+  double since_update_s = 0;         // since the last update was done, or since the rank started
+  std::int64_t checkpoint_done = 0;  // the newest wish for a checkpoint that was carried out
+  std::int64_t resident_bytes = 0;   // of the process
+  // Of the host:
+  std::int64_t memory_bytes = 0, memory_available_bytes = 0, disk_free_bytes = 0;
+  std::int64_t network_rx_bytes = 0, network_tx_bytes = 0;  // since its interfaces came up
+  std::int64_t processors = 0;
+  double load = 0;  // the kernel's average over a minute
+};
+
+struct HeardBeat {
+  Beat beat;
+  SteadyClock::time_point at;
+  double rx_bytes_per_s = 0, tx_bytes_per_s = 0;  // between this one and the one before
+};
+
+/// A host as its newest heartbeat shows it.
+struct Node {
+  std::string host;
+  HeardBeat newest;
+  std::vector<std::pair<std::string, std::int64_t>> ranks;  // run and rank, of the last minute
+};
+
+/// The newest heartbeat of every rank, in memory only: after a restart ranks report again within seconds. Thread-safe.
+class Heartbeats {
+ public:
+  using Now = std::function<SteadyClock::time_point()>;
+  explicit Heartbeats(Now now = [] { return SteadyClock::now(); }) : now_(std::move(now)) {}
+
+  void note(const std::string& run, const Beat& beat);
+  /// Of one attempt, by rank.
+  std::vector<HeardBeat> of(const std::string& run, std::int64_t attempt) const;
+  /// Hosts from which something came within the last day, by name.
+  std::vector<Node> nodes() const;
+  void forget(const std::string& run);
+
+  double age_s(const HeardBeat& beat) const { return std::chrono::duration<double>(now_() - beat.at).count(); }
+
+ private:
+  using Key = std::pair<std::string, std::int64_t>;  // run, rank
+  void prune(SteadyClock::time_point now);           // with mutex_ held
+
+  const Now now_;
+  mutable std::mutex mutex_;
+  std::map<Key, HeardBeat> beats_;
+};
+
+}  // namespace babelring::launch

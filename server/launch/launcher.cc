@@ -1,0 +1,75 @@
+#include "server/launch/launcher.h"
+
+#include <unistd.h>
+
+#include "server/launch/process.h"
+
+namespace babelring::launch {
+namespace {
+
+void replace_all(std::string& text, std::string_view what, const std::string& with) {
+  for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + with.size())) {
+    text.replace(at, what.size(), with);
+  }
+}
+
+}  // namespace
+
+std::filesystem::path launch_config_path(const std::filesystem::path& folder) {
+  return folder / "submitted.yaml";
+}
+
+std::filesystem::path launch_log_path(const std::filesystem::path& folder, std::int64_t attempt) {
+  return folder / fmt::format("launcher-{}.log", attempt);
+}
+
+std::vector<std::string> worker_command(const Profile& profile, const LaunchOrder& order) {
+  std::vector<std::string> command = {profile.worker,
+                                      "--config",
+                                      launch_config_path(order.folder).string(),
+                                      "--run-dir",
+                                      order.folder.string(),
+                                      "--server",
+                                      order.server,
+                                      "--run-id",
+                                      order.run,
+                                      "--attempt",
+                                      std::to_string(order.attempt)};
+  if (!order.resume_from.empty()) {
+    command.emplace_back("--resume-from");
+    command.push_back(order.resume_from);
+  }
+  return command;
+}
+
+std::vector<std::string> filled_command(const std::vector<std::string>& command, const LaunchOrder& order) {
+  std::string hosts;
+  for (const Host& host : order.hosts) hosts += fmt::format("{}{}:{}", hosts.empty() ? "" : ",", host.name, host.slots);
+  std::vector<std::string> filled = command;
+  for (std::string& part : filled) {
+    replace_all(part, "{ranks}", std::to_string(order.world_size));
+    replace_all(part, "{hosts}", hosts);
+  }
+  return filled;
+}
+
+std::vector<std::string> launch_environment(const Profile& profile, const LaunchOrder& order) {
+  std::vector<std::string> environment = plain_environment();
+  if (geteuid() == 0) {  // Open MPI asks root twice
+    environment.emplace_back("OMPI_ALLOW_RUN_AS_ROOT=1");
+    environment.emplace_back("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1");
+  }
+  const auto add = [&](const std::vector<std::string>& entries) {
+    environment.insert(environment.end(), entries.begin(), entries.end());
+  };
+  add(profile.environment);
+  add(order.environment);
+  add(attempt_marks(order.run, order.attempt));
+  return environment;
+}
+
+std::vector<std::string> attempt_marks(const std::string& run, std::int64_t attempt) {
+  return {"BABELRING_RUN=" + run, fmt::format("BABELRING_ATTEMPT={}", attempt)};
+}
+
+}  // namespace babelring::launch

@@ -1,0 +1,90 @@
+#include "server/launch/mpirun_launcher.h"
+
+#include <signal.h>
+
+#include "server/launch/proc_table.h"
+#include "server/launch/process.h"
+
+namespace babelring::launch {
+namespace {
+
+/// The launcher itself, if it still lives. A pid that was used again has another start.
+std::optional<ProcessFacts> leader_of(const store::LauncherHandle& handle) {
+  auto facts = find_process(static_cast<pid_t>(handle.pid));
+  if (!facts || facts->start_ticks != handle.start_ticks) return std::nullopt;
+  return facts;
+}
+
+/// What is left of its session. Members are younger than their leader: older processes are of another session that had
+/// the same number.
+std::vector<ProcessFacts> members_of(const store::LauncherHandle& handle) {
+  std::vector<ProcessFacts> members = session_members(static_cast<pid_t>(handle.pid));
+  std::erase_if(members, [&](const ProcessFacts& one) { return one.start_ticks < handle.start_ticks; });
+  return members;
+}
+
+}  // namespace
+
+std::vector<std::string> MpirunLauncher::command(const Profile& profile, const LaunchOrder& order) const {
+  std::vector<std::string> command = profile.command;
+  if (command.empty()) {
+    command = {"mpirun", "-np", "{ranks}", "--bind-to", "none"};
+    if (order.hosts.empty()) {
+      command.emplace_back("--oversubscribe");  // ranks share cores; how many there may be is the profile's to say
+    } else {
+      command.insert(command.end(), {"-H", "{hosts}"});
+    }
+  }
+  command = filled_command(command, order);
+  for (std::string& part : worker_command(profile, order)) command.push_back(std::move(part));
+  return command;
+}
+
+store::LauncherHandle MpirunLauncher::start(const Profile& profile, const LaunchOrder& order) {
+  const pid_t pid = start_process({.arguments = command(profile, order),
+                                   .environment = launch_environment(profile, order),
+                                   .folder = profile.working_folder,
+                                   .output = launch_log_path(order.folder, order.attempt)});
+  ended_.erase(pid);
+  const auto facts = find_process(pid);
+  return {.pid = pid, .start_ticks = facts ? facts->start_ticks : 0, .job = ""};
+}
+
+std::optional<store::LauncherHandle> MpirunLauncher::find(const std::string& run, std::int64_t attempt) {
+  for (const ProcessFacts& leader : leaders_with_environment(attempt_marks(run, attempt))) {
+    return store::LauncherHandle{.pid = leader.pid, .start_ticks = leader.start_ticks, .job = ""};
+  }
+  return std::nullopt;
+}
+
+Sight MpirunLauncher::look(const store::LauncherHandle& handle) {
+  if (handle.pid <= 0) return {.kind = Sight::Kind::unknown};
+  const auto leader = leader_of(handle);
+  if (leader && leader->alive()) return {.kind = Sight::Kind::alive};
+  if (leader && !ended_.contains(handle.pid)) {  // a zombie, which is ours to bury
+    if (const auto ended = poll_child(static_cast<pid_t>(handle.pid)); ended && ended->code >= 0) {
+      ended_[handle.pid] = ended->code;
+    }
+  }
+  if (!members_of(handle).empty()) return {.kind = Sight::Kind::alive, .detail = "mpirun is gone, ranks are left"};
+  Sight sight{.kind = Sight::Kind::ended};
+  if (const auto code = ended_.find(handle.pid); code != ended_.end()) sight.exit_code = code->second;
+  return sight;
+}
+
+void MpirunLauncher::ask_to_stop(const store::LauncherHandle& handle) {
+  if (const auto leader = leader_of(handle); leader && leader->alive()) ::kill(leader->pid, SIGUSR1);
+}
+
+void MpirunLauncher::kill(const store::LauncherHandle& handle, bool urgent) {
+  // Asked to end, mpirun tells its daemons on other hosts; that must not depend on its doing so.
+  const auto leader = leader_of(handle);
+  const bool alone = !leader || !leader->alive();
+  if (!alone && !urgent) {
+    ::kill(leader->pid, SIGTERM);
+    return;
+  }
+  for (const ProcessFacts& member : members_of(handle)) ::kill(member.pid, SIGKILL);
+}
+
+}  // namespace babelring::launch

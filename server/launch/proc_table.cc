@@ -1,0 +1,85 @@
+#include "server/launch/proc_table.h"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+namespace babelring::launch {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr std::size_t most_bytes = 1 << 20;
+
+/// Empty if there is no such process, or it is not ours to see.
+std::string read_proc(pid_t pid, const char* name) {
+  std::ifstream file(fs::path("/proc") / std::to_string(pid) / name, std::ios::binary);
+  std::string text;
+  char block[4096];
+  while (text.size() < most_bytes && (file.read(block, sizeof block) || file.gcount() > 0)) {
+    text.append(block, static_cast<std::size_t>(file.gcount()));
+  }
+  return text;
+}
+
+bool has_entry(const std::string& environment, const std::string& entry) {
+  for (std::size_t at = environment.find(entry); at != std::string::npos; at = environment.find(entry, at + 1)) {
+    const std::size_t end = at + entry.size();
+    if ((at == 0 || environment[at - 1] == '\0') && (end == environment.size() || environment[end] == '\0'))
+      return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::optional<ProcessFacts> parse_process(const std::string& stat) {
+  const std::size_t open = stat.find('('), close = stat.rfind(')');
+  if (open == std::string::npos || close == std::string::npos || close < open) return std::nullopt;
+  ProcessFacts facts;
+  std::istringstream before(stat.substr(0, open)), after(stat.substr(close + 1));
+  std::string skipped;
+  if (!(before >> facts.pid)) return std::nullopt;
+  if (!(after >> facts.state >> facts.parent >> facts.group >> facts.session)) return std::nullopt;
+  for (int field = 7; field < 22; ++field) after >> skipped;  // proc(5) counts from 1; start time is field 22
+  if (!(after >> facts.start_ticks)) return std::nullopt;
+  return facts;
+}
+
+std::optional<ProcessFacts> find_process(pid_t pid) {
+  return pid > 0 ? parse_process(read_proc(pid, "stat")) : std::nullopt;
+}
+
+std::vector<ProcessFacts> all_processes() {
+  std::vector<ProcessFacts> processes;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator("/proc", error)) {
+    const std::string name = entry.path().filename().string();
+    pid_t pid = 0;
+    const auto [end, fault] = std::from_chars(name.data(), name.data() + name.size(), pid);
+    if (fault != std::errc() || end != name.data() + name.size()) continue;
+    if (auto facts = find_process(pid)) processes.push_back(*facts);
+  }
+  return processes;
+}
+
+std::vector<ProcessFacts> session_members(pid_t session) {
+  std::vector<ProcessFacts> processes = all_processes();
+  std::erase_if(processes, [&](const ProcessFacts& one) { return one.session != session || !one.alive(); });
+  return processes;
+}
+
+std::vector<ProcessFacts> leaders_with_environment(const std::vector<std::string>& entries) {
+  std::vector<ProcessFacts> processes = all_processes();
+  std::erase_if(processes, [&](const ProcessFacts& one) {
+    if (one.session != one.pid || !one.alive()) return true;
+    const std::string environment = read_proc(one.pid, "environ");
+    return !std::all_of(entries.begin(), entries.end(),
+                        [&](const auto& entry) { return has_entry(environment, entry); });
+  });
+  return processes;
+}
+
+}  // namespace babelring::launch

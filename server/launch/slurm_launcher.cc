@@ -1,0 +1,167 @@
+#include "server/launch/slurm_launcher.h"
+
+#include <unistd.h>
+
+#include "nmt/base/atomic_file.h"
+#include "nmt/base/log.h"
+
+namespace babelring::launch {
+namespace {
+
+constexpr auto between_polls = std::chrono::seconds(1);
+constexpr auto between_kills = std::chrono::seconds(2);
+constexpr int polls_until_gone = 3;  // a job that was just submitted may not be listed at once
+constexpr const char* format = "JobID:|,State:|,exit_code:|,Name:128|,Reason:100";
+
+ProgramAnswer ask_slurm(std::vector<std::string> arguments, std::vector<std::string> environment, std::string folder) {
+  return run_program({.arguments = std::move(arguments),
+                      .environment = std::move(environment),
+                      .folder = std::move(folder),
+                      .output = {}},
+                     {.time = std::chrono::seconds(8), .output_bytes = std::size_t{8} << 20});
+}
+
+/// Slurm's programs find their controller by this.
+std::vector<std::string> slurm_environment() {
+  std::vector<std::string> environment = plain_environment();
+  if (const char* conf = std::getenv("SLURM_CONF")) environment.push_back(fmt::format("SLURM_CONF={}", conf));
+  return environment;
+}
+
+std::string job_name(const std::string& run, std::int64_t attempt) {
+  return fmt::format("babelring-{}-{}", run, attempt);
+}
+
+std::filesystem::path script_path(const LaunchOrder& order) {
+  return order.folder / fmt::format("job-{}.sh", order.attempt);
+}
+
+/// What the job runs: the arguments, each in quotes, and nothing else.
+std::string job_script(const Profile& profile, const LaunchOrder& order) {
+  std::vector<std::string> command = profile.command;
+  if (command.empty()) command = {"mpirun", "-np", "{ranks}", "--bind-to", "none"};
+  command = filled_command(command, order);
+  for (std::string& part : worker_command(profile, order)) command.push_back(std::move(part));
+  std::string script = "#!/bin/sh\nexec";
+  for (const std::string& part : command) script += ' ' + shell_quoted(part);
+  return script + '\n';
+}
+
+}  // namespace
+
+SlurmLauncher::~SlurmLauncher() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.notify_one();
+  if (thread_.joinable()) thread_.join();
+}
+
+std::vector<std::string> SlurmLauncher::command(const Profile& profile, const LaunchOrder& order) const {
+  std::vector<std::string> command = {"sbatch",
+                                      "--parsable",
+                                      "--no-requeue",  // the supervisor starts the next attempt, with a new number
+                                      "--export=ALL",
+                                      "--job-name=" + job_name(order.run, order.attempt),
+                                      fmt::format("--ntasks={}", order.world_size),
+                                      "--output=" + launch_log_path(order.folder, order.attempt).string(),
+                                      "--open-mode=append",
+                                      "--chdir=" + profile.working_folder};
+  if (!order.excluded_hosts.empty()) {
+    command.push_back(fmt::format("--exclude={}", fmt::join(order.excluded_hosts, ",")));
+  }
+  command.insert(command.end(), profile.submit.begin(), profile.submit.end());
+  command.push_back(script_path(order).string());
+  return command;
+}
+
+store::LauncherHandle SlurmLauncher::start(const Profile& profile, const LaunchOrder& order) {
+  write_file_atomically(script_path(order), job_script(profile, order));
+  std::vector<std::string> environment = launch_environment(profile, order);
+  if (const char* conf = std::getenv("SLURM_CONF")) environment.push_back(fmt::format("SLURM_CONF={}", conf));
+  const ProgramAnswer answer = ask_slurm(command(profile, order), environment, profile.working_folder);
+  const std::string job = parse_sbatch(answer.output);
+  if (answer.code != 0 || job.empty()) {
+    fail("sbatch: exit code {}: {}", answer.code, printable(answer.complaint).substr(0, 300));
+  }
+  return {.job = job};
+}
+
+std::optional<store::LauncherHandle> SlurmLauncher::find(const std::string& run, std::int64_t attempt) {
+  const ProgramAnswer answer = ask_slurm(
+      {"squeue", "--noheader", "--states=all", "--name=" + job_name(run, attempt), std::string("--Format=") + format},
+      slurm_environment(), "");
+  if (answer.code != 0) fail("squeue: exit code {}: {}", answer.code, printable(answer.complaint).substr(0, 300));
+  const auto jobs = parse_squeue(answer.output);
+  if (jobs.empty()) return std::nullopt;
+  return store::LauncherHandle{.job = jobs.back().id};
+}
+
+Sight SlurmLauncher::look(const store::LauncherHandle& handle) {
+  const std::lock_guard lock(mutex_);
+  wanted_.insert(handle.job);
+  if (!thread_.joinable()) thread_ = std::thread([this] { poll_loop(); });
+  wake_.notify_one();
+  if (!trouble_.empty()) return {.kind = Sight::Kind::unknown, .detail = trouble_};
+  if (const auto seen = seen_.find(handle.job); seen != seen_.end()) return sight_of(seen->second);
+  const auto missing = missing_.find(handle.job);
+  if (missing == missing_.end() || missing->second < polls_until_gone) return {.kind = Sight::Kind::alive};
+  return {.kind = Sight::Kind::ended, .detail = fmt::format("Slurm no longer knows job {}", handle.job)};
+}
+
+void SlurmLauncher::poll_loop() {
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    if (wanted_.empty()) {
+      wake_.wait(lock, [&] { return stopping_ || !wanted_.empty(); });
+      continue;
+    }
+    const std::set<std::string> wanted = std::exchange(wanted_, {});
+    lock.unlock();
+    std::string trouble;
+    std::vector<SlurmJob> jobs;
+    try {
+      const ProgramAnswer answer = ask_slurm({"squeue", "--noheader", "--states=all",
+                                              fmt::format("--user={}", getuid()), std::string("--Format=") + format},
+                                             slurm_environment(), "");
+      if (answer.code == 0) jobs = parse_squeue(answer.output);
+      if (answer.code != 0) trouble = "squeue: " + printable(answer.complaint).substr(0, 200);
+    } catch (const Failure& failure) {
+      trouble = failure.what();
+    }
+    lock.lock();
+    trouble_ = trouble;
+    if (trouble.empty()) {
+      seen_.clear();
+      for (SlurmJob& job : jobs) {
+        if (wanted.contains(job.id)) seen_[job.id] = std::move(job);
+      }
+      std::map<std::string, int> missing;
+      for (const std::string& job : wanted) {
+        if (!seen_.contains(job)) missing[job] = missing_[job] + 1;
+      }
+      missing_ = std::move(missing);
+    }
+    wake_.wait_for(lock, between_polls, [&] { return stopping_; });
+  }
+}
+
+void SlurmLauncher::ask_to_stop(const store::LauncherHandle& handle) {
+  ask_slurm({"scancel", "--signal=USR1", "--full", handle.job}, slurm_environment(), "");
+}
+
+void SlurmLauncher::kill(const store::LauncherHandle& handle, bool urgent) {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto now = std::chrono::steady_clock::now();
+    auto& last = killed_[handle.job];
+    if (now - last < between_kills) return;  // the caller asks again and again
+    last = now;
+  }
+  std::vector<std::string> arguments = {"scancel", handle.job};
+  if (urgent) arguments.insert(arguments.begin() + 1, {"--signal=KILL", "--full"});
+  ask_slurm(std::move(arguments), slurm_environment(), "");
+}
+
+}  // namespace babelring::launch

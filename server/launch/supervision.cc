@@ -1,0 +1,240 @@
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+#include "nmt/base/log.h"
+#include "nmt/base/run_fence.h"
+#include "server/launch/launcher_log.h"
+#include "server/launch/supervisor.h"
+
+namespace babelring::launch {
+namespace {
+
+using store::RunEvent;
+using store::RunState;
+
+constexpr auto patience = std::chrono::seconds(3);     // with processes that were asked to end
+constexpr auto lost_after = std::chrono::seconds(60);  // neither launcher nor heartbeats
+constexpr double deaf_factor = 4;                      // silence of all ranks may be the network's fault: wait longer
+constexpr std::int64_t usage_exit_code = 2;            // trying again is of no use
+
+double seconds_between(SteadyClock::time_point from, SteadyClock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
+/// Why an attempt ended by itself, in the words of whoever knows best.
+std::string cause_of_end(const store::LaunchRow& run, const Sight& sight, const std::optional<LostRank>& lost,
+                         const std::string& log) {
+  if (lost && lost->how != "ended") return fmt::format("rank {} on {} was {}", lost->rank, lost->host, lost->how);
+  if (run.outcome == "failed" && !run.outcome_detail.empty()) return run.outcome_detail;
+  if (const std::string line = last_error_line(log); !line.empty()) return line;
+  if (!sight.detail.empty()) return sight.detail;
+  if (sight.exit_code && *sight.exit_code > 128) {
+    return fmt::format("{} was killed by signal {}", run.launcher, *sight.exit_code - 128);
+  }
+  if (sight.exit_code) return fmt::format("{} ended with exit code {}", run.launcher, *sight.exit_code);
+  return run.launcher + " ended while no server watched; its exit code is not known";
+}
+
+}  // namespace
+
+double Supervisor::silence_s(const HeardBeat& beat, const Watch& watch) const {
+  return seconds_between(std::max({beat.at, awake_since_, watch.since}), now_);
+}
+
+void Supervisor::attend(const store::LaunchRow& run) {
+  const auto profile = parts_.profiles.find(run.profile);
+  if (profile == parts_.profiles.end()) {
+    if (run.state == RunState::lost) return;
+    const bool there = store::has_attempt(run.state);
+    change(run, there ? RunEvent::vanished : RunEvent::gave_up,
+           fmt::format("this server has no profile '{}'", run.profile));
+    return;
+  }
+  if (run.state == RunState::lost) {
+    note_signs_of_life(run, parts_.heartbeats.of(run.id, run.attempt));
+  } else if (store::has_attempt(run.state)) {
+    const std::string& name = run.launcher.empty() ? profile->second.launcher : run.launcher;
+    watch(run, profile->second, *parts_.launchers.at(name));
+  } else {
+    start(run, profile->second);
+  }
+}
+
+void Supervisor::note_signs_of_life(const store::LaunchRow& run, const std::vector<HeardBeat>& beats) {
+  const auto fresh =
+      std::find_if(beats.begin(), beats.end(), [&](const HeardBeat& beat) { return beat.at >= now_ - patience; });
+  if (fresh == beats.end()) return;
+  change(run, RunEvent::reported, fmt::format("rank {} reports", fresh->beat.rank));
+}
+
+bool Supervisor::find_launcher(store::LaunchRow& run, Watch& watch, Launcher& launcher) {
+  if (run.handle.pid > 0 || !run.handle.job.empty()) return true;
+  const auto handle = launcher.find(run.id, run.attempt);
+  if (!handle) return false;
+  run.handle = *handle;
+  watch.started_here = false;
+  parts_.store.write(
+      [&](store::Database& database) { store::note_launcher(database, run.number, run.attempt, *handle); });
+  return true;
+}
+
+void Supervisor::watch(const store::LaunchRow& row, const Profile& profile, Launcher& launcher) {
+  store::LaunchRow run = row;
+  Watch& watch = watches_[run.id];
+  if (watch.attempt != run.attempt) {
+    watch = {.attempt = run.attempt, .since = now_};
+    spdlog::info("run {} attempt {}: taken up again", run.id, run.attempt);
+  }
+  if (!find_launcher(run, watch, launcher)) {
+    conclude(run, profile, watch,
+             {.kind = Sight::Kind::ended, .detail = "the server ended while it was being started"});
+    return;
+  }
+  const Sight sight = launcher.look(run.handle);
+  if (sight.kind != Sight::Kind::unknown) watch.unseen_since.reset();
+  switch (sight.kind) {
+    case Sight::Kind::ended:
+    case Sight::Kind::preempted:
+      conclude(run, profile, watch, sight);
+      return;
+    case Sight::Kind::pending:
+      watch.since = now_;  // it has not begun: nothing can be late
+      if (run.state == RunState::stopping && !watch.ending) {
+        begin_end(run, launcher, watch, {now_, RunEvent::ended_on_request, "stopped before it began", ""});
+      }
+      return;
+    case Sight::Kind::alive:
+      watch_living(run, profile, launcher, watch);
+      return;
+    case Sight::Kind::unknown:
+      break;
+  }
+  if (!watch.unseen_since) watch.unseen_since = now_;
+  const auto beats = parts_.heartbeats.of(run.id, run.attempt);
+  const bool heard =
+      std::any_of(beats.begin(), beats.end(), [&](const auto& beat) { return now_ - beat.at < lost_after; });
+  if (!heard && now_ - *watch.unseen_since > lost_after) {
+    change(run, RunEvent::vanished,
+           sight.detail.empty() ? "its launcher cannot be found and no rank reports" : sight.detail);
+  }
+}
+
+void Supervisor::watch_living(const store::LaunchRow& run, const Profile& profile, Launcher& launcher, Watch& watch) {
+  if (watch.ending) {
+    launcher.kill(run.handle, now_ - watch.ending->since > patience);
+    return;
+  }
+  const std::vector<HeardBeat> beats = parts_.heartbeats.of(run.id, run.attempt);
+  if (run.state == RunState::launching) note_signs_of_life(run, beats);
+  if (run.state == RunState::stopping) watch_stopping(run, launcher, watch);
+  if (watch.ending) return;
+  if (auto fault = find_fault(run, profile, watch, beats)) {
+    begin_end(run, launcher, watch, {now_, RunEvent::faulted, std::move(fault->cause), std::move(fault->host)});
+  }
+}
+
+void Supervisor::watch_stopping(const store::LaunchRow& run, Launcher& launcher, Watch& watch) {
+  if (!watch.stopping_since) watch.stopping_since = now_;
+  const double waited = seconds_between(*watch.stopping_since, now_);
+  const bool reached = !parts_.heartbeats.of(run.id, run.attempt).empty();
+  if (run.stop_wish == "now" || (!reached && waited > 3)) {
+    begin_end(run, launcher, watch, {now_, RunEvent::ended_on_request, "stopped at once", ""});
+  } else if (waited > static_cast<double>(run.stop_grace_s)) {
+    begin_end(
+        run, launcher, watch,
+        {now_, RunEvent::ended_on_request, fmt::format("did not stop by itself within {} s", run.stop_grace_s), ""});
+  }
+}
+
+std::optional<Supervisor::Fault> Supervisor::find_fault(const store::LaunchRow& run, const Profile& profile,
+                                                        const Watch& watch, const std::vector<HeardBeat>& beats) const {
+  const HeardBeat* quietest = nullptr;
+  std::set<std::int64_t> heard;
+  double shortest = 1e300, newest_update = 1e300;
+  for (const HeardBeat& beat : beats) {
+    heard.insert(beat.beat.rank);
+    if (quietest == nullptr || beat.at < quietest->at) quietest = &beat;
+    shortest = std::min(shortest, silence_s(beat, watch));
+    newest_update = std::min(newest_update, beat.beat.since_update_s + silence_s(beat, watch));
+  }
+  const double since_start = seconds_between(std::max(watch.since, awake_since_), now_);
+  if (since_start > profile.launch_timeout_s) {
+    for (std::int64_t rank = 0; rank < run.world_size; ++rank) {
+      if (heard.contains(rank)) continue;
+      return Fault{fmt::format("rank {} did not report within {} s", rank, profile.launch_timeout_s), ""};
+    }
+  }
+  if (quietest == nullptr) return std::nullopt;
+  const double silence = silence_s(*quietest, watch);
+  const bool all_silent = shortest > profile.heartbeat_timeout_s;
+  if (silence > profile.heartbeat_timeout_s * (all_silent ? deaf_factor : 1)) {
+    return Fault{fmt::format("rank {} on {} gave no sign of life for {:.1f} s", quietest->beat.rank,
+                             quietest->beat.host, silence),
+                 quietest->beat.host};
+  }
+  const bool complete = static_cast<std::int64_t>(heard.size()) >= run.world_size;
+  if (profile.stall_timeout_s > 0 && complete && newest_update > profile.stall_timeout_s) {
+    return Fault{fmt::format("no update for {:.0f} s, though every rank reports", newest_update), ""};
+  }
+  return std::nullopt;
+}
+
+void Supervisor::begin_end(const store::LaunchRow& run, Launcher& launcher, Watch& watch, Ending ending) {
+  spdlog::warn("run {} attempt {}: ending it: {}", run.id, run.attempt, ending.cause);
+  watch.ending = std::move(ending);
+  parts_.store.write([&](store::Database& database) { store::fence_attempt(database, run.number, run.attempt); });
+  try {
+    write_fence(run.folder, run.attempt);
+  } catch (const Failure& failure) {
+    spdlog::error("run {}: {}", run.id, failure.what());
+  }
+  launcher.kill(run.handle, false);
+}
+
+Supervisor::Ending Supervisor::judge(const store::LaunchRow& run, const Watch& watch, const Sight& sight) const {
+  if (run.outcome == "finished") return {now_, RunEvent::finished, run.outcome_detail, ""};
+  if (watch.ending) return *watch.ending;
+  if (run.state == RunState::stopping || run.outcome == "stopped") {
+    const std::string how = run.outcome_detail.empty() ? "its processes have ended" : run.outcome_detail;
+    return {now_, RunEvent::ended_on_request, how, ""};
+  }
+  if (sight.kind == Sight::Kind::preempted) return {now_, RunEvent::preempted, sight.detail, ""};
+  if (sight.exit_code == 0) return {now_, RunEvent::finished, "exit code 0", ""};
+  const std::string log = tail_of(launch_log_path(run.folder, run.attempt));
+  const auto lost = find_lost_rank(log);
+  return {now_, RunEvent::faulted, cause_of_end(run, sight, lost, log), lost ? lost->host : ""};
+}
+
+void Supervisor::conclude(const store::LaunchRow& row, const Profile& profile, const Watch& watch, const Sight& sight) {
+  store::LaunchRow run = row;
+  {
+    auto reader = parts_.store.reader();  // its last records came after `row` was read and before its processes ended
+    std::tie(run.outcome, run.outcome_detail) = store::find_outcome(*reader, run.number, run.attempt);
+  }
+  Ending end = judge(run, watch, sight);
+  const bool known = sight.exit_code || watch.ending || !run.outcome.empty() || watch.started_here;
+  if (end.event == RunEvent::faulted) {
+    cool_down_.strike(profile.hosts.empty() ? profile.name : end.host,
+                      std::chrono::duration<double>(profile.cool_down_s), now_);
+    const bool hopeless = sight.exit_code == usage_exit_code && !watch.ending;
+    if (hopeless || run.restarts >= run.max_restarts) end.event = known ? RunEvent::gave_up : RunEvent::vanished;
+  }
+  try {
+    write_fence(run.folder, run.attempt);  // whatever of it may still live elsewhere
+  } catch (const Failure& failure) {
+    spdlog::error("run {}: {}", run.id, failure.what());
+  }
+  const auto after = parts_.store.write([&](store::Database& database) {
+    return store::end_attempt(database, {run.id, run.attempt, sight.exit_code, end.event, end.cause, "supervisor"},
+                              wall_time_ms());
+  });
+  spdlog::info("run {} attempt {}: {} ({})", run.id, run.attempt, after ? store::name_of(*after) : "over", end.cause);
+  watches_.erase(run.id);
+  parts_.heartbeats.forget(run.id);
+  parts_.changed(run.id);
+}
+
+}  // namespace babelring::launch

@@ -1,0 +1,139 @@
+#include "server/launch/supervisor.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <set>
+
+#include "nmt/base/atomic_file.h"
+#include "nmt/base/clock.h"
+#include "nmt/base/log.h"
+
+namespace babelring::launch {
+namespace {
+
+using store::RunEvent;
+using store::RunState;
+
+constexpr auto longest_nap = std::chrono::seconds(3);  // between two ticks; after a longer one silence means nothing
+
+}  // namespace
+
+bool Supervisor::tick() {
+  now_ = parts_.now();
+  if (now_ - last_tick_ > longest_nap) awake_since_ = now_;
+  last_tick_ = now_;
+  std::vector<store::LaunchRow> runs;
+  {
+    auto reader = parts_.store.reader();
+    runs = store::active_launches(*reader);
+  }
+  std::set<std::string> known;
+  running_.clear();
+  for (const auto& run : runs) {
+    known.insert(run.id);
+    if (store::has_attempt(run.state)) ++running_[run.profile];
+  }
+  std::erase_if(watches_, [&](const auto& entry) { return !known.contains(entry.first); });
+  for (const auto& run : runs) {
+    try {
+      attend(run);
+    } catch (const store::SqlFailure&) {
+      throw;
+    } catch (const store::Busy&) {
+      throw;
+    } catch (const std::exception& failure) {  // of one run: the others go on
+      spdlog::error("run {}: {}", run.id, printable(failure.what()));
+    }
+  }
+  return !runs.empty();
+}
+
+bool Supervisor::has_room(const store::LaunchRow& run, const Profile& profile) const {
+  const auto running = running_.find(run.profile);
+  return running == running_.end() || running->second < profile.most_running;
+}
+
+std::optional<std::vector<Host>> Supervisor::choose_hosts(const Profile& profile, std::int64_t ranks) const {
+  if (profile.hosts.empty()) {  // this one, or as the scheduler likes: there is no other to turn to
+    const bool again_and_again = cool_down_.strikes(profile.name, now_) > 1;
+    if (again_and_again && cool_down_.ready_at(profile.name, now_) > now_) return std::nullopt;
+    return std::vector<Host>();
+  }
+  std::vector<Host> rested, tired;
+  for (const std::string& text : profile.hosts) {
+    const Host host = parse_host(text);
+    const bool cooling = cool_down_.ready_at(host.name, now_) > now_;
+    if (!cooling) rested.push_back(host);
+    if (cooling && cool_down_.strikes(host.name, now_) == 1) tired.push_back(host);
+  }
+  rested.insert(rested.end(), tired.begin(), tired.end());
+  std::vector<Host> chosen;
+  for (Host host : rested) {
+    if (ranks == 0) break;
+    host.slots = std::min(host.slots, ranks);
+    ranks -= host.slots;
+    chosen.push_back(std::move(host));
+  }
+  if (ranks > 0) return std::nullopt;
+  return chosen;
+}
+
+void Supervisor::start(const store::LaunchRow& run, const Profile& profile) {
+  if (!has_room(run, profile)) return;
+  const auto hosts = choose_hosts(profile, run.world_size);
+  if (!hosts) return;
+  Launcher& launcher = *parts_.launchers.at(profile.launcher);
+  LaunchOrder order{.run = run.id,
+                    .name = run.name,
+                    .world_size = run.world_size,
+                    .folder = run.folder,
+                    .resume_from = run.newest_checkpoint_step > run.resume_step ? "" : run.resume_folder,
+                    .hosts = *hosts,
+                    .excluded_hosts = cooling_hosts(),
+                    .server = profile.server,
+                    .environment = parts_.environment(run.id)};
+  const std::string cause = run.state == RunState::queued
+                                ? "its turn has come"
+                                : fmt::format("restart {} of {}", run.restarts, run.max_restarts);
+  const auto attempt = parts_.store.write([&](store::Database& database) {
+    return store::begin_attempt(database, run, launcher.name(), order.resume_from, cause, wall_time_ms());
+  });
+  if (!attempt) return;  // stopped meanwhile
+  order.attempt = *attempt;
+  ++running_[run.profile];
+  try {
+    std::filesystem::create_directories(order.folder);
+    write_file_atomically(launch_config_path(order.folder), run.config);
+    const store::LauncherHandle handle = launcher.start(profile, order);
+    parts_.store.write(
+        [&](store::Database& database) { store::note_launcher(database, run.number, order.attempt, handle); });
+    watches_[run.id] = {.attempt = order.attempt, .started_here = true, .since = now_};
+    spdlog::info("run {} attempt {}: started by {} ({})", run.id, order.attempt, launcher.name(),
+                 handle.job.empty() ? fmt::format("pid {}", handle.pid) : "job " + handle.job);
+  } catch (const store::SqlFailure&) {
+    throw;  // the processes are found by their marks
+  } catch (const store::Busy&) {
+    throw;
+  } catch (const std::exception& failure) {
+    const std::string why = fmt::format("could not be started: {}", printable(failure.what()));
+    parts_.store.write([&](store::Database& database) {
+      store::end_attempt(database, {run.id, order.attempt, std::nullopt, RunEvent::gave_up, why, "supervisor"},
+                         wall_time_ms());
+    });
+  }
+  parts_.changed(run.id);
+}
+
+std::vector<std::string> Supervisor::cooling_hosts() const {
+  return cool_down_.cooling(now_);
+}
+
+void Supervisor::change(const store::LaunchRow& run, RunEvent event, const std::string& cause) {
+  const auto after = parts_.store.write([&](store::Database& database) {
+    return store::change_state(database, {run.id, event, cause, "supervisor"}, wall_time_ms());
+  });
+  if (after && *after != run.state) parts_.changed(run.id);
+}
+
+}  // namespace babelring::launch

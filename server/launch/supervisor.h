@@ -1,0 +1,95 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "server/launch/cool_down.h"
+#include "server/launch/heartbeats.h"
+#include "server/launch/launcher.h"
+#include "server/store/control.h"
+#include "server/store/store.h"
+
+namespace babelring::launch {
+
+/// By the name that profiles call them by.
+using Launchers = std::map<std::string, std::unique_ptr<Launcher>>;
+
+/// What the supervisor works with. References must outlive it.
+struct SupervisorParts {
+  store::Store& store;
+  Heartbeats& heartbeats;
+  const Profiles& profiles;  // with nothing left empty that has a default
+  Launchers& launchers;
+  /// Monotonic time.
+  std::function<SteadyClock::time_point()> now = [] { return SteadyClock::now(); };
+  /// Called after each change of a run's state, on the supervisor's thread.
+  std::function<void(const std::string& run)> changed = [](const std::string&) {};
+  /// Further NAME=value for an attempt of a run.
+  std::function<std::vector<std::string>(const std::string& run)> environment = [](const std::string&) {
+    return std::vector<std::string>();
+  };
+};
+
+/// Starts queued runs, watches launchers and heartbeats, ends and fences attempts that lost a rank, and starts the next
+/// ones. Everything it must know after a restart of the server is in the store; what it has in memory are moments of
+/// monotonic time. One thread.
+class Supervisor {
+ public:
+  explicit Supervisor(SupervisorParts parts) : parts_(std::move(parts)) {}
+
+  /// One look at every run that is not over. False if there is none. Throws SqlFailure or Busy: call it again.
+  bool tick();
+
+ private:
+  using Time = SteadyClock::time_point;
+  struct Ending {  // the attempt is being ended by us
+    Time since;
+    store::RunEvent event;
+    std::string cause, host;  // `host`: to blame, if any
+  };
+  struct Watch {
+    std::int64_t attempt = 0;
+    bool started_here = false;  // by this process, not by an earlier one
+    Time since;                 // when it was started or found
+    std::optional<Time> stopping_since, unseen_since;
+    std::optional<Ending> ending;
+  };
+  struct Fault {
+    std::string cause, host;
+  };
+
+  // supervisor.cc: from the queue to a launcher
+  void start(const store::LaunchRow& run, const Profile& profile);
+  bool has_room(const store::LaunchRow& run, const Profile& profile) const;
+  /// Hosts with slots for all ranks, those that failed lately left out if possible; nothing: not now.
+  std::optional<std::vector<Host>> choose_hosts(const Profile& profile, std::int64_t ranks) const;
+  std::vector<std::string> cooling_hosts() const;
+
+  // supervision.cc: what becomes of an attempt
+  void attend(const store::LaunchRow& run);
+  void watch(const store::LaunchRow& run, const Profile& profile, Launcher& launcher);
+  bool find_launcher(store::LaunchRow& run, Watch& watch, Launcher& launcher);
+  void watch_living(const store::LaunchRow& run, const Profile& profile, Launcher& launcher, Watch& watch);
+  void watch_stopping(const store::LaunchRow& run, Launcher& launcher, Watch& watch);
+  void note_signs_of_life(const store::LaunchRow& run, const std::vector<HeardBeat>& beats);
+  std::optional<Fault> find_fault(const store::LaunchRow& run, const Profile& profile, const Watch& watch,
+                                  const std::vector<HeardBeat>& beats) const;
+  void begin_end(const store::LaunchRow& run, Launcher& launcher, Watch& watch, Ending ending);
+  void conclude(const store::LaunchRow& run, const Profile& profile, const Watch& watch, const Sight& sight);
+  Ending judge(const store::LaunchRow& run, const Watch& watch, const Sight& sight) const;
+  void change(const store::LaunchRow& run, store::RunEvent event, const std::string& cause);
+  /// Seconds of silence, not counting time in which this process was not looking, or the attempt not running.
+  double silence_s(const HeardBeat& beat, const Watch& watch) const;
+
+  SupervisorParts parts_;
+  CoolDown cool_down_;
+  std::map<std::string, Watch> watches_;         // by run
+  std::map<std::string, std::int64_t> running_;  // attempts by profile, in this tick
+  Time now_, last_tick_, awake_since_;
+};
+
+}  // namespace babelring::launch

@@ -1,0 +1,187 @@
+#include "server/store/control.h"
+
+namespace babelring::store {
+namespace {
+
+struct Found {
+  std::int64_t number = 0, attempt = 0;
+  RunState state = RunState::running;
+};
+
+std::optional<Found> find(Database& database, const std::string& run) {
+  Statement row = database.prepare("SELECT run, attempt, state FROM runs WHERE id = ?");
+  row.bind(run);
+  if (!row.step()) return std::nullopt;
+  const auto state = run_state_of(row.text(2));
+  if (!state) fail("run {}: state '{}' is none that this program knows", run, row.text(2));
+  return Found{row.integer(0), row.integer(1), *state};
+}
+
+void write_history(Database& database, const Found& run, std::string_view before, RunState after,
+                   const StateChange& change, std::int64_t now_ms) {
+  database
+      .prepare(
+          "INSERT INTO transitions(run, attempt, old_state, new_state, event, cause, actor, time_ms) "
+          "VALUES (?, ?, ?, ?, ?, ?, ?, ?)")
+      .bind(run.number, run.attempt, before, name_of(after), name_of(change.event), change.cause, change.actor, now_ms)
+      .run();
+}
+
+}  // namespace
+
+void create_run(Database& database, const NewRun& run, std::int64_t now_ms) {
+  Statement insert = database.prepare(
+      "INSERT INTO runs(id, name, state, attempt, created_ms, updated_ms, started_ms, config, world_size, profile, "
+      "labels, notes) VALUES (?1, ?2, 'queued', 0, ?3, ?3, ?3, ?4, ?5, ?6, ?7, ?8) RETURNING run");
+  insert.bind(run.id, run.name, now_ms, run.config, run.world_size, run.profile, run.labels, run.notes);
+  insert.step();
+  const std::int64_t number = insert.integer(0);
+  database
+      .prepare(
+          "INSERT INTO launches(run, folder, launch_config, launch_ranks, max_restarts, resume_folder, resume_step, "
+          "place) VALUES (?, ?, ?, ?, ?, ?, ?, (SELECT coalesce(max(place), 0) + 1 FROM launches))")
+      .bind(number, run.folder, run.config, run.world_size, run.max_restarts, run.resume_folder, run.resume_step)
+      .run();
+  write_history(database, {number, 0, RunState::queued}, "", RunState::queued,
+                {run.id, RunEvent::resume_requested, "submitted", run.actor}, now_ms);
+}
+
+std::optional<RunState> change_state(Database& database, const StateChange& change, std::int64_t now_ms) {
+  const auto run = find(database, change.run);
+  if (!run) return std::nullopt;
+  const auto after = next_state(run->state, change.event);
+  if (!after || *after == run->state) return after;
+  const bool over = is_terminal(*after);
+  const std::string detail = *after == RunState::running ? "" : change.cause;
+  database
+      .prepare(
+          "UPDATE runs SET state = ?1, detail = ?2, finished_ms = CASE WHEN ?3 THEN ?4 END, "
+          "stop_wish = CASE WHEN ?1 = 'stopping' THEN stop_wish ELSE '' END WHERE run = ?5")
+      .bind(name_of(*after), detail, over, now_ms, run->number)
+      .run();
+  write_history(database, *run, name_of(run->state), *after, change, now_ms);
+  return after;
+}
+
+std::optional<std::int64_t> begin_attempt(Database& database, const LaunchRow& run, const std::string& launcher,
+                                          const std::string& resumed_from, const std::string& cause,
+                                          std::int64_t now_ms) {
+  const auto found = find(database, run.id);
+  if (!found || !next_state(found->state, RunEvent::launch)) return std::nullopt;
+  const std::int64_t attempt = found->attempt + 1;
+  database.prepare("UPDATE runs SET attempt = ?, checkpoint_wish = 0 WHERE run = ?").bind(attempt, found->number).run();
+  database
+      .prepare(
+          "INSERT INTO attempts(run, attempt, launcher, world_size, resumed_from, started_ms) VALUES (?, ?, ?, ?, ?, "
+          "?)")
+      .bind(found->number, attempt, launcher, run.world_size, resumed_from, now_ms)
+      .run();
+  change_state(database, {run.id, RunEvent::launch, cause, "supervisor"}, now_ms);
+  return attempt;
+}
+
+void note_launcher(Database& database, std::int64_t run, std::int64_t attempt, const LauncherHandle& handle) {
+  database.prepare("UPDATE attempts SET pid = ?, start_ticks = ?, job = ? WHERE run = ? AND attempt = ?")
+      .bind(handle.pid, handle.start_ticks, handle.job, run, attempt)
+      .run();
+}
+
+void fence_attempt(Database& database, std::int64_t run, std::int64_t attempt) {
+  database.prepare("UPDATE attempts SET fenced = 1 WHERE run = ? AND attempt = ?").bind(run, attempt).run();
+}
+
+std::optional<RunState> end_attempt(Database& database, const AttemptEnd& end, std::int64_t now_ms) {
+  const auto run = find(database, end.run);
+  if (!run) return std::nullopt;
+  database
+      .prepare(
+          "UPDATE attempts SET fenced = 1, ended_ms = ?1, exit_code = CASE WHEN ?2 THEN ?3 END, cause = ?4 "
+          "WHERE run = ?5 AND attempt = ?6")
+      .bind(now_ms, end.exit_code.has_value(), end.exit_code.value_or(0), end.cause, run->number, end.attempt)
+      .run();
+  if (run->attempt != end.attempt) return run->state;  // somebody started a newer one by hand
+  const auto after = change_state(database, {end.run, end.event, end.cause, end.actor}, now_ms);
+  if (after == RunState::restarting) {
+    database.prepare("UPDATE launches SET restarts = restarts + 1 WHERE run = ?").bind(run->number).run();
+  }
+  return after;
+}
+
+std::optional<RunState> request_stop(Database& database, const std::string& run, const std::string& wish,
+                                     std::int64_t grace_s, const std::string& actor, std::int64_t now_ms) {
+  const std::string cause = wish == "now" ? "asked to stop now" : "asked to stop with a checkpoint";
+  const auto after = change_state(database, {run, RunEvent::stop_requested, cause, actor}, now_ms);
+  if (after != RunState::stopping) return after;
+  database.prepare("UPDATE runs SET stop_wish = ?, stop_grace_s = ? WHERE id = ?").bind(wish, grace_s, run).run();
+  return after;
+}
+
+std::optional<RunState> request_resume(Database& database, const Resume& resume, std::int64_t now_ms) {
+  const auto run = find(database, resume.run);
+  if (!run || !next_state(run->state, RunEvent::resume_requested)) return std::nullopt;
+  database
+      .prepare(
+          "UPDATE launches SET restarts = 0, resume_folder = ?1, resume_step = ?2, "
+          "launch_ranks = CASE WHEN ?3 > 0 THEN ?3 ELSE launch_ranks END, "
+          "place = (SELECT max(place) + 1 FROM launches) WHERE run = ?4")
+      .bind(resume.folder, resume.step, resume.world_size.value_or(0), run->number)
+      .run();
+  if (!resume.folder.empty()) {  // what was trained after that checkpoint is given up
+    database.prepare("UPDATE checkpoints SET removed = 1 WHERE run = ? AND step > ?")
+        .bind(run->number, resume.step)
+        .run();
+  }
+  if (resume.world_size) {
+    database.prepare("UPDATE runs SET world_size = ? WHERE run = ?").bind(*resume.world_size, run->number).run();
+  }
+  const std::string cause = resume.folder.empty() ? "resumed from the newest checkpoint"
+                                                  : fmt::format("resumed after update {}", resume.step);
+  return change_state(database, {resume.run, RunEvent::resume_requested, cause, resume.actor}, now_ms);
+}
+
+std::int64_t request_checkpoint(Database& database, const std::string& run) {
+  Statement update =
+      database.prepare("UPDATE runs SET checkpoint_wish = checkpoint_wish + 1 WHERE id = ? RETURNING checkpoint_wish");
+  update.bind(run);
+  return update.step() ? update.integer(0) : 0;
+}
+
+void edit_run(Database& database, const std::string& run, const RunEdit& edit, std::int64_t now_ms) {
+  const auto set_text = [&](std::string_view sql, const std::optional<std::string>& value) {
+    if (value) database.prepare(sql).bind(*value, run).run();
+  };
+  set_text("UPDATE runs SET name = ? WHERE id = ?", edit.name);
+  set_text("UPDATE runs SET labels = ? WHERE id = ?", edit.labels);
+  set_text("UPDATE runs SET notes = ? WHERE id = ?", edit.notes);
+  if (edit.archived) database.prepare("UPDATE runs SET archived = ? WHERE id = ?").bind(*edit.archived, run).run();
+  if (edit.deleted) {
+    database.prepare("UPDATE runs SET deleted_ms = CASE WHEN ? THEN ? END WHERE id = ?")
+        .bind(*edit.deleted, now_ms, run)
+        .run();
+  }
+  if (edit.max_restarts) {
+    database.prepare("UPDATE launches SET max_restarts = ? WHERE run = (SELECT run FROM runs WHERE id = ?)")
+        .bind(*edit.max_restarts, run)
+        .run();
+  }
+}
+
+void delete_run(Database& database, const std::string& run, bool checkpoints_too, std::int64_t now_ms) {
+  database.prepare("UPDATE runs SET deleted_ms = ?, delete_checkpoints = ? WHERE id = ?")
+      .bind(now_ms, checkpoints_too, run)
+      .run();
+}
+
+void purge_run(Database& database, std::int64_t run) {
+  std::vector<std::string> tables;  // every one that names a run by its number, whoever added it
+  {
+    Statement rows = database.prepare(
+        "SELECT m.name FROM sqlite_master m JOIN pragma_table_info(m.name) c WHERE m.type = 'table' AND c.name = 'run' "
+        "AND c.type = 'INTEGER' AND m.name <> 'runs'");
+    while (rows.step()) tables.push_back(rows.text(0));
+  }
+  for (const std::string& table : tables) database.execute(fmt::format("DELETE FROM {} WHERE run = {}", table, run));
+  database.prepare("DELETE FROM runs WHERE run = ?").bind(run).run();
+}
+
+}  // namespace babelring::store

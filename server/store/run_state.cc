@@ -1,0 +1,76 @@
+#include "server/store/run_state.h"
+
+#include <array>
+#include <cstddef>
+
+namespace babelring::store {
+namespace {
+
+using State = RunState;
+using Row = std::array<std::optional<RunState>, 11>;  // in the order of RunEvent
+
+constexpr std::optional<State> no = std::nullopt;
+constexpr State lau = State::launching, run = State::running, sto = State::stopping, res = State::restarting,
+                sus = State::suspended, los = State::lost, suc = State::succeeded, fai = State::failed,
+                end = State::stopped, que = State::queued;
+
+// clang-format off
+constexpr std::array<Row, 10> table = {{
+    //             launch reported finished on request faulted gave_up preempted vanished stop  resume newer
+    /* queued     */ {lau,  no,    no,      no,        no,     fai,    no,       no,      end,  no,    run},
+    /* launching  */ {no,   run,   suc,     end,       res,    fai,    sus,      los,     sto,  no,    run},
+    /* running    */ {no,   run,   suc,     end,       res,    fai,    sus,      los,     sto,  no,    run},
+    /* stopping   */ {no,   sto,   suc,     end,       end,    end,    end,      los,     sto,  no,    run},
+    /* restarting */ {lau,  no,    no,      no,        no,     fai,    no,       no,      end,  no,    run},
+    /* suspended  */ {lau,  no,    no,      no,        no,     fai,    no,       no,      end,  no,    run},
+    /* lost       */ {no,   run,   suc,     end,       no,     fai,    no,       no,      end,  que,   run},
+    /* succeeded  */ {no,   no,    no,      no,        no,     no,     no,       no,      no,   que,   run},
+    /* failed     */ {no,   no,    no,      no,        no,     no,     no,       no,      no,   que,   run},
+    /* stopped    */ {no,   no,    no,      no,        no,     no,     no,       no,      no,   que,   run},
+}};
+// clang-format on
+
+constexpr std::array<std::string_view, 10> state_names = {
+    "queued", "launching", "running", "stopping", "restarting", "suspended", "lost", "succeeded", "failed", "stopped"};
+constexpr std::array<std::string_view, 11> event_names = {"launch",         "reported",         "finished",
+                                                          "ended",          "faulted",          "gave_up",
+                                                          "preempted",      "vanished",         "stop_requested",
+                                                          "resume_requested", "newer_attempt"};
+
+}  // namespace
+
+std::optional<RunState> next_state(RunState state, RunEvent event) {
+  return table[static_cast<std::size_t>(state)][static_cast<std::size_t>(event)];
+}
+
+bool is_terminal(RunState state) {
+  return state == State::succeeded || state == State::failed || state == State::stopped;
+}
+
+bool has_attempt(RunState state) {
+  return state == State::launching || state == State::running || state == State::stopping;
+}
+
+std::string_view name_of(RunState state) {
+  return state_names[static_cast<std::size_t>(state)];
+}
+
+std::string_view name_of(RunEvent event) {
+  return event_names[static_cast<std::size_t>(event)];
+}
+
+std::optional<RunState> run_state_of(std::string_view name) {
+  for (const RunState state : all_run_states()) {
+    if (name_of(state) == name) return state;
+  }
+  return std::nullopt;
+}
+
+const std::vector<RunState>& all_run_states() {
+  static const std::vector<RunState> states = {State::queued,     State::launching, State::running, State::stopping,
+                                               State::restarting, State::suspended, State::lost,    State::succeeded,
+                                               State::failed,     State::stopped};
+  return states;
+}
+
+}  // namespace babelring::store

@@ -1,0 +1,150 @@
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "nmt/base/run_fence.h"
+#include "server/launch/cool_down.h"
+#include "server/launch/launcher_log.h"
+#include "server/launch/proc_table.h"
+#include "server/launch/process.h"
+#include "server/launch/profile.h"
+#include "server/launch/slurm_launcher.h"
+
+namespace babelring::launch {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(ProcTable, ReadsNamesThatTryToMislead) {
+  const auto facts = parse_process("42 (a) R 1 (b)) S 7 42 41 0 -1 4 1 2 3 4 5 6 7 8 20 0 1 0 98765 1 2");
+  ASSERT_TRUE(facts);
+  EXPECT_EQ(facts->pid, 42);
+  EXPECT_EQ(facts->state, 'S');
+  EXPECT_EQ(facts->parent, 7);
+  EXPECT_EQ(facts->session, 41);
+  EXPECT_EQ(facts->start_ticks, 98765);
+  for (const char* text : {"", "42", "42 (a", "42 (a)", ") 1 (", "x (a) S 7 42 41"}) EXPECT_FALSE(parse_process(text));
+  EXPECT_EQ(find_process(getpid())->pid, getpid());
+}
+
+TEST(Process, RunsWithinLimits) {
+  const auto run = [](std::vector<std::string> arguments, ProgramLimits limits = {}) {
+    return run_program({.arguments = std::move(arguments), .environment = plain_environment()}, limits);
+  };
+  const auto said = run({"/bin/sh", "-c", "echo out; echo err >&2; exit 7"});
+  EXPECT_EQ(said.code, 7);
+  EXPECT_EQ(said.output, "out\n");
+  EXPECT_EQ(said.complaint, "err\n");
+  EXPECT_EQ(run({"/bin/sh", "-c", "kill -9 $$"}).code, 137);
+  EXPECT_EQ(run({"/bin/sleep", "60"}, {.time = 100ms}).code, -1);
+  EXPECT_EQ(run({"/bin/cat", "/dev/zero"}, {.output_bytes = 10000}).code, -1);
+  EXPECT_THROW(run({"/no/such/program"}), Failure);
+}
+
+TEST(Process, LeadsASessionThatIsFoundByItsMarks) {
+  const pid_t pid = start_process({.arguments = {"/bin/sleep", "60"}, .environment = {"BABELRING_RUN=r_test"}});
+  EXPECT_FALSE(poll_child(pid));
+  EXPECT_EQ(find_process(pid)->session, pid);
+  EXPECT_EQ(session_members(pid).size(), 1U);
+  ASSERT_EQ(leaders_with_environment({"BABELRING_RUN=r_test"}).size(), 1U);
+  EXPECT_TRUE(leaders_with_environment({"BABELRING_RUN=r_tes"}).empty());
+  kill(pid, SIGKILL);
+  std::optional<Ended> ended;
+  while (!(ended = poll_child(pid))) usleep(1000);
+  EXPECT_EQ(ended->code, 137);
+}
+
+TEST(Process, QuotesForAShell) {
+  const std::string text = "a'b \"$HOME\" `x` \n;";
+  const auto answer = run_program(
+      {.arguments = {"/bin/sh", "-c", "printf %s " + shell_quoted(text)}, .environment = plain_environment()}, {});
+  EXPECT_EQ(answer.output, text);
+}
+
+TEST(Slurm, ReadsOnlyWhatIsWellFormed) {
+  const auto jobs = parse_squeue(
+      "12|RUNNING|0|babelring-r-1|None\n  13 | FAILED | 3:0 | n | NonZeroExitCode \n"
+      "x|RUNNING|0|n|r\n\n14\n-1|RUNNING\n15|PENDING|0|n|\x1b[31mred");
+  ASSERT_EQ(jobs.size(), 3U);
+  EXPECT_EQ(jobs[0].id, "12");
+  EXPECT_EQ(jobs[1].exit_code, 3);
+  EXPECT_EQ(jobs[2].reason, "\\x1b[31mred");
+  EXPECT_EQ(sight_of(jobs[0]).kind, Sight::Kind::alive);
+  EXPECT_EQ(sight_of(jobs[1]).exit_code, 3);
+  EXPECT_EQ(sight_of(jobs[2]).kind, Sight::Kind::pending);
+  EXPECT_EQ(sight_of({.id = "1", .state = "COMPLETED"}).exit_code, 0);
+  EXPECT_EQ(sight_of({.id = "1", .state = "PREEMPTED"}).kind, Sight::Kind::preempted);
+  EXPECT_EQ(sight_of({.id = "1", .state = "NODE_FAIL"}).detail, "Slurm job 1: NODE_FAIL");
+  EXPECT_EQ(parse_sbatch("4711\n"), "4711");
+  EXPECT_EQ(parse_sbatch("4711;cluster\n"), "4711");
+  for (const char* text : {"", "sbatch: error", "47 11", "-1", "99999999999999999999999"})
+    EXPECT_EQ(parse_sbatch(text), "");
+}
+
+TEST(LauncherLog, NamesTheRankThatDiedFirst) {
+  const auto lost = find_lost_rank(
+      "noise\nmpirun noticed that process rank 1 with PID 0 on node hostA exited on signal 9 (Killed).\n");
+  ASSERT_TRUE(lost);
+  EXPECT_EQ(lost->rank, 1);
+  EXPECT_EQ(lost->host, "hostA");
+  EXPECT_EQ(lost->how, "killed by signal 9");
+  EXPECT_FALSE(find_lost_rank("mpirun noticed that process rank x"));
+  EXPECT_EQ(last_error_line("1 [rank 0] error: first\n2 [rank 1] error: second\x01\nend"), "second\\x01");
+  EXPECT_EQ(last_error_line("nothing"), "");
+}
+
+TEST(CoolDown, GrowsTenfoldAtMostAndIsForgotten) {
+  CoolDown cool;
+  const auto begin = SteadyClock::time_point(100h);
+  EXPECT_EQ(cool.ready_at("h", begin), begin);
+  for (const int seconds : {10, 20, 40, 80, 100, 100}) {
+    cool.strike("h", 10s, begin);
+    EXPECT_EQ(cool.ready_at("h", begin), begin + std::chrono::seconds(seconds));
+  }
+  EXPECT_EQ(cool.strikes("h", begin), 6);
+  EXPECT_EQ(cool.cooling(begin), std::vector<std::string>{"h"});
+  EXPECT_EQ(cool.strikes("h", begin + 11min), 0);
+  cool.strike("h", 10s, begin + 11min);
+  EXPECT_EQ(cool.ready_at("h", begin + 11min), begin + 11min + 10s);
+}
+
+TEST(Profiles, ReadsAFileAndSaysWhatIsWrongWhere) {
+  const auto profiles = read_profiles(
+      "cluster:\n  hosts: [a:2, b:2]\n  most_ranks: 4\n  environment: [X=1]\nmpirun-local:\n  most_running: 3\n", "f");
+  EXPECT_EQ(profiles.size(), 2U);
+  EXPECT_EQ(profiles.at("cluster").hosts.size(), 2U);
+  EXPECT_EQ(profiles.at("mpirun-local").most_running, 3);
+  EXPECT_EQ(read_profiles("", "f").size(), 1U);
+  const auto complaint = [](const std::string& yaml) -> std::string {
+    try {
+      read_profiles(yaml, "f");
+      return "";
+    } catch (const UsageFailure& failure) {
+      return failure.what();
+    }
+  };
+  EXPECT_EQ(complaint("c:\n  launcher: ssh\n").substr(0, 9), "f:2:13: c");
+  EXPECT_EQ(complaint("c:\n  most_rank: 1\n").substr(0, 6), "f:2:3:");
+  EXPECT_EQ(complaint("external:\n  most_ranks: 1\n").substr(0, 6), "f:1:1:");
+  EXPECT_NE(complaint("- a\n"), "");
+  EXPECT_NE(complaint("a: [b\n"), "");
+  EXPECT_EQ(complaint("c:\n  hosts: [a:2]\n  most_ranks: 3\n"), "c.most_ranks: 3, but its hosts have 2 slots");
+  EXPECT_NE(complaint("c:\n  hosts: [\"a:0\"]\n"), "");
+  EXPECT_NE(complaint("c:\n  hosts: [\"-x\"]\n"), "");
+  EXPECT_NE(complaint("c:\n  environment: [novalue]\n"), "");
+  EXPECT_NE(complaint("c:\n  launcher: slurm\n  hosts: [a]\n"), "");
+}
+
+TEST(Fence, KeepsTheNewest) {
+  std::string name = std::filesystem::temp_directory_path() / "babelring-fence-XXXXXX";
+  const std::filesystem::path folder = mkdtemp(name.data());
+  EXPECT_EQ(fenced_attempt(folder), 0);
+  write_fence(folder, 3);
+  write_fence(folder, 2);
+  EXPECT_EQ(fenced_attempt(folder), 3);
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace babelring::launch

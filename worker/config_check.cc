@@ -1,0 +1,100 @@
+#include "worker/config_check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <charconv>
+#include <filesystem>
+#include <iostream>
+
+#include "nmt/base/atomic_file.h"
+#include "nmt/data/manifest.h"
+#include "nmt/train/config.h"
+
+namespace babelring {
+namespace {
+
+/// Takes "12:" off the front of `text`; 0 if it does not begin so.
+std::int64_t take_number(std::string_view& text) {
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end == text.data() + text.size() || *end != ':') return 0;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()) + 1);
+  return number;
+}
+
+/// The key that a complaint is about: "training.seed: expected …", "unknown key 'training.sed'", "key 'a' stands here
+/// …".
+std::string key_in(std::string_view detail) {
+  for (const std::string_view words : {"unknown key '", "key '"}) {
+    if (!detail.starts_with(words)) continue;
+    detail.remove_prefix(words.size());
+    return std::string(detail.substr(0, detail.find('\'')));
+  }
+  const std::string_view key = detail.substr(0, detail.find(':'));
+  constexpr std::string_view letters = "abcdefghijklmnopqrstuvwxyz0123456789_.";
+  const bool formed = key.size() < detail.size() && !key.empty() && key.find_first_not_of(letters) == key.npos;
+  return formed ? std::string(key) : "";
+}
+
+/// What needs the data: the vocabulary and the sets that are named.
+void check_data_folder(const DataConfig& data) {
+  const Manifest manifest = load_manifest(data.folder);
+  manifest.set(data.train_set);
+  if (!data.valid_set.empty()) manifest.set(data.valid_set);
+}
+
+json::object verdict_of(const TrainConfig& config) {
+  const Duration end = parse_duration("training.stop_after", config.training.stop_after);
+  const bool by_updates = end.unit() == Duration::Unit::updates;
+  json::array unknown = {
+      "memory: activations depend on the longest batch; step records tell it from the first update on",
+      "time: depends on the machine; step records tell it from the first update on"};
+  if (!by_updates) unknown.emplace_back("updates: training.stop_after counts something else");
+  return {{"config", config_yaml(config)},
+          {"name", config.name},
+          {"max_updates", by_updates ? static_cast<std::int64_t>(end.value()) : 0},
+          {"data_folder", std::filesystem::absolute(config.data.folder).lexically_normal().string()},
+          {"not_estimated", unknown}};
+}
+
+}  // namespace
+
+json::object config_fault(std::string_view complaint, std::string_view file) {
+  json::object fault;
+  std::string_view rest = complaint;
+  if (rest.starts_with(file) && rest.substr(file.size()).starts_with(':')) {
+    rest.remove_prefix(file.size() + 1);
+    const std::int64_t line = take_number(rest), column = line > 0 ? take_number(rest) : 0;
+    if (line > 0) fault["line"] = line;
+    if (column > 0) fault["column"] = column;
+    while (rest.starts_with(' ')) rest.remove_prefix(1);
+  }
+  std::string pointer = key_in(rest);
+  std::replace(pointer.begin(), pointer.end(), '.', '/');
+  fault["pointer"] = pointer.empty() ? "" : "/" + pointer;
+  fault["detail"] = rest;
+  return fault;
+}
+
+int print_config_check(const std::string& file, const std::vector<std::string>& overrides, bool data) {
+  json::object verdict;
+  try {
+    const TrainConfig config = read_config(read_file(file), file, overrides);
+    try {
+      if (data) check_data_folder(config.data);
+      verdict = verdict_of(config);
+    } catch (const Failure& failure) {
+      verdict["errors"] = {
+          json::object{{"pointer", "/data/folder"}, {"detail", fmt::format("data.folder: {}", failure.what())}}};
+    }
+  } catch (const Failure& failure) {
+    verdict["errors"] = {config_fault(failure.what(), file)};
+  }
+  std::cout << to_text(verdict) << std::endl;
+  return verdict.contains("errors") ? 2 : 0;
+}
+
+}  // namespace babelring

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "nmt/base/json.h"
+
+namespace babelring {
+
+/// What a configuration's complaint says, taken apart: {"pointer": "/training/seed", "detail": …, "line": 3, "column":
+/// 9}. Without a place in the file, line and column are absent; without a key the pointer is empty.
+json::object config_fault(std::string_view complaint, std::string_view file);
+
+/// For a server that asks before it starts a run: one line of JSON on standard output, {"config": resolved YAML,
+/// "name", "max_updates", "data_folder", "not_estimated": […]}, or {"errors": [fault]}. `data`: data.folder must hold
+/// what the configuration names. Returns the exit code: 0, or 2 when there are errors.
+int print_config_check(const std::string& file, const std::vector<std::string>& overrides, bool data);
+
+}  // namespace babelring

@@ -1,0 +1,118 @@
+#include "worker/heartbeat.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <utility>
+
+#include "worker/delivery.h"
+#include "worker/host_state.h"
+
+namespace babelring {
+namespace {
+
+std::string text_of(const json::object& object, const char* name) {
+  const json::value* member = object.if_contains(name);
+  return member != nullptr && member->is_string() ? std::string(member->get_string().c_str()) : "";
+}
+
+}  // namespace
+
+Heartbeat::Heartbeat(HeartbeatOptions options, HeartbeatOrders orders)
+    : options_(std::move(options)),
+      orders_(std::move(orders)),
+      client_(options_.server, {.timeout = options_.request_timeout, .token = options_.token}),
+      updated_at_(SteadyClock::now().time_since_epoch().count()),
+      thread_([this] { loop(); }) {}
+
+Heartbeat::~Heartbeat() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.notify_one();
+  client_.cancel();
+  thread_.join();
+}
+
+void Heartbeat::note_update(std::int64_t update) {
+  update_.store(update, std::memory_order_relaxed);
+  updated_at_.store(SteadyClock::now().time_since_epoch().count(), std::memory_order_relaxed);
+}
+
+void Heartbeat::loop() {
+  std::chrono::milliseconds pause = options_.between;
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    lock.unlock();
+    bool taken = false;
+    try {
+      taken = beat();
+    } catch (const std::exception& failure) {  // never training's business
+      spdlog::warn("heartbeat: {}", failure.what());
+    }
+    pause = taken ? options_.between : std::min(2 * pause, options_.longest_retry);
+    lock.lock();
+    wake_.wait_for(lock, pause, [&] { return stopping_; });
+  }
+}
+
+json::object Heartbeat::body() const {
+  const HostState host = read_host_state(options_.folder);
+  const SteadyClock::time_point updated{SteadyClock::duration(updated_at_.load(std::memory_order_relaxed))};
+  return {{"attempt", options_.attempt},
+          {"rank", options_.rank},
+          {"host", options_.host},
+          {"pid", getpid()},
+          {"update", update_.load(std::memory_order_relaxed)},
+          {"since_update_s", std::chrono::duration<double>(SteadyClock::now() - updated).count()},
+          {"checkpoint_done", orders_.checkpoint.done()},
+          {"resident_bytes", host.resident_bytes},
+          {"memory_bytes", host.memory_bytes},
+          {"memory_available_bytes", host.memory_available_bytes},
+          {"disk_free_bytes", host.disk_free_bytes},
+          {"network_rx_bytes", host.network_rx_bytes},
+          {"network_tx_bytes", host.network_tx_bytes},
+          {"processors", host.processors},
+          {"load", host.load}};
+}
+
+bool Heartbeat::beat() {
+  const std::string target = fmt::format("/api/v1/runs/{}/heartbeat", options_.run);
+  const Result<HttpAnswer> answer = client_.post(target, to_text(body()));
+  if (!answer.ok()) return false;
+  const auto said = parse_json(answer->body);
+  const json::object* object = said.ok() ? said->if_object() : nullptr;
+  if (answer->status == 409 && object != nullptr && text_of(*object, "code") == "stale_attempt") {
+    orders_.fenced(explain(*answer));
+    return true;
+  }
+  if (!answer->success()) return answer->status == 404;  // the run is not known yet: its first records make it
+  if (object != nullptr) carry_out(*object);
+  return true;
+}
+
+void Heartbeat::carry_out(const json::object& answer) {
+  const json::value* commands = answer.if_contains("commands");
+  if (commands == nullptr || !commands->is_array()) return;
+  for (const json::value& entry : commands->get_array()) {
+    if (!entry.is_object()) continue;
+    const json::object& command = entry.get_object();
+    const std::string kind = text_of(command, "kind");
+    if (kind == "stop") {
+      const bool at_once = text_of(command, "mode") == "now";
+      if (!std::exchange(stop_said_, true)) spdlog::info("the server asks to stop{}", at_once ? " at once" : "");
+      if (at_once) orders_.stop.request_without_checkpoint();
+      orders_.stop.request();
+    } else if (kind == "checkpoint") {
+      const json::value* number = command.if_contains("number");
+      if (number != nullptr && number->is_int64()) orders_.checkpoint.request(number->get_int64());
+    }
+  }
+}
+
+}  // namespace babelring
