@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server/store/readers.h"
+
+/// What becomes of checkpoints besides what their runs report. Reading them: queries.h. Each throws SqlFailure.
+namespace babelring::store {
+
+void set_pinned(Database& database, std::string_view id, bool pinned);
+/// Its files are gone; the row stays.
+void set_removed(Database& database, std::string_view id);
+
+/// A run's retention policy, as JSON, and the bytes that its packed log may have (absent: the default).
+void set_retention(Database& database, std::int64_t run, std::string_view policy,
+                   std::optional<std::int64_t> max_log_bytes);
+/// Empty where none was set.
+std::string retention_of(Reader& reader, std::int64_t run);
+/// Ids of the runs that have a policy.
+std::vector<std::string> runs_with_retention(Reader& reader);
+
+}  // namespace babelring::store

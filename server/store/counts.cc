@@ -1,0 +1,37 @@
+#include "server/store/counts.h"
+
+#include <algorithm>
+
+namespace babelring::store {
+void WriterCounters::note_commit(double seconds) {
+  const auto& bounds = WriterCounts::commit_bounds_s;
+  const auto place = std::lower_bound(bounds.begin(), bounds.end(), seconds) - bounds.begin();
+  const std::lock_guard lock(mutex_);
+  ++counts_.commits[static_cast<std::size_t>(place)];
+  counts_.commit_seconds += seconds;
+}
+
+void WriterCounters::note_batch(const Batch& batch, const IngestResult& result) {
+  std::uint64_t points = 0;
+  for (const auto& fresh : result.fresh) {
+    const auto* step = std::get_if<StepRecord>(&batch.records[fresh.index].body);
+    if (step != nullptr) points += numbers_a_step_ + step->memory_bytes.size();
+  }
+  const std::lock_guard lock(mutex_);
+  ++counts_.batches;
+  counts_.records += result.fresh.size();
+  counts_.duplicates += static_cast<std::uint64_t>(result.duplicates);
+  counts_.points += points;
+}
+
+void WriterCounters::note_failure(bool refused) {
+  const std::lock_guard lock(mutex_);
+  ++(refused ? counts_.refused : counts_.failed);
+}
+
+WriterCounts WriterCounters::read() const {
+  const std::lock_guard lock(mutex_);
+  return counts_;
+}
+
+}  // namespace babelring::store

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <mutex>
+
+#include "server/store/ingest.h"
+#include "server/store/metrics.h"
+
+namespace babelring::store {
+
+/// What the writer did since the start.
+struct WriterCounts {
+  /// Upper bounds in seconds; the last bucket of `commits` is for all that took longer.
+  static constexpr std::array<double, 8> commit_bounds_s = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5};
+  std::array<std::uint64_t, 9> commits{};
+  double commit_seconds = 0;
+  std::uint64_t batches = 0, records = 0, duplicates = 0;
+  std::uint64_t points = 0;  // numbers of step records
+  std::uint64_t refused = 0, failed = 0;
+};
+
+/// Counts on the writer's thread, read by any.
+class WriterCounters {
+ public:
+  void note_commit(double seconds);
+  void note_batch(const Batch& batch, const IngestResult& result);
+  void note_failure(bool refused);
+  WriterCounts read() const;
+
+ private:
+  const std::uint64_t numbers_a_step_ = stored_metrics(StepRecord{}).size();  // memory comes on top
+  mutable std::mutex mutex_;
+  WriterCounts counts_;
+};
+
+}  // namespace babelring::store

@@ -1,0 +1,97 @@
+#include "server/store/log_writer.h"
+
+#include <vector>
+
+namespace babelring::store {
+namespace {
+
+constexpr std::size_t most_tails = 1024;  // remembered
+
+}  // namespace
+
+LogWriter::Tail& LogWriter::tail(std::int64_t run) {
+  if (const auto known = tails_.find(run); known != tails_.end()) return known->second;
+  if (tails_.size() >= most_tails) tails_.clear();
+  Statement lines = database_.prepare(
+      "SELECT count(*), coalesce(sum(length(CAST(text AS BLOB))), 0), coalesce(max(line), 0) FROM log_lines WHERE run "
+      "= "
+      "?");
+  lines.bind(run);
+  lines.step();
+  Statement blocks = database_.prepare("SELECT coalesce(max(last), 0) FROM log_blocks WHERE run = ?");
+  blocks.bind(run);
+  blocks.step();
+  return tails_[run] = {.next = std::max(lines.integer(2), blocks.integer(0)) + 1,
+                        .lines = static_cast<std::size_t>(lines.integer(0)),
+                        .bytes = static_cast<std::size_t>(lines.integer(1))};
+}
+
+std::int64_t LogWriter::append(std::int64_t run, const LogLine& line) {
+  Tail& end = tail(run);
+  const std::int64_t number = end.next++;
+  database_
+      .prepare("INSERT INTO log_lines(run, line, attempt, rank, time_ms, level, text) VALUES (?, ?, ?, ?, ?, ?, ?)")
+      .bind(run, number, line.attempt, line.rank, line.time_ms, line.level, line.text)
+      .run();
+  ++end.lines;
+  end.bytes += line.text.size();
+  if (end.lines >= most_lines || end.bytes >= most_bytes) pack(run);
+  return number;
+}
+
+void LogWriter::pack_all() {
+  std::vector<std::int64_t> runs;
+  {
+    Statement rows = database_.prepare(
+        "SELECT run FROM log_lines GROUP BY run HAVING count(*) >= ? OR sum(length(CAST(text AS BLOB))) >= ?");
+    rows.bind(static_cast<std::int64_t>(most_lines), static_cast<std::int64_t>(most_bytes));
+    while (rows.step()) runs.push_back(rows.integer(0));
+  }
+  for (const std::int64_t run : runs) pack(run);
+}
+
+void LogWriter::pack(std::int64_t run) {
+  {
+    Statement rows = database_.prepare(
+        "SELECT line, attempt, rank, time_ms, level, text FROM log_lines WHERE run = ? ORDER BY line");
+    rows.bind(run);
+    LogBlock block;
+    std::int64_t first = 0;
+    while (rows.step()) {
+      if (block.lines() == 0) first = rows.integer(0);
+      block.add({rows.integer(1), rows.integer(2), rows.integer(3), rows.blob(4), rows.blob(5)});
+      if (block.lines() < most_lines && block.raw_bytes() < most_bytes) continue;
+      store_block(run, first, block);
+      block = LogBlock();
+    }
+    if (block.lines() > 0) store_block(run, first, block);
+  }
+  database_.prepare("DELETE FROM log_lines WHERE run = ?").bind(run).run();
+  drop_oldest(run);
+  if (const auto known = tails_.find(run); known != tails_.end()) known->second.lines = known->second.bytes = 0;
+}
+
+void LogWriter::store_block(std::int64_t run, std::int64_t first, const LogBlock& block) {
+  const std::string packed = block.compressed();
+  database_
+      .prepare(
+          "INSERT INTO log_blocks(run, first, last, raw_bytes, bytes, lowest_rank, highest_rank, levels, data) "
+          "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)")
+      .bind(run, first, first + static_cast<std::int64_t>(block.lines()) - 1,
+            static_cast<std::int64_t>(block.raw_bytes()), static_cast<std::int64_t>(packed.size()), block.lowest_rank(),
+            block.highest_rank(), block.levels(), Blob{packed})
+      .run();
+}
+
+void LogWriter::drop_oldest(std::int64_t run) {
+  // The newest block stays whatever its size: the numbers of later lines go on from it.
+  database_
+      .prepare(
+          "DELETE FROM log_blocks WHERE run = ?1 AND first < (SELECT max(first) FROM log_blocks WHERE run = ?1) AND "
+          "last <= (SELECT max(last) FROM (SELECT last, sum(bytes) OVER (ORDER BY first DESC) AS sum FROM log_blocks "
+          "WHERE run = ?1) WHERE sum > coalesce((SELECT max_log_bytes FROM retention WHERE run = ?1), ?2))")
+      .bind(run, default_limit_bytes)
+      .run();
+}
+
+}  // namespace babelring::store
