@@ -43,6 +43,18 @@ async function checkSummary(page) {
   assert.ok(box.y + box.height < 900, 'the figures need no scrolling');
 }
 
+/// The server's sentence, and the numbers it rests on.
+async function checkVerdict(page, address, run, headers) {
+  const answer = await fetch(`${address}/api/v1/runs/${run.id}/verdict`, { headers });
+  if (!answer.ok) return assert.equal(await page.locator('.verdict').count(), 0, 'no verdict, no box');
+  await until('the verdict', async () => /^network-bound: \d+ % of each step waits/i.test(await page.locator('.verdict-sentence').innerText()));
+  await page.locator('.verdict summary').click();
+  assert.match(await page.locator('.verdict .evidence').innerText(), /network wait\s+\d+ ms\s+\d+ %/);
+  await page.waitForTimeout(6000);
+  assert.ok(await page.locator('.verdict .evidence').isVisible(), 'the fold stays open when a new verdict comes');
+  await page.locator('.verdict summary').click();
+}
+
 /// Only charts near the window have a plot, and those scrolled to get one.
 async function checkMounting(page) {
   const frames = await page.locator('.charts .chart').count();
@@ -69,18 +81,19 @@ async function checkCharts(page) {
 /// A brush gets finer data and lands in the address; a double click shows everything again.
 async function checkZoom(page) {
   await page.fill('#smoothing', '0');
+  await until('no smoothing', async () => !/smoothed/.test(await noteOf(page, 'loss')));
   const box = await chart(page, 'loss').locator('.u-over').boundingBox();
   await page.mouse.move(box.x + box.width * 0.4, box.y + 60);
   await page.mouse.down();
   await page.mouse.move(box.x + box.width * 0.5, box.y + 60, { steps: 4 });
   await page.mouse.up();
   await until('a zoom shows every point', async () => /^all \d+ points$/.test(await noteOf(page, 'loss')));
-  assert.ok(query(page).has('range'));
+  await until('the range is in the address', () => query(page).has('range'));
   await page.mouse.move(box.x + box.width * 0.7, box.y + 60);
   await until('the other charts follow the cursor', async () => /^update [\d,]+/.test(await chart(page, 'bleu').locator('.chart-marks').innerText()));
   await page.mouse.dblclick(box.x + box.width * 0.6, box.y + 60);
   await until('a double click shows all', async () => /of 1,\d{3}, min/.test(await noteOf(page, 'loss')));
-  assert.ok(!query(page).has('range'));
+  await until('the range has left the address', () => !query(page).has('range'));
 }
 
 /// The spike of one step and the value that is not finite, by keyboard, as a screen reader tells them.
@@ -107,7 +120,7 @@ async function checkAddress(page, address, run) {
   await chip('log x').click();
   await chart(page, 'loss').getByRole('button', { name: /log y axis/ }).click();
   await page.fill('#smoothing', '0.95');
-  assert.equal(query(page).toString(), 'x=tokens&logx=1&smooth=0.95&log=loss');
+  await until('the address has it all', () => query(page).toString() === 'x=tokens&logx=1&smooth=0.95&log=loss');
   await page.reload();
   await page.waitForSelector('[data-chart="loss"] canvas');
   for (const name of ['tokens', 'log x']) assert.equal(await chip(name).getAttribute('aria-pressed'), 'true', name);
@@ -136,13 +149,13 @@ async function checkSamples(page) {
   await page.locator('#sample-update').scrollIntoViewIfNeeded();
   await page.fill('#sample-update', '0');
   await until('the oldest translations', async () => /Sie hatte nie den Sommer/.test(await page.locator('.samples').innerText()));
-  assert.ok(query(page).get('eval').startsWith('e_'));
+  await until('the evaluation is in the address', () => query(page).get('eval')?.startsWith('e_'));
   assert.match(await page.locator('.samples mark.extra').first().innerText(), /\S/);
   await page.fill('#sample-filter', 'Drittel');
   assert.equal(await page.locator('.sample').count(), 1);
   await page.fill('#sample-filter', '');
   await page.getByRole('button', { name: 'newest' }).click();
-  assert.ok(!query(page).has('eval'));
+  await until('the newest needs no address', () => !query(page).has('eval'));
 }
 
 async function checkCheckpoints(page) {
@@ -164,7 +177,7 @@ async function checkLogAndConfig(page, other) {
   await page.selectOption('#log-level', 'error');
   await until('only errors', async () => (await page.locator('.log-line').count()) === 1);
   assert.match(await page.locator('.log-line').innerText(), new RegExp(`update ${NAN}: the gradient is not finite`));
-  assert.equal(query(page).get('level'), 'error');
+  await until('the level is in the address', () => query(page).get('level') === 'error');
   await page.selectOption('#log-level', '');
   await page.fill('#log-text', 'throttled');
   await until('a search', async () => (await page.locator('.log-line').count()) === 1 && /rank 3/.test(await page.locator('.log-line').innerText()));
@@ -222,6 +235,7 @@ async function checkLooks(page, address, run, options) {
     await page.setViewportSize({ width: 1440, height: 900 });
     await open(page, address, run, '?all=1&find=tokens');
     await page.waitForSelector('.samples mark');
+    await page.evaluate(() => document.querySelectorAll('.verdict details').forEach((fold) => { fold.open = true; }));
     await page.waitForTimeout(600);
     await checkAxe(page, `run, ${colorScheme}`);
     await shoot(options, page, `run-${colorScheme}`);
@@ -244,11 +258,13 @@ export async function testRunPage({ page, address, token = null, options }) {
     each.steps(count);
     await each.flush();
   }
+  const headers = token ? { Authorization: `Bearer ${token}` } : {};
   const stop = { now: false };
   const living = run.live(600, stop);
   try {
     await open(page, address, run);
     await checkSummary(page);
+    await checkVerdict(page, address, run, headers);
     await checkMounting(page);
     await checkCharts(page);
     await checkSteering(page);
@@ -259,7 +275,7 @@ export async function testRunPage({ page, address, token = null, options }) {
     await checkSamples(page);
     await checkCheckpoints(page);
     await checkLogAndConfig(page, other);
-    await checkDownloads(page, address, run, token ? { Authorization: `Bearer ${token}` } : {});
+    await checkDownloads(page, address, run, headers);
     await checkManyKeys(page, address, wide);
     await checkLooks(page, address, run, options);
   } finally {

@@ -41,7 +41,7 @@ async function optional<T>(path: string): Promise<T | null> {
   try {
     return await getJson<T>(path);
   } catch (error) {
-    if (error instanceof ApiError && [403, 404, 405].includes(error.status)) return null;
+    if (error instanceof ApiError && [403, 404, 405, 500, 501].includes(error.status)) return null;
     throw error;
   }
 }
@@ -71,7 +71,7 @@ export class RunData {
   }
 
   get startMs(): number {
-    return this.run ? Date.parse(this.run.started_at) : 0;
+    return this.run ? Date.parse(this.run.started_at ?? this.run.created_at) : 0;
   }
 
   get axis(): XAxis {
@@ -109,9 +109,14 @@ export class RunData {
   }
 
   /// Facts at once, then series: those of a new attempt replace the steps that it did again.
-  async load(parts: ReadonlySet<Part>): Promise<void> {
+  /// `told` hears which share of it is there.
+  async load(parts: ReadonlySet<Part>, told: (share: number) => void = () => undefined): Promise<void> {
     const attempt = this.run?.attempt;
-    await Promise.all([...parts].map((part) => this.loadFact(part)));
+    let done = 0;
+    await Promise.all([...parts].map(async (part) => {
+      await this.loadFact(part);
+      told((done += 1) / (parts.size + 1));
+    }));
     const update = this.run?.update ?? 0;
     if (parts.has('series') || (attempt !== undefined && this.run?.attempt !== attempt)) await this.series.load(this.window, update);
     else {

@@ -53,9 +53,11 @@ function learning(run: Run, trend: Trend | null): HTMLElement {
 function facts(data: RunData, run: Run, nowMs: number): string {
   const end = run.finished_at === null ? nowMs : Date.parse(run.finished_at);
 
-  return [`${run.world_size} ${run.world_size === 1 ? 'rank' : 'ranks'} on ${formatNames(run.hosts, 4)}`, `${formatSi(run.parameters)} parameters`,
-    `${run.finished_at ? 'ran' : 'running for'} ${formatDuration((end - data.startMs) / 1000)}`,
-    `last record ${formatAge(ageMs(run.record_age_ms, data.runAtMs, nowMs) / 1000)}`,
+  const ranks = run.world_size > 0 ? `${run.world_size} ${run.world_size === 1 ? 'rank' : 'ranks'}` : '';
+  const began = run.update > 0 || run.hosts.length > 0;
+  return [`${ranks}${run.hosts.length > 0 ? ` on ${formatNames(run.hosts, 4)}` : ''}`, run.parameters > 0 ? `${formatSi(run.parameters)} parameters` : '',
+    `${run.finished_at ? 'ran' : began ? 'running for' : 'waiting for'} ${formatDuration((end - data.startMs) / 1000)}`,
+    !began ? '' : `last record ${formatAge(ageMs(run.record_age_ms, data.runAtMs, nowMs) / 1000)}`,
     run.attempt > 1 ? `attempt ${run.attempt}` : '', run.detail].filter(Boolean).join(' · ');
 }
 

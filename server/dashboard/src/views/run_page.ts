@@ -29,6 +29,7 @@ import { verdictBox } from './run_verdict';
 
 const REFRESH_MS = 500;     // at most so often is the server asked for what an event announced
 const RECHECK_MS = 1000;    // ages, staleness
+const ADDRESS_MS = 100;     // browsers refuse an address that changes with every move of a slider
 const SLOW_MS = 5000;       // what no event announces: the verdict, and keys that are new
 
 const section = (title: string, ...children: Node[]): HTMLElement => h('section', { class: 'card section' }, h('h2', {}, title), ...children);
@@ -54,6 +55,7 @@ export class RunPage implements Page {
   private readonly endings: (() => void)[];
   private readonly refresher: Refresher<Part>;
   private failing = false;
+  private writing: ReturnType<typeof setTimeout> | null = null;
   private closed = false;
   private readonly drawCharts = oncePerFrame(() => this.drawChartsNow());
 
@@ -90,6 +92,7 @@ export class RunPage implements Page {
 
   close(): void {
     this.closed = true;
+    if (this.writing !== null) clearTimeout(this.writing);
     this.refresher.close();
     this.stream?.close();
     this.timers.forEach((timer) => clearInterval(timer));
@@ -111,7 +114,7 @@ export class RunPage implements Page {
 
   private async start(): Promise<void> {
     try {
-      await this.data.load(new Set(ALL_PARTS));
+      await this.data.load(new Set(ALL_PARTS), (share) => { if (!this.closed) this.status('loading', `loading ${Math.round(100 * share)} %`); });
     } catch (error) {
       if (this.closed || isAbort(error)) return;
       if (error instanceof ApiError && error.status === 404) {
@@ -244,7 +247,8 @@ export class RunPage implements Page {
 
   /// Writes the view into the address, so that a link reproduces it.
   private remember(): void {
-    history.replaceState(null, '', hashOfRun(this.data.id, this.view));
+    if (this.writing !== null) clearTimeout(this.writing);
+    this.writing = setTimeout(() => history.replaceState(null, '', hashOfRun(this.data.id, this.view)), ADDRESS_MS);
   }
 
   private viewChanged(): void {
