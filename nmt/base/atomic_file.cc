@@ -34,10 +34,13 @@ class Descriptor {
 
 }  // namespace
 
-AtomicFile::AtomicFile(std::filesystem::path target)
+AtomicFile::AtomicFile(std::filesystem::path target, bool only_owner)
     : target_(std::move(target)), temporary_(target_.string() + ".tmp." + std::to_string(::getpid())) {
-  descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, only_owner ? 0600 : 0644);
   if (descriptor_ < 0) fail("write {}: cannot create {}: {}", target_.string(), temporary_.string(), system_error());
+  if (only_owner && ::fchmod(descriptor_, 0600) != 0) {  // one that lay there from before
+    fail("write {}: cannot keep {} from others: {}", target_.string(), temporary_.string(), system_error());
+  }
 }
 
 AtomicFile::~AtomicFile() {
@@ -72,6 +75,12 @@ void AtomicFile::commit() {
 
 void write_file_atomically(const std::filesystem::path& target, std::string_view content) {
   AtomicFile file(target);
+  file.write(content);
+  file.commit();
+}
+
+void write_private_file(const std::filesystem::path& target, std::string_view content) {
+  AtomicFile file(target, true);
   file.write(content);
   file.commit();
 }

@@ -12,7 +12,7 @@ namespace babelring {
 class AtomicFile {
  public:
   /// Throws Failure (file, system error) if the temporary file cannot be made.
-  explicit AtomicFile(std::filesystem::path target);
+  explicit AtomicFile(std::filesystem::path target, bool only_owner = false);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
@@ -31,6 +31,9 @@ class AtomicFile {
 
 /// Writes a whole file atomically and durably. Throws Failure.
 void write_file_atomically(const std::filesystem::path& target, std::string_view content);
+
+/// The same, for a file that its owner alone may read and write.
+void write_private_file(const std::filesystem::path& target, std::string_view content);
 
 /// The whole content of a file. Throws Failure (file, system error).
 std::string read_file(const std::filesystem::path& file);

@@ -140,46 +140,47 @@ class StrictHandler {
       return refuse(code, "member '" + printable(*repeated) + "' stands twice in an object");
     names_.erase(first, names_.end());
     stack_.push_object(members);
-    return true;
+    return count(code);
   }
   bool on_array_begin(Code&) { return true; }
-  bool on_array_end(std::size_t elements, Code&) {
+  bool on_array_end(std::size_t elements, Code& code) {
     stack_.push_array(elements);
-    return true;
+    return count(code);
   }
-  bool on_key_part(Text part, std::size_t, Code&) {
+  bool on_key_part(Text part, std::size_t bytes, Code& code) {
     name_ += part;
     stack_.push_chars(part);
-    return true;
+    return fits(bytes, code);
   }
-  bool on_key(Text part, std::size_t, Code&) {
+  bool on_key(Text part, std::size_t bytes, Code& code) {
+    if (!fits(bytes, code)) return false;
     name_ += part;
     names_.push_back(std::move(name_));
     name_.clear();
     stack_.push_key(part);
     return true;
   }
-  bool on_string_part(Text part, std::size_t, Code&) {
+  bool on_string_part(Text part, std::size_t bytes, Code& code) {
     stack_.push_chars(part);
-    return true;
+    return fits(bytes, code);
   }
-  bool on_string(Text part, std::size_t, Code&) {
+  bool on_string(Text part, std::size_t bytes, Code& code) {
     stack_.push_string(part);
-    return true;
+    return fits(bytes, code) && count(code);
   }
   bool on_number_part(Text part, Code&) {
     number_ += part;
     return true;
   }
-  bool on_int64(std::int64_t number, Text, Code&) {
+  bool on_int64(std::int64_t number, Text, Code& code) {
     number_.clear();
     stack_.push_int64(number);
-    return true;
+    return count(code);
   }
-  bool on_uint64(std::uint64_t number, Text, Code&) {
+  bool on_uint64(std::uint64_t number, Text, Code& code) {
     number_.clear();
     stack_.push_uint64(number);
-    return true;
+    return count(code);
   }
   bool on_double(double approximate, Text part, Code& code) {
     number_ += part;
@@ -190,30 +191,42 @@ class StrictHandler {
       return refuse(code, "a number is beyond the range of a double");
     }
     stack_.push_double(error == std::errc() ? number : 0.0);  // what remains is closer to 0 than any double
-    return true;
+    return count(code);
   }
-  bool on_bool(bool value, Code&) {
+  bool on_bool(bool value, Code& code) {
     stack_.push_bool(value);
-    return true;
+    return count(code);
   }
-  bool on_null(Code&) {
+  bool on_null(Code& code) {
     stack_.push_null();
-    return true;
+    return count(code);
   }
   bool on_comment_part(Text, Code&) { return true; }
   bool on_comment(Text, Code&) { return true; }
 
-  void start() { stack_.reset(); }
+  void start(const JsonLimits& limits) {
+    stack_.reset();
+    limits_ = limits;
+  }
   json::value release() { return stack_.release(); }
   const std::string& refusal() const { return refusal_; }
 
  private:
+  bool count(Code& code) {
+    return ++values_ <= limits_.values || refuse(code, fmt::format("more than {} values", limits_.values));
+  }
+  bool fits(std::size_t bytes, Code& code) {
+    return bytes <= limits_.string_bytes ||
+           refuse(code, fmt::format("a text is longer than {} bytes", limits_.string_bytes));
+  }
   bool refuse(Code& code, std::string why) {
     refusal_ = std::move(why);
     code = json::error::syntax;
     return false;
   }
 
+  JsonLimits limits_;
+  std::size_t values_ = 0;
   json::value_stack stack_;
   std::string name_;                // parts of the member name being read
   std::string number_;              // parts of the number being read
@@ -229,9 +242,9 @@ std::string to_text(const json::value& value) {
   return out;
 }
 
-Result<json::value> parse_json(std::string_view text) {
+Result<json::value> parse_json(std::string_view text, const JsonLimits& limits) {
   json::basic_parser<StrictHandler> parser{json::parse_options{}};  // depth 32, UTF-8 checked, no comments
-  parser.handler().start();
+  parser.handler().start(limits);
   boost::system::error_code code;
   std::size_t used = parser.write_some(false, text.data(), text.size(), code);
   if (!code && used < text.size()) code = json::error::extra_data;

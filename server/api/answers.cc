@@ -20,7 +20,7 @@ http::Response page_response(const http::Request& request, json::array items, st
   if (!next) return response;
   const std::string path = request.target.substr(0, request.target.find('?'));
   std::string link = "<" + path + "?cursor=" + *next;
-  for (const char* name : {"limit", "state", "rank", "level", "removed"}) {
+  for (const char* name : {"limit", "state", "rank", "level", "removed", "label", "sort", "archived", "created_after"}) {
     const auto value = request.query_value(name);
     if (value && value->find_first_of("<>&\"# %") == std::string::npos) link += fmt::format("&{}={}", name, *value);
   }
@@ -118,6 +118,8 @@ json::object checkpoint_item(const store::CheckpointRow& checkpoint) {
           {"name", checkpoint.name},
           {"created_at", format_rfc3339(checkpoint.created_ms)},
           {"removed", checkpoint.removed},
+          {"complete", !checkpoint.removed && checkpoint.files != "[]"},
+          {"pinned", checkpoint.pinned},
           {"best", checkpoint.best},
           {"sacrebleu", checkpoint.sacrebleu},
           {"loss", checkpoint.loss},

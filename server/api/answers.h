@@ -39,14 +39,18 @@ http::Problem store_problem(const store::SqlFailure& failure);
 /// Store::write for handlers: waits for the commit and returns what `change` returns. Throws what `change` throws, and
 /// Problem 503 busy, 507 disk_full or 503 store_failed where the database does not take it; nothing is changed then.
 template <class F>
-auto write(Service& service, F change) {
+auto write(store::Store& store, F change) {
   try {
-    return service.store.write(std::move(change));
+    return store.write(std::move(change));
   } catch (const store::Busy&) {
     throw http::Problem(503, "busy", "too much waits to be written already; send it again");
   } catch (const store::SqlFailure& failure) {
     throw store_problem(failure);
   }
+}
+template <class F>
+auto write(Service& service, F change) {
+  return write(service.store, std::move(change));
 }
 
 /// The run named by {run}. Throws Problem 404.

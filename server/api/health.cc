@@ -2,6 +2,7 @@
 
 #include "server/api/answers.h"
 #include "server/api/openapi.h"
+#include "server/api/prometheus.h"
 #include "server/api/service.h"
 #include "server/store/schema.h"
 
@@ -54,15 +55,29 @@ http::Router make_router(Service& service) {
   http::Router router;
   add_health_routes(router, service);
   add_run_routes(router, service);
+  add_submit_routes(router, service);
+  add_run_action_routes(router, service);
+  add_heartbeat_routes(router, service);
+  add_history_routes(router, service);
   add_record_routes(router, service);
   add_metric_routes(router, service);
   add_series_routes(router, service);
+  add_metrics_query_routes(router, service);
   add_export_routes(router, service);
   add_eval_routes(router, service);
+  add_verdict_routes(router, service);
+  add_alert_routes(router, service);
   add_rank_routes(router, service);
   add_checkpoint_routes(router, service);
+  add_download_routes(router, service);
+  add_retention_routes(router, service);
+  add_translate_routes(router, service);
+  add_backup_routes(router, service);
   add_log_routes(router, service);
   add_event_routes(router, service);
+  add_token_routes(router, service);
+  add_audit_routes(router, service);
+  add_prometheus_routes(router, service);  // the last: meters those before
   return router;
 }
 

@@ -3,7 +3,9 @@
 #include <spdlog/spdlog.h>
 
 #include "nmt/base/clock.h"
+#include "server/api/alert_watch.h"
 #include "server/api/answers.h"
+#include "server/api/body.h"
 #include "server/api/service.h"
 #include "server/store/metrics.h"
 
@@ -34,9 +36,7 @@ void check_record(const Record& record, std::size_t index) {
 store::Batch parse_batch(const http::Request& request) {
   const std::string& run = request.parameter("run");
   if (!valid_id(run, 'r')) throw http::Problem(404, "run_unknown", fmt::format("no run '{}'", run));
-  const auto body = parse_json(request.body);
-  if (!body) throw http::Problem(400, "bad_json", body.message());
-  auto records = batch_from_json(run, *body);
+  auto records = batch_from_json(run, parse_body(request));
   if (!records) throw http::Problem(422, "record_refused", records.message());
   if (records->empty()) throw http::Problem(422, "record_refused", "records: expected at least one");
   if (records->size() > most_records) throw http::Problem(422, "record_refused", "records: expected at most 10000");
@@ -56,6 +56,7 @@ class Announcer {
   void announce(const store::IngestResult& result) {
     for (const auto& [index, id] : result.fresh) {
       const Record& record = batch_.records[index];
+      if (service_.alerts != nullptr) service_.alerts->observe(record);
       std::visit([&](const auto& body) { tell(record, body, id); }, record.body);
     }
     if (!result.run_changed) return;

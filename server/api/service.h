@@ -4,17 +4,37 @@
 #include <string>
 #include <vector>
 
+#include "server/api/audit_log.h"
+#include "server/api/downloads.h"
 #include "server/api/event_hub.h"
+#include "server/api/idempotency.h"
+#include "server/api/token_book.h"
 #include "server/http/router.h"
 #include "server/store/store.h"
 
+namespace babelring::launch {
+class ControlPlane;
+}
+namespace babelring::translate {
+class Pool;
+}
+
 namespace babelring::api {
+
+class AlertWatch;
 
 /// What the resources share. One a process; outlives the HTTP server.
 struct Service {
   store::Store& store;
   EventHub& events;
   std::vector<std::filesystem::path> checkpoint_roots;  // canonical; checkpoints are handed out below these only
+  AlertWatch* alerts = nullptr;  // follows what is ingested; absent: nobody raises alerts
+  launch::ControlPlane* control = nullptr;  // starts and watches runs; absent: this process starts none
+  translate::Pool* translators = nullptr;   // absent: this process does not translate
+  TokenBook tokens{store};
+  AuditLog audit{store, tokens};
+  Idempotency idempotency{store};
+  Downloads downloads{};
 };
 
 /// Every route of the service.
@@ -22,15 +42,28 @@ http::Router make_router(Service& service);
 
 // One function a resource, each in the file of that name.
 void add_run_routes(http::Router& router, Service& service);
+void add_submit_routes(http::Router& router, Service& service);
+void add_run_action_routes(http::Router& router, Service& service);
+void add_heartbeat_routes(http::Router& router, Service& service);
+void add_history_routes(http::Router& router, Service& service);
 void add_record_routes(http::Router& router, Service& service);
 void add_metric_routes(http::Router& router, Service& service);
 void add_series_routes(http::Router& router, Service& service);
+void add_metrics_query_routes(http::Router& router, Service& service);
 void add_export_routes(http::Router& router, Service& service);
 void add_eval_routes(http::Router& router, Service& service);
+void add_verdict_routes(http::Router& router, Service& service);
+void add_alert_routes(http::Router& router, Service& service);
 void add_rank_routes(http::Router& router, Service& service);
 void add_checkpoint_routes(http::Router& router, Service& service);
+void add_download_routes(http::Router& router, Service& service);
+void add_retention_routes(http::Router& router, Service& service);
+void add_backup_routes(http::Router& router, Service& service);
+void add_translate_routes(http::Router& router, Service& service);
 void add_log_routes(http::Router& router, Service& service);
 void add_event_routes(http::Router& router, Service& service);
+void add_token_routes(http::Router& router, Service& service);
+void add_audit_routes(http::Router& router, Service& service);
 void add_health_routes(http::Router& router, Service& service);
 
 }  // namespace babelring::api

@@ -2,12 +2,11 @@
 
 #include <spdlog/spdlog.h>
 
-#include <algorithm>
-#include <cctype>
 #include <utility>
 
 #include "nmt/base/digest.h"
 #include "nmt/base/log.h"
+#include "server/http/compress.h"
 #include "server/http/problem.h"
 
 namespace babelring::http {
@@ -19,46 +18,59 @@ Response problem_of(const Request& request, const std::exception& failure) {
   return problem_response(Problem(500, "internal", "the server failed; its log has this request's id"), request.id);
 }
 
-std::string host_name(std::string_view host) {
-  std::string name(host);
-  const auto bracket = name.rfind(']');
-  const auto colon = name.rfind(':');
-  if (colon != std::string::npos && (bracket == std::string::npos || colon > bracket)) name.resize(colon);
-  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
-  return name;
+/// The refusal of what is known before a body of that size is read: nothing if it may come.
+std::optional<Response> check_body(const Request& request, const Route& route, std::int64_t bytes) {
+  if (bytes <= 0) return std::nullopt;
+  if (bytes > static_cast<std::int64_t>(route.most_body_bytes)) {
+    return problem_response(
+        Problem(413, "too_large",
+                fmt::format("body has {} bytes, at most {} are taken here", bytes, route.most_body_bytes)),
+        request.id);
+  }
+  if (request.header("content-type").starts_with("application/json")) return std::nullopt;
+  return problem_response(Problem(415, "not_json", "Content-Type must be application/json"), request.id);
 }
 
 }  // namespace
 
-Dispatcher::Dispatcher(Router router, StaticFiles files, std::set<std::string> hosts, Executor executor)
-    : router_(std::move(router)), files_(std::move(files)), hosts_(std::move(hosts)), executor_(std::move(executor)) {}
+Dispatcher::Dispatcher(Router router, StaticFiles files, GateOptions gate, Executor executor)
+    : router_(std::move(router)),
+      files_(std::move(files)),
+      gate_(std::make_unique<Gate>(std::move(gate))),
+      executor_(std::move(executor)) {}
 
-bool Dispatcher::host_is_ours(std::string_view host) const {
-  const std::string name = host_name(host);
-  return name == "localhost" || name == "127.0.0.1" || name == "[::1]" || hosts_.contains(name);
+Dispatcher::Admission Dispatcher::admit(Request& request, std::int64_t body_bytes) const {
+  Admission admission = consider(request, body_bytes);
+  // A flood of refused requests must not push the rest out of the audit.
+  if (admission.refusal && admission.route != nullptr && admission.refusal->status != 429) {
+    gate_->note(request, admission.route->path, admission.route->scope, *admission.refusal, {});
+  }
+  return admission;
 }
 
-Dispatcher::Admission Dispatcher::admit(Request& request) const {
+Dispatcher::Admission Dispatcher::consider(Request& request, std::int64_t body_bytes) const {
   const auto refuse = [&](int status, const char* code, const std::string& detail) {
-    return Admission{problem_response(Problem(status, code, detail), request.id), nullptr, 0};
+    return problem_response(Problem(status, code, detail), request.id);
   };
-  if (!host_is_ours(request.header("host"))) {
-    return refuse(421, "host_unknown", "this server does not answer for that Host; see --allow-host");
-  }
   const Router::Match match = router_.match(request);
+  if (auto refusal = gate_->check_origin(request)) return {std::move(refusal), match.route};
   if (match.route != nullptr) {
-    if (request.method == "POST" && !request.header("content-type").starts_with("application/json")) {
-      return refuse(415, "not_json", "Content-Type must be application/json");
-    }
-    return {std::nullopt, match.route, match.route->most_body_bytes};
+    const Route& route = *match.route;
+    if (route.prompt) return {check_body(request, route, body_bytes), &route};  // whatever else is going on
+    auto refusal = gate_->check_caller(request, route.scope);
+    if (!refusal) refusal = check_body(request, route, body_bytes);
+    return {std::move(refusal), &route};
   }
-  const bool readable = request.method == "GET" || request.method == "HEAD";
+  if (auto refusal = gate_->check_caller(request, Scope::none)) return {std::move(refusal), nullptr};
   const bool page = match.allowed.empty() && files_.has(request);
-  if (page && readable) return {std::nullopt, nullptr, 0};
-  if (match.allowed.empty() && !page) return refuse(404, "path_unknown", "nothing is here");
-  Admission admission = refuse(405, "method_not_allowed", "this path does not take that method");
-  admission.refusal->set("Allow", page ? "GET, HEAD" : match.allowed);
-  return admission;
+  if (page && !writes(request) && request.method != "OPTIONS") {
+    if (body_bytes > 0) return {refuse(413, "too_large", "no body is taken here"), nullptr};
+    return {std::nullopt, nullptr};
+  }
+  if (match.allowed.empty() && !page) return {refuse(404, "path_unknown", "nothing is here"), nullptr};
+  Response refusal = refuse(405, "method_not_allowed", "this path does not take that method");
+  refusal.set("Allow", page ? "GET, HEAD" : match.allowed);
+  return {std::move(refusal), nullptr};
 }
 
 void Dispatcher::dispatch(std::shared_ptr<const Request> request, const Admission& admission, Reply reply) const {
@@ -81,13 +93,23 @@ void Dispatcher::dispatch(std::shared_ptr<const Request> request, const Admissio
 }
 
 void Dispatcher::handle(const std::shared_ptr<const Request>& request, const Route& route, const Reply& reply) const {
-  try {
-    route.handler(request, [request, reply](Response response) {
-      add_validator(*request, response);
+  // What wrote is remembered before its answer goes out.
+  const auto finish = [this, request, &route, reply](Response response) {
+    if (!writes(*request)) {
       reply(std::move(response));
+      return;
+    }
+    auto held = std::make_shared<Response>(std::move(response));
+    gate_->note(*request, route.path, route.scope, *held, [reply, held] { reply(std::move(*held)); });
+  };
+  try {
+    route.handler(request, [request, finish](Response response) {
+      add_validator(*request, response);
+      compress(*request, response);
+      finish(std::move(response));
     });
   } catch (const std::exception& failure) {
-    reply(problem_of(*request, failure));
+    finish(problem_of(*request, failure));
   }
 }
 
@@ -107,7 +129,8 @@ void add_validator(const Request& request, Response& response) {
   const std::string etag = '"' + sha256_hex(*body).substr(0, 32) + '"';
   if (response.header("Cache-Control").empty()) response.set("Cache-Control", "no-cache");
   response.set("ETag", etag);
-  if (!lists_etag(request.header("if-none-match"), etag)) return;
+  const std::string_view known = request.header("if-none-match");
+  if (!lists_etag(known, etag) && !lists_etag(known, etag.substr(0, etag.size() - 1) + "-gzip\"")) return;
   response.status = 304;
   response.body = std::string();
 }

@@ -1,10 +1,11 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
-#include <set>
 #include <string>
 
+#include "server/http/gate.h"
 #include "server/http/router.h"
 #include "server/http/static_files.h"
 
@@ -17,18 +18,17 @@ class Dispatcher {
   /// Runs a task on the handlers' threads.
   using Executor = std::function<void(std::function<void()>)>;
 
-  /// `hosts` are the names, in lower case and without port, that a Host header may have besides loopback ones.
-  Dispatcher(Router router, StaticFiles files, std::set<std::string> hosts, Executor executor);
+  Dispatcher(Router router, StaticFiles files, GateOptions gate, Executor executor);
 
-  /// What a head is answered before its body is read: a refusal, or the body size allowed.
+  /// What is answered to a head before its body of `body_bytes` is read.
   struct Admission {
-    std::optional<Response> refusal;
-    const Route* route = nullptr;  // absent: a static file or nothing
-    std::size_t most_body_bytes = 0;
+    std::optional<Response> refusal;  // sent at once
+    const Route* route = nullptr;     // absent: a static file or nothing
   };
-  /// The one place where a request is authorised: its Host must be ours (DNS rebinding), and where bearer tokens come
-  /// in, they are held against the route's scope here. Fills request.parameters.
-  Admission admit(Request& request) const;
+  /// The one place where a request is authorised: see Gate. Fills request.parameters, caller, actor and answer_headers.
+  Admission admit(Request& request, std::int64_t body_bytes) const;
+  /// May a long answer to this request go on?
+  bool still_holds(const Request& request) const { return gate_->still_holds(request); }
 
   /// Answers through `reply`, exactly once, from any thread.
   void dispatch(std::shared_ptr<const Request> request, const Admission& admission, Reply reply) const;
@@ -37,12 +37,12 @@ class Dispatcher {
   void run(std::function<void()> task) const { executor_(std::move(task)); }
 
  private:
-  bool host_is_ours(std::string_view host) const;
+  Admission consider(Request& request, std::int64_t body_bytes) const;
   void handle(const std::shared_ptr<const Request>& request, const Route& route, const Reply& reply) const;
 
   Router router_;
   StaticFiles files_;
-  std::set<std::string> hosts_;
+  std::unique_ptr<const Gate> gate_;
   Executor executor_;
 };
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "nmt/base/result.h"
+#include "server/http/access.h"
 #include "server/http/unique_fd.h"
 
 namespace babelring::http {
@@ -25,8 +26,11 @@ struct Request {
   std::map<std::string, std::string> headers;     // names in lower case; equal names joined by ", "
   std::map<std::string, std::string> parameters;  // {name} parts of the route's template
   std::string body;
-  std::string id;     // X-Request-Id: the client's, or made
-  std::string actor;  // who asks, as audit and state rows name it: the token's name; "anonymous" without one
+  std::string id;                        // X-Request-Id: the client's, or made
+  std::string address;                   // the client's
+  std::string actor = "anonymous";       // who asks, as audit and state rows name it: the token's name, if there is one
+  std::shared_ptr<const Caller> caller;  // null without a token
+  std::vector<std::pair<std::string, std::string>> answer_headers;  // what every answer to it says
   bool keep_alive = true;
 
   /// Empty if absent.
@@ -42,6 +46,17 @@ Result<Done> parse_target(Request& request);
 struct FileSlice {
   UniqueFd file;
   std::int64_t offset = 0, length = 0;
+};
+
+/// A body of known length: texts and parts of files, one after another. The files go out by sendfile.
+struct Pieces {
+  std::vector<std::variant<std::string, FileSlice>> parts;
+
+  void add(std::string text) { parts.emplace_back(std::move(text)); }
+  void add(FileSlice slice) { parts.emplace_back(std::move(slice)); }
+  std::int64_t length() const;
+  /// Narrows the body to `length` bytes from `first`. Both must lie within it.
+  void cut(std::int64_t first, std::int64_t length);
 };
 
 /// A body of unknown length, made piece by piece. Called on the handlers' threads, one call at a time.
@@ -66,7 +81,10 @@ class EventSource {
 struct Response {
   int status = 200;
   std::vector<std::pair<std::string, std::string>> headers;
-  std::variant<std::string, std::string_view, FileSlice, std::shared_ptr<Producer>, std::shared_ptr<EventSource>> body;
+  std::variant<std::string, std::string_view, FileSlice, Pieces, std::shared_ptr<Producer>,
+               std::shared_ptr<EventSource>>
+      body;
+  std::shared_ptr<const void> held;  // let go when the body was sent or the connection has ended
 
   Response& set(std::string name, std::string value) & {
     headers.emplace_back(std::move(name), std::move(value));

@@ -41,6 +41,10 @@ void Router::add(Route route) {
   routes_.push_back(std::move(route));
 }
 
+void Router::wrap(const std::function<AsyncHandler(const Route&, AsyncHandler)>& make) {
+  for (Route& route : routes_) route.handler = make(route, std::move(route.handler));
+}
+
 Router::Match Router::match(Request& request) const {
   Match match;
   for (const Route& route : routes_) {

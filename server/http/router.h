@@ -16,9 +16,6 @@ using AsyncHandler = std::function<void(std::shared_ptr<const Request>, Reply)>;
 /// Answers by returning. May throw Problem.
 using Handler = std::function<Response(const Request&)>;
 
-/// What a token must allow once there are tokens; also documented with the route.
-enum class Scope { none, read, ingest, operate, admin };
-
 struct Route {
   std::string method;  // GET also answers HEAD
   std::string path;    // template: /api/v1/runs/{run}
@@ -36,6 +33,9 @@ class Router {
   void add(std::string method, std::string path, Scope scope, Handler handler);
   /// The general form. Segments are made from the path.
   void add(Route route);
+
+  /// Replaces every handler by what `make` gives for it.
+  void wrap(const std::function<AsyncHandler(const Route&, AsyncHandler)>& make);
 
   struct Match {
     const Route* route = nullptr;

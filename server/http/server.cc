@@ -19,18 +19,23 @@
 
 #include "server/http/connections.h"
 #include "server/http/session.h"
+#include "server/http/tls.h"
 
 namespace babelring::http {
 
 void Connections::add(const std::shared_ptr<Session>& session) {
   const std::lock_guard lock(mutex_);
   sessions_.emplace(session.get(), session);
+  ++from_[session->address()];
 }
 
 void Connections::remove(Session* session) {
   {
     const std::lock_guard lock(mutex_);
-    sessions_.erase(session);
+    if (sessions_.erase(session) > 0) {
+      const auto found = from_.find(session->address());
+      if (--found->second == 0) from_.erase(found);
+    }
   }
   changed_.notify_all();
 }
@@ -38,6 +43,18 @@ void Connections::remove(Session* session) {
 std::size_t Connections::count() const {
   const std::lock_guard lock(mutex_);
   return sessions_.size();
+}
+
+std::size_t Connections::count_from(const std::string& address) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = from_.find(address);
+  return found == from_.end() ? 0 : found->second;
+}
+
+Connections::BodyRoom Connections::room_for_body(std::int64_t bytes, std::int64_t most_in_all) {
+  if (body_bytes_.fetch_add(bytes) + bytes <= most_in_all) return {body_bytes_, bytes};
+  body_bytes_.fetch_sub(bytes);
+  return {};
 }
 
 std::vector<std::shared_ptr<Session>> Connections::all() const {
@@ -67,6 +84,12 @@ std::size_t connection_cap(std::size_t wanted) {
   return std::min(wanted, descriptors > 512 ? descriptors - 256 : descriptors / 2);
 }
 
+std::string address_of(const asio::ip::tcp::socket& socket) {
+  boost::system::error_code gone;
+  const auto peer = socket.remote_endpoint(gone);
+  return gone ? std::string() : peer.address().to_string();
+}
+
 asio::ip::tcp::acceptor listen_on(asio::io_context& context, const Server::Options& options) {
   try {
     const asio::ip::tcp::endpoint endpoint(asio::ip::make_address(options.address), options.port);
@@ -89,6 +112,7 @@ struct Server::Impl {
         cap(connection_cap(chosen.limits.connections)),
         acceptor(listen_on(context, chosen)),
         pause(context),
+        tls(chosen.tls_certificate.empty() ? nullptr : make_tls_context(chosen.tls_certificate, chosen.tls_key)),
         handlers(chosen.handler_threads) {}
 
   asio::awaitable<void> accept_all() {
@@ -104,8 +128,12 @@ struct Server::Impl {
         co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, code));
         continue;
       }
+      std::string address = address_of(socket);
+      const std::size_t most = options.limits.connections_an_address;
+      if (most > 0 && !is_loopback(address) && connections.count_from(address) >= most) continue;  // closes it
       socket.set_option(asio::ip::tcp::no_delay(true), code);
-      const auto session = std::make_shared<Session>(std::move(socket), *dispatcher, options.limits, connections);
+      const auto session = std::make_shared<Session>(std::move(socket), tls.get(), std::move(address), *dispatcher,
+                                                     options.limits, connections);
       session->start();
       if (stopping) session->finish();  // too late for stop() to have seen it
     }
@@ -124,6 +152,7 @@ struct Server::Impl {
   asio::strand<asio::io_context::executor_type> accepting{asio::make_strand(context)};
   asio::ip::tcp::acceptor acceptor;
   asio::steady_timer pause;
+  std::unique_ptr<asio::ssl::context> tls;  // null: plain
   asio::thread_pool handlers;
   std::vector<std::thread> threads;
 };

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <string>
 
@@ -16,6 +17,8 @@ class Server {
     std::string address = "127.0.0.1";
     std::uint16_t port = 0;  // 0: any free one
     Limits limits;
+    /// Certificate with its chain, and key, both PEM: the server speaks TLS. Empty: it does not.
+    std::filesystem::path tls_certificate, tls_key;
     std::size_t io_threads = 2;
     std::size_t handler_threads = 4;  // may wait for the database
   };

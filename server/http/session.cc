@@ -18,6 +18,7 @@
 #include "server/http/framing.h"
 #include "server/http/problem.h"
 #include "server/http/response_head.h"
+#include "server/http/tls.h"
 
 namespace babelring::http {
 namespace {
@@ -29,14 +30,16 @@ constexpr std::size_t most_head_bytes = most_request_line_bytes + most_header_by
 
 }  // namespace
 
-Session::Session(asio::ip::tcp::socket socket, const Dispatcher& dispatcher, const Limits& limits,
-                 Connections& connections)
-    : socket_(std::move(socket)),
+Session::Session(asio::ip::tcp::socket socket, asio::ssl::context* tls, std::string address,
+                 const Dispatcher& dispatcher, const Limits& limits, Connections& connections)
+    : transport_(std::move(socket), tls),
+      socket_(transport_.socket()),
       deadline_(socket_.get_executor()),
       ready_(socket_.get_executor()),
       dispatcher_(dispatcher),
       limits_(limits),
-      connections_(connections) {}
+      connections_(connections),
+      address_(std::move(address)) {}
 
 Session::~Session() {
   connections_.remove(this);
@@ -80,14 +83,11 @@ void Session::set_deadline(std::chrono::milliseconds limit) {
 
 asio::awaitable<void> Session::run() {
   try {
-    while (co_await serve_one()) {
+    if (co_await secure()) {
+      while (co_await serve_one()) {
+      }
     }
-    // The last answer shall reach a client that still sends: end our side, then drop what comes for a moment.
-    error_code ignored;
-    if (socket_.is_open()) socket_.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
-    set_deadline(std::chrono::milliseconds(500));
-    std::string rest(4096, '\0');
-    while (socket_.is_open() && !finishing_) co_await socket_.async_read_some(asio::buffer(rest), use_awaitable);
+    co_await part();
   } catch (const boost::system::system_error&) {
     // The client left, stalled, or we are ending.
   } catch (const std::exception& failure) {
@@ -95,6 +95,38 @@ asio::awaitable<void> Session::run() {
   }
   deadline_.cancel();
   close();
+}
+
+asio::awaitable<bool> Session::secure() {
+  if (!transport_.encrypted()) co_return true;
+  set_deadline(limits_.header);
+  interruptible_ = true;
+  error_code code;
+  co_await transport_.async_handshake(asio::redirect_error(use_awaitable, code));
+  interruptible_ = false;
+  if (!code) co_return true;
+  if (spoke_plain_http(code)) {
+    const Response response = problem_response(Problem(400, "tls_wanted", "this address speaks https"), "");
+    const auto& body = std::get<std::string>(response.body);
+    const BodyFraming framing{static_cast<std::int64_t>(body.size()), false, true};
+    const std::string answer = response_head(response, framing, "") + body;
+    co_await asio::async_write(socket_, asio::buffer(answer), use_awaitable);
+  }
+  co_return false;
+}
+
+asio::awaitable<void> Session::part() {
+  error_code ignored;
+  constexpr std::chrono::milliseconds moment(500);
+  set_deadline(moment);
+  // The end of a body without a length must not be taken for a broken connection.
+  const bool all_said = transport_.encrypted() && socket_.is_open() && served_ > 0;
+  if (all_said) co_await transport_.async_shutdown(asio::redirect_error(use_awaitable, ignored));
+  // End our side, then drop what comes for a moment.
+  if (socket_.is_open()) socket_.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
+  set_deadline(moment);
+  std::string rest(4096, '\0');
+  while (socket_.is_open() && !finishing_) co_await socket_.async_read_some(asio::buffer(rest), use_awaitable);
 }
 
 asio::awaitable<bool> Session::wait_for_request() {
@@ -105,7 +137,7 @@ asio::awaitable<bool> Session::wait_for_request() {
   buffer_.resize(2048);
   error_code code;
   const std::size_t size =
-      co_await socket_.async_read_some(asio::buffer(buffer_), asio::redirect_error(use_awaitable, code));
+      co_await transport_.async_read_some(asio::buffer(buffer_), asio::redirect_error(use_awaitable, code));
   buffer_.resize(size);
   interruptible_ = false;
   co_return !code;
@@ -114,7 +146,7 @@ asio::awaitable<bool> Session::wait_for_request() {
 asio::awaitable<std::size_t> Session::read_head() {
   set_deadline(limits_.header);
   error_code code;
-  const std::size_t size = co_await asio::async_read_until(socket_, asio::dynamic_buffer(buffer_, most_head_bytes),
+  const std::size_t size = co_await asio::async_read_until(transport_, asio::dynamic_buffer(buffer_, most_head_bytes),
                                                            "\r\n\r\n", asio::redirect_error(use_awaitable, code));
   if (!code) co_return size;
   if (code == asio::error::not_found) {
@@ -153,16 +185,18 @@ asio::awaitable<bool> Session::serve_one() {
   auto request = std::make_shared<Request>(std::move(head->request));
   request->keep_alive = request->keep_alive && ++served_ < limits_.requests_a_connection;
 
-  auto admission = dispatcher_.admit(*request);
-  if (head->content_length > static_cast<std::int64_t>(admission.most_body_bytes) && !admission.refusal) {
-    admission.refusal = problem_response(Problem(413, "too_large",
-                                                 fmt::format("body has {} bytes, at most {} are taken here",
-                                                             head->content_length, admission.most_body_bytes)),
-                                         request->id);
-  }
+  request->address = address_;
+  auto admission = dispatcher_.admit(*request, head->content_length);
   if (admission.refusal) {
     if (head->content_length > 0) request->keep_alive = false;  // its body was not read
     co_return co_await write(*request, *admission.refusal);
+  }
+  const Connections::BodyRoom room = connections_.room_for_body(head->content_length, limits_.body_bytes_in_all);
+  if (!room) {
+    request->keep_alive = false;
+    Response busy =
+        problem_response(Problem(503, "busy", "too many bodies are being read; send it again"), request->id);
+    co_return co_await write(*request, busy);
   }
   if (head->content_length > 0) {
     if (head->expects_continue) co_await write_all("HTTP/1.1 100 Continue\r\n\r\n", {});
@@ -173,16 +207,23 @@ asio::awaitable<bool> Session::serve_one() {
 }
 
 asio::awaitable<bool> Session::read_body(Request& request, std::int64_t length) {
-  set_deadline(limits_.body);
   const auto size = static_cast<std::size_t>(length);
   request.body = buffer_.substr(0, size);
   buffer_.erase(0, request.body.size());
-  const std::size_t have = request.body.size();
-  if (have == size) co_return true;
+  std::size_t have = request.body.size();
   request.body.resize(size);
+  const auto start = std::chrono::steady_clock::now();
   error_code code;
-  co_await asio::async_read(socket_, asio::buffer(request.body.data() + have, size - have),
-                            asio::redirect_error(use_awaitable, code));
+  while (have < size && !code) {
+    // A body that trickles is given up before its time is over: it holds memory and a connection.
+    const auto earned = limits_.body_grace + std::chrono::milliseconds(have * 1000 / limits_.body_bytes_a_second);
+    const auto passed = std::chrono::steady_clock::now() - start;
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+        std::min<std::chrono::nanoseconds>(limits_.body, earned) - passed);
+    set_deadline(std::max(left, std::chrono::milliseconds(0)));
+    have += co_await transport_.async_read_some(asio::buffer(request.body.data() + have, size - have),
+                                                asio::redirect_error(use_awaitable, code));
+  }
   if (code && timed_out_) co_await refuse(408, "body_too_slow", "the request's body did not come in time");
   co_return !code;
 }

@@ -1,4 +1,5 @@
 #include <sys/sendfile.h>
+#include <unistd.h>
 
 #include <array>
 #include <boost/asio/buffer.hpp>
@@ -33,6 +34,8 @@ BodyFraming framing_of(const Request& request, const Response& response) {
     framing.length = static_cast<std::int64_t>(view->size());
   } else if (const auto* slice = std::get_if<FileSlice>(&response.body)) {
     framing.length = slice->length;
+  } else if (const auto* pieces = std::get_if<Pieces>(&response.body)) {
+    framing.length = pieces->length();
   } else {
     framing.chunked = std::holds_alternative<std::shared_ptr<Producer>>(response.body) && request.keep_alive;
     framing.close = !framing.chunked;
@@ -46,17 +49,26 @@ BodyFraming framing_of(const Request& request, const Response& response) {
 asio::awaitable<bool> Session::write(const Request& request, Response& response) {
   BodyFraming framing;  // initialised in two steps: g++ 12 fails internally on one
   framing = framing_of(request, response);
+  for (const auto& [name, value] : request.answer_headers) response.set(name, value);
   const std::string head = response_head(response, framing, request.id);
   const bool bodiless = request.method == "HEAD" || response.status == 304 || response.status == 204;
   const auto* slice = std::get_if<FileSlice>(&response.body);
+  const auto* pieces = std::get_if<Pieces>(&response.body);
   const auto* producer = std::get_if<std::shared_ptr<Producer>>(&response.body);
   const auto* events = std::get_if<std::shared_ptr<EventSource>>(&response.body);
   std::string_view text;
   if (!bodiless) text = text_of(response);
   co_await write_all(head, text);
   if (slice != nullptr && !bodiless) co_await write_file(*slice);
+  if (pieces != nullptr && !bodiless) {
+    for (const auto& part : pieces->parts) {
+      const auto* piece = std::get_if<std::string>(&part);
+      if (piece != nullptr) co_await write_all(*piece, {});
+      if (piece == nullptr) co_await write_file(std::get<FileSlice>(part));
+    }
+  }
   if (producer != nullptr && !bodiless) co_await write_pieces(**producer, framing.chunked);
-  if (events != nullptr && !bodiless) co_await write_events(**events);
+  if (events != nullptr && !bodiless) co_await write_events(request, **events);
   co_return !framing.close && !finishing_;
 }
 
@@ -65,7 +77,7 @@ asio::awaitable<void> Session::write_all(std::string_view first, std::string_vie
   // Piece by piece, so that the deadline measures a stall and not the size.
   while (asio::buffer_size(buffers) > 0) {
     set_deadline(limits_.write_stall);
-    std::size_t sent = co_await socket_.async_write_some(buffers, use_awaitable);
+    std::size_t sent = co_await transport_.async_write_some(buffers, use_awaitable);
     for (auto& buffer : buffers) {
       const std::size_t taken = std::min(sent, buffer.size());
       buffer += taken;
@@ -74,7 +86,24 @@ asio::awaitable<void> Session::write_all(std::string_view first, std::string_vie
   }
 }
 
+asio::awaitable<void> Session::write_encrypted(const FileSlice& slice) {
+  std::string piece(std::size_t{64} << 10, '\0');
+  for (std::int64_t at = 0; at < slice.length;) {
+    const auto want = static_cast<std::size_t>(std::min<std::int64_t>(slice.length - at, std::ssize(piece)));
+    const ssize_t have = pread(slice.file.get(), piece.data(), want, slice.offset + at);
+    if (have < 0 && errno == EINTR) continue;
+    // The file became shorter, or cannot be read: the length promised cannot be kept.
+    if (have <= 0) throw boost::system::system_error(asio::error::eof);
+    co_await write_all(std::string_view(piece).substr(0, static_cast<std::size_t>(have)), {});
+    at += have;
+  }
+}
+
 asio::awaitable<void> Session::write_file(const FileSlice& slice) {
+  if (transport_.encrypted()) {
+    co_await write_encrypted(slice);
+    co_return;
+  }
   constexpr std::int64_t most_at_once = std::int64_t{4} << 20;  // then other connections have their turn
   socket_.native_non_blocking(true);
   off_t offset = slice.offset;
@@ -137,7 +166,7 @@ asio::awaitable<void> Session::write_pieces(Producer& producer, bool chunked) {
   if (chunked) co_await write_all("0\r\n\r\n", {});
 }
 
-asio::awaitable<void> Session::write_events(EventSource& source) {
+asio::awaitable<void> Session::write_events(const Request& request, EventSource& source) {
   source.on_ready([weak = weak_from_this()] {
     const auto self = weak.lock();
     if (!self) return;
@@ -146,7 +175,13 @@ asio::awaitable<void> Session::write_events(EventSource& source) {
       self->ready_.cancel();
     });
   });
+  auto checked = std::chrono::steady_clock::now();
   while (socket_.is_open() && !finishing_) {
+    // A token that was revoked meanwhile ends the stream within a heartbeat.
+    if (const auto now = std::chrono::steady_clock::now(); now - checked >= limits_.heartbeat) {
+      if (!dispatcher_.still_holds(request)) co_return;
+      checked = now;
+    }
     woken_ = false;
     const std::string frames = source.take();
     if (!frames.empty()) {

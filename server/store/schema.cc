@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "server/store/log_writer.h"
+
 namespace babelring::store {
 namespace {
 
@@ -85,15 +87,106 @@ CREATE INDEX lifecycle_by_run ON lifecycle(run, event);
 )sql",
                                                                 // 2: who may do what: tokens, audit, idempotency keys
                                                                 R"sql(
+CREATE TABLE tokens (
+  token INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, name TEXT NOT NULL,
+  hash TEXT NOT NULL UNIQUE,          -- SHA-256 of the secret, which is kept nowhere
+  scope TEXT NOT NULL, run TEXT NOT NULL,
+  created_by TEXT NOT NULL, created_ms INTEGER NOT NULL, expires_ms INTEGER, used_ms INTEGER);
+
+CREATE TABLE audit (
+  entry INTEGER PRIMARY KEY AUTOINCREMENT, time_ms INTEGER NOT NULL,
+  actor TEXT NOT NULL, token TEXT NOT NULL, method TEXT NOT NULL, route TEXT NOT NULL, object TEXT NOT NULL,
+  status INTEGER NOT NULL, request TEXT NOT NULL, address TEXT NOT NULL);
+
+CREATE TABLE idempotency (
+  owner TEXT NOT NULL, key TEXT NOT NULL, created_ms INTEGER NOT NULL, fingerprint TEXT NOT NULL,
+  status INTEGER NOT NULL DEFAULT 0, headers TEXT NOT NULL DEFAULT '', body TEXT NOT NULL DEFAULT '',
+  PRIMARY KEY (owner, key)) WITHOUT ROWID;
+CREATE INDEX idempotency_by_time ON idempotency(created_ms);
 )sql",
                                                                 // 3: runs that the server starts: states, attempts
                                                                 R"sql(
+ALTER TABLE runs ADD COLUMN profile TEXT NOT NULL DEFAULT 'external';
+ALTER TABLE runs ADD COLUMN labels TEXT NOT NULL DEFAULT '{}';         -- a JSON object of texts
+ALTER TABLE runs ADD COLUMN notes TEXT NOT NULL DEFAULT '';
+ALTER TABLE runs ADD COLUMN archived INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE runs ADD COLUMN deleted_ms INTEGER;                        -- removed for good 7 days later
+ALTER TABLE runs ADD COLUMN delete_checkpoints INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE runs ADD COLUMN stop_wish TEXT NOT NULL DEFAULT '';        -- checkpoint or now, while stopping
+ALTER TABLE runs ADD COLUMN stop_grace_s INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE runs ADD COLUMN checkpoint_wish INTEGER NOT NULL DEFAULT 0; -- counts the wishes of this attempt
+
+-- What the server needs to start a run, and to start it again.
+CREATE TABLE launches (
+  run INTEGER PRIMARY KEY, folder TEXT NOT NULL, launch_config TEXT NOT NULL, launch_ranks INTEGER NOT NULL,
+  max_restarts INTEGER NOT NULL, restarts INTEGER NOT NULL DEFAULT 0,
+  resume_folder TEXT NOT NULL DEFAULT '', resume_step INTEGER NOT NULL DEFAULT 0,  -- of the checkpoint asked for
+  place INTEGER NOT NULL);            -- in the queue: smaller ones first
+
+CREATE TABLE attempts (
+  run INTEGER NOT NULL, attempt INTEGER NOT NULL,
+  launcher TEXT NOT NULL,             -- mpirun, slurm, or external: started by hand
+  pid INTEGER NOT NULL DEFAULT 0, start_ticks INTEGER NOT NULL DEFAULT 0, job TEXT NOT NULL DEFAULT '',
+  world_size INTEGER NOT NULL DEFAULT 0, resumed_from TEXT NOT NULL DEFAULT '',
+  started_ms INTEGER NOT NULL, ended_ms INTEGER, exit_code INTEGER, cause TEXT NOT NULL DEFAULT '',
+  outcome TEXT NOT NULL DEFAULT '', outcome_detail TEXT NOT NULL DEFAULT '',  -- what its own records say
+  fenced INTEGER NOT NULL DEFAULT 0,  -- its ranks must end wherever they still are
+  PRIMARY KEY (run, attempt)) WITHOUT ROWID;
+
+CREATE TABLE transitions (
+  transition INTEGER PRIMARY KEY, run INTEGER NOT NULL, attempt INTEGER NOT NULL,
+  old_state TEXT NOT NULL, new_state TEXT NOT NULL, event TEXT NOT NULL,
+  cause TEXT NOT NULL, actor TEXT NOT NULL, time_ms INTEGER NOT NULL);
+CREATE INDEX transitions_by_run ON transitions(run, transition);
 )sql",
                                                                 // 4: pins, retention, compressed logs
                                                                 R"sql(
+ALTER TABLE checkpoints ADD COLUMN pinned INTEGER NOT NULL DEFAULT 0;
+
+-- Which checkpoints of a run the server shall keep, and how much of its log.
+CREATE TABLE retention (run INTEGER PRIMARY KEY, policy TEXT NOT NULL, max_log_bytes INTEGER);
+
+-- A run's newest log lines; older ones are in blocks. Numbers go on from there without gaps.
+CREATE TABLE log_lines (
+  run INTEGER NOT NULL, line INTEGER NOT NULL, attempt INTEGER NOT NULL, rank INTEGER NOT NULL,
+  time_ms INTEGER NOT NULL, level TEXT NOT NULL, text TEXT NOT NULL,
+  PRIMARY KEY (run, line)) WITHOUT ROWID;
+CREATE TABLE log_blocks (
+  block INTEGER PRIMARY KEY, run INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL,
+  raw_bytes INTEGER NOT NULL, bytes INTEGER NOT NULL, lowest_rank INTEGER NOT NULL, highest_rank INTEGER NOT NULL,
+  levels INTEGER NOT NULL,            -- bits: debug, info, warn, error, others
+  data BLOB NOT NULL,                 -- server/store/log_blocks.h, compressed by zstd
+  UNIQUE (run, first));
+INSERT INTO log_lines SELECT run, row_number() OVER (PARTITION BY run ORDER BY log), attempt, rank, time_ms, level, text
+  FROM logs;
+DROP TABLE logs;
+
+-- Summaries of 512, 4096 and 32768 consecutive steps (level 1, 2, 3), each made of eight of the level below; those of
+-- 64 are in `buckets`. Views of `steps` too: where one is missing, the level below is read.
+CREATE TABLE pyramid (
+  run INTEGER NOT NULL, rank INTEGER NOT NULL, attempt INTEGER NOT NULL, level INTEGER NOT NULL,
+  bucket INTEGER NOT NULL, first_step INTEGER NOT NULL, last_step INTEGER NOT NULL, count INTEGER NOT NULL,
+  time_ms INTEGER NOT NULL, layout INTEGER NOT NULL, vals BLOB NOT NULL,
+  PRIMARY KEY (run, rank, attempt, level, bucket)) WITHOUT ROWID;
 )sql",
                                                                 // 5: alerts
                                                                 R"sql(
+-- Place 0 is no rule: it says that the default rules were put once.
+CREATE TABLE alert_rules (
+  place INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, run TEXT NOT NULL DEFAULT '',
+  enabled INTEGER NOT NULL DEFAULT 1, threshold REAL NOT NULL DEFAULT 0,
+  hold_s REAL NOT NULL DEFAULT 0, clear_s REAL NOT NULL DEFAULT 0);
+
+CREATE TABLE alerts (
+  alert INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE,
+  rule TEXT NOT NULL, kind TEXT NOT NULL,
+  run TEXT NOT NULL,                  -- a run's id; empty: the server's own
+  subject TEXT NOT NULL,              -- the rank or folder meant, or empty
+  message TEXT NOT NULL, value REAL, threshold REAL,
+  raised_ms INTEGER NOT NULL, cleared_ms INTEGER,
+  acknowledged_ms INTEGER, acknowledged_by TEXT NOT NULL DEFAULT '');
+CREATE INDEX alerts_by_run ON alerts(run, alert);
+CREATE UNIQUE INDEX alerts_open ON alerts(rule, run, subject) WHERE cleared_ms IS NULL;  -- one fault, one alert
 )sql"};
 
 }  // namespace
@@ -104,12 +197,14 @@ void migrate(Database& writer) {
     fail("database has schema {}, this program knows up to {}: use the newer program that wrote it", found,
          schema_version);
   }
+  if (found == schema_version) return;
+  Transaction transaction(writer);
   for (int version = found; version < schema_version; ++version) {
-    Transaction transaction(writer);
     writer.execute(migrations[static_cast<std::size_t>(version)]);
-    writer.execute(fmt::format("PRAGMA user_version = {}", version + 1));
-    transaction.commit();
   }
+  LogWriter(writer).pack_all();
+  writer.execute(fmt::format("PRAGMA user_version = {}", schema_version));
+  transaction.commit();
 }
 
 }  // namespace babelring::store

@@ -7,7 +7,7 @@ namespace babelring::store {
 /// The schema this program writes and reads.
 inline constexpr int schema_version = 5;
 
-/// Brings the database to schema_version, each migration in one transaction. Throws Failure, touching nothing, if the
+/// Brings the database to schema_version, in one transaction. Throws Failure, touching nothing, if the
 /// file was written by a newer program.
 void migrate(Database& writer);
 

@@ -177,7 +177,8 @@ TEST_F(ApiTest, AnswersConditionalAndHeadRequests) {
   const std::string etag = first.headers.at("etag");
   EXPECT_EQ(client.get(run_path("/metrics/loss"), "If-None-Match: " + etag + "\r\n").status, 304);
   EXPECT_EQ(client.get(run_path("/metrics/loss"), "If-None-Match: \"other\"\r\n").status, 200);
-  client.send("HEAD " + run_path("/metrics/loss") + " HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  client.send("HEAD " + run_path("/metrics/loss") + " HTTP/1.1\r\nHost: localhost\r\n" + testing::authorization() +
+              "\r\n");
   const auto head = client.receive(true);
   EXPECT_EQ(head.headers.at("content-length"), std::to_string(first.body.size()));
   EXPECT_EQ(client.get("/healthz").status, 200);
@@ -235,8 +236,8 @@ TEST_F(ApiTest, RefusesHostileBodies) {
 
 TEST_F(ApiTest, BoundsSizesBeforeReadingThem) {
   Client body(server.port());
-  body.send("POST " + records_path() +
-            " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 5000000\r\n\r\n");
+  body.send("POST " + records_path() + " HTTP/1.1\r\n" + testing::authorization() +
+            "Host: localhost\r\nContent-Type: application/json\r\nContent-Length: 5000000\r\n\r\n");
   EXPECT_EQ(body.receive().status, 413);
   Client target(server.port());
   target.send("GET /" + std::string(20'000, 'a'));
@@ -245,7 +246,8 @@ TEST_F(ApiTest, BoundsSizesBeforeReadingThem) {
   headers.send("GET / HTTP/1.1\r\nHost: localhost\r\nX: " + std::string(20'000, 'a'));
   EXPECT_EQ(headers.receive().status, 431);
   Client type(server.port());
-  type.send("POST " + records_path() + " HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}");
+  type.send("POST " + records_path() + " HTTP/1.1\r\n" + testing::authorization() +
+            "Host: localhost\r\nContent-Length: 2\r\n\r\n{}");
   EXPECT_EQ(type.receive().status, 415);
   Client host(server.port());
   host.send("GET /healthz HTTP/1.1\r\nHost: evil.example\r\n\r\n");
@@ -269,8 +271,8 @@ TEST(HttpLimits, SlowHeadsBodiesAndIdleConnectionsEnd) {
   testing::TestServer server(limits);
   Client head(server.port()), body(server.port()), idle(server.port()), many(server.port());
   head.send("GET /healthz HT");
-  body.send("POST " + records_path() +
-            " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 50\r\n\r\n{");
+  body.send("POST " + records_path() + " HTTP/1.1\r\n" + testing::authorization() +
+            "Host: localhost\r\nContent-Type: application/json\r\nContent-Length: 50\r\n\r\n{");
   EXPECT_EQ(head.receive().status, 408);
   EXPECT_EQ(body.receive().status, 408);
   EXPECT_TRUE(idle.closed());

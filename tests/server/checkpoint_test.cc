@@ -70,7 +70,8 @@ TEST_F(CheckpointTest, HandsOutWholeFilesAndParts) {
   EXPECT_EQ(get("model.safetensors", "If-None-Match: " + etag + "\r\n").status, 304);
 
   Client client(server.port());
-  client.send("HEAD " + path + "/files/model.safetensors HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  client.send("HEAD " + path + "/files/model.safetensors HTTP/1.1\r\nHost: localhost\r\n" + testing::authorization() +
+              "\r\n");
   EXPECT_EQ(client.receive(true).headers.at("content-length"), "300000");
   EXPECT_EQ(client.get("/healthz").status, 200);  // no stray body bytes
 }

@@ -28,7 +28,7 @@ struct Answer {
 class Client {
  public:
   /// get(), post() and request() send the token; none if it is empty.
-  explicit Client(std::uint16_t port, std::string token = admin_secret);
+  explicit Client(std::uint16_t port, std::string token = admin_secret, const std::string& host = "127.0.0.1");
   ~Client();
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;

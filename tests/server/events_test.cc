@@ -14,7 +14,8 @@ using testing::run_id;
 using testing::step_record;
 
 std::string subscribe(const std::string& query, const std::string& headers = "") {
-  return "GET /api/v1/events?" + query + " HTTP/1.1\r\nHost: localhost\r\n" + headers + "\r\n";
+  return "GET /api/v1/events?" + query + " HTTP/1.1\r\nHost: localhost\r\n" + testing::authorization() + headers +
+         "\r\n";
 }
 
 std::string last_id(const std::string& text) {

@@ -9,6 +9,7 @@
 #include <csignal>
 #include <thread>
 
+#include "nmt/base/atomic_file.h"
 #include "nmt/base/json.h"
 #include "tests/server/client.h"
 #include "tests/server/test_server.h"
@@ -32,6 +33,7 @@ class Process {
     std::vector<char*> argv = {program.data()};
     for (std::string& argument : arguments) argv.push_back(argument.data());
     argv.push_back(nullptr);
+    folder_ = arguments.at(3);
     std::array<int, 2> out{};
     if (pipe2(out.data(), O_CLOEXEC) != 0) throw std::runtime_error("pipe2");
     posix_spawn_file_actions_t actions;
@@ -50,6 +52,12 @@ class Process {
   Process& operator=(const Process&) = delete;
 
   const std::string& line() const { return line_; }
+  /// The administrator's, as the server wrote it down.
+  std::string token() const {
+    std::string text = read_file(folder_ / "admin.token");
+    while (!text.empty() && text.back() == '\n') text.pop_back();
+    return text;
+  }
   std::uint16_t port() const { return static_cast<std::uint16_t>(std::stoi(line_.substr(line_.rfind(':') + 1))); }
   /// Wait status after the signal (0: none sent).
   int end(int signal) {
@@ -63,6 +71,7 @@ class Process {
  private:
   pid_t pid_ = -1;
   std::string line_;
+  std::filesystem::path folder_;  // --data
 };
 
 TEST(ServerProgram, KeepsWhatItAcknowledgedWhenKilled) {
@@ -74,7 +83,7 @@ TEST(ServerProgram, KeepsWhatItAcknowledgedWhenKilled) {
       std::this_thread::sleep_for(std::chrono::milliseconds(150 + 70 * round));
       server.end(SIGKILL);
     });
-    Client client(server.port());
+    Client client(server.port(), server.token());
     for (;;) {
       const std::int64_t next = acknowledged + 1;
       const auto answer =
@@ -86,7 +95,7 @@ TEST(ServerProgram, KeepsWhatItAcknowledgedWhenKilled) {
   }
   EXPECT_GT(acknowledged, 0);
   Process server({"--listen", "127.0.0.1:0", "--data", folder.path().string()});
-  Client client(server.port());
+  Client client(server.port(), server.token());
   const auto ranks = parse_json(client.get("/api/v1/runs/" + run_id + "/ranks").body).value();
   const auto& rank = ranks.at("items").at(0);
   EXPECT_GE(rank.at("records").as_int64(), acknowledged);  // the last batch may have been stored unheard
@@ -100,7 +109,7 @@ TEST(ServerProgram, SaysWhereItListensAndEndsInGoodOrder) {
   testing::TemporaryFolder folder;
   Process server({"--listen", "127.0.0.1:0", "--data", folder.path().string()});
   EXPECT_EQ(server.line(), "babelring server listening on http://127.0.0.1:" + std::to_string(server.port()) + "/");
-  Client client(server.port());
+  Client client(server.port(), server.token());
   const auto page = client.get("/");
   EXPECT_EQ(page.status, 200);
   EXPECT_TRUE(page.headers.at("content-type").starts_with("text/html"));

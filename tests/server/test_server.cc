@@ -20,28 +20,36 @@ TemporaryFolder::~TemporaryFolder() {
   std::filesystem::remove_all(path_, ignored);
 }
 
-TestServer::TestServer(const http::Limits& limits, api::EventHub::Limits events)
-    : limits_(limits), event_limits_(events) {
+TestServer::TestServer(const http::Limits& limits, api::EventHub::Limits events, http::GateOptions gate)
+    : limits_(limits), event_limits_(events), gate_(std::move(gate)) {
   start();
 }
 
 void TestServer::start() {
   store_ = std::make_unique<store::Store>(folder_.path());
   events_ = std::make_unique<api::EventHub>(event_limits_);
-  service_ =
-      std::make_unique<api::Service>(api::Service{*store_, *events_, {std::filesystem::canonical(folder_.path())}});
+  service_.reset(new api::Service{*store_, *events_, {std::filesystem::canonical(folder_.path())}});
+  control_ = std::make_unique<launch::ControlPlane>(
+      *store_, launch::ControlOptions{.worker = folder_.path() / "worker", .runs_folder = folder_.path() / "runs"});
+  service_->control = control_.get();
+  if (!service_->tokens.identify(admin_secret)) {
+    service_->tokens.make({"test admin", http::Scope::admin, "", std::nullopt, "test"}, admin_secret);
+  }
+  gate_.authenticator = &service_->tokens;
+  gate_.audit = &service_->audit;
   http::Server::Options options;
   options.limits = limits_;
   server_ = std::make_unique<http::Server>(options);
   static constexpr std::array<http::PageFile, 0> no_page = {};
   server_->start([this](http::Dispatcher::Executor executor) {
-    return http::Dispatcher(api::make_router(*service_), http::StaticFiles(no_page, {}), {}, std::move(executor));
+    return http::Dispatcher(api::make_router(*service_), http::StaticFiles(no_page, {}), gate_, std::move(executor));
   });
 }
 
 void TestServer::stop() {
   server_.reset();
   service_.reset();
+  control_.reset();
   events_.reset();
   store_.reset();
 }

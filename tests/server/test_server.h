@@ -8,6 +8,8 @@
 #include "nmt/base/records.h"
 #include "server/api/service.h"
 #include "server/http/server.h"
+#include "server/launch/control_plane.h"
+#include "tests/server/client.h"
 
 namespace babelring::testing {
 
@@ -29,10 +31,18 @@ class TemporaryFolder {
 /// The whole service within the test, on a free port.
 class TestServer {
  public:
-  explicit TestServer(const http::Limits& limits = {}, api::EventHub::Limits events = {});
+  /// Asks for tokens, and knows admin_secret, which a Client sends.
+  explicit TestServer(const http::Limits& limits = {}, api::EventHub::Limits events = {}, http::GateOptions gate = {});
   std::uint16_t port() const { return server_->port(); }
   store::Store& store() { return *store_; }
   api::EventHub& events() { return *events_; }
+  api::Service& service() { return *service_; }
+  /// Takes runs but starts none; profiles' worker is the file `worker` in folder(), for tests that put one there.
+  launch::ControlPlane& control() { return *control_; }
+  /// Makes a token and returns its secret.
+  std::string token(http::Scope scope, const std::string& run = "") {
+    return service_->tokens.make({"test", scope, run, std::nullopt, "test"}).secret;
+  }
   const std::filesystem::path& folder() const { return folder_.path(); }
   /// Ends everything and begins anew on the same data.
   void restart();
@@ -43,8 +53,10 @@ class TestServer {
   TemporaryFolder folder_;
   http::Limits limits_;
   api::EventHub::Limits event_limits_;
+  http::GateOptions gate_;
   std::unique_ptr<store::Store> store_;
   std::unique_ptr<api::EventHub> events_;
+  std::unique_ptr<launch::ControlPlane> control_;
   std::unique_ptr<api::Service> service_;
   std::unique_ptr<http::Server> server_;
 };

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "nmt/base/clock.h"
+#include "server/api/token_book.h"
+#include "server/http/access.h"
+#include "server/store/audit.h"
+
+namespace babelring::api {
+
+/// Keeps who wrote what in the store, on a thread of its own: those that wait together are committed together. Also
+/// saves the tokens' times of last use now and then.
+class AuditLog : public http::AuditTrail {
+ public:
+  struct Limits {
+    std::int64_t rows = 100'000;         // the newest are kept
+    std::size_t waiting = 10'000;        // more are dropped and counted
+    std::int64_t repeat_ms = 3'600'000;  // an ingest like an earlier one is noted once in this time
+  };
+  AuditLog(store::Store& store, TokenBook& tokens) : AuditLog(store, tokens, Limits{}) {}
+  AuditLog(store::Store& store, TokenBook& tokens, const Limits& limits);
+  /// Writes what waits.
+  ~AuditLog() override;
+  AuditLog(const AuditLog&) = delete;
+  AuditLog& operator=(const AuditLog&) = delete;
+
+  /// Ingest that repeats what was noted within the hour is not noted again. `then` is called on the log's thread, or at
+  /// once where there is nothing to write.
+  void note(http::WriteNote note, std::function<void()> then) override;
+
+ private:
+  struct Waiting {
+    store::AuditRow row;
+    std::function<void()> then;
+  };
+  void loop();
+  void write(std::vector<Waiting>& batch);
+  void save_uses();
+  bool repeats(const http::WriteNote& note);
+
+  store::Store& store_;
+  TokenBook& tokens_;
+  const Limits limits_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::vector<Waiting> queue_;
+  std::map<std::string, std::int64_t> noted_;  // ingest, with the time of its last note
+  std::int64_t dropped_ = 0;
+  bool stopping_ = false;
+  SteadyClock::time_point saved_ = SteadyClock::now();  // of the thread alone
+  std::thread thread_;                                  // last: starts when everything else is there
+};
+
+}  // namespace babelring::api

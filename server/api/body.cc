@@ -1,0 +1,86 @@
+#include "server/api/body.h"
+
+#include <cmath>
+
+#include "nmt/base/log.h"
+#include "server/http/problem.h"
+
+namespace babelring::api {
+namespace {
+
+constexpr JsonLimits limits{.values = 1'000'000, .string_bytes = std::size_t{1} << 20};
+
+}  // namespace
+
+json::value parse_body(const http::Request& request) {
+  auto body = parse_json(request.body, limits);
+  if (!body) throw http::Problem(400, "bad_json", body.message());
+  return std::move(*body);
+}
+
+Body::Body(const http::Request& request, bool optional) {
+  if (optional && request.body.empty()) return;
+  json::value body = parse_body(request);
+  if (!body.is_object()) throw http::Problem(400, "bad_body", "the body: expected a JSON object");
+  object_ = std::move(body.as_object());
+}
+
+void Body::refuse(std::string_view name, const std::string& detail) {
+  const std::string shown = printable(name.substr(0, 100));
+  throw http::Problem(400, "bad_body", fmt::format("{}: {}", shown, detail), {{"/" + shown, detail}});
+}
+
+const json::value* Body::value(std::string_view name) {
+  known_.emplace(name);
+  const json::value* found = object_.if_contains(name);
+  return found == nullptr || found->is_null() ? nullptr : found;
+}
+
+std::optional<std::string> Body::text(std::string_view name, std::size_t most_bytes) {
+  const json::value* found = value(name);
+  if (found == nullptr) return std::nullopt;
+  if (!found->is_string()) refuse(name, "expected a text");
+  if (found->get_string().size() > most_bytes) {
+    refuse(name, fmt::format("expected at most {} bytes, found {}", most_bytes, found->get_string().size()));
+  }
+  return std::string(found->get_string());
+}
+
+std::string Body::required_text(std::string_view name, std::size_t most_bytes) {
+  auto found = text(name, most_bytes);
+  if (!found || found->empty()) refuse(name, "expected a text that is not empty");
+  return std::move(*found);
+}
+
+std::optional<std::int64_t> Body::integer(std::string_view name, std::int64_t low, std::int64_t high) {
+  const json::value* found = value(name);
+  if (found == nullptr) return std::nullopt;
+  if (!found->is_int64() || found->get_int64() < low || found->get_int64() > high) {
+    refuse(name, fmt::format("expected an integer from {} to {}", low, high));
+  }
+  return found->get_int64();
+}
+
+std::optional<double> Body::number(std::string_view name, double low, double high) {
+  const json::value* found = value(name);
+  if (found == nullptr) return std::nullopt;
+  if (!found->is_number()) refuse(name, "expected a number");
+  const auto number = found->to_number<double>();
+  if (!(number >= low && number <= high)) refuse(name, fmt::format("expected a number from {} to {}", low, high));
+  return number;
+}
+
+std::optional<bool> Body::flag(std::string_view name) {
+  const json::value* found = value(name);
+  if (found == nullptr) return std::nullopt;
+  if (!found->is_bool()) refuse(name, "expected true or false");
+  return found->get_bool();
+}
+
+void Body::finish() const {
+  for (const auto& [name, value] : object_) {
+    if (!known_.contains(std::string_view(name))) refuse(name, "no such member here");
+  }
+}
+
+}  // namespace babelring::api

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "nmt/base/json.h"
+#include "server/http/message.h"
+
+namespace babelring::api {
+
+/// A request's body as JSON, within the limits of what a body may be: depth 32, a million values, texts of 1 MiB, no
+/// member twice, no number that is not finite. Throws Problem 400 bad_json.
+json::value parse_body(const http::Request& request);
+
+/// The members of a request's body, which is a JSON object. Each is asked for by name; finish() refuses what nobody
+/// asked for. Every function throws Problem 400 bad_body, whose `errors` name the member.
+class Body {
+ public:
+  /// An absent body is an empty object where `optional` says so.
+  explicit Body(const http::Request& request, bool optional = false);
+
+  /// Absent or null: nothing.
+  std::optional<std::string> text(std::string_view name, std::size_t most_bytes);
+  std::optional<std::int64_t> integer(std::string_view name, std::int64_t low, std::int64_t high);
+  std::optional<double> number(std::string_view name, double low, double high);
+  std::optional<bool> flag(std::string_view name);
+  /// Any value but null, for the caller to judge.
+  const json::value* value(std::string_view name);
+
+  std::string required_text(std::string_view name, std::size_t most_bytes);
+
+  /// Refuses members that were not asked for.
+  void finish() const;
+
+  [[noreturn]] static void refuse(std::string_view name, const std::string& detail);
+
+ private:
+  json::object object_;
+  std::set<std::string, std::less<>> known_;
+};
+
+}  // namespace babelring::api

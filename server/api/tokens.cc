@@ -1,0 +1,110 @@
+#include <algorithm>
+#include <cctype>
+
+#include "nmt/base/clock.h"
+#include "nmt/base/records.h"
+#include "server/api/answers.h"
+#include "server/api/body.h"
+#include "server/api/service.h"
+
+namespace babelring::api {
+namespace {
+
+constexpr std::size_t most_name_bytes = 100;
+constexpr std::int64_t least_life_s = 1, most_life_s = std::int64_t{10} * 365 * 86'400;
+
+json::object token_item(const store::TokenRow& token) {
+  return {{"id", token.id},
+          {"name", token.name},
+          {"scope", token.scope},
+          {"run", token.run.empty() ? json::value(nullptr) : json::value(token.run)},
+          {"created_at", format_rfc3339(token.created_ms)},
+          {"created_by", token.created_by},
+          {"expires_at", time_or_null(token.expires_ms)},
+          {"last_used_at", time_or_null(token.used_ms)}};
+}
+
+TokenBook::Wish read_wish(const http::Request& request) {
+  Body body(request);
+  TokenBook::Wish wish;
+  wish.name = body.required_text("name", most_name_bytes);
+  if (std::any_of(wish.name.begin(), wish.name.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; })) {
+    Body::refuse("name", "expected no control characters");
+  }
+  const auto scope = http::scope_named(body.required_text("scope", 20));
+  if (!scope) Body::refuse("scope", "expected read, ingest, operate or admin");
+  wish.scope = *scope;
+  wish.run = body.text("run", 28).value_or("");
+  if (!wish.run.empty() && !valid_id(wish.run, 'r')) Body::refuse("run", "expected the id of a run");
+  if (!wish.run.empty() && wish.scope != http::Scope::ingest) {
+    Body::refuse("run", "only a token whose scope is ingest is bound to a run");
+  }
+  if (const auto life = body.integer("expires_in_seconds", least_life_s, most_life_s)) {
+    wish.expires_ms = wall_time_ms() + *life * 1000;
+  }
+  wish.created_by = request.actor;
+  body.finish();
+  return wish;
+}
+
+http::Response make(Service& service, const http::Request& request) {
+  const auto answer = [&] {
+    const TokenBook::Made made = service.tokens.make(read_wish(request));
+    json::object item = token_item(made.row);
+    item["secret"] = made.secret;
+    http::Response response = json_response(item);
+    response.status = 201;
+    response.set("Location", "/api/v1/tokens/" + made.row.id).set("Cache-Control", "no-store");
+    return response;
+  };
+  // The secret is shown once, also to one who asks twice: it must not lie in the database.
+  return service.idempotency.once(request, answer, [](const std::string& body) {
+    json::value item = parse_json(body).value();
+    item.as_object()["secret"] = nullptr;
+    return to_text(item);
+  });
+}
+
+http::Response list(Service& service, const http::Request& request) {
+  const auto limit = static_cast<std::size_t>(page_limit(request));
+  const std::int64_t after = read_cursor(request).first;
+  json::array items;
+  std::optional<std::string> next;
+  std::int64_t last = 0;
+  for (const store::TokenRow& token : service.tokens.list()) {
+    if (token.number <= after) continue;
+    if (items.size() == limit) {
+      next = make_cursor(last, 0);
+      break;
+    }
+    items.push_back(token_item(token));
+    last = token.number;
+  }
+  return page_response(request, std::move(items), std::move(next));
+}
+
+http::Response remove(Service& service, const http::Request& request) {
+  const std::string& id = request.parameter("token");
+  if (!valid_id(id, 't') || !service.tokens.remove(id)) {
+    throw http::Problem(404, "token_unknown", fmt::format("no token '{}'", id));
+  }
+  http::Response response;
+  response.status = 204;
+  return response;
+}
+
+}  // namespace
+
+void add_token_routes(http::Router& router, Service& service) {
+  router.add("GET", "/api/v1/tokens", http::Scope::admin,
+             [&service](const http::Request& request) { return list(service, request); });
+  http::Route post{"POST", "/api/v1/tokens", http::Scope::admin, 4096, false, {}, {}};
+  post.handler = [&service](const std::shared_ptr<const http::Request>& request, const http::Reply& reply) {
+    reply(make(service, *request));
+  };
+  router.add(std::move(post));
+  router.add("DELETE", "/api/v1/tokens/{token}", http::Scope::admin,
+             [&service](const http::Request& request) { return remove(service, request); });
+}
+
+}  // namespace babelring::api

@@ -1,0 +1,192 @@
+#include "server/http/gate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <utility>
+
+#include "nmt/base/clock.h"
+#include "nmt/base/log.h"
+#include "server/http/problem.h"
+
+namespace babelring::http {
+namespace {
+
+constexpr std::size_t most_object_bytes = 512;
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  std::transform(result.begin(), result.end(), result.begin(), [](unsigned char c) { return std::tolower(c); });
+  return result;
+}
+
+std::string host_name(std::string_view host) {
+  const auto bracket = host.rfind(']');
+  const auto colon = host.rfind(':');
+  if (colon != std::string_view::npos && (bracket == std::string_view::npos || colon > bracket)) {
+    host = host.substr(0, colon);
+  }
+  return lower(host);
+}
+
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
+  return text;
+}
+
+/// The secret of `Authorization: Bearer SECRET`; empty without one.
+std::string_view bearer_of(const Request& request) {
+  const std::string_view field = trimmed(request.header("authorization"));
+  const auto space = field.find(' ');
+  if (space == std::string_view::npos || lower(field.substr(0, space)) != "bearer") return {};
+  return trimmed(field.substr(space));
+}
+
+/// Does the page come from this very server?
+bool same_origin(std::string_view origin, std::string_view host) {
+  const auto slashes = origin.find("://");
+  return slashes != std::string_view::npos && lower(origin.substr(slashes + 3)) == lower(host);
+}
+
+Response refusal(const Request& request, int status, const char* code, const std::string& detail) {
+  return problem_response(Problem(status, code, detail), request.id);
+}
+
+Response preflight_answer() {
+  Response response;
+  response.status = 204;
+  response.set("Access-Control-Allow-Methods", "GET, HEAD, POST, PUT, PATCH, DELETE");
+  response.set("Access-Control-Allow-Headers",
+               "Accept, Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, If-Range, "
+               "Last-Event-ID, Range, X-Request-Id");
+  response.set("Access-Control-Max-Age", "600");
+  return response;
+}
+
+}  // namespace
+
+bool writes(const Request& request) {
+  return request.method != "GET" && request.method != "HEAD" && request.method != "OPTIONS";
+}
+
+bool is_loopback(std::string_view address) {
+  return address.starts_with("127.") || address == "::1" || address.starts_with("::ffff:127.");
+}
+
+Gate::Gate(GateOptions options) : options_(std::move(options)), rates_(options_.rates) {}
+
+bool Gate::host_is_ours(std::string_view host) const {
+  const std::string name = host_name(host);
+  return name == "localhost" || name == "127.0.0.1" || name == "[::1]" || options_.hosts.contains(name);
+}
+
+std::optional<Response> Gate::check_origin(Request& request) const {
+  if (options_.behind_proxy) {
+    const std::string_view chain = request.header("x-forwarded-for");
+    const std::string_view last = trimmed(chain.substr(chain.rfind(',') + 1));
+    if (!last.empty()) request.address = printable(last.substr(0, 64));
+  }
+  if (!host_is_ours(request.header("host"))) {
+    return refusal(request, 421, "host_unknown", "this server does not answer for that Host; see --allow-host");
+  }
+  const std::string_view origin = request.header("origin");
+  if (origin.empty() || same_origin(origin, request.header("host"))) return std::nullopt;
+  if (!options_.origins.contains(lower(origin))) {
+    if (!writes(request)) return std::nullopt;  // the browser keeps the answer from the page
+    return refusal(request, 403, "origin_refused", "pages of another site may not write here; see --allow-origin");
+  }
+  request.answer_headers.emplace_back("Access-Control-Allow-Origin", std::string(origin));
+  request.answer_headers.emplace_back("Vary", "Origin");
+  request.answer_headers.emplace_back(
+      "Access-Control-Expose-Headers",
+      "Content-Range, ETag, Idempotency-Replayed, Link, Location, RateLimit, Repr-Digest, Retry-After, X-Request-Id");
+  const bool preflight = request.method == "OPTIONS" && !request.header("access-control-request-method").empty();
+  if (preflight) return preflight_answer();
+  return std::nullopt;
+}
+
+std::optional<Response> Gate::check_rate(Request& request) const {
+  if (!rates_.limited()) return std::nullopt;
+  const auto now = SteadyClock::now();
+  RateLimiter::Verdict verdict;
+  const bool known = request.caller != nullptr;
+  verdict = rates_.take(known ? request.caller->token : request.address, now);
+  // Many tokens of one machine share a bucket; on this machine all come from one address.
+  if (known && verdict.allowed && !is_loopback(request.address)) {
+    const auto by_address = rates_.take(request.address, now);
+    if (!by_address.allowed || by_address.left < verdict.left) verdict = by_address;
+  }
+  const auto& rates = rates_.options();
+  request.answer_headers.emplace_back("RateLimit-Policy", fmt::format("\"default\";q={:.0f};w={:.0f}", rates.burst,
+                                                                      std::ceil(rates.burst / rates.a_second)));
+  request.answer_headers.emplace_back(
+      "RateLimit",
+      fmt::format("\"default\";r={:.0f};t={:.0f}", std::floor(verdict.left), std::ceil(verdict.full_seconds)));
+  if (verdict.allowed) return std::nullopt;
+  Response response = refusal(request, 429, "too_many_requests",
+                              fmt::format("more than {:.0f} requests a second; wait a moment", rates.a_second));
+  response.set("Retry-After", fmt::format("{:.0f}", std::max(1.0, std::ceil(verdict.wait_seconds))));
+  return response;
+}
+
+std::optional<Response> Gate::check_caller(Request& request, Scope needed) const {
+  const std::string_view secret = bearer_of(request);
+  if (options_.authenticator != nullptr && !secret.empty()) {
+    request.caller = options_.authenticator->identify(secret);
+    if (request.caller) request.actor = request.caller->name;
+  }
+  if (auto refused = check_rate(request)) return refused;
+  if (options_.authenticator == nullptr || needed == Scope::none) return std::nullopt;
+  if (!request.caller) {
+    const bool given = !request.header("authorization").empty();
+    Response response = refusal(request, 401, given ? "token_invalid" : "token_missing",
+                                given ? "the token is not known here, has expired or was revoked"
+                                      : "send a token: Authorization: Bearer TOKEN");
+    response.set("WWW-Authenticate",
+                 given ? "Bearer realm=\"babelring\", error=\"invalid_token\"" : "Bearer realm=\"babelring\"");
+    return response;
+  }
+  const Caller& caller = *request.caller;
+  const auto run = request.parameters.find("run");
+  const bool other_run = !caller.run.empty() && (run == request.parameters.end() || run->second != caller.run);
+  if (covers(caller.scope, needed) && !other_run) return std::nullopt;
+  Response response =
+      other_run ? refusal(request, 403, "run_forbidden", fmt::format("this token is for run {} alone", caller.run))
+                : refusal(request, 403, "scope_insufficient",
+                          fmt::format("this needs a token whose scope is {}, found {}", name_of(needed),
+                                      name_of(caller.scope)));
+  response.set("WWW-Authenticate",
+               fmt::format("Bearer realm=\"babelring\", error=\"insufficient_scope\", scope=\"{}\"", name_of(needed)));
+  return response;
+}
+
+bool Gate::still_holds(const Request& request) const {
+  return options_.authenticator == nullptr || !request.caller || options_.authenticator->holds(*request.caller);
+}
+
+void Gate::note(const Request& request, const std::string& route, Scope scope, const Response& response,
+                std::function<void()> then) const {
+  if (options_.audit == nullptr || !writes(request)) {
+    if (then) then();
+    return;
+  }
+  const std::string_view made = response.header("Location");
+  const std::string_view path = std::string_view(request.target).substr(0, request.target.find('?'));
+  WriteNote note;
+  note.time_ms = wall_time_ms();
+  note.actor = request.actor;
+  if (request.caller) note.token = request.caller->token;
+  note.method = request.method;
+  note.route = route;
+  note.object = printable((made.empty() ? path : made).substr(0, most_object_bytes));
+  note.status = response.status;
+  note.request = request.id;
+  note.address = request.address;
+  note.ingest = scope == Scope::ingest;
+  options_.audit->note(std::move(note), std::move(then));
+}
+
+}  // namespace babelring::http

@@ -1,0 +1,42 @@
+#include "server/http/rate_limiter.h"
+
+#include <algorithm>
+
+namespace babelring::http {
+
+double RateLimiter::refilled(const Bucket& bucket, Time now) const {
+  const double seconds = std::max(0.0, std::chrono::duration<double>(now - bucket.seen).count());
+  return std::min(options_.burst, bucket.permits + seconds * options_.a_second);
+}
+
+void RateLimiter::make_room(Time now) {
+  std::erase_if(buckets_, [&](const auto& entry) { return refilled(entry.second, now) >= options_.burst; });
+  if (buckets_.size() >= most_buckets) buckets_.clear();
+}
+
+RateLimiter::Verdict RateLimiter::take(const std::string& name, Time now) {
+  if (!limited()) return {};
+  const std::lock_guard lock(mutex_);
+  auto found = buckets_.find(name);
+  if (found == buckets_.end()) {
+    if (buckets_.size() >= most_buckets) make_room(now);
+    found = buckets_.emplace(name, Bucket{options_.burst, now}).first;
+  }
+  Bucket& bucket = found->second;
+  bucket.permits = refilled(bucket, now);
+  bucket.seen = now;
+  Verdict verdict;
+  verdict.allowed = bucket.permits >= 1;
+  if (verdict.allowed) bucket.permits -= 1;
+  verdict.left = bucket.permits;
+  verdict.wait_seconds = verdict.allowed ? 0 : (1 - bucket.permits) / options_.a_second;
+  verdict.full_seconds = (options_.burst - bucket.permits) / options_.a_second;
+  return verdict;
+}
+
+std::size_t RateLimiter::buckets() const {
+  const std::lock_guard lock(mutex_);
+  return buckets_.size();
+}
+
+}  // namespace babelring::http

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <boost/asio/async_result.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ssl/context.hpp>
+#include <boost/asio/ssl/stream.hpp>
+#include <memory>
+#include <utility>
+
+namespace babelring::http {
+
+/// The bytes of a connection, plain or within TLS: an AsyncReadStream and AsyncWriteStream. Used on one strand.
+class Transport {
+ public:
+  using Socket = boost::asio::ip::tcp::socket;
+  using Code = boost::system::error_code;
+  using executor_type = Socket::executor_type;
+
+  /// `tls` absent: plain.
+  Transport(Socket socket, boost::asio::ssl::context* tls) : socket_(std::move(socket)) {
+    if (tls != nullptr) tls_ = std::make_unique<Tls>(socket_, *tls);
+  }
+  Transport(const Transport&) = delete;
+  Transport& operator=(const Transport&) = delete;
+
+  executor_type get_executor() { return socket_.get_executor(); }
+  /// What lies below: for everything but reading and writing.
+  Socket& socket() { return socket_; }
+  bool encrypted() const { return tls_ != nullptr; }
+
+  template <class Buffers, class Token>
+  auto async_read_some(const Buffers& buffers, Token&& token) {
+    return boost::asio::async_initiate<Token, void(Code, std::size_t)>(
+        [this](auto handler, const Buffers& where) {
+          if (tls_) {
+            tls_->async_read_some(where, std::move(handler));
+          } else {
+            socket_.async_read_some(where, std::move(handler));
+          }
+        },
+        token, buffers);
+  }
+
+  template <class Buffers, class Token>
+  auto async_write_some(const Buffers& buffers, Token&& token) {
+    return boost::asio::async_initiate<Token, void(Code, std::size_t)>(
+        [this](auto handler, const Buffers& what) {
+          if (tls_) {
+            tls_->async_write_some(what, std::move(handler));
+          } else {
+            socket_.async_write_some(what, std::move(handler));
+          }
+        },
+        token, buffers);
+  }
+
+  /// Only where encrypted().
+  template <class Token>
+  auto async_handshake(Token&& token) {
+    return tls_->async_handshake(boost::asio::ssl::stream_base::server, std::forward<Token>(token));
+  }
+  /// Says that no more will be said. Only where encrypted().
+  template <class Token>
+  auto async_shutdown(Token&& token) {
+    return tls_->async_shutdown(std::forward<Token>(token));
+  }
+
+ private:
+  using Tls = boost::asio::ssl::stream<Socket&>;
+  Socket socket_;
+  std::unique_ptr<Tls> tls_;
+};
+
+}  // namespace babelring::http

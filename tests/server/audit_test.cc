@@ -1,0 +1,215 @@
+#include <gtest/gtest.h>
+
+#include <set>
+#include <thread>
+
+#include "nmt/base/clock.h"
+#include "nmt/base/digest.h"
+#include "nmt/base/json.h"
+#include "server/api/idempotency.h"
+#include "server/http/problem.h"
+#include "server/store/idempotency.h"
+#include "tests/server/test_server.h"
+
+namespace babelring {
+namespace {
+
+using http::Scope;
+using testing::Client;
+
+json::value json_of(const testing::Answer& answer) {
+  return parse_json(answer.body).value();
+}
+
+class AuditTest : public ::testing::Test {
+ protected:
+  json::array audit(const std::string& query = "") {
+    return json_of(Client(server.port()).get("/api/v1/audit" + query)).at("items").as_array();
+  }
+  /// Refusals are noted a moment after their answer.
+  json::array audit_of(std::size_t rows) {
+    json::array found;
+    for (int i = 0; i < 300 && (found = audit()).size() < rows; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    EXPECT_EQ(found.size(), rows);
+    return found;
+  }
+  testing::TestServer server;
+};
+
+TEST_F(AuditTest, NamesWhoWroteWhatAndWhatBecameOfIt) {
+  const auto made =
+      Client(server.port()).post("/api/v1/tokens", R"({"name":"x","scope":"read"})", "X-Request-Id: r-1\r\n");
+  ASSERT_EQ(made.status, 201);
+  const auto rows = audit();  // there before the answer was
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0].at("actor"), "test admin");
+  EXPECT_TRUE(rows[0].at("token").is_string());
+  EXPECT_EQ(rows[0].at("method"), "POST");
+  EXPECT_EQ(rows[0].at("route"), "/api/v1/tokens");
+  EXPECT_EQ(rows[0].at("object").as_string(), made.headers.at("location"));
+  EXPECT_EQ(rows[0].at("status"), 201);
+  EXPECT_EQ(rows[0].at("request"), "r-1");
+  EXPECT_EQ(rows[0].at("address"), "127.0.0.1");
+}
+
+TEST_F(AuditTest, NotesRefusedWritesAndNoReads) {
+  Client(server.port(), "").post("/api/v1/tokens", "{}");
+  Client(server.port(), server.token(Scope::operate)).post("/api/v1/tokens", "{}");
+  Client(server.port()).post("/api/v1/tokens", "{}");
+  Client(server.port()).request("DELETE", "/api/v1/tokens/t_nobody?x=secret");
+  Client(server.port(), "").get("/api/v1/tokens");
+  Client(server.port()).post("/api/v1/nothing", "{}");
+  const auto rows = audit_of(4);
+  std::multiset<std::int64_t> statuses;
+  for (const auto& row : rows) statuses.insert(row.at("status").as_int64());
+  EXPECT_EQ(statuses, (std::multiset<std::int64_t>{400, 401, 403, 404}));
+  for (const auto& row : rows) EXPECT_EQ(to_text(row).find("secret"), std::string::npos);
+}
+
+TEST_F(AuditTest, NotesIngestOnceAnHour) {
+  for (int i = 1; i <= 3; ++i) {
+    Client(server.port()).post(testing::records_path(), testing::batch_text({testing::step_record(i, i)}));
+  }
+  Client(server.port(), "").post(testing::records_path(), "{}");
+  Client(server.port(), "").post(testing::records_path(), "{}");
+  const auto rows = audit_of(2);
+  EXPECT_EQ(rows[1].at("status"), 200);
+  EXPECT_EQ(rows[0].at("status"), 401);
+}
+
+TEST_F(AuditTest, ComesInPagesAndByActor) {
+  for (int i = 0; i < 5; ++i) Client(server.port()).post("/api/v1/tokens", R"({"name":"x","scope":"read"})");
+  const auto page = json_of(Client(server.port()).get("/api/v1/audit?limit=2"));
+  EXPECT_EQ(page.at("items").as_array().size(), 2u);
+  const std::string cursor(page.at("next_cursor").as_string());
+  EXPECT_EQ(audit("?limit=4&cursor=" + cursor).size(), 3u);
+  EXPECT_EQ(audit("?actor=test%20admin").size(), 5u);
+  EXPECT_EQ(audit("?actor=nobody'%20OR%20'1'='1").size(), 0u);
+}
+
+TEST(AuditLog, IsBoundedAndKeepsTheNewest) {
+  testing::TemporaryFolder folder;
+  store::Store store(folder.path());
+  api::TokenBook tokens(store);
+  {
+    api::AuditLog::Limits limits;
+    limits.rows = 10;
+    api::AuditLog log(store, tokens, limits);
+    for (int i = 1; i <= 50; ++i) {
+      http::WriteNote note;
+      note.time_ms = i;
+      log.note(note, {});
+    }
+  }
+  auto reader = store.reader();
+  const auto rows = store::list_audit(*reader, {.limit = 100});
+  ASSERT_EQ(rows.size(), 10u);
+  EXPECT_EQ(rows.front().time_ms, 50);
+  EXPECT_EQ(rows.back().time_ms, 41);
+}
+
+class IdempotencyTest : public AuditTest {
+ protected:
+  testing::Answer post(const std::string& body, const std::string& key = "Idempotency-Key: k-1\r\n") {
+    return Client(server.port()).post("/api/v1/tokens", body, key);
+  }
+  std::size_t tokens() { return server.service().tokens.list().size(); }
+  const std::string body = R"({"name":"x","scope":"read"})";
+};
+
+TEST_F(IdempotencyTest, GivesTheFirstAnswerAgainWithoutDoingItAgain) {
+  const auto first = post(body), second = post(body), quoted = post(body, "Idempotency-Key: \"k-1\"\r\n");
+  EXPECT_EQ(first.status, 201);
+  EXPECT_FALSE(first.headers.contains("idempotency-replayed"));
+  EXPECT_EQ(second.status, 201);
+  EXPECT_EQ(second.headers.at("idempotency-replayed"), "true");
+  EXPECT_EQ(second.headers.at("location"), first.headers.at("location"));
+  EXPECT_EQ(json_of(second).at("id"), json_of(first).at("id"));
+  EXPECT_TRUE(json_of(first).at("secret").is_string());
+  EXPECT_TRUE(json_of(second).at("secret").is_null());  // it lies nowhere
+  EXPECT_EQ(quoted.body, second.body);
+  server.restart();
+  EXPECT_EQ(post(body).body, second.body);
+  EXPECT_EQ(tokens(), 2u);
+}
+
+TEST_F(IdempotencyTest, RefusesTheKeyWithAnotherRequest) {
+  EXPECT_EQ(post(body).status, 201);
+  const auto other = post(R"({"name":"y","scope":"read"})");
+  EXPECT_EQ(other.status, 422);
+  EXPECT_EQ(json_of(other).at("code"), "key_reused");
+  EXPECT_EQ(post(body, "Idempotency-Key: " + std::string(256, 'k') + "\r\n").status, 400);
+  // Keys are everyone's own.
+  const auto second = server.token(Scope::admin);
+  EXPECT_EQ(Client(server.port(), second).post("/api/v1/tokens", body, "Idempotency-Key: k-1\r\n").status, 201);
+}
+
+TEST_F(IdempotencyTest, KeepsRefusalsButNotFailures) {
+  EXPECT_EQ(post("{}").status, 400);
+  EXPECT_EQ(post("{}").headers.at("idempotency-replayed"), "true");
+  http::Request request;
+  request.method = "POST";
+  request.headers["idempotency-key"] = "k-2";
+  int made = 0;
+  api::Idempotency keys(server.store());
+  const auto broken = [&]() -> http::Response {
+    ++made;
+    throw http::Problem(503, "busy", "later");
+  };
+  EXPECT_EQ(keys.once(request, broken).status, 503);
+  EXPECT_EQ(keys.once(request, broken).status, 503);
+  const auto thrown = [&]() -> http::Response {
+    ++made;
+    throw std::runtime_error("broken");
+  };
+  EXPECT_THROW(keys.once(request, thrown), std::runtime_error);
+  EXPECT_EQ(keys.once(request, [&] { return http::text_response(200, "text/plain", "done"); }).status, 200);
+  EXPECT_EQ(made, 3);
+}
+
+TEST_F(IdempotencyTest, LetsOneInAtATime) {
+  http::Request request;
+  request.method = "POST";
+  request.headers["idempotency-key"] = "k-3";
+  api::Idempotency keys(server.store());
+  const auto outer = keys.once(request, [&] {
+    try {
+      keys.once(request, [] { return http::Response(); });
+      ADD_FAILURE() << "the second was let in";
+    } catch (const http::Problem& problem) {
+      EXPECT_EQ(problem.status(), 409);
+      EXPECT_EQ(problem.code(), "key_in_flight");
+    }
+    return http::text_response(200, "text/plain", "done");
+  });
+  EXPECT_EQ(outer.status, 200);
+}
+
+TEST_F(IdempotencyTest, SaysWhenItDoesNotKnow) {
+  // As a server leaves it that is killed while it answers.
+  server.store().write([](store::Database& database) {
+    store::claim_key(database, "anonymous", "k-4", sha256_hex("POST /x\n"), wall_time_ms(), 0);
+  });
+  http::Request request;
+  request.method = "POST";
+  request.target = "/x";
+  request.headers["idempotency-key"] = "k-4";
+  api::Idempotency keys(server.store());
+  try {
+    keys.once(request, [] { return http::Response(); });
+    FAIL();
+  } catch (const http::Problem& problem) {
+    EXPECT_EQ(problem.code(), "outcome_unknown");
+  }
+  // A day later the key is free.
+  const auto earlier = server.store().write([](store::Database& database) {
+    const std::int64_t now_ms = wall_time_ms();
+    return store::claim_key(database, "anonymous", "k-4", "", now_ms, now_ms + 1).has_value();
+  });
+  EXPECT_FALSE(earlier);
+}
+
+}  // namespace
+}  // namespace babelring

@@ -1,0 +1,162 @@
+#include "server/http/gate.h"
+
+#include <gtest/gtest.h>
+
+#include "nmt/base/json.h"
+#include "server/http/compress.h"
+#include "tests/server/test_server.h"
+
+namespace babelring {
+namespace {
+
+using http::Scope;
+using testing::Client;
+
+testing::Answer ask(std::uint16_t port, const std::string& method, const std::string& host,
+                    const std::string& headers) {
+  Client client(port);
+  client.send(method + " /api/v1/tokens HTTP/1.1\r\nHost: " + host + "\r\n" + testing::authorization() + headers +
+              (method == "POST" ? "Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}" : "\r\n"));
+  return client.receive();
+}
+
+TEST(Gate, AnswersForItsOwnNamesAlone) {
+  http::GateOptions options;
+  options.hosts = {"train.example", "[fe80::1]"};
+  testing::TestServer server({}, {}, options);
+  for (const char* host : {"localhost", "LOCALHOST:80", "127.0.0.1:8080", "[::1]:9", "train.example",
+                           "Train.Example:443", "[FE80::1]:1"}) {
+    EXPECT_EQ(ask(server.port(), "GET", host, "").status, 200) << host;
+  }
+  for (const char* host : {"evil.example", "127.0.0.1.evil.example", "localhost.evil.example", "evil.example:8080",
+                           "train.example.evil", "127.0.0.2", "[::2]", "0", "localhost@evil.example", "*"}) {
+    EXPECT_EQ(ask(server.port(), "GET", host, "").status, 421) << host;
+    EXPECT_EQ(ask(server.port(), "POST", host, "").status, 421) << host;
+  }
+}
+
+TEST(Gate, LetsNoOtherSiteWrite) {
+  testing::TestServer server;
+  for (const char* origin : {"https://evil.example", "null", "http://localhost.evil.example", "http://127.0.0.1:1",
+                             "localhost:80", "file://", "http://localhost:8080@evil.example"}) {
+    const std::string header = std::string("Origin: ") + origin + "\r\n";
+    const auto written = ask(server.port(), "POST", "localhost:8080", header);
+    EXPECT_EQ(written.status, 403) << origin;
+    EXPECT_EQ(parse_json(written.body)->at("code"), "origin_refused");
+    const auto read = ask(server.port(), "GET", "localhost:8080", header);
+    EXPECT_EQ(read.status, 200) << origin;
+    EXPECT_FALSE(read.headers.contains("access-control-allow-origin")) << "the browser keeps it from the page";
+    EXPECT_EQ(
+        ask(server.port(), "OPTIONS", "localhost:8080", header + "Access-Control-Request-Method: POST\r\n").status,
+        405);
+  }
+  EXPECT_EQ(ask(server.port(), "POST", "localhost:8080", "Origin: http://localhost:8080\r\n").status, 400);  // let in
+}
+
+TEST(Gate, LetsNamedSitesUseTheApi) {
+  http::GateOptions options;
+  options.origins = {"https://tools.example:8443"};
+  testing::TestServer server({}, {}, options);
+  const std::string origin = "Origin: https://tools.example:8443\r\n";
+  const auto read = ask(server.port(), "GET", "localhost", origin);
+  EXPECT_EQ(read.headers.at("access-control-allow-origin"), "https://tools.example:8443");
+  EXPECT_EQ(read.headers.at("vary"), "Origin");
+  EXPECT_FALSE(read.headers.contains("access-control-allow-credentials"));
+  EXPECT_EQ(ask(server.port(), "POST", "localhost", origin).status, 400);  // let in
+  const auto preflight = ask(server.port(), "OPTIONS", "localhost", origin + "Access-Control-Request-Method: POST\r\n");
+  EXPECT_EQ(preflight.status, 204);
+  EXPECT_NE(preflight.headers.at("access-control-allow-headers").find("Authorization"), std::string::npos);
+  EXPECT_EQ(ask(server.port(), "POST", "localhost", "Origin: https://tools.example\r\n").status, 403);
+}
+
+TEST(RateLimiter, RefillsSteadilyAndIsBounded) {
+  using namespace std::chrono_literals;
+  http::RateLimiter limiter({10, 20});
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < 20; ++i) EXPECT_TRUE(limiter.take("a", start).allowed) << i;
+  const auto refused = limiter.take("a", start);
+  EXPECT_FALSE(refused.allowed);
+  EXPECT_NEAR(refused.wait_seconds, 0.1, 1e-9);
+  EXPECT_TRUE(limiter.take("b", start).allowed);
+  EXPECT_FALSE(limiter.take("a", start + 99ms).allowed);
+  EXPECT_TRUE(limiter.take("a", start + 101ms).allowed);
+  EXPECT_FALSE(limiter.take("a", start + 102ms).allowed);
+  EXPECT_NEAR(limiter.take("a", start + 1h).left, 19, 1e-9);
+  for (int i = 0; i < 50'000; ++i) limiter.take(std::to_string(i), start + 2h);
+  EXPECT_LE(limiter.buckets(), http::RateLimiter::most_buckets);
+  http::RateLimiter off({0, 0});
+  for (int i = 0; i < 100; ++i) EXPECT_TRUE(off.take("a", start).allowed);
+}
+
+TEST(Gate, BoundsHowOftenATokenAsks) {
+  http::GateOptions options;
+  options.rates = {0.5, 3};
+  testing::TestServer server({}, {}, options);
+  const std::string reader = server.token(Scope::read);
+  Client client(server.port(), reader);
+  for (int i = 2; i >= 0; --i) {
+    const auto answer = client.get("/api/v1/runs");
+    EXPECT_EQ(answer.status, 200);
+    EXPECT_EQ(answer.headers.at("ratelimit-policy"), "\"default\";q=3;w=6");
+    EXPECT_TRUE(answer.headers.at("ratelimit").starts_with("\"default\";r=" + std::to_string(i) + ";t="));
+  }
+  const auto refused = client.get("/api/v1/runs");
+  EXPECT_EQ(refused.status, 429);
+  EXPECT_EQ(refused.headers.at("retry-after"), "2");
+  EXPECT_TRUE(refused.headers.contains("ratelimit"));
+  EXPECT_EQ(parse_json(refused.body)->at("code"), "too_many_requests");
+  EXPECT_EQ(client.get("/healthz").status, 200);                     // always
+  EXPECT_EQ(Client(server.port()).get("/api/v1/runs").status, 200);  // others have their own
+  Client nobody(server.port(), "");
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(nobody.get("/api/v1/runs").status, 401);
+  EXPECT_EQ(nobody.get("/api/v1/runs").status, 429);
+  EXPECT_EQ(nobody.get("/api/v1/version").status, 429);
+}
+
+TEST(Gate, TakesTheClientsAddressFromTheProxyAlone) {
+  for (const bool behind_proxy : {false, true}) {
+    http::GateOptions options;
+    options.behind_proxy = behind_proxy;
+    testing::TestServer server({}, {}, options);
+    Client(server.port()).request("DELETE", "/api/v1/tokens/x", "", "X-Forwarded-For: 6.6.6.6, 10.1.2.3\r\n");
+    const auto rows = parse_json(Client(server.port()).get("/api/v1/audit").body).value();
+    EXPECT_EQ(rows.at("items").at(0).at("address"), behind_proxy ? "10.1.2.3" : "127.0.0.1");
+  }
+}
+
+TEST(Gate, WithoutAnAuthenticatorAsksNobody) {
+  http::Gate gate({});
+  http::Request request;
+  request.headers["host"] = "localhost";
+  EXPECT_FALSE(gate.check_origin(request));
+  EXPECT_FALSE(gate.check_caller(request, Scope::admin));
+  EXPECT_EQ(request.actor, "anonymous");
+}
+
+TEST(Compress, PacksLargeJsonWhereItIsTaken) {
+  EXPECT_TRUE(http::accepts_gzip("gzip"));
+  EXPECT_TRUE(http::accepts_gzip("br, gzip;q=0.5"));
+  EXPECT_TRUE(http::accepts_gzip("*"));
+  EXPECT_FALSE(http::accepts_gzip("gzip;q=0"));
+  EXPECT_FALSE(http::accepts_gzip("gzip; q=0.00"));
+  EXPECT_FALSE(http::accepts_gzip("deflate, gzippy"));
+  EXPECT_FALSE(http::accepts_gzip(""));
+  testing::TestServer server;
+  Client client(server.port());
+  const auto plain = client.get("/api/v1/openapi.json");
+  const auto packed = client.get("/api/v1/openapi.json", "Accept-Encoding: gzip\r\n");
+  EXPECT_FALSE(plain.headers.contains("content-encoding"));
+  EXPECT_EQ(packed.headers.at("content-encoding"), "gzip");
+  EXPECT_LT(packed.body.size() * 4, plain.body.size());
+  EXPECT_TRUE(packed.body.starts_with("\x1f\x8b"));
+  EXPECT_NE(packed.headers.at("etag"), plain.headers.at("etag"));
+  for (const auto& answer : {plain, packed}) {
+    const std::string known = "If-None-Match: " + answer.headers.at("etag") + "\r\n";
+    EXPECT_EQ(client.get("/api/v1/openapi.json", known).status, 304);
+    EXPECT_EQ(client.get("/api/v1/openapi.json", known + "Accept-Encoding: gzip\r\n").status, 304);
+  }
+  EXPECT_FALSE(client.get("/healthz", "Accept-Encoding: gzip\r\n").headers.contains("content-encoding"));
+}
+
+}  // namespace
+}  // namespace babelring

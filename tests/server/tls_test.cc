@@ -1,0 +1,199 @@
+#include "server/http/tls.h"
+
+#include <gtest/gtest.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+
+#include <cstdio>
+#include <fstream>
+#include <memory>
+
+#include "client/http_client.h"
+#include "nmt/base/digest.h"
+#include "nmt/base/failure.h"
+#include "server/http/download.h"
+#include "server/http/server.h"
+#include "server/http/static_files.h"
+#include "tests/server/test_server.h"
+
+namespace babelring {
+namespace {
+
+/// A certificate for localhost that vouches for itself, and its key.
+class Certificate {
+ public:
+  explicit Certificate(const std::filesystem::path& folder)
+      : certificate(folder / "cert.pem"), key(folder / "key.pem") {
+    const std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> pair(EVP_EC_gen("P-256"), EVP_PKEY_free);
+    const std::unique_ptr<X509, decltype(&X509_free)> made(X509_new(), X509_free);
+    X509_set_version(made.get(), X509_VERSION_3);
+    ASN1_INTEGER_set(X509_get_serialNumber(made.get()), 1);
+    X509_gmtime_adj(X509_getm_notBefore(made.get()), -3600);
+    X509_gmtime_adj(X509_getm_notAfter(made.get()), 3600);
+    X509_set_pubkey(made.get(), pair.get());
+    X509_NAME* name = X509_get_subject_name(made.get());
+    X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC, reinterpret_cast<const unsigned char*>("localhost"), -1, -1,
+                               0);
+    X509_set_issuer_name(made.get(), name);
+    add(made.get(), NID_subject_alt_name, "DNS:localhost,IP:127.0.0.1");
+    add(made.get(), NID_basic_constraints, "critical,CA:TRUE");
+    X509_sign(made.get(), pair.get(), EVP_sha256());
+    write(certificate, [&](std::FILE* file) { return PEM_write_X509(file, made.get()); });
+    write(key, [&](std::FILE* file) {
+      return PEM_write_PrivateKey(file, pair.get(), nullptr, nullptr, 0, nullptr, nullptr);
+    });
+  }
+  const std::filesystem::path certificate, key;
+
+ private:
+  static void add(X509* to, int kind, const char* value) {
+    X509_EXTENSION* extension = X509V3_EXT_conf_nid(nullptr, nullptr, kind, value);
+    X509_add_ext(to, extension, -1);
+    X509_EXTENSION_free(extension);
+  }
+  template <class F>
+  static void write(const std::filesystem::path& path, F content) {
+    const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "w"), std::fclose);
+    if (!file || content(file.get()) != 1) throw std::runtime_error("cannot write " + path.string());
+  }
+};
+
+class Pieces : public http::Producer {
+ public:
+  std::string next() override { return count_++ < 100 ? std::string(5000, 'p') : std::string(); }
+
+ private:
+  int count_ = 0;
+};
+
+class TlsTest : public ::testing::Test {
+ protected:
+  TlsTest() : certificate(folder.path()) {
+    std::ofstream(folder.path() / "large", std::ios::binary) << std::string(3'000'000, 'x') << "end";
+    http::Router router;
+    router.add("GET", "/large", http::Scope::none, [this](const http::Request& request) {
+      return http::download_response(request, http::Download{http::open_beneath(folder.path(), "large"), 3'000'003,
+                                                             "large", std::string(64, 'a')});
+    });
+    router.add("GET", "/pieces", http::Scope::none, [](const http::Request&) {
+      http::Response response;
+      response.body = std::make_shared<Pieces>();
+      return response;
+    });
+    http::Route echo{"POST", "/echo", http::Scope::none, std::size_t{4} << 20, false, {}, {}};
+    echo.handler = [](const std::shared_ptr<const http::Request>& request, const http::Reply& reply) {
+      reply(http::text_response(200, "text/plain", request->body));
+    };
+    router.add(std::move(echo));
+    http::Server::Options options;
+    options.tls_certificate = certificate.certificate;
+    options.tls_key = certificate.key;
+    server = std::make_unique<http::Server>(options);
+    server->start([&](http::Dispatcher::Executor executor) {
+      return http::Dispatcher(router, http::StaticFiles({}, {}), {}, std::move(executor));
+    });
+  }
+  HttpClient client(const std::string& host = "localhost") {
+    return HttpClient("https://" + host + ":" + std::to_string(server->port()), {.ca_file = certificate.certificate});
+  }
+  testing::TemporaryFolder folder;
+  Certificate certificate;
+  std::unique_ptr<http::Server> server;
+};
+
+TEST_F(TlsTest, CarriesRequestsBodiesFilesAndPieces) {
+  HttpClient https = client();
+  const std::string body(1'000'000, 'b');
+  const auto echoed = https.send({.method = "POST", .target = "/echo", .body = body});
+  ASSERT_TRUE(echoed.ok()) << echoed.message();
+  EXPECT_EQ(echoed->body, body);
+  const auto file = https.send({.target = "/large"});
+  ASSERT_TRUE(file.ok()) << file.message();
+  EXPECT_EQ(file->body.size(), 3'000'003u);
+  EXPECT_TRUE(file->body.ends_with("xend"));
+  const auto part = https.send({.target = "/large", .headers = {{"Range", "bytes=2999999-3000001"}}});
+  ASSERT_TRUE(part.ok()) << part.message();
+  EXPECT_EQ(part->status, 206);
+  EXPECT_EQ(part->body, "xen");
+  const auto pieces = https.send({.target = "/pieces"});
+  ASSERT_TRUE(pieces.ok()) << pieces.message();
+  EXPECT_EQ(pieces->body.size(), 500'000u);
+  EXPECT_TRUE(client("127.0.0.1").send({.target = "/large"}).ok());
+}
+
+TEST_F(TlsTest, IsNotTrustedByThoseWhoDoNotKnowIt) {
+  HttpClient stranger("https://localhost:" + std::to_string(server->port()));
+  EXPECT_FALSE(stranger.send({.target = "/pieces"}).ok());
+}
+
+TEST_F(TlsTest, TellsPlainHttpWhatItWants) {
+  testing::Client plain(server->port());
+  const auto answer = plain.get("/large");
+  EXPECT_EQ(answer.status, 400);
+  EXPECT_NE(answer.body.find("https"), std::string::npos);
+  EXPECT_TRUE(plain.closed());
+  testing::Client noise(server->port());
+  noise.send(std::string(200, '\x01'));
+  EXPECT_TRUE(noise.closed());
+}
+
+TEST_F(TlsTest, EndsAClientThatNeverShakesHands) {
+  http::Server::Options options;
+  options.tls_certificate = certificate.certificate;
+  options.tls_key = certificate.key;
+  options.limits.header = std::chrono::milliseconds(150);
+  http::Server quick(options);
+  quick.start([&](http::Dispatcher::Executor executor) {
+    return http::Dispatcher(http::Router(), http::StaticFiles({}, {}), {}, std::move(executor));
+  });
+  testing::Client silent(quick.port());
+  EXPECT_TRUE(silent.closed());
+  testing::Client half(quick.port());
+  half.send("\x16\x03\x01\x02");
+  quick.stop();
+  EXPECT_TRUE(half.closed());
+}
+
+/// The version agreed on, or nothing.
+std::string handshake(std::uint16_t port, int newest) {
+  const std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context(SSL_CTX_new(TLS_client_method()), SSL_CTX_free);
+  SSL_CTX_set_security_level(context.get(), 0);
+  SSL_CTX_set_max_proto_version(context.get(), newest);
+  const std::string address = "localhost:" + std::to_string(port);
+  BIO* connection = BIO_new_ssl_connect(context.get());
+  BIO_set_conn_hostname(connection, address.c_str());
+  SSL* ssl = nullptr;
+  BIO_get_ssl(connection, &ssl);
+  const std::string version = BIO_do_handshake(connection) == 1 ? SSL_get_version(ssl) : "";
+  BIO_free_all(connection);
+  return version;
+}
+
+TEST_F(TlsTest, SpeaksNoOldVersion) {
+  EXPECT_EQ(handshake(server->port(), TLS1_3_VERSION), "TLSv1.3");
+  EXPECT_EQ(handshake(server->port(), TLS1_2_VERSION), "TLSv1.2");
+  EXPECT_EQ(handshake(server->port(), TLS1_1_VERSION), "");
+}
+
+TEST_F(TlsTest, NamesTheFileThatIsWrong) {
+  const auto message = [](const std::filesystem::path& certificate, const std::filesystem::path& key) -> std::string {
+    try {
+      http::make_tls_context(certificate, key);
+      return "";
+    } catch (const UsageFailure& failure) {
+      return failure.what();
+    }
+  };
+  EXPECT_EQ(message(certificate.certificate, certificate.key), "");
+  EXPECT_TRUE(message(folder.path() / "absent.pem", certificate.key).starts_with("--tls-cert "));
+  EXPECT_TRUE(message(certificate.certificate, folder.path() / "absent.pem").starts_with("--tls-key "));
+  EXPECT_TRUE(message(certificate.certificate, certificate.certificate).starts_with("--tls-key "));
+  std::filesystem::create_directory(folder.path() / "other");
+  const Certificate other(folder.path() / "other");
+  EXPECT_TRUE(message(certificate.certificate, other.key).starts_with("--tls-key "));
+}
+
+}  // namespace
+}  // namespace babelring
