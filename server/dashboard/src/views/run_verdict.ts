@@ -8,13 +8,23 @@ function amount({ key, value, unit }: Evidence): string {
   if (unit === 'ms') return formatMs(value);
   if (unit === 'bytes' || unit === 'bytes/s') return formatSi(value, unit.replace('bytes', 'B'));
   if (key.endsWith('_fraction') || unit === 'of updates') return `${formatPercent(value, 0)} ${unit}`.trim();
-  return `${formatSignificant(value)} ${unit}`.trim();
+  if (unit === 'rank') return `rank ${formatCount(value)}`;
+  return unit === key ? formatCount(value) : `${formatSignificant(value)} ${unit}`.trim();
 }
 
 const evidenceRow = (evidence: Evidence): HTMLElement => h('tr', {}, h('th', { scope: 'row' }, evidence.key.replace(/_(ms|bytes)$/, '').replaceAll('_', ' ')),
   h('td', { class: 'number' }, amount(evidence)),
   h('td', {}, typeof evidence.share === 'number' ? [h('progress', { max: 1, value: evidence.share, 'aria-label': 'share of a step' }),
     ` ${formatPercent(evidence.share, 0)}`] : ''));
+
+/// Parts of an update's time with the largest first, and beside them the other numbers.
+function evidenceTables(evidence: readonly Evidence[]): Child {
+  const share = ({ share: part }: Evidence): number => part ?? -1;
+  const parts = evidence.filter((item) => share(item) >= 0).sort((a, b) => share(b) - share(a));
+  const others = evidence.filter((item) => share(item) < 0);
+  return h('div', { class: 'evidence' }, [parts, others].filter((rows) => rows.length > 0).map((rows) =>
+    h('table', {}, h('tbody', {}, rows.map(evidenceRow)))));
+}
 
 /// What holds the run back, in one sentence, with the numbers it rests on behind a fold.
 export function verdictBox(verdict: Verdict | null): Child {
@@ -28,5 +38,5 @@ export function verdictBox(verdict: Verdict | null): Child {
     h('p', { class: 'verdict-sentence' }, verdict.sentence),
     verdict.advice ? h('p', { class: 'verdict-advice' }, verdict.advice) : null,
     verdict.evidence.length > 0 ? h('details', { id: 'verdict-evidence', open }, h('summary', { class: 'muted' }, `what it rests on (${basis})`),
-      h('table', { class: 'evidence' }, h('tbody', {}, verdict.evidence.map(evidenceRow)))) : h('p', { class: 'muted' }, basis));
+      evidenceTables(verdict.evidence)) : h('p', { class: 'muted' }, basis));
 }
