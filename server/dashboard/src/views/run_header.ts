@@ -79,5 +79,5 @@ export function runTiles(data: RunData, nowMs: number): HTMLElement {
       ? ` · last ${formatFixed(run.last_eval.sacrebleu, 2)}` : ''}` : 'not evaluated yet'),
     tile('Target tokens/s', formatSi(data.series.recentMean('target_tokens_per_second')), 'all ranks, recent mean'),
     tile('Exposed communication', stepMs && exposed !== null ? formatPercent(exposed / stepMs) : '–',
-      `of a ${formatMs(stepMs)} step`, stepMs ? splitBar(data, stepMs) : null));
+      stepMs ? `of a ${formatMs(stepMs)} step` : 'no step yet', stepMs ? splitBar(data, stepMs) : null));
 }

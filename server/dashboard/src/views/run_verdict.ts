@@ -31,12 +31,12 @@ export function verdictBox(verdict: Verdict | null): Child {
   if (!verdict) return null;
   const { window } = verdict;
   const open = document.querySelector<HTMLDetailsElement>('#verdict-evidence')?.open ?? false;  // as the reader left it
-  const basis = [`${formatPercent(verdict.confidence, 0)} sure`,
+  const basis = [verdict.verdict === 'unknown' ? '' : `${formatPercent(verdict.confidence, 0)} sure`,
     window ? `updates ${formatCount(window.first_update)} to ${formatCount(window.last_update)}` : ''].filter(Boolean).join(', ');
   const tone = verdict.verdict === 'unknown' ? 'unknown' : GOOD.has(verdict.verdict) ? 'good' : 'held';
   return h('section', { class: `card verdict verdict-${tone}`, 'aria-label': 'Verdict' },
     h('p', { class: 'verdict-sentence' }, verdict.sentence),
     verdict.advice ? h('p', { class: 'verdict-advice' }, verdict.advice) : null,
-    verdict.evidence.length > 0 ? h('details', { id: 'verdict-evidence', open }, h('summary', { class: 'muted' }, `what it rests on (${basis})`),
-      evidenceTables(verdict.evidence)) : h('p', { class: 'muted' }, basis));
+    verdict.evidence.length > 0 ? h('details', { id: 'verdict-evidence', open }, h('summary', { class: 'muted' }, `what it rests on${basis ? ` (${basis})` : ''}`),
+      evidenceTables(verdict.evidence)) : basis ? h('p', { class: 'muted' }, basis) : null);
 }
