@@ -6,6 +6,7 @@
 #include "nmt/base/atomic_file.h"
 #include "nmt/base/failure.h"
 #include "nmt/base/log.h"
+#include "server/api/alert_watch.h"
 #include "server/api/service.h"
 #include "server/http/server.h"
 #include "server/page/page.h"
@@ -48,6 +49,8 @@ void run(const ServerOptions& options) {
   store::Store store(options.data);
   api::EventHub events;
   api::Service service{store, events, canonical_roots(options, store.folder())};
+  api::AlertWatch alerts(store, events, service.checkpoint_roots);
+  service.alerts = &alerts;
   http::Server::Options http_options;
   http_options.address = options.address;
   http_options.port = options.port;

@@ -9,7 +9,7 @@
 namespace babelring::api {
 namespace {
 
-constexpr std::array<std::string_view, 5> known_topics = {"metrics", "state", "checkpoint", "eval", "log"};
+constexpr std::array<std::string_view, 6> known_topics = {"metrics", "state", "checkpoint", "eval", "log", "alert"};
 
 std::set<std::string> topics_of(const http::Request& request) {
   std::set<std::string> topics;
@@ -17,7 +17,7 @@ std::set<std::string> topics_of(const http::Request& request) {
   for (std::string topic; std::getline(text, topic, ',');) {
     if (std::find(known_topics.begin(), known_topics.end(), topic) == known_topics.end()) {
       throw http::Problem(400, "bad_parameter",
-                          fmt::format("topic: '{}' is none of metrics, state, checkpoint, eval, log", topic));
+                          fmt::format("topic: '{}' is none of metrics, state, checkpoint, eval, log, alert", topic));
     }
     topics.insert(std::move(topic));
   }

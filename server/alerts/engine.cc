@@ -1,0 +1,218 @@
+#include "server/alerts/engine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+namespace babelring::alerts {
+namespace {
+
+using Seconds = std::chrono::duration<double>;
+
+constexpr std::int64_t learning_updates = 20;  // before rates and losses count as usual
+constexpr double fast = 0.1, slow = 0.02;      // weight of the newest update
+constexpr std::int64_t bad_window = 100;       // updates
+constexpr Seconds longest_usual_wait{300};     // a longer one was no evaluation
+
+/// An exponential mean that begins as a plain one.
+void mix(double& mean, double value, double weight, std::int64_t count) {
+  mean += (value - mean) * std::max(weight, 1.0 / static_cast<double>(std::max<std::int64_t>(count, 1)));
+}
+
+double seconds_since(Engine::Time then, Engine::Time now) {
+  return Seconds(now - then).count();
+}
+
+bool applies(const Rule& rule, const std::string& run) {
+  return rule.enabled && (rule.run.empty() || rule.run == run);
+}
+
+}  // namespace
+
+void Engine::adopt(const std::string& rule, const std::string& run, const std::string& subject) {
+  states_[{rule, run, subject}].open = true;
+}
+
+void Engine::heard(const std::string& run, std::int64_t attempt, std::int64_t rank, const std::string& host, Time now) {
+  Run& known = runs_[run];
+  if (attempt < known.attempt) return;  // an older attempt's spool
+  if (attempt > known.attempt) {
+    known = Run();  // speeds and ranks may be others
+    known.attempt = attempt;
+    known.updated = now;
+  }
+  Rank& of_rank = known.ranks[rank];
+  of_rank.heard = now;
+  if (!host.empty()) of_rank.host = host;
+}
+
+void Engine::observe(const RecordHeader& header, const RecordBody& body, Time now) {
+  heard(header.run, header.attempt, header.rank, header.host, now);
+  Run& run = runs_[header.run];
+  if (header.attempt < run.attempt) return;
+  if (const auto* step = std::get_if<StepRecord>(&body)) observe_step(run, *step, now);
+}
+
+void Engine::observe_step(Run& run, const StepRecord& step, Time now) {
+  if (step.update <= run.update) return;  // another rank told the same
+  run.update = step.update;
+  if (run.updates > 0)
+    run.longest_wait = std::min(std::max(run.longest_wait, Seconds(now - run.updated)), longest_usual_wait);
+  run.updated = now;
+  ++run.updates;
+  if (!std::isfinite(step.loss) || step.skipped) {
+    run.bad_updates.push_back(step.update);
+    run.bad_what = step.skipped ? fmt::format("update {} was skipped: its gradient is not finite", step.update)
+                                : fmt::format("update {}: loss is {}", step.update, step.loss);
+  }
+  while (!run.bad_updates.empty() && run.bad_updates.front() <= step.update - bad_window) run.bad_updates.pop_front();
+  if (std::isfinite(step.loss)) {
+    mix(run.fast_loss, step.loss, fast, run.updates);
+    // What is far from usual does not become usual at once: the baseline stands while it lasts.
+    if (run.updates <= learning_updates || run.fast_loss < 1.3 * run.usual_loss) {
+      mix(run.usual_loss, step.loss, slow, run.updates);
+    }
+  }
+  if (step.step_ms > 0 && step.update_target_tokens > 0) {
+    const double rate = static_cast<double>(step.update_target_tokens) * 1000 / step.step_ms;
+    mix(run.fast_rate, rate, fast, run.updates);
+    if (run.updates <= learning_updates || run.fast_rate > 0.7 * run.usual_rate) {
+      mix(run.usual_rate, rate, slow, run.updates);
+    }
+  }
+}
+
+Engine::Condition Engine::condition_of(const Rule& rule, const Run& run, Time now) const {
+  // Before anything was heard, what an earlier process raised stands.
+  const bool heard = run.updates > 0, learned = run.updates > learning_updates;
+  switch (rule.kind) {
+    case Kind::nan: {
+      const auto count = static_cast<double>(run.bad_updates.size());
+      const bool recent = count > 0 && run.bad_updates.back() > run.update - learning_updates;
+      return {count >= rule.threshold && recent, !recent && heard,
+              fmt::format("{}; {:g} of the last {} updates", run.bad_what, count, bad_window), count};
+    }
+    case Kind::stall: {
+      // Evaluations take their time: three times the longest wait so far is no surprise.
+      const double wanted = std::max(rule.threshold, 3 * run.longest_wait.count());
+      const double waited = seconds_since(run.updated, now);
+      return {waited >= wanted, waited < wanted && heard,
+              fmt::format("no update for {:.0f} s (the last was {})", waited, run.update), waited};
+    }
+    case Kind::throughput_drop: {
+      const double ratio = run.usual_rate > 0 ? run.fast_rate / run.usual_rate : 1;
+      return {learned && ratio<rule.threshold, ratio>(1 + rule.threshold) / 2,
+              fmt::format("{:.0f} target tokens/s, usual were {:.0f}", run.fast_rate, run.usual_rate), run.fast_rate};
+    }
+    case Kind::loss_spike: {
+      const double ratio = run.usual_loss > 0 ? run.fast_loss / run.usual_loss : 1;
+      return {learned && ratio > rule.threshold, learned && ratio < (1 + rule.threshold) / 2,
+              fmt::format("loss {:.2f} at update {}, usual was {:.2f}", run.fast_loss, run.update, run.usual_loss),
+              run.fast_loss};
+    }
+    case Kind::disk_low:
+    case Kind::worker_lost:
+      break;
+  }
+  return {};
+}
+
+void Engine::settle(const Rule& rule, const std::string& run, const std::string& subject, const Condition& condition,
+                    Time now, std::vector<Change>& changes) {
+  const Key key{rule.name, run, subject};
+  const auto found = states_.find(key);
+  if (found == states_.end() && !condition.bad) return;
+  State& state = found == states_.end() ? states_[key] : found->second;
+  const bool turning = state.open ? condition.well : condition.bad;
+  if (!turning) {
+    state.changing = false;
+    if (!state.open) states_.erase(key);
+    return;
+  }
+  if (!state.changing) state.since = now;
+  state.changing = true;
+  if (seconds_since(state.since, now) < (state.open ? rule.clear_s : rule.hold_s)) return;
+  changes.push_back(
+      {!state.open, rule.name, run, subject, rule.kind, condition.message, condition.value, rule.threshold});
+  if (state.open) {
+    states_.erase(key);
+  } else {
+    state = {.open = true, .changing = false, .since = now};
+  }
+}
+
+void Engine::judge_ranks(const Rule& rule, const std::string& id, const Run& run, Time now,
+                         std::vector<Change>& changes) {
+  Time newest = run.updated;
+  for (const auto& [number, rank] : run.ranks) newest = std::max(newest, rank.heard);
+  // Where all are silent the run stalls, or its way to us is cut: no rank is to be blamed.
+  const bool others_report = seconds_since(newest, now) < rule.threshold / 2;
+  for (const auto& [number, rank] : run.ranks) {
+    const double silent = seconds_since(rank.heard, now);
+    const std::string host = rank.host.empty() ? "" : " on " + rank.host;
+    settle(rule, id, fmt::format("rank {}", number),
+           {silent >= rule.threshold && others_report, silent < rule.threshold,
+            fmt::format("rank {}{}: nothing for {:.0f} s while others report", number, host, silent), silent},
+           now, changes);
+  }
+}
+
+void Engine::judge_run(const Rule& rule, const std::string& id, Run& run, Time now, std::vector<Change>& changes) {
+  if (rule.kind == Kind::worker_lost) return judge_ranks(rule, id, run, now, changes);
+  settle(rule, id, "", condition_of(rule, run, now), now, changes);
+}
+
+void Engine::close_orphans(std::vector<Change>& changes) {
+  for (auto entry = states_.begin(); entry != states_.end();) {
+    const auto& [name, run, subject] = entry->first;
+    const auto rule = std::find_if(rules_.begin(), rules_.end(), [&](const Rule& each) { return each.name == name; });
+    const bool known = rule != rules_.end() && applies(*rule, run) && (run.empty() || runs_.contains(run));
+    if (known) {
+      ++entry;
+      continue;
+    }
+    const bool ended = rule != rules_.end() && !run.empty() && !runs_.contains(run);
+    if (entry->second.open) {
+      changes.push_back({false, name, run, subject, rule == rules_.end() ? Kind::nan : rule->kind,
+                         ended ? "the run is no longer running" : "its rule is off", 0, 0});
+    }
+    entry = states_.erase(entry);
+  }
+}
+
+std::vector<Change> Engine::judge(const std::vector<RunningRun>& running, const std::vector<FreeSpace>& disks,
+                                  Time now) {
+  std::vector<Change> changes;
+  std::set<std::string> active;
+  for (const RunningRun& each : running) {
+    active.insert(each.run);
+    Run& run = runs_[each.run];
+    if (run.attempt >= each.attempt) continue;  // ours may be newer than what was read
+    run = Run();
+    run.attempt = each.attempt;
+    run.updated = now;
+  }
+  std::erase_if(runs_, [&](const auto& entry) { return !active.contains(entry.first); });
+  for (const Rule& rule : rules_) {
+    if (rule.kind == Kind::disk_low) {
+      for (const auto& [folder, bytes] : disks) {
+        if (!applies(rule, "")) continue;
+        settle(rule, "", folder,
+               {bytes<rule.threshold, bytes> 1.25 * rule.threshold,
+                fmt::format("{}: {:.0f} MB free, at least {:.0f} MB wanted", folder, bytes / 1e6, rule.threshold / 1e6),
+                bytes},
+               now, changes);
+      }
+      continue;
+    }
+    for (auto& [id, run] : runs_) {
+      if (applies(rule, id)) judge_run(rule, id, run, now, changes);
+    }
+  }
+  close_orphans(changes);
+  return changes;
+}
+
+}  // namespace babelring::alerts

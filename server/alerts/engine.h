@@ -1,0 +1,97 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "nmt/base/clock.h"
+#include "nmt/base/records.h"
+#include "server/alerts/rules.h"
+
+namespace babelring::alerts {
+
+/// An alert is raised, or cleared again. (rule, run, subject) names what is wrong; at most one alert a name is open.
+struct Change {
+  bool raised = true;
+  std::string rule, run, subject;  // run empty: the server's own; subject: the rank or folder meant, or empty
+  Kind kind = Kind::nan;
+  std::string message;  // for people: what was found, what was usual or wanted
+  double value = 0, threshold = 0;
+};
+
+/// A run that trains at the moment.
+struct RunningRun {
+  std::string run;
+  std::int64_t attempt = 1;
+};
+
+struct FreeSpace {
+  std::string folder;
+  double bytes = 0;
+};
+
+/// Follows runs and tells what to raise and to clear. Times are monotonic: a clock that is set changes nothing, and
+/// silence is counted from when this process heard something. Not thread-safe.
+class Engine {
+ public:
+  using Time = SteadyClock::time_point;
+
+  void set_rules(std::vector<Rule> rules) { rules_ = std::move(rules); }
+  /// An alert of an earlier process that is still open, so that it is not raised twice and can be cleared.
+  void adopt(const std::string& rule, const std::string& run, const std::string& subject);
+
+  /// A record was stored. Cheap: a few sums a rank.
+  void observe(const RecordHeader& header, const RecordBody& body, Time now);
+  /// A rank gave a sign of life without a record.
+  void heard(const std::string& run, std::int64_t attempt, std::int64_t rank, const std::string& host, Time now);
+  /// Judges everything. Runs that are not `running` any more are forgotten and their alerts cleared.
+  std::vector<Change> judge(const std::vector<RunningRun>& running, const std::vector<FreeSpace>& disks, Time now);
+
+ private:
+  struct Rank {
+    std::string host;
+    Time heard;
+  };
+  struct Run {
+    std::int64_t attempt = 0;
+    std::map<std::int64_t, Rank> ranks;
+    Time updated;                                   // when its newest update was heard of
+    std::chrono::duration<double> longest_wait{0};  // between updates, while all was well
+    std::int64_t update = 0, updates = 0;
+    std::deque<std::int64_t> bad_updates;  // non-finite ones, newest last
+    std::string bad_what;
+    double fast_rate = 0, usual_rate = 0;  // target tokens a second
+    double fast_loss = 0, usual_loss = 0;
+  };
+  /// How a condition stands: `bad` raises, `well` clears; between them nothing changes.
+  struct State {
+    bool open = false;
+    bool changing = false;  // bad while closed, or well while open
+    Time since;
+  };
+  struct Condition {
+    bool bad = false, well = true;
+    std::string message;
+    double value = 0;
+  };
+  using Key = std::tuple<std::string, std::string, std::string>;  // rule, run, subject
+
+  void observe_step(Run& run, const StepRecord& step, Time now);
+  void judge_run(const Rule& rule, const std::string& id, Run& run, Time now, std::vector<Change>& changes);
+  void judge_ranks(const Rule& rule, const std::string& id, const Run& run, Time now, std::vector<Change>& changes);
+  Condition condition_of(const Rule& rule, const Run& run, Time now) const;
+  void settle(const Rule& rule, const std::string& run, const std::string& subject, const Condition& condition,
+              Time now, std::vector<Change>& changes);
+  /// Clears what is open of rules and runs that are gone.
+  void close_orphans(std::vector<Change>& changes);
+
+  std::vector<Rule> rules_;
+  std::map<std::string, Run> runs_;
+  std::map<Key, State> states_;
+};
+
+}  // namespace babelring::alerts

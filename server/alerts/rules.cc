@@ -1,0 +1,76 @@
+#include "server/alerts/rules.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace babelring::alerts {
+namespace {
+
+constexpr double most_seconds = 7 * 86'400;
+
+/// Smallest and greatest threshold of each kind, in its unit.
+struct Bounds {
+  double low, high;
+};
+Bounds bounds_of(Kind kind) {
+  switch (kind) {
+    case Kind::nan:
+      return {1, 100};
+    case Kind::throughput_drop:
+      return {0.01, 0.99};
+    case Kind::loss_spike:
+      return {1.01, 1000};
+    case Kind::disk_low:
+      return {1, 1e15};
+    case Kind::stall:
+    case Kind::worker_lost:
+      break;
+  }
+  return {1, most_seconds};
+}
+
+bool is_name(const std::string& name) {
+  return !name.empty() && name.size() <= 64 && std::all_of(name.begin(), name.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+  });
+}
+
+}  // namespace
+
+std::string_view to_string(Kind kind) {
+  return kind_names[static_cast<std::size_t>(kind)];
+}
+
+std::optional<Kind> kind_of(std::string_view name) {
+  const auto found = std::find(kind_names.begin(), kind_names.end(), name);
+  if (found == kind_names.end()) return std::nullopt;
+  return static_cast<Kind>(found - kind_names.begin());
+}
+
+std::vector<Rule> default_rules() {
+  return {{.name = "nan", .kind = Kind::nan, .threshold = 1, .hold_s = 0, .clear_s = 60},
+          {.name = "stall", .kind = Kind::stall, .threshold = 60, .hold_s = 0, .clear_s = 5},
+          {.name = "throughput-drop", .kind = Kind::throughput_drop, .threshold = 0.5, .hold_s = 60, .clear_s = 30},
+          {.name = "loss-spike", .kind = Kind::loss_spike, .threshold = 1.5, .hold_s = 10, .clear_s = 30},
+          {.name = "disk-low", .kind = Kind::disk_low, .threshold = 1'073'741'824, .hold_s = 0, .clear_s = 10},
+          {.name = "worker-lost", .kind = Kind::worker_lost, .threshold = 30, .hold_s = 0, .clear_s = 5}};
+}
+
+std::optional<std::string> fault_of(const Rule& rule) {
+  if (!is_name(rule.name)) return fmt::format("name: expected 1 to 64 of a-z, 0-9, _ and -, found '{}'", rule.name);
+  const auto [low, high] = bounds_of(rule.kind);
+  if (!(rule.threshold >= low && rule.threshold <= high)) {
+    return fmt::format("threshold: expected {:g} to {:g} for {}, found {:g}", low, high, to_string(rule.kind),
+                       rule.threshold);
+  }
+  for (const auto& [name, value] : {std::pair{"hold_s", rule.hold_s}, std::pair{"clear_s", rule.clear_s}}) {
+    if (!(value >= 0 && value <= most_seconds)) {
+      return fmt::format("{}: expected 0 to {:g} seconds, found {:g}", name, most_seconds, value);
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace babelring::alerts

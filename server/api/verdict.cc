@@ -1,0 +1,34 @@
+#include "server/verdict/verdict.h"
+
+#include "server/api/answers.h"
+#include "server/api/service.h"
+#include "server/api/verdict_input.h"
+
+namespace babelring::api {
+namespace {
+
+http::Response show(Service& service, const http::Request& request) {
+  auto reader = service.store.reader();
+  const verdict::Verdict verdict = verdict::judge(verdict_input(*reader, require_run(*reader, request)));
+  json::array evidence;
+  for (const auto& [key, value, unit, share] : verdict.evidence) {
+    evidence.push_back({{"key", key}, {"value", value}, {"unit", unit}, {"share", share}});
+  }
+  const bool seen = verdict.last_update > 0;
+  const json::object window = {{"first_update", verdict.first_update}, {"last_update", verdict.last_update}};
+  return json_response(json::object{{"verdict", verdict::to_string(verdict.kind)},
+                                    {"sentence", verdict.sentence},
+                                    {"advice", verdict.advice},
+                                    {"confidence", verdict.confidence},
+                                    {"window", seen ? json::value(window) : json::value(nullptr)},
+                                    {"evidence", std::move(evidence)}});
+}
+
+}  // namespace
+
+void add_verdict_routes(http::Router& router, Service& service) {
+  router.add("GET", "/api/v1/runs/{run}/verdict", http::Scope::read,
+             [&service](const http::Request& request) { return show(service, request); });
+}
+
+}  // namespace babelring::api

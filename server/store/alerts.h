@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "server/store/readers.h"
+
+/// Alert rules and alerts. Kinds and conditions are text here: what they mean is for server/alerts. Each throws
+/// SqlFailure. Functions with a Database& are made within Store::write.
+namespace babelring::store {
+
+struct AlertRuleRow {
+  std::string name, kind, run;  // run empty: all
+  bool enabled = true;
+  double threshold = 0, hold_s = 0, clear_s = 0;
+};
+
+struct AlertRow {
+  std::int64_t number = 0;
+  std::string id, rule, kind, run, subject, message;  // run empty: the server's own
+  double value = 0, threshold = 0;
+  std::int64_t raised_ms = 0;
+  std::optional<std::int64_t> cleared_ms, acknowledged_ms;
+  std::string acknowledged_by;
+};
+
+/// In the order in which they were put.
+std::vector<AlertRuleRow> list_alert_rules(Reader& reader);
+void replace_alert_rules(Database& database, const std::vector<AlertRuleRow>& rules);
+/// Puts `rules` in place if none were ever put.
+void found_alert_rules(Database& database, const std::vector<AlertRuleRow>& rules);
+
+/// Newest first, those before `before` (0: all). `state`: open, cleared or empty.
+std::vector<AlertRow> list_alerts(Reader& reader, const std::string& run, const std::string& state, std::int64_t before,
+                                  std::int64_t limit);
+std::vector<AlertRow> open_alerts(Reader& reader);
+std::optional<AlertRow> find_alert(Reader& reader, std::string_view id);
+
+/// Stores an alert unless one of its (rule, run, subject) is open. The stored one, or nothing.
+std::optional<AlertRow> raise_alert(Database& database, AlertRow alert);
+/// Clears the open alert of (rule, run, subject). The cleared one, or nothing.
+std::optional<AlertRow> clear_alert(Database& database, const std::string& rule, const std::string& run,
+                                    const std::string& subject, std::int64_t now_ms);
+/// The first who acknowledges counts. The alert, or nothing if there is none of that id.
+std::optional<AlertRow> acknowledge_alert(Database& database, std::string_view id, const std::string& actor,
+                                          std::int64_t now_ms);
+
+/// Runs that train at the moment: id and attempt.
+std::vector<std::pair<std::string, std::int64_t>> list_running(Reader& reader);
+
+}  // namespace babelring::store

@@ -1,0 +1,51 @@
+#include "server/store/recent_steps.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "server/store/metrics.h"
+#include "server/store/rows.h"
+
+namespace babelring::store {
+
+std::vector<StepValues> read_steps(Reader& reader, std::int64_t run, std::int64_t rank, std::int64_t attempt,
+                                   std::int64_t first, std::int64_t last, std::span<const std::string_view> keys) {
+  Statement rows = reader.database.prepare(
+      "SELECT step, time_ms, layout, vals FROM steps WHERE run = ? AND rank = ? AND attempt = ? AND step >= ? AND "
+      "step <= ? ORDER BY step");
+  rows.bind(run, rank, attempt, first, last);
+  std::vector<StepValues> steps;
+  std::vector<std::optional<std::size_t>> places(keys.size());
+  std::int64_t layout = -1;
+  while (rows.step()) {
+    if (rows.integer(2) != layout) {
+      layout = rows.integer(2);
+      for (std::size_t i = 0; i < keys.size(); ++i) places[i] = reader.layouts.place(layout, keys[i]);
+    }
+    StepValues& step = steps.emplace_back();
+    step.step = rows.integer(0);
+    step.time_ms = rows.integer(1);
+    const PackedDoubles values(rows.blob(3));
+    for (const auto& place : places) step.values.push_back(place && *place < values.size() ? values[*place] : absent);
+  }
+  return steps;
+}
+
+std::vector<PauseRow> recent_pauses(Reader& reader, std::int64_t run, std::int64_t first, std::int64_t last,
+                                    std::int64_t limit) {
+  Statement rows = reader.database.prepare(
+      "SELECT * FROM (SELECT 0, step, json_extract(body, '$.seconds') FROM evals WHERE run = ?1 AND step >= ?2 AND "
+      "step <= ?3 ORDER BY eval DESC LIMIT ?4) UNION ALL "
+      "SELECT * FROM (SELECT 1, step, write_seconds FROM checkpoints WHERE run = ?1 AND step >= ?2 AND step <= ?3 "
+      "ORDER BY step DESC, checkpoint DESC LIMIT ?4)");
+  rows.bind(run, first, last, limit);
+  std::vector<PauseRow> pauses;
+  while (rows.step()) {
+    const double seconds = rows.real(2);
+    pauses.push_back({rows.integer(0) != 0, rows.integer(1), seconds > 0 ? seconds : 0});
+  }
+  std::stable_sort(pauses.begin(), pauses.end(), [](const PauseRow& a, const PauseRow& b) { return a.step < b.step; });
+  return pauses;
+}
+
+}  // namespace babelring::store

@@ -1,0 +1,268 @@
+#include "server/verdict/findings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+namespace babelring::verdict {
+namespace {
+
+constexpr double usual_bucket_mb = 4;  // CommConfig's default
+
+/// 1,060 or 9.4: three digits at least, as a person says it.
+std::string amount(double value) {
+  if (value < 9.95) return fmt::format("{:.1f}", value);
+  std::string digits = fmt::format("{:.0f}", value);
+  for (std::size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, ",");
+  return digits;
+}
+
+/// An estimate: two digits that count.
+std::string about(double ms) {
+  if (ms < 9.95) return "about " + fmt::format("{:.1f} ms", ms);
+  const double unit = std::pow(10, std::floor(std::log10(ms)) - 1);
+  return "about " + amount(std::round(ms / unit) * unit) + " ms";
+}
+
+std::string percent(double share) {
+  return fmt::format("{:.0f} %", 100 * share);
+}
+
+std::string of_update(const Findings& findings, double ms) {
+  return fmt::format("({} of {} ms)", amount(ms), amount(findings.total_ms()));
+}
+
+std::string name_of(const RankSteps& rank) {
+  return rank.host.empty() ? fmt::format("rank {}", rank.rank) : fmt::format("rank {} on {}", rank.rank, rank.host);
+}
+
+/// What would shorten the wait for the all-reduce, and by how much.
+struct Remedy {
+  std::string what, how;
+  double ms = 0;
+};
+
+Remedy network_remedy(const Input& input, const Findings& findings) {
+  const Traffic& traffic = findings.traffic;
+  const Facts& facts = input.facts;
+  if (traffic.latency_share >= 0.5 && facts.bucket_mb < usual_bucket_mb) {
+    return {
+        "larger buckets",
+        fmt::format("set communication.bucket_mb={:g}: {:.0f} all-reduces an update mostly wait for messages, not for "
+                    "bytes",
+                    usual_bucket_mb, traffic.collectives),
+        larger_bucket_saving_ms(traffic, facts.bucket_mb, usual_bucket_mb)};
+  }
+  if (traffic.hosts > 1 && facts.gradient_wire != "bf16") {
+    return {
+        "bf16 gradients",
+        "set communication.gradient_wire=bf16, which halves the bytes, or raise data.tokens_per_update, so that one "
+        "all-reduce serves more tokens",
+        bf16_wire_saving_ms(traffic)};
+  }
+  return {"updates of twice the tokens",
+          traffic.hosts > 1
+              ? "raise data.tokens_per_update, so that one all-reduce serves more tokens, or use a faster link"
+              : "raise data.tokens_per_update, or use fewer ranks with more training.threads each: ranks of "
+                "one host sum their gradients through its memory",
+          double_update_saving_ms(traffic)};
+}
+
+std::string network_sentence(const Input& input, const Findings& findings) {
+  const Remedy remedy = network_remedy(input, findings);
+  return fmt::format("network-bound: {} of each step waits for all-reduce {}; {} would save {}",
+                     percent(findings.share(findings.network_ms)), of_update(findings, findings.network_ms),
+                     remedy.what, about(remedy.ms));
+}
+
+std::string straggler_sentence(const Input& input, const Findings& findings) {
+  const std::string numbers = of_update(findings, findings.straggler_ms);
+  const std::string share = percent(findings.share(findings.straggler_ms));
+  if (!findings.one_is_late(input.ranks.size())) {
+    return fmt::format("straggler-bound: ranks wait for one another, in turns, {} of each step {}", share, numbers);
+  }
+  return fmt::format("straggler-bound: {} of each step the others wait for {} {}{}", share,
+                     name_of(input.ranks[findings.late_rank]), numbers,
+                     findings.late_with_data ? ", whose batches come late" : "");
+}
+
+std::string straggler_advice(const Input& input, const Findings& findings) {
+  if (!findings.one_is_late(input.ranks.size())) {
+    return "no single rank is slow: look for other work on the hosts, or raise data.tokens_per_update, which evens out "
+           "the ranks' shares";
+  }
+  const RankSteps& rank = input.ranks[findings.late_rank];
+  return fmt::format("look at {}: {}; as fast as the others, it would save {} a step", name_of(rank),
+                     findings.late_with_data ? "its disk or the processors that prepare its batches"
+                                             : "other programs, heat, fewer processors or threads",
+                     about(findings.straggler_ms));
+}
+
+std::string pause_sentence(const char* name, const char* what, const PauseCost& cost, const Findings& findings) {
+  return fmt::format("{}-bound: {} of the time goes into {} ({:.1f} s each, every {:.0f} updates)", name,
+                     percent(findings.share(cost.ms_per_update)), what, cost.ms_each / 1000, cost.updates_between);
+}
+
+std::string compute_sentence(const Findings& findings) {
+  const std::string head =
+      fmt::format("compute-bound: {} of each step computes {}", percent(findings.share(findings.compute_ms())),
+                  of_update(findings, findings.compute_ms()));
+  if (findings.busy_fraction < healthy_busy) {
+    return head + fmt::format(", but its threads are busy only {} of the time", percent(findings.busy_fraction));
+  }
+  if (findings.share(findings.optimizer_ms) > healthy_optimizer) {
+    return head + fmt::format(", of which the optimizer takes {} ms", amount(findings.optimizer_ms));
+  }
+  return head + fmt::format("; waiting for data takes {}, for all-reduce {}, for other ranks {}, the rest {}",
+                            percent(findings.share(findings.data_ms)), percent(findings.share(findings.network_ms)),
+                            percent(findings.share(findings.straggler_ms)), percent(findings.share(findings.other_ms)));
+}
+
+std::string compute_advice(const Findings& findings) {
+  if (findings.share(findings.optimizer_ms) > healthy_optimizer) {
+    return fmt::format(
+        "raise data.tokens_per_update: the optimizer costs the same for twice the tokens and would save {}",
+        about(findings.optimizer_ms / 2));
+  }
+  if (findings.busy_fraction < healthy_busy) {
+    return "raise data.micro_batch_tokens or data.tokens_per_update, so that each product is large enough for all "
+           "threads, or give a rank fewer training.threads";
+  }
+  if (findings.share(findings.other_ms) >= bound_share) {
+    return "much passes between the parts of a step: look at training.digest_every and at what else runs on the hosts";
+  }
+  return "no single thing holds it back; more or faster processors make it faster";
+}
+
+}  // namespace
+
+bool Findings::one_is_late(std::size_t ranks) const {
+  // Two equal ranks share the last place half and half; 0.75 is no chance from some 20 updates on.
+  return late_share >= std::max(0.6, 1.5 / static_cast<double>(std::max<std::size_t>(ranks, 1)));
+}
+
+double Findings::ms_of(Kind kind) const {
+  switch (kind) {
+    case Kind::network_bound:
+      return network_ms;
+    case Kind::data_bound:
+      return data_ms;
+    case Kind::straggler_bound:
+      return straggler_ms;
+    case Kind::checkpoint_bound:
+      return checkpoint.ms_per_update;
+    case Kind::evaluation_bound:
+      return evaluation.ms_per_update;
+    case Kind::healthy:
+    case Kind::compute_bound:
+      return compute_ms();
+    case Kind::unknown:
+      break;
+  }
+  return 0;
+}
+
+Findings find(const Input& input, const std::vector<UpdateSplit>& window) {
+  Findings findings;
+  const auto typical = [&](auto member) {
+    std::vector<double> values;
+    for (const UpdateSplit& update : window) values.push_back(update.*member);
+    return median(std::move(values));
+  };
+  findings.data_ms = typical(&UpdateSplit::data_ms);
+  findings.forward_ms = typical(&UpdateSplit::forward_ms);
+  findings.backward_ms = typical(&UpdateSplit::backward_ms);
+  findings.optimizer_ms = typical(&UpdateSplit::optimizer_ms);
+  findings.network_ms = typical(&UpdateSplit::network_ms);
+  findings.straggler_ms = typical(&UpdateSplit::straggler_ms);
+  findings.other_ms = typical(&UpdateSplit::other_ms) + between_steps_ms(input);
+  findings.evaluation = pause_cost(input, Pause::Kind::evaluation);
+  findings.checkpoint = pause_cost(input, Pause::Kind::checkpoint);
+  findings.updates = window.size();
+
+  std::map<std::size_t, std::size_t> last_place, with_data;
+  for (const UpdateSplit& update : window) {
+    findings.skipped += update.skipped ? 1 : 0;
+    ++last_place[update.last_rank];
+    with_data[update.last_rank] += update.last_was_data ? 1 : 0;
+  }
+  const auto most = std::max_element(last_place.begin(), last_place.end(),
+                                     [](const auto& a, const auto& b) { return a.second < b.second; });
+  findings.late_rank = most->first;
+  findings.late_share = static_cast<double>(most->second) / static_cast<double>(window.size());
+  findings.late_with_data = with_data[most->first] * 2 > most->second;
+
+  std::vector<double> busy;
+  for (const RankSteps& rank : input.ranks) {
+    for (const Step& step : rank.steps) {
+      if (step.update >= window.front().update && step.busy_fraction > 0) busy.push_back(step.busy_fraction);
+    }
+  }
+  if (!busy.empty()) findings.busy_fraction = median(std::move(busy));
+  findings.traffic = traffic_of(input, findings.network_ms, typical(&UpdateSplit::communication_ms));
+  return findings;
+}
+
+std::string sentence_of(Kind kind, const Input& input, const Findings& findings) {
+  switch (kind) {
+    case Kind::network_bound:
+      return network_sentence(input, findings);
+    case Kind::straggler_bound:
+      return straggler_sentence(input, findings);
+    case Kind::data_bound:
+      return fmt::format("data-bound: {} of each step waits for its batch {}",
+                         percent(findings.share(findings.data_ms)), of_update(findings, findings.data_ms));
+    case Kind::evaluation_bound:
+      return pause_sentence("evaluation", "evaluations", findings.evaluation, findings);
+    case Kind::checkpoint_bound:
+      return pause_sentence("checkpoint", "checkpoints", findings.checkpoint, findings);
+    case Kind::healthy:
+      return fmt::format("healthy: {} of each step computes {}", percent(findings.share(findings.compute_ms())),
+                         of_update(findings, findings.compute_ms()));
+    case Kind::compute_bound:
+      return compute_sentence(findings);
+    case Kind::unknown:
+      break;
+  }
+  return "unknown";
+}
+
+std::string advice_of(Kind kind, const Input& input, const Findings& findings) {
+  std::string advice;
+  if (findings.skipped > 0) {
+    advice = fmt::format(
+        "{} of {} updates were skipped because their gradient was not finite: lower "
+        "optimizer.learning_rate first; ",
+        findings.skipped, findings.updates);
+  }
+  switch (kind) {
+    case Kind::network_bound:
+      return advice + network_remedy(input, findings).how;
+    case Kind::straggler_bound:
+      return advice + straggler_advice(input, findings);
+    case Kind::data_bound:
+      return advice + fmt::format(
+                          "raise data.prefetch, put data.folder on a local disk, or leave a processor to the "
+                          "threads that prepare batches: up to {} ms a step",
+                          amount(findings.data_ms));
+    case Kind::evaluation_bound:
+      return advice + fmt::format(
+                          "evaluate half as often (validation.every, bleu_every), or lower validation.max_sentences "
+                          "or beam: {} an update",
+                          about(findings.evaluation.ms_per_update / 2));
+    case Kind::checkpoint_bound:
+      return advice + fmt::format("save half as often (checkpoint.every) or to a faster disk: {} an update",
+                                  about(findings.checkpoint.ms_per_update / 2));
+    case Kind::compute_bound:
+      return advice + compute_advice(findings);
+    case Kind::healthy:
+      return advice + (advice.empty() ? "nothing to do" : "the rest is well");
+    case Kind::unknown:
+      break;
+  }
+  return advice;
+}
+
+}  // namespace babelring::verdict

@@ -1,0 +1,69 @@
+#include "server/verdict/savings.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "server/verdict/window.h"
+
+namespace babelring::verdict {
+namespace {
+
+// One message to the next rank and its look into the queue: 0.04 to 0.14 ms were measured for an all-reduce of 4 KB of
+// two ranks over Ethernet between network namespaces, which are two messages; real switches add to it.
+constexpr double message_ms = 0.1;
+
+/// Bytes a second that a host sends while collectives run, of the busiest host.
+double host_rate(const Input& input) {
+  std::map<std::string, double> rates;
+  for (const RankSteps& rank : input.ranks) {
+    std::vector<double> of_rank;
+    for (const Step& step : rank.steps) {
+      if (step.communication_ms > 0 && std::isfinite(step.network_tx_bytes)) {
+        of_rank.push_back(step.network_tx_bytes / step.communication_ms * 1000);
+      }
+    }
+    // Several ranks of a host see the same interfaces: the greatest stands for all.
+    double& rate = rates[rank.host];
+    rate = std::max(rate, median(std::move(of_rank)));
+  }
+  double most = 0;
+  for (const auto& [host, rate] : rates) most = std::max(most, rate);
+  return most;
+}
+
+}  // namespace
+
+Traffic traffic_of(const Input& input, double exposed_ms, double communication_ms) {
+  Traffic traffic;
+  traffic.exposed_ms = exposed_ms;
+  traffic.communication_ms = communication_ms;
+  std::set<std::string> hosts;
+  for (const RankSteps& rank : input.ranks) hosts.insert(rank.host);
+  traffic.hosts = std::max<std::int64_t>(static_cast<std::int64_t>(hosts.size()), 1);
+  if (traffic.hosts > 1) traffic.bytes_per_second = host_rate(input);
+  const Facts& facts = input.facts;
+  if (facts.bucket_mb <= 0 || facts.parameters <= 0 || communication_ms <= 0) return traffic;
+  // Buckets hold f32 gradients: 4 bytes a parameter. A ring sends 2 (n-1) messages one after the other for each.
+  traffic.collectives = std::max(1.0, std::ceil(4e-6 * static_cast<double>(facts.parameters) / facts.bucket_mb));
+  const auto ranks = static_cast<double>(std::max<std::int64_t>(facts.world_size, 1));
+  if (traffic.hosts > 1) {
+    traffic.latency_share = std::min(1.0, traffic.collectives * 2 * (ranks - 1) * message_ms / communication_ms);
+  }
+  return traffic;
+}
+
+double bf16_wire_saving_ms(const Traffic& traffic) {
+  return traffic.exposed_ms * (1 - traffic.latency_share) / 2;
+}
+
+double double_update_saving_ms(const Traffic& traffic) {
+  return traffic.exposed_ms / 2;
+}
+
+double larger_bucket_saving_ms(const Traffic& traffic, double bucket_mb, double new_mb) {
+  return traffic.exposed_ms * traffic.latency_share * std::max(0.0, 1 - bucket_mb / new_mb);
+}
+
+}  // namespace babelring::verdict

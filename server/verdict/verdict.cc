@@ -1,0 +1,167 @@
+#include "server/verdict/verdict.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "server/verdict/findings.h"
+
+namespace babelring::verdict {
+namespace {
+
+constexpr std::array losses = {Kind::network_bound, Kind::straggler_bound, Kind::data_bound, Kind::evaluation_bound,
+                               Kind::checkpoint_bound};
+
+/// The greatest loss if it binds; else whether what is left, computing, is done well.
+Kind choose(const Findings& findings) {
+  const auto share = [&](Kind kind) { return findings.share(findings.ms_of(kind)); };
+  const Kind greatest =
+      *std::max_element(losses.begin(), losses.end(), [&](Kind a, Kind b) { return share(a) < share(b); });
+  if (share(greatest) >= bound_share) return greatest;
+  const bool busy = !(findings.busy_fraction < healthy_busy);  // not known counts as busy
+  const bool large = findings.share(findings.optimizer_ms) <= healthy_optimizer;
+  const bool healthy = findings.share(findings.compute_ms()) >= healthy_share && busy && large;
+  return healthy ? Kind::healthy : Kind::compute_bound;
+}
+
+bool is_pause(Kind kind) {
+  return kind == Kind::evaluation_bound || kind == Kind::checkpoint_bound;
+}
+
+double ms_of(const UpdateSplit& update, Kind kind) {
+  switch (kind) {
+    case Kind::network_bound:
+      return update.network_ms;
+    case Kind::straggler_bound:
+      return update.straggler_ms;
+    case Kind::data_bound:
+      return update.data_ms;
+    default:
+      return update.compute_ms();
+  }
+}
+
+/// The share of the window's updates that by themselves would say the same.
+double agreement(Kind kind, const Findings& findings, const std::vector<UpdateSplit>& window) {
+  if (is_pause(kind)) {
+    const auto& cost = kind == Kind::evaluation_bound ? findings.evaluation : findings.checkpoint;
+    return static_cast<double>(cost.count) / static_cast<double>(cost.count + 1);
+  }
+  const auto agrees = [&](const UpdateSplit& update) {
+    const double mine = ms_of(update, kind), total = update.total_ms();
+    if (kind == Kind::healthy) return mine >= (healthy_share - 0.1) * total;
+    const double others = std::max({update.network_ms, update.straggler_ms, update.data_ms});
+    if (kind == Kind::compute_bound) return mine >= others;
+    return mine >= bound_share / 2 * total && mine >= others;
+  };
+  return static_cast<double>(std::count_if(window.begin(), window.end(), agrees)) / static_cast<double>(window.size());
+}
+
+double confidence_of(Kind kind, const Input& input, const Findings& findings, const std::vector<UpdateSplit>& window) {
+  const double sample = std::min(1.0, std::sqrt(static_cast<double>(window.size()) / 40));
+  const auto world = static_cast<double>(std::max<std::int64_t>(input.facts.world_size, 1));
+  const double seen = std::min(1.0, static_cast<double>(input.ranks.size()) / world);
+  // A share at the limit could as well be on its other side.
+  double margin = 1;
+  if (kind == Kind::healthy) {
+    margin = (findings.share(findings.compute_ms()) - healthy_share) / (1 - healthy_share);
+  } else if (kind != Kind::compute_bound) {
+    margin = findings.share(findings.ms_of(kind)) / bound_share - 1;
+  }
+  const double clear = 0.6 + 0.4 * std::clamp(margin, 0.0, 1.0);
+  return std::clamp(sample * agreement(kind, findings, window) * seen * clear, 0.05, 0.99);
+}
+
+std::vector<Evidence> evidence_of(const Input& input, const Findings& findings) {
+  std::vector<Evidence> evidence;
+  const auto part = [&](const char* key, double ms) { evidence.push_back({key, ms, "ms", findings.share(ms)}); };
+  const auto number = [&](const char* key, double value, const char* unit) {
+    if (std::isfinite(value)) evidence.push_back({key, value, unit, not_known});
+  };
+  part("update_ms", findings.total_ms());
+  part("data_ms", findings.data_ms);
+  part("forward_ms", findings.forward_ms);
+  part("backward_ms", findings.backward_ms);
+  part("optimizer_ms", findings.optimizer_ms);
+  part("network_wait_ms", findings.network_ms);
+  part("straggler_wait_ms", findings.straggler_ms);
+  part("evaluation_ms", findings.evaluation.ms_per_update);
+  part("checkpoint_ms", findings.checkpoint.ms_per_update);
+  part("other_ms", findings.other_ms);
+  number("communication_ms", findings.traffic.communication_ms, "ms");
+  if (findings.traffic.bytes_per_second > 0) number("host_tx", findings.traffic.bytes_per_second, "bytes/s");
+  number("busy_fraction", findings.busy_fraction, "");
+  if (findings.straggler_ms > 0) {
+    number("last_rank", static_cast<double>(input.ranks[findings.late_rank].rank), "rank");
+    number("last_rank_updates", findings.late_share, "of updates");
+  }
+  number("updates", static_cast<double>(findings.updates), "updates");
+  if (findings.skipped > 0) number("skipped_updates", static_cast<double>(findings.skipped), "updates");
+  number("ranks", static_cast<double>(input.ranks.size()), "ranks");
+  return evidence;
+}
+
+Verdict unknown(const std::string& missing, const std::string& advice) {
+  Verdict verdict;
+  verdict.sentence = "unknown: " + missing;
+  verdict.advice = advice;
+  return verdict;
+}
+
+/// What is missing for a verdict, or an empty sentence.
+Verdict missing(const Input& input, const std::vector<UpdateSplit>& window) {
+  std::size_t most = 0, least = SIZE_MAX;
+  bool timed = false;
+  for (const RankSteps& rank : input.ranks) {
+    most = std::max(most, rank.steps.size());
+    least = std::min(least, rank.steps.size());
+    for (const Step& step : rank.steps) timed = timed || step.forward_ms + step.backward_ms > 0;
+  }
+  if (most == 0) return unknown("no update has been reported yet", "wait for the first updates");
+  if (!timed) {
+    return unknown("step records do not say what the step's time went into",
+                   "report data_ms, forward_ms, backward_ms, exposed_communication_ms and optimizer_ms");
+  }
+  const auto ranks = static_cast<std::int64_t>(input.ranks.size());
+  if (ranks * 2 < input.facts.world_size) {
+    return unknown(fmt::format("{} of {} ranks have reported", ranks, input.facts.world_size),
+                   "look whether the others reach the server");
+  }
+  if (window.size() >= least_updates) return {};
+  return unknown(
+      fmt::format(
+          "{} update{} of attempt {} that all ranks reported, after the first ones, which are left out; {} are needed",
+          window.size(), window.size() == 1 ? "" : "s", input.facts.attempt, least_updates),
+      least + 2 * least_updates < most ? "one rank reports far less than the others: look whether it reaches the server"
+                                       : "wait for more updates");
+}
+
+}  // namespace
+
+std::string_view to_string(Kind kind) {
+  constexpr std::array<std::string_view, 8> names = {"unknown",          "healthy",         "compute_bound",
+                                                     "network_bound",    "data_bound",      "straggler_bound",
+                                                     "checkpoint_bound", "evaluation_bound"};
+  return names[static_cast<std::size_t>(kind)];
+}
+
+Verdict judge(const Input& input) {
+  const std::vector<UpdateSplit> window = split_window(input);
+  Verdict verdict = missing(input, window);
+  if (!window.empty()) {
+    verdict.first_update = window.front().update;
+    verdict.last_update = window.back().update;
+  }
+  if (!verdict.sentence.empty()) return verdict;
+  const Findings findings = find(input, window);
+  verdict.kind = choose(findings);
+  verdict.sentence = sentence_of(verdict.kind, input, findings);
+  verdict.advice = advice_of(verdict.kind, input, findings);
+  verdict.confidence = confidence_of(verdict.kind, input, findings, window);
+  verdict.evidence = evidence_of(input, findings);
+  return verdict;
+}
+
+}  // namespace babelring::verdict

@@ -1,0 +1,243 @@
+#include "server/alerts/engine.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace babelring::alerts {
+namespace {
+
+using ::testing::HasSubstr;
+using namespace std::chrono_literals;
+
+const std::string run_a = "r_01J8ZQ4T5W6X7Y8Z9A0B1C2D3E";
+
+/// An engine, a clock that is moved by hand, and a run that reports.
+class EngineTest : public ::testing::Test {
+ protected:
+  EngineTest() { engine_.set_rules(default_rules()); }
+
+  /// `seconds` of updates, ten a second, judged every 2 s; everything that changed.
+  std::vector<Change> train(double seconds, StepRecord like = usual(), int ranks = 2) {
+    std::vector<Change> changes;
+    for (int tick = 0; tick < seconds * 10; ++tick) {
+      now_ += 100ms;
+      like.update = ++update_;
+      for (int rank = 0; rank < ranks; ++rank) report(rank, like);
+      if (tick % 20 == 19) append(changes);
+    }
+    return changes;
+  }
+  /// Nothing comes for a while.
+  std::vector<Change> wait(std::chrono::seconds time) {
+    std::vector<Change> changes;
+    for (const auto end = now_ + time; now_ < end;) {
+      now_ += 2s;
+      append(changes);
+    }
+    return changes;
+  }
+  void report(int rank, const StepRecord& step, std::int64_t attempt = 1) {
+    RecordHeader header{.run = run_a, .attempt = attempt, .rank = rank, .host = rank == 0 ? "hostA" : "hostB"};
+    header.time_ms = wall_ms_;
+    engine_.observe(header, step, now_);
+  }
+  void append(std::vector<Change>& changes) {
+    for (Change& change : engine_.judge(running_, disks_, now_)) changes.push_back(std::move(change));
+  }
+  static StepRecord usual() {
+    StepRecord step;
+    step.loss = 4;
+    step.step_ms = 100;
+    step.update_target_tokens = 1000;
+    return step;
+  }
+
+  Engine engine_;
+  Engine::Time now_{};
+  std::int64_t wall_ms_ = 1'795'233'600'000;
+  std::vector<RunningRun> running_ = {{run_a, 1}};
+  std::vector<FreeSpace> disks_ = {{"/data", 1e12}};
+  std::int64_t update_ = 0;
+};
+
+TEST_F(EngineTest, IsSilentWhileAllIsWell) {
+  EXPECT_TRUE(train(600).empty());
+}
+
+TEST_F(EngineTest, RaisesOneAlertForARunOfNonFiniteUpdates) {
+  train(10);
+  StepRecord bad = usual();
+  bad.loss = std::nan("");
+  auto changes = train(10, bad);
+  ASSERT_EQ(changes.size(), 1u);
+  EXPECT_TRUE(changes[0].raised);
+  EXPECT_EQ(changes[0].kind, Kind::nan);
+  EXPECT_THAT(changes[0].message, HasSubstr("loss is nan"));
+  bad = usual();
+  bad.skipped = true;
+  EXPECT_TRUE(train(10, bad).empty());
+  changes = train(120);  // 60 s after the last bad ones
+  ASSERT_EQ(changes.size(), 1u);
+  EXPECT_FALSE(changes[0].raised);
+}
+
+TEST_F(EngineTest, NamesAStallOnceAndSeesItsEnd) {
+  train(20);
+  EXPECT_TRUE(wait(58s).empty());
+  auto changes = wait(600s);
+  ASSERT_EQ(changes.size(), 1u);
+  EXPECT_EQ(changes[0].kind, Kind::stall);
+  EXPECT_THAT(changes[0].message, HasSubstr("no update for 60 s (the last was 200)"));
+  changes = train(20);
+  ASSERT_EQ(changes.size(), 1u);
+  EXPECT_FALSE(changes[0].raised);
+}
+
+TEST_F(EngineTest, ExpectsEvaluationsAsLongAsThoseBefore) {
+  train(20);
+  EXPECT_TRUE(wait(50s).empty());  // the first evaluation
+  train(20);
+  EXPECT_TRUE(wait(140s).empty());  // less than three times as long
+  train(20);
+  EXPECT_FALSE(wait(500s).empty());
+}
+
+TEST_F(EngineTest, TellsALostRankFromAStall) {
+  train(20);
+  auto changes = train(60, usual(), 1);
+  ASSERT_EQ(changes.size(), 1u);
+  EXPECT_EQ(changes[0].kind, Kind::worker_lost);
+  EXPECT_EQ(changes[0].subject, "rank 1");
+  EXPECT_THAT(changes[0].message, HasSubstr("rank 1 on hostB: nothing for 30 s while others report"));
+  changes = train(20);
+  ASSERT_EQ(changes.size(), 1u);
+  EXPECT_FALSE(changes[0].raised);
+}
+
+TEST_F(EngineTest, NoticesALossOfSpeedThatLasts) {
+  train(60);
+  StepRecord slow = usual();
+  slow.step_ms = 300;
+  EXPECT_TRUE(train(40, slow).empty());  // might pass
+  EXPECT_TRUE(train(60).empty());
+  auto changes = train(300, slow);
+  ASSERT_EQ(changes.size(), 1u);
+  EXPECT_EQ(changes[0].kind, Kind::throughput_drop);
+  EXPECT_THAT(changes[0].message, HasSubstr("3333 target tokens/s, usual were 9"));
+  // Between the two limits nothing changes: one fault, one alert.
+  slow.step_ms = 150;
+  EXPECT_TRUE(train(120, slow).empty());
+  changes = train(60);
+  ASSERT_EQ(changes.size(), 1u);
+  EXPECT_FALSE(changes[0].raised);
+}
+
+TEST_F(EngineTest, NoticesALossThatJumps) {
+  StepRecord step = usual();
+  for (int i = 0; i < 60; ++i) {
+    step.loss *= 0.99;
+    EXPECT_TRUE(train(1, step).empty());
+  }
+  StepRecord high = step;
+  high.loss = 8;
+  auto changes = train(60, high);
+  ASSERT_EQ(changes.size(), 1u);
+  EXPECT_EQ(changes[0].kind, Kind::loss_spike);
+  changes = train(60, step);
+  ASSERT_EQ(changes.size(), 1u);
+  EXPECT_FALSE(changes[0].raised);
+}
+
+TEST_F(EngineTest, WatchesDisksWithRoomBetweenBothLimits) {
+  disks_[0].bytes = 1e9;
+  auto changes = wait(4s);
+  ASSERT_GE(changes.size(), 1u);
+  EXPECT_EQ(changes[0].kind, Kind::disk_low);
+  EXPECT_EQ(changes[0].subject, "/data");
+  EXPECT_EQ(changes[0].run, "");
+  running_.clear();
+  disks_[0].bytes = 1.2e9;
+  EXPECT_TRUE(wait(60s).empty());
+  disks_[0].bytes = 2e9;
+  changes = wait(60s);
+  ASSERT_EQ(changes.size(), 1u);
+  EXPECT_FALSE(changes[0].raised);
+}
+
+TEST_F(EngineTest, ClearsWhatARunLeavesBehind) {
+  train(20);
+  ASSERT_EQ(wait(70s).size(), 1u);
+  running_.clear();
+  const auto changes = wait(2s);
+  ASSERT_EQ(changes.size(), 1u);
+  EXPECT_FALSE(changes[0].raised);
+  EXPECT_EQ(changes[0].message, "the run is no longer running");
+}
+
+TEST_F(EngineTest, ClearsWhatARuleThatIsOffHasRaised) {
+  train(20);
+  ASSERT_EQ(wait(70s).size(), 1u);
+  auto rules = default_rules();
+  for (Rule& rule : rules) rule.enabled = false;
+  engine_.set_rules(rules);
+  const auto changes = wait(2s);
+  ASSERT_EQ(changes.size(), 1u);
+  EXPECT_FALSE(changes[0].raised);
+  EXPECT_TRUE(wait(60s).empty());
+}
+
+TEST_F(EngineTest, GoesOnWithAnAlertOfAnEarlierProcess) {
+  engine_.adopt("stall", run_a, "");
+  train(20);
+  const auto changes = wait(70s);  // cleared by the updates, raised anew by the silence
+  ASSERT_EQ(changes.size(), 1u);
+  EXPECT_TRUE(changes[0].raised);
+}
+
+TEST_F(EngineTest, DoesNotRaiseAgainWhatAnEarlierProcessRaised) {
+  engine_.adopt("stall", run_a, "");
+  EXPECT_TRUE(wait(300s).empty());
+}
+
+TEST_F(EngineTest, CaresForMonotonicTimeOnly) {
+  for (const std::int64_t jump : {3'600'000LL, -3'600'000LL, 30 * 86'400'000LL, -60 * 86'400'000LL}) {
+    wall_ms_ += jump;
+    EXPECT_TRUE(train(20).empty());
+  }
+}
+
+TEST_F(EngineTest, LeavesAnOlderAttemptsSpoolOut) {
+  report(0, usual(), 2);
+  StepRecord bad = usual();
+  bad.update = 1000;
+  bad.loss = std::nan("");
+  report(0, bad, 1);
+  running_[0].attempt = 2;
+  EXPECT_TRUE(wait(10s).empty());
+}
+
+TEST_F(EngineTest, AppliesARuleToItsRunOnly) {
+  auto rules = default_rules();
+  for (Rule& rule : rules) rule.run = "r_01J8ZQ4T5W6X7Y8Z9A0B1C2D3F";
+  engine_.set_rules(rules);
+  train(20);
+  EXPECT_TRUE(wait(300s).empty());
+}
+
+TEST(Rules, AreHeldAgainstTheirBounds) {
+  for (const Rule& rule : default_rules()) EXPECT_FALSE(fault_of(rule)) << rule.name;
+  Rule rule = default_rules()[2];
+  rule.threshold = 1.5;
+  EXPECT_EQ(*fault_of(rule), "threshold: expected 0.01 to 0.99 for throughput_drop, found 1.5");
+  rule.threshold = 0.5;
+  rule.name = "Drop!";
+  EXPECT_THAT(*fault_of(rule), HasSubstr("found 'Drop!'"));
+  rule.name = "drop";
+  rule.hold_s = -1;
+  EXPECT_THAT(*fault_of(rule), HasSubstr("hold_s: expected 0 to"));
+}
+
+}  // namespace
+}  // namespace babelring::alerts

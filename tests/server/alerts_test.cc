@@ -1,0 +1,179 @@
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <thread>
+
+#include "nmt/base/json.h"
+#include "server/api/alert_watch.h"
+#include "server/api/verdict_input.h"
+#include "tests/server/client.h"
+#include "tests/server/test_server.h"
+
+namespace babelring {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::Client;
+using testing::put;
+using testing::record_of;
+using testing::run_id;
+
+testing::Answer put_text(Client& client, const std::string& path, const std::string& body) {
+  client.send("PUT " + path + " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: " +
+              std::to_string(body.size()) + "\r\n\r\n" + body);
+  return client.receive();
+}
+
+json::value get_json(Client& client, const std::string& path) {
+  return parse_json(client.get(path).body).value();
+}
+
+/// Alerts as soon as there are as many as wanted.
+json::array wait_for_alerts(Client& client, const std::string& query, std::size_t count) {
+  json::array items;
+  for (int i = 0; i < 400; ++i) {
+    items = get_json(client, "/api/v1/alerts" + query).at("items").as_array();
+    if (items.size() >= count) break;
+    std::this_thread::sleep_for(10ms);
+  }
+  return items;
+}
+
+Record bad_step(std::int64_t update) {
+  StepRecord step;
+  step.update = update;
+  step.loss = std::numeric_limits<double>::quiet_NaN();
+  return record_of(step, update);
+}
+
+TEST(Alerts, AreRaisedOnceListedStreamedAndAcknowledged) {
+  testing::TestServer server;
+  api::AlertWatch watch(server.store(), server.events(), {}, 20ms);
+  Client client(server.port()), stream(server.port());
+  stream.send("GET /api/v1/events?topic=alert HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  EXPECT_NE(stream.read_until("retry:").find("200 OK"), std::string::npos);
+  for (std::int64_t update = 1; update <= 3; ++update) {
+    put(server.store(), {bad_step(update)});
+    watch.observe(bad_step(update));
+  }
+  const auto open = wait_for_alerts(client, "?state=open", 1);
+  ASSERT_EQ(open.size(), 1u);
+  EXPECT_EQ(open[0].at("kind"), "nan");
+  EXPECT_EQ(open[0].at("run"), run_id);
+  EXPECT_NE(stream.read_until("event: alert").find("event: alert"), std::string::npos);
+
+  const std::string path = "/api/v1/alerts/" + std::string(open[0].at("id").as_string()) + "/ack";
+  const auto acknowledged = client.post(path, "{}");
+  EXPECT_EQ(acknowledged.status, 200) << acknowledged.body;
+  const auto first = parse_json(acknowledged.body).value();
+  EXPECT_TRUE(first.at("acknowledged_at").is_string());
+  EXPECT_EQ(parse_json(client.post(path, "{}").body).value().at("acknowledged_at"), first.at("acknowledged_at"));
+  EXPECT_EQ(client.post("/api/v1/alerts/a_01J8ZQ4T5W6X7Y8Z9A0B1C2D3E/ack", "{}").status, 404);
+  EXPECT_EQ(get_json(client, "/api/v1/alerts?state=open").at("items").as_array().size(), 1u);
+  EXPECT_EQ(get_json(client, "/api/v1/alerts?state=cleared").at("items").as_array().size(), 0u);
+  EXPECT_EQ(client.get("/api/v1/alerts?state=odd").status, 400);
+}
+
+TEST(Alerts, OutliveTheServerThatRaisedThem) {
+  testing::TestServer server;
+  {
+    api::AlertWatch watch(server.store(), server.events(), {}, 20ms);
+    put(server.store(), {bad_step(1)});
+    watch.observe(bad_step(1));
+    Client client(server.port());
+    ASSERT_EQ(wait_for_alerts(client, "", 1).size(), 1u);
+  }
+  server.restart();
+  api::AlertWatch watch(server.store(), server.events(), {}, 20ms);
+  put(server.store(), {bad_step(2)});
+  watch.observe(bad_step(2));
+  Client client(server.port());
+  std::this_thread::sleep_for(100ms);
+  EXPECT_EQ(get_json(client, "/api/v1/alerts").at("items").as_array().size(), 1u);
+}
+
+TEST(AlertRules, AreReplacedAsAWholeAndTakeEffect) {
+  testing::TestServer server;
+  api::AlertWatch watch(server.store(), server.events(), {server.folder()}, 20ms);
+  Client client(server.port());
+  EXPECT_EQ(get_json(client, "/api/v1/alert-rules").at("items").as_array().size(), 6u);
+  const auto answer = put_text(client, "/api/v1/alert-rules",
+                               R"({"items":[{"name":"full","kind":"disk_low","threshold":1e15,"clear_s":0}]})");
+  EXPECT_EQ(answer.status, 200) << answer.body;
+  watch.reload();  // the handlers of this server know no watch
+  ASSERT_EQ(wait_for_alerts(client, "?state=open", 1).size(), 1u);
+  EXPECT_EQ(put_text(client, "/api/v1/alert-rules", R"({"items":[]})").status, 200);
+  watch.reload();
+  EXPECT_EQ(wait_for_alerts(client, "?state=cleared", 1).size(), 1u);
+}
+
+TEST(AlertRules, AreRefusedWithTheirPlace) {
+  testing::TestServer server;
+  Client client(server.port());
+  const auto refused = [&](const std::string& body, int status, const std::string& text) {
+    const auto answer = put_text(client, "/api/v1/alert-rules", body);
+    EXPECT_EQ(answer.status, status) << body;
+    EXPECT_NE(answer.body.find(text), std::string::npos) << answer.body;
+  };
+  const std::string good = R"({"name":"a","kind":"stall","threshold":60})";
+  refused("{", 400, "bad_json");
+  refused(R"({"items":3})", 422, "expected {");
+  refused(R"({"items":[)" + good + R"(,{"name":"b","kind":"odd","threshold":60}]})", 422,
+          "items[1]: kind: expected one of");
+  refused(R"({"items":[{"name":"b","kind":"stall"}]})", 422, "items[0]: threshold: expected a number");
+  refused(R"({"items":[{"name":"b","kind":"stall","threshold":60,"url":"http://x"}]})", 422, "'url' is not known");
+  refused(R"({"items":[)" + good + "," + good + "]}", 422, "two rules are named 'a'");
+  refused(R"({"items":[{"name":"b","kind":"stall","threshold":60,"run":"x"}]})", 422, "run: expected a run's id");
+  std::string many = good;
+  for (int i = 0; i < 100; ++i) many += "," + good;
+  refused(R"({"items":[)" + many + "]}", 422, "at most 100");
+}
+
+TEST(VerdictRoute, JudgesWhatWasIngested) {
+  testing::TestServer server;
+  Client client(server.port());
+  const std::string path = "/api/v1/runs/" + run_id + "/verdict";
+  EXPECT_EQ(client.get(path).status, 404);
+  for (const std::int64_t rank : {0, 2}) {  // of two hosts
+    std::vector<Record> records;
+    if (rank == 0) {
+      LifecycleRecord started{.event = "started"};
+      started.config = "name: x\ncommunication:\n  bucket_mb: 4\n  gradient_wire: f32\n";
+      started.world_size = 2;
+      started.parameters = 60'880'896;
+      records.push_back(record_of(started, 1, rank));
+    }
+    for (std::int64_t update = 1; update <= 60; ++update) {
+      StepRecord step;
+      step.update = update;
+      step.forward_ms = 200, step.backward_ms = 400, step.optimizer_ms = 40, step.data_ms = 2, step.other_ms = 1;
+      step.exposed_communication_ms = 1070;
+      step.communication_ms = 1400;
+      step.step_ms = 1713;
+      records.push_back(record_of(step, update + 1, rank));
+    }
+    put(server.store(), std::move(records));
+  }
+  const auto verdict = get_json(client, path);
+  EXPECT_EQ(verdict.at("verdict"), "network_bound");
+  EXPECT_EQ(verdict.at("window").at("last_update"), 60);
+  EXPECT_NE(verdict.at("sentence").as_string().find("bf16 gradients would save"), json::string::npos);
+  EXPECT_GT(verdict.at("confidence").as_double(), 0.5);
+  EXPECT_GT(verdict.at("evidence").as_array().size(), 8u);
+}
+
+TEST(ConfigScalar, ReadsWhatDumpYamlWrites) {
+  const std::string yaml =
+      "name: \"a: b\"\nmodel:\n  width: 64\ncommunication:\n  gradient_wire: bf16\n  bucket_mb: 0.1\nlast:\n  deep:\n  "
+      "  x: 7\n";
+  EXPECT_EQ(api::config_scalar(yaml, "name"), "a: b");
+  EXPECT_EQ(api::config_scalar(yaml, "model.width"), "64");
+  EXPECT_EQ(api::config_scalar(yaml, "communication.gradient_wire"), "bf16");
+  EXPECT_EQ(api::config_scalar(yaml, "last.deep.x"), "7");
+  EXPECT_EQ(api::config_scalar(yaml, "model.gradient_wire"), "");
+  EXPECT_EQ(api::config_scalar(yaml, "communication"), "");
+  EXPECT_EQ(api::config_scalar("", "a.b"), "");
+}
+
+}  // namespace
+}  // namespace babelring

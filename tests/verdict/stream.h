@@ -1,0 +1,86 @@
+#pragma once
+
+#include <algorithm>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "server/verdict/verdict.h"
+
+namespace babelring::testing {
+
+/// What one rank does in every update of a constructed run, in ms.
+struct RankTimes {
+  std::string host = "hostA";
+  double data_ms = 1, forward_ms = 100, backward_ms = 200, optimizer_ms = 20, other_ms = 1;
+  double busy_fraction = 0.9, network_tx_bytes = 0;
+  double own_ms() const { return data_ms + forward_ms + backward_ms + optimizer_ms + other_ms; }
+};
+
+/// A run as its ranks would report it: in every update all wait in the all-reduce for the last, and then `network_ms`
+/// for the bytes. `jitter` is the spread of every rank's compute times, as a share.
+struct Stream {
+  std::vector<RankTimes> ranks;
+  double network_ms = 10, communication_ms = 30, jitter = 0.02;
+  std::int64_t first_update = 1, updates = 100;
+  double between_ms = 0.3;
+  std::vector<verdict::Pause> pauses;  // gaps are made from `seconds` unless given
+  verdict::Facts facts;
+
+  verdict::Input input(unsigned seed = 1) const {
+    std::mt19937 random(seed);
+    std::normal_distribution<double> noise(1, jitter);
+    verdict::Input made;
+    made.facts = facts;
+    made.facts.first_update = first_update;
+    made.facts.world_size = std::max<std::int64_t>(facts.world_size, static_cast<std::int64_t>(ranks.size()));
+    made.pauses = pauses;
+    for (auto& pause : made.pauses) {
+      if (!(pause.gap_ms >= 0)) pause.gap_ms = pause.seconds * 1000 + between_ms;
+    }
+    for (std::size_t i = 0; i < ranks.size(); ++i) {
+      made.ranks.push_back({static_cast<std::int64_t>(i), ranks[i].host, {}});
+    }
+    double clock_ms = 1'795'233'600'000.0;
+    for (std::int64_t update = first_update; update < first_update + updates; ++update) {
+      add_update(made, update, clock_ms, [&] { return std::max(0.2, noise(random)); });
+    }
+    return made;
+  }
+
+ private:
+  template <class Noise>
+  void add_update(verdict::Input& made, std::int64_t update, double& clock_ms, Noise noise) const {
+    std::vector<RankTimes> now = ranks;
+    double slowest = 0;
+    for (RankTimes& rank : now) {
+      rank.forward_ms *= noise();
+      rank.backward_ms *= noise();
+      slowest = std::max(slowest, rank.own_ms());
+    }
+    clock_ms += slowest + network_ms + between_ms;
+    for (std::size_t i = 0; i < now.size(); ++i) {
+      const RankTimes& rank = now[i];
+      verdict::Step step;
+      step.update = update;
+      step.time_ms = static_cast<std::int64_t>(clock_ms);
+      step.data_ms = rank.data_ms;
+      step.forward_ms = rank.forward_ms;
+      step.backward_ms = rank.backward_ms;
+      step.optimizer_ms = rank.optimizer_ms;
+      step.other_ms = rank.other_ms;
+      step.exposed_communication_ms = ranks.size() > 1 ? slowest - rank.own_ms() + network_ms : 0;
+      step.step_ms = rank.own_ms() + step.exposed_communication_ms;
+      step.communication_ms = ranks.size() > 1 ? communication_ms : 0;
+      step.network_tx_bytes = rank.network_tx_bytes;
+      step.busy_fraction = rank.busy_fraction;
+      made.ranks[i].steps.push_back(step);
+    }
+    for (const auto& pause : pauses) {
+      if (pause.update == update) clock_ms += pause.gap_ms >= 0 ? pause.gap_ms : pause.seconds * 1000;
+    }
+  }
+};
+
+}  // namespace babelring::testing
