@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "nmt/base/clock.h"
+#include "server/store/failpoint.h"
 #include "server/store/schema.h"
 
 namespace babelring::store {
@@ -92,7 +93,10 @@ void Writer::loop() {
       continue;
     }
     commit(jobs);
-    for (Job& job : jobs) job.acknowledge(job.batch, job.result);
+    for (Job& job : jobs) {
+      job.acknowledge(job.batch, job.result);
+      failpoint("acknowledged");
+    }
   }
 }
 
@@ -141,7 +145,9 @@ bool Writer::try_commit(std::vector<Job>& jobs, std::size_t first, std::size_t c
     Transaction transaction(database_);
     const std::int64_t now_ms = wall_time_ms();
     for (std::size_t i = first; i < first + count; ++i) jobs[i].result = ingest_.apply(jobs[i].batch, now_ms);
+    failpoint("applied");
     transaction.commit();
+    failpoint("committed");
     return true;
   } catch (const Rejected& rejected) {
     return refuse(Status::rejected, rejected.what());

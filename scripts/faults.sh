@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Faults as tests: kills, full and failing disks, damaged checkpoints, clocks that jump, clients that hold still. Seeded,
+# bounded, on loopback and in folders of their own. Builds what is missing. Figures come as JSON lines at the end.
+#
+#   scripts/faults.sh            the fast set, as scripts/test.sh runs it
+#   scripts/faults.sh --long     the long forms: 100 crashes, 10,000 connections, every damage (about 20 minutes)
+#   scripts/faults.sh --seed N   another seed
+#   scripts/faults.sh --help     this text
+#
+# Some faults want root (a small file system, a cgroup) or a package (faketime); without, they are skipped, saying so.
+# BABELRING_BIN names a folder of programs to use as they are, instead of build/dev/bin.
+set -euo pipefail
+# shellcheck source=scripts/lib/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
+
+while [ $# -gt 0 ]; do
+  case $1 in
+    --long) export BABELRING_FAULTS=long ;;
+    --seed) BABELRING_SEED=$(option_value "$1" $# "${2:-}") && export BABELRING_SEED && shift ;;
+    --help | -h) print_header && exit 0 ;;
+    *) usage_error "unknown option $1" ;;
+  esac
+  shift
+done
+
+cd "$ROOT"
+if [ -z "${BABELRING_BIN:-}" ]; then
+  mkdir -p build/dev
+  [ -e build/dev/build.ninja ] || quietly build/dev/build.log "configuring" cmake --preset dev
+  quietly build/dev/build.log "the build" cmake --build --preset dev -j "$(build_jobs)" \
+    --target server worker nmt test_checkpoint
+  export BABELRING_BIN=$ROOT/build/dev/bin
+fi
+# Thousands of connections on both sides of the loopback.
+ulimit -n "$(ulimit -Hn)"
+BABELRING_FIGURES=$(mktemp)
+export BABELRING_FIGURES PYTHONDONTWRITEBYTECODE=1
+status=0
+(cd tests/faults && python3 -m unittest -v crash_test storage_test clock_test clients_test memory_test checkpoint_disk_test) ||
+  status=1
+if [ -x "$BABELRING_BIN/test_checkpoint" ]; then
+  "$BABELRING_BIN/test_checkpoint" --gtest_brief=1 --gtest_filter='StoreTest.Torn*:StoreTest.ThousandBit*:StoreTest.Damage*:StoreTest.FullDisk*' || status=1
+fi
+cat "$BABELRING_FIGURES"
+rm -f "$BABELRING_FIGURES"
+exit $status

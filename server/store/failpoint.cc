@@ -1,0 +1,36 @@
+#include "server/store/failpoint.h"
+
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <string>
+
+namespace babelring::store {
+namespace {
+
+/// What BABELRING_FAILPOINT says, read once.
+struct Wish {
+  std::string name;
+  long left = 0;
+
+  Wish() {
+    const char* text = std::getenv("BABELRING_FAILPOINT");
+    if (text == nullptr) return;
+    name = text;
+    const auto at = name.find('@');
+    if (at == std::string::npos) return;
+    left = std::strtol(name.c_str() + at + 1, nullptr, 10);
+    name.resize(at);
+  }
+};
+
+}  // namespace
+
+void failpoint(std::string_view name) {
+  static Wish wish;
+  if (wish.left <= 0 || name != wish.name) return;
+  if (--wish.left == 0) kill(getpid(), SIGKILL);
+}
+
+}  // namespace babelring::store

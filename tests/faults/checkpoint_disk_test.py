@@ -1,0 +1,104 @@
+"""F4 and F6 at the place where checkpoints are written: the disk is full, read-only, or fails to sync. Training goes on, the
+old checkpoint stays, the new one is never listed, and the next one is written when the disk is well again."""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
+
+from harness import Figures, FaultTest  # noqa: E402
+from system import SystemTest, wait_for  # noqa: E402
+
+
+class CheckpointDiskTest(SystemTest):
+
+    def training(self, environment: dict[str, str] | None = None):
+        """A run whose checkpoints lie on a small file system of their own."""
+        self.checkpoints = self.folder / "run" / "checkpoints"
+        self.checkpoints.mkdir(parents=True)
+        done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", self.checkpoints], capture_output=True,
+                              text=True, check=False)
+        if done.returncode != 0:
+            self.skipTest(f"cannot mount a tmpfs: {done.stderr.strip()}")
+        self.addCleanup(subprocess.run, ["umount", "-l", self.checkpoints], check=False)
+        saved = {name: os.environ.get(name) for name in environment or {}}
+        os.environ.update(environment or {})
+        try:
+            self.run_ = self.start_run(overrides=["training.stop_after=1000000u", "checkpoint.every=10u",
+                                                  "checkpoint.keep_last=2"], ranks=1)
+        finally:
+            for name in saved:
+                os.environ.pop(name)
+        wait_for("a first checkpoint", lambda: self.ended() or self.names())
+        self.assertFalse(self.ended(), self.run_.text())
+
+    def ended(self) -> bool:
+        return self.run_.process.poll() is not None
+
+    def names(self) -> list[str]:
+        return sorted(path.name for path in self.checkpoints.iterdir() if path.name.startswith("update-"))
+
+    def updates(self) -> int:
+        try:
+            return len(self.records("run", "step"))
+        except ValueError:
+            return 0
+
+    def failures(self) -> list[str]:
+        try:
+            return [log["text"] for log in self.records("run", "log") if "was not written, training goes on" in log["text"]]
+        except ValueError:
+            return []
+
+    def expect_survival(self, fault: str, break_, heal) -> None:
+        begin = time.monotonic()
+        broken = break_()
+        wait_for("a refused checkpoint", lambda: self.ended() or self.failures())
+        detected, kept, updates = time.monotonic() - begin, self.names(), self.updates()
+        self.assertTrue(kept, "the old checkpoint is gone")
+        wait_for("training to go on", lambda: self.ended() or self.updates() > updates + 25)
+        self.assertFalse(self.ended(), self.run_.text())
+        self.assertEqual(self.names(), kept)
+        listed = {record["name"] for record in self.records("run", "checkpoint")}
+        self.assertLessEqual(set(self.names()), listed)
+        begin = time.monotonic()
+        heal(broken)
+        wait_for("a new checkpoint", lambda: self.ended() or set(self.names()) - set(kept))
+        recovered = time.monotonic() - begin
+        self.run_.process.terminate()
+        self.assertEqual(self.run_.wait(60), 0, self.run_.text())
+        unfinished = [path.name for path in self.checkpoints.iterdir() if path.name.startswith(".tmp-")]
+        self.assertEqual(unfinished, [])
+        for name in self.names():
+            subprocess.run(["sha256sum", "--quiet", "-c", "SHA256SUMS"], cwd=self.checkpoints / name, check=True)
+        Figures.show(fault, detect_s=detected, recover_s=recovered, kept=len(kept), leaked_files=0)
+
+    def test_full_disk(self) -> None:
+        self.training()
+        self.expect_survival("F4", lambda: FaultTest.fill(self.checkpoints), lambda filler: filler.unlink())
+
+    def test_read_only_file_system(self) -> None:
+        self.training()
+
+        def remount(how: str) -> None:
+            wait_for(f"remount {how}", lambda: subprocess.run(["mount", "-o", f"remount,{how}", self.checkpoints],
+                                                              capture_output=True, check=False).returncode == 0)
+        self.expect_survival("F6 read-only", lambda: remount("ro"), lambda _: remount("rw"))
+
+    def test_failed_sync_is_no_checkpoint(self) -> None:
+        if shutil.which("cc") is None:
+            self.skipTest("needs a C compiler")
+        library, control = self.folder / "io_faults.so", self.folder / "control"
+        source = Path(__file__).with_name("io_faults.c")
+        subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"], check=True)
+        self.training({"LD_PRELOAD": str(library), "IO_FAULTS": str(control)})
+        self.expect_survival("F6 fsync", lambda: control.write_text("fsync safetensors"), lambda _: control.unlink())
+
+
+if __name__ == "__main__":
+    unittest.main()

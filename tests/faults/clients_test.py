@@ -1,0 +1,125 @@
+"""F15 and F16: readers that hardly read, and connections that hold still or drip."""
+
+import json
+import selectors
+import socket
+import statistics
+import time
+import unittest
+
+from harness import LONG, Figures, FaultTest, run_id, step, wait_for
+
+
+def percentile(values: list[float], share: float) -> float:
+    return sorted(values)[min(len(values) - 1, int(share * len(values)))]
+
+
+class ClientsTest(FaultTest):
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.under_test = self.server()
+        self.under_test.start()
+        body = json.dumps({"attempt": 1, "rank": 0, "records": [step(u, u, 1 / u) for u in range(1, 2001)]})
+        self.assertEqual(self.under_test.request("POST", f"/api/v1/runs/{run_id(1)}/records", body)[0], 200)
+
+    def connect(self, data: bytes, receive_buffer: int = 0) -> socket.socket:
+        client = socket.socket()
+        if receive_buffer:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        client.connect(("127.0.0.1", self.under_test.port))
+        client.sendall(data)
+        self.addCleanup(client.close)
+        return client
+
+    def latencies(self, count: int = 200) -> list[float]:
+        """Of a run's status over one connection, in ms."""
+        times = []
+        for _ in range(count):
+            began = time.monotonic()
+            self.assertEqual(self.under_test.request("GET", f"/api/v1/runs/{run_id(1)}")[0], 200)
+            times.append((time.monotonic() - began) * 1000)
+        return times
+
+    def flood(self, seconds: float) -> int:
+        """Log records as fast as they are taken. Bytes sent."""
+        sent, sequence, end = 0, 10_000, time.monotonic() + seconds
+        while time.monotonic() < end:
+            records = [{"sequence": sequence + i, "kind": "log", "time_ms": 1795233600000, "level": "info", "text": "x" * 1000}
+                       for i in range(200)]
+            sequence += 200
+            body = json.dumps({"attempt": 1, "rank": 0, "records": records})
+            self.assertEqual(self.under_test.request("POST", f"/api/v1/runs/{run_id(1)}/records", body)[0], 200)
+            sent += len(body)
+        return sent
+
+    def test_slow_readers_cost_little_and_hold_nobody_up(self) -> None:
+        readers = 200 if LONG else 40
+        quiet = self.latencies()
+        before = self.under_test.rss_bytes()
+        request = f"GET /api/v1/events?run={run_id(1)} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+        slow = [self.connect(request, 4096) for _ in range(readers)]
+        sent = self.flood(10 if LONG else 3)
+        busy = self.latencies()
+        grown = self.under_test.rss_bytes() - before
+        closed = None
+        if LONG:  # none of them takes a byte: closed after 30 s
+            began = time.monotonic()
+            wait_for("the end of slow readers", lambda: self.under_test.descriptors() < readers, 60)
+            closed = time.monotonic() - began
+        for client in slow:
+            client.close()
+        wait_for("all descriptors back", lambda: self.under_test.descriptors() < 40)
+        # A copy for each reader would be readers times what was sent; the ring itself holds it once.
+        self.assertLess(grown, 3 * sent + readers * (1 << 20) + (64 << 20))
+        self.assertLess(statistics.median(busy), 3 * statistics.median(quiet) + 20)
+        Figures.show("F15", slow_readers=readers, sent_mb=sent / 1e6, grown_mb=grown / 1e6, closed_after_s=closed,
+                     p99_quiet_ms=percentile(quiet, 0.99), p99_ms=percentile(busy, 0.99))
+
+    def test_many_connections_that_hold_still_or_drip(self) -> None:
+        idle_count, dripping = (10_000, 500) if LONG else (800, 100)
+        quiet = self.latencies()
+        before, descriptors = self.under_test.rss_bytes(), self.under_test.descriptors()
+        clients = [self.connect(b"") for _ in range(idle_count)]
+        heads = [self.connect(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Drip: ") for _ in range(dripping)]
+        bodies = [self.connect(f"POST /api/v1/runs/{run_id(1)}/records HTTP/1.1\r\nHost: localhost\r\n"
+                               "Content-Type: application/json\r\nContent-Length: 100000\r\n\r\n{".encode())
+                  for _ in range(dripping)]
+        wait_for("all connections", lambda: self.under_test.descriptors() >= idle_count + 2 * dripping, 60)
+        busy, began = [], time.monotonic()
+        closed = 0
+        selector = selectors.DefaultSelector()
+        for client in heads + bodies:
+            client.setblocking(False)
+            selector.register(client, selectors.EVENT_READ)
+        while time.monotonic() < began + (45 if LONG else 14):
+            for client in heads + bodies:
+                try:
+                    client.send(b"a")
+                except OSError:
+                    pass
+            for key, _ in selector.select(0):
+                try:
+                    if not key.fileobj.recv(65536):
+                        selector.unregister(key.fileobj)
+                        closed += 1
+                except OSError:
+                    selector.unregister(key.fileobj)
+                    closed += 1
+            busy += self.latencies(20)
+            self.assertEqual(self.under_test.request("GET", "/healthz")[0], 200)
+            time.sleep(0.2)
+        grown = self.under_test.rss_bytes() - before
+        self.assertGreaterEqual(closed, dripping, "the dripping heads are closed 10 s after their first byte")
+        self.assertLess(grown / (idle_count + 2 * dripping), 64 << 10)
+        for client in clients + heads + bodies:
+            client.close()
+        wait_for("all descriptors back", lambda: self.under_test.descriptors() <= descriptors + 8)
+        self.assertLess(percentile(busy, 0.99), 3 * percentile(quiet, 0.99) + 50)
+        Figures.show("F16", idle=idle_count, dripping=2 * dripping, closed=closed, grown_mb=grown / 1e6,
+                     bytes_a_connection=grown / (idle_count + 2 * dripping), p99_quiet_ms=percentile(quiet, 0.99),
+                     p99_ms=percentile(busy, 0.99), leaked_descriptors=0)
+
+
+if __name__ == "__main__":
+    unittest.main()

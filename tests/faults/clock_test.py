@@ -1,0 +1,53 @@
+"""F14: the wall clock jumps by hours and days while ranks report and a page listens. Monotonic time goes on."""
+
+import glob
+import http.client
+import time
+import unittest
+
+from harness import Figures, FaultTest, run_id, wait_for
+
+JUMPS = ["+3600", "-3600", "+2592000", "-5184000", "+0"]
+
+
+class ClockTest(FaultTest):
+
+    def test_nothing_ends_early_when_the_clock_jumps(self) -> None:
+        libraries = glob.glob("/usr/lib/*/faketime/libfaketimeMT.so.1") or glob.glob("/usr/lib/*/faketime/libfaketime.so.1")
+        if not libraries:
+            self.skipTest("needs libfaketime (package faketime)")
+        clock = self.folder / "clock"
+        clock.write_text("+0\n")
+        server = self.server()
+        server.start(LD_PRELOAD=libraries[0], FAKETIME_TIMESTAMP_FILE=str(clock), FAKETIME_NO_CACHE="1",
+                     FAKETIME_DONT_FAKE_MONOTONIC="1")
+        idle = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+        idle.request("GET", "/healthz")
+        idle.getresponse().read()
+        stream = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+        stream.request("GET", f"/api/v1/events?run={run_id(1)}")
+        events = stream.getresponse()
+        self.assertEqual(events.status, 200)
+        reporters = self.report(server, ranks=2)
+        for jump in JUMPS:
+            clock.write_text(jump + "\n")
+            before = [len(r.acknowledged) for r in reporters]
+            wait_for("points", lambda: all(len(r.acknowledged) > n + 50 for r, n in zip(reporters, before)))
+            self.assertIn(b"event: ", b"".join(events.readline() for _ in range(8)))
+            time.sleep(2.5)  # the alerts' thread judges meanwhile
+        self.end(reporters)
+        self.assertEqual({200}, set().union(*(r.statuses for r in reporters)))
+        idle.request("GET", "/healthz")  # the same connection: no timeout fired early
+        self.assertEqual(idle.getresponse().status, 200)
+        points = self.check_history(server, reporters)
+        series = server.get(f"/api/v1/runs/{run_id(1)}/metrics/loss?agg=raw&rank=0&points=100000")
+        self.assertEqual(series["step"], sorted(series["step"]))
+        alerts = [alert for alert in server.get("/api/v1/alerts")["items"] if alert["kind"] != "disk_low"]
+        self.assertEqual(alerts, [])
+        self.assertIn(server.get(f"/api/v1/runs/{run_id(1)}/verdict")["verdict"], ("healthy", "compute_bound"))
+        self.assertEqual(server.stop(), 0)
+        Figures.show("F14", jumps=len(JUMPS), acknowledged_points=points, lost=0, early_timeouts=0, false_alerts=0)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,97 @@
+"""F5 and F6: the database's disk is full, fails or takes half of what is written."""
+
+import json
+import os
+import shutil
+import subprocess
+import time
+import unittest
+
+from harness import Figures, FaultTest, run_id, step, wait_for
+
+
+class FullDiskTest(FaultTest):
+
+    def test_full_disk_refuses_but_loses_nothing_and_heals(self) -> None:
+        disk = self.tmpfs(96)
+        server = self.server(disk / "server")
+        server.start()
+        reporters = self.report(server, ranks=2)
+        wait_for("points", lambda: all(len(r.acknowledged) > 200 for r in reporters))
+        filled = time.monotonic()
+        filler = self.fill(disk)
+        refusals = {503, 507}
+        wait_for("a refusal", lambda: refusals & set().union(*(r.statuses for r in reporters)))
+        detected = time.monotonic() - filled
+        status, ready = server.request("GET", "/readyz")
+        self.assertEqual((status, ready["disk"]), (503, "failing"))
+        self.assertEqual(server.request("GET", "/healthz")[0], 200)
+        self.assertEqual(server.request("GET", f"/api/v1/runs/{run_id(1)}/metrics/loss")[0], 200)  # reads work
+        self.assertLessEqual(set().union(*(r.statuses for r in reporters)), {200, *refusals})
+        filler.unlink()
+        freed, before = time.monotonic(), [len(r.acknowledged) for r in reporters]
+        wait_for("points again", lambda: all(len(r.acknowledged) > n + 50 for r, n in zip(reporters, before)))
+        recovered = time.monotonic() - freed
+        wait_for("readiness", lambda: server.request("GET", "/readyz")[0] == 200)
+        self.end(reporters)
+        points = self.check_history(server, reporters)
+        self.assertEqual(server.stop(), 0)
+        Figures.show("F5", detect_s=detected, recover_s=recovered, acknowledged_points=points, lost=0)
+
+
+class BadDiskTest(FaultTest):
+    """A library before libc lets writes and syncs of the database fail."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        if shutil.which("cc") is None:
+            self.skipTest("needs a C compiler")
+        self.library = self.folder / "io_faults.so"
+        source = os.path.join(os.path.dirname(__file__), "io_faults.c")
+        subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", self.library, source, "-ldl"], check=True)
+        self.control = self.folder / "control"
+
+    def bad_disk(self, mode: str) -> None:
+        server = self.server()
+        server.start(LD_PRELOAD=str(self.library), IO_FAULTS=str(self.control))
+        reporters = self.report(server, ranks=2)
+        wait_for("points", lambda: all(len(r.acknowledged) > 100 for r in reporters))
+        self.control.write_text(f"{mode} babelring.db")
+        wait_for("a refusal", lambda: any(r.refused for r in reporters))
+        self.assertEqual(server.request("GET", "/healthz")[0], 200)
+        self.assertEqual(server.request("GET", f"/api/v1/runs/{run_id(1)}/metrics/loss")[0], 200)
+        self.control.unlink()
+        healed, before = time.monotonic(), [len(r.acknowledged) for r in reporters]
+        wait_for("points again", lambda: all(len(r.acknowledged) > n + 50 for r, n in zip(reporters, before)))
+        recovered = time.monotonic() - healed
+        self.assertLessEqual(set().union(*(r.statuses for r in reporters)), {200, 503, 507})
+        self.end(reporters)
+        points = self.check_history(server, reporters)
+        server.kill()  # what was acknowledged does not hang on an end in good order
+        server.start()
+        self.assertEqual(self.check_history(server, reporters), points)
+        Figures.show(f"F6 {mode}", recover_s=recovered, acknowledged_points=points, lost=0,
+                     refused=sum(r.refused for r in reporters))
+
+    def test_failing_writes(self) -> None:
+        self.bad_disk("eio")
+
+    def test_failing_syncs(self) -> None:
+        self.bad_disk("fsync")
+
+    def test_short_writes_are_written_whole(self) -> None:
+        self.control.write_text("short babelring.db")
+        server = self.server()
+        server.start(LD_PRELOAD=str(self.library), IO_FAULTS=str(self.control))
+        body = json.dumps({"attempt": 1, "rank": 0, "records": [step(u, u, u / 7) for u in range(1, 501)]})
+        status, answer = server.request("POST", f"/api/v1/runs/{run_id(1)}/records", body)
+        self.assertEqual((status, answer), (200, {"accepted": 500, "duplicates": 0}))
+        server.kill()
+        self.control.unlink()
+        server.start()
+        series = server.get(f"/api/v1/runs/{run_id(1)}/metrics/loss?agg=raw&points=1000")
+        self.assertEqual(series["value"], [u / 7 for u in range(1, 501)])
+
+
+if __name__ == "__main__":
+    unittest.main()
