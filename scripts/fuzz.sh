@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Builds the fuzzers of what comes from outside (requests, records, configurations, safetensors) with clang's libFuzzer and
+# runs each over its kept corpus for a while. An input that breaks something is left in build/fuzz/findings.
+#
+#   scripts/fuzz.sh                 10 seconds each
+#   scripts/fuzz.sh --seconds N     longer
+#   scripts/fuzz.sh --runs N        that many inputs each, whatever the time
+#   scripts/fuzz.sh --help          this text
+#
+# Exits 77 where clang with libFuzzer is not installed. What it learns goes to build/fuzz/corpus, never into the tree.
+set -euo pipefail
+# shellcheck source=scripts/lib/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
+
+limit=(-max_total_time=10)
+while [ $# -gt 0 ]; do
+  case $1 in
+    --seconds) limit=("-max_total_time=$(option_value "$1" $# "${2:-}")") && shift ;;
+    --runs) limit=("-runs=$(option_value "$1" $# "${2:-}")") && shift ;;
+    --help | -h) print_header && exit 0 ;;
+    *) usage_error "unknown option $1" ;;
+  esac
+  shift
+done
+
+if ! echo 'extern "C" int LLVMFuzzerTestOneInput(const char*, unsigned long) { return 0; }' |
+  clang++ -x c++ -fsanitize=fuzzer - -o /dev/null 2>/dev/null; then
+  echo "skipped: fuzzing needs clang++ with libFuzzer (packages clang and libclang-rt-14-dev)"
+  exit 77
+fi
+
+cd "$ROOT"
+mkdir -p build/fuzz
+log=build/fuzz/build.log
+: >"$log"
+quietly "$log" "configuring" cmake -S tests/fuzz -B build/fuzz -G Ninja -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_C_COMPILER=clang
+quietly "$log" "the build" cmake --build build/fuzz -j "$(build_jobs)"
+
+status=0
+for target in request records config safetensors; do
+  mkdir -p "build/fuzz/corpus/$target" build/fuzz/findings
+  say "fuzz $target: ${limit[*]}"
+  if "build/fuzz/fuzz_$target" "${limit[@]}" -max_len=16384 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
+    -artifact_prefix="build/fuzz/findings/$target-" "build/fuzz/corpus/$target" "tests/fuzz/corpus/$target" \
+    >"build/fuzz/$target.log" 2>&1; then
+    awk -v target="$target" '/^stat::number_of_executed_units/ { runs = $2 } /^stat::average_exec_per_sec/ { rate = $2 }
+      END { printf "%s: %d inputs, %d a second\n", target, runs, rate }' "build/fuzz/$target.log"
+  else
+    status=1
+    say "fuzz $target: FAILED; the last lines of build/fuzz/$target.log:"
+    tail -n 40 "build/fuzz/$target.log" >&2
+  fi
+done
+exit $status

@@ -1,0 +1,60 @@
+// A request as raw bytes: framing guard, parser, target, router, range. Whatever comes, it is refused with a status or
+// understood in one way only.
+
+#include <algorithm>
+#include <string_view>
+
+#include "server/http/framing.h"
+#include "server/http/range.h"
+#include "server/http/request_head.h"
+#include "server/http/router.h"
+#include "tests/fuzz/expect.h"
+
+namespace {
+
+using namespace babelring;
+
+http::Router make_router() {
+  http::Router router;
+  const auto handler = [](const http::Request&) { return http::Response(); };
+  for (const char* path : {"/healthz", "/api/v1/runs", "/api/v1/runs/{run}", "/api/v1/runs/{run}/metrics/{key}",
+                           "/api/v1/checkpoints/{checkpoint}/files/{name}", "/api/v1/alerts/{alert}/ack"}) {
+    router.add("GET", path, http::Scope::none, handler);
+  }
+  return router;
+}
+
+void check_target(const http::Request& request) {
+  for (const std::string& segment : request.segments) {
+    expect(segment != "." && segment != "..", "no segment leads upwards");
+    expect(segment.find('\0') == std::string::npos, "no segment has a zero byte");
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static const http::Router router = make_router();
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  const auto end = text.find("\r\n\r\n");
+  if (end == std::string_view::npos) return 0;
+  const std::string_view head = text.substr(0, end + 4);
+  if (const auto fault = http::check_framing(head)) {
+    expect(fault->status >= 400 && fault->status < 600, "a refusal has a status");
+    return 0;
+  }
+  auto parsed = http::parse_head(head);
+  if (!parsed) {
+    expect(!parsed.message().empty(), "a refusal has a reason");
+    return 0;
+  }
+  expect(parsed->content_length >= 0, "a length is not negative");
+  expect(parsed->request.headers.contains("host"), "there is a Host");
+  expect(!parsed->request.headers.contains("transfer-encoding"), "there is no Transfer-Encoding");
+  check_target(parsed->request);
+  const auto match = router.match(parsed->request);
+  if (match.route != nullptr) {
+    for (const auto& [name, value] : parsed->request.parameters) expect(!value.empty(), "a parameter has a value");
+  }
+  return 0;
+}
