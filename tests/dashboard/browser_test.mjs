@@ -3,7 +3,7 @@
 //   node browser_test.mjs [--server-binary build/release/bin/server] [--dist folder] [--screenshots folder]
 import { strict as assert } from 'node:assert';
 import { readFileSync } from 'node:fs';
-import { axeFindings, checkAxe, checkWidth, heapBytes, makeWork, openBrowser, pageWeight, readOptions, shoot, shows, startServer, watchProblems, watchTasks } from './harness.mjs';
+import { axeFindings, checkAxe, checkWidth, heapBytes, makeWork, openBrowser, pageWeight, readOptions, shoot, shows, showTwentyCharts, startServer, watchProblems, watchTasks } from './harness.mjs';
 import { DetailedRun } from './detailed_run.mjs';
 
 const options = readOptions('browser_test');
@@ -205,9 +205,7 @@ async function checkWeight(context, server, run) {
 
 /// Twenty charts or more, four updates a second, for a while: no long task, and no growing heap.
 async function checkLiveCharts(page, server, run, seconds) {
-  await page.setViewportSize({ width: 1440, height: 6500 });
-  await page.goto(`${server.address}/#/runs/${run.id}?all=1`);
-  await page.waitForFunction(() => document.querySelectorAll('.chart canvas').length >= 20, null, { timeout: 20_000 });
+  await showTwentyCharts(page, `${server.address}/#/runs/${run.id}?all=1`);
   await page.waitForTimeout(2000);
   const tasks = await watchTasks(page);
   const heaps = [await heapBytes(page)];
@@ -238,7 +236,7 @@ async function makeRuns(server) {
   const common = { token: server.token ?? '', maxUpdates: 6000 };
   const old = new DetailedRun(server.address, { ...common, name: 'base-high-rate', hosts: ['alder'], rate: 0.002, startMs: Date.now() - 86_400_000, maxUpdates: 400 });
   const third = new DetailedRun(server.address, { ...common, name: 'first-try', hosts: ['alder', 'birch'], startMs: Date.now() - 2 * 86_400_000 });
-  const run = new DetailedRun(server.address, { ...common, startMs: Date.now() - 1600 * 310, purposes: 12 });
+  const run = new DetailedRun(server.address, { ...common, startMs: Date.now() - 1600 * 310, purposes: 30 });
   for (const [each, count] of [[third, 230], [old, 400], [run, 1600]]) {
     each.start();
     each.steps(count);

@@ -127,6 +127,15 @@ export async function pageWeight(context, address, hash) {
   return { requests: files.length, bytes: files.reduce((sum, { bytes }) => sum + bytes, 0), paint_ms: paint, files };
 }
 
+/// A large screen full of charts of a run, at `address`, which opens all of its metrics.
+export async function showTwentyCharts(page, address) {
+  await page.setViewportSize({ width: 1920, height: 2100 });
+  await page.goto(address);
+  await page.waitForFunction(() => document.querySelectorAll('.chart').length > 40, null, { timeout: 30_000 });
+  await page.evaluate(() => [...document.querySelectorAll('.chart')].at(-8).scrollIntoView());
+  await page.waitForFunction(() => document.querySelectorAll('.chart canvas').length >= 20, null, { timeout: 30_000 });
+}
+
 /// Tasks of the page's main thread that took over 50 ms, from now on; `read` gives their lengths so far in ms.
 export async function watchTasks(page) {
   await page.evaluate(() => {

@@ -2,7 +2,7 @@
 // Prints the figures of docs/performance.md as text and, in the last line, as JSON.
 //   node load_test.mjs [--server-binary build/release/bin/server] [--dist folder] [--points 1000000] [--minutes 5]
 import { strict as assert } from 'node:assert';
-import { heapBytes, makeWork, openBrowser, pageWeight, readOptions, startServer, watchProblems, watchTasks } from './harness.mjs';
+import { heapBytes, makeWork, openBrowser, pageWeight, readOptions, showTwentyCharts, startServer, watchProblems, watchTasks } from './harness.mjs';
 import { DetailedRun } from './detailed_run.mjs';
 import { makeRunId } from './synthetic_run.mjs';
 
@@ -129,7 +129,7 @@ function slope(heaps, everyMs) {
 }
 
 async function checkLive(page, server, minutes) {
-  const run = new DetailedRun(server.address, { token: server.token ?? '', name: 'live', hosts: ['alder', 'birch'], slowRank: 1, purposes: 12, startMs: Date.now() - 900 * 250 });
+  const run = new DetailedRun(server.address, { token: server.token ?? '', name: 'live', hosts: ['alder', 'birch'], slowRank: 1, purposes: 30, startMs: Date.now() - 900 * 250 });
   run.start();
   run.steps(900);
   await run.flush();
@@ -140,9 +140,7 @@ async function checkLive(page, server, minutes) {
       await Promise.all([run.flush(), new Promise((done) => setTimeout(done, 1000 / HERTZ))]);
     }
   })();
-  await page.setViewportSize({ width: 1440, height: 6500 });
-  await page.goto(`${server.address}/#/runs/${run.id}?all=1`);
-  await page.waitForFunction(() => document.querySelectorAll('.chart canvas').length >= 20, null, { timeout: 30_000 });
+  await showTwentyCharts(page, `${server.address}/#/runs/${run.id}?all=1`);
   await page.waitForTimeout(10_000);
   const tasks = await watchTasks(page);
   const heaps = [];

@@ -1,3 +1,4 @@
+import type { AlertRule } from '../../server/dashboard/src/api/types';
 import { rightsOf } from '../../server/dashboard/src/api/self';
 import { RunWatch } from '../../server/dashboard/src/lib/news';
 import { hashOf, parseRoute } from '../../server/dashboard/src/lib/routes';
@@ -48,7 +49,7 @@ describe('news of runs', () => {
 });
 
 describe('rules of alerts', () => {
-  const rules = [{ name: 'stall', kind: 'stall', threshold: 60 }, { name: 'nan', kind: 'nan', threshold: 1, enabled: true }];
+  const rules: AlertRule[] = [{ name: 'stall', kind: 'stall', threshold: 60 } as AlertRule, { name: 'nan', kind: 'nan', threshold: 1, enabled: true } as AlertRule];
   it('change one at a time, and only to numbers', () => {
     expect(withChange(rules, 1, 'enabled', false)).toEqual([rules[0], { ...rules[1], enabled: false }]);
     expect(withChange(rules, 0, 'hold_s', 5)[0]).toEqual({ name: 'stall', kind: 'stall', threshold: 60, hold_s: 5 });

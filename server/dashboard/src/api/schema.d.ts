@@ -79,6 +79,41 @@ export interface paths {
         /** Runs, newest first */
         get: operations["listRuns"];
         put?: never;
+        /** Queue a run that the server starts */
+        post: operations["submitRun"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs:validate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** What submitting would do: checks, configuration, command */
+        post: operations["validateRun"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/profiles": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Ways in which this server starts runs */
+        get: operations["listProfiles"];
+        put?: never;
         post?: never;
         delete?: never;
         options?: never;
@@ -95,6 +130,144 @@ export interface paths {
         };
         /** One run, with its configuration */
         get: operations["showRun"];
+        put?: never;
+        post?: never;
+        /** Delete a run that is over; for 7 days it can be had back */
+        delete: operations["deleteRun"];
+        options?: never;
+        head?: never;
+        /** Name, labels, notes, archived, restarts; take a deletion back */
+        patch: operations["editRun"];
+        trace?: never;
+    };
+    "/api/v1/runs/{run}/stop": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Stop, with a checkpoint or at once */
+        post: operations["stopRun"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run}/resume": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Queue the next attempt of a run that is over */
+        post: operations["resumeRun"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run}/checkpoint": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Ask for a checkpoint after the current update */
+        post: operations["requestCheckpoint"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run}/heartbeat": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** A rank's sign of life; the answer has orders. 409 stale_attempt: it must end */
+        post: operations["heartbeat"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run}/transitions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Every change of state with its cause, oldest first */
+        get: operations["listTransitions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run}/attempts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Attempts with launcher and end, oldest first */
+        get: operations["listAttempts"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/nodes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Hosts from which ranks reported within a day */
+        get: operations["listNodes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/nodes/{host}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One host */
+        get: operations["showNode"];
         put?: never;
         post?: never;
         delete?: never;
@@ -165,6 +338,23 @@ export interface paths {
         get: operations["listSeries"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/metrics/query": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Many runs times keys on common rows, so that they can be compared */
+        post: operations["queryMetrics"];
         delete?: never;
         options?: never;
         head?: never;
@@ -342,6 +532,24 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/runs/{run}/retention": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Which checkpoints the server keeps, and how much of the log */
+        get: operations["showRetention"];
+        /** Set the policy; applied within seconds to checkpoints below the server's roots */
+        put: operations["replaceRetention"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/checkpoints/{checkpoint}": {
         parameters: {
             query?: never;
@@ -351,6 +559,62 @@ export interface paths {
         };
         /** The manifest */
         get: operations["showCheckpoint"];
+        put?: never;
+        post?: never;
+        /** Remove its files; refused if pinned, best, the last complete one or being read */
+        delete: operations["deleteCheckpoint"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/checkpoints/{checkpoint}/pin": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** Keep it from every retention, the worker's too */
+        put: operations["pinCheckpoint"];
+        post?: never;
+        /** Leave it to retention again */
+        delete: operations["unpinCheckpoint"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/checkpoints/{checkpoint}/translate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Translate lines of text with it, in a process of its own
+         * @description What is left out is as in `nmt translate`. At most 16 requests wait, and each has 30 s, loading included. 503 where the server is busy, too slow or has no translator, 500 where the translator broke, 409 where the checkpoint is not whole, 422 where a line is too long.
+         */
+        post: operations["translateText"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/checkpoints/{checkpoint}/archive.tar": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** All files and SHA256SUMS as a tar archive of known length; Range, If-Range and If-None-Match are honoured */
+        get: operations["downloadArchive"];
         put?: never;
         post?: never;
         delete?: never;
@@ -393,6 +657,41 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/admin/backup": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** How the newest backup since the start stands */
+        get: operations["showBackup"];
+        put?: never;
+        /** Copy the database, checked, into DATA/backups while it is used */
+        post: operations["startBackup"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/metrics": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Prometheus' text format 0.0.4 */
+        get: operations["prometheus"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/events": {
         parameters: {
             query?: never;
@@ -410,10 +709,106 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/tokens": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Tokens, oldest first, without their secrets */
+        get: operations["listTokens"];
+        put?: never;
+        /** Makes a token; its secret is shown in this answer and never again */
+        post: operations["makeToken"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/tokens/{token}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Ends a token; what it has open ends within 15 s */
+        delete: operations["removeToken"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/audit": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Who wrote what, newest first; the last 100,000 */
+        get: operations["listAudit"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        NewToken: {
+            name: string;
+            /** @enum {unknown} */
+            scope: "read" | "ingest" | "operate" | "admin";
+            /** @description With ingest alone; the one run it may write to */
+            run?: string | null;
+            expires_in_seconds?: number | null;
+        };
+        Token: {
+            id: string;
+            name: string;
+            /** @enum {unknown} */
+            scope: "read" | "ingest" | "operate" | "admin";
+            run: string | null;
+            created_at: components["schemas"]["Time"];
+            created_by: string;
+            expires_at: components["schemas"]["Time"];
+            last_used_at: components["schemas"]["Time"];
+            /** @description In the answer that made it; null when that is replayed */
+            secret?: string | null;
+        };
+        TokenPage: {
+            items: components["schemas"]["Token"][];
+            next_cursor: components["schemas"]["Cursor"];
+        };
+        AuditPage: {
+            next_cursor: components["schemas"]["Cursor"];
+            items: {
+                time: components["schemas"]["Time"];
+                /** @description The token's name, or anonymous */
+                actor: string;
+                /** @description Its id */
+                token: string | null;
+                method: string;
+                /** @description The path's template */
+                route: string;
+                /** @description The path that was asked for or made */
+                object: string;
+                status: number;
+                /** @description X-Request-Id */
+                request: string;
+                address: string;
+            }[];
+        };
         Alive: {
             /** @constant */
             status: "ok";
@@ -443,9 +838,183 @@ export interface components {
             detail: string;
             code: string;
             instance: string;
+            errors?: {
+                pointer: string;
+                detail: string;
+                /** @description In a text within the body */
+                line?: number;
+                column?: number;
+            }[];
         };
         /** @enum {unknown} */
-        State: "running" | "succeeded" | "stopped" | "failed";
+        State: "queued" | "launching" | "running" | "stopping" | "restarting" | "suspended" | "lost" | "succeeded" | "failed" | "stopped";
+        Labels: {
+            [key: string]: string;
+        };
+        /** @description Either config or config_ref */
+        NewRun: {
+            /** @description Instead of the configuration's */
+            name?: string | null;
+            /** @description YAML, at most 1 MiB */
+            config?: string | null;
+            /** @description The id of a run whose configuration is used */
+            config_ref?: string | null;
+            /** @default mpirun-local */
+            profile: string | null;
+            /** @default 1 */
+            world_size: number | null;
+            /** @default 3 */
+            max_restarts: number | null;
+            /** @description The id of a checkpoint to begin with */
+            resume_from?: string | null;
+            labels?: components["schemas"]["Labels"] | null;
+            notes?: string | null;
+        };
+        Validation: {
+            profile: string;
+            world_size: number;
+            /** @description Resolved YAML */
+            config: string;
+            /** @description Program and arguments; RUN stands for the id */
+            command: string[];
+            max_updates: number | null;
+            /** @description What cannot be told beforehand, and why */
+            not_estimated: string[];
+        };
+        RunEdit: {
+            name?: string | null;
+            labels?: components["schemas"]["Labels"] | null;
+            notes?: string | null;
+            archived?: boolean | null;
+            /**
+             * @description false takes a deletion back
+             * @enum {unknown}
+             */
+            deleted?: false | null;
+            max_restarts?: number | null;
+        };
+        Stop: {
+            /**
+             * @default checkpoint
+             * @enum {unknown}
+             */
+            mode: "checkpoint" | "now" | null;
+            /**
+             * @description Until it is ended by force
+             * @default 300
+             */
+            grace_s: number | null;
+        };
+        Resume: {
+            /**
+             * @description The id of one of the run's, or latest
+             * @default latest
+             */
+            checkpoint: string | null;
+            world_size?: number | null;
+        };
+        CheckpointWish: {
+            run: string;
+            attempt: number;
+            number: number;
+        };
+        Heartbeat: {
+            attempt: number;
+            /** @default 0 */
+            rank: number;
+            host: string;
+            pid?: number;
+            update?: number;
+            /** @description Since the last update was done */
+            since_update_s?: number;
+            /** @description The newest wish for a checkpoint that was carried out */
+            checkpoint_done?: number;
+            resident_bytes?: number;
+            /** @description This and what follows: of the host */
+            memory_bytes?: number;
+            memory_available_bytes?: number;
+            disk_free_bytes?: number;
+            network_rx_bytes?: number;
+            network_tx_bytes?: number;
+            processors?: number;
+            load?: number;
+        };
+        Orders: {
+            interval_ms: number;
+            commands: {
+                /** @enum {unknown} */
+                kind: "stop" | "checkpoint";
+                /**
+                 * @description Of stop
+                 * @enum {unknown}
+                 */
+                mode?: "checkpoint" | "now";
+                /** @description Of checkpoint */
+                number?: number;
+            }[];
+        };
+        TransitionPage: {
+            next_cursor: components["schemas"]["Cursor"];
+            items: {
+                time: components["schemas"]["Time"];
+                attempt: number;
+                from: components["schemas"]["State"] | null;
+                to: components["schemas"]["State"];
+                event: string;
+                cause: string;
+                actor: string;
+            }[];
+        };
+        AttemptPage: {
+            next_cursor: components["schemas"]["Cursor"];
+            items: {
+                attempt: number;
+                /** @enum {unknown} */
+                launcher: "mpirun" | "slurm" | "external";
+                pid: number | null;
+                /** @description Of Slurm */
+                job: string | null;
+                world_size: number | null;
+                /** @description Folder of the checkpoint that was asked for */
+                resumed_from: string | null;
+                started_at: components["schemas"]["Time"];
+                ended_at: components["schemas"]["Time"];
+                /** @description Above 128: 128 + the signal */
+                exit_code: number | null;
+                cause: string;
+            }[];
+        };
+        ProfilePage: {
+            next_cursor: components["schemas"]["Cursor"];
+            items: {
+                name: string;
+                /** @enum {unknown} */
+                launcher: "mpirun" | "slurm";
+                hosts: string[];
+                most_ranks: number;
+                most_running: number;
+            }[];
+        };
+        Node: {
+            host: string;
+            heartbeat_age_ms: number;
+            processors: number;
+            load: number;
+            memory_bytes: number;
+            memory_available_bytes: number;
+            disk_free_bytes: number;
+            network_rx_bytes_per_second: number;
+            network_tx_bytes_per_second: number;
+            /** @description From which something came within the last minute */
+            ranks: {
+                run: string;
+                rank: number;
+            }[];
+        };
+        NodePage: {
+            items: components["schemas"]["Node"][];
+            next_cursor: components["schemas"]["Cursor"];
+        };
         /** @description null when absent or not finite */
         Number: number | null;
         /** Format: date-time */
@@ -466,10 +1035,19 @@ export interface components {
             detail: string;
             version: string;
             world_size: number;
-            /** @description Of the current attempt's ranks */
+            /** @description Of the current attempt's ranks, each once */
             hosts: string[];
             parameters: number;
             max_updates: number;
+            /** @description external when it was started by hand */
+            profile: string;
+            labels: components["schemas"]["Labels"];
+            notes: string;
+            archived: boolean;
+            deleted_at: components["schemas"]["Time"];
+            /** @description Since it was submitted or resumed; null when started by hand */
+            restarts: number | null;
+            max_restarts: number | null;
             update: number;
             epoch: components["schemas"]["Number"];
             loss: components["schemas"]["Number"];
@@ -605,7 +1183,7 @@ export interface components {
             /** @enum {unknown} */
             x: "step" | "wall" | "rel";
             /** @enum {unknown} */
-            agg: "minmax" | "avg" | "raw";
+            agg: "minmax" | "avg" | "lttb" | "raw";
             total: number;
             returned: number;
             sampled: boolean;
@@ -669,6 +1247,10 @@ export interface components {
                 missing: number;
                 last_record_at: components["schemas"]["Time"];
                 record_age_ms: number;
+                /** @description null without heartbeats */
+                heartbeat_age_ms: number | null;
+                since_update_s: number | null;
+                resident_bytes: number | null;
                 step_ms: components["schemas"]["Number"];
                 exposed_communication_ms: components["schemas"]["Number"];
                 target_tokens_per_second: components["schemas"]["Number"];
@@ -680,11 +1262,40 @@ export interface components {
         LogPage: {
             next_cursor: components["schemas"]["Cursor"];
             items: {
+                /** @description 1 is the run's first */
+                line: number;
                 rank: number;
                 attempt: number;
                 time: components["schemas"]["Time"];
                 level: string;
                 text: string;
+            }[];
+        };
+        TranslateRequest: {
+            text: string[];
+            beam?: number | null;
+            /** @description Renderings of a line; at most beam */
+            nbest?: number | null;
+            length_penalty?: number | null;
+        };
+        Translations: {
+            checkpoint: string;
+            /** @description Of the search */
+            ms: number;
+            /** @description One a line, in their order */
+            items: {
+                hyp: string;
+                /** @description Log-probability over the length penalty; null for a line without tokens */
+                score: number | null;
+                source_pieces: number;
+                /** @description The best first */
+                nbest: {
+                    hyp: string;
+                    score: number;
+                    log_probability: number;
+                    /** @description False: cut at the longest allowed */
+                    complete: boolean;
+                }[];
             }[];
         };
         Checkpoint: {
@@ -694,6 +1305,9 @@ export interface components {
             name: string;
             created_at: components["schemas"]["Time"];
             removed: boolean;
+            /** @description Reported with its files and not removed since */
+            complete: boolean;
+            pinned: boolean;
             best: boolean;
             sacrebleu: components["schemas"]["Number"];
             loss: components["schemas"]["Number"];
@@ -709,6 +1323,90 @@ export interface components {
             items: components["schemas"]["Checkpoint"][];
             next_cursor: components["schemas"]["Cursor"];
         };
+        RetentionCount: number | null;
+        RetentionBytes: number | null;
+        BestWish: {
+            /**
+             * @default sacrebleu
+             * @enum {unknown}
+             */
+            metric: "sacrebleu" | "loss";
+            /** @default 1 */
+            count: number;
+        };
+        /** @description A checkpoint stays if any wish wants it; without wishes all stay. Above max_bytes the oldest go */
+        RetentionWish: {
+            keep_last?: components["schemas"]["RetentionCount"];
+            keep_best?: components["schemas"]["BestWish"] | null;
+            keep_every_steps?: components["schemas"]["RetentionCount"];
+            max_bytes?: components["schemas"]["RetentionBytes"];
+            max_log_bytes?: components["schemas"]["RetentionBytes"];
+        };
+        Retention: {
+            keep_last: components["schemas"]["RetentionCount"];
+            keep_best: components["schemas"]["BestWish"] | null;
+            keep_every_steps: components["schemas"]["RetentionCount"];
+            max_bytes: components["schemas"]["RetentionBytes"];
+            max_log_bytes: components["schemas"]["RetentionBytes"];
+        };
+        Backup: {
+            /** @enum {unknown} */
+            state: "none" | "running" | "done" | "failed";
+            file: string | null;
+            bytes: number;
+            started_at: components["schemas"]["Time"];
+            finished_at: components["schemas"]["Time"];
+            /** @description Why it failed */
+            detail: string;
+        };
+        /** @description At most 50 series */
+        MetricsQuery: {
+            runs: string[];
+            keys: string[];
+            /** @default all */
+            rank: number | string;
+            /**
+             * @default step
+             * @enum {unknown}
+             */
+            x: "step" | "wall" | "rel";
+            from?: number;
+            to?: number;
+            /** @default 1200 */
+            points: number;
+            /**
+             * @default minmax
+             * @enum {unknown}
+             */
+            agg: "minmax" | "avg";
+        };
+        AlignedSeries: {
+            /** @enum {unknown} */
+            x: "step" | "wall" | "rel";
+            /** @description Every row is one place; otherwise a stretch of the given width */
+            exact: boolean;
+            width: number;
+            /** @description Where each row begins */
+            at: number[];
+            /** @description Runs in the order asked for, of each all keys; null where a series has no point in a row */
+            items: {
+                run: string;
+                key: string;
+                rank: number | string;
+                aggregate: components["schemas"]["Aggregate"];
+                total: number;
+                value?: components["schemas"]["Numbers"];
+                min?: components["schemas"]["Numbers"];
+                avg?: components["schemas"]["Numbers"];
+                max?: components["schemas"]["Numbers"];
+                non_finite: components["schemas"]["NonFinite"];
+            }[];
+        };
+        NonFinite: {
+            step: number;
+            /** @enum {unknown} */
+            kind: "nan" | "inf" | "-inf";
+        }[];
     };
     responses: {
         /** @description RFC 9457 */
@@ -725,6 +1423,10 @@ export interface components {
         run: string;
         checkpoint: string;
         limit: number;
+        /** @description A request that is sent again with the same key within 24 hours gets the first answer again */
+        idempotencyKey: string;
+        /** @description Entity tag of the state meant; 412 where it is another by now */
+        ifMatch: string;
         /** @description next_cursor of the page before */
         cursor: string;
     };
@@ -829,6 +1531,12 @@ export interface operations {
                 state?: components["schemas"]["State"];
                 /** @description Part of a name or id */
                 q?: string;
+                /** @description NAME or NAME=VALUE */
+                label?: string;
+                /** @description Milliseconds since 1970 */
+                created_after?: number;
+                archived?: boolean;
+                sort?: "-created_at" | "created_at" | "-updated_at";
                 limit?: components["parameters"]["limit"];
                 /** @description next_cursor of the page before */
                 cursor?: components["parameters"]["cursor"];
@@ -846,6 +1554,80 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["RunPage"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    submitRun: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A request that is sent again with the same key within 24 hours gets the first answer again */
+                "Idempotency-Key"?: components["parameters"]["idempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewRun"];
+            };
+        };
+        responses: {
+            /** @description Queued */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Run"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    validateRun: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewRun"];
+            };
+        };
+        responses: {
+            /** @description It is well */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Validation"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listProfiles: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Profiles */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProfilePage"];
                 };
             };
             default: components["responses"]["Problem"];
@@ -869,6 +1651,269 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Run"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    deleteRun: {
+        parameters: {
+            query?: {
+                /** @description What becomes of its files after the 7 days */
+                checkpoints?: "keep" | "delete";
+            };
+            header?: {
+                /** @description Entity tag of the state meant; 412 where it is another by now */
+                "If-Match"?: components["parameters"]["ifMatch"];
+            };
+            path: {
+                run: components["parameters"]["run"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Deleted */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Run"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    editRun: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Entity tag of the state meant; 412 where it is another by now */
+                "If-Match"?: components["parameters"]["ifMatch"];
+            };
+            path: {
+                run: components["parameters"]["run"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RunEdit"];
+            };
+        };
+        responses: {
+            /** @description As it is now */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Run"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    stopRun: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: components["parameters"]["run"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["Stop"];
+            };
+        };
+        responses: {
+            /** @description Asked */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Run"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    resumeRun: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A request that is sent again with the same key within 24 hours gets the first answer again */
+                "Idempotency-Key"?: components["parameters"]["idempotencyKey"];
+            };
+            path: {
+                run: components["parameters"]["run"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["Resume"];
+            };
+        };
+        responses: {
+            /** @description Queued */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Run"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    requestCheckpoint: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A request that is sent again with the same key within 24 hours gets the first answer again */
+                "Idempotency-Key"?: components["parameters"]["idempotencyKey"];
+            };
+            path: {
+                run: components["parameters"]["run"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Asked */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CheckpointWish"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    heartbeat: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: components["parameters"]["run"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Heartbeat"];
+            };
+        };
+        responses: {
+            /** @description Taken */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Orders"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listTransitions: {
+        parameters: {
+            query?: {
+                limit?: components["parameters"]["limit"];
+                /** @description next_cursor of the page before */
+                cursor?: components["parameters"]["cursor"];
+            };
+            header?: never;
+            path: {
+                run: components["parameters"]["run"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Changes */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TransitionPage"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listAttempts: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: components["parameters"]["run"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Attempts */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AttemptPage"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listNodes: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Hosts */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NodePage"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    showNode: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                host: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The host */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Node"];
                 };
             };
             default: components["responses"]["Problem"];
@@ -934,10 +1979,11 @@ export interface operations {
                 from?: number;
                 to?: number;
                 points?: number;
-                agg?: "minmax" | "avg" | "raw";
+                agg?: "minmax" | "avg" | "lttb" | "raw";
                 /** @description A rank or all */
                 rank?: string;
-                format?: "json" | "csv";
+                /** @description Goes before Accept */
+                format?: "json" | "csv" | "f64";
             };
             header?: never;
             path: {
@@ -956,6 +2002,23 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["Series"];
                     "text/csv": string;
+                    "application/vnd.babelring.f64": string;
+                };
+            };
+            /** @description The client has it */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description No point in that range */
+            416: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             default: components["responses"]["Problem"];
@@ -989,6 +2052,31 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["SeriesPage"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    queryMetrics: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["MetricsQuery"];
+            };
+        };
+        responses: {
+            /** @description Aligned columns */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AlignedSeries"];
                 };
             };
             default: components["responses"]["Problem"];
@@ -1216,8 +2304,11 @@ export interface operations {
                 level?: string;
                 /** @description Part of the text */
                 q?: string;
+                /** @description The last of them, where neither after nor cursor is given */
                 tail?: number;
-                limit?: components["parameters"]["limit"];
+                /** @description A line's number */
+                after?: number;
+                limit?: number;
                 /** @description next_cursor of the page before */
                 cursor?: components["parameters"]["cursor"];
             };
@@ -1236,6 +2327,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["LogPage"];
+                    "application/x-ndjson": string;
                     "text/plain": string;
                 };
             };
@@ -1245,7 +2337,13 @@ export interface operations {
     listCheckpoints: {
         parameters: {
             query?: {
+                /** @description List removed ones too */
                 removed?: boolean;
+                /** @description Not removed and with files */
+                complete?: boolean;
+                pinned?: boolean;
+                /** @description Greatest first */
+                sort?: "step" | "bleu";
                 limit?: components["parameters"]["limit"];
                 /** @description next_cursor of the page before */
                 cursor?: components["parameters"]["cursor"];
@@ -1270,6 +2368,66 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    showRetention: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: components["parameters"]["run"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The policy */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Retention"];
+                };
+            };
+            /** @description The client has it */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    replaceRetention: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Entity tag of the state meant; 412 where it is another by now */
+                "If-Match"?: components["parameters"]["ifMatch"];
+            };
+            path: {
+                run: components["parameters"]["run"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RetentionWish"];
+            };
+        };
+        responses: {
+            /** @description The policy */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Retention"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     showCheckpoint: {
         parameters: {
             query?: never;
@@ -1289,6 +2447,158 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["Checkpoint"];
                 };
+            };
+            /** @description The client has it */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    deleteCheckpoint: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Entity tag of the state meant; 412 where it is another by now */
+                "If-Match"?: components["parameters"]["ifMatch"];
+            };
+            path: {
+                checkpoint: components["parameters"]["checkpoint"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Removed */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    pinCheckpoint: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Entity tag of the state meant; 412 where it is another by now */
+                "If-Match"?: components["parameters"]["ifMatch"];
+            };
+            path: {
+                checkpoint: components["parameters"]["checkpoint"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Pinned */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    unpinCheckpoint: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Entity tag of the state meant; 412 where it is another by now */
+                "If-Match"?: components["parameters"]["ifMatch"];
+            };
+            path: {
+                checkpoint: components["parameters"]["checkpoint"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Not pinned */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    translateText: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                checkpoint: components["parameters"]["checkpoint"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TranslateRequest"];
+            };
+        };
+        responses: {
+            /** @description Translations */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Translations"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    downloadArchive: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                checkpoint: components["parameters"]["checkpoint"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The archive */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-tar": string;
+                };
+            };
+            /** @description A part */
+            206: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-tar": string;
+                };
+            };
+            /** @description The client has it */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description No such part */
+            416: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             default: components["responses"]["Problem"];
         };
@@ -1363,6 +2673,69 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    showBackup: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The backup */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Backup"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    startBackup: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Begun */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Backup"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    prometheus: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Samples */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/plain": string;
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     events: {
         parameters: {
             query?: {
@@ -1388,6 +2761,107 @@ export interface operations {
                 };
                 content: {
                     "text/event-stream": string;
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listTokens: {
+        parameters: {
+            query?: {
+                limit?: components["parameters"]["limit"];
+                /** @description next_cursor of the page before */
+                cursor?: components["parameters"]["cursor"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TokenPage"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    makeToken: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A request that is sent again with the same key within 24 hours gets the first answer again */
+                "Idempotency-Key"?: components["parameters"]["idempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewToken"];
+            };
+        };
+        responses: {
+            /** @description Made */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Token"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    removeToken: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                token: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Gone */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listAudit: {
+        parameters: {
+            query?: {
+                /** @description The name of a token */
+                actor?: string;
+                limit?: components["parameters"]["limit"];
+                /** @description next_cursor of the page before */
+                cursor?: components["parameters"]["cursor"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuditPage"];
                 };
             };
             default: components["responses"]["Problem"];

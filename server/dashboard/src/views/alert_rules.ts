@@ -1,17 +1,7 @@
 import { ApiError, explain, getJson, sendJson } from '../api/client';
 import { may } from '../api/session';
+import type { AlertRule } from '../api/types';
 import { h, replaceChildren, setText } from '../lib/dom';
-
-/// When to raise an alert (server/api/openapi.yaml).
-export interface AlertRule {
-  name: string;
-  kind: string;
-  enabled?: boolean;
-  threshold: number;
-  hold_s?: number;
-  clear_s?: number;
-  run?: string | null;
-}
 
 /// What the threshold of each kind means.
 const MEANINGS: Record<string, string> = {

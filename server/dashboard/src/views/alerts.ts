@@ -1,28 +1,12 @@
 import { explain, getAll, sendJson } from '../api/client';
 import { may } from '../api/session';
+import type { AlertItem } from '../api/types';
 import { h, replaceChildren, setText, Slot, type Child } from '../lib/dom';
 import { DASH, formatDateTime, formatSignificant } from '../lib/format';
 import { hashOfRun } from '../lib/view_state';
 import { AlertRules } from './alert_rules';
 import type { Page, Status } from './page';
 import { table } from './tables';
-
-/// When somebody should look (server/api/openapi.yaml).
-export interface AlertItem {
-  id: string;
-  rule: string;
-  kind: string;
-  run: string | null;
-  subject: string | null;
-  message: string;
-  value: number | null;
-  threshold: number | null;
-  state: 'open' | 'cleared';
-  raised_at: string;
-  cleared_at: string | null;
-  acknowledged_at: string | null;
-  acknowledged_by: string | null;
-}
 
 const EVERY_MS = 5000;
 const MOST = 500;

@@ -1,24 +1,11 @@
 import { explain, getJson } from '../api/client';
+import type { NodeItem } from '../api/types';
 import { h, replaceChildren, setText, Slot, type Child } from '../lib/dom';
 import { DASH, formatAge, formatBytes, formatBytesPerSecond, formatFixed, formatPercent } from '../lib/format';
 import { ageMs } from '../lib/freshness';
 import { hashOfRun } from '../lib/view_state';
 import type { Page, Status } from './page';
 import { table } from './tables';
-
-/// A host as the newest heartbeat of a rank there shows it (server/api/openapi.yaml).
-export interface NodeItem {
-  host: string;
-  heartbeat_age_ms: number;
-  processors: number;
-  load: number;
-  memory_bytes: number;
-  memory_available_bytes: number;
-  disk_free_bytes: number;
-  network_rx_bytes_per_second: number;
-  network_tx_bytes_per_second: number;
-  ranks: { run: string; rank: number }[];   // that reported within a minute
-}
 
 const EVERY_MS = 2000;
 const SILENT_MS = 10_000;  // ranks report every second
