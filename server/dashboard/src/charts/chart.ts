@@ -14,7 +14,7 @@ export interface ChartOptions {
   axisFormat: (value: number) => string;
   csv: (() => Promise<void>) | null;   // saves what the chart shows, in full
   onZoom: (range: [number, number] | null) => void;
-  onLog: (log: boolean) => void;
+  onLog: ((log: boolean) => void) | null;   // null: a logarithmic axis makes no sense
 }
 
 export interface ChartView {
@@ -55,13 +55,13 @@ export class Chart {
     const tool = (label: string, text: string, work: () => void): HTMLButtonElement =>
       h('button', { class: 'chip', type: 'button', title: label, 'aria-label': `${options.title}: ${label}`, onclick: work }, text);
     this.note = h('p', { class: 'chart-note', id: `${titleId}-note` });
-    this.logButton = tool('log y axis', 'log', () => options.onLog(!this.view.log));
+    this.logButton = tool('log y axis', 'log', () => options.onLog?.(!this.view.log));
     this.body = h('div', { class: 'plot', tabindex: 0, role: 'img', 'aria-labelledby': titleId, 'aria-describedby': `${titleId}-note`,
       'aria-keyshortcuts': 'ArrowLeft ArrowRight Home End + - Escape', onkeydown: (event: KeyboardEvent) => this.key(event) });
     this.element = h('figure', { class: 'card chart', 'data-chart': options.id },
       h('figcaption', {},
         h('h3', { id: titleId }, options.title, options.unit ? h('span', { class: 'unit' }, options.unit) : null),
-        h('span', { class: 'chart-tools' }, this.logButton,
+        h('span', { class: 'chart-tools' }, options.onLog && this.logButton,
           options.csv ? tool('every value as CSV', 'CSV', () => void this.saveCsv()) : null,
           tool('picture as PNG', 'PNG', () => void this.savePng()))),
       this.legend.element, this.body, h('div', { class: 'chart-foot' }, this.note, this.near), this.spoken, this.table);

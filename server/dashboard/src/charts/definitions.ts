@@ -8,10 +8,10 @@ export interface ChartDefinition {
   id: string;
   title: string;
   unit: string;
-  group: 'Learning' | 'Speed' | 'Machine';
   keys: (run: RunData) => readonly string[];     // series it is made of: KEY or KEY@RANK
   evals?: readonly EvalKey[];                    // and columns of the evaluations
   when?: (run: RunData) => boolean;              // absent: always
+  stacked?: boolean;                             // layers add up: a logarithmic axis would lie
   axisFormat: (value: number) => string;
   data: (run: RunData, view: ViewState) => ChartData;
 }
@@ -82,36 +82,36 @@ function powerData(run: RunData, view: ViewState): ChartData {
 }
 
 const CHARTS_ALONE: readonly ChartDefinition[] = [
-  { id: 'loss', group: 'Learning', title: 'Loss', unit: 'nats per target token', keys: () => ['loss'], evals: ['loss'], axisFormat: tick, data: lossData },
-  { id: 'bleu', group: 'Learning', title: 'Translation quality', unit: 'held-out set', keys: () => [], evals: ['sacrebleu', 'chrf'],
+  { id: 'loss', title: 'Loss', unit: 'nats per target token', keys: () => ['loss'], evals: ['loss'], axisFormat: tick, data: lossData },
+  { id: 'bleu', title: 'Translation quality', unit: 'held-out set', keys: () => [], evals: ['sacrebleu', 'chrf'],
     axisFormat: tick, data: scoreData },
-  { id: 'accuracy', group: 'Learning', title: 'Accuracy, teacher-forced', unit: 'next token', keys: () => [], evals: ['accuracy'],
+  { id: 'accuracy', title: 'Accuracy, teacher-forced', unit: 'next token', keys: () => [], evals: ['accuracy'],
     when: (run) => run.evals.some(({ accuracy }) => accuracy !== null), axisFormat: (value) => formatPercent(value, 0),
     data: (run) => ({ lines: evalLines(run, 'accuracy', 'accuracy', ['violet', 'navy'], percent), note: 'not comparable to BLEU: no translation is made',
       marks: [] }) },
-  { id: 'rate', group: 'Learning', title: 'Learning rate', unit: '', keys: () => ['learning_rate'], axisFormat: tick,
+  { id: 'rate', title: 'Learning rate', unit: '', keys: () => ['learning_rate'], axisFormat: tick,
     data: (run, view) => one('learning_rate', 'learning rate', 'violet', plain)(run, { ...view, smoothing: 0 }) },
-  { id: 'gradient', group: 'Learning', title: 'Gradient norm', unit: 'before clipping', keys: () => ['gradient_norm'], axisFormat: tick,
+  { id: 'gradient', title: 'Gradient norm', unit: 'before clipping', keys: () => ['gradient_norm'], axisFormat: tick,
     data: one('gradient_norm', 'gradient norm', 'navy', plain) },
-  { id: 'tokens', group: 'Speed', title: 'Target tokens per second', unit: 'all ranks', keys: () => ['target_tokens_per_second'], axisFormat: rate,
+  { id: 'tokens', title: 'Target tokens per second', unit: 'all ranks', keys: () => ['target_tokens_per_second'], axisFormat: rate,
     data: one('target_tokens_per_second', 'tokens/s', 'teal', rate) },
-  { id: 'split', group: 'Speed', title: 'Where a step goes', unit: 'ms, mean over ranks', keys: () => ['step_ms', ...PARTS], axisFormat: tick,
+  { id: 'split', title: 'Where a step goes', unit: 'ms, mean over ranks', keys: () => ['step_ms', ...PARTS], stacked: true, axisFormat: tick,
     data: (run, view) => stacked(run, view, SPLIT, { name: 'step_ms', label: 'step', color: 'text' }, formatMs) },
-  { id: 'communication', group: 'Speed', title: 'Communication', unit: 'ms, mean over ranks',
+  { id: 'communication', title: 'Communication', unit: 'ms, mean over ranks',
     keys: () => ['exposed_communication_ms', 'communication_ms'], axisFormat: tick,
     data: (run, view) => {
       const exposed = smoothed(run, view, 'exposed_communication_ms', 'exposed: the step waits', 'orange', formatMs);
       const all = sideBySide(run, view, [{ name: 'communication_ms', label: 'all collectives', color: 'gray' }], formatMs);
       return { ...exposed, lines: [...exposed.lines, ...all.lines] };
     } },
-  { id: 'network', group: 'Machine', title: 'Network per host', unit: 'bytes/s', keys: (run) => networkLayers(run).map(({ name }) => name),
+  { id: 'network', title: 'Network per host', unit: 'bytes/s', keys: (run) => networkLayers(run).map(({ name }) => name),
     axisFormat: (value) => formatSi(value, 'B'), data: networkData },
-  { id: 'memory', group: 'Machine', title: 'Memory by purpose', unit: 'sum over ranks', when: (run) => memoryLayers(run).length > 0,
-    keys: (run) => [PEAK, ...memoryLayers(run).map(({ name }) => name)], axisFormat: (value) => formatSi(value, 'B'),
+  { id: 'memory', title: 'Memory by purpose', unit: 'sum over ranks', when: (run) => memoryLayers(run).length > 0,
+    keys: (run) => [PEAK, ...memoryLayers(run).map(({ name }) => name)], stacked: true, axisFormat: (value) => formatSi(value, 'B'),
     data: (run, view) => memoryData(run, { ...view, smoothing: 0 }) },
-  { id: 'power', group: 'Machine', title: 'Power', unit: 'W, sum over ranks', keys: () => ['power_w'], when: (run) => run.measures('power_w'),
+  { id: 'power', title: 'Power', unit: 'W, sum over ranks', keys: () => ['power_w'], when: (run) => run.measures('power_w'),
     axisFormat: rate, data: powerData },
-  { id: 'busy', group: 'Machine', title: 'Busy', unit: 'mean over ranks', keys: () => ['busy_fraction'], when: (run) => run.measures('busy_fraction'),
+  { id: 'busy', title: 'Busy', unit: 'mean over ranks', keys: () => ['busy_fraction'], when: (run) => run.measures('busy_fraction'),
     axisFormat: (value) => formatPercent(value, 0), data: one('busy_fraction', 'busy', 'blue', percent) },
 ];
 
@@ -130,6 +130,6 @@ const UNITS: readonly [string, Format][] = [['_ms', formatMs], ['bytes_per_secon
 export function anyChart(key: string, aggregate: string): ChartDefinition {
   const format = UNITS.find(([part]) => key.includes(part))?.[1] ?? plain;
   const over: Record<string, string> = { sum: 'sum over ranks', host_sum: 'sum over hosts', mean: 'mean over ranks' };
-  return withEvents({ id: `key-${key}`, group: 'Machine', title: key, unit: over[aggregate] ?? aggregate, keys: () => [key],
+  return withEvents({ id: `key-${key}`, title: key, unit: over[aggregate] ?? aggregate, keys: () => [key],
     axisFormat: format === plain ? tick : rate, data: one(key, key, 'blue', format) });
 }

@@ -60,7 +60,7 @@ export class ChartGrid {
     const { x, logX } = view;
     for (const { definition, chart } of this.shown.values()) {
       if (!chart.mounted) continue;
-      const shown: ChartView = { x, logX, range, full, log: view.log.has(definition.id) };
+      const shown: ChartView = { x, logX, range, full, log: !definition.stacked && view.log.has(definition.id) };
       this.slices.add(chart, () => chart.update(definition.data(this.data, view), shown));
     }
   }
@@ -71,8 +71,8 @@ export class ChartGrid {
   }
 
   private make(definition: ChartDefinition): Chart {
-    const { id, title, unit, axisFormat, evals = [] } = definition;
-    return new Chart({ id, title, unit, axisFormat, onZoom: (range) => this.actions.zoom(range), onLog: (log) => this.actions.setLog(id, log),
+    const { id, title, unit, axisFormat, evals = [], stacked = false } = definition;
+    return new Chart({ id, title, unit, axisFormat, onZoom: (range) => this.actions.zoom(range), onLog: stacked ? null : (log) => this.actions.setLog(id, log),
       csv: async () => {
         const { saveChartCsv } = await import('../data/export');
         await saveChartCsv(this.data.id, id, definition.keys(this.data), this.data.evals, evals);
