@@ -11,8 +11,8 @@
 #include "nmt/runs/find_run.h"
 #include "nmt/runs/interrupt.h"
 #include "nmt/runs/run_commands.h"
+#include "nmt/runs/run_view.h"
 #include "nmt/runs/text_format.h"
-#include "nmt/runs/watch.h"
 
 namespace babelring {
 namespace {

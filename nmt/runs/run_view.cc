@@ -1,3 +1,5 @@
+#include "nmt/runs/run_view.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -6,7 +8,6 @@
 
 #include "nmt/runs/table.h"
 #include "nmt/runs/text_format.h"
-#include "nmt/runs/watch.h"
 
 namespace babelring {
 namespace {

@@ -7,9 +7,11 @@
 #include <boost/json/object.hpp>
 
 #include "client/api_client.h"
+#include "client/event_stream.h"
 #include "nmt/runs/find_run.h"
 #include "nmt/runs/interrupt.h"
 #include "nmt/runs/run_commands.h"
+#include "nmt/runs/run_view.h"
 #include "nmt/runs/text_format.h"
 
 namespace babelring {

@@ -9,6 +9,7 @@
 #include <future>
 #include <sstream>
 
+#include "nmt/base/json.h"
 #include "tests/client/scripted_server.h"
 
 namespace babelring {
@@ -117,20 +118,6 @@ TEST(Watch, ARunThatHasEndedIsOnlyReported) {
   watch_run({server.address(), ""}, id, false, {.out = out});
   EXPECT_EQ(out.str(), "run toy (" + id + ") succeeded: max_updates\n");
   EXPECT_EQ(server.requests().size(), 1u);
-}
-
-TEST(RunView, ANewAttemptMayGoBackAndOtherRanksDoNotCount) {
-  std::ostringstream out;
-  RunView view({.out = out}, std::chrono::milliseconds(0));
-  view.run(parse_json(run_json("running", 100)).value().as_object());
-  view.metrics(parse_json(R"({"attempt":1,"rank":1,"step":[150],"series":{}})").value().as_object());
-  EXPECT_THAT(out.str(), Not(HasSubstr("150")));
-  view.run(parse_json(R"({"id":"r","name":"toy","state":"restarting","attempt":2,"update":80,"max_updates":200})")
-               .value()
-               .as_object());
-  EXPECT_THAT(out.str(), HasSubstr("is restarting, attempt 2"));
-  view.metrics(parse_json(R"({"attempt":2,"rank":0,"step":[81],"series":{"loss":[null]}})").value().as_object());
-  EXPECT_THAT(out.str(), HasSubstr("update 81/200"));
 }
 
 }  // namespace

@@ -1,0 +1,103 @@
+#include <boost/json/array.hpp>
+#include <memory>
+
+#include "server/api/answers.h"
+#include "server/api/body.h"
+#include "server/api/checkpoint_files.h"
+#include "server/api/service.h"
+#include "server/translate/pool.h"
+
+namespace babelring::api {
+namespace {
+
+constexpr std::size_t most_lines = 32;
+constexpr std::int64_t most_pieces = 512;  // of a line
+constexpr std::int64_t most_beam = 12;
+constexpr std::size_t most_line_bytes = 16 << 10;
+constexpr std::size_t most_body_bytes = most_lines * most_line_bytes + (64 << 10);
+
+json::array read_lines(Body& body) {
+  const json::value* text = body.value("text");
+  if (text == nullptr || !text->is_array()) Body::refuse("text", "expected an array of lines");
+  const json::array& lines = text->get_array();
+  if (lines.empty() || lines.size() > most_lines) {
+    Body::refuse("text", fmt::format("found {} lines, expected 1 to {}", lines.size(), most_lines));
+  }
+  for (const json::value& line : lines) {
+    if (!line.is_string()) Body::refuse("text", "expected an array of texts");
+    const std::string_view words(line.get_string());
+    if (words.find_first_of("\r\n") != std::string_view::npos) Body::refuse("text", "a line has a line break");
+    if (words.size() > most_line_bytes) {
+      throw http::Problem(422, "too_long",
+                          fmt::format("text: a line of {} bytes, expected at most {}", words.size(), most_line_bytes));
+    }
+  }
+  return lines;
+}
+
+/// The line for the translator. What is left out is as in `nmt translate`.
+json::object read_request(const http::Request& request) {
+  Body body(request);
+  json::object line = {{"text", read_lines(body)}, {"most_pieces", most_pieces}};
+  const auto beam = body.integer("beam", 1, most_beam);
+  const auto nbest = body.integer("nbest", 1, beam.value_or(most_beam));
+  const auto length_penalty = body.number("length_penalty", 0, 10);
+  body.finish();
+  if (beam) line["beam"] = *beam;
+  if (nbest) line["nbest"] = *nbest;
+  if (length_penalty) line["length_penalty"] = *length_penalty;
+  return line;
+}
+
+http::Problem problem_of(const translate::Outcome& outcome) {
+  using translate::Verdict;
+  switch (outcome.verdict) {
+    case Verdict::refused:
+      return outcome.code == "too_long" ? http::Problem(422, "too_long", outcome.detail)
+                                        : http::Problem(400, "bad_body", outcome.detail);
+    case Verdict::unavailable:
+      return {503, "no_translator", outcome.detail};
+    case Verdict::busy:
+      return {503, "busy", outcome.detail};
+    case Verdict::late:
+      return {503, "translator_late", outcome.detail};
+    case Verdict::damaged:
+      return {409, "damaged", outcome.detail};
+    default:
+      return {500, "translator_failed", outcome.detail};
+  }
+}
+
+http::Response response_of(const http::Request& request, const std::string& checkpoint, translate::Outcome outcome) {
+  if (outcome.verdict != translate::Verdict::done) return http::problem_response(problem_of(outcome), request.id);
+  json::object answer = {{"checkpoint", checkpoint}};
+  for (auto& [name, value] : outcome.answer) answer.insert_or_assign(name, std::move(value));
+  return json_response(answer);
+}
+
+void translate_text(Service& service, const std::shared_ptr<const http::Request>& request, http::Reply reply) {
+  const store::CheckpointRow checkpoint = require_checkpoint(service, *request);
+  json::object line = read_request(*request);
+  std::filesystem::path folder = folder_of(service, checkpoint);
+  if (service.translators == nullptr) throw http::Problem(503, "no_translator", "this server does not translate");
+  service.translators->translate(checkpoint.id, std::move(folder), std::move(line),
+                                 [request, id = checkpoint.id, reply = std::move(reply)](translate::Outcome outcome) {
+                                   reply(response_of(*request, id, std::move(outcome)));
+                                 });
+}
+
+}  // namespace
+
+void add_translate_routes(http::Router& router, Service& service) {
+  http::Route route;
+  route.method = "POST";
+  route.path = "/api/v1/checkpoints/{checkpoint}/translate";
+  route.scope = http::Scope::read;
+  route.most_body_bytes = most_body_bytes;
+  route.handler = [&service](std::shared_ptr<const http::Request> request, http::Reply reply) {
+    translate_text(service, request, std::move(reply));
+  };
+  router.add(std::move(route));
+}
+
+}  // namespace babelring::api

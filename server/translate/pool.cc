@@ -1,0 +1,224 @@
+#include "server/translate/pool.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <boost/json/object.hpp>
+#include <csignal>
+#include <exception>
+#include <utility>
+
+namespace babelring::translate {
+namespace {
+
+constexpr int exit_failure = 1;  // of nmt: it said why on standard error
+
+std::string text_of(const json::object& object, std::string_view name) {
+  const json::value* member = object.if_contains(name);
+  return member != nullptr && member->is_string() ? std::string(std::string_view(member->get_string())) : std::string();
+}
+
+}  // namespace
+
+Pool::Pool(PoolOptions options) : options_(std::move(options)) {
+  if (options_.program.empty()) return;
+  for (std::size_t i = 0; i < options_.most_helpers; ++i) slots_.push_back(std::make_unique<Slot>());
+  for (const auto& slot : slots_) slot->thread = std::thread([this, &slot = *slot] { serve(slot); });
+}
+
+Pool::~Pool() {
+  std::list<Job> waiting;
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+    waiting.swap(queue_);
+    for (const auto& slot : slots_) {
+      if (slot->busy && slot->pid > 0) kill(slot->pid, SIGKILL);  // its thread reaps it
+    }
+    changed_.notify_all();
+  }
+  for (Job& job : waiting) job.done({.verdict = Verdict::busy, .detail = "the server is ending"});
+  for (const auto& slot : slots_) slot->thread.join();
+}
+
+void Pool::translate(std::string checkpoint, std::filesystem::path folder, json::object request, Done done) {
+  if (options_.program.empty()) {
+    done({.verdict = Verdict::unavailable, .detail = "no `nmt` program beside the server; its --nmt names one"});
+    return;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    if (!ending_ && queue_.size() < options_.queue) {
+      queue_.push_back({std::move(checkpoint), std::move(folder), std::move(request), std::move(done),
+                        SteadyClock::now() + options_.deadline});
+      changed_.notify_all();
+      return;
+    }
+  }
+  done({.verdict = Verdict::busy, .detail = fmt::format("{} requests are waiting already", options_.queue)});
+}
+
+std::vector<Pool::Loaded> Pool::loaded() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<Loaded> all;
+  for (const auto& slot : slots_) {
+    if (slot->pid > 0) all.push_back({slot->checkpoint, slot->pid, slot->busy});
+  }
+  return all;
+}
+
+/// A new checkpoint goes to an empty place, else to the one that was used the longest time ago.
+bool Pool::is_next_to_load(const Slot& slot) const {
+  return std::none_of(slots_.begin(), slots_.end(), [&](const auto& other) {
+    if (other.get() == &slot || other->busy) return false;
+    if (other->checkpoint.empty() != slot.checkpoint.empty()) return other->checkpoint.empty();
+    return other->last_used < slot.last_used;
+  });
+}
+
+std::optional<Pool::Job> Pool::take_job(Slot& slot) {
+  for (auto job = queue_.begin(); job != queue_.end(); ++job) {
+    const auto holder = std::find_if(slots_.begin(), slots_.end(),
+                                     [&](const auto& other) { return other->checkpoint == job->checkpoint; });
+    const bool ours = holder == slots_.end() ? is_next_to_load(slot) : holder->get() == &slot;
+    if (!ours) continue;
+    Job taken = std::move(*job);
+    queue_.erase(job);
+    return taken;
+  }
+  return std::nullopt;
+}
+
+void Pool::serve(Slot& slot) {
+  std::unique_lock lock(mutex_);
+  while (!ending_) {
+    std::optional<Job> job = take_job(slot);
+    if (!job) {
+      const bool idle_for_long = slot.helper && SteadyClock::now() - slot.last_used >= options_.idle;
+      if (idle_for_long) {
+        drop_helper(slot);
+        slot.checkpoint.clear();
+      } else if (slot.helper) {
+        changed_.wait_until(lock, slot.last_used + options_.idle);
+      } else {
+        changed_.wait(lock);
+      }
+      continue;
+    }
+    if (slot.checkpoint != job->checkpoint) drop_helper(slot);
+    slot.checkpoint = job->checkpoint;
+    slot.busy = true;
+    lock.unlock();
+    Outcome outcome;
+    try {
+      outcome = answer(slot, *job);
+    } catch (const std::exception& failure) {
+      outcome = {.verdict = Verdict::unavailable, .detail = failure.what()};  // it could not be started
+    }
+    if (outcome.verdict != Verdict::done && outcome.verdict != Verdict::refused) {
+      spdlog::warn("translating with {}: {}", job->checkpoint, outcome.detail);
+    }
+    job->done(std::move(outcome));
+    lock.lock();
+    slot.busy = false;
+    slot.last_used = SteadyClock::now();
+    if (!slot.helper) slot.checkpoint.clear();
+    changed_.notify_all();
+  }
+  drop_helper(slot);
+}
+
+/// With the mutex held.
+void Pool::drop_helper(Slot& slot) {
+  slot.pid = 0;
+  slot.helper.reset();
+}
+
+Outcome Pool::answer(Slot& slot, const Job& job) {
+  if (SteadyClock::now() >= job.deadline) {
+    return {.verdict = Verdict::busy, .detail = "it waited too long for its turn"};
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    if (slot.helper && !slot.helper->running()) drop_helper(slot);
+  }
+  if (!slot.helper) {
+    if (Outcome loading = load(slot, job); loading.verdict != Verdict::done) return loading;
+  }
+  json::object request = job.request;
+  request["id"] = ++slot.last_id;
+  if (const auto trouble = slot.helper->send(to_text(request), job.deadline); trouble != Helper::Trouble::none) {
+    return failed(slot, trouble, "taking the request");
+  }
+  const Helper::Line line = slot.helper->receive(job.deadline);
+  if (line.trouble != Helper::Trouble::none) return failed(slot, line.trouble, "translating");
+  auto answer = parse_json(line.text);
+  const json::value* id = answer.ok() && answer->is_object() ? answer->get_object().if_contains("id") : nullptr;
+  if (id == nullptr || *id != request["id"]) return confused(slot);
+  json::object object = std::move(answer->get_object());
+  object.erase("id");
+  const json::value* error = object.if_contains("error");
+  if (error == nullptr || !error->is_object()) return {.verdict = Verdict::done, .answer = std::move(object)};
+  return {.verdict = Verdict::refused,
+          .code = text_of(error->get_object(), "code"),
+          .detail = text_of(error->get_object(), "detail")};
+}
+
+Outcome Pool::load(Slot& slot, const Job& job) {
+  auto helper = std::make_unique<Helper>(
+      options_.program,
+      std::vector<std::string>{"translate", "--serve", "--end-with-parent", "--memory-mb",
+                               std::to_string(options_.memory_mb), "--threads", std::to_string(options_.threads),
+                               "--checkpoint", job.folder.string()});
+  {
+    const std::lock_guard lock(mutex_);
+    slot.helper = std::move(helper);
+    slot.pid = slot.helper->pid();
+    if (ending_) kill(slot.pid, SIGKILL);  // it came too late to be killed with the others
+  }
+  const Helper::Line line = slot.helper->receive(job.deadline);
+  if (line.trouble != Helper::Trouble::none) return failed(slot, line.trouble, "loading the checkpoint");
+  spdlog::info("process {} translates with {}", slot.pid, job.checkpoint);
+  return {};
+}
+
+Outcome Pool::confused(Slot& slot) {
+  const std::lock_guard lock(mutex_);
+  drop_helper(slot);
+  return {.verdict = Verdict::crashed, .detail = "the translator said something else than the answer, and was ended"};
+}
+
+Outcome Pool::failed(Slot& slot, Helper::Trouble trouble, const std::string& doing) {
+  const bool loading = doing.starts_with("loading");
+  {
+    const std::lock_guard lock(mutex_);
+    slot.pid = 0;  // from here on it may be reaped: nobody else may signal it
+  }
+  if (trouble == Helper::Trouble::ended) {
+    // Its output has ended: so does it, by itself, in a moment, and its exit code says more than ours would.
+    const auto patience = SteadyClock::now() + std::chrono::seconds(1);
+    while (slot.helper->running() && SteadyClock::now() < patience) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+  }
+  const int code = slot.helper->end();
+  const std::string words = slot.helper->last_words();
+  {
+    const std::lock_guard lock(mutex_);
+    drop_helper(slot);
+    if (ending_) return {.verdict = Verdict::busy, .detail = "the server is ending"};
+  }
+  if (trouble == Helper::Trouble::late) {
+    return {.verdict = Verdict::late,
+            .detail = fmt::format("the translator was still {} after {} s and was ended", doing,
+                                  options_.deadline.count() / 1000.0)};
+  }
+  if (loading && code == exit_failure) return {.verdict = Verdict::damaged, .detail = words};
+  const std::string how = code > 128 ? fmt::format("signal {}", code - 128) : fmt::format("exit code {}", code);
+  return {
+      .verdict = Verdict::crashed,
+      .detail = fmt::format("the translator ended ({}) while {}{}{}", how, doing, words.empty() ? "" : ": ", words)};
+}
+
+}  // namespace babelring::translate

@@ -1,0 +1,175 @@
+"""`nmt run …` against a real server: a run that is submitted, watched, stopped, resumed, read and downloaded."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+from system import BIN, Server, SystemTest, wait_for
+
+SLOW = ["training.stop_after=100000u", "checkpoint.every=10u"]
+
+
+class RunsTest(SystemTest):
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.at = self.server()
+        self.environment = dict(os.environ, BABELRING_SERVER=self.at.address, HOME=str(self.folder), NO_COLOR="1",
+                                OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+        self.environment["BABELRING_TOKEN"] = (self.at.folder / "admin.token").read_text().strip()
+
+    def server(self) -> Server:
+        os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+        return super().server()
+
+    def nmt(self, *words: str, code: int = 0, **environment: str) -> str:
+        done = subprocess.run([BIN / "nmt", "run", *words], capture_output=True, text=True, timeout=120,
+                              env=self.environment | environment, cwd=self.folder)
+        self.assertEqual(done.returncode, code, f"{words}\n{done.stdout}\n{done.stderr}")
+        if code != 0:
+            self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        return done.stderr if code else done.stdout
+
+    def submit(self, *words: str) -> str:
+        """The id of a run that was started."""
+        return json.loads(self.nmt("submit", "--config", str(self.config), "--json", *words))["id"]
+
+    def state(self, run: str) -> str:
+        return json.loads(self.nmt("show", run, "--json"))["state"]
+
+    def end_runs(self) -> None:
+        """So that no rank outlives the test."""
+        for item in json.loads(self.nmt("list", "--json")):
+            if item["state"] not in ("succeeded", "failed", "stopped", "lost"):
+                self.nmt("stop", item["id"], "--now", "--wait")
+
+    def test_a_run_from_submission_to_translation(self) -> None:
+        self.addCleanup(self.end_runs)
+        text = self.nmt("submit", "--config", str(self.config), "training.stop_after=30u", "checkpoint.every=10u",
+                        "validation.every=10u", "validation.bleu_every=0", "--name", "first", "--world-size", "2",
+                        "--label", "team=a", "--watch")
+        self.assertRegex(text, r"^submitted r_\w{26} \(first\): \w+\n")
+        self.assertIn("is running", text)
+        self.assertIn("validation on valid after update 30", text)
+        self.assertRegex(text, r"run first \(r_\w{26}\) succeeded")
+        self.assertNotIn("\x1b", text)
+        run = re.search(r"r_\w{26}", text)[0]
+
+        table = self.nmt("list")
+        self.assertRegex(table.splitlines()[0], r"^ID +NAME +STATE +UPDATE")
+        self.assertRegex(table, rf"{run} +first +succeeded +30/30")
+        self.assertIn("ranks           2\n", self.nmt("show", "fir"))
+        self.assertIn("tokens_per_update: 400", self.nmt("show", run[:10], "--config"))
+        self.assertIn(" info: ", self.nmt("logs", "first", "--tail", "20") + " info: ")
+        rows = json.loads(self.nmt("checkpoints", "first", "--json"))
+        self.assertEqual([row["update"] for row in rows], [30, 20, 10])
+        self.assertRegex(self.nmt("checkpoints", "first"), rf"{rows[0]['id']} +30")
+        self.check_downloads(run, rows)
+
+    def check_downloads(self, run: str, rows: list[dict]) -> None:
+        self.assertIn("verified", self.nmt("download", "first", "--latest", "--output", "latest"))
+        for line in (self.folder / "latest" / "SHA256SUMS").read_text().splitlines():
+            digest, name = line.split("  ")
+            self.assertEqual(hashlib.sha256((self.folder / "latest" / name).read_bytes()).hexdigest(), digest)
+        original = self.at.folder / "runs" / run / "checkpoints" / rows[0]["name"]
+        words = [self.translate(folder) for folder in (self.folder / "latest", original)]
+        self.assertEqual(words[0], words[1])
+        self.assertNotEqual(words[0].strip(), "")
+        self.nmt("download", rows[1]["id"])
+        self.assertTrue((self.folder / rows[1]["name"] / "state.json").exists())
+        self.assertIn("exists already", self.nmt("download", rows[1]["id"], code=1))
+        self.assertIn("no checkpoint", self.nmt("download", "c_" + "0" * 26, code=1))
+        # An interrupted one goes on from where it was.
+        part = self.folder / "again.part"
+        part.mkdir()
+        weights = (original / "weights.safetensors").read_bytes()
+        (part / "weights.safetensors").write_bytes(weights[:1000])
+        self.nmt("download", "first", "--checkpoint", rows[0]["id"], "--output", "again")
+        self.assertEqual((self.folder / "again" / "weights.safetensors").read_bytes(), weights)
+
+    def translate(self, folder: Path) -> str:
+        done = subprocess.run([BIN / "nmt", "translate", "--checkpoint", folder], input="the old cat sees the dog .\n",
+                              capture_output=True, text=True, check=True)
+        return done.stdout
+
+    def test_stop_with_a_checkpoint_and_resume(self) -> None:
+        self.addCleanup(self.end_runs)
+        run = self.submit("--name", "endless", *SLOW)
+        watching = subprocess.Popen([BIN / "nmt", "run", "watch", run], stdout=subprocess.PIPE, text=True, env=self.environment)
+        self.addCleanup(watching.stdout.close)
+        follower = subprocess.Popen([BIN / "nmt", "run", "logs", run, "--follow"], stdout=subprocess.DEVNULL, env=self.environment)
+        wait_for("the first update", lambda: (json.loads(self.nmt("show", run, "--json"))["update"] or 0) > 0)
+        self.assertIn("stopping " + run, self.nmt("stop", "endless", "--wait"))
+        self.assertEqual(self.state(run), "stopped")
+        self.assertEqual(watching.wait(timeout=30), 0)
+        self.assertIn("stopped", watching.stdout.read().splitlines()[-1])
+        self.assertEqual(follower.wait(timeout=30), 0, "the run has ended, and so do its logs")
+        self.assertIn("409", self.nmt("stop", run, code=1))
+        before = json.loads(self.nmt("show", run, "--json"))
+        self.assertIn("resuming", self.nmt("resume", run, "--world-size", "2"))
+        after = wait_for("the next attempt", lambda: self.further_than(run, before["update"]))
+        self.assertEqual(after["attempt"], before["attempt"] + 1)
+
+    def further_than(self, run: str, update: int) -> dict | None:
+        shown = json.loads(self.nmt("show", run, "--json"))
+        return shown if shown["state"] == "running" and (shown["update"] or 0) > update else None
+
+    def test_ctrl_c_of_a_watcher_leaves_the_run_alone(self) -> None:
+        self.addCleanup(self.end_runs)
+        run = self.submit("--name", "endless", *SLOW)
+        terminal, side = pty.openpty()
+        self.addCleanup(os.close, terminal)
+        watching = subprocess.Popen([BIN / "nmt", "run", "watch", "endless"], stdout=side, env=self.environment | {"TERM": "xterm"})
+        os.close(side)
+        seen = self.read_terminal(terminal, "update ")
+        watching.send_signal(signal.SIGINT)
+        self.assertEqual(watching.wait(timeout=30), 0)
+        seen += self.read_terminal(terminal, "goes on")
+        self.assertIn("\r\x1b[K[", seen, "a bar is drawn on a terminal")
+        self.assertIn(f"no longer watching; the run goes on (`nmt run stop {run}` ends it)", seen)
+        self.assertEqual(self.state(run), "running")
+
+    @staticmethod
+    def read_terminal(terminal: int, until: str) -> str:
+        text, end = "", time.monotonic() + 60
+        while until not in text and time.monotonic() < end:
+            if not select.select([terminal], [], [], 1)[0]:
+                continue
+            try:
+                text += os.read(terminal, 4096).decode(errors="replace")
+            except OSError:
+                break
+        return text
+
+    def test_complaints_are_one_line(self) -> None:
+        self.assertIn("no run with an id or name beginning with 'nowhere'", self.nmt("show", "nowhere", code=1))
+        self.assertIn("server says 404: no run", self.nmt("show", "r_" + "0" * 26, code=1))
+        self.assertIn("server says 401", self.nmt("list", code=1, BABELRING_TOKEN="wrong"))
+        self.assertIn("connect: Connection refused", self.nmt("list", "--server", "http://127.0.0.1:1", code=1))
+        self.assertIn("expected http://host:port", self.nmt("list", "--server", "nonsense", code=2))
+        self.assertIn("token file", self.nmt("list", "--token-file", "nowhere", code=2))
+        self.assertIn("did you mean 'list'?", self.nmt("lsit", code=2))
+        self.assertIn("did you mean '--follow'?", self.nmt("logs", "x", "--folow", code=2))
+        self.assertIn("nowhere.yaml", self.nmt("submit", "--config", "nowhere.yaml", code=1))
+        self.assertIn("did you mean", self.nmt("submit", "--config", str(self.config), "trainig.seed=2", code=2))
+        self.assertIn("no profile 'moon'", self.nmt("submit", "--config", str(self.config), "--profile", "moon", code=1))
+        self.assertIn("--label: expected key=value", self.nmt("submit", "--config", str(self.config), "--label", "x", code=2))
+
+    def test_a_name_of_several_runs_is_ambiguous(self) -> None:
+        for name in ("toy-a", "toy-b"):
+            run = self.start_run(name, 1, self.at.address, ["training.stop_after=2u", "checkpoint.every=0", f"name={name}"])
+            self.assertEqual(run.wait(), 0, run.text())
+        self.assertIn("may be any of 2 runs", self.nmt("show", "toy", code=1))
+        self.assertIn("toy-b", self.nmt("show", "toy-b"))
+        self.assertIn("has no checkpoint yet", self.nmt("download", "toy-a", code=1))
+        self.assertEqual(self.nmt("list", "--search", "elsewhere"), "no runs\n")
+        self.assertEqual(len(json.loads(self.nmt("list", "--limit", "1", "--json"))), 1)

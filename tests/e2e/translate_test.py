@@ -1,0 +1,166 @@
+"""Translating by a service: `nmt translate --serve`, and the server's route in front of such processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import threading
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from system import BIN, SystemTest, is_running, wait_for
+
+LINES = ["the old cat sees the dog .", "the green house likes the river .", ""]
+
+
+class TranslateTest(SystemTest):
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        super().setUpClass()
+        cls.trained = cls.base / "trained"
+        subprocess.run([BIN / "worker", "--config", cls.config, "--run-dir", cls.trained, "--server", "none",
+                        "training.stop_after=40u", "checkpoint.every=20u"], check=True, capture_output=True)
+        cls.checkpoint = cls.trained / "checkpoints" / "update-00000040"
+
+    def by_command(self, *options: str, checkpoint: Path | None = None) -> list[dict[str, Any]]:
+        done = subprocess.run([BIN / "nmt", "translate", "--checkpoint", checkpoint or self.checkpoint, "--json", *options],
+                              input="\n".join(LINES) + "\n", capture_output=True, text=True, check=True)
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    def same_words(self, items: list[dict[str, Any]], *options: str) -> None:
+        expected = self.by_command(*options)
+        self.assertEqual([item["hyp"] for item in items], [line["text"] for line in expected])
+        for item, line in zip(items, expected):
+            self.assertEqual([one["hyp"] for one in item["nbest"]], [one["text"] for one in line["n_best"]])
+            for one, other in zip(item["nbest"], line["n_best"]):
+                self.assertAlmostEqual(one["score"], other["score"], places=4)
+
+    def test_the_process_answers_line_by_line(self) -> None:
+        process = subprocess.Popen([BIN / "nmt", "translate", "--serve", "--checkpoint", self.checkpoint],
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(process.stdout.close)
+
+        def ask(line: str) -> dict[str, Any]:
+            process.stdin.write(line + "\n")
+            process.stdin.flush()
+            return json.loads(process.stdout.readline())
+
+        ready = json.loads(process.stdout.readline())
+        self.assertEqual((ready["ready"], ready["update"]), (True, 40))
+        answer = ask(json.dumps({"id": 7, "text": LINES}))
+        self.assertEqual(answer["id"], 7)
+        self.same_words(answer["items"])
+        self.same_words(ask(json.dumps({"id": 8, "text": LINES, "beam": 3, "nbest": 2, "length_penalty": 0.5}))["items"],
+                        "--beam", "3", "--n-best", "2", "--length-penalty", "0.5")
+        for line, words in {"{": "JSON", "[]": "expected a JSON object", '{"id":1}': "text is missing",
+                            '{"id":1,"text":[]}': "1 to 1024 lines", '{"id":1,"text":["a\\nb"]}': "without line breaks",
+                            '{"id":1,"text":["a"],"beam":0}': "beam: found 0", '{"id":1,"text":["a"],"nbest":9}': "n-best: found 9",
+                            '{"id":1,"text":["a"],"speed":9}': "unknown member 'speed'"}.items():
+            error = ask(line)["error"]
+            self.assertEqual(error["code"], "bad_request", line)
+            self.assertIn(words, error["detail"])
+        long = ask(json.dumps({"id": 9, "text": ["short", "cat " * 300], "most_pieces": 100}))
+        self.assertEqual((long["id"], long["error"]["code"]), (9, "too_long"))
+        self.assertIn("text[1]: ", long["error"]["detail"])
+        self.same_words(ask(json.dumps({"id": 10, "text": LINES}))["items"])
+        process.stdin.close()
+        self.assertEqual(process.wait(timeout=10), 0, "it ends with its input")
+
+    def serve(self) -> list[dict[str, Any]]:
+        """A server that knows a run with checkpoints; these, the newest first."""
+        self.at = self.server()
+        run = self.start_run("run", 1, self.at.address, ["training.stop_after=40u", "checkpoint.every=20u"])
+        self.assertEqual(run.wait(), 0, run.text())
+        self.run_id = wait_for("the run", lambda: self.at.get("/api/v1/runs")["items"])[0]["id"]
+        return wait_for("two checkpoints", lambda: self.listed(2))
+
+    def listed(self, count: int) -> list[dict[str, Any]] | None:
+        items = self.at.get(f"/api/v1/runs/{self.run_id}/checkpoints")["items"]
+        return items if len(items) == count else None
+
+    def post(self, checkpoint: str, **body: Any) -> tuple[int, dict[str, Any]]:
+        try:
+            with urllib.request.urlopen(self.at.request(f"/api/v1/checkpoints/{checkpoint}/translate", "POST", body),
+                                        timeout=60) as answer:
+                return answer.status, json.load(answer)
+        except urllib.error.HTTPError as error:
+            return error.code, json.loads(error.read())
+
+    def translators(self) -> list[int]:
+        """Of this test's server."""
+        children = Path(f"/proc/{self.at.process.pid}/task").glob("*/children")
+        pids = [int(pid) for file in children for pid in file.read_text().split()]
+        return [pid for pid in pids if is_running(pid) and b"--serve" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+
+    def test_the_server_translates_and_outlives_its_translators(self) -> None:
+        newest, older = self.serve()
+        status, answer = self.post(newest["id"], text=LINES)
+        self.assertEqual(status, 200, answer)
+        self.same_words(answer["items"])
+        self.assertEqual(answer["checkpoint"], newest["id"])
+        self.assertGreater(answer["ms"], 0)
+        [translator] = self.translators()
+
+        answers: list[tuple[int, dict[str, Any]]] = []
+        threads = [threading.Thread(target=lambda: answers.append(self.post(newest["id"], text=LINES))) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for status, given in answers:
+            self.assertEqual((status, given["items"]), (200, answer["items"]))
+        self.assertEqual(self.translators(), [translator], "one process for one checkpoint")
+
+        self.killed_in_the_middle(newest, translator)
+        self.assertEqual(self.post(newest["id"], text=LINES)[1]["items"], answer["items"])
+        self.assertEqual(self.post(older["id"], text=LINES)[0], 200)
+        both = self.translators()
+        self.assertEqual(len(both), 2)
+        self.at.stop()
+        for pid in both:
+            wait_for("its translators end with the server", lambda: not is_running(pid), 10)
+
+    def killed_in_the_middle(self, checkpoint: dict[str, Any], translator: int) -> None:
+        os.kill(translator, signal.SIGSTOP)
+        answers: list[tuple[int, dict[str, Any]]] = []
+        asking = threading.Thread(target=lambda: answers.append(self.post(checkpoint["id"], text=LINES)))
+        asking.start()
+        time.sleep(0.5)
+        os.kill(translator, signal.SIGKILL)
+        asking.join(timeout=30)
+        status, problem = answers[0]
+        self.assertEqual((status, problem["code"]), (500, "translator_failed"))
+        self.assertIn("signal 9", problem["detail"])
+        self.assertEqual(self.at.get("/api/v1/runs")["items"][0]["id"], self.run_id)
+
+    def test_refusals(self) -> None:
+        newest, older = self.serve()
+        for body, words in (({}, "text"), ({"text": []}, "1 to 32"), ({"text": ["a"] * 33}, "1 to 32"),
+                            ({"text": [1]}, "texts"), ({"text": ["a"], "beam": 13}, "beam"),
+                            ({"text": ["a"], "nbest": 6}, "nbest"), ({"text": ["a"], "length_penalty": -1}, "length_penalty"),
+                            ({"text": ["a\nb"]}, "line break"), ({"text": ["a"], "speed": 1}, "speed")):
+            status, problem = self.post(newest["id"], **body)
+            self.assertEqual(status, 400, (body, problem))
+            self.assertIn(words, json.dumps(problem).replace("n-best", "nbest"), body)
+        status, problem = self.post(newest["id"], text=["short", "cat " * 700])
+        self.assertEqual((status, problem["code"]), (422, "too_long"))
+        self.assertIn("text[1]", problem["detail"])
+        self.assertEqual(self.post("c_" + "0" * 26, text=["a"])[0], 404)
+
+        weights = self.folder / "run" / "checkpoints" / older["name"] / "weights.safetensors"
+        content = bytearray(weights.read_bytes())
+        content[len(content) // 2] ^= 1
+        weights.write_bytes(content)
+        status, problem = self.post(older["id"], text=["a"])
+        self.assertEqual((status, problem["code"]), (409, "damaged"))
+        self.assertIn("weights.safetensors", problem["detail"])
+        shutil.rmtree(weights.parent)
+        self.assertIn(self.post(older["id"], text=["a"])[0], (404, 409, 410))
+        self.assertEqual(self.post(newest["id"], text=["a"])[0], 200, "others are not touched")

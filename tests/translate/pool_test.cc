@@ -1,0 +1,218 @@
+#include "server/translate/pool.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <csignal>
+#include <future>
+#include <set>
+
+namespace babelring::translate {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+
+PoolOptions options() {
+  PoolOptions options;
+  options.program = BABELRING_BIN_DIR "/fake_translator";
+  options.deadline = 20s;
+  return options;
+}
+
+std::future<Outcome> ask(Pool& pool, const std::string& checkpoint, const std::string& text) {
+  auto promise = std::make_shared<std::promise<Outcome>>();
+  auto outcome = promise->get_future();
+  pool.translate(checkpoint, "/checkpoints/" + checkpoint, {{"text", json::array{json::value(text)}}},
+                 [promise](Outcome given) { promise->set_value(std::move(given)); });
+  return outcome;
+}
+
+std::string hyp(const Outcome& outcome) {
+  if (outcome.verdict != Verdict::done) return outcome.detail;
+  return std::string(outcome.answer.at("items").at(0).at("hyp").as_string());
+}
+
+std::int64_t pid(const Outcome& outcome) {
+  return outcome.answer.at("items").at(0).at("pid").as_int64();
+}
+
+bool exists(pid_t process) {
+  return kill(process, 0) == 0;
+}
+
+/// Until a child that was killed has died of it; it is left to be reaped.
+void wait_for_death(pid_t process) {
+  siginfo_t how{};
+  ASSERT_EQ(waitid(P_PID, static_cast<id_t>(process), &how, WEXITED | WNOWAIT), 0);
+}
+
+/// Waits for what happens soon.
+template <class Condition>
+bool soon(Condition condition) {
+  for (int i = 0; i < 1000 && !condition(); ++i) std::this_thread::sleep_for(10ms);
+  return condition();
+}
+
+TEST(TranslatorPool, OneProcessServesACheckpointsRequests) {
+  Pool pool(options());
+  const Outcome first = ask(pool, "one", "abc").get();
+  EXPECT_EQ(hyp(first), "cba");
+  EXPECT_FALSE(first.answer.contains("id"));
+  const Outcome second = ask(pool, "one", "xyz").get();
+  EXPECT_EQ(pid(first), pid(second));
+  ASSERT_EQ(pool.loaded().size(), 1u);
+  EXPECT_EQ(pool.loaded()[0].checkpoint, "one");
+}
+
+TEST(TranslatorPool, ParallelRequestsAreAllAnswered) {
+  Pool pool(options());
+  std::vector<std::future<Outcome>> answers;
+  for (int i = 0; i < 16; ++i) answers.push_back(ask(pool, i % 2 == 0 ? "one" : "two", "x" + std::to_string(i)));
+  std::set<std::int64_t> pids;
+  for (int i = 0; i < 16; ++i) {
+    const Outcome outcome = answers[static_cast<std::size_t>(i)].get();
+    const std::string number = std::to_string(i);
+    EXPECT_EQ(hyp(outcome), std::string(number.rbegin(), number.rend()) + "x");
+    pids.insert(pid(outcome));
+  }
+  EXPECT_EQ(pids.size(), 2u);
+}
+
+TEST(TranslatorPool, KilledInTheMiddleItFailsThatRequestAlone) {
+  Pool pool(options());
+  const std::int64_t before = pid(ask(pool, "one", "abc").get());
+  auto hanging = ask(pool, "one", "hang");
+  ASSERT_TRUE(soon([&] { return !pool.loaded().empty() && pool.loaded()[0].busy; }));
+  ASSERT_EQ(kill(static_cast<pid_t>(before), SIGKILL), 0);
+  const Outcome killed = hanging.get();
+  EXPECT_EQ(killed.verdict, Verdict::crashed);
+  EXPECT_EQ(killed.detail, "the translator ended (signal 9) while translating");
+  const Outcome after = ask(pool, "one", "abc").get();
+  EXPECT_EQ(hyp(after), "cba");
+  EXPECT_NE(pid(after), before);
+}
+
+TEST(TranslatorPool, KilledWhileIdleNobodyNotices) {
+  Pool pool(options());
+  const std::int64_t before = pid(ask(pool, "one", "abc").get());
+  ASSERT_EQ(kill(static_cast<pid_t>(before), SIGKILL), 0);
+  wait_for_death(static_cast<pid_t>(before));
+  const Outcome after = ask(pool, "one", "abc").get();
+  EXPECT_EQ(hyp(after), "cba");
+  EXPECT_NE(pid(after), before);
+}
+
+TEST(TranslatorPool, OneThatHangsIsEndedAtTheDeadline) {
+  PoolOptions impatient = options();
+  impatient.deadline = 500ms;
+  Pool pool(impatient);
+  const Stopwatch watch;
+  for (const auto& [checkpoint, text] : {std::pair("one", "hang"), std::pair("hangs-loading", "abc")}) {
+    auto answer = ask(pool, checkpoint, text);
+    ASSERT_TRUE(soon([&] { return !pool.loaded().empty(); }));
+    const pid_t process = pool.loaded()[0].pid;
+    const Outcome late = answer.get();
+    EXPECT_EQ(late.verdict, Verdict::late);
+    EXPECT_THAT(late.detail, HasSubstr("after 0.5 s and was ended"));
+    EXPECT_TRUE(soon([&] { return !exists(process); }));
+  }
+  EXPECT_LT(watch.elapsed_ms(), 10000);
+  EXPECT_EQ(hyp(ask(pool, "one", "abc").get()), "cba");
+}
+
+TEST(TranslatorPool, ADamagedCheckpointIsToldFromACrash) {
+  Pool pool(options());
+  const Outcome damaged = ask(pool, "damaged", "abc").get();
+  EXPECT_EQ(damaged.verdict, Verdict::damaged);
+  EXPECT_EQ(damaged.detail, "nmt: weights.safetensors: SHA-256 is other");
+  const Outcome crashed = ask(pool, "dies-loading", "abc").get();
+  EXPECT_EQ(crashed.verdict, Verdict::crashed);
+  EXPECT_EQ(crashed.detail, "the translator ended (signal 11) while loading the checkpoint");
+  EXPECT_THAT(ask(pool, "one", "nonsense").get().detail, HasSubstr("something else than the answer"));
+  EXPECT_EQ(hyp(ask(pool, "one", "abc").get()), "cba");
+}
+
+TEST(TranslatorPool, WhatTheTranslatorRefusesIsNoFault) {
+  Pool pool(options());
+  const std::int64_t before = pid(ask(pool, "one", "abc").get());
+  const Outcome refused = ask(pool, "one", "long").get();
+  EXPECT_EQ(refused.verdict, Verdict::refused);
+  EXPECT_EQ(refused.code, "too_long");
+  EXPECT_EQ(refused.detail, "text[0]: 700 tokens");
+  EXPECT_EQ(pid(ask(pool, "one", "abc").get()), before);
+}
+
+TEST(TranslatorPool, AFullQueueIsBusyAtOnce) {
+  PoolOptions small = options();
+  small.most_helpers = 1;
+  small.queue = 2;
+  Pool pool(small);
+  auto running = ask(pool, "one", "slow");
+  ASSERT_TRUE(soon([&] { return !pool.loaded().empty() && pool.loaded()[0].busy; }));
+  auto second = ask(pool, "one", "b"), third = ask(pool, "two", "c");
+  const Outcome fourth = ask(pool, "one", "d").get();
+  EXPECT_EQ(fourth.verdict, Verdict::busy);
+  EXPECT_EQ(fourth.detail, "2 requests are waiting already");
+  EXPECT_EQ(hyp(running.get()), "wols");
+  EXPECT_EQ(hyp(second.get()), "b");
+  EXPECT_EQ(hyp(third.get()), "c");
+}
+
+TEST(TranslatorPool, TheLongestUnusedGivesWayToANewCheckpoint) {
+  Pool pool(options());
+  const auto one = static_cast<pid_t>(pid(ask(pool, "one", "a").get()));
+  const auto two = static_cast<pid_t>(pid(ask(pool, "two", "a").get()));
+  EXPECT_EQ(pid(ask(pool, "one", "a").get()), one);
+  ask(pool, "three", "a").get();
+  EXPECT_TRUE(soon([&] { return !exists(two); }));
+  EXPECT_TRUE(exists(one));
+  EXPECT_EQ(pool.loaded().size(), 2u);
+}
+
+TEST(TranslatorPool, AnIdleProcessIsEnded) {
+  PoolOptions brief = options();
+  brief.idle = 100ms;
+  Pool pool(brief);
+  const auto process = static_cast<pid_t>(pid(ask(pool, "one", "a").get()));
+  EXPECT_TRUE(soon([&] { return !exists(process) && pool.loaded().empty(); }));
+  EXPECT_EQ(hyp(ask(pool, "one", "ab").get()), "ba");
+}
+
+TEST(TranslatorPool, ATalkativeOneNeverWaitsForItsWords) {
+  Pool pool(options());
+  EXPECT_EQ(hyp(ask(pool, "talks", "abc").get()), "cba");
+}
+
+TEST(TranslatorPool, EndsInTheMiddleOfEverything) {
+  std::vector<std::future<Outcome>> answers;
+  pid_t process = 0;
+  {
+    PoolOptions one = options();
+    one.most_helpers = 1;
+    Pool pool(one);
+    answers.push_back(ask(pool, "one", "hang"));
+    ASSERT_TRUE(soon([&] { return !pool.loaded().empty() && pool.loaded()[0].busy; }));
+    process = pool.loaded()[0].pid;
+    answers.push_back(ask(pool, "two", "a"));
+  }
+  for (auto& answer : answers) EXPECT_EQ(answer.get().verdict, Verdict::busy);
+  EXPECT_FALSE(exists(process));
+}
+
+TEST(TranslatorPool, WithoutAProgramItSaysSo) {
+  Pool none({});
+  EXPECT_EQ(ask(none, "one", "a").get().detail, "no `nmt` program beside the server; its --nmt names one");
+  PoolOptions wrong;
+  wrong.program = "/nowhere/nmt";
+  Pool pool(wrong);
+  const Outcome outcome = ask(pool, "one", "a").get();
+  EXPECT_EQ(outcome.verdict, Verdict::unavailable);
+  EXPECT_EQ(outcome.detail, "/nowhere/nmt: No such file or directory");
+}
+
+}  // namespace
+}  // namespace babelring::translate
