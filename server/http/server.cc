@@ -84,7 +84,7 @@ std::size_t connection_cap(std::size_t wanted) {
   return std::min(wanted, descriptors > 512 ? descriptors - 256 : descriptors / 2);
 }
 
-std::string address_of(const asio::ip::tcp::socket& socket) {
+std::string address_of(const auto& socket) {
   boost::system::error_code gone;
   const auto peer = socket.remote_endpoint(gone);
   return gone ? std::string() : peer.address().to_string();
