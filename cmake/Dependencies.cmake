@@ -24,6 +24,13 @@ set_target_properties(DNNL::dnnl PROPERTIES IMPORTED_LOCATION "${DNNL_LIBRARY}"
                       INTERFACE_INCLUDE_DIRECTORIES "${DNNL_INCLUDE_DIR}")
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(SENTENCEPIECE REQUIRED IMPORTED_TARGET sentencepiece)
+pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)
+# Debian's prometheus-cpp-config.cmake wants the libraries of its web server and client, which we do not use.
+find_library(PROMETHEUS_CORE_LIBRARY prometheus-cpp-core REQUIRED)
+find_path(PROMETHEUS_INCLUDE_DIR prometheus/registry.h REQUIRED)
+add_library(prometheus::core UNKNOWN IMPORTED)
+set_target_properties(prometheus::core PROPERTIES IMPORTED_LOCATION "${PROMETHEUS_CORE_LIBRARY}"
+                      INTERFACE_INCLUDE_DIRECTORIES "${PROMETHEUS_INCLUDE_DIR}")
 if(NOT TARGET yaml-cpp::yaml-cpp)
   add_library(yaml-cpp::yaml-cpp ALIAS yaml-cpp)
 endif()

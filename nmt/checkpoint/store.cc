@@ -14,6 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr const char* best_name = "best";
+constexpr const char* pin_name = "pinned";  // a file that keeps its checkpoint from retention
 constexpr std::string_view temporary_prefix = ".tmp-";
 constexpr std::string_view checkpoint_prefix = "update-";
 
@@ -60,13 +61,14 @@ CheckpointStore::CheckpointStore(const fs::path& folder, std::int64_t keep_last,
   }
 }
 
-CheckpointStore::Saved CheckpointStore::save(const CheckpointContent& content) try {
+CheckpointStore::Saved CheckpointStore::save(const CheckpointContent& content, const std::function<void()>& guard) try {
   const Stopwatch watch;
   const std::string name = checkpoint_name(content.update);
   Saved saved;
   {
     const TemporaryFolder temporary(folder_ / (std::string(temporary_prefix) + name));
     saved.saved = write_checkpoint_files(content, temporary.path());
+    if (guard) guard();
     publish(temporary.path(), folder_ / name);
   }
   saved.saved.name = name;
@@ -79,9 +81,34 @@ CheckpointStore::Saved CheckpointStore::save(const CheckpointContent& content) t
   fail("checkpoint of update {} in {}: {}", content.update, folder_.string(), error.code().message());
 }
 
+std::vector<CheckpointRecord> CheckpointStore::set_aside_after(std::int64_t update) const try {
+  std::vector<CheckpointRecord> moved;
+  for (const fs::path& folder : list()) {
+    const std::string name = folder.filename().string();
+    const std::int64_t found = std::stoll(name.substr(checkpoint_prefix.size()));
+    if (found <= update) continue;
+    fs::path target = folder_ / "aside" / name;
+    fs::create_directories(target.parent_path());
+    for (int copy = 2; fs::exists(target); ++copy) target = folder_ / "aside" / fmt::format("{}-{}", name, copy);
+    fs::rename(folder, target);
+    spdlog::info("checkpoints: {} is set aside, training goes on from update {}", name, update);
+    CheckpointRecord record;
+    record.update = found;
+    record.name = name;
+    record.folder = target.string();
+    record.removed = true;
+    moved.push_back(std::move(record));
+  }
+  if (!moved.empty()) sync_folder(folder_);
+  return moved;
+} catch (const fs::filesystem_error& error) {
+  fail("checkpoints {}: {}", folder_.string(), error.code().message());
+}
+
 void CheckpointStore::publish(const fs::path& temporary, const fs::path& target) const {
   sync_folder(temporary);
   const fs::path replaced = folder_ / (std::string(temporary_prefix) + "replaced");
+  if (fs::exists(target / pin_name)) write_file_atomically(temporary / pin_name, "");
   if (fs::exists(target)) fs::rename(target, replaced);
   fs::rename(temporary, target);
   sync_folder(folder_);
@@ -139,7 +166,8 @@ std::vector<CheckpointRecord> CheckpointStore::apply_retention(const fs::path& n
   std::vector<fs::path> folders = list();
   for (auto folder = folders.rbegin(); folder != folders.rend(); ++folder) {
     const Result<Checkpoint> checkpoint = load_checkpoint(*folder, Verify::sizes);
-    const bool keep = *folder == newest || folder->filename() == best || kept < keep_last_;
+    const bool keep =
+        *folder == newest || folder->filename() == best || kept < keep_last_ || fs::exists(*folder / pin_name);
     if (keep) {
       kept += checkpoint.ok() ? 1 : 0;  // a damaged one takes no place
       continue;
@@ -147,6 +175,11 @@ std::vector<CheckpointRecord> CheckpointStore::apply_retention(const fs::path& n
     // Renamed first: a removal that is interrupted leaves no half checkpoint under its name.
     const fs::path doomed = folder_ / (std::string(temporary_prefix) + "removed");
     fs::rename(*folder, doomed, error);
+    if (error == std::errc::no_such_file_or_directory) continue;  // the server has removed it just now
+    if (!error && fs::exists(doomed / pin_name)) {                // pinned between the look and the renaming
+      fs::rename(doomed, *folder, error);
+      continue;
+    }
     if (!error) fs::remove_all(doomed, error);
     if (error) {
       spdlog::warn("checkpoints: cannot remove {}: {}", folder->string(), error.message());

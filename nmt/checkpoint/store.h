@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -13,7 +14,8 @@ namespace babelring {
 class CheckpointStore {
  public:
   /// Makes the folder and removes what interrupted writes left. Keeps the newest `keep_last` (at least 1) checkpoints
-  /// and, with `keep_best`, the one last saved as best. Throws Failure if the folder cannot be used.
+  /// and, with `keep_best`, the one last saved as best; one with a file `pinned` in its folder is never removed. Throws
+  /// Failure if the folder cannot be used.
   CheckpointStore(const std::filesystem::path& folder, std::int64_t keep_last, bool keep_best = true);
 
   struct Saved {
@@ -21,8 +23,13 @@ class CheckpointStore {
     std::vector<CheckpointRecord> removed;  // by retention, `removed` set
   };
   /// Writes a checkpoint; one of the same update is replaced. On a full disk or another failure to write, throws
-  /// Failure and leaves the older ones as they were. A failure to remove old ones is logged.
-  Saved save(const CheckpointContent& content);
+  /// Failure and leaves the older ones as they were. A failure to remove old ones is logged. `guard`, if there is one,
+  /// is called when everything is written and before it becomes visible; what it throws ends the save.
+  Saved save(const CheckpointContent& content, const std::function<void()>& guard = {});
+
+  /// Moves checkpoints of later updates into the folder `aside`, where no one looks for them: training goes on from an
+  /// older one. Returns their records, `removed` set. Throws Failure.
+  std::vector<CheckpointRecord> set_aside_after(std::int64_t update) const;
 
   /// The newest undamaged checkpoint. Damaged ones are skipped with a logged warning naming file and reason.
   std::optional<Checkpoint> latest() const;

@@ -169,6 +169,7 @@ std::string EventHub::take(Subscription& subscription) {
     if (bytes > limits_.lag_bytes && event->topic == "metrics") {
       bytes -= event->data.size();
       ++dropped;
+      ++dropped_;
       continue;
     }
     if (dropped > 0) frame(event->sequence - 1, "gap", fmt::format("{{\"dropped\":{}}}", std::exchange(dropped, 0)));
@@ -182,6 +183,11 @@ std::string EventHub::take(Subscription& subscription) {
 std::size_t EventHub::subscribers() const {
   const std::lock_guard lock(mutex_);
   return subscriptions_.size();
+}
+
+std::uint64_t EventHub::dropped() const {
+  const std::lock_guard lock(mutex_);
+  return dropped_;
 }
 
 }  // namespace babelring::api

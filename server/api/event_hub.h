@@ -49,6 +49,8 @@ class EventHub {
   std::shared_ptr<http::EventSource> subscribe(std::string run, std::set<std::string> topics, const std::string& after);
 
   std::size_t subscribers() const;
+  /// Frames of metrics that slow readers lost since the start.
+  std::uint64_t dropped() const;
 
  private:
   class Subscription;
@@ -73,7 +75,7 @@ class EventHub {
   const std::string epoch_;  // tells this process's sequences from an earlier one's
   mutable std::mutex mutex_;
   std::condition_variable pending_ready_;
-  std::uint64_t sequence_ = 0;
+  std::uint64_t sequence_ = 0, dropped_ = 0;
   std::map<std::string, Ring> rings_;
   std::map<PendingKey, std::unique_ptr<Pending>> pending_;
   std::set<Subscription*> subscriptions_;

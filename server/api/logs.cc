@@ -1,3 +1,7 @@
+#include "server/store/logs.h"
+
+#include <algorithm>
+
 #include "nmt/base/clock.h"
 #include "nmt/base/log.h"
 #include "server/api/answers.h"
@@ -6,40 +10,91 @@
 namespace babelring::api {
 namespace {
 
-std::string as_text(const std::vector<store::LogRow>& logs) {
-  std::string text;
-  for (const store::LogRow& log : logs) {
-    text += fmt::format("{} [rank {}] {}: {}\n", format_rfc3339(log.time_ms), log.rank, log.level, printable(log.text));
-  }
-  return text;
+constexpr std::size_t most_answer_bytes = std::size_t{1} << 20;
+constexpr std::size_t most_text_bytes = std::size_t{64} << 10;  // of one line
+
+enum class Form { json, ndjson, text };
+
+Form form_of(const http::Request& request) {
+  const std::string_view accept = request.header("accept");
+  if (accept.starts_with("application/x-ndjson")) return Form::ndjson;
+  return accept.starts_with("text/plain") ? Form::text : Form::json;
 }
 
-http::Response list(Service& service, const http::Request& request) {
+/// The beginning of a line that is too long for an answer, cut between characters.
+std::string shown_text(const std::string& text) {
+  if (text.size() <= most_text_bytes) return text;
+  std::size_t end = most_text_bytes;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
+  return text.substr(0, end) + fmt::format(" [{} bytes more]", text.size() - end);
+}
+
+json::object line_item(const store::LogRow& log) {
+  return {{"line", log.line},       {"rank", log.rank},
+          {"attempt", log.attempt}, {"time", format_rfc3339(log.time_ms)},
+          {"level", log.level},     {"text", shown_text(log.text)}};
+}
+
+std::string text_line(const store::LogRow& log) {
+  return fmt::format("{} [rank {}] {}: {}\n", format_rfc3339(log.time_ms), log.rank, log.level,
+                     printable(shown_text(log.text)));
+}
+
+/// Leaves out what would make the answer longer than a client asked to expect: the newest when it goes forward, the
+/// oldest of a tail.
+json::array bounded_items(const std::vector<store::LogRow>& lines, bool tail, std::int64_t& next) {
+  json::array items;
+  std::size_t bytes = 0;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const store::LogRow& line = lines[tail ? lines.size() - 1 - i : i];
+    json::object item = line_item(line);
+    bytes += to_text(item).size() + 1;
+    if (bytes > most_answer_bytes - 256) {
+      if (!tail) next = line.line - 1;
+      break;
+    }
+    items.push_back(std::move(item));
+  }
+  if (tail) std::reverse(items.begin(), items.end());
+  return items;
+}
+
+store::LogFilter filter_of(const http::Request& request) {
   store::LogFilter filter;
   filter.rank = integer_query(request, "rank", 0, 1'000'000);
   filter.level = request.query_value("level").value_or("");
   filter.text = request.query_value("q").value_or("");
-  filter.after = read_cursor(request).first;
+  const auto after = integer_query(request, "after", 0, std::int64_t{1} << 53);
+  filter.after = after ? *after : read_cursor(request).first;
   // Without a position the newest lines are wanted; with one, those that follow it.
-  filter.tail = !request.query_value("cursor");
-  filter.limit = filter.tail ? integer_query(request, "tail", 1, 500, 200) : page_limit(request);
+  filter.tail = !after && !request.query_value("cursor");
+  filter.limit =
+      filter.tail ? integer_query(request, "tail", 1, 5000, 200) : integer_query(request, "limit", 1, 5000, 500);
+  return filter;
+}
+
+http::Response list(Service& service, const http::Request& request) {
+  const store::LogFilter filter = filter_of(request);
   auto reader = service.store.reader();
   const store::RunRow run = require_run(*reader, request);
-  const auto logs = store::list_logs(*reader, run.number, filter);
-  if (request.header("accept").starts_with("text/plain")) {
-    return http::text_response(200, "text/plain; charset=utf-8", as_text(logs)).set("Vary", "Accept");
+  store::LogPage page = store::read_logs(*reader, run.number, filter);
+  json::array items = bounded_items(page.lines, filter.tail, page.next);
+  // Logs grow: the position to go on from is given even at the present end.
+  const std::string after = fmt::format("</api/v1/runs/{}/logs?after={}>; rel=\"next\"", run.id, page.next);
+  const Form form = form_of(request);
+  if (form == Form::json) {
+    return page_response(request, std::move(items), make_cursor(page.next, 0)).set("Vary", "Accept");
   }
-  json::array items;
-  for (const store::LogRow& log : logs) {
-    items.push_back({{"rank", log.rank},
-                     {"attempt", log.attempt},
-                     {"time", format_rfc3339(log.time_ms)},
-                     {"level", log.level},
-                     {"text", log.text}});
+  std::string text;
+  for (const json::value& item : items) {
+    if (form == Form::ndjson) text += to_text(item) + '\n';
   }
-  // Logs grow: the cursor to ask again with is given even at the present end.
-  const std::int64_t last = logs.empty() ? filter.after : logs.back().number;
-  return page_response(request, std::move(items), make_cursor(last, 0)).set("Vary", "Accept");
+  const std::size_t left_out = page.lines.size() - items.size();
+  for (std::size_t i = 0; form == Form::text && i < items.size(); ++i) {
+    text += text_line(page.lines[i + (filter.tail ? left_out : 0)]);
+  }
+  const char* type = form == Form::ndjson ? "application/x-ndjson" : "text/plain; charset=utf-8";
+  return http::text_response(200, type, std::move(text)).set("Vary", "Accept").set("Link", after);
 }
 
 }  // namespace

@@ -51,31 +51,50 @@ UniqueFd open_beneath(const std::filesystem::path& folder, const std::string& re
   return file;
 }
 
-Response download_response(const Request& request, Download download) {
-  const std::string etag = '"' + download.sha256_hex + '"';
+namespace {
+
+/// Head of a download: everything but the body, with status 200, 206, 304 or 416. Sets what part is wanted.
+Response head_of(const Request& request, const std::string& etag, std::int64_t size, RangeRequest& range) {
   Response response;
   response.set("ETag", etag).set("Accept-Ranges", "bytes").set("Cache-Control", "no-cache");
   if (lists_etag(request.header("if-none-match"), etag)) {
     response.status = 304;
     return response;
   }
+  const std::string_view only_if = request.header("if-range");
+  const bool wants_part = only_if.empty() || only_if == etag;
+  range = parse_range(wants_part ? request.header("range") : std::string_view(), size);
+  if (range.kind == RangeRequest::Kind::unsatisfiable) {
+    response.status = 416;
+    response.set("Content-Range", fmt::format("bytes */{}", size));
+  } else if (range.kind == RangeRequest::Kind::part) {
+    response.status = 206;
+    response.set("Content-Range", fmt::format("bytes {}-{}/{}", range.first, range.first + range.length - 1, size));
+  }
+  return response;
+}
+
+}  // namespace
+
+Response download_response(const Request& request, Download download) {
+  RangeRequest range;
+  Response response = head_of(request, '"' + download.sha256_hex + '"', download.size, range);
+  if (response.status >= 300) return response;
   response.set("Content-Type", "application/octet-stream");
   response.set("Content-Disposition", "attachment; filename=" + header_quoted(download.name));
   response.set("Repr-Digest", "sha-256=:" + base64_of_hex(download.sha256_hex) + ":");
-  const std::string_view only_if = request.header("if-range");
-  const bool wants_part = only_if.empty() || only_if == etag;
-  const auto range = parse_range(wants_part ? request.header("range") : std::string_view(), download.size);
-  if (range.kind == RangeRequest::Kind::unsatisfiable) {
-    response.status = 416;
-    response.set("Content-Range", fmt::format("bytes */{}", download.size));
-    return response;
-  }
-  if (range.kind == RangeRequest::Kind::part) {
-    response.status = 206;
-    response.set("Content-Range",
-                 fmt::format("bytes {}-{}/{}", range.first, range.first + range.length - 1, download.size));
-  }
   response.body = FileSlice{std::move(download.file), range.first, range.length};
+  return response;
+}
+
+Response download_response(const Request& request, Assembly assembly) {
+  RangeRequest range;
+  Response response = head_of(request, assembly.etag, assembly.body.length(), range);
+  if (response.status >= 300) return response;
+  response.set("Content-Type", assembly.content_type);
+  response.set("Content-Disposition", "attachment; filename=" + header_quoted(assembly.name));
+  assembly.body.cut(range.first, range.length);
+  response.body = std::move(assembly.body);
   return response;
 }
 

@@ -24,4 +24,15 @@ struct Download {
 /// 200, 206, 304 or 416, by the request's Range, If-Range and If-None-Match.
 Response download_response(const Request& request, Download download);
 
+/// A body of several parts that is offered as one file. Always the same bytes under the same entity tag.
+struct Assembly {
+  Pieces body;
+  std::string name;          // suggested to the browser
+  std::string content_type;  // application/x-tar
+  std::string etag;          // strong, with its quotes
+};
+
+/// The same for a body that is put together.
+Response download_response(const Request& request, Assembly assembly);
+
 }  // namespace babelring::http

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <initializer_list>
 
+#include "server/store/control.h"
 #include "server/store/metrics.h"
+#include "server/store/pyramid.h"
 
 namespace babelring::store {
 namespace {
@@ -24,10 +26,11 @@ void Ingest::forget() {
   ranks_.clear();
   known_layouts_.clear();
   layouts_.forget();
+  logs_.forget();
 }
 
 Ingest::Admitted Ingest::admit(const Batch& batch, std::int64_t now_ms, IngestResult& result) {
-  Statement find = database_.prepare("SELECT run, attempt FROM runs WHERE id = ?");
+  Statement find = database_.prepare("SELECT run, attempt, state FROM runs WHERE id = ?");
   find.bind(batch.run);
   if (!find.step()) {
     const std::int64_t started = batch.records.empty() ? now_ms : batch.records.front().header.time_ms;
@@ -36,17 +39,30 @@ Ingest::Admitted Ingest::admit(const Batch& batch, std::int64_t now_ms, IngestRe
         "RETURNING run");
     insert.bind(batch.run, batch.attempt, now_ms, now_ms, started);
     insert.step();
+    begin_external_attempt(insert.integer(0), batch, now_ms);
     result.run_changed = true;
     return {.run = insert.integer(0), .current = true};
   }
   const std::int64_t run = find.integer(0), attempt = find.integer(1);
+  const std::string state = find.text(2);
   if (batch.attempt > attempt) {
-    database_.prepare("UPDATE runs SET attempt = ?, state = 'running', detail = '', finished_ms = NULL WHERE run = ?")
-        .bind(batch.attempt, run)
-        .run();
+    database_.prepare("UPDATE runs SET attempt = ?, checkpoint_wish = 0 WHERE run = ?").bind(batch.attempt, run).run();
+    begin_external_attempt(run, batch, now_ms);
+    change_state(database_, {batch.run, RunEvent::newer_attempt, "started by hand", batch.host}, now_ms);
+    result.run_changed = true;
+  } else if (batch.attempt == attempt && (state == "launching" || state == "lost")) {
+    const std::string cause = fmt::format("rank {} reports", batch.rank);
+    change_state(database_, {batch.run, RunEvent::reported, cause, batch.host}, now_ms);
     result.run_changed = true;
   }
   return {.run = run, .current = batch.attempt >= attempt};
+}
+
+/// An attempt that somebody started by hand.
+void Ingest::begin_external_attempt(std::int64_t run, const Batch& batch, std::int64_t now_ms) {
+  database_.prepare("INSERT OR IGNORE INTO attempts(run, attempt, launcher, started_ms) VALUES (?, ?, 'external', ?)")
+      .bind(run, batch.attempt, now_ms)
+      .run();
 }
 
 Ingest::RankState& Ingest::rank_state(const RankKey& key, const Batch& batch, std::int64_t now_ms) {
@@ -90,9 +106,13 @@ IngestResult Ingest::apply(const Batch& batch, std::int64_t now_ms) {
     throw Rejected(
         fmt::format("rank {} of run {}: over {} gaps in its sequence numbers", batch.rank, batch.run, most_ranges));
   }
+  std::set<std::int64_t> summarised;
   for (const std::int64_t bucket : rank.touched) {
-    if (bucket < bucket_of(rank.last_update)) summarise(target, bucket);
+    if (bucket >= bucket_of(rank.last_update)) continue;
+    summarise(target, bucket);
+    summarised.insert(bucket);
   }
+  raise_pyramid(database_, {run, batch.rank, batch.attempt}, std::move(summarised), rank.last_update);
   rank.touched.clear();
   save_rank(target);
   return result;
@@ -167,9 +187,7 @@ std::string Ingest::store(const Target& target, const Record& record, const Chec
 }
 
 std::string Ingest::store(const Target& target, const Record& record, const LogRecord& log) {
-  database_.prepare("INSERT INTO logs(run, attempt, rank, time_ms, level, text) VALUES (?, ?, ?, ?, ?, ?)")
-      .bind(target.run, record.header.attempt, record.header.rank, record.header.time_ms, log.level, log.text)
-      .run();
+  logs_.append(target.run, {record.header.attempt, record.header.rank, record.header.time_ms, log.level, log.text});
   return {};
 }
 
@@ -186,11 +204,10 @@ std::string Ingest::store(const Target& target, const Record& record, const Life
         .bind(lifecycle.pid, lifecycle.device, target.run, header.attempt, header.rank)
         .run();
   }
-  if (!target.current) return {};  // what became of the run is for its newest attempt to say
-  if (lifecycle.event == "started") start_run(target, record, lifecycle);
-  if (lifecycle.event == "finished") end_run(target, "succeeded", lifecycle);
-  if (lifecycle.event == "stopped") end_run(target, "stopped", lifecycle);
-  if (lifecycle.event == "failed") end_run(target, "failed", lifecycle);
+  if (lifecycle.event == "finished" || lifecycle.event == "stopped" || lifecycle.event == "failed") {
+    end_attempt(target, record, lifecycle);
+  }
+  if (target.current && lifecycle.event == "started") start_run(target, record, lifecycle);
   return {};
 }
 
@@ -205,10 +222,25 @@ void Ingest::start_run(const Target& target, const Record& record, const Lifecyc
   target.result.run_changed = true;
 }
 
-void Ingest::end_run(const Target& target, const char* state, const LifecycleRecord& lifecycle) {
+/// What an attempt says of its own end. Of one that the server started this is kept until its processes are gone, which
+/// the supervisor watches; one started by hand has nobody else to say it.
+void Ingest::end_attempt(const Target& target, const Record& record, const LifecycleRecord& lifecycle) {
   // The first word about an attempt's end stands: a failure that takes down its peers names the cause.
-  database_.prepare("UPDATE runs SET state = ?, detail = ?, finished_ms = ? WHERE run = ? AND state = 'running'")
-      .bind(state, lifecycle.detail, target.now_ms, target.run)
+  database_
+      .prepare("UPDATE attempts SET outcome = ?, outcome_detail = ? WHERE run = ? AND attempt = ? AND outcome = ''")
+      .bind(lifecycle.event, lifecycle.detail, target.run, record.header.attempt)
+      .run();
+  if (!target.current) return;  // what became of the run is for its newest attempt to say
+  Statement managed =
+      database_.prepare("SELECT 1 FROM attempts WHERE run = ? AND attempt = ? AND launcher <> 'external'");
+  managed.bind(target.run, record.header.attempt);
+  if (managed.step()) return;
+  const RunEvent event = lifecycle.event == "finished"  ? RunEvent::finished
+                         : lifecycle.event == "stopped" ? RunEvent::ended_on_request
+                                                        : RunEvent::gave_up;
+  change_state(database_, {record.header.run, event, lifecycle.detail, record.header.host}, target.now_ms);
+  database_.prepare("UPDATE attempts SET ended_ms = ? WHERE run = ? AND attempt = ?")
+      .bind(target.now_ms, target.run, record.header.attempt)
       .run();
   target.result.run_changed = true;
 }

@@ -9,6 +9,7 @@
 
 #include "nmt/base/records.h"
 #include "server/store/layouts.h"
+#include "server/store/log_writer.h"
 #include "server/store/sequence_set.h"
 #include "server/store/sqlite.h"
 
@@ -45,7 +46,7 @@ class Rejected : public Failure {
 /// Puts batches into the tables. Belongs to the writer's thread; every call is made within the writer's transaction.
 class Ingest {
  public:
-  explicit Ingest(Database& database) : database_(database), layouts_(database) {}
+  explicit Ingest(Database& database) : database_(database), layouts_(database), logs_(database) {}
 
   /// Throws SqlFailure or Rejected; the transaction must then be rolled back and forget() called.
   IngestResult apply(const Batch& batch, std::int64_t now_ms);
@@ -75,6 +76,7 @@ class Ingest {
   /// Finds or creates the run; a newer attempt becomes its current one. What an older attempt still had in its spool
   /// is stored like the rest, but no longer says how the run stands.
   Admitted admit(const Batch& batch, std::int64_t now_ms, IngestResult& result);
+  void begin_external_attempt(std::int64_t run, const Batch& batch, std::int64_t now_ms);
   RankState& rank_state(const RankKey& key, const Batch& batch, std::int64_t now_ms);
   std::string store(const Target& target, const Record& record, const StepRecord& step);
   std::string store(const Target& target, const Record& record, const EvalRecord& eval);
@@ -82,12 +84,13 @@ class Ingest {
   std::string store(const Target& target, const Record& record, const LogRecord& log);
   std::string store(const Target& target, const Record& record, const LifecycleRecord& lifecycle);
   void start_run(const Target& target, const Record& record, const LifecycleRecord& lifecycle);
-  void end_run(const Target& target, const char* state, const LifecycleRecord& lifecycle);
+  void end_attempt(const Target& target, const Record& record, const LifecycleRecord& lifecycle);
   void summarise(const Target& target, std::int64_t bucket);
   void save_rank(const Target& target);
 
   Database& database_;
   Layouts layouts_;
+  LogWriter logs_;
   std::map<RankKey, RankState> ranks_;
   std::set<std::pair<std::int64_t, std::int64_t>> known_layouts_;  // run, layout
 };

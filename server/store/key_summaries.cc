@@ -4,6 +4,7 @@
 #include <cstring>
 #include <unordered_map>
 
+#include "server/store/pyramid.h"
 #include "server/store/series.h"
 
 namespace babelring::store {
@@ -56,32 +57,66 @@ void note_steps(Reader& reader, std::int64_t run, const Span& span, std::int64_t
   }
 }
 
-void note_span(Reader& reader, std::int64_t run, const Span& span, Collector& collector) {
-  // The first step gives `first`; summaries follow from the next whole bucket, single steps fill the rest.
-  const std::int64_t first_whole = span.first / bucket_steps + 1;
-  std::int64_t next = first_whole * bucket_steps;
-  note_steps(reader, run, span, span.first, std::min(next - 1, span.last), collector);
-  {
-    Statement rows = reader.database.prepare(
-        "SELECT bucket, layout, vals FROM buckets WHERE run = ? AND rank = ? AND attempt = ? AND bucket >= ? AND "
-        "bucket < ? ORDER BY bucket");
-    rows.bind(run, span.rank, span.attempt, first_whole, bucket_of(span.last));
-    while (rows.step()) {
-      const std::int64_t base = rows.integer(0) * bucket_steps;
-      if (base > next) note_steps(reader, run, span, next, base - 1, collector);
-      next = base + bucket_steps;
-      const auto& keys = reader.layouts.keys(rows.integer(1));
-      const std::string_view blob = rows.blob(2);
-      for (std::size_t i = 0; i < std::min(keys.size(), blob.size() / sizeof(BucketEntry)); ++i) {
-        BucketEntry entry;
-        std::memcpy(&entry, blob.data() + i * sizeof entry, sizeof entry);
-        if (entry.finite == 0) continue;
-        note(collector.at(keys[i]), entry.finite, entry.min, base + entry.min_offset, entry.max,
-             base + entry.max_offset);
-      }
-    }
+struct Summary {
+  std::int64_t bucket = 0, layout = 0;
+  std::string entries;
+};
+
+std::vector<Summary> summaries(Reader& reader, std::int64_t run, const Span& span, std::int64_t first,
+                               std::int64_t last, int level) {
+  Statement rows = reader.database.prepare(
+      level == 0
+          ? "SELECT bucket, layout, vals FROM buckets WHERE run = ? AND rank = ? AND attempt = ? AND bucket >= ? "
+            "AND bucket < ? ORDER BY bucket"
+          : "SELECT bucket, layout, vals FROM pyramid WHERE run = ? AND rank = ? AND attempt = ? AND bucket >= ? "
+            "AND bucket < ? AND level = ? ORDER BY bucket");
+  const std::int64_t steps = steps_of_level(level);
+  const std::int64_t begin = (first + steps - 1) / steps, end = (last + 1) / steps;
+  if (level == 0) {
+    rows.bind(run, span.rank, span.attempt, begin, end);
+  } else {
+    rows.bind(run, span.rank, span.attempt, begin, end, level);
   }
-  if (next <= span.last) note_steps(reader, run, span, next, span.last, collector);
+  std::vector<Summary> found;
+  while (rows.step()) found.push_back({rows.integer(0), rows.integer(1), rows.text(2)});
+  return found;
+}
+
+void note_summary(Reader& reader, const Summary& summary, std::int64_t base, Collector& collector) {
+  const auto& keys = reader.layouts.keys(summary.layout);
+  for (std::size_t i = 0; i < std::min(keys.size(), summary.entries.size() / sizeof(BucketEntry)); ++i) {
+    BucketEntry entry;
+    std::memcpy(&entry, summary.entries.data() + i * sizeof entry, sizeof entry);
+    if (entry.finite == 0) continue;
+    note(collector.at(keys[i]), entry.finite, entry.min, base + entry.min_offset, entry.max, base + entry.max_offset);
+  }
+}
+
+/// The range from summaries of at most `level`, and steps where there are none.
+void note_range(Reader& reader, std::int64_t run, const Span& span, std::int64_t first, std::int64_t last, int level,
+                Collector& collector) {
+  if (first > last) return;
+  if (level < 0) {
+    note_steps(reader, run, span, first, last, collector);
+    return;
+  }
+  std::int64_t next = first;
+  for (const Summary& summary : summaries(reader, run, span, first, last, level)) {
+    const std::int64_t base = summary.bucket * steps_of_level(level);
+    note_range(reader, run, span, next, base - 1, level - 1, collector);
+    note_summary(reader, summary, base, collector);
+    next = base + steps_of_level(level);
+  }
+  note_range(reader, run, span, next, last, level - 1, collector);
+}
+
+void note_span(Reader& reader, std::int64_t run, const Span& span, Collector& collector) {
+  // The steps up to the first whole bucket give `first`, those of the last one `last`; summaries do for the rest.
+  const std::int64_t whole = std::min((span.first / bucket_steps + 1) * bucket_steps, span.last + 1);
+  const std::int64_t tail = std::max(bucket_of(span.last) * bucket_steps, whole);
+  note_steps(reader, run, span, span.first, whole - 1, collector);
+  note_range(reader, run, span, whole, tail - 1, top_level, collector);
+  if (tail <= span.last) note_steps(reader, run, span, tail, span.last, collector);
 }
 
 void append_value(std::string& csv, double value) {

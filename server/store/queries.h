@@ -12,6 +12,8 @@ namespace babelring::store {
 
 std::optional<RunRow> find_run(Reader& reader, std::string_view id);
 std::vector<RunRow> list_runs(Reader& reader, const RunFilter& filter);
+/// How many runs are in each state.
+std::vector<std::pair<std::string, std::int64_t>> count_runs(Reader& reader);
 std::vector<RankRow> list_ranks(Reader& reader, std::int64_t run, std::int64_t attempt);
 
 /// Oldest first, those after number `after`, without samples.
@@ -19,12 +21,12 @@ std::vector<std::pair<std::int64_t, EvalRow>> list_evals(Reader& reader, std::in
                                                          std::int64_t limit);
 std::optional<EvalRow> find_eval(Reader& reader, std::string_view id);
 
+std::vector<CheckpointRow> list_checkpoints(Reader& reader, std::int64_t run, const CheckpointFilter& filter);
 /// Newest update first, those before (step, number); {0, 0} for all.
-std::vector<CheckpointRow> list_checkpoints(Reader& reader, std::int64_t run, bool removed,
-                                            std::pair<std::int64_t, std::int64_t> before, std::int64_t limit);
+inline std::vector<CheckpointRow> list_checkpoints(Reader& reader, std::int64_t run, bool removed,
+                                                   std::pair<std::int64_t, std::int64_t> before, std::int64_t limit) {
+  return list_checkpoints(reader, run, CheckpointFilter{{}, {}, removed, false, before, limit});
+}
 std::optional<CheckpointRow> find_checkpoint(Reader& reader, std::string_view id);
-
-/// Always oldest first.
-std::vector<LogRow> list_logs(Reader& reader, std::int64_t run, const LogFilter& filter);
 
 }  // namespace babelring::store

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace babelring::store {
@@ -34,6 +36,10 @@ struct RunRow {
   std::int64_t attempt = 1, created_ms = 0, updated_ms = 0, started_ms = 0;
   std::optional<std::int64_t> finished_ms;
   std::int64_t world_size = 0, parameters = 0, max_updates = 0;
+  std::string profile = "external", labels = "{}", notes;  // labels: a JSON object of texts
+  bool archived = false;
+  std::optional<std::int64_t> deleted_ms;
+  std::optional<std::int64_t> restarts, max_restarts;  // of runs that the server started
   std::vector<std::string> hosts;  // of the current attempt's ranks, each once, in the order of ranks
   LastStep last;                   // of the lowest rank, newest attempt
   std::optional<EvalRow> last_eval, best_eval;
@@ -52,25 +58,42 @@ struct CheckpointRow {
   std::int64_t step = 0, created_ms = 0;
   std::string files;  // JSON array of {name, size, sha256}
   double sacrebleu = absent, loss = absent, write_seconds = absent;
-  bool best = false, removed = false;
+  bool best = false, removed = false, pinned = false;
+};
+
+/// Which checkpoints: by update or by sacreBLEU, greatest first, those that stand after `before`.
+struct CheckpointFilter {
+  std::optional<bool> complete, pinned;
+  bool removed = false;  // list removed ones too
+  bool by_bleu = false;
+  std::pair<std::int64_t, std::int64_t> before;  // step and number of the page's last, {0, 0} for all
+  std::int64_t limit = 50;
 };
 
 struct LogRow {
-  std::int64_t number = 0, attempt = 0, rank = 0, time_ms = 0;
+  std::int64_t line = 0, attempt = 0, rank = 0, time_ms = 0;
   std::string level, text;
 };
 
-/// Which runs to list: newest first, those created before `before` (0: all).
+/// Which runs to list; deleted ones never.
 struct RunFilter {
+  enum class Order { newest_first, oldest_first, last_changed_first } order = Order::newest_first;
   std::string state, text;
-  std::int64_t before = 0, limit = 50;
+  std::string label_name, label_value;  // a label's name; with a value also that
+  bool label_has_value = false;
+  std::int64_t created_after_ms = 0;
+  std::optional<bool> archived;
+  /// Where the page before ended: {number, 0}, or for last_changed_first {updated_ms, number}; {0, 0} for the first.
+  std::pair<std::int64_t, std::int64_t> after{0, 0};
+  std::int64_t limit = 50;
 };
 
-/// Which logs: oldest first after `after`, or with `tail` the last `limit` of them.
+/// Which lines of a log: those after number `after`, or with `tail` the last of them.
 struct LogFilter {
   std::optional<std::int64_t> rank;
   std::string level, text;
   std::int64_t after = 0, limit = 200;
+  std::size_t most_bytes = 768 << 10;  // of text
   bool tail = false;
 };
 

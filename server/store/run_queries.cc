@@ -9,7 +9,8 @@ namespace {
 
 constexpr std::string_view run_columns =
     "SELECT run, id, name, state, detail, version, config, attempt, created_ms, updated_ms, started_ms, finished_ms, "
-    "world_size, parameters, max_updates FROM runs ";
+    "world_size, parameters, max_updates, profile, labels, notes, archived, deleted_ms, restarts, max_restarts "
+    "FROM runs LEFT JOIN launches USING (run) ";
 
 RunRow run_of(const Statement& row) {
   RunRow run;
@@ -28,6 +29,13 @@ RunRow run_of(const Statement& row) {
   run.world_size = row.integer(12);
   run.parameters = row.integer(13);
   run.max_updates = row.integer(14);
+  run.profile = row.text(15);
+  run.labels = row.text(16);
+  run.notes = row.text(17);
+  run.archived = row.integer(18) != 0;
+  if (!row.is_null(19)) run.deleted_ms = row.integer(19);
+  if (!row.is_null(20)) run.restarts = row.integer(20);
+  if (!row.is_null(21)) run.max_restarts = row.integer(21);
   return run;
 }
 
@@ -104,19 +112,37 @@ std::optional<RunRow> find_run(Reader& reader, std::string_view id) {
 }
 
 std::vector<RunRow> list_runs(Reader& reader, const RunFilter& filter) {
+  // One constant text for each order, chosen and never built from the request.
+  static const std::string chosen =
+      std::string(run_columns) +
+      "WHERE deleted_ms IS NULL AND (?3 = '' OR state = ?3) AND (?4 = '%%' OR name LIKE ?4 ESCAPE '\\' OR "
+      "id LIKE ?4 ESCAPE '\\') AND created_ms > ?5 AND (?6 < 0 OR archived = ?6) AND (?7 = '' OR EXISTS (SELECT 1 FROM "
+      "json_each(labels) WHERE key = ?7 AND (NOT ?8 OR value = ?9))) AND ";
+  static const std::string newest_first = chosen + "(?1 = 0 OR run < ?1) AND ?2 = 0 ORDER BY run DESC LIMIT ?10";
+  static const std::string oldest_first = chosen + "run > ?1 AND ?2 = 0 ORDER BY run LIMIT ?10";
+  static const std::string last_changed =
+      chosen + "(?1 = 0 OR (updated_ms, run) < (?1, ?2)) ORDER BY updated_ms DESC, run DESC LIMIT ?10";
   std::vector<RunRow> runs;
   {
-    static const std::string sql = std::string(run_columns) +
-                                   "WHERE (?1 = 0 OR run < ?1) AND (?2 = '' OR state = ?2) AND "
-                                   "(?3 = '%%' OR name LIKE ?3 ESCAPE '\\' OR id LIKE ?3 ESCAPE '\\') "
-                                   "ORDER BY run DESC LIMIT ?4";
+    using Order = RunFilter::Order;
     const std::string pattern = like_pattern(filter.text);
-    Statement rows = reader.database.prepare(sql);
-    rows.bind(filter.before, filter.state, pattern, filter.limit);
+    Statement rows = reader.database.prepare(filter.order == Order::newest_first   ? newest_first
+                                             : filter.order == Order::oldest_first ? oldest_first
+                                                                                   : last_changed);
+    rows.bind(filter.after.first, filter.after.second, filter.state, pattern, filter.created_after_ms,
+              filter.archived ? static_cast<int>(*filter.archived) : -1, filter.label_name, filter.label_has_value,
+              filter.label_value, filter.limit);
     while (rows.step()) runs.push_back(run_of(rows));
   }
   for (RunRow& run : runs) complete(reader, run);
   return runs;
+}
+
+std::vector<std::pair<std::string, std::int64_t>> count_runs(Reader& reader) {
+  Statement rows = reader.database.prepare("SELECT state, count(*) FROM runs GROUP BY state");
+  std::vector<std::pair<std::string, std::int64_t>> counts;
+  while (rows.step()) counts.emplace_back(rows.text(0), rows.integer(1));
+  return counts;
 }
 
 std::vector<RankRow> list_ranks(Reader& reader, std::int64_t run, std::int64_t attempt) {

@@ -4,13 +4,14 @@
 #include <cmath>
 #include <map>
 
+#include "server/store/pyramid.h"
 #include "server/store/series_reader.h"
 
 namespace babelring::store {
 namespace {
 
 constexpr std::size_t most_non_finite = 1000;
-constexpr std::size_t most_bucket_lookups = 64;
+constexpr std::int64_t most_steps_looked_up = 16'384;
 
 struct RankPieces {
   std::int64_t rank = 0;
@@ -38,12 +39,20 @@ std::vector<Span> clip(SpanReader& values, std::vector<Span> spans, const Series
   return spans;
 }
 
-std::vector<RankPieces> read_ranks(SpanReader& values, const std::vector<Span>& spans, bool coarse) {
+/// The highest level of the pyramid that still has `points` summaries in that many steps; below 0: the steps
+/// themselves.
+int level_for(std::int64_t steps, std::size_t points) {
+  int level = top_level;
+  while (level >= 0 && steps / steps_of_level(level) < static_cast<std::int64_t>(points)) --level;
+  return level;
+}
+
+std::vector<RankPieces> read_ranks(SpanReader& values, const std::vector<Span>& spans, int level) {
   std::vector<RankPieces> ranks;
   for (const Span& span : spans) {
     if (ranks.empty() || ranks.back().rank != span.rank) ranks.push_back({span.rank, span.host, {}});
     auto& pieces = ranks.back().pieces;
-    coarse ? values.read_coarse(span, pieces) : values.read_fine(span, pieces);
+    level < 0 ? values.read_fine(span, pieces) : values.read_coarse(span, level, pieces);
   }
   return ranks;
 }
@@ -143,10 +152,12 @@ class RankJoin {
 void find_non_finite(SpanReader& values, const std::vector<Span>& spans, const std::vector<RankPieces>& ranks,
                      Series& series) {
   std::size_t lookups = 0;
+  std::int64_t steps = 0;
   for (const RankPieces& rank : ranks) {
     for (const Piece& piece : rank.pieces) {
       if (piece.finite == piece.count) continue;
-      if (++lookups > most_non_finite || (piece.count > 1 && lookups > most_bucket_lookups)) return;
+      steps += piece.count;
+      if (++lookups > most_non_finite || (steps > most_steps_looked_up && lookups > 1)) return;
       for (const Span& span : spans) {
         if (span.rank != rank.rank || span.attempt != piece.attempt) continue;
         values.visit(span, piece.first_step, piece.step, [&](std::int64_t step, std::int64_t, double value) {
@@ -186,9 +197,9 @@ Series read_series(Reader& reader, const SeriesQuery& query) {
   for (const Span& span : spans) lengths[span.rank] += span.last - span.first + 1;
   std::int64_t longest = 0;
   for (const auto& [rank, length] : lengths) longest = std::max(longest, length);
-  const bool coarse = longest / bucket_steps >= static_cast<std::int64_t>(query.points);
+  const int level = level_for(longest, query.points);
 
-  auto ranks = read_ranks(values, spans, coarse);
+  auto ranks = read_ranks(values, spans, level);
   Series series;
   find_non_finite(values, spans, ranks, series);
   std::vector<Piece> pieces;
@@ -198,7 +209,7 @@ Series read_series(Reader& reader, const SeriesQuery& query) {
     pieces = RankJoin(rank_aggregate(query.key), ranks, query).run();
   }
   for (const Piece& piece : pieces) series.total += piece.count;
-  series.sampled = coarse || pieces.size() > query.points;
+  series.sampled = level >= 0 || pieces.size() > query.points;
   const std::size_t group = (pieces.size() + query.points - 1) / std::max<std::size_t>(query.points, 1);
   for (std::size_t i = 0; i < pieces.size(); i += group) {
     series.points.push_back(point_of(&pieces[i], pieces.data() + std::min(i + group, pieces.size())));

@@ -40,7 +40,7 @@ struct Series {
 };
 
 /// Reads the effective series: where a later attempt resumed, the older attempt's steps past that point are left out.
-/// Long ranges come from the summaries of 64 steps, so a million steps are read in tens of milliseconds.
+/// Long ranges come from summaries of 64 to 32768 steps, so a million steps are read in a few milliseconds.
 Series read_series(Reader& reader, const SeriesQuery& query);
 
 /// What is known of a key over a whole run, as one rank reported it.

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "server/store/pyramid.h"
+
 namespace babelring::store {
 
 void add(Piece& piece, std::int64_t step, std::int64_t time_ms, double value) {
@@ -15,6 +17,18 @@ void add(Piece& piece, std::int64_t step, std::int64_t time_ms, double value) {
   piece.max = piece.finite == 0 ? value : std::max(piece.max, value);
   piece.sum += value;
   ++piece.finite;
+}
+
+void absorb(Piece& into, const Piece& later) {
+  into.attempt = later.attempt;
+  into.step = later.step;
+  into.time_ms = later.time_ms;
+  into.count += later.count;
+  if (later.finite == 0) return;
+  into.min = into.finite == 0 ? later.min : std::min(into.min, later.min);
+  into.max = into.finite == 0 ? later.max : std::max(into.max, later.max);
+  into.sum += later.sum;
+  into.finite += later.finite;
 }
 
 void SpanReader::visit(const Span& span, std::int64_t first, std::int64_t last, const Visit& visit) {
@@ -44,39 +58,70 @@ void SpanReader::read_fine(const Span& span, std::vector<Piece>& pieces) {
   });
 }
 
-void SpanReader::fold(const Span& span, std::int64_t first, std::int64_t last, std::vector<Piece>& pieces) {
-  visit(span, first, last, [&](std::int64_t step, std::int64_t time_ms, double value) {
-    const std::int64_t bucket = bucket_of(step);
-    if (pieces.empty() || pieces.back().index != bucket) pieces.emplace_back().index = bucket;
-    pieces.back().attempt = span.attempt;
-    add(pieces.back(), step, time_ms, value);
-  });
+std::vector<Piece> SpanReader::summaries(const Span& span, std::int64_t first, std::int64_t last, int level) {
+  Statement rows = reader_.database.prepare(
+      level == 0 ? "SELECT bucket, first_step, last_step, count, time_ms, layout, vals FROM buckets WHERE run = ? AND "
+                   "rank = ? AND attempt = ? AND bucket >= ? AND bucket < ? ORDER BY bucket"
+                 : "SELECT bucket, first_step, last_step, count, time_ms, layout, vals FROM pyramid WHERE run = ? AND "
+                   "rank = ? AND attempt = ? AND bucket >= ? AND bucket < ? AND level = ? ORDER BY bucket");
+  const std::int64_t steps = steps_of_level(level);
+  const std::int64_t begin = (first + steps - 1) / steps, end = (last + 1) / steps;
+  if (level == 0) {
+    rows.bind(run_, span.rank, span.attempt, begin, end);
+  } else {
+    rows.bind(run_, span.rank, span.attempt, begin, end, level);
+  }
+  std::vector<Piece> found;
+  while (rows.step()) {
+    Piece piece{rows.integer(0), span.attempt, rows.integer(1), rows.integer(2), rows.integer(4), 0, 0, 0, 0, 0};
+    const auto place = reader_.layouts.place(rows.integer(5), key_);
+    const std::string_view blob = rows.blob(6);
+    if (place && (*place + 1) * sizeof(BucketEntry) <= blob.size()) {
+      BucketEntry entry;
+      std::memcpy(&entry, blob.data() + *place * sizeof entry, sizeof entry);
+      piece.count = rows.integer(3);
+      piece.finite = entry.finite;
+      piece.min = entry.min;
+      piece.max = entry.max;
+      piece.sum = entry.sum;
+    }
+    found.push_back(piece);
+  }
+  return found;
 }
 
-void SpanReader::read_coarse(const Span& span, std::vector<Piece>& pieces) {
-  std::int64_t next = span.first;  // nothing before it is missing
-  {
-    Statement rows = reader_.database.prepare(
-        "SELECT bucket, first_step, last_step, count, time_ms, layout, vals FROM buckets WHERE run = ? AND rank = ? "
-        "AND "
-        "attempt = ? AND bucket >= ? AND bucket < ? ORDER BY bucket");
-    const std::int64_t first_whole = (span.first + bucket_steps - 1) / bucket_steps;
-    rows.bind(run_, span.rank, span.attempt, first_whole, bucket_of(span.last + 1));
-    while (rows.step()) {
-      const std::int64_t bucket = rows.integer(0);
-      if (bucket * bucket_steps > next) fold(span, next, bucket * bucket_steps - 1, pieces);
-      next = (bucket + 1) * bucket_steps;
-      const auto place = reader_.layouts.place(rows.integer(5), key_);
-      if (!place) continue;
-      BucketEntry entry;
-      const std::string_view blob = rows.blob(6);
-      if ((*place + 1) * sizeof entry > blob.size()) continue;
-      std::memcpy(&entry, blob.data() + *place * sizeof entry, sizeof entry);
-      pieces.push_back({bucket, span.attempt, rows.integer(1), rows.integer(2), rows.integer(4), rows.integer(3),
-                        entry.finite, entry.min, entry.max, entry.sum});
-    }
+void SpanReader::descend(const Span& span, std::int64_t first, std::int64_t last, int level, const Take& take) {
+  if (level < 0) {
+    visit(span, first, last, [&](std::int64_t step, std::int64_t time_ms, double value) {
+      Piece piece;
+      piece.attempt = span.attempt;
+      add(piece, step, time_ms, value);
+      take(piece);
+    });
+    return;
   }
-  if (next <= span.last) fold(span, next, span.last, pieces);
+  const std::int64_t steps = steps_of_level(level);
+  std::int64_t next = first;  // nothing before it is missing
+  for (const Piece& piece : summaries(span, first, last, level)) {
+    const std::int64_t begin = piece.index * steps;
+    if (begin > next) descend(span, next, begin - 1, level - 1, take);
+    if (piece.count > 0) take(piece);
+    next = begin + steps;
+  }
+  if (next <= last) descend(span, next, last, level - 1, take);
+}
+
+void SpanReader::read_coarse(const Span& span, int level, std::vector<Piece>& pieces) {
+  const std::int64_t steps = steps_of_level(level);
+  descend(span, span.first, span.last, level, [&](const Piece& part) {
+    const std::int64_t index = part.step / steps;
+    if (pieces.empty() || pieces.back().index != index) {
+      pieces.push_back(part);
+      pieces.back().index = index;
+      return;
+    }
+    absorb(pieces.back(), part);
+  });
 }
 
 std::int64_t SpanReader::step_at(const Span& span, std::int64_t time_ms) {

@@ -93,7 +93,7 @@ void Database::Finalize::operator()(sqlite3_stmt* handle) const {
 
 Database::Database(const std::filesystem::path& file, Mode mode) {
   const bool writer = mode == Mode::writer;
-  const int flags = writer ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READONLY;
+  const int flags = mode == Mode::reader ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
   sqlite3* raw = nullptr;
   const int code = sqlite3_open_v2(file.c_str(), &raw, flags | SQLITE_OPEN_NOMUTEX, nullptr);
   handle_.reset(raw);
@@ -108,7 +108,7 @@ Database::Database(const std::filesystem::path& file, Mode mode) {
     execute(
         "PRAGMA page_size = 8192; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = "
         "2000");
-  } else {
+  } else if (mode == Mode::reader) {
     sqlite3_db_config(raw, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
     execute("PRAGMA wal_autocheckpoint = 0; PRAGMA query_only = ON");
   }

@@ -82,10 +82,11 @@ class Statement {
 /// One connection. Used by one thread at a time.
 class Database {
  public:
-  enum class Mode { writer, reader };
+  enum class Mode { writer, reader, plain };
 
   /// Opens (a writer creates) the file. Readers are read-only and never checkpoint the WAL; the writer alone does
-  /// (SQLite before 3.51.3 can corrupt a WAL that two connections checkpoint). Throws SqlFailure.
+  /// (SQLite before 3.51.3 can corrupt a WAL that two connections checkpoint). `plain` makes a file that only this
+  /// connection uses. Throws SqlFailure.
   Database(const std::filesystem::path& file, Mode mode);
   ~Database();
   Database(const Database&) = delete;
@@ -97,6 +98,8 @@ class Database {
   void execute(const std::string& sql);
   /// The single value of a query, as text; empty without a row.
   std::string scalar(const std::string& sql);
+  /// For the few calls that have no SQL. Lives as long as this object.
+  sqlite3* handle() { return handle_.get(); }
 
  private:
   struct Close {

@@ -20,6 +20,10 @@ Store::~Store() {
   folder_.mark_clean();
 }
 
+std::filesystem::path Store::database_file() const {
+  return folder_.path() / database_name;
+}
+
 Store::Health Store::health() {
   Health health;
   try {

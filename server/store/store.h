@@ -48,6 +48,11 @@ class Store {
   Health health();
 
   const std::filesystem::path& folder() const { return folder_.path(); }
+  /// The database, with its WAL beside it.
+  std::filesystem::path database_file() const;
+  std::uintmax_t free_bytes() const { return folder_.free_bytes(); }
+  /// What the writer has done since the start.
+  WriterCounts counts() const { return writer_.counts(); }
 
  private:
   DataFolder folder_;

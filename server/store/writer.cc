@@ -133,6 +133,7 @@ void Writer::commit(std::vector<Job>& jobs) {
 bool Writer::try_commit(std::vector<Job>& jobs, std::size_t first, std::size_t count) {
   using Status = IngestResult::Status;
   const auto refuse = [&](Status status, const char* detail) {
+    counters_.note_failure(status == Status::rejected);
     ingest_.forget();
     for (std::size_t i = first; i < first + count; ++i) {
       jobs[i].result = IngestResult{};
@@ -145,9 +146,12 @@ bool Writer::try_commit(std::vector<Job>& jobs, std::size_t first, std::size_t c
     Transaction transaction(database_);
     const std::int64_t now_ms = wall_time_ms();
     for (std::size_t i = first; i < first + count; ++i) jobs[i].result = ingest_.apply(jobs[i].batch, now_ms);
+    const Stopwatch committing;
     failpoint("applied");
     transaction.commit();
     failpoint("committed");
+    counters_.note_commit(committing.elapsed_ms() / 1000);
+    for (std::size_t i = first; i < first + count; ++i) counters_.note_batch(jobs[i].batch, jobs[i].result);
     return true;
   } catch (const Rejected& rejected) {
     return refuse(Status::rejected, rejected.what());

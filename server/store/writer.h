@@ -12,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include "server/store/counts.h"
 #include "server/store/ingest.h"
 
 namespace babelring::store {
@@ -44,6 +45,8 @@ class Writer {
   /// throws, SqlFailure, or Busy; nothing is changed then. Not to be called from the writer's thread.
   void execute(Change change);
 
+  WriterCounts counts() const { return counters_.read(); }
+
   /// Batches that wait. Above half of `most_waiting` the server is not ready.
   std::size_t waiting() const;
 
@@ -68,6 +71,7 @@ class Writer {
 
   Database database_;
   Ingest ingest_;
+  WriterCounters counters_;
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<std::variant<Job, Task>> queue_;

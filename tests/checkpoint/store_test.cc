@@ -124,6 +124,20 @@ TEST_F(StoreTest, WithoutKeepBestOnlyTheNewestStay) {
   EXPECT_FALSE(store.best().has_value());
 }
 
+TEST_F(StoreTest, APinnedOneStaysAlsoWhenItIsWrittenAgain) {
+  CheckpointStore store(folder_, 1, false);
+  store.save(content(1));
+  write_file_atomically(folder_ / checkpoint_name(1) / "pinned", "");
+  EXPECT_TRUE(store.save(content(2)).removed.empty());
+  store.save(content(1));  // a resumed run comes by the same update
+  EXPECT_EQ(store.save(content(3)).removed.size(), 1U);
+  EXPECT_THAT(names(store.list()), ElementsAre("update-00000001", "update-00000003"));
+  EXPECT_TRUE(load_checkpoint(folder_ / checkpoint_name(1)).ok());
+  fs::remove(folder_ / checkpoint_name(1) / "pinned");
+  store.save(content(4));
+  EXPECT_THAT(names(store.list()), ElementsAre("update-00000004"));
+}
+
 TEST_F(StoreTest, SameUpdateIsReplaced) {
   CheckpointStore store(folder_, 2);
   store.save(content(5));

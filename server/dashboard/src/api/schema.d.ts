@@ -727,6 +727,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/tokens/self": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Whose token this is and what it may do; where none are wanted, an administrator without an id */
+        get: operations["showOwnToken"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/tokens/{token}": {
         parameters: {
             query?: never;
@@ -785,6 +802,14 @@ export interface components {
             last_used_at: components["schemas"]["Time"];
             /** @description In the answer that made it; null when that is replayed */
             secret?: string | null;
+        };
+        OwnToken: {
+            id: string | null;
+            name: string;
+            /** @enum {unknown} */
+            scope: "read" | "operate" | "admin";
+            run: string | null;
+            expires_at: components["schemas"]["Time"];
         };
         TokenPage: {
             items: components["schemas"]["Token"][];
@@ -2814,6 +2839,27 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Token"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    showOwnToken: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The token */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OwnToken"];
                 };
             };
             default: components["responses"]["Problem"];

@@ -1,0 +1,168 @@
+#include "server/api/checkpoint_files.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "nmt/base/json.h"
+#include "nmt/base/records.h"
+#include "server/http/download.h"
+#include "server/http/problem.h"
+#include "server/store/queries.h"
+
+namespace babelring::api {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr const char* pin_name = "pinned";
+constexpr const char* sums_name = "SHA256SUMS";
+
+bool lies_below(const fs::path& root, const fs::path& path) {
+  const auto [in_root, in_path] = std::mismatch(root.begin(), root.end(), path.begin(), path.end());
+  return in_root == root.end() && in_path != path.end();
+}
+
+http::UniqueFd open_folder(const fs::path& folder) {
+  return http::UniqueFd(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+}
+
+[[noreturn]] void refuse(const fs::path& path, const char* what) {
+  throw http::Problem(409, "not_writable", fmt::format("{} {}: {}", what, path.string(), std::strerror(errno)));
+}
+
+std::string text_of(const http::UniqueFd& file) {
+  std::string text(64 << 10, '\0');
+  const ssize_t size = file ? read(file.get(), text.data(), text.size()) : 0;
+  text.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
+  return text;
+}
+
+/// A file in the folder that no checkpoint has, or SHA256SUMS where it is not as the manifest says: a record with a
+/// made up manifest must not cost anybody a file.
+std::string stranger_in(const fs::path& folder, const std::vector<ManifestFile>& files) {
+  if (text_of(http::open_beneath(folder, sums_name)) != sums_of(files)) return sums_name;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename();
+    const bool known = name == sums_name || name == pin_name ||
+                       std::any_of(files.begin(), files.end(), [&](const auto& file) { return file.name == name; });
+    if (!known || entry.is_directory()) return name;
+  }
+  return {};
+}
+
+}  // namespace
+
+store::CheckpointRow require_checkpoint(Service& service, const http::Request& request) {
+  const std::string& id = request.parameter("checkpoint");
+  auto reader = service.store.reader();
+  auto checkpoint = valid_id(id, 'c') ? store::find_checkpoint(*reader, id) : std::nullopt;
+  if (!checkpoint) throw http::Problem(404, "checkpoint_unknown", fmt::format("no checkpoint '{}'", id));
+  return std::move(*checkpoint);
+}
+
+std::vector<ManifestFile> manifest_of(const store::CheckpointRow& checkpoint) {
+  std::vector<ManifestFile> files;
+  const auto manifest = parse_json(checkpoint.files);
+  for (const json::value& entry : manifest.value().as_array()) {
+    const json::object& facts = entry.as_object();
+    files.push_back({std::string(facts.at("name").as_string()), facts.at("size").to_number<std::int64_t>(),
+                     std::string(facts.at("sha256").as_string())});
+  }
+  return files;
+}
+
+std::string sums_of(const std::vector<ManifestFile>& files) {
+  std::string text;
+  for (const ManifestFile& file : files) text += file.sha256 + "  " + file.name + '\n';
+  return text;
+}
+
+fs::path folder_of(const Service& service, const store::CheckpointRow& checkpoint) {
+  if (checkpoint.removed) {
+    throw http::Problem(410, "removed", fmt::format("checkpoint {} was removed by retention", checkpoint.id));
+  }
+  std::error_code error;
+  const fs::path recorded(checkpoint.folder);
+  const fs::path folder = fs::weakly_canonical(recorded, error);
+  const auto& roots = service.checkpoint_roots;
+  const bool below =
+      !error && recorded.is_absolute() && folder.filename() == checkpoint.name &&
+      std::any_of(roots.begin(), roots.end(), [&](const auto& root) { return lies_below(root, folder); });
+  if (!below) {
+    throw http::Problem(
+        409, "outside_roots",
+        fmt::format("checkpoint {} was written to {}, which is below no --checkpoint-root of this server",
+                    checkpoint.id, checkpoint.folder));
+  }
+  // Nobody but a worker makes that file, so what a record calls a checkpoint is one.
+  if (!http::open_beneath(folder, "state.json")) {
+    throw http::Problem(410, "gone", fmt::format("checkpoint {} is no longer on this machine", checkpoint.id));
+  }
+  return folder;
+}
+
+http::UniqueFd open_file(const fs::path& folder, const ManifestFile& file) {
+  http::UniqueFd opened = http::open_beneath(folder, file.name);
+  struct stat status {};
+  if (!opened) {
+    throw http::Problem(410, "gone", fmt::format("file '{}' is no longer there, or is no regular file", file.name));
+  }
+  if (fstat(opened.get(), &status) != 0 || status.st_size != file.size) {
+    throw http::Problem(409, "damaged",
+                        fmt::format("file '{}' has {} bytes, the manifest says {}: its digest cannot match", file.name,
+                                    status.st_size, file.size));
+  }
+  return opened;
+}
+
+OnDisk look_at(const Service& service, const store::CheckpointRow& checkpoint) {
+  try {
+    const fs::path folder = folder_of(service, checkpoint);
+    for (const ManifestFile& file : manifest_of(checkpoint)) open_file(folder, file);
+    return OnDisk::intact;
+  } catch (const http::Problem& problem) {
+    if (problem.code() == "outside_roots") return OnDisk::elsewhere;
+    return problem.code() == "damaged" ? OnDisk::damaged : OnDisk::gone;
+  }
+}
+
+void mark_pinned(const fs::path& folder, bool pinned) {
+  const http::UniqueFd opened = open_folder(folder);
+  if (!opened) throw http::Problem(410, "gone", fmt::format("{} is no longer there", folder.string()));
+  if (!pinned) {
+    if (unlinkat(opened.get(), pin_name, 0) != 0 && errno != ENOENT) refuse(folder, "cannot unpin");
+    return;
+  }
+  const http::UniqueFd marker(openat(opened.get(), pin_name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644));
+  if (!marker || fsync(opened.get()) != 0) refuse(folder, "cannot pin");
+  // A worker may have taken the folder away meanwhile: it looks for the mark after renaming, we after marking.
+  struct stat mine {
+  }, named{};
+  if (fstat(opened.get(), &mine) != 0 || lstat(folder.c_str(), &named) != 0 || mine.st_ino != named.st_ino ||
+      mine.st_dev != named.st_dev) {
+    throw http::Problem(410, "gone", fmt::format("{} was removed just now", folder.string()));
+  }
+}
+
+void remove_folder(const fs::path& folder, const std::vector<ManifestFile>& files) {
+  if (const std::string stranger = stranger_in(folder, files); !stranger.empty()) {
+    throw http::Problem(
+        409, "foreign_files",
+        fmt::format("{} has '{}', which is not as in this checkpoint: nothing was removed", folder.string(), stranger));
+  }
+  // Renamed first: a removal that is interrupted leaves no half checkpoint, and the next start of the worker sweeps up.
+  const fs::path doomed = folder.parent_path() / (".tmp-deleted-" + folder.filename().string());
+  if (rename(folder.c_str(), doomed.c_str()) != 0) refuse(folder, "cannot remove");
+  const http::UniqueFd opened = open_folder(doomed);
+  if (!opened) refuse(doomed, "cannot remove");
+  for (const auto& entry : fs::directory_iterator(doomed)) unlinkat(opened.get(), entry.path().filename().c_str(), 0);
+  if (rmdir(doomed.c_str()) != 0) refuse(doomed, "cannot remove");
+  const http::UniqueFd parent = open_folder(folder.parent_path());
+  if (parent) fsync(parent.get());
+}
+
+}  // namespace babelring::api

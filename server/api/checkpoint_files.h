@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "server/api/service.h"
+#include "server/http/unique_fd.h"
+#include "server/store/rows.h"
+
+/// The files of checkpoints on this machine. What a worker reports of them is not trusted: folders must lie below the
+/// service's roots, names are those of the manifest and are opened beneath their folder without following links.
+namespace babelring::api {
+
+/// The checkpoint named by {checkpoint}. Throws Problem 404.
+store::CheckpointRow require_checkpoint(Service& service, const http::Request& request);
+
+struct ManifestFile {
+  std::string name;
+  std::int64_t size = 0;
+  std::string sha256;  // 64 hexadecimal digits
+};
+std::vector<ManifestFile> manifest_of(const store::CheckpointRow& checkpoint);
+
+/// The content of SHA256SUMS, for sha256sum -c.
+std::string sums_of(const std::vector<ManifestFile>& files);
+
+/// The recorded folder without links and dots. Throws Problem 409 when it lies outside every root or is not named as
+/// the checkpoint, 410 when the checkpoint was removed or is gone.
+std::filesystem::path folder_of(const Service& service, const store::CheckpointRow& checkpoint);
+
+/// One file of the manifest for reading. Throws Problem 410 if it is not there, 409 if its size is another.
+http::UniqueFd open_file(const std::filesystem::path& folder, const ManifestFile& file);
+
+enum class OnDisk { intact, damaged, gone, elsewhere };
+/// Are all files there with the sizes of the manifest? `elsewhere`: not below a root, so this server cannot tell.
+OnDisk look_at(const Service& service, const store::CheckpointRow& checkpoint);
+
+/// Makes or removes the file `pinned` in the folder, which the worker's own retention respects too. Throws Problem 410
+/// if the folder is gone, 409 if it cannot be written.
+void mark_pinned(const std::filesystem::path& folder, bool pinned);
+
+/// Removes the checkpoint from disk: its folder disappears at once, then the files of the manifest go, and nothing
+/// else. True when nothing is left of it. Throws Problem 409 where the folder has a file that no checkpoint has, or
+/// cannot be changed.
+void remove_folder(const std::filesystem::path& folder, const std::vector<ManifestFile>& files);
+
+}  // namespace babelring::api

@@ -1,0 +1,109 @@
+#include <map>
+#include <mutex>
+
+#include "nmt/base/digest.h"
+#include "server/api/answers.h"
+#include "server/api/checkpoint_files.h"
+#include "server/api/downloads.h"
+#include "server/http/download.h"
+#include "server/http/tar.h"
+
+namespace babelring::api {
+
+std::shared_ptr<const void> Downloads::begin(const http::Request& request, const std::string& checkpoint) {
+  const std::string& actor = request.actor;
+  const std::lock_guard lock(state_->mutex);
+  int& active = state_->by_actor[actor];
+  if (active >= most_a_token) {
+    throw http::Problem(
+        429, "too_many_downloads",
+        fmt::format("{} downloads of this token are under way, at most {} may be", active, most_a_token));
+  }
+  ++active;
+  ++state_->by_checkpoint[checkpoint];
+  const auto end = [state = state_, actor, checkpoint](const void*) {
+    const std::lock_guard ending(state->mutex);
+    if (--state->by_actor[actor] == 0) state->by_actor.erase(actor);
+    if (--state->by_checkpoint[checkpoint] == 0) state->by_checkpoint.erase(checkpoint);
+  };
+  return {state_.get(), end};
+}
+
+std::shared_ptr<const void> Downloads::hold(const std::string& checkpoint) {
+  const std::lock_guard lock(state_->mutex);
+  ++state_->by_checkpoint[checkpoint];
+  const auto end = [state = state_, checkpoint](const void*) {
+    const std::lock_guard ending(state->mutex);
+    if (--state->by_checkpoint[checkpoint] == 0) state->by_checkpoint.erase(checkpoint);
+  };
+  return {state_.get(), end};
+}
+
+bool Downloads::in_use(const std::string& checkpoint) const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->by_checkpoint.contains(checkpoint);
+}
+
+namespace {
+
+/// The body goes out under one of the token's places; a HEAD takes none.
+http::Response counted(Service& service, const http::Request& request, const store::CheckpointRow& checkpoint,
+                       http::Response response) {
+  if (request.method != "HEAD" && response.status < 300)
+    response.held = service.downloads.begin(request, checkpoint.id);
+  return response;
+}
+
+http::Response file(Service& service, const http::Request& request) {
+  const store::CheckpointRow checkpoint = require_checkpoint(service, request);
+  const std::string& name = request.parameter("name");
+  // The request's name is only compared; what is opened is the manifest's.
+  for (const ManifestFile& entry : manifest_of(checkpoint)) {
+    if (entry.name != name) continue;
+    http::UniqueFd opened = open_file(folder_of(service, checkpoint), entry);
+    http::Download download{std::move(opened), entry.size, entry.name, entry.sha256};
+    return counted(service, request, checkpoint, http::download_response(request, std::move(download)));
+  }
+  throw http::Problem(404, "file_unknown", fmt::format("checkpoint {} has no file '{}'", checkpoint.id, name));
+}
+
+/// All files and SHA256SUMS below a folder of the checkpoint's name, in the order of the manifest. Nothing in it
+/// depends on anything but the manifest and the files' content.
+http::Response archive(Service& service, const http::Request& request) {
+  const store::CheckpointRow checkpoint = require_checkpoint(service, request);
+  const auto folder = folder_of(service, checkpoint);
+  const auto files = manifest_of(checkpoint);
+  const std::int64_t time_s = checkpoint.created_ms / 1000;
+  http::Assembly tar{{}, checkpoint.name + ".tar", "application/x-tar", {}};
+  for (const ManifestFile& entry : files) {
+    tar.body.add(http::tar_header(checkpoint.name + '/' + entry.name, entry.size, time_s));
+    tar.body.add(http::FileSlice{open_file(folder, entry), 0, entry.size});
+    tar.body.add(http::tar_padding(entry.size));
+  }
+  const std::string sums = sums_of(files);
+  const auto sums_bytes = static_cast<std::int64_t>(sums.size());
+  tar.body.add(http::tar_header(checkpoint.name + "/SHA256SUMS", sums_bytes, time_s));
+  tar.body.add(sums + http::tar_padding(sums_bytes) + http::tar_end());
+  tar.etag =
+      fmt::format("\"tar-{}\"", sha256_hex(fmt::format("1 {} {} {}", checkpoint.name, time_s, checkpoint.files)));
+  return counted(service, request, checkpoint, http::download_response(request, std::move(tar)));
+}
+
+http::Response sums(Service& service, const http::Request& request) {
+  return http::text_response(200, "text/plain; charset=utf-8",
+                             sums_of(manifest_of(require_checkpoint(service, request))));
+}
+
+}  // namespace
+
+void add_download_routes(http::Router& router, Service& service) {
+  using http::Request, http::Scope;
+  router.add("GET", "/api/v1/checkpoints/{checkpoint}/files/{name}", Scope::read,
+             [&service](const Request& request) { return file(service, request); });
+  router.add("GET", "/api/v1/checkpoints/{checkpoint}/archive.tar", Scope::read,
+             [&service](const Request& request) { return archive(service, request); });
+  router.add("GET", "/api/v1/checkpoints/{checkpoint}/SHA256SUMS", Scope::read,
+             [&service](const Request& request) { return sums(service, request); });
+}
+
+}  // namespace babelring::api

@@ -1,0 +1,45 @@
+#include "server/api/http_meter.h"
+
+#include <algorithm>
+
+#include "nmt/base/clock.h"
+#include "server/http/problem.h"
+
+namespace babelring::api {
+
+void HttpMeter::note(const std::string& route, const std::string& method, int status, double seconds) {
+  const auto place = std::lower_bound(bounds_s.begin(), bounds_s.end(), seconds) - bounds_s.begin();
+  const std::lock_guard lock(mutex_);
+  Cell& cell = cells_[{route, method, status}];
+  ++cell.buckets[static_cast<std::size_t>(place)];
+  cell.seconds += seconds;
+}
+
+std::map<HttpMeter::Key, HttpMeter::Cell> HttpMeter::read() const {
+  const std::lock_guard lock(mutex_);
+  return cells_;
+}
+
+http::AsyncHandler metered(std::shared_ptr<HttpMeter> meter, const http::Route& route, http::AsyncHandler handler) {
+  return [meter = std::move(meter), path = route.path, handler = std::move(handler)](
+             const std::shared_ptr<const http::Request>& request, const http::Reply& reply) {
+    const Stopwatch watch;
+    const auto note = [meter, path, request, watch](int status) {
+      meter->note(path, request->method, status, watch.elapsed_ms() / 1000);
+    };
+    try {
+      handler(request, [note, reply](http::Response response) {
+        note(response.status);
+        reply(std::move(response));
+      });
+    } catch (const http::Problem& problem) {
+      note(problem.status());
+      throw;
+    } catch (...) {
+      note(500);
+      throw;
+    }
+  };
+}
+
+}  // namespace babelring::api

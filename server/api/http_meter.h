@@ -1,0 +1,36 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <tuple>
+
+#include "server/http/router.h"
+
+namespace babelring::api {
+
+/// Counts answers by route, method and status, with the time their handlers took. Thread-safe.
+class HttpMeter {
+ public:
+  static constexpr std::array<double, 11> bounds_s = {0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5};
+  struct Cell {
+    std::array<std::uint64_t, bounds_s.size() + 1> buckets{};  // the last is for all that took longer
+    double seconds = 0;
+  };
+  using Key = std::tuple<std::string, std::string, int>;  // route's template, method, status
+
+  void note(const std::string& route, const std::string& method, int status, double seconds);
+  std::map<Key, Cell> read() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<Key, Cell> cells_;  // as many as routes and their statuses: bounded
+};
+
+/// The handler with its answers and exceptions counted.
+http::AsyncHandler metered(std::shared_ptr<HttpMeter> meter, const http::Route& route, http::AsyncHandler handler);
+
+}  // namespace babelring::api

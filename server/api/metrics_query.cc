@@ -1,0 +1,220 @@
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "nmt/base/records.h"
+#include "server/api/body.h"
+#include "server/api/series_answer.h"
+
+namespace babelring::api {
+namespace {
+
+constexpr std::size_t most_series = 50;
+constexpr std::int64_t most_rows = 5000;
+constexpr std::size_t finest = 20'000;  // points of each series before they are brought to common rows
+
+/// What a body asks for.
+struct Wish {
+  std::vector<std::string> runs, keys;
+  std::optional<std::int64_t> rank;
+  std::string x = "step", agg = "minmax";
+  double from = std::nan(""), to = std::nan("");
+  std::int64_t points = 1200;
+};
+
+[[noreturn]] void refuse(const std::string& detail) {
+  throw http::Problem(422, "query_refused", detail);
+}
+
+std::vector<std::string> texts_of(std::string_view name, const json::value& value) {
+  if (!value.is_array() || value.as_array().empty()) refuse(fmt::format("{}: expected a list of texts", name));
+  std::vector<std::string> texts;
+  for (const json::value& item : value.as_array()) {
+    if (!item.is_string()) refuse(fmt::format("{}: expected a list of texts, found {}", name, to_text(item)));
+    texts.emplace_back(item.as_string());
+  }
+  return texts;
+}
+
+double number_of(std::string_view name, const json::value& value) {
+  if (!value.is_number()) refuse(fmt::format("{}: expected a number, found {}", name, to_text(value)));
+  return value.to_number<double>();
+}
+
+std::string word_of(std::string_view name, const json::value& value, std::initializer_list<std::string_view> allowed) {
+  for (const std::string_view word : allowed) {
+    if (value.is_string() && std::string_view(value.get_string()) == word) return std::string(word);
+  }
+  refuse(fmt::format("{}: {} is not offered", name, to_text(value)));
+}
+
+std::int64_t integer_of(std::string_view name, const json::value& value, std::int64_t low, std::int64_t high) {
+  const std::int64_t* number = value.if_int64();
+  if (number == nullptr || *number < low || *number > high) {
+    refuse(fmt::format("{}: expected an integer from {} to {}, found {}", name, low, high, to_text(value)));
+  }
+  return *number;
+}
+
+Wish wish_of(const http::Request& request) {
+  const json::value body = parse_body(request);
+  if (!body.is_object()) refuse("expected an object");
+  Wish wish;
+  for (const auto& [name, value] : body.as_object()) {
+    if (name == "runs") {
+      wish.runs = texts_of(name, value);
+    } else if (name == "keys") {
+      wish.keys = texts_of(name, value);
+    } else if (name == "rank") {
+      if (value != "all") wish.rank = integer_of(name, value, 0, most_rank);
+    } else if (name == "x") {
+      wish.x = word_of(name, value, {"step", "wall", "rel"});
+    } else if (name == "agg") {
+      wish.agg = word_of(name, value, {"minmax", "avg"});
+    } else if (name == "from") {
+      wish.from = number_of(name, value);
+    } else if (name == "to") {
+      wish.to = number_of(name, value);
+    } else if (name == "points") {
+      wish.points = integer_of(name, value, 2, most_rows);
+    } else {
+      refuse(fmt::format("'{}' is no member of a query", std::string_view(name)));
+    }
+  }
+  const std::size_t series = wish.runs.size() * wish.keys.size();
+  if (series == 0 || series > most_series) {
+    refuse(fmt::format("runs times keys: expected 1 to {} series, found {}", most_series, series));
+  }
+  return wish;
+}
+
+/// One series and where its points lie on the common axis.
+struct Column {
+  store::RunRow run;
+  store::SeriesQuery query;
+  store::Series series;
+  std::vector<double> at;
+};
+
+Column read_column(store::Reader& reader, const Wish& wish, const store::RunRow& run, const std::string& key) {
+  Column column{run, range_query(run, wish.x, wish.from, wish.to), {}, {}};
+  column.query.key = key;
+  column.query.rank = wish.rank;
+  column.query.points = finest;
+  column.series = store::read_series(reader, column.query);
+  for (const store::SeriesPoint& point : column.series.points) {
+    const std::int64_t at = wish.x == "step"   ? point.step
+                            : wish.x == "wall" ? point.time_ms
+                                               : point.time_ms - run.started_ms;
+    column.at.push_back(static_cast<double>(at));
+  }
+  return column;
+}
+
+/// The rows that all columns share: every place that any has a point at, or where these are too many, stretches of
+/// equal width that have one.
+class Rows {
+ public:
+  Rows(const std::vector<Column>& columns, std::size_t most) {
+    std::set<double> places;
+    for (const Column& column : columns) {
+      exact_ = exact_ && !column.series.sampled;
+      places.insert(column.at.begin(), column.at.end());
+    }
+    exact_ = exact_ && places.size() <= most;
+    if (!places.empty()) {
+      low_ = *places.begin();
+      width_ = (*places.rbegin() - low_) / static_cast<double>(most);
+    }
+    for (const double place : places) {
+      const double start = start_of(place);
+      if (starts_.empty() || starts_.back() < start) starts_.push_back(start);
+    }
+  }
+
+  bool exact() const { return exact_; }
+  double width() const { return exact_ ? 0 : width_; }
+  const std::vector<double>& starts() const { return starts_; }
+  std::size_t row_of(double place) const {
+    const auto found = std::upper_bound(starts_.begin(), starts_.end(), start_of(place));
+    return static_cast<std::size_t>(found - starts_.begin()) - 1;
+  }
+
+ private:
+  double start_of(double place) const {
+    if (exact_ || width_ <= 0) return place;
+    return low_ + std::floor((place - low_) / width_) * width_;
+  }
+
+  bool exact_ = true;
+  double low_ = 0, width_ = 0;
+  std::vector<double> starts_;
+};
+
+json::object column_json(const Column& column, const Rows& rows, const Wish& wish) {
+  struct Cell {
+    double min = 0, max = 0, sum = 0, weight = 0;
+    std::int64_t finite = 0;
+  };
+  std::vector<Cell> cells(rows.starts().size());
+  for (std::size_t i = 0; i < column.at.size(); ++i) {
+    const store::SeriesPoint& point = column.series.points[i];
+    if (point.finite == 0) continue;
+    Cell& cell = cells[rows.row_of(column.at[i])];
+    cell.min = cell.finite == 0 ? point.min : std::min(cell.min, point.min);
+    cell.max = cell.finite == 0 ? point.max : std::max(cell.max, point.max);
+    cell.sum = rows.exact() ? point.average : cell.sum + point.average * static_cast<double>(point.count);
+    cell.weight = rows.exact() ? 1 : cell.weight + static_cast<double>(point.count);
+    cell.finite += point.finite;
+  }
+  json::array min, average, max;
+  for (const Cell& cell : cells) {
+    const bool any = cell.finite > 0;
+    average.push_back(any ? json::value(cell.sum / cell.weight) : json::value(nullptr));
+    min.push_back(any ? json::value(cell.min) : json::value(nullptr));
+    max.push_back(any ? json::value(cell.max) : json::value(nullptr));
+  }
+  json::object item = {{"run", column.run.id},
+                       {"key", column.query.key},
+                       {"rank", wish.rank ? json::value(*wish.rank) : json::value("all")},
+                       {"aggregate", store::to_string(store::rank_aggregate(column.query.key))},
+                       {"total", column.series.total},
+                       {"non_finite", non_finite_json(column.series)}};
+  item[rows.exact() ? "value" : "avg"] = std::move(average);
+  if (!rows.exact() && wish.agg == "minmax") {
+    item["min"] = std::move(min);
+    item["max"] = std::move(max);
+  }
+  return item;
+}
+
+http::Response answer(Service& service, const http::Request& request) {
+  const Wish wish = wish_of(request);
+  std::vector<Column> columns;
+  auto reader = service.store.reader();
+  for (const std::string& id : wish.runs) {
+    const auto run = valid_id(id, 'r') ? store::find_run(*reader, id) : std::nullopt;
+    if (!run) throw http::Problem(404, "run_unknown", fmt::format("no run '{}'", id));
+    for (const std::string& key : wish.keys) columns.push_back(read_column(*reader, wish, *run, key));
+  }
+  const Rows rows(columns, static_cast<std::size_t>(wish.points));
+  json::array items;
+  for (const Column& column : columns) items.push_back(column_json(column, rows, wish));
+  return json_response(json::object{{"x", wish.x},
+                                    {"exact", rows.exact()},
+                                    {"width", rows.width()},
+                                    {"at", json::array(rows.starts().begin(), rows.starts().end())},
+                                    {"items", std::move(items)}});
+}
+
+}  // namespace
+
+void add_metrics_query_routes(http::Router& router, Service& service) {
+  http::Route route{"POST", "/api/v1/metrics/query", http::Scope::read, std::size_t{64} << 10, false, {}, {}};
+  route.handler = [&service](const std::shared_ptr<const http::Request>& request, const http::Reply& reply) {
+    reply(answer(service, *request));
+  };
+  router.add(std::move(route));
+}
+
+}  // namespace babelring::api

@@ -1,0 +1,218 @@
+#include "server/api/prometheus.h"
+
+#include <prometheus/metric_family.h>
+#include <prometheus/text_serializer.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <fstream>
+#include <span>
+
+#include "nmt/base/clock.h"
+#include "nmt/base/version.h"
+#include "server/api/answers.h"
+#include "server/api/http_meter.h"
+#include "server/store/schema.h"
+
+namespace babelring::api {
+namespace {
+
+using prometheus::ClientMetric;
+using prometheus::MetricFamily;
+using prometheus::MetricType;
+using Labels = std::vector<ClientMetric::Label>;
+
+constexpr std::int64_t most_runs = 50;      // that are told about, the newest active ones
+constexpr std::size_t most_ranks = 1000;    // in all
+constexpr std::size_t most_lines = 20'000;  // of the whole answer
+
+MetricFamily& family(std::vector<MetricFamily>& families, const char* name, const char* help, MetricType type) {
+  return families.emplace_back(MetricFamily{name, help, type, {}});
+}
+
+void gauge(MetricFamily& into, Labels labels, double value) {
+  ClientMetric metric;
+  metric.label = std::move(labels);
+  metric.gauge.value = value;
+  into.metric.push_back(std::move(metric));
+}
+
+void counter(std::vector<MetricFamily>& families, const char* name, const char* help, std::uint64_t value) {
+  ClientMetric metric;
+  metric.counter.value = static_cast<double>(value);
+  family(families, name, help, MetricType::Counter).metric.push_back(std::move(metric));
+}
+
+void single_gauge(std::vector<MetricFamily>& families, const char* name, const char* help, double value) {
+  gauge(family(families, name, help, MetricType::Gauge), {}, value);
+}
+
+ClientMetric histogram(Labels labels, std::span<const double> bounds, std::span<const std::uint64_t> counts,
+                       double sum) {
+  ClientMetric metric;
+  metric.label = std::move(labels);
+  std::uint64_t total = 0;
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    total += counts[i];
+    metric.histogram.bucket.push_back({total, i < bounds.size() ? bounds[i] : std::numeric_limits<double>::infinity()});
+  }
+  metric.histogram.sample_count = total;
+  metric.histogram.sample_sum = sum;
+  return metric;
+}
+
+void add_http(std::vector<MetricFamily>& families, const HttpMeter& meter) {
+  MetricFamily& requests = family(families, "babelring_http_request_duration_seconds",
+                                  "Time from a request's arrival at its handler to the answer", MetricType::Histogram);
+  std::size_t lines = 0;
+  for (const auto& [key, cell] : meter.read()) {
+    if ((lines += cell.buckets.size() + 2) > most_lines / 2) break;
+    const auto& [route, method, status] = key;
+    requests.metric.push_back(histogram({{"route", route}, {"method", method}, {"code", std::to_string(status)}},
+                                        HttpMeter::bounds_s, cell.buckets, cell.seconds));
+  }
+}
+
+void add_ingest(std::vector<MetricFamily>& families, const store::WriterCounts& counts) {
+  counter(families, "babelring_ingest_points_total", "Numbers of step records that were stored", counts.points);
+  counter(families, "babelring_ingest_records_total", "Records that were stored", counts.records);
+  counter(families, "babelring_ingest_duplicates_total", "Records that were there already", counts.duplicates);
+  counter(families, "babelring_ingest_batches_total", "Batches that were stored", counts.batches);
+  counter(families, "babelring_ingest_refused_total", "Batches refused for what they say", counts.refused);
+  counter(families, "babelring_ingest_failures_total", "Transactions that the database did not take", counts.failed);
+  family(families, "babelring_ingest_commit_seconds", "Time of a commit, with its fsync", MetricType::Histogram)
+      .metric.push_back(histogram({}, store::WriterCounts::commit_bounds_s, counts.commits, counts.commit_seconds));
+}
+
+void add_process(std::vector<MetricFamily>& families, const Service& service) {
+  std::ifstream statm("/proc/self/statm");
+  double pages = 0, resident = 0;
+  statm >> pages >> resident;
+  const auto page_bytes = static_cast<double>(sysconf(_SC_PAGESIZE));
+  single_gauge(families, "process_resident_memory_bytes", "Resident memory", resident * page_bytes);
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
+  };
+  ClientMetric cpu;
+  cpu.counter.value = seconds(usage.ru_utime) + seconds(usage.ru_stime);
+  family(families, "process_cpu_seconds_total", "Processor time", MetricType::Counter).metric.push_back(cpu);
+  std::error_code error;
+  double descriptors = 0;
+  for (std::filesystem::directory_iterator entry("/proc/self/fd", error), end; !error && entry != end;
+       entry.increment(error)) {
+    ++descriptors;
+  }
+  single_gauge(families, "process_open_fds", "Open file descriptors", descriptors);
+  gauge(family(families, "babelring_build_info", "1, with the program's version", MetricType::Gauge),
+        {{"version", version}, {"schema", std::to_string(store::schema_version)}}, 1);
+  const auto size = std::filesystem::file_size(service.store.database_file(), error);
+  single_gauge(families, "babelring_database_bytes", "Size of the database file",
+               error ? 0 : static_cast<double>(size));
+  single_gauge(families, "babelring_disk_free_bytes", "Free bytes beside the database",
+               static_cast<double>(service.store.free_bytes()));
+}
+
+struct RunFamilies {
+  MetricFamily step{"babelring_run_step", "Newest update of an active run", MetricType::Gauge, {}};
+  MetricFamily loss{"babelring_run_loss", "Training loss of the newest update", MetricType::Gauge, {}};
+  MetricFamily rate{"babelring_run_target_tokens_per_second", "Of all ranks", MetricType::Gauge, {}};
+  MetricFamily step_seconds{"babelring_run_step_seconds", "Wall time of the newest update", MetricType::Gauge, {}};
+  MetricFamily waiting{"babelring_rank_exposed_communication_seconds",
+                       "Part of the newest update spent waiting for the network",
+                       MetricType::Gauge,
+                       {}};
+  MetricFamily age{"babelring_rank_heartbeat_age_seconds", "Since the rank last said anything", MetricType::Gauge, {}};
+  MetricFamily busy{"babelring_rank_busy_ratio", "Processor time over wall time and threads", MetricType::Gauge, {}};
+  MetricFamily gpu{
+      "babelring_gpu_utilization_ratio", "The same, of ranks that compute on a GPU", MetricType::Gauge, {}};
+  MetricFamily write{"babelring_checkpoint_write_seconds",
+                     "Time of the newest checkpoint until it was durable",
+                     MetricType::Gauge,
+                     {}};
+  MetricFamily bytes{"babelring_checkpoint_bytes", "Size of the newest checkpoint", MetricType::Gauge, {}};
+  std::size_t ranks = 0;
+};
+
+void finite_gauge(MetricFamily& into, const Labels& labels, double value) {
+  if (std::isfinite(value)) gauge(into, labels, value);
+}
+
+void add_ranks(RunFamilies& into, store::Reader& reader, const store::RunRow& run, std::int64_t now_ms) {
+  for (const store::RankRow& rank : store::list_ranks(reader, run.number, run.attempt)) {
+    if (++into.ranks > most_ranks) return;
+    const Labels labels = {{"run", run.id}, {"rank", std::to_string(rank.rank)}, {"host", rank.host}};
+    gauge(into.age, labels, static_cast<double>(now_ms - rank.updated_ms) / 1000);
+    finite_gauge(into.waiting, labels, rank.last.value("exposed_communication_ms") / 1000);
+    const double busy = rank.last.value("busy_fraction");
+    finite_gauge(into.busy, labels, busy);
+    if (rank.device.find("cuda") != std::string::npos || rank.device.find("NVIDIA") != std::string::npos) {
+      finite_gauge(into.gpu, labels, busy);
+    }
+  }
+}
+
+void add_run(RunFamilies& into, store::Reader& reader, const store::RunRow& run, std::int64_t now_ms) {
+  const Labels labels = {{"run", run.id}, {"name", run.name}};
+  gauge(into.step, labels, static_cast<double>(run.last.step));
+  finite_gauge(into.loss, labels, run.last.value("loss"));
+  const double step_seconds = run.last.value("step_ms") / 1000;
+  finite_gauge(into.step_seconds, labels, step_seconds);
+  finite_gauge(into.rate, labels, run.last.value("update_target_tokens") / step_seconds);
+  store::CheckpointFilter newest;
+  newest.limit = 1;
+  for (const store::CheckpointRow& checkpoint : store::list_checkpoints(reader, run.number, newest)) {
+    finite_gauge(into.write, labels, checkpoint.write_seconds);
+    const json::object item = checkpoint_item(checkpoint);
+    gauge(into.bytes, labels, item.at("bytes").to_number<double>());
+  }
+  add_ranks(into, reader, run, now_ms);
+}
+
+void add_runs(std::vector<MetricFamily>& families, Service& service) {
+  const std::int64_t now_ms = wall_time_ms();
+  RunFamilies runs;
+  auto reader = service.store.reader();
+  MetricFamily& states = family(families, "babelring_runs", "Runs by state", MetricType::Gauge);
+  for (const auto& [state, count] : store::count_runs(*reader)) {
+    gauge(states, {{"state", state}}, static_cast<double>(count));
+  }
+  store::RunFilter filter;
+  filter.state = "running";
+  filter.limit = most_runs;
+  for (const store::RunRow& run : store::list_runs(*reader, filter)) add_run(runs, *reader, run, now_ms);
+  for (MetricFamily* one : {&runs.step, &runs.loss, &runs.rate, &runs.step_seconds, &runs.waiting, &runs.age,
+                            &runs.busy, &runs.gpu, &runs.write, &runs.bytes}) {
+    families.push_back(std::move(*one));
+  }
+}
+
+http::Response show(Service& service, const HttpMeter& meter) {
+  std::vector<MetricFamily> families;
+  add_process(families, service);
+  add_http(families, meter);
+  add_ingest(families, service.store.counts());
+  single_gauge(families, "babelring_sse_subscribers", "Open event streams",
+               static_cast<double>(service.events.subscribers()));
+  counter(families, "babelring_sse_dropped_total", "Frames of metrics that slow readers of event streams lost",
+          service.events.dropped());
+  add_runs(families, service);
+  http::Response response = http::text_response(200, "text/plain; version=0.0.4; charset=utf-8",
+                                                prometheus::TextSerializer().Serialize(families));
+  response.set("Cache-Control", "no-store");
+  return response;
+}
+
+}  // namespace
+
+void add_prometheus_routes(http::Router& router, Service& service) {
+  auto meter = std::make_shared<HttpMeter>();
+  router.add("GET", "/metrics", http::Scope::read,
+             [&service, meter](const http::Request&) { return show(service, *meter); });
+  router.wrap(
+      [&](const http::Route& route, http::AsyncHandler handler) { return metered(meter, route, std::move(handler)); });
+}
+
+}  // namespace babelring::api

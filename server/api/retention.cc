@@ -1,0 +1,182 @@
+#include "server/api/retention.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+#include "server/api/answers.h"
+#include "server/api/body.h"
+#include "server/api/checkpoint_files.h"
+#include "server/api/conditional.h"
+#include "server/api/retention_policy.h"
+#include "server/store/checkpoints.h"
+
+namespace babelring::api {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr auto interval = std::chrono::seconds(10);
+constexpr std::int64_t most_checkpoints = 1000;  // of a run, looked at in one round
+
+struct Candidates {
+  std::vector<store::CheckpointRow> rows;  // newest first
+  std::vector<RetentionCandidate> facts;
+};
+
+bool has_mark(const fs::path& folder) {
+  std::error_code error;
+  return fs::exists(fs::symlink_status(folder / "pinned", error));
+}
+
+bool is_linked_best(const fs::path& folder) {
+  std::error_code error;
+  return fs::read_symlink(folder.parent_path() / "best", error) == folder.filename();
+}
+
+RetentionCandidate facts_of(const Service& service, const store::CheckpointRow& row) {
+  RetentionCandidate facts{
+      .step = row.step, .sacrebleu = row.sacrebleu, .loss = row.loss, .pinned = row.pinned, .best = row.best};
+  for (const ManifestFile& file : manifest_of(row)) facts.bytes += file.size;
+  const OnDisk state = look_at(service, row);
+  facts.intact = state == OnDisk::intact;
+  facts.removable = (state == OnDisk::intact || state == OnDisk::damaged) && !service.downloads.in_use(row.id);
+  if (state == OnDisk::intact || state == OnDisk::damaged) {
+    const fs::path folder = folder_of(service, row);
+    facts.pinned = facts.pinned || has_mark(folder);
+    facts.best = facts.best || is_linked_best(folder);
+  }
+  return facts;
+}
+
+Candidates candidates_of(Service& service, const std::string& run_id) {
+  Candidates candidates;
+  {
+    auto reader = service.store.reader();
+    const auto run = store::find_run(*reader, run_id);
+    store::CheckpointFilter filter;
+    filter.limit = most_checkpoints;
+    if (run) candidates.rows = store::list_checkpoints(*reader, run->number, filter);
+  }
+  for (const store::CheckpointRow& row : candidates.rows) candidates.facts.push_back(facts_of(service, row));
+  return candidates;
+}
+
+void apply(Service& service, const std::string& run_id) {
+  std::string text;
+  {
+    auto reader = service.store.reader();
+    const auto run = store::find_run(*reader, run_id);
+    if (run) text = store::retention_of(*reader, run->number);
+  }
+  if (text.empty()) return;
+  const auto policy = policy_from_json(parse_json(text).value());
+  const Candidates candidates = candidates_of(service, run_id);
+  for (const std::size_t place : choose_removals(policy.value(), candidates.facts)) {
+    const store::CheckpointRow& row = candidates.rows[place];
+    try {
+      remove_folder(folder_of(service, row), manifest_of(row));
+      service.store.write([&](store::Database& database) { store::set_removed(database, row.id); });
+      spdlog::info("retention: removed {} of {}", row.name, run_id);
+    } catch (const std::exception& failure) {  // the others are tried all the same, this one in the next round
+      spdlog::warn("retention: {} of {}: {}", row.name, run_id, failure.what());
+    }
+  }
+}
+
+json::object current_policy(store::Reader& reader, const store::RunRow& run) {
+  const std::string text = store::retention_of(reader, run.number);
+  return text.empty() ? to_json(RetentionPolicy{}) : parse_json(text).value().as_object();
+}
+
+http::Response show(Service& service, const http::Request& request) {
+  auto reader = service.store.reader();
+  return thing_response(request, current_policy(*reader, require_run(*reader, request)));
+}
+
+http::Response replace(Service& service, RetentionKeeper& keeper, const http::Request& request) {
+  std::optional<store::RunRow> run;
+  {
+    auto reader = service.store.reader();
+    run = require_run(*reader, request);
+    require_match(request, state_of(current_policy(*reader, *run)));
+  }
+  const auto policy = policy_from_json(parse_body(request));
+  if (!policy) throw http::Problem(422, "policy_refused", policy.message());
+  const json::object value = to_json(*policy);
+  write(service, [&](store::Database& database) {
+    store::set_retention(database, run->number, to_text(value), policy->max_log_bytes);
+  });
+  keeper.poke();
+  return json_response(value);
+}
+
+}  // namespace
+
+std::string protection_on_disk(Service& service, const store::CheckpointRow& checkpoint) {
+  const Candidates candidates = candidates_of(service, checkpoint.run);
+  for (std::size_t place = 0; place < candidates.rows.size(); ++place) {
+    if (candidates.rows[place].id == checkpoint.id) return protection_of(candidates.facts, place);
+  }
+  return "";
+}
+
+RetentionKeeper::RetentionKeeper(Service& service) : service_(service) {
+  thread_ = std::thread([this] { loop(); });
+}
+
+RetentionKeeper::~RetentionKeeper() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.notify_one();
+  thread_.join();
+}
+
+void RetentionKeeper::poke() {
+  {
+    const std::lock_guard lock(mutex_);
+    poked_ = true;
+  }
+  wake_.notify_one();
+}
+
+void RetentionKeeper::loop() {
+  for (;;) {
+    {
+      std::unique_lock lock(mutex_);
+      wake_.wait_for(lock, interval, [&] { return stopping_ || poked_; });
+      if (stopping_) return;
+      poked_ = false;
+    }
+    try {
+      apply_all();
+    } catch (const std::exception& failure) {
+      spdlog::error("retention: {}", failure.what());
+    }
+  }
+}
+
+void RetentionKeeper::apply_all() {
+  std::vector<std::string> runs;
+  {
+    auto reader = service_.store.reader();
+    runs = store::runs_with_retention(*reader);
+  }
+  for (const std::string& run : runs) apply(service_, run);
+}
+
+void add_retention_routes(http::Router& router, Service& service) {
+  const std::string path = "/api/v1/runs/{run}/retention";
+  router.add("GET", path, http::Scope::read,
+             [&service](const http::Request& request) { return show(service, request); });
+  // The thread lives as long as the routes.
+  auto keeper = std::make_shared<RetentionKeeper>(service);
+  http::Route route{"PUT", path, http::Scope::operate, std::size_t{16} << 10, false, {}, {}};
+  route.handler = [&service, keeper](const std::shared_ptr<const http::Request>& request, const http::Reply& reply) {
+    reply(replace(service, *keeper, *request));
+  };
+  router.add(std::move(route));
+}
+
+}  // namespace babelring::api

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "server/api/service.h"
+#include "server/store/rows.h"
+
+namespace babelring::api {
+
+/// Why a checkpoint must not be removed: "pinned" (in the database or by the mark in its folder), "best" (also where
+/// the worker's link `best` points to it), "last" (complete on disk), "in_use", or empty.
+std::string protection_on_disk(Service& service, const store::CheckpointRow& checkpoint);
+
+/// Applies the retention policies of runs to checkpoints below this server's roots, every few seconds in a thread of
+/// its own. The worker's own retention (checkpoint.keep_last of its configuration) works beside it; both rename a
+/// folder before they empty it, and neither takes what is pinned, best or the last complete.
+class RetentionKeeper {
+ public:
+  explicit RetentionKeeper(Service& service);
+  ~RetentionKeeper();
+  RetentionKeeper(const RetentionKeeper&) = delete;
+  RetentionKeeper& operator=(const RetentionKeeper&) = delete;
+
+  /// Have a look now.
+  void poke();
+
+ private:
+  void loop();
+  void apply_all();
+
+  Service& service_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool stopping_ = false, poked_ = false;
+  std::thread thread_;  // last: starts when everything else is there
+};
+
+}  // namespace babelring::api

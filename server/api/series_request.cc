@@ -1,0 +1,65 @@
+#include "server/api/series_request.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+namespace babelring::api {
+namespace {
+
+constexpr double not_given = std::numeric_limits<double>::quiet_NaN();
+
+double real_query(const http::Request& request, const std::string& name) {
+  const auto text = request.query_value(name);
+  if (!text || text->empty()) return not_given;
+  double value = 0;
+  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
+  if (error != std::errc() || end != text->data() + text->size() || !std::isfinite(value)) {
+    throw http::Problem(400, "bad_parameter", fmt::format("{}: expected a number, found '{}'", name, *text));
+  }
+  return value;
+}
+
+std::int64_t clamped(double value) {
+  return static_cast<std::int64_t>(std::clamp(value, -9e15, 9e15));
+}
+
+}  // namespace
+
+std::string choice_query(const http::Request& request, const std::string& name,
+                         std::initializer_list<std::string_view> allowed) {
+  const std::string value = request.query_value(name).value_or(std::string(*allowed.begin()));
+  for (const std::string_view word : allowed) {
+    if (value == word) return value;
+  }
+  throw http::Problem(400, "bad_parameter", fmt::format("{}: '{}' is not offered", name, value));
+}
+
+Asked asked_of(const http::Request& request) {
+  return {choice_query(request, "x", {"step", "wall", "rel"}),
+          choice_query(request, "agg", {"minmax", "avg", "lttb", "raw"}),
+          request.query_value("from").has_value() || request.query_value("to").has_value()};
+}
+
+store::SeriesQuery range_query(const store::RunRow& run, const std::string& x, double from, double to) {
+  store::SeriesQuery query;
+  query.run = run.number;
+  query.world_size = run.world_size;
+  query.current_attempt = run.attempt;
+  query.by_time = x != "step";
+  const double origin = x == "rel" ? static_cast<double>(run.started_ms) : 0;
+  if (!std::isnan(from)) query.from = clamped(std::ceil(from + origin));
+  if (!std::isnan(to)) query.to = clamped(std::floor(to + origin));
+  if (query.from > query.to) throw http::Problem(416, "range_empty", "from is greater than to");
+  return query;
+}
+
+store::SeriesQuery query_of(const http::Request& request, const store::RunRow& run, const Asked& asked) {
+  store::SeriesQuery query = range_query(run, asked.x, real_query(request, "from"), real_query(request, "to"));
+  const std::int64_t most = asked.agg == "raw" ? most_raw_points : most_points;
+  query.points = static_cast<std::size_t>(asked.agg == "raw" ? most : integer_query(request, "points", 2, most, 1200));
+  return query;
+}
+
+}  // namespace babelring::api
