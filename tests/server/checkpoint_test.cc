@@ -31,6 +31,7 @@ class CheckpointTest : public ::testing::Test {
                     {"../../secret", 6, sha256_hex("secret")},
                     {"absent", 6, sha256_hex("secret")},
                     {"fresh", 7, sha256_hex("secret")}};
+    std::ofstream(folder / "state.json") << "{}";
     std::ofstream(folder / "fresh") << "secret";  // six bytes: the manifest says seven
     path = store(record, 1);
   }

@@ -1,0 +1,94 @@
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "nmt/base/atomic_file.h"
+#include "nmt/base/digest.h"
+#include "server/store/logs.h"
+#include "server/store/queries.h"
+#include "server/store/schema.h"
+#include "server/store/series.h"
+#include "server/store/store.h"
+#include "tests/server/test_server.h"
+
+namespace babelring::store {
+namespace {
+
+using babelring::testing::run_id;
+
+/// F26: databases of other releases.
+class MigrationTest : public ::testing::Test {
+ protected:
+  void make_old() {
+    Database database(file, Database::Mode::plain);
+    database.execute(read_file(BABELRING_SOURCE_DIR "/tests/server/data/schema_1.sql"));
+  }
+  babelring::testing::TemporaryFolder folder;
+  std::filesystem::path file = folder.path() / "babelring.db";
+};
+
+TEST_F(MigrationTest, BringsTheFirstSchemaToTheNewestWithAllThatWasInIt) {
+  make_old();
+  Store store(folder.path());
+  auto reader = store.reader();
+  EXPECT_EQ(reader->database.scalar("PRAGMA user_version"), std::to_string(schema_version));
+  EXPECT_EQ(reader->database.scalar("PRAGMA quick_check"), "ok");
+  const auto run = find_run(*reader, run_id);
+  ASSERT_TRUE(run);
+  EXPECT_EQ(run->name, "old");
+  EXPECT_EQ(run->last.value("loss"), 2.5);
+  SeriesQuery query{.run = run->number, .world_size = 1, .key = "loss"};
+  EXPECT_EQ(read_series(*reader, query).total, 100);
+  const auto checkpoint = find_checkpoint(*reader, "c_01J8ZQ4T5W6X7Y8Z9A0B1C2D3E");
+  ASSERT_TRUE(checkpoint);
+  EXPECT_TRUE(checkpoint->best);
+  EXPECT_FALSE(checkpoint->pinned);
+}
+
+TEST_F(MigrationTest, PacksTheLogsOfTheFirstSchema) {
+  make_old();
+  Store store(folder.path());
+  auto reader = store.reader();
+  EXPECT_EQ(reader->database.scalar("SELECT count(*) FROM log_lines"), "0");
+  EXPECT_EQ(reader->database.scalar("SELECT sum(last - first + 1) FROM log_blocks"), "2500");
+  LogFilter filter;
+  filter.limit = 5000;
+  const auto page = read_logs(*reader, find_run(*reader, run_id)->number, filter);
+  ASSERT_EQ(page.lines.size(), 2500u);
+  for (std::size_t i = 0; i < page.lines.size(); ++i) {
+    ASSERT_EQ(page.lines[i].text, "line " + std::to_string(i + 1));
+    ASSERT_EQ(page.lines[i].line, static_cast<std::int64_t>(i + 1));
+  }
+}
+
+TEST_F(MigrationTest, LeavesWhatItCannotMigrateAsItWas) {
+  make_old();
+  {
+    Database database(file, Database::Mode::plain);
+    database.execute("CREATE TABLE retention (other TEXT)");  // in the way of a later migration
+  }
+  EXPECT_THROW(Store store(folder.path()), SqlFailure);
+  Database database(file, Database::Mode::plain);
+  EXPECT_EQ(database.scalar("PRAGMA user_version"), "1");
+  EXPECT_EQ(database.scalar("SELECT count(*) FROM logs"), "2500");
+}
+
+TEST_F(MigrationTest, RefusesANewerSchemaWithoutTouchingTheFile) {
+  make_old();
+  {
+    Database database(file, Database::Mode::plain);
+    database.execute("PRAGMA user_version = 99");
+  }
+  { Database database(file, Database::Mode::writer); }  // what opening alone changes (WAL mode) is no matter of schemas
+  const std::string before = sha256_file(file);
+  try {
+    Store store(folder.path());
+    FAIL() << "opened a database of a newer program";
+  } catch (const Failure& failure) {
+    EXPECT_NE(std::string(failure.what()).find("has schema 99"), std::string::npos) << failure.what();
+  }
+  EXPECT_EQ(sha256_file(file), before);
+}
+
+}  // namespace
+}  // namespace babelring::store

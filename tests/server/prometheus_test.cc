@@ -1,0 +1,131 @@
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "nmt/base/atomic_file.h"
+#include "nmt/base/json.h"
+#include "tests/server/client.h"
+#include "tests/server/test_server.h"
+
+namespace babelring {
+namespace {
+
+using testing::Client;
+using testing::record_of;
+using testing::run_id;
+using testing::step_record;
+
+class PrometheusTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    LifecycleRecord started{.event = "started", .name = "a \"name\"\nwith\\all"};
+    started.world_size = 2;
+    LifecycleRecord up{.event = "rank_up", .pid = 7, .device = "cuda:0 NVIDIA"};
+    CheckpointRecord checkpoint{.update = 3, .name = "update-00000003", .write_seconds = 0.25};
+    Record step = step_record(3, 3);
+    std::get<StepRecord>(step.body).update_target_tokens = 201;
+    std::get<StepRecord>(step.body).busy_fraction = 0.5;
+    testing::put(server.store(), {record_of(started, 1), record_of(up, 2), step, record_of(checkpoint, 4)});
+    Client client(server.port());
+    client.get("/healthz");
+    client.get("/api/v1/runs");
+    client.get("/api/v1/runs/" + run_id);
+    client.get("/api/v1/evals/none");
+  }
+  std::string scrape() {
+    const auto answer = Client(server.port()).get("/metrics");
+    EXPECT_EQ(answer.status, 200);
+    EXPECT_EQ(answer.headers.at("content-type"), "text/plain; version=0.0.4; charset=utf-8");
+    return answer.body;
+  }
+  static std::string value_of(const std::string& text, const std::string& series) {
+    const auto at = text.find("\n" + series + " ");
+    if (at == std::string::npos) return "absent";
+    const auto begin = at + series.size() + 2;
+    return text.substr(begin, text.find('\n', begin) - begin);
+  }
+  testing::TestServer server;
+};
+
+TEST_F(PrometheusTest, TellsOfRunsRanksRequestsAndIngest) {
+  const std::string text = scrape();
+  const std::string labels = "{run=\"" + run_id + "\",name=\"a \\\"name\\\"\\nwith\\\\all\"}";
+  EXPECT_EQ(value_of(text, "babelring_run_step" + labels), "3") << text;
+  EXPECT_EQ(value_of(text, "babelring_run_target_tokens_per_second" + labels), "2010");
+  EXPECT_EQ(value_of(text, "babelring_checkpoint_write_seconds" + labels), "0.25");
+  EXPECT_EQ(value_of(text, "babelring_gpu_utilization_ratio{run=\"" + run_id + "\",rank=\"0\",host=\"hostA\"}"), "0.5");
+  EXPECT_EQ(value_of(text, "babelring_runs{state=\"running\"}"), "1");
+  EXPECT_EQ(value_of(text, "babelring_ingest_records_total"), "4");
+  EXPECT_EQ(value_of(text, "babelring_ingest_commit_seconds_count"), "1");
+  EXPECT_EQ(value_of(text, "babelring_sse_subscribers"), "0");
+  const std::string requests = "babelring_http_request_duration_seconds_count";
+  EXPECT_EQ(value_of(text, requests + R"({route="/api/v1/runs/{run}",method="GET",code="200"})"), "1");
+  EXPECT_EQ(value_of(text, requests + R"({route="/api/v1/evals/{eval}",method="GET",code="404"})"), "1");
+  EXPECT_NE(value_of(text, "process_resident_memory_bytes"), "absent");
+}
+
+TEST_F(PrometheusTest, CountsIngestedNumbers) {
+  const std::string before = value_of(scrape(), "babelring_ingest_points_total");
+  testing::put(server.store(), {step_record(5, 5), step_record(6, 6)});
+  testing::put(server.store(), {step_record(5, 5)});
+  const std::string text = scrape();
+  EXPECT_EQ(std::stod(value_of(text, "babelring_ingest_points_total")), 3 * std::stod(before));
+  EXPECT_EQ(value_of(text, "babelring_ingest_duplicates_total"), "1");
+}
+
+TEST_F(PrometheusTest, IsBoundedHoweverManyRunsThereAre) {
+  for (int n = 0; n < 60; ++n) {
+    for (const std::int64_t rank : {0, 1, 2}) {
+      Record record = step_record(1, 1, rank);
+      record.header.run = run_id.substr(0, 26) + static_cast<char>('A' + n / 10) + static_cast<char>('0' + n % 10);
+      testing::put(server.store(), {record});
+    }
+  }
+  const std::string text = scrape();
+  EXPECT_LT(std::count(text.begin(), text.end(), '\n'), 20'000);
+  const std::regex step("\nbabelring_run_step\\{");
+  EXPECT_EQ(std::distance(std::sregex_iterator(text.begin(), text.end(), step), std::sregex_iterator()), 50);
+}
+
+/// The dashboard for Grafana asks for nothing that is not exported, and shows everything that is.
+TEST_F(PrometheusTest, TheGrafanaDashboardKnowsTheNames) {
+  const std::string dashboard = read_file(BABELRING_SOURCE_DIR "/deploy/grafana/babelring.json");
+  ASSERT_TRUE(parse_json(dashboard).ok());
+  std::set<std::string> asked, exported;
+  const std::regex name("\\b(babelring|process)_[a-z_]+");
+  for (std::sregex_iterator match(dashboard.begin(), dashboard.end(), name), end; match != end; ++match) {
+    asked.insert(std::regex_replace(match->str(), std::regex("_(bucket|count|sum)$"), ""));
+  }
+  std::istringstream text(scrape());
+  for (std::string line; std::getline(text, line);) {
+    if (line.starts_with("# TYPE ")) exported.insert(line.substr(7, line.find(' ', 7) - 7));
+  }
+  exported.erase("babelring_build_info");
+  EXPECT_EQ(asked, exported);
+}
+
+TEST_F(PrometheusTest, PromtoolFindsNothingWrong) {
+  const char* chosen = std::getenv("PROMTOOL");
+  const std::string promtool = chosen != nullptr ? chosen : "promtool";
+  if (std::system(("command -v " + promtool + " >/dev/null 2>&1").c_str()) != 0) {
+    GTEST_SKIP() << "there is no promtool (package prometheus; or name it by PROMTOOL)";
+  }
+  testing::TemporaryFolder folder;
+  std::ofstream(folder.path() / "metrics") << scrape();
+  FILE* pipe = popen((promtool + " check metrics < " + (folder.path() / "metrics").string() + " 2>&1").c_str(), "r");
+  std::array<char, 4096> bytes;
+  const std::size_t size = fread(bytes.data(), 1, bytes.size(), pipe);
+  EXPECT_EQ(WEXITSTATUS(pclose(pipe)), 0) << std::string(bytes.data(), size);
+  EXPECT_EQ(size, 0u) << std::string(bytes.data(), size);
+}
+
+}  // namespace
+}  // namespace babelring
