@@ -130,7 +130,7 @@ class RunsTest(SystemTest):
         self.addCleanup(os.close, terminal)
         watching = subprocess.Popen([BIN / "nmt", "run", "watch", "endless"], stdout=side, env=self.environment | {"TERM": "xterm"})
         os.close(side)
-        seen = self.read_terminal(terminal, "update ")
+        seen = self.read_terminal(terminal, "\r\x1b[K[")
         watching.send_signal(signal.SIGINT)
         self.assertEqual(watching.wait(timeout=30), 0)
         seen += self.read_terminal(terminal, "goes on")
@@ -164,12 +164,35 @@ class RunsTest(SystemTest):
         self.assertIn("no profile 'moon'", self.nmt("submit", "--config", str(self.config), "--profile", "moon", code=1))
         self.assertIn("--label: expected key=value", self.nmt("submit", "--config", str(self.config), "--label", "x", code=2))
 
+    def test_https_with_certificates_that_are_trusted(self) -> None:
+        for name in ("localhost", "elsewhere"):
+            subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+                            "-days", "2", "-subj", f"/CN={name}", "-addext", f"subjectAltName=DNS:{name}",
+                            "-keyout", self.folder / f"{name}.key", "-out", self.folder / f"{name}.pem"],
+                           check=True, capture_output=True)
+        for name in ("localhost", "elsewhere"):
+            process = subprocess.Popen([BIN / "server", "--listen", "127.0.0.1:0", "--data", self.folder / f"of-{name}", "--tls-cert",
+                                        self.folder / f"{name}.pem", "--tls-key", self.folder / f"{name}.key", "--log-level", "error"],
+                                       stdout=subprocess.PIPE, text=True)
+            self.addCleanup(process.stdout.close)
+            self.addCleanup(process.wait)
+            self.addCleanup(process.terminate)
+            port = re.search(r":(\d+)", process.stdout.readline())[1]
+            token = ["--token-file", str(self.folder / f"of-{name}" / "admin.token"), "--server", f"https://localhost:{port}"]
+            authority = ["--ca-file", str(self.folder / f"{name}.pem")]
+            self.assertIn("TLS handshake: certificate verify failed", self.nmt("list", *token, code=1))
+            if name == "localhost":
+                self.assertEqual(self.nmt("list", *token, *authority), "no runs\n")
+                self.assertEqual(self.nmt("list", *token, BABELRING_CA_FILE=authority[1]), "no runs\n")
+            else:
+                self.assertIn("TLS handshake: certificate verify failed", self.nmt("list", *token, *authority, code=1))
+            self.assertIn("no certificates to trust", self.nmt("list", *token, "--ca-file", str(self.config), code=2))
+
     def test_a_name_of_several_runs_is_ambiguous(self) -> None:
         for name in ("toy-a", "toy-b"):
             run = self.start_run(name, 1, self.at.address, ["training.stop_after=2u", "checkpoint.every=0", f"name={name}"])
             self.assertEqual(run.wait(), 0, run.text())
         self.assertIn("may be any of 2 runs", self.nmt("show", "toy", code=1))
         self.assertIn("toy-b", self.nmt("show", "toy-b"))
-        self.assertIn("has no checkpoint yet", self.nmt("download", "toy-a", code=1))
         self.assertEqual(self.nmt("list", "--search", "elsewhere"), "no runs\n")
         self.assertEqual(len(json.loads(self.nmt("list", "--limit", "1", "--json"))), 1)
