@@ -128,9 +128,9 @@ stage_train() {
   local status=0
   local mpirun=(mpirun --host "localhost:$ranks" -np "$ranks" --bind-to none)
   if [ "$(id -u)" -eq 0 ]; then export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1; fi
-  say "  $ranks workers, $minutes minutes, dashboard $address"
+  say "  $ranks workers, $minutes minutes, dashboard ${address%/}/#token=$(cat "$(server_token_file "$dir")")"
   setsid "${mpirun[@]}" "$BIN/worker" --config "$config" "data.folder=$dir/data" "training.max_minutes=$minutes" \
-    --server "$address" --run-dir "$dir/run" </dev/null > >(tee -a "$dir/logs/train.log" >&2) 2>&1 &
+    --server "$address" --token-file "$(server_token_file "$dir")" --run-dir "$dir/run" </dev/null > >(tee -a "$dir/logs/train.log" >&2) 2>&1 &
   mpirun_pid=$!
   wait "$mpirun_pid" || status=$?
   mpirun_pid=''
@@ -209,7 +209,8 @@ main() {
   stage evaluate after train
   stage translate after train
   show_samples
-  printf '\ndashboard: %s (stop it with scripts/quickstart.sh --stop --dir %s)\n' "$address" "$dir"
+  printf '\ndashboard: %s/#token=%s (stop it with scripts/quickstart.sh --stop --dir %s)\n' "${address%/}" \
+    "$(cat "$(server_token_file "$dir")")" "$dir"
   python3 "$ROOT/scripts/lib/quickstart_summary.py" "$dir" "$address"
 }
 

@@ -1,5 +1,6 @@
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <csignal>
 #include <iostream>
 
@@ -7,10 +8,12 @@
 #include "nmt/base/failure.h"
 #include "nmt/base/log.h"
 #include "server/api/alert_watch.h"
+#include "server/api/control.h"
 #include "server/api/service.h"
 #include "server/http/server.h"
 #include "server/page/page.h"
 #include "server/server_options.h"
+#include "server/translate/pool.h"
 
 namespace babelring {
 namespace {
@@ -37,11 +40,62 @@ std::vector<std::filesystem::path> canonical_roots(const ServerOptions& options,
   return roots;
 }
 
-void announce(const ServerOptions& options, std::uint16_t port, const std::filesystem::path& data) {
+/// Makes the first administrator's token and keeps it beside the database, for its owner alone to read.
+std::string make_admin_token(const ServerOptions& options, api::Service& service, const std::filesystem::path& data) {
+  if (!options.tokens) return {};
+  const std::filesystem::path file = data / "admin.token";
+  auto secret = service.tokens.first_admin();
+  // A server that was killed between the database and the file has made a token that nobody knows.
+  const auto tokens = service.tokens.list();
+  const bool never_seen = !std::filesystem::exists(file) &&
+                          std::none_of(tokens.begin(), tokens.end(),
+                                       [](const auto& token) { return token.scope == "admin" && token.used_ms; });
+  if (!secret && (options.new_admin_token || never_seen)) secret = service.tokens.new_admin();
+  if (secret) write_private_file(file, *secret + "\n");
+  return secret.value_or("");
+}
+
+/// Where we listen; with `for_workers`, where processes of this host reach us.
+std::string own_address(const ServerOptions& options, std::uint16_t port, bool for_workers) {
+  const char* scheme = options.tls_certificate.empty() ? "http" : "https";
   const bool v6 = options.address.find(':') != std::string::npos;
-  const std::string address = fmt::format("http://{}{}{}:{}/", v6 ? "[" : "", options.address, v6 ? "]" : "", port);
+  const bool everywhere = options.address == "0.0.0.0" || options.address == "::";
+  if (for_workers && everywhere) return fmt::format("{}://{}:{}", scheme, v6 ? "[::1]" : "127.0.0.1", port);
+  return fmt::format("{}://{}{}{}:{}", scheme, v6 ? "[" : "", options.address, v6 ? "]" : "", port);
+}
+
+void announce(const ServerOptions& options, std::uint16_t port, const std::filesystem::path& data,
+              const std::string& admin) {
+  const std::string address = own_address(options, port, false) + "/";
   write_file_atomically(data / "address", address + "\n");
   std::cout << "babelring server listening on " << address << std::endl;
+  if (!admin.empty()) {
+    std::cout << "dashboard, with the first administrator's token (also in " << (data / "admin.token").string()
+              << "): " << address << "#token=" << admin << std::endl;
+  }
+}
+
+launch::ControlOptions control_options(const ServerOptions& options,
+                                       const std::vector<std::filesystem::path>& checkpoint_roots,
+                                       const std::filesystem::path& data) {
+  launch::ControlOptions control;
+  if (!options.profiles_file.empty()) {
+    control.profiles = launch::read_profiles(read_file(options.profiles_file), options.profiles_file.string());
+  }
+  control.worker = launch::worker_beside_us();
+  control.runs_folder = data / "runs";
+  control.checkpoint_roots = checkpoint_roots;
+  return control;
+}
+
+/// Joins what starts runs with what serves them.
+void connect_control(launch::ControlPlane& control, api::Service& service, const ServerOptions& options) {
+  service.control = &control;
+  control.on_change([&service](const std::string& run) { api::note_change(service, run); });
+  if (!options.tokens) return;
+  control.on_launch([&service](const std::string& run) {
+    return std::vector<std::string>{"BABELRING_TOKEN=" + service.tokens.make_run_token(run)};
+  });
 }
 
 void run(const ServerOptions& options) {
@@ -51,19 +105,29 @@ void run(const ServerOptions& options) {
   api::Service service{store, events, canonical_roots(options, store.folder())};
   api::AlertWatch alerts(store, events, service.checkpoint_roots);
   service.alerts = &alerts;
+  launch::ControlPlane control(store, control_options(options, service.checkpoint_roots, store.folder()));
+  connect_control(control, service, options);
+  const std::string admin = make_admin_token(options, service, store.folder());
   http::Server::Options http_options;
   http_options.address = options.address;
   http_options.port = options.port;
+  http_options.tls_certificate = options.tls_certificate;
+  http_options.tls_key = options.tls_key;
+  http_options.limits.connections_an_address = options.behind_proxy ? 0 : options.address_connections;
   http::Server server(http_options);
+  translate::Pool translators(options.translator_options());  // ends before the server: it answers through it
+  service.translators = &translators;
   server.start([&](http::Dispatcher::Executor executor) {
     return http::Dispatcher(api::make_router(service), http::StaticFiles(page_files(), options.page_folder),
-                            options.hosts, std::move(executor));
+                            options.gate(service.tokens, service.audit), std::move(executor));
   });
-  announce(options, server.port(), store.folder());
+  announce(options, server.port(), store.folder(), admin);
+  control.start(own_address(options, server.port(), true));
 
   int received = 0;
   sigwait(&signals, &received);
   spdlog::info("{}: ending", received == SIGINT ? "SIGINT" : "SIGTERM");
+  if (options.checkpoint_runs_on_exit) control.ask_all_to_stop();
   server.stop();
 }
 

@@ -28,29 +28,108 @@ bool is_loopback(const std::string& address) {
   return address.starts_with("127.") || address == "::1";
 }
 
+std::string lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
+/// scheme://host[:port], in lower case, without a path: as browsers send it.
+std::string checked_origin(const std::string& text) {
+  const std::string origin = lower(text);
+  const std::size_t start = origin.starts_with("https://") ? 8 : origin.starts_with("http://") ? 7 : 0;
+  if (start == 0 || start == origin.size() || origin.find_first_of("/*?# ", start) != std::string::npos) {
+    throw UsageFailure(fmt::format("--allow-origin: expected https://host or https://host:port, found '{}'", text));
+  }
+  return origin;
+}
+
+/// Beyond this machine nobody shall read tokens on their way, or do without one, unless that is meant.
+void check_exposure(const ServerOptions& options, const std::string& listen, bool insecure) {
+  if (options.tls_certificate.empty() != options.tls_key.empty()) {
+    throw UsageFailure("--tls-cert and --tls-key: expected both or none");
+  }
+  if (is_loopback(options.address) || insecure || options.behind_proxy) return;
+  if (options.tls_certificate.empty()) {
+    throw UsageFailure(
+        fmt::format("--listen {}: others could read tokens on their way; give --tls-cert and --tls-key, put a reverse "
+                    "proxy in front and say --behind-proxy, or say --insecure",
+                    listen));
+  }
+  if (!options.tokens) {
+    throw UsageFailure(
+        fmt::format("--listen {} --without-tokens: others could read and write everything; say --insecure if that is "
+                    "meant",
+                    listen));
+  }
+}
+
 std::string host_of(const std::string& address) {
   return address.find(':') == std::string::npos ? address : '[' + address + ']';
+}
+
+/// What is checked and turned into options once all of it is known.
+struct Words {
+  std::string listen = "127.0.0.1:8080";
+  std::vector<std::string> hosts, origins;
+  bool insecure = false, without_tokens = false;
+};
+
+void declare_service(CLI::App& app, ServerOptions& options, Words& words) {
+  app.add_option("--listen", words.listen, "ADDRESS:PORT; port 0 picks a free one")->capture_default_str();
+  app.add_option("--data", options.data, "folder of the database, made if absent")->capture_default_str();
+  app.add_option("--checkpoint-root", options.checkpoint_roots,
+                 "hand out checkpoints below this folder too; may be repeated");
+  app.add_option("--ui-dir", options.page_folder, "serve the page from this folder instead of the built-in one")
+      ->check(CLI::ExistingDirectory);
+  app.add_option("--nmt", options.nmt, "`nmt` program that translates with checkpoints; default the one beside this")
+      ->check(CLI::ExistingFile);
+  app.add_option("--translators", options.translators,
+                 "checkpoints loaded at once to translate with, each by a process")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  app.add_option("--translator-memory-mb", options.translator_memory_mb, "address space of each; 0 for no limit")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--profiles", options.profiles_file, "YAML file of ways to start runs, besides mpirun-local")
+      ->check(CLI::ExistingFile);
+  app.add_flag("--checkpoint-runs-on-exit", options.checkpoint_runs_on_exit,
+               "at the end ask the runs that were started here to save and stop; without it they go on");
+  app.add_option("--log-level", options.log_level, "trace, debug, info, warn or error")->capture_default_str();
+}
+
+/// Who may come in.
+void declare_access(CLI::App& app, ServerOptions& options, Words& words) {
+  app.add_option("--allow-host", words.hosts, "accept this name in Host headers; may be repeated");
+  app.add_option("--allow-origin", words.origins,
+                 "let this site's pages use the API from a browser: https://host[:port]; may be repeated");
+  app.add_option("--request-rate", options.request_rate,
+                 "requests a second by a token or an address, twice that at once; 0 for no limit")
+      ->check(CLI::Range(0.0, 1e6))
+      ->capture_default_str();
+  app.add_option("--address-connections", options.address_connections,
+                 "connections that one address beyond this machine may have; 0 for no limit")
+      ->capture_default_str();
+  auto* certificate = app.add_option("--tls-cert", options.tls_certificate,
+                                     "speak https: PEM file with the certificate "
+                                     "and its chain");
+  app.add_option("--tls-key", options.tls_key, "PEM file with its key")->needs(certificate);
+  app.add_flag("--new-admin-token", options.new_admin_token,
+               "make another administrator's token and write it to DATA/admin.token");
+  app.add_flag("--without-tokens", words.without_tokens, "let everyone in reach read and write everything");
+  app.add_flag("--insecure", words.insecure, "listen beyond this machine without encryption");
+  app.add_flag("--behind-proxy", options.behind_proxy,
+               "a reverse proxy in front encrypts and says in X-Forwarded-For who asks");
 }
 
 }  // namespace
 
 std::optional<ServerOptions> ServerOptions::parse(int argc, char** argv) {
   ServerOptions options;
-  std::string listen = "127.0.0.1:8080";
-  std::vector<std::string> hosts;
-  bool insecure = false, behind_proxy = false;
+  Words words;
   CLI::App app("Babelring's server: stores what training runs report, shows it, and hands out checkpoints.", "server");
   app.set_version_flag("--version", version);
-  app.add_option("--listen", listen, "ADDRESS:PORT; port 0 picks a free one")->capture_default_str();
-  app.add_option("--data", options.data, "folder of the database, made if absent")->capture_default_str();
-  app.add_option("--checkpoint-root", options.checkpoint_roots,
-                 "hand out checkpoints below this folder too; may be repeated");
-  app.add_option("--ui-dir", options.page_folder, "serve the page from this folder instead of the built-in one")
-      ->check(CLI::ExistingDirectory);
-  app.add_option("--allow-host", hosts, "accept this name in Host headers; may be repeated");
-  app.add_option("--log-level", options.log_level, "trace, debug, info, warn or error")->capture_default_str();
-  app.add_flag("--insecure", insecure, "listen beyond this machine without encryption or login");
-  app.add_flag("--behind-proxy", behind_proxy, "a reverse proxy in front does encryption and login");
+  declare_service(app, options, words);
+  declare_access(app, options, words);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& answered) {
@@ -59,19 +138,36 @@ std::optional<ServerOptions> ServerOptions::parse(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     throw UsageFailure(error.what());
   }
-  parse_listen(listen, options);
-  if (!is_loopback(options.address) && !insecure && !behind_proxy) {
-    throw UsageFailure(
-        fmt::format("--listen {}: others could read and write everything; put a reverse proxy in front and "
-                    "say --behind-proxy, or say --insecure",
-                    listen));
-  }
+  parse_listen(words.listen, options);
+  options.tokens = !words.without_tokens;
+  check_exposure(options, words.listen, words.insecure);
   options.hosts.insert(host_of(options.address));
-  for (std::string& host : hosts) {
-    std::transform(host.begin(), host.end(), host.begin(), [](unsigned char c) { return std::tolower(c); });
-    options.hosts.insert(std::move(host));
-  }
+  for (const std::string& host : words.hosts) options.hosts.insert(lower(host));
+  for (const std::string& origin : words.origins) options.origins.insert(checked_origin(origin));
   return options;
+}
+
+http::GateOptions ServerOptions::gate(http::Authenticator& authenticator, http::AuditTrail& audit) const {
+  http::GateOptions gate;
+  gate.hosts = hosts;
+  gate.origins = origins;
+  gate.authenticator = tokens ? &authenticator : nullptr;
+  gate.audit = &audit;
+  gate.rates = {request_rate, 2 * request_rate};
+  gate.behind_proxy = behind_proxy;
+  return gate;
+}
+
+translate::PoolOptions ServerOptions::translator_options() const {
+  translate::PoolOptions pool;
+  pool.program = nmt;
+  pool.most_helpers = translators;
+  pool.memory_mb = translator_memory_mb;
+  if (!nmt.empty()) return pool;
+  std::error_code absent;
+  const auto beside = std::filesystem::read_symlink("/proc/self/exe", absent).parent_path() / "nmt";
+  if (!absent && std::filesystem::exists(beside, absent)) pool.program = beside;
+  return pool;
 }
 
 }  // namespace babelring

@@ -7,6 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "server/http/gate.h"
+#include "server/translate/pool.h"
+
 namespace babelring {
 
 /// The server's command line.
@@ -17,11 +20,29 @@ struct ServerOptions {
   std::vector<std::filesystem::path> checkpoint_roots;  // besides the data folder
   std::filesystem::path page_folder;                    // empty: the embedded page
   std::set<std::string> hosts;                          // lower case
+  std::set<std::string> origins;                        // of other sites' pages that may use the API, lower case
+  bool tokens = true;                                   // nothing is read or written without one
+  bool new_admin_token = false;
+  bool behind_proxy = false;
+  std::filesystem::path tls_certificate, tls_key;  // empty: no TLS
+  std::size_t address_connections = 256;           // of one client beyond this machine
+  double request_rate = 1000;                      // each second, by a token or an address; 0: no limit
+  std::filesystem::path nmt;                            // program that translates; empty: `nmt` beside this one
+  std::size_t translators = translate::PoolOptions().most_helpers;
+  std::int64_t translator_memory_mb = translate::PoolOptions().memory_mb;
+  std::filesystem::path profiles_file;  // ways to start runs; empty: the built-in ones
+  bool checkpoint_runs_on_exit = false;
   std::string log_level = "info";
 
   /// Throws UsageFailure for a wrong command line, or when the address is open to others without the user saying that
   /// this is meant. Empty after --help or --version was answered.
   static std::optional<ServerOptions> parse(int argc, char** argv);
+
+  /// How to translate; without a program where there is none.
+  translate::PoolOptions translator_options() const;
+
+  /// Who may come in.
+  http::GateOptions gate(http::Authenticator& authenticator, http::AuditTrail& audit) const;
 };
 
 }  // namespace babelring

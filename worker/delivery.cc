@@ -12,6 +12,14 @@ Delivery delivery_of(int status) {
   return about_records ? Delivery::refused : Delivery::again;
 }
 
+std::string advice(int status) {
+  if (status == 401 || status == 403) {
+    return "; give a token whose scope is ingest by --token-file FILE or BABELRING_TOKEN and start again with the same "
+           "--run-dir to have them sent";
+  }
+  return "";
+}
+
 std::string explain(const HttpAnswer& answer) {
   const Problem problem = read_problem(answer);
   const char* joint = problem.title.empty() || problem.detail.empty() ? "" : ": ";

@@ -15,6 +15,9 @@ enum class Delivery {
 
 Delivery delivery_of(int status);
 
+/// What the user can do about an answer, where that is known, as "; give …"; else empty.
+std::string advice(int status);
+
 /// The status and what the body says about it, the title and detail of a problem+json or its first bytes, in one
 /// printable line: "422 Unprocessable Content: records[0]: update: expected at least 1".
 std::string explain(const HttpAnswer& answer);

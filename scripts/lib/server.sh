@@ -21,7 +21,8 @@ server_start() {
   fi
   server_stop "$folder"
   mkdir -p "$folder/run/checkpoints"
-  : >"$log"
+  (umask 077 && : >"$log")  # the server's first words hold a token
+  chmod 600 "$log"
   # Of a session of its own, so that it outlives this script and no Ctrl-C reaches it; 9 is the script's lock.
   setsid "$program" --listen "$listen" --data "$folder/server" --checkpoint-root "$folder/run/checkpoints" \
     >>"$log" 2>&1 </dev/null 9>&- &
@@ -46,6 +47,9 @@ server_wait() {
   done
   return 1
 }
+
+# server_token_file DIR: where the folder's server keeps its administrator's token.
+server_token_file() { printf '%s' "$1/server/admin.token"; }
 
 # server_stop DIR: asks the folder's server to end and waits for it, 15 s at most. Nothing to do is no error.
 server_stop() {

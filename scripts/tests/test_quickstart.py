@@ -16,7 +16,10 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 SERVER = r'''
-import http.server, signal, sys
+import http.server, pathlib, signal, sys
+data = pathlib.Path(sys.argv[sys.argv.index("--data") + 1])
+data.mkdir(parents=True, exist_ok=True)
+(data / "admin.token").write_text("bbr_secret\n")
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         self.send_response(200 if self.path == "/healthz" else 404); self.end_headers()
@@ -32,6 +35,7 @@ arguments = sys.argv[1:]
 folder = pathlib.Path(arguments[arguments.index("--run-dir") + 1])
 (folder / "checkpoints").mkdir(parents=True, exist_ok=True)
 rank = os.environ["OMPI_COMM_WORLD_RANK"]
+assert pathlib.Path(arguments[arguments.index("--token-file") + 1]).read_text() == "bbr_secret\n"
 def note(text):
     with open(folder / "notes", "a") as file: file.write(f"{text} {rank}\n")
 def save(*_):

@@ -82,12 +82,19 @@ class Server:
         self.process.stdout.close()
         return code
 
+    def request(self, path: str, method: str = "GET", body: Any = None) -> urllib.request.Request:
+        """As the administrator whose token the server wrote down at its first start."""
+        token = (self.folder / "admin.token").read_text(encoding="utf-8").strip()
+        data = None if body is None else json.dumps(body).encode()
+        return urllib.request.Request(f"{self.address}{path}", data, method=method,
+                                      headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"})
+
     def get(self, path: str) -> Any:
-        with urllib.request.urlopen(f"{self.address}{path}", timeout=10) as answer:
+        with urllib.request.urlopen(self.request(path), timeout=10) as answer:
             return json.load(answer)
 
     def get_bytes(self, path: str) -> bytes:
-        with urllib.request.urlopen(f"{self.address}{path}", timeout=30) as answer:
+        with urllib.request.urlopen(self.request(path), timeout=30) as answer:
             return answer.read()
 
 
@@ -98,6 +105,9 @@ class Run:
         self.log = folder.parent / f"{folder.name}.log"
         env = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
         command = [*launcher, BIN / "worker", "--config", config, "--run-dir", folder, "--server", server, *overrides]
+        token_file = folder.parent / "server" / "admin.token"  # of the test's server, which may not have started yet
+        if server != "none" and token_file.exists():
+            command += ["--token-file", token_file]
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, env=env)
 

@@ -121,10 +121,51 @@ TEST(ServerProgram, SaysWhereItListensAndEndsInGoodOrder) {
   EXPECT_EQ(server.end(SIGTERM), 0);
 }
 
+TEST(ServerProgram, KeepsItsFirstTokenForItsOwnerAlone) {
+  testing::TemporaryFolder folder;
+  const std::vector<std::string> arguments = {"--listen", "127.0.0.1:0", "--data", folder.path().string()};
+  std::string first;
+  {
+    Process server(arguments);
+    first = server.token();
+    const auto mode = std::filesystem::status(folder.path() / "admin.token").permissions();
+    EXPECT_EQ(mode, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+    EXPECT_EQ(Client(server.port(), first).get("/api/v1/audit").status, 200);
+    EXPECT_EQ(Client(server.port(), "").get("/api/v1/runs").status, 401);
+    EXPECT_EQ(Client(server.port(), "").get("/").status, 200);
+    EXPECT_EQ(Client(server.port(), "").get("/readyz").status, 200);
+  }
+  {
+    Process again(arguments);
+    EXPECT_EQ(again.token(), first);
+    EXPECT_EQ(Client(again.port(), first).get("/api/v1/runs").status, 200);
+  }
+  auto anew = arguments;
+  anew.emplace_back("--new-admin-token");
+  Process lost(anew);
+  EXPECT_NE(lost.token(), first);
+  EXPECT_EQ(Client(lost.port(), lost.token()).get("/api/v1/tokens").status, 200);
+  EXPECT_EQ(lost.end(SIGTERM), 0);
+  auto open = arguments;
+  open.emplace_back("--without-tokens");
+  Process nobody(open);
+  EXPECT_EQ(Client(nobody.port(), "").get("/api/v1/runs").status, 200);
+}
+
 TEST(ServerProgram, RefusesToBeOpenToOthersOrToShareItsData) {
   testing::TemporaryFolder folder;
-  Process open({"--listen", "0.0.0.0:0", "--data", folder.path().string()});
-  EXPECT_EQ(WEXITSTATUS(open.end(0)), 2);
+  const std::string data = folder.path().string();
+  const std::vector<std::vector<std::string>> refused = {
+      {"--listen", "0.0.0.0:0", "--data", data},
+      {"--listen", "0.0.0.0:0", "--data", data, "--without-tokens"},
+      {"--listen", "127.0.0.1:0", "--data", data, "--tls-cert", "cert.pem"},
+      {"--listen", "127.0.0.1:0", "--data", data, "--tls-cert", "absent.pem", "--tls-key", "absent.pem"},
+      {"--listen", "127.0.0.1:0", "--data", data, "--allow-origin", "*"},
+      {"--listen", "127.0.0.1:0", "--data", data, "--allow-origin", "https://site.example/path"}};
+  for (const auto& arguments : refused) {
+    Process open(arguments);
+    EXPECT_EQ(WEXITSTATUS(open.end(0)), 2) << arguments.back();
+  }
   Process first({"--listen", "127.0.0.1:0", "--data", folder.path().string()});
   Process second({"--listen", "127.0.0.1:0", "--data", folder.path().string()});
   EXPECT_EQ(WEXITSTATUS(second.end(0)), 1);

@@ -37,7 +37,8 @@ TEST_F(TokensTest, ShowTheSecretOnceAndStoreOnlyItsDigest) {
   EXPECT_EQ(status(secret), 200);
   const auto listed = Client(server.port()).get("/api/v1/tokens");
   EXPECT_EQ(listed.body.find(secret), std::string::npos);
-  const auto& item = json_of(listed).at("items").at(1);
+  const auto page = json_of(listed);
+  const auto& item = page.at("items").at(1);
   EXPECT_EQ(item.at("id").as_string(), id);
   EXPECT_EQ(item.at("created_by"), "test admin");
   EXPECT_TRUE(item.at("last_used_at").is_string());
@@ -57,6 +58,19 @@ TEST_F(TokensTest, HoldUntilRevokedAlsoOverARestart) {
   EXPECT_EQ(Client(server.port()).request("DELETE", path).status, 404);
   server.restart();
   EXPECT_EQ(status(secret), 401);
+}
+
+TEST_F(TokensTest, SayWhatTheyAre) {
+  const auto made = make(R"({"name":"shift","scope":"operate","expires_in_seconds":3600})");
+  const std::string secret(made.at("secret").as_string());
+  const auto answer = Client(server.port(), secret).get("/api/v1/tokens/self");
+  EXPECT_EQ(answer.status, 200);
+  const auto self = json_of(answer);
+  EXPECT_EQ(self.at("id"), made.at("id"));
+  EXPECT_EQ(self.at("name"), "shift");
+  EXPECT_EQ(self.at("scope"), "operate");
+  EXPECT_EQ(self.at("expires_at"), made.at("expires_at"));
+  EXPECT_EQ(answer.body.find(secret), std::string::npos);
 }
 
 TEST_F(TokensTest, ExpireByTheWallClock) {

@@ -73,7 +73,7 @@ class UnauthorisedTest : public ::testing::Test {
           found.scope = Scope::none;
           if (!security->as_array().empty()) {
             const auto& roles = security->at(0).at("token").as_array();
-            found.scope = http::scope_named(roles.at(0).as_string()).value();
+            found.scope = http::scope_named(std::string(roles.at(0).as_string())).value();
           }
         }
         operations.push_back(std::move(found));
