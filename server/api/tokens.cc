@@ -83,6 +83,23 @@ http::Response list(Service& service, const http::Request& request) {
   return page_response(request, std::move(items), std::move(next));
 }
 
+/// Whose token the request carries, for those who want to offer only what it may do.
+http::Response show_self(Service& service, const http::Request& request) {
+  if (!request.caller) {
+    return json_response(json::object{
+        {"id", nullptr}, {"name", "anonymous"}, {"scope", "admin"}, {"run", nullptr}, {"expires_at", nullptr}});
+  }
+  for (const store::TokenRow& token : service.tokens.list()) {
+    if (token.id != request.caller->token) continue;
+    return json_response(json::object{{"id", token.id},
+                                      {"name", token.name},
+                                      {"scope", token.scope},
+                                      {"run", token.run.empty() ? json::value(nullptr) : json::value(token.run)},
+                                      {"expires_at", time_or_null(token.expires_ms)}});
+  }
+  throw http::Problem(401, "token_unknown", "the token was revoked meanwhile");
+}
+
 http::Response remove(Service& service, const http::Request& request) {
   const std::string& id = request.parameter("token");
   if (!valid_id(id, 't') || !service.tokens.remove(id)) {
@@ -103,6 +120,8 @@ void add_token_routes(http::Router& router, Service& service) {
     reply(make(service, *request));
   };
   router.add(std::move(post));
+  router.add("GET", "/api/v1/tokens/self", http::Scope::read,
+             [&service](const http::Request& request) { return show_self(service, request); });
   router.add("DELETE", "/api/v1/tokens/{token}", http::Scope::admin,
              [&service](const http::Request& request) { return remove(service, request); });
 }
