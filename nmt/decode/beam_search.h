@@ -26,7 +26,6 @@ class BeamSearch {
 
  private:
   void step(std::vector<SentenceBeam>& beams, const BeamOptions& options);
-  void place(std::vector<SentenceBeam>& beams);
 
   CachedDecoder decoder_;
 };

@@ -52,26 +52,38 @@ void CachedDecoder::start(std::span<const std::span<const std::int32_t>> sources
     memories_.push_back(layer.project_memory(pass, batch_, memory));
     caches_.push_back(batch_.make(Shape{max_rows, capacity_ * 2 * model_.config().width}, pass.dtype));
   }
-  zero_ = upload_ids(backend_, batch_, {0});
+  self_rows_.clear();
+}
+
+/// Each row's tokens are its parent's and its own new one.
+void CachedDecoder::follow_parents(std::span<const Row> rows) {
+  std::vector<std::int32_t> followed;
+  followed.reserve(rows.size() * static_cast<std::size_t>(position_ + 1));
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    const auto past = self_rows_.begin() + rows[row].parent * position_;
+    if (position_ > 0) followed.insert(followed.end(), past, past + position_);
+    followed.push_back(static_cast<std::int32_t>(static_cast<std::int64_t>(row) * capacity_ + position_));
+  }
+  self_rows_ = std::move(followed);
 }
 
 std::vector<DecoderLayer::StepInput> CachedDecoder::step_inputs(std::span<const Row> rows) {
-  std::vector<std::int32_t> self_begin, memory_begin, memory_count;
+  std::vector<std::int32_t> memory_begin, memory_count;
   const std::vector<std::int32_t> self_count(rows.size(), static_cast<std::int32_t>(position_ + 1));
   for (const Row& row : rows) {
     const auto sentence = static_cast<std::size_t>(row.sentence);
-    self_begin.push_back(static_cast<std::int32_t>(static_cast<std::int64_t>(self_begin.size()) * capacity_));
     memory_begin.push_back(source_offsets_[sentence]);
     memory_count.push_back(source_offsets_[sentence + 1] - source_offsets_[sentence]);
   }
+  const Tensor self_rows = upload_ids(backend_, saved_, self_rows_);
   DecoderLayer::StepInput input{.position = position_,
-                                .self_begin = upload_ids(backend_, saved_, self_begin),
+                                .self_rows = Tensor(self_rows.data, Shape{std::ssize(rows), position_ + 1}, DType::i32),
                                 .self_count = upload_ids(backend_, saved_, self_count),
                                 .memory_begin = upload_ids(backend_, saved_, memory_begin),
                                 .memory_count = upload_ids(backend_, saved_, memory_count)};
   std::vector<DecoderLayer::StepInput> inputs;
   for (std::size_t layer = 0; layer < caches_.size(); ++layer) {
-    input.cache = caches_[layer].row_slice(0, static_cast<std::int64_t>(rows.size()));
+    input.cache = caches_[layer];
     input.memory = memories_[layer];
     inputs.push_back(input);
   }
@@ -85,6 +97,7 @@ void CachedDecoder::step(std::span<const Row> rows, int count) {
   const std::vector<std::int32_t> positions(rows.size(), static_cast<std::int32_t>(position_));
   const Sequences sequences{.ids = upload_ids(backend_, saved_, tokens),
                             .positions = upload_ids(backend_, saved_, positions)};
+  follow_parents(rows);
   download_best(model_.decode_step(pass, sequences, step_inputs(rows)), count);
   ++position_;
 }
@@ -106,16 +119,6 @@ NextTokens CachedDecoder::next(std::int32_t row) const {
   const std::size_t first = static_cast<std::size_t>(row) * next_count_;
   return {.log_probabilities = std::span(next_scores_).subspan(first, next_count_),
           .ids = std::span(next_ids_).subspan(first, next_count_)};
-}
-
-void CachedDecoder::move(std::span<const RowMove> moves) {
-  const std::int64_t used = position_ * 2 * model_.config().width;
-  for (const Tensor& cache : caches_) {
-    const Tensor columns = cache.column_slice(0, used);
-    for (const RowMove& row : moves) {
-      backend_.run(GatherRows{.x = columns.row_slice(row.from, 1), .index = zero_, .y = columns.row_slice(row.to, 1)});
-    }
-  }
 }
 
 }  // namespace babelring

@@ -4,14 +4,14 @@
 #include <span>
 #include <vector>
 
-#include "nmt/decode/row_placement.h"
 #include "nmt/decode/sentence_beam.h"
 #include "nmt/model/transformer.h"
 
 namespace babelring {
 
 /// The model's side of beam search: encodes a batch of sentences once, then takes hypotheses forward one token a step,
-/// keeping the keys and values of all positions so far. Memory is kept between batches. Not thread-safe.
+/// keeping the keys and values of all positions so far. These stay where they were written: a hypothesis that goes on
+/// from another only remembers where its past is. Memory is kept between batches. Not thread-safe.
 class CachedDecoder {
  public:
   /// Both must outlive the decoder.
@@ -25,17 +25,16 @@ class CachedDecoder {
   struct Row {
     std::int32_t token = 0;     // its newest token
     std::int32_t sentence = 0;  // its source, an index into `sources`
+    std::int32_t parent = 0;    // the row of the last step that it goes on from; unused in the first step
   };
   /// Appends one token to each row and finds the `count` most probable next ones (or the vocabulary, if smaller).
   void step(std::span<const Row> rows, int count);
   /// Of a row of the last step; valid until the next.
   NextTokens next(std::int32_t row) const;
 
-  /// Copies what the caches hold of some hypotheses to other rows.
-  void move(std::span<const RowMove> moves);
-
  private:
   Context context();
+  void follow_parents(std::span<const Row> rows);
   std::vector<DecoderLayer::StepInput> step_inputs(std::span<const Row> rows);
   void download_best(ConstTensor logits, int count);
 
@@ -45,7 +44,8 @@ class CachedDecoder {
   std::vector<std::int32_t> source_offsets_;
   std::vector<Tensor> memories_;  // of each layer, [source tokens, 2 width]
   std::vector<Tensor> caches_;    // of each layer, [max rows, capacity * 2 width]
-  Tensor zero_;                   // [1] i32: index of the only row of a one-row view
+  // Where the tokens of each row of the last step are in the caches, [rows, position_].
+  std::vector<std::int32_t> self_rows_;
   std::int64_t capacity_ = 0, position_ = 0;
   std::vector<float> next_scores_;  // [rows, next_count_]
   std::vector<std::int32_t> next_ids_;

@@ -33,7 +33,7 @@ class SentenceBeam {
   struct Live {
     std::vector<std::int32_t> ids;
     double log_probability = 0;
-    std::int32_t row = 0;  // the decoder's row: of the parent after advance(), until the caller places it
+    std::int32_t row = 0;  // the decoder's row of its last step; after advance() that of its parent
   };
 
   /// `options` must outlive the beam.

@@ -62,14 +62,15 @@ Tensor DecoderLayer::attend_self(Context& context, ConstTensor x, const StepInpu
   const std::int64_t capacity = input.cache.columns() / (2 * width);
   const Tensor q = context.scratch.make(x.shape, context.dtype);
   self_.qkv().forward_rows(context, x, 0, q);
-  self_.qkv().forward_rows(context, x, width, input.cache.column_slice(input.position * 2 * width, 2 * width));
+  const Tensor new_rows = input.cache.row_slice(0, x.rows());
+  self_.qkv().forward_rows(context, x, width, new_rows.column_slice(input.position * 2 * width, 2 * width));
 
   const ConstTensor positions(input.cache.data, Shape{input.cache.rows() * capacity, 2 * width}, input.cache.dtype);
   Tensor out = context.scratch.make(x.shape, context.dtype);
   context.backend.run(DecodeAttention{.q = q,
                                       .keys = positions.column_slice(0, width),
                                       .values = positions.column_slice(width, width),
-                                      .key_begin = input.self_begin,
+                                      .key_rows = input.self_rows,
                                       .key_count = input.self_count,
                                       .heads = attention_options_.heads,
                                       .scale = attention_scale(attention_options_),

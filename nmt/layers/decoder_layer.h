@@ -27,12 +27,15 @@ class DecoderLayer {
   /// Keys and values of the encoder's output, [source tokens, 2 width], computed once a sentence for decoding.
   Tensor project_memory(Context& context, Arena& arena, ConstTensor memory) const;
 
-  /// What one decoding step of `rows` hypotheses reads and extends. Hypothesis r has its own cache row.
+  /// What one decoding step of `rows` hypotheses reads and extends.
   struct StepInput {
-    Tensor cache;                        // [rows, capacity * 2 width]: keys and values of each position side by side
-    std::int64_t position = 0;           // of the new token, the same for all rows; its keys and values are written
-    ConstTensor self_begin, self_count;  // [rows] i32: r * capacity, and position + 1
-    ConstTensor memory;                  // [source tokens, 2 width] of project_memory()
+    Tensor cache;               // [rows or more, capacity * 2 width]: keys and values of each position side by side
+    std::int64_t position = 0;  // of the new token, the same for all; its keys and values are written to the same row
+    // Of each row's tokens so far, [rows, position + 1] i32: token j of what was row r then is at r * capacity + j. A
+    // hypothesis that goes on from another reads its past where it is.
+    ConstTensor self_rows;
+    ConstTensor self_count;                  // [rows] i32: position + 1
+    ConstTensor memory;                      // [source tokens, 2 width] of project_memory()
     ConstTensor memory_begin, memory_count;  // [rows] i32: the source tokens of the hypothesis's sentence
   };
   /// x [rows, width] → [rows, width] in context.saved. For inference: context.training must be false.

@@ -105,10 +105,13 @@ void DecodeAttention::check() const {
   check.shape({"values", values}, keys.shape, {"keys", keys});
   check.same_type({"keys", keys}, query);
   check.same_type({"values", values}, query);
-  for (const Field& field : {Field{"key_begin", key_begin}, Field{"key_count", key_count}}) {
-    check.shape(field, {q.shape[0]}, query);
-    check.type(field, DType::i32);
-  }
+  const bool listed = static_cast<bool>(key_rows);
+  if (listed == static_cast<bool>(key_begin)) check.refuse("one of key_begin and key_rows is needed, not both");
+  const Field place = listed ? Field{"key_rows", key_rows} : Field{"key_begin", key_begin};
+  check.shape(place, listed ? Shape{q.shape[0], key_rows.columns()} : Shape{q.shape[0]}, query);
+  check.shape({"key_count", key_count}, {q.shape[0]}, query);
+  for (const Field& field : {place, Field{"key_count", key_count}}) check.type(field, DType::i32);
+  check.contiguous({place});
   check_heads(check, q.shape[1], heads);
   check.finite("scale", scale);
   check.shape({"out", out}, q.shape, query);
@@ -121,7 +124,7 @@ double DecodeAttention::bytes() const {
   std::int64_t keys_read = 0;
   for (std::int64_t row = 0; row < q.rows(); ++row) keys_read += key_count.as<std::int32_t>()[row];
   const double row_bytes = static_cast<double>(q.columns()) * static_cast<double>(size_of(q.dtype));
-  return total_bytes({q, key_begin, key_count, out}) + 2 * row_bytes * static_cast<double>(keys_read);
+  return total_bytes({q, key_begin, key_rows, key_count, out}) + 2 * row_bytes * static_cast<double>(keys_read);
 }
 
 }  // namespace babelring

@@ -48,12 +48,15 @@ struct AttentionBackward {
   double bytes() const { return total_bytes({dout, out, q, k, v, log_sum_exp, dq, dk, dv}); }
 };
 
-/// One query row against a range of cached keys each: for decoding.
-/// out[r] = softmax(scale * q[r] K_r^T) V_r with K_r = keys[key_begin[r] .. key_begin[r] + key_count[r]).
+/// One query row against some cached keys each: for decoding.
+/// out[r] = softmax(scale * q[r] K_r^T) V_r with K_r = keys[key_begin[r] .. key_begin[r] + key_count[r]), or, where
+/// keys are listed, the first key_count[r] of keys[key_rows[r, 0]], keys[key_rows[r, 1]], …
 struct DecodeAttention {
-  ConstTensor q;                     // [rows, width]; may be strided
-  ConstTensor keys, values;          // [cache rows, width], same type; may be strided
-  ConstTensor key_begin, key_count;  // [rows] i32
+  ConstTensor q;             // [rows, width]; may be strided
+  ConstTensor keys, values;  // [cache rows, width], same type; may be strided
+  ConstTensor key_begin;     // [rows] i32; or absent, with
+  ConstTensor key_rows;      // [rows, n] i32, n at least as large as every count
+  ConstTensor key_count;     // [rows] i32
   int heads = 1;
   float scale = 1;
   Tensor out;  // [rows, width]

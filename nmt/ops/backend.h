@@ -90,7 +90,6 @@ class Backend {
   virtual void do_run(const Cast&) = 0;
   virtual void do_run(const Fill&) = 0;
   virtual void do_run(const Add&) = 0;
-  virtual void do_run(const GatherRows&) = 0;
 
   OpObserver* observer_ = nullptr;
   double flops_ = 0;

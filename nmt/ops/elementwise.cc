@@ -31,14 +31,4 @@ void Add::check() const {
   check.same_or_distinct({"y", y}, {{"x", x}});
 }
 
-void GatherRows::check() const {
-  const OpCheck check(name);
-  check.rank({"x", x}, 2);
-  check.rank({"index", index}, 1);
-  check.type({"index", index}, DType::i32);
-  check.shape({"y", y}, {index.shape[0], x.shape[1]}, {"x", x});
-  check.same_type({"y", y}, {"x", x});
-  check.distinct({"y", y}, {{"x", x}, {"index", index}});
-}
-
 }  // namespace babelring

@@ -36,15 +36,4 @@ struct Add {
   double bytes() const { return total_bytes({x, y, y}); }
 };
 
-/// y[r] = x[index[r]], rows of any type.
-struct GatherRows {
-  ConstTensor x;      // [n, width]; may be strided
-  ConstTensor index;  // [m] i32, each in [0, n)
-  Tensor y;           // [m, width], same type; may be strided; must not alias x
-  static constexpr std::string_view name = "gather_rows";
-  void check() const;
-  double flops() const { return 0; }
-  double bytes() const { return total_bytes({index, y, y}); }
-};
-
 }  // namespace babelring

@@ -202,6 +202,12 @@ TEST_P(AttentionTest, DecodeEqualsReference) {
                              .scale = 0.3f,
                              .out = tensors.zeros({5, 4 * width}, type())};
     expect_as_reference(op, {&DecodeAttention::out});
+    DecodeAttention listed = op;
+    listed.key_begin = {};
+    const Tensor rows = tensors.list({3, 1, 199, 0, 0, 0, 7, 7, 8, 199, 2, 1, 0, 0, 0});
+    listed.key_rows = Tensor(rows.data, {5, 3}, DType::i32);
+    listed.key_count = tensors.list({3, 1, 3, 2, 0});
+    expect_as_reference(listed, {&DecodeAttention::out});
   }
 }
 

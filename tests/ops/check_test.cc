@@ -192,14 +192,18 @@ TEST_F(CheckTest, Attention) {
   EXPECT_EQ(refusal(op), "attention_forward: k_offsets has shape [2], q_offsets [3] needs [3]");
   op = good, op.v = f32({6, 8});
   EXPECT_EQ(refusal(op), "attention_forward: v has shape [6, 8], k [7, 8] needs [7, 8]");
-  const DecodeAttention decode{.q = f32({2, 8}),
-                               .keys = f32({9, 8}),
-                               .values = f32({9, 8}),
-                               .key_begin = i32(2),
-                               .key_count = i32(3),
-                               .heads = 2,
-                               .out = f32({2, 8})};
+  DecodeAttention decode{.q = f32({2, 8}),
+                         .keys = f32({9, 8}),
+                         .values = f32({9, 8}),
+                         .key_begin = i32(2),
+                         .key_count = i32(3),
+                         .heads = 2,
+                         .out = f32({2, 8})};
   EXPECT_EQ(refusal(decode), "decode_attention: key_count has shape [3], q [2, 8] needs [2]");
+  decode.key_count = i32(2), decode.key_rows = tensors.zeros({3, 4}, DType::i32);
+  EXPECT_EQ(refusal(decode), "decode_attention: one of key_begin and key_rows is needed, not both");
+  decode.key_begin = {};
+  EXPECT_EQ(refusal(decode), "decode_attention: key_rows has shape [3, 4], q [2, 8] needs [2, 4]");
 }
 
 TEST_F(CheckTest, LossesAndOptimizer) {
@@ -220,9 +224,6 @@ TEST_F(CheckTest, Elementwise) {
   EXPECT_EQ(refusal(Cast{.x = f32({3}), .y = bf16({4})}), "cast: y has shape [4], x [3] needs [3]");
   EXPECT_EQ(refusal(Add{.x = f32({3}), .y = bf16({3})}), "add: y is bf16, x is f32");
   EXPECT_EQ(refusal(Fill{.y = i32(3)}), "fill: y is i32, f32 or bf16 is needed");
-  const Tensor x = f32({3, 2});
-  EXPECT_EQ(refusal(GatherRows{.x = x, .index = i32(2), .y = x.row_slice(0, 2)}),
-            "gather_rows: y overlaps x, it must not alias it");
 }
 
 /// Indices are read where the data is: by the backend.
@@ -244,7 +245,6 @@ TEST_F(CheckTest, IndicesOutOfRange) {
       "embedding_forward: positions[1] is -1, at least 0 is needed");
   EXPECT_EQ(message(EmbeddingBackward{.ids = ids, .dy = row, .dtable = table, .key = {}}),
             "embedding_backward: ids[1] is 9, 0 to 8 is needed");
-  EXPECT_EQ(message(GatherRows{.x = table, .index = ids, .y = row}), "gather_rows: index[1] is 9, 0 to 8 is needed");
   EXPECT_EQ(message(CrossEntropy{.logits = f32({2, 9}),
                                  .targets = ids,
                                  .dlogits = {},
@@ -259,6 +259,16 @@ TEST_F(CheckTest, IndicesOutOfRange) {
                                     .key_count = tensors.list({9, 5}),
                                     .out = f32({2, 8})}),
             "decode_attention: row 1 has keys 5 to 10, the cache has 9 rows");
+  const Tensor list = tensors.list({0, 8, 9, 1});
+  DecodeAttention listed{.q = row,
+                         .keys = table,
+                         .values = f32({9, 8}),
+                         .key_rows = Tensor(list.data, {2, 2}, DType::i32),
+                         .key_count = tensors.list({2, 2}),
+                         .out = f32({2, 8})};
+  EXPECT_EQ(message(listed), "decode_attention: row 1 has a key in row 9, the cache has 9 rows");
+  listed.key_count = tensors.list({2, 3});
+  EXPECT_EQ(message(listed), "decode_attention: row 1 has 3 keys, key_rows lists 2");
 }
 
 }  // namespace

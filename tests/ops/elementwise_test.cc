@@ -19,24 +19,5 @@ TEST_P(ElementwiseTest, EqualsReference) {
   }
 }
 
-TEST_P(ElementwiseTest, GatherRowsTakesStridedViews) {
-  const Tensor index = tensors.list({4, 0, 4, 10});
-  expect_as_reference(
-      GatherRows{.x = tensors.strided(11, 7, type()), .index = index, .y = tensors.strided(4, 7, type())},
-      {&GatherRows::y});
-  expect_as_reference(
-      GatherRows{.x = tensors.normal({11, 2}, type()), .index = index, .y = tensors.zeros({4, 2}, type())},
-      {&GatherRows::y});
-}
-
-TEST(GatherRows, TakesIntegers) {
-  Tensors tensors;
-  Tensor x = tensors.list({5, 6, 7});
-  x = Tensor(x.data, {3, 1}, DType::i32);
-  const Tensor y = tensors.zeros({2, 1}, DType::i32);
-  make_cpu_backend(1)->run(GatherRows{.x = x, .index = tensors.list({2, 0}), .y = y});
-  EXPECT_TRUE(same_bits(y, tensors.list({7, 5})));
-}
-
 }  // namespace
 }  // namespace babelring

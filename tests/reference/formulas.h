@@ -51,8 +51,9 @@ struct AttentionGradients {
 };
 AttentionGradients attention_backward(const AttentionShape& shape, const Matrix& dout, const Matrix& q, const Matrix& k,
                                       const Matrix& v);
-Matrix decode_attention(const Matrix& q, const Matrix& keys, const Matrix& values, const Matrix& key_begin,
-                        const Matrix& key_count, std::int64_t heads, double scale);
+/// `key_rows`: of each row of q, where its keys and values are.
+Matrix decode_attention(const Matrix& q, const Matrix& keys, const Matrix& values,
+                        const std::vector<std::vector<std::int64_t>>& key_rows, std::int64_t heads, double scale);
 
 /// Row by row log softmax.
 Matrix log_softmax(const Matrix& logits);

@@ -94,19 +94,25 @@ AttentionGradients attention_backward(const AttentionShape& shape, const Matrix&
   return result;
 }
 
-Matrix decode_attention(const Matrix& q, const Matrix& keys, const Matrix& values, const Matrix& key_begin,
-                        const Matrix& key_count, std::int64_t heads, double scale) {
+Matrix decode_attention(const Matrix& q, const Matrix& keys, const Matrix& values,
+                        const std::vector<std::vector<std::int64_t>>& key_rows, std::int64_t heads, double scale) {
   Matrix out(q.rows, q.columns);
   const std::int64_t width = q.columns / heads;
   std::vector<double> p;
   for (std::int64_t row = 0; row < q.rows; ++row) {
-    const auto first = static_cast<std::int64_t>(key_begin(0, row));
-    const auto end = first + static_cast<std::int64_t>(key_count(0, row));
+    const auto& own = key_rows[static_cast<std::size_t>(row)];
+    Matrix own_keys(std::ssize(own), keys.columns), own_values = own_keys;
+    for (std::int64_t j = 0; j < std::ssize(own); ++j) {
+      for (std::int64_t c = 0; c < keys.columns; ++c) {
+        own_keys(j, c) = keys(own[static_cast<std::size_t>(j)], c);
+        own_values(j, c) = values(own[static_cast<std::size_t>(j)], c);
+      }
+    }
     for (std::int64_t column = 0; column < q.columns; column += width) {
-      softmax(q, row, keys, first, end, column, width, scale, p);
-      for (std::int64_t j = first; j < end; ++j) {
+      softmax(q, row, own_keys, 0, std::ssize(own), column, width, scale, p);
+      for (std::int64_t j = 0; j < std::ssize(own); ++j) {
         for (std::int64_t c = column; c < column + width; ++c) {
-          out(row, c) += p[static_cast<std::size_t>(j - first)] * values(j, c);
+          out(row, c) += p[static_cast<std::size_t>(j)] * own_values(j, c);
         }
       }
     }

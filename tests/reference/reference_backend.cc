@@ -104,9 +104,15 @@ class ReferenceBackend final : public Backend {
     store(result.dv, op.dv);
   }
   void do_run(const DecodeAttention& op) override {
-    store(reference::decode_attention(load(op.q), load(op.keys), load(op.values), load(op.key_begin),
-                                      load(op.key_count), op.heads, op.scale),
-          op.out);
+    std::vector<std::vector<std::int64_t>> rows(static_cast<std::size_t>(op.q.shape[0]));
+    const Matrix begin = load(op.key_begin), listed = load(op.key_rows), count = load(op.key_count);
+    for (std::int64_t row = 0; row < std::ssize(rows); ++row) {
+      for (std::int64_t j = 0; j < static_cast<std::int64_t>(count(0, row)); ++j) {
+        const auto place = op.key_rows ? listed(row, j) : begin(0, row) + static_cast<double>(j);
+        rows[static_cast<std::size_t>(row)].push_back(static_cast<std::int64_t>(place));
+      }
+    }
+    store(reference::decode_attention(load(op.q), load(op.keys), load(op.values), rows, op.heads, op.scale), op.out);
   }
   void do_run(const CrossEntropy& op) override {
     auto result = reference::cross_entropy(load(op.logits), load(op.targets), op.smoothing);
@@ -139,14 +145,6 @@ class ReferenceBackend final : public Backend {
   void do_run(const Cast& op) override { store(load(op.x), op.y); }
   void do_run(const Fill& op) override { store(Matrix(op.y.rows(), op.y.columns(), op.value), op.y); }
   void do_run(const Add& op) override { reference::add(load(op.x), op.y); }
-  void do_run(const GatherRows& op) override {
-    const Matrix x = load(op.x), index = load(op.index);
-    Matrix y(index.columns, x.columns);
-    for (std::int64_t row = 0; row < y.rows; ++row) {
-      for (std::int64_t i = 0; i < y.columns; ++i) y(row, i) = x(static_cast<std::int64_t>(index(0, row)), i);
-    }
-    store(y, op.y);
-  }
 };
 
 }  // namespace

@@ -102,9 +102,6 @@ void CpuBackend::do_run(const Fill& op) {
 void CpuBackend::do_run(const Add& op) {
   cpu::run(op, workspace_);
 }
-void CpuBackend::do_run(const GatherRows& op) {
-  cpu::run(op, workspace_);
-}
 
 }  // namespace cpu
 }  // namespace babelring

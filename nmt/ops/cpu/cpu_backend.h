@@ -40,7 +40,6 @@ class CpuBackend final : public Backend {
   void do_run(const Cast& op) override;
   void do_run(const Fill& op) override;
   void do_run(const Add& op) override;
-  void do_run(const GatherRows& op) override;
 
   /// oneDNN asks OpenMP for the calling thread's number of threads.
   Products& products();

@@ -12,13 +12,38 @@ namespace babelring::cpu {
 
 namespace {
 
+/// A row's keys, one after another in the cache.
+struct KeyRange {
+  std::int64_t begin;
+  std::int64_t operator()(std::int64_t j) const { return begin + j; }
+};
+
+/// A row's keys, anywhere in the cache.
+struct KeyList {
+  const std::int32_t* rows;
+  std::int64_t operator()(std::int64_t j) const { return rows[j]; }
+};
+
+KeyList list_of(const DecodeAttention& op, std::int64_t row) {
+  return {op.key_rows.as<std::int32_t>() + row * op.key_rows.columns()};
+}
+
 /// Throws Failure if a row's keys are not in the cache; returns the largest count.
 std::int64_t check_ranges(const DecodeAttention& op) {
   const auto *begin = op.key_begin.as<std::int32_t>(), *count = op.key_count.as<std::int32_t>();
   const std::int64_t cached = op.keys.shape[0];
   std::int64_t largest = 0;
   for (std::int64_t row = 0; row < op.q.shape[0]; ++row) {
-    if (begin[row] < 0 || count[row] < 0 || begin[row] + std::int64_t{count[row]} > cached) {
+    if (op.key_rows) {
+      if (count[row] < 0 || count[row] > op.key_rows.columns()) {
+        fail("{}: row {} has {} keys, key_rows lists {}", op.name, row, count[row], op.key_rows.columns());
+      }
+      const std::int32_t* rows = list_of(op, row).rows;
+      const auto* wrong = std::find_if(rows, rows + count[row], [&](int key) { return key < 0 || key >= cached; });
+      if (wrong != rows + count[row]) {
+        fail("{}: row {} has a key in row {}, the cache has {} rows", op.name, row, *wrong, cached);
+      }
+    } else if (begin[row] < 0 || count[row] < 0 || begin[row] + std::int64_t{count[row]} > cached) {
       fail("{}: row {} has keys {} to {}, the cache has {} rows", op.name, row, begin[row],
            begin[row] + std::int64_t{count[row]}, cached);
     }
@@ -27,21 +52,23 @@ std::int64_t check_ranges(const DecodeAttention& op) {
   return largest;
 }
 
-/// Rows of one head, or of a piece of it, in the cache.
-template <class T>
+/// A row's keys or values of one head, or of a piece of it; the cache's first row is at `first`.
+template <class T, class Place>
 struct CachedRows {
   const T* first;
   std::int64_t stride, count;
+  Place place;
+  const T* row(std::int64_t j) const { return first + place(j) * stride; }
 };
 
 /// Adds q's dot products with the rows to `dots`; `vectors` x 16 columns, the last 16 of them `last`.
-template <int vectors, class Last, class T>
-void add_dots(const T* q, const CachedRows<T>& keys, Last last, float* dots) {
+template <int vectors, class Last, class T, class Place>
+void add_dots(const T* q, const CachedRows<T, Place>& keys, Last last, float* dots) {
   Floats query[vectors];
   for (int c = 0; c + 1 < vectors; ++c) query[c] = load_lanes(q + 16 * c, AllLanes{});
   query[vectors - 1] = load_lanes(q + 16 * (vectors - 1), last);
-  const T* key = keys.first;
-  for (std::int64_t j = 0; j < keys.count; ++j, key += keys.stride) {
+  for (std::int64_t j = 0; j < keys.count; ++j) {
+    const T* key = keys.row(j);
     Floats sum = query[vectors - 1] * load_lanes(key + 16 * (vectors - 1), last);
     for (int c = 0; c + 1 < vectors; ++c) sum = multiply_add(query[c], load_lanes(key + 16 * c, AllLanes{}), sum);
     dots[j] += sum_of_lanes(sum);
@@ -49,12 +76,12 @@ void add_dots(const T* q, const CachedRows<T>& keys, Last last, float* dots) {
 }
 
 /// out = factor * sum of weights[j] * row j.
-template <int vectors, class Last, class T>
-void weigh(const float* weights, float factor, const CachedRows<T>& values, Last last, T* out) {
+template <int vectors, class Last, class T, class Place>
+void weigh(const float* weights, float factor, const CachedRows<T, Place>& values, Last last, T* out) {
   Floats sum[vectors];
   for (Floats& part : sum) part = broadcast(0);
-  const T* value = values.first;
-  for (std::int64_t j = 0; j < values.count; ++j, value += values.stride) {
+  for (std::int64_t j = 0; j < values.count; ++j) {
+    const T* value = values.row(j);
     const Floats weight = broadcast(weights[j]);
     for (int c = 0; c + 1 < vectors; ++c) sum[c] = multiply_add(weight, load_lanes(value + 16 * c, AllLanes{}), sum[c]);
     sum[vectors - 1] = multiply_add(weight, load_lanes(value + 16 * (vectors - 1), last), sum[vectors - 1]);
@@ -91,21 +118,22 @@ float exponentiate(float* p, std::int64_t count, float scale) {
 }
 
 /// `p`: room for every key.
-template <class T>
-void attend(const DecodeAttention& op, std::int64_t row, std::int64_t head, float* p) {
+template <class T, class Place>
+void attend(const DecodeAttention& op, std::int64_t row, std::int64_t head, Place place, float* p) {
   const std::int64_t width = op.q.shape[1] / op.heads, column = head * width;
-  const std::int64_t begin = op.key_begin.as<std::int32_t>()[row], count = op.key_count.as<std::int32_t>()[row];
+  const std::int64_t count = op.key_count.as<std::int32_t>()[row];
   const T* q = op.q.as<T>() + row * op.q.row_stride + column;
-  const T* keys = op.keys.as<T>() + begin * op.keys.row_stride + column;
-  const T* values = op.values.as<T>() + begin * op.values.row_stride + column;
+  const T* keys = op.keys.as<T>() + column;
+  const T* values = op.values.as<T>() + column;
   T* out = op.out.as<T>() + row * op.q.shape[1] + column;
   std::fill_n(p, count, 0.0f);
   for_pieces(width, [&](std::int64_t at, auto vectors, auto last) {
-    add_dots<vectors>(q + at, CachedRows<T>{keys + at, op.keys.row_stride, count}, last, p);
+    add_dots<vectors>(q + at, CachedRows<T, Place>{keys + at, op.keys.row_stride, count, place}, last, p);
   });
   const float total = count > 0 ? exponentiate(p, count, op.scale) : 1;
   for_pieces(width, [&](std::int64_t at, auto vectors, auto last) {
-    weigh<vectors>(p, 1 / total, CachedRows<T>{values + at, op.values.row_stride, count}, last, out + at);
+    const CachedRows<T, Place> rows{values + at, op.values.row_stride, count, place};
+    weigh<vectors>(p, 1 / total, rows, last, out + at);
   });
 }
 
@@ -122,7 +150,10 @@ void run(const DecodeAttention& op, Workspace& workspace) {
     for (std::int64_t task = 0; task < tasks; ++task) {
       const std::int64_t first = task / op.heads * block, end = std::min(rows, first + block);
       for (std::int64_t row = first; row < end; ++row) {
-        attend<decltype(tag)>(op, row, task % op.heads, scratch.of_this_thread());
+        const std::int64_t head = task % op.heads;
+        float* p = scratch.of_this_thread();
+        op.key_rows ? attend<decltype(tag)>(op, row, head, list_of(op, row), p)
+                    : attend<decltype(tag)>(op, row, head, KeyRange{op.key_begin.as<std::int32_t>()[row]}, p);
       }
     }
   });

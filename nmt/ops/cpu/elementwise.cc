@@ -1,7 +1,5 @@
 #include "nmt/ops/elementwise.h"
 
-#include <cstring>
-
 #include "nmt/base/failure.h"
 #include "nmt/ops/cpu/kernels.h"
 #include "nmt/ops/cpu/vector_math.h"
@@ -48,19 +46,6 @@ void run(const Add& op, Workspace& workspace) {
 #pragma omp parallel for simd schedule(static) num_threads(workspace.threads_for(count))
     for (std::int64_t i = 0; i < count; ++i) y[i] = rounded<T>(load(y[i]) + load(x[i]));
   });
-}
-
-void run(const GatherRows& op, Workspace& workspace) {
-  check_indices(op.name, "index", op.index, op.x.shape[0]);
-  const auto* index = op.index.as<std::int32_t>();
-  const std::size_t element = size_of(op.x.dtype);
-  const std::size_t bytes = static_cast<std::size_t>(op.x.columns()) * element;
-  const auto from_stride = op.x.row_stride * static_cast<std::int64_t>(element);
-  const auto to_stride = op.y.row_stride * static_cast<std::int64_t>(element);
-#pragma omp parallel for schedule(static) num_threads(workspace.threads_for(op.y.shape.elements()))
-  for (std::int64_t row = 0; row < op.y.shape[0]; ++row) {
-    std::memcpy(op.y.as<char>() + row * to_stride, op.x.as<char>() + index[row] * from_stride, bytes);
-  }
 }
 
 }  // namespace babelring::cpu
