@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <thread>
 
+#include "client/server_access.h"
 #include "nmt/base/atomic_file.h"
 #include "nmt/base/version.h"
 #include "nmt/data/corpus.h"
@@ -15,25 +17,37 @@
 #include "nmt/train/precision.h"
 #include "nmt/train/trainer.h"
 #include "worker/console.h"
+#include "worker/heartbeat.h"
 #include "worker/reporter.h"
 #include "worker/run_folder.h"
+#include "worker/tensorboard.h"
 
 namespace babelring {
 
 namespace {
 
-/// Writes each record to the console, if there is one, and to the reporter.
+/// Writes each record to the console, if there is one, and to the reporter; heartbeats follow the updates.
 class FanOut : public RecordSink {
  public:
-  FanOut(Console* console, RecordSink& reporter) : console_(console), reporter_(reporter) {}
+  FanOut(Console* console, RecordSink& reporter, Heartbeat* heartbeat)
+      : console_(console), reporter_(reporter), heartbeat_(heartbeat) {}
   void write(RecordBody body) override {
+    const auto* step = std::get_if<StepRecord>(&body);
+    if (step != nullptr && heartbeat_ != nullptr) heartbeat_->note_update(step->update);
     if (console_ != nullptr) console_->write(body);
+    if (board_) board_->write(body);
     reporter_.write(std::move(body));
+  }
+  /// From here on to a new event file too, if there is a folder for it.
+  void open_board(const std::filesystem::path& folder, const std::string& host, std::int64_t update) {
+    if (!folder.empty()) board_.emplace(folder, host, update);
   }
 
  private:
   Console* console_;
   RecordSink& reporter_;
+  Heartbeat* heartbeat_;
+  std::optional<TensorBoard> board_;
 };
 
 /// What rank 0 says about the run.
@@ -42,15 +56,43 @@ struct RunIdentity {
   std::int64_t attempt = 1;
 };
 
-RunIdentity share_identity(const std::filesystem::path& folder, Communicator& communicator) {
+/// `opened` is rank 0's afterwards.
+RunIdentity share_identity(const JobOptions& options, const std::filesystem::path& folder, Communicator& communicator,
+                           std::optional<RunFolder>& opened) {
   std::string text;
   if (communicator.rank() == 0) {
-    const RunFolder opened(folder);
-    text = fmt::format("{} {}", opened.run(), opened.attempt());
+    if (options.run.empty()) {
+      opened.emplace(folder);
+    } else {
+      opened.emplace(folder, options.run, options.attempt);
+    }
+    text = fmt::format("{} {}", opened->run(), opened->attempt());
   }
   text = communicator.all_gather(text)[0];
   const std::size_t space = text.find(' ');
   return {.run = text.substr(0, space), .attempt = std::stoll(text.substr(space + 1))};
+}
+
+/// The server says that this attempt is over: nothing may be written any more, so nothing is tidied up either.
+void end_fenced(const std::string& why) {
+  spdlog::error("this attempt is over: {}", why);
+  abort_mpi(1);
+}
+
+/// Without a server there is nobody to tell.
+std::unique_ptr<Heartbeat> start_heartbeat(const JobOptions& options, const std::filesystem::path& folder,
+                                           const RunIdentity& identity, const Communicator& communicator,
+                                           HeartbeatOrders orders) {
+  if (options.server == "none") return nullptr;
+  return std::make_unique<Heartbeat>(
+      HeartbeatOptions{.server = options.server,
+                       .token = options.token,
+                       .run = identity.run,
+                       .attempt = identity.attempt,
+                       .rank = communicator.rank(),
+                       .host = communicator.hosts()[static_cast<std::size_t>(communicator.rank())],
+                       .folder = folder},
+      std::move(orders));
 }
 
 int threads_of(const TrainConfig& config, const Communicator& communicator) {
@@ -107,14 +149,31 @@ TrainConfig shared_config(const JobOptions& options, Communicator& communicator)
   return read_config(text.substr(1), "configuration of rank 0", {});
 }
 
-void run_job(const JobOptions& options, const TrainConfig& config, Communicator& communicator,
-             const StopRequest& stop) {
+std::string shared_token(const JobOptions& options, Communicator& communicator) {
+  std::string text;
+  if (communicator.rank() == 0) {
+    try {
+      text = "+" + (options.server == "none" ? std::string() : find_token(options.token_file));
+    } catch (const UsageFailure& failure) {
+      text = std::string("-") + failure.what();
+    }
+  }
+  text = communicator.all_gather(text)[0];
+  if (text[0] == '-') throw UsageFailure(text.substr(1));
+  return text.substr(1);
+}
+
+void run_job(const JobOptions& options, const TrainConfig& config, Communicator& communicator, StopRequest& stop) {
   const bool first_rank = communicator.rank() == 0;
   const std::unique_ptr<Backend> backend = make_cpu_backend(threads_of(config, communicator));
   if (config.training.precision == "bf16") require_products(*backend, DType::bf16, "training.precision=f32");
   const std::filesystem::path folder =
       options.run_folder.empty() ? std::filesystem::path("runs") / config.name : options.run_folder;
-  const RunIdentity identity = share_identity(folder, communicator);
+  std::optional<RunFolder> opened;
+  const RunIdentity identity = share_identity(options, folder, communicator, opened);
+  CheckpointRequest checkpoint_request;
+  const std::unique_ptr<Heartbeat> heartbeat =
+      start_heartbeat(options, folder, identity, communicator, {stop, checkpoint_request, end_fenced});
   if (first_rank) {
     write_file_atomically(folder / "config.yaml", config_yaml(config));
     spdlog::info("run {} attempt {}: {} ranks on {}, {}", identity.run, identity.attempt, communicator.size(),
@@ -127,6 +186,7 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
   const Corpus corpus = Corpus::open(config.data.folder, config.data.train_set);
 
   Reporter reporter({.server = options.server,
+                     .token = options.token,
                      .spool_folder = folder / "spool",
                      .run = identity.run,
                      .attempt = identity.attempt,
@@ -134,9 +194,10 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
                      .host = communicator.hosts()[static_cast<std::size_t>(communicator.rank())]});
   std::unique_ptr<Console> console;
   if (first_rank) console = std::make_unique<Console>(config, isatty(STDERR_FILENO) == 1);
-  FanOut records(console.get(), reporter);
+  FanOut records(console.get(), reporter, heartbeat.get());
 
-  CheckpointKeeper checkpoints(config, folder / "checkpoints", vocabulary_file, *backend, communicator, records);
+  CheckpointKeeper checkpoints(config, folder / "checkpoints", vocabulary_file, *backend, communicator, records,
+                               [&opened] { opened->require_current(); });
   Trainer trainer({.config = config,
                    .backend = *backend,
                    .communicator = communicator,
@@ -145,11 +206,13 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
                    .checkpoints = &checkpoints,
                    .records = records,
                    .stop = stop,
+                   .checkpoint_request = first_rank ? &checkpoint_request : nullptr,
                    .threads = threads_of(config, communicator),
                    .model_vocabulary = vocabulary.size()});
-  trainer.begin(identity.run, identity.attempt);
+  trainer.begin(identity.run, identity.attempt, options.resume_from);
   if (console != nullptr) console->begin(trainer.state().progress, trainer.state().elapsed_minutes);
   if (first_rank) {
+    records.open_board(options.event_folder, communicator.hosts()[0], trainer.state().progress.update);
     spdlog::info("{}: {} parameters, {} sentence pairs, {} updates an epoch", backend->description(),
                  trainer.model().parameters().count(), corpus.sentences(), trainer.updates_per_epoch());
     records.write(started(config, communicator, trainer));

@@ -15,13 +15,23 @@ struct JobOptions {
   std::string config_file;             // read by rank 0 and sent to the others
   std::vector<std::string> overrides;  // key=value
   std::string server = "none";         // http://host:port, or none
+  std::filesystem::path token_file;    // read by rank 0; empty: as find_token() does without one
+  std::string token;                   // by which the server knows us; empty: none
   std::filesystem::path run_folder;    // empty: runs/NAME
+  std::string run;                     // r_…, of a server that starts runs; empty: run_folder's own, or a new one
+  std::int64_t attempt = 0;            // with it
+  std::filesystem::path resume_from;   // folder of a checkpoint; empty: the run's newest
+  std::filesystem::path event_folder;  // for TensorBoard; empty: no event files
 };
 
 /// Reads the configuration on rank 0 and gives it to all. Throws UsageFailure or Failure on every rank alike.
 TrainConfig shared_config(const JobOptions& options, Communicator& communicator);
 
+/// The token for the server as rank 0 finds it, given to all; empty without a server. Throws UsageFailure on every rank
+/// alike.
+std::string shared_token(const JobOptions& options, Communicator& communicator);
+
 /// One rank's part of a run, from opening the data to the last record. Throws Failure; the run is then recorded failed.
-void run_job(const JobOptions& options, const TrainConfig& config, Communicator& communicator, const StopRequest& stop);
+void run_job(const JobOptions& options, const TrainConfig& config, Communicator& communicator, StopRequest& stop);
 
 }  // namespace babelring

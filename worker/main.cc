@@ -11,6 +11,7 @@
 #include "nmt/base/version.h"
 #include "nmt/comm/communicator.h"
 #include "nmt/comm/mpi_session.h"
+#include "worker/config_check.h"
 #include "worker/job.h"
 
 namespace {
@@ -51,7 +52,10 @@ void install_signal_handlers() {
 struct CommandLine {
   JobOptions job;
   std::string log_level = "info";
+  bool check_config = false, check_data = false;
 };
+
+constexpr const char* for_servers = "For servers that start runs";
 
 void declare(CLI::App& app, CommandLine& line) {
   app.set_version_flag("--version", std::string("babelring worker ") + version);
@@ -59,7 +63,17 @@ void declare(CLI::App& app, CommandLine& line) {
   app.add_option("overrides", line.job.overrides, "key=value, over the file: training.max_minutes=10");
   app.add_option("--server", line.job.server, "address of a `server`, http://host:port, or none")
       ->capture_default_str();
+  app.add_option("--token-file", line.job.token_file,
+                 "file with the token that the server wants; rank 0 reads it, else BABELRING_TOKEN, and tells the others");
   app.add_option("--run-dir", line.job.run_folder, "folder of the run: checkpoints, spool; default runs/NAME");
+  app.add_option("--run-id", line.job.run, "id of the run, given by the server that starts it")->group(for_servers);
+  app.add_option("--attempt", line.job.attempt, "number of the attempt, likewise")->group(for_servers);
+  app.add_option("--resume-from", line.job.resume_from, "folder of the checkpoint to go on from; default the newest")
+      ->group(for_servers);
+  app.add_flag("--check-config", line.check_config, "print as JSON what is made of the configuration, and end")
+      ->group(for_servers);
+  app.add_flag("--check-data", line.check_data, "with it: look into data.folder too")->group(for_servers);
+  app.add_option("--tensorboard", line.job.event_folder, "folder for TensorBoard event files, written by rank 0");
   app.add_option("--log-level", line.log_level, "debug, info, warn or error")->capture_default_str();
   app.footer("Keys of the configuration:\n" + describe_config());
 }
@@ -76,10 +90,12 @@ int work(const CommandLine& line, bool under_mpirun) {
   try {
     // The communicator's own options are part of the configuration, which rank 0 may be alone to see: share it first.
     const TrainConfig config = shared_config(line.job, *communicator);
+    JobOptions job = line.job;
+    job.token = shared_token(line.job, *communicator);
     communicator.reset();
     communicator = make_communicator(under_mpirun, config.communication.options());
     const SignalReach reach(*communicator);
-    run_job(line.job, config, *communicator, stop_request);
+    run_job(job, config, *communicator, stop_request);
     return 0;
   } catch (const UsageFailure& failure) {
     if (first_rank) spdlog::error("{}", failure.what());
@@ -112,6 +128,7 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
+  if (line.check_config) return print_config_check(line.job.config_file, line.job.overrides, line.check_data);
   install_signal_handlers();
   return run(line, MpiSession::under_mpirun(), argc, argv);
 }

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "nmt/base/run_fence.h"
 #include "nmt/train/model_loader.h"
 
 namespace babelring {
@@ -47,12 +48,13 @@ void broadcast(Communicator& communicator, Backend& backend, Tensor tensor) {
 
 CheckpointKeeper::CheckpointKeeper(const TrainConfig& config, const std::filesystem::path& folder,
                                    const std::filesystem::path& vocabulary_model, Backend& backend,
-                                   Communicator& communicator, RecordSink& records)
+                                   Communicator& communicator, RecordSink& records, std::function<void()> guard)
     : config_(config),
       vocabulary_model_(vocabulary_model),
       backend_(backend),
       communicator_(communicator),
-      records_(records) {
+      records_(records),
+      guard_(std::move(guard)) {
   if (communicator.rank() == 0) {
     store_.emplace(folder, config.checkpoint.keep_last, config.checkpoint.keep_best);
   }
@@ -63,6 +65,8 @@ void CheckpointKeeper::save(const Transformer& model, const Adam& adam, const Ru
   if (!store_) return;
   try {
     write(model, adam, state, worth);
+  } catch (const Fenced&) {
+    throw;
   } catch (const Failure& failure) {
     const std::string text = fmt::format("checkpoint of update {} was not written, training goes on: {}",
                                          state.progress.update, failure.what());
@@ -87,15 +91,23 @@ void CheckpointKeeper::write(const Transformer& model, const Adam& adam, const R
   first.append(content.optimizer, store, "m.");
   second.append(content.optimizer, store, "v.");
   if (!vocabulary_model_.empty()) content.copies["spm.model"] = vocabulary_model_;
-  CheckpointStore::Saved saved = store_->save(content);
+  CheckpointStore::Saved saved = store_->save(content, guard_);
   records_.write(std::move(saved.saved));
   for (CheckpointRecord& removed : saved.removed) records_.write(std::move(removed));
 }
 
-bool CheckpointKeeper::restore(Transformer& model, Adam& adam, RunState& state) {
+std::optional<Checkpoint> CheckpointKeeper::find(const std::filesystem::path& chosen) {
+  if (chosen.empty()) return store_->latest();
+  Result<Checkpoint> checkpoint = load_checkpoint(chosen);
+  if (!checkpoint.ok()) fail("resume: {}", checkpoint.message());
+  for (CheckpointRecord& aside : store_->set_aside_after(checkpoint->update)) records_.write(std::move(aside));
+  return std::move(checkpoint).value();
+}
+
+bool CheckpointKeeper::restore(Transformer& model, Adam& adam, RunState& state, const std::filesystem::path& chosen) {
   std::string text;
   if (store_) {
-    if (const std::optional<Checkpoint> checkpoint = store_->latest()) {
+    if (const std::optional<Checkpoint> checkpoint = find(chosen)) {
       read_weights(checkpoint->weights(), model, backend_);
       const SafetensorsReader moments = checkpoint->optimizer();
       read_moment(moments, "m.", model.parameters(), adam.first_moment(), backend_);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -26,19 +27,23 @@ struct CheckpointWorth {
 class CheckpointKeeper {
  public:
   /// `vocabulary_model` is the SentencePiece file copied into each checkpoint, so that it translates by itself; empty:
-  /// none. The references must outlive the keeper.
+  /// none. `guard` is called before a checkpoint becomes visible and throws Fenced if it must not. The references must
+  /// outlive the keeper.
   CheckpointKeeper(const TrainConfig& config, const std::filesystem::path& folder,
                    const std::filesystem::path& vocabulary_model, Backend& backend, Communicator& communicator,
-                   RecordSink& records);
+                   RecordSink& records, std::function<void()> guard = {});
 
   /// A failure to write is logged and training goes on: older checkpoints are intact. Emits checkpoint records.
+  /// Throws Fenced.
   void save(const Transformer& model, const Adam& adam, const RunState& state, const CheckpointWorth& worth);
 
-  /// Into model, optimizer and state of every rank; false if there is no complete checkpoint. Throws Failure if the
-  /// checkpoint is of another model.
-  bool restore(Transformer& model, Adam& adam, RunState& state);
+  /// Into model, optimizer and state of every rank; false if there is no complete checkpoint. A `chosen` one is its
+  /// folder; newer ones of this run are moved aside then. Throws Failure if the checkpoint is of another model, or if
+  /// the chosen one is absent or damaged.
+  bool restore(Transformer& model, Adam& adam, RunState& state, const std::filesystem::path& chosen = {});
 
  private:
+  std::optional<Checkpoint> find(const std::filesystem::path& chosen);
   void write(const Transformer& model, const Adam& adam, const RunState& state, const CheckpointWorth& worth);
 
   const TrainConfig& config_;
@@ -46,6 +51,7 @@ class CheckpointKeeper {
   Backend& backend_;
   Communicator& communicator_;
   RecordSink& records_;
+  std::function<void()> guard_;
   std::optional<CheckpointStore> store_;  // rank 0 only
 };
 

@@ -39,9 +39,9 @@ Trainer::Trainer(const TrainerParts& parts)
   }
 }
 
-void Trainer::begin(const std::string& run, std::int64_t attempt) {
+void Trainer::begin(const std::string& run, std::int64_t attempt, const std::filesystem::path& chosen) {
   const std::string digest = state_.corpus_digest;
-  if (parts_.checkpoints != nullptr && parts_.checkpoints->restore(model_, adam_, state_)) {
+  if (parts_.checkpoints != nullptr && parts_.checkpoints->restore(model_, adam_, state_, chosen)) {
     if (state_.corpus_digest != digest) {
       fail(
           "resume: the checkpoint was trained on corpus {:.12}, data.folder holds {:.12}; use its data or a new run "
@@ -68,19 +68,20 @@ std::string Trainer::run() {
     const Progress before = state_.progress;
     last = train_update(pipeline);
     after_update(before);
+    if (last.votes.checkpoint) save_as_wished();
     reason = reason_to_end(last);
   }
-  if (!last.stop_requested && state_.progress.update > 0) {
+  if (!last.votes.stop && state_.progress.update > 0) {
     evaluate(parse_duration("validation.bleu_every", parts_.config.validation.bleu_every).value() > 0);
   }
-  save();
+  if (!last.votes.without_checkpoint) save();
   return reason;
 }
 
 /// Decided from what all ranks know alike, so that all end at the same update.
 std::string Trainer::reason_to_end(const UpdateResult& last) const {
   const TrainConfig& config = parts_.config;
-  if (last.stop_requested) return "stopped on request";
+  if (last.votes.stop) return "stopped on request";
   if (parse_duration("training.stop_after", config.training.stop_after).fraction(state_.progress) >= 1) {
     return "finished: " + config.training.stop_after + " of training";
   }
@@ -102,8 +103,11 @@ UpdateResult Trainer::train_update(Pipeline& pipeline) {
                 .epoch = batches.epoch,
                 .target_tokens = state_.progress.target_tokens + batches.global_target_tokens};
   StepRecord record;
-  const UpdateResult result =
-      runner_.run(batches, schedule_.learning_rate(next), data_ms, parts_.stop.requested(), minutes(), record);
+  const std::int64_t wish = parts_.checkpoint_request != nullptr ? parts_.checkpoint_request->wanted() : 0;
+  const Votes votes{.stop = parts_.stop.requested(),
+                    .without_checkpoint = parts_.stop.without_checkpoint(),
+                    .checkpoint = parts_.checkpoint_request != nullptr && parts_.checkpoint_request->open()};
+  const UpdateResult result = runner_.run(batches, schedule_.learning_rate(next), data_ms, votes, minutes(), record);
   if (record.skipped) spdlog::warn("update {}: gradient is not finite; skipped, weights unchanged", batches.update);
 
   const Progress before = state_.progress;
@@ -115,6 +119,7 @@ UpdateResult Trainer::train_update(Pipeline& pipeline) {
   }
   meter_.fill(record, workspace_, model_, adam_);
   parts_.records.write(std::move(record));
+  if (votes.checkpoint) wish_granted_ = wish;
   return result;
 }
 
@@ -148,6 +153,11 @@ void Trainer::evaluate(bool translate) {
   const bool best = record.best;
   if (parts_.communicator.rank() == 0) parts_.records.write(std::move(record));
   if (best && parts_.config.checkpoint.keep_best) save();
+}
+
+void Trainer::save_as_wished() {
+  save();
+  if (parts_.checkpoint_request != nullptr && wish_granted_ > 0) parts_.checkpoint_request->carried_out(wish_granted_);
 }
 
 void Trainer::save() {

@@ -6,6 +6,7 @@
 #include "nmt/base/records.h"
 #include "nmt/data/pipeline.h"
 #include "nmt/optim/schedule.h"
+#include "nmt/train/checkpoint_request.h"
 #include "nmt/train/checkpointing.h"
 #include "nmt/train/host_meter.h"
 #include "nmt/train/run_state.h"
@@ -25,6 +26,7 @@ struct TrainerParts {
   CheckpointKeeper* checkpoints = nullptr;  // null: nothing is saved
   RecordSink& records;
   const StopRequest& stop;
+  CheckpointRequest* checkpoint_request = nullptr;  // of rank 0
   StepObserver* observer = nullptr;
   int threads = 1;                    // the backend's, for the busy fraction
   std::int64_t model_vocabulary = 0;  // pieces the model knows
@@ -40,8 +42,9 @@ class Trainer {
   const RunState& state() const { return state_; }
   std::int64_t updates_per_epoch() const { return plan_.updates_per_epoch(); }
 
-  /// Names run and attempt, and takes up the newest complete checkpoint if there is one. On all ranks.
-  void begin(const std::string& run, std::int64_t attempt);
+  /// Names run and attempt, and takes up the newest complete checkpoint if there is one, or the one in the folder
+  /// `chosen`, which rank 0 reads. On all ranks.
+  void begin(const std::string& run, std::int64_t attempt, const std::filesystem::path& chosen = {});
 
   /// Returns why training ended: "finished: …", "stopped on request" or "early stopping: …".
   std::string run();
@@ -52,6 +55,7 @@ class Trainer {
   void after_update(const Progress& before);
   void evaluate(bool translate);
   void save();
+  void save_as_wished();
   bool due(const std::string& every, const Progress& before) const;
   double minutes() const { return minutes_before_ + watch_.elapsed_ms() / 60000; }
 
@@ -68,6 +72,7 @@ class Trainer {
   Stopwatch watch_;
   double minutes_before_ = 0;
   std::int64_t evaluated_update_ = 0, translated_update_ = 0, saved_update_ = 0;
+  std::int64_t wish_granted_ = 0;  // the wish for a checkpoint that this rank last voted for
   EvalRecord last_evaluation_;
 };
 

@@ -59,7 +59,7 @@ LossSums UpdateRunner::accumulate(const UpdateBatches& batches, StepRecord& reco
   return sums;
 }
 
-UpdateResult UpdateRunner::run(const UpdateBatches& batches, double learning_rate, double data_ms, bool vote_stop,
+UpdateResult UpdateRunner::run(const UpdateBatches& batches, double learning_rate, double data_ms, const Votes& votes,
                                double minutes, StepRecord& record) {
   const Stopwatch step;
   const CommTotals before = communicator_.totals();
@@ -72,8 +72,10 @@ UpdateResult UpdateRunner::run(const UpdateBatches& batches, double learning_rat
                                 local.nll,
                                 local.correct,
                                 local.tokens,
-                                vote_stop ? 1.0 : 0.0,
-                                communicator_.rank() == 0 ? minutes : 0.0};
+                                votes.stop ? 1.0 : 0.0,
+                                communicator_.rank() == 0 ? minutes : 0.0,
+                                votes.without_checkpoint ? 1.0 : 0.0,
+                                votes.checkpoint ? 1.0 : 0.0};
   communicator_.sum(shared);
   record.exposed_communication_ms = lap.lap_ms();
 
@@ -81,9 +83,10 @@ UpdateResult UpdateRunner::run(const UpdateBatches& batches, double learning_rat
   backend_.synchronize();
   record.optimizer_ms = lap.lap_ms();
 
-  const UpdateResult result{.loss = {.loss = shared[0], .nll = shared[1], .correct = shared[2], .tokens = shared[3]},
-                            .stop_requested = shared[4] > 0,
-                            .elapsed_minutes = shared[5]};
+  const UpdateResult result{
+      .loss = {.loss = shared[0], .nll = shared[1], .correct = shared[2], .tokens = shared[3]},
+      .votes = {.stop = shared[4] > 0, .without_checkpoint = shared[6] > 0, .checkpoint = shared[7] > 0},
+      .elapsed_minutes = shared[5]};
   const CommTotals after = communicator_.totals();
   record.update = batches.update;
   record.epoch = batches.epoch;

@@ -13,11 +13,18 @@
 
 namespace babelring {
 
+/// What one rank wishes for the end of an update.
+struct Votes {
+  bool stop = false;
+  bool without_checkpoint = false;  // of the stop
+  bool checkpoint = false;
+};
+
 /// What all ranks know after an update, bit-equal on all.
 struct UpdateResult {
-  LossSums loss;                // over all ranks
-  bool stop_requested = false;  // by any rank
-  double elapsed_minutes = 0;   // rank 0's
+  LossSums loss;               // over all ranks
+  Votes votes;                 // of any rank
+  double elapsed_minutes = 0;  // rank 0's
 };
 
 /// One optimizer update: gradients of this rank's micro-batches, their all-reduce while backward still runs, Adam.
@@ -28,9 +35,9 @@ class UpdateRunner {
                Workspace& workspace, StepObserver* observer);
 
   /// Fills everything in `record` that is known here: losses, time split, bytes, FLOPs. `data_ms` was spent waiting for
-  /// `batches`. `vote_stop` and `minutes` are this rank's contribution to the result.
-  UpdateResult run(const UpdateBatches& batches, double learning_rate, double data_ms, bool vote_stop, double minutes,
-                   StepRecord& record);
+  /// `batches`. `votes` and `minutes` are this rank's contribution to the result.
+  UpdateResult run(const UpdateBatches& batches, double learning_rate, double data_ms, const Votes& votes,
+                   double minutes, StepRecord& record);
 
  private:
   LossSums accumulate(const UpdateBatches& batches, StepRecord& record);

@@ -1,16 +1,17 @@
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "nmt/base/clock.h"
+#include "nmt/base/log.h"
 #include "server/api/answers.h"
+#include "server/api/control.h"
 #include "server/api/service.h"
+#include "server/store/run_state.h"
 
 namespace babelring::api {
 namespace {
 
 constexpr std::int64_t stale_after_ms = 60'000;
-constexpr std::array<std::string_view, 4> states = {"running", "succeeded", "stopped", "failed"};
 
 /// Seconds until max_updates at the speed of the newest step, or null.
 json::value eta(const store::RunRow& run) {
@@ -32,14 +33,43 @@ json::value eval_or_null(const std::optional<store::EvalRow>& eval) {
   return eval ? json::value(eval_item(*eval)) : json::value(nullptr);
 }
 
-http::Response list(Service& service, const http::Request& request) {
+/// `name` or `name=value`.
+void read_label(const http::Request& request, store::RunFilter& filter) {
+  const std::string label = request.query_value("label").value_or("");
+  const auto equals = label.find('=');
+  filter.label_name = label.substr(0, equals);
+  filter.label_has_value = equals != std::string::npos;
+  if (filter.label_has_value) filter.label_value = label.substr(equals + 1);
+}
+
+store::RunFilter read_filter(const http::Request& request) {
+  using Order = store::RunFilter::Order;
   store::RunFilter filter;
   filter.state = request.query_value("state").value_or("");
-  if (!filter.state.empty() && std::find(states.begin(), states.end(), filter.state) == states.end()) {
-    throw http::Problem(400, "bad_parameter", "state: expected running, succeeded, stopped or failed");
+  if (!filter.state.empty() && !store::run_state_of(filter.state)) {
+    throw http::Problem(400, "bad_parameter", fmt::format("state: '{}' is none", printable(filter.state)));
   }
   filter.text = request.query_value("q").value_or("");
-  filter.before = read_cursor(request).first;
+  read_label(request, filter);
+  filter.created_after_ms = integer_query(request, "created_after", 0, std::int64_t{1} << 52, 0);
+  const std::string archived = request.query_value("archived").value_or("");
+  if (!archived.empty() && archived != "true" && archived != "false") {
+    throw http::Problem(400, "bad_parameter", "archived: expected true or false");
+  }
+  if (!archived.empty()) filter.archived = archived == "true";
+  const std::string sort = request.query_value("sort").value_or("-created_at");
+  if (sort != "-created_at" && sort != "created_at" && sort != "-updated_at") {
+    throw http::Problem(400, "bad_parameter", "sort: expected -created_at, created_at or -updated_at");
+  }
+  filter.order = sort == "created_at"    ? Order::oldest_first
+                 : sort == "-updated_at" ? Order::last_changed_first
+                                         : Order::newest_first;
+  filter.after = read_cursor(request);
+  return filter;
+}
+
+http::Response list(Service& service, const http::Request& request) {
+  store::RunFilter filter = read_filter(request);
   const std::int64_t limit = page_limit(request);
   filter.limit = limit + 1;  // one more tells whether there is a next page
   auto reader = service.store.reader();
@@ -47,7 +77,9 @@ http::Response list(Service& service, const http::Request& request) {
   std::optional<std::string> next;
   if (static_cast<std::int64_t>(runs.size()) > limit) {
     runs.pop_back();
-    next = make_cursor(runs.back().number, 0);
+    const store::RunRow& last = runs.back();
+    const bool changed = filter.order == store::RunFilter::Order::last_changed_first;
+    next = changed ? make_cursor(last.updated_ms, last.number) : make_cursor(last.number, 0);
   }
   json::array items;
   for (const store::RunRow& run : runs) items.push_back(run_item(run, wall_time_ms()));
@@ -59,7 +91,7 @@ http::Response show(Service& service, const http::Request& request) {
   const store::RunRow run = require_run(*reader, request);
   json::object item = run_item(run, wall_time_ms());
   item["config"] = run.config;
-  return json_response(item);
+  return run_thing(request, item);
 }
 
 }  // namespace
@@ -82,6 +114,13 @@ json::object run_item(const store::RunRow& run, std::int64_t now_ms) {
                        {"hosts", json::array(run.hosts.begin(), run.hosts.end())},
                        {"parameters", run.parameters},
                        {"max_updates", run.max_updates},
+                       {"profile", run.profile},
+                       {"labels", parse_json(run.labels).value()},
+                       {"notes", run.notes},
+                       {"archived", run.archived},
+                       {"deleted_at", time_or_null(run.deleted_ms)},
+                       {"restarts", integer_or_null(run.restarts)},
+                       {"max_restarts", integer_or_null(run.max_restarts)},
                        {"update", run.last.step}};
   for (const char* key : {"epoch", "loss", "nll", "learning_rate", "step_ms"}) item[key] = run.last.value(key);
   item["target_tokens_per_second"] = rate_of_all_ranks(run);

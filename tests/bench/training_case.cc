@@ -76,7 +76,7 @@ TimedUpdate TrainingCase::update(RecordSink* records) {
   const double noam = std::min(1 / std::sqrt(step), step * std::pow(4000.0, -1.5));
   const Stopwatch watch;
   const UpdateBatches batches = data_->next();
-  runner_.run(batches, noam / std::sqrt(static_cast<double>(config_.model.width)), watch.elapsed_ms(), false, 0,
+  runner_.run(batches, noam / std::sqrt(static_cast<double>(config_.model.width)), watch.elapsed_ms(), {}, 0,
               timed.record);
   if (records != nullptr) {
     const Stopwatch report;

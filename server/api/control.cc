@@ -1,0 +1,110 @@
+#include "server/api/control.h"
+
+#include <algorithm>
+
+#include "nmt/base/clock.h"
+#include "nmt/base/records.h"
+#include "server/api/answers.h"
+#include "server/api/conditional.h"
+
+namespace babelring::api {
+namespace {
+
+/// Hands `use` the members that change while a run trains.
+template <class Use>
+auto without_fleeting(Use use) {
+  return use({"updated_at", "record_age_ms", "stale_since", "update", "epoch", "loss", "nll", "learning_rate",
+              "step_ms", "target_tokens_per_second", "eta_seconds", "best", "last_eval", "hosts"});
+}
+
+constexpr std::size_t most_labels = 64, most_label_bytes = 64, most_value_bytes = 256;
+
+}  // namespace
+
+launch::ControlPlane& control_of(Service& service) {
+  if (service.control == nullptr) throw http::Problem(503, "no_control", "this server starts no runs");
+  return *service.control;
+}
+
+void add_body_route(http::Router& router, std::string method, std::string path, http::Scope scope,
+                    std::size_t most_bytes, http::Handler handler) {
+  http::Route route{std::move(method), std::move(path), scope, most_bytes, false, {}, {}};
+  route.handler = [handler = std::move(handler)](const std::shared_ptr<const http::Request>& request,
+                                                 const http::Reply& reply) { reply(handler(*request)); };
+  router.add(std::move(route));
+}
+
+void announce_run(Service& service, const std::string& run) {
+  auto reader = service.store.reader();
+  if (const auto found = store::find_run(*reader, run)) {
+    service.events.publish(run, "state", to_text(run_item(*found, wall_time_ms())));
+  }
+}
+
+http::Response run_thing(const http::Request& request, const json::object& item) {
+  return without_fleeting(
+      [&](std::initializer_list<std::string_view> members) { return thing_response(request, item, members); });
+}
+
+void require_run_match(const http::Request& request, const store::RunRow& run) {
+  json::object item = run_item(run, wall_time_ms());
+  item["config"] = run.config;
+  require_match(request, without_fleeting(
+                             [&](std::initializer_list<std::string_view> members) { return state_of(item, members); }));
+}
+
+void note_change(Service& service, const std::string& run) {
+  announce_run(service, run);
+  auto reader = service.store.reader();
+  const auto found = store::find_run(*reader, run);
+  const auto state = found ? store::run_state_of(found->state) : std::nullopt;
+  if (state && store::is_terminal(*state)) service.tokens.remove_run_tokens(run);
+}
+
+http::Response run_response(Service& service, const std::string& run, int status) {
+  auto reader = service.store.reader();
+  const auto found = store::find_run(*reader, run);
+  if (!found) throw http::Problem(404, "run_unknown", fmt::format("no run '{}'", run));
+  json::object item = run_item(*found, wall_time_ms());
+  item["config"] = found->config;
+  http::Response response = json_response(item);
+  response.status = status;
+  return response;
+}
+
+std::optional<std::string> read_labels(Body& body) {
+  const json::value* labels = body.value("labels");
+  if (labels == nullptr) return std::nullopt;
+  if (!labels->is_object()) Body::refuse("labels", "expected an object of texts");
+  const json::object& object = labels->get_object();
+  if (object.size() > most_labels) Body::refuse("labels", fmt::format("expected at most {}", most_labels));
+  for (const auto& [name, value] : object) {
+    const bool formed = !name.empty() && name.size() <= most_label_bytes && name.find('=') == name.npos &&
+                        value.is_string() && value.get_string().size() <= most_value_bytes;
+    if (!formed) {
+      Body::refuse("labels", fmt::format("expected names of 1 to {} bytes without '=', and texts of at most {}",
+                                         most_label_bytes, most_value_bytes));
+    }
+  }
+  return to_text(object);
+}
+
+store::CheckpointRow require_checkpoint(Service& service, const std::string& id) {
+  auto reader = service.store.reader();
+  auto checkpoint = valid_id(id, 'c') ? store::find_checkpoint(*reader, id) : std::nullopt;
+  if (!checkpoint) throw http::Problem(404, "checkpoint_unknown", fmt::format("no checkpoint '{}'", id));
+  if (checkpoint->removed) throw http::Problem(410, "removed", fmt::format("checkpoint {} was removed", id));
+  std::error_code error;
+  const auto folder = std::filesystem::canonical(checkpoint->folder, error);
+  if (error) throw http::Problem(409, "unreadable", fmt::format("checkpoint {}: {}", id, error.message()));
+  const auto below = [&](const std::filesystem::path& root) {
+    return std::mismatch(root.begin(), root.end(), folder.begin(), folder.end()).first == root.end();
+  };
+  if (std::none_of(service.checkpoint_roots.begin(), service.checkpoint_roots.end(), below)) {
+    throw http::Problem(409, "outside_roots", "the checkpoint's folder is not below a --checkpoint-root");
+  }
+  checkpoint->folder = folder.string();
+  return std::move(*checkpoint);
+}
+
+}  // namespace babelring::api

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "nmt/base/json.h"
+#include "server/api/body.h"
+#include "server/api/service.h"
+#include "server/launch/control_plane.h"
+#include "server/store/control.h"
+#include "server/store/queries.h"
+
+namespace babelring::api {
+
+/// What starts and watches runs. Throws Problem 503 in a process that has none.
+launch::ControlPlane& control_of(Service& service);
+
+/// A route that takes a JSON body and answers by returning.
+void add_body_route(http::Router& router, std::string method, std::string path, http::Scope scope,
+                    std::size_t most_bytes, http::Handler handler);
+
+/// Tells the event streams how a run stands now.
+void announce_run(Service& service, const std::string& run);
+
+/// A run as the answer to GET; its entity tag is about what PATCH and DELETE change, not about what training does.
+http::Response run_thing(const http::Request& request, const json::object& item);
+/// If-Match of a PATCH or DELETE. Throws Problem 412 where the client has not seen this state of the run.
+void require_run_match(const http::Request& request, const store::RunRow& run);
+
+/// After a change of state: tells the event streams, and ends the tokens of a run that is over.
+void note_change(Service& service, const std::string& run);
+
+/// 200 (or `status`) with the run as it stands now.
+http::Response run_response(Service& service, const std::string& run, int status = 200);
+
+/// The member `labels`: an object of at most 64 short texts, as JSON text. Throws Problem 400.
+std::optional<std::string> read_labels(Body& body);
+
+/// The checkpoint that a body names by its id, in a folder that may be read. Throws Problem 404, 409 or 410.
+store::CheckpointRow require_checkpoint(Service& service, const std::string& id);
+
+}  // namespace babelring::api

@@ -1,0 +1,101 @@
+#include "nmt/base/records.h"
+#include "server/api/alert_watch.h"
+#include "server/api/answers.h"
+#include "server/api/control.h"
+
+namespace babelring::api {
+namespace {
+
+constexpr std::int64_t huge = std::int64_t{1} << 60;
+
+launch::Beat read_beat(const http::Request& request) {
+  Body body(request);
+  const auto count = [&](const char* name) { return body.integer(name, 0, huge).value_or(0); };
+  launch::Beat beat;
+  beat.attempt = body.integer("attempt", 1, huge).value_or(0);
+  if (beat.attempt == 0) Body::refuse("attempt", "expected, but absent");
+  beat.rank = body.integer("rank", 0, 1'000'000).value_or(0);
+  beat.host = body.required_text("host", 255);
+  beat.pid = count("pid");
+  beat.update = count("update");
+  beat.since_update_s = body.number("since_update_s", 0, 1e12).value_or(0);
+  beat.checkpoint_done = count("checkpoint_done");
+  beat.resident_bytes = count("resident_bytes");
+  beat.memory_bytes = count("memory_bytes");
+  beat.memory_available_bytes = count("memory_available_bytes");
+  beat.disk_free_bytes = count("disk_free_bytes");
+  beat.network_rx_bytes = count("network_rx_bytes");
+  beat.network_tx_bytes = count("network_tx_bytes");
+  beat.processors = count("processors");
+  beat.load = body.number("load", 0, 1e9).value_or(0);
+  body.finish();
+  return beat;
+}
+
+http::Response take(Service& service, const http::Request& request) {
+  const std::string& run = request.parameter("run");
+  const launch::Beat beat = read_beat(request);
+  auto reader = service.store.reader();
+  const auto order = valid_id(run, 'r') ? store::find_commands(*reader, run, beat.attempt) : std::nullopt;
+  if (!order) throw http::Problem(404, "run_unknown", fmt::format("no run '{}'", run));
+  if (order->fenced) {
+    throw http::Problem(
+        409, "stale_attempt",
+        fmt::format("attempt {} of run {} is over; attempt {} is the newest", beat.attempt, run, order->attempt));
+  }
+  control_of(service).heartbeats().note(run, beat);
+  if (service.alerts != nullptr) service.alerts->heard(run, beat.attempt, beat.rank, beat.host);
+  json::array commands;
+  if (order->state == store::RunState::stopping && beat.attempt == order->attempt) {
+    commands.push_back({{"kind", "stop"}, {"mode", order->stop_wish}});
+  }
+  // Rank 0 writes checkpoints: it alone asks the others, so that a wish makes one.
+  if (beat.rank == 0 && beat.attempt == order->attempt && order->checkpoint_wish > beat.checkpoint_done) {
+    commands.push_back({{"kind", "checkpoint"}, {"number", order->checkpoint_wish}});
+  }
+  return json_response(json::object{{"commands", std::move(commands)}, {"interval_ms", 1000}});
+}
+
+json::object node_item(const launch::Node& node, const launch::Heartbeats& heartbeats) {
+  const launch::Beat& beat = node.newest.beat;
+  json::array ranks;
+  for (const auto& [run, rank] : node.ranks) ranks.push_back({{"run", run}, {"rank", rank}});
+  return {{"host", node.host},
+          {"heartbeat_age_ms", static_cast<std::int64_t>(heartbeats.age_s(node.newest) * 1000)},
+          {"processors", beat.processors},
+          {"load", beat.load},
+          {"memory_bytes", beat.memory_bytes},
+          {"memory_available_bytes", beat.memory_available_bytes},
+          {"disk_free_bytes", beat.disk_free_bytes},
+          {"network_rx_bytes_per_second", node.newest.rx_bytes_per_s},
+          {"network_tx_bytes_per_second", node.newest.tx_bytes_per_s},
+          {"ranks", std::move(ranks)}};
+}
+
+http::Response list_nodes(Service& service) {
+  launch::Heartbeats& heartbeats = control_of(service).heartbeats();
+  json::array items;
+  for (const launch::Node& node : heartbeats.nodes()) items.push_back(node_item(node, heartbeats));
+  return json_response(json::object{{"items", std::move(items)}, {"next_cursor", nullptr}});
+}
+
+http::Response show_node(Service& service, const http::Request& request) {
+  launch::Heartbeats& heartbeats = control_of(service).heartbeats();
+  for (const launch::Node& node : heartbeats.nodes()) {
+    if (node.host == request.parameter("host")) return json_response(node_item(node, heartbeats));
+  }
+  throw http::Problem(404, "node_unknown", "no rank reported from such a host within a day");
+}
+
+}  // namespace
+
+void add_heartbeat_routes(http::Router& router, Service& service) {
+  add_body_route(router, "POST", "/api/v1/runs/{run}/heartbeat", http::Scope::ingest, 64 << 10,
+                 [&service](const http::Request& request) { return take(service, request); });
+  router.add("GET", "/api/v1/nodes", http::Scope::read,
+             [&service](const http::Request&) { return list_nodes(service); });
+  router.add("GET", "/api/v1/nodes/{host}", http::Scope::read,
+             [&service](const http::Request& request) { return show_node(service, request); });
+}
+
+}  // namespace babelring::api

@@ -1,0 +1,152 @@
+#include <algorithm>
+
+#include "nmt/base/clock.h"
+#include "server/api/answers.h"
+#include "server/api/control.h"
+
+namespace babelring::api {
+namespace {
+
+constexpr std::size_t most_body_bytes = 128 << 10;
+constexpr double fresh_s = 10;  // a heartbeat this young: orders will arrive
+
+store::RunRow find(Service& service, const http::Request& request) {
+  auto reader = service.store.reader();
+  return require_run(*reader, request);
+}
+
+[[noreturn]] void refuse_state(const store::RunRow& run, const char* what) {
+  throw http::Problem(409, "state_conflict", fmt::format("run {} is {}: it cannot be {}", run.id, run.state, what));
+}
+
+/// A run that was started by hand obeys only through its heartbeats.
+void require_reachable(Service& service, const store::RunRow& run) {
+  if (run.profile != "external") return;
+  launch::Heartbeats& heartbeats = control_of(service).heartbeats();
+  const auto beats = heartbeats.of(run.id, run.attempt);
+  const bool reachable =
+      std::any_of(beats.begin(), beats.end(), [&](const auto& beat) { return heartbeats.age_s(beat) < fresh_s; });
+  if (!reachable) {
+    throw http::Problem(
+        409, "unreachable",
+        fmt::format("run {} was started by hand and its ranks send no heartbeats; send mpirun SIGUSR1", run.id));
+  }
+}
+
+http::Response changed(Service& service, const std::string& run) {
+  announce_run(service, run);
+  control_of(service).wake();
+  return run_response(service, run, 202);
+}
+
+http::Response stop(Service& service, const http::Request& request) {
+  const store::RunRow run = find(service, request);
+  Body body(request, true);
+  const std::string mode = body.text("mode", 20).value_or("checkpoint");
+  if (mode != "checkpoint" && mode != "now") Body::refuse("mode", "expected checkpoint or now");
+  const std::int64_t grace_s = body.integer("grace_s", 0, 86'400).value_or(300);
+  body.finish();
+  require_reachable(service, run);
+  const auto state = write(service, [&](store::Database& database) {
+    return store::request_stop(database, run.id, mode, grace_s, request.actor, wall_time_ms());
+  });
+  if (!state) refuse_state(run, "stopped");
+  return changed(service, run.id);
+}
+
+http::Response resume(Service& service, const http::Request& request) {
+  return service.idempotency.once(request, [&] {
+    const store::RunRow run = find(service, request);
+    const launch::Profile* profile = control_of(service).find_profile(run.profile);
+    if (profile == nullptr) {
+      throw http::Problem(409, "not_managed",
+                          fmt::format("run {} was started by hand, or its profile is gone", run.id));
+    }
+    Body body(request, true);
+    store::Resume wish{
+        .run = run.id, .actor = request.actor, .world_size = body.integer("world_size", 1, profile->most_ranks)};
+    const std::string checkpoint = body.text("checkpoint", 28).value_or("latest");
+    body.finish();
+    if (checkpoint != "latest") {
+      const store::CheckpointRow row = require_checkpoint(service, checkpoint);
+      if (row.run != run.id) Body::refuse("checkpoint", "is of another run; submit a run with resume_from");
+      wish.folder = row.folder;
+      wish.step = row.step;
+    }
+    const auto state = write(
+        service, [&](store::Database& database) { return store::request_resume(database, wish, wall_time_ms()); });
+    if (!state) refuse_state(run, "resumed");
+    return changed(service, run.id);
+  });
+}
+
+http::Response checkpoint(Service& service, const http::Request& request) {
+  return service.idempotency.once(request, [&] {
+    const store::RunRow run = find(service, request);
+    Body(request, true).finish();
+    if (run.state != "running") refuse_state(run, "asked for a checkpoint");
+    require_reachable(service, run);
+    const std::int64_t number =
+        write(service, [&](store::Database& database) { return store::request_checkpoint(database, run.id); });
+    http::Response response =
+        json_response(json::object{{"run", run.id}, {"attempt", run.attempt}, {"number", number}});
+    response.status = 202;
+    return response;
+  });
+}
+
+http::Response edit(Service& service, const http::Request& request) {
+  const store::RunRow run = find(service, request);
+  require_run_match(request, run);
+  Body body(request);
+  store::RunEdit edit{.name = body.text("name", 200),
+                      .labels = read_labels(body),
+                      .notes = body.text("notes", 64 << 10),
+                      .archived = body.flag("archived"),
+                      .deleted = body.flag("deleted"),
+                      .max_restarts = body.integer("max_restarts", 0, 1000)};
+  body.finish();
+  if (edit.name && edit.name->empty()) Body::refuse("name", "expected some text");
+  if (edit.deleted && *edit.deleted) Body::refuse("deleted", "expected false, which takes a deletion back; use DELETE");
+  write(service, [&](store::Database& database) { store::edit_run(database, run.id, edit, wall_time_ms()); });
+  announce_run(service, run.id);
+  return run_response(service, run.id);
+}
+
+http::Response remove(Service& service, const http::Request& request) {
+  const store::RunRow run = find(service, request);
+  require_run_match(request, run);
+  const std::string checkpoints = request.query_value("checkpoints").value_or("keep");
+  if (checkpoints != "keep" && checkpoints != "delete") {
+    throw http::Problem(400, "bad_parameter", "checkpoints: expected keep or delete");
+  }
+  const auto state = store::run_state_of(run.state);
+  const bool stale = run.profile == "external" && wall_time_ms() - run.updated_ms > 60'000;
+  if (state && !store::is_terminal(*state) && *state != store::RunState::lost && !stale) {
+    throw http::Problem(409, "run_active", fmt::format("run {} is {}; stop it first", run.id, run.state));
+  }
+  write(service, [&](store::Database& database) {
+    store::delete_run(database, run.id, checkpoints == "delete", wall_time_ms());
+  });
+  service.tokens.remove_run_tokens(run.id);
+  announce_run(service, run.id);
+  return run_response(service, run.id);
+}
+
+}  // namespace
+
+void add_run_action_routes(http::Router& router, Service& service) {
+  const auto post = [&](const char* path, http::Response (*handle)(Service&, const http::Request&)) {
+    add_body_route(router, "POST", path, http::Scope::operate, most_body_bytes,
+                   [&service, handle](const http::Request& request) { return handle(service, request); });
+  };
+  post("/api/v1/runs/{run}/stop", stop);
+  post("/api/v1/runs/{run}/resume", resume);
+  post("/api/v1/runs/{run}/checkpoint", checkpoint);
+  add_body_route(router, "PATCH", "/api/v1/runs/{run}", http::Scope::operate, most_body_bytes,
+                 [&service](const http::Request& request) { return edit(service, request); });
+  router.add("DELETE", "/api/v1/runs/{run}", http::Scope::operate,
+             [&service](const http::Request& request) { return remove(service, request); });
+}
+
+}  // namespace babelring::api

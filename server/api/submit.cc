@@ -1,0 +1,147 @@
+#include "nmt/base/clock.h"
+#include "nmt/base/records.h"
+#include "server/api/answers.h"
+#include "server/api/control.h"
+
+namespace babelring::api {
+namespace {
+
+constexpr std::size_t most_config_bytes = std::size_t{1} << 20;
+constexpr std::size_t most_body_bytes = most_config_bytes + (std::size_t{256} << 10);
+constexpr std::size_t most_name_bytes = 200, most_notes_bytes = 64 << 10;
+constexpr std::int64_t most_queued = 1000;
+
+/// What a client asks for, read and checked.
+struct Submission {
+  const launch::Profile* profile = nullptr;
+  launch::CheckedConfig config;
+  store::NewRun run;
+};
+
+std::string read_config_text(Service& service, Body& body) {
+  const auto text = body.text("config", most_config_bytes);
+  const auto reference = body.text("config_ref", 28);
+  if (text.has_value() == reference.has_value()) {
+    Body::refuse("config", "expected either config (YAML) or config_ref (the id of a run)");
+  }
+  if (text) return *text;
+  auto reader = service.store.reader();
+  const auto run = valid_id(*reference, 'r') ? store::find_run(*reader, *reference) : std::nullopt;
+  if (!run) Body::refuse("config_ref", fmt::format("no run '{}'", *reference));
+  return run->config;
+}
+
+const launch::Profile& read_profile(launch::ControlPlane& control, Body& body) {
+  const std::string name = body.text("profile", 64).value_or("mpirun-local");
+  if (name == "external") Body::refuse("profile", "runs of profile external are started by hand: mpirun … worker");
+  const launch::Profile* profile = control.find_profile(name);
+  if (profile == nullptr)
+    Body::refuse("profile", fmt::format("no profile '{}'; GET /api/v1/profiles lists them", name));
+  return *profile;
+}
+
+void check_faults(const launch::CheckedConfig& config) {
+  if (config.faults.empty()) return;
+  std::vector<http::Problem::Fault> faults;
+  for (const launch::ConfigFault& fault : config.faults) {
+    faults.push_back({.pointer = fault.pointer, .detail = fault.detail, .line = fault.line, .column = fault.column});
+  }
+  throw http::Problem(422, "config_invalid", config.faults.front().detail, std::move(faults));
+}
+
+Submission read_submission(Service& service, const http::Request& request) {
+  launch::ControlPlane& control = control_of(service);
+  Body body(request);
+  Submission wish;
+  wish.profile = &read_profile(control, body);
+  const std::string yaml = read_config_text(service, body);
+  wish.run.name = body.text("name", most_name_bytes).value_or("");
+  wish.run.world_size = body.integer("world_size", 1, wish.profile->most_ranks).value_or(1);
+  wish.run.max_restarts = body.integer("max_restarts", 0, 1000).value_or(3);
+  wish.run.labels = read_labels(body).value_or("{}");
+  wish.run.notes = body.text("notes", most_notes_bytes).value_or("");
+  if (const auto checkpoint = body.text("resume_from", 28)) {
+    const store::CheckpointRow row = require_checkpoint(service, *checkpoint);
+    wish.run.resume_folder = row.folder;
+    wish.run.resume_step = row.step;
+  }
+  body.finish();
+  wish.config = launch::check_config(*wish.profile, yaml, wish.run.name);
+  check_faults(wish.config);
+  wish.run.id = make_id('r');
+  wish.run.name = wish.config.name;
+  wish.run.profile = wish.profile->name;
+  wish.run.folder = (std::filesystem::path(wish.profile->folder) / wish.run.id).string();
+  wish.run.config = wish.config.yaml;
+  wish.run.actor = request.actor;
+  return wish;
+}
+
+void require_room(Service& service) {
+  if (!service.store.health().disk) throw http::Problem(507, "disk_full", "too little disk space to begin a run");
+  auto reader = service.store.reader();
+  if (store::count_queued(*reader) >= most_queued) {
+    throw http::Problem(503, "queue_full", fmt::format("{} runs wait already", most_queued));
+  }
+}
+
+http::Response submit(Service& service, const http::Request& request) {
+  return service.idempotency.once(request, [&] {
+    require_room(service);
+    const Submission wish = read_submission(service, request);
+    write(service, [&](store::Database& database) { store::create_run(database, wish.run, wall_time_ms()); });
+    announce_run(service, wish.run.id);
+    control_of(service).wake();
+    return run_response(service, wish.run.id, 202).set("Location", "/api/v1/runs/" + wish.run.id);
+  });
+}
+
+/// Everything that submitting would check, and what would run; nothing is kept.
+http::Response validate(Service& service, const http::Request& request) {
+  const Submission wish = read_submission(service, request);
+  launch::LaunchOrder order{.run = "RUN",
+                            .name = wish.run.name,
+                            .attempt = 1,
+                            .world_size = wish.run.world_size,
+                            .folder = std::filesystem::path(wish.profile->folder) / "RUN",
+                            .resume_from = wish.run.resume_folder,
+                            .server = wish.profile->server};
+  for (const std::string& host : wish.profile->hosts) order.hosts.push_back(launch::parse_host(host));
+  const std::vector<std::string> command = control_of(service).command(*wish.profile, order);
+  json::array unknown(wish.config.not_estimated.begin(), wish.config.not_estimated.end());
+  return json_response(
+      json::object{{"profile", wish.profile->name},
+                   {"world_size", wish.run.world_size},
+                   {"config", wish.config.yaml},
+                   {"command", json::array(command.begin(), command.end())},
+                   {"max_updates", wish.config.max_updates > 0 ? json::value(wish.config.max_updates) : nullptr},
+                   {"not_estimated", std::move(unknown)}});
+}
+
+http::Response list_profiles(Service& service) {
+  json::array items;
+  for (const auto& [name, profile] : control_of(service).profiles()) {
+    items.push_back({{"name", name},
+                     {"launcher", profile.launcher},
+                     {"hosts", json::array(profile.hosts.begin(), profile.hosts.end())},
+                     {"most_ranks", profile.most_ranks},
+                     {"most_running", profile.most_running}});
+  }
+  return json_response(json::object{{"items", std::move(items)}, {"next_cursor", nullptr}});
+}
+
+}  // namespace
+
+void add_submit_routes(http::Router& router, Service& service) {
+  const auto post = [&](const char* path, http::Scope scope, http::Handler handler) {
+    add_body_route(router, "POST", path, scope, most_body_bytes, std::move(handler));
+  };
+  post("/api/v1/runs", http::Scope::operate,
+       [&service](const http::Request& request) { return submit(service, request); });
+  post("/api/v1/runs:validate", http::Scope::read,
+       [&service](const http::Request& request) { return validate(service, request); });
+  router.add("GET", "/api/v1/profiles", http::Scope::read,
+             [&service](const http::Request&) { return list_profiles(service); });
+}
+
+}  // namespace babelring::api

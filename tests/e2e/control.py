@@ -1,0 +1,123 @@
+"""A server that starts runs by itself, and what the tests of the control plane ask of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from system import BIN, Server, SystemTest, wait_for
+
+OVER = ("succeeded", "failed", "stopped", "lost")
+
+
+class ControlServer(Server):
+    """A `server` with quick reactions."""
+
+    profile = "heartbeat_timeout_s: 3\n  cool_down_s: 0\n  most_running: 4"
+
+    def start(self) -> None:
+        profiles = self.folder.parent / "profiles.yaml"
+        profiles.write_text(f"mpirun-local:\n  {self.profile}\n", encoding="utf-8")
+        command = [BIN / "server", "--listen", f"127.0.0.1:{self.port}", "--data", self.folder,
+                   "--checkpoint-root", self.checkpoints, "--profiles", profiles]
+        with open(self.folder.parent / "server.log", "ab") as log:
+            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+        line = self.process.stdout.readline()
+        assert "listening on" in line, f"server said: {line!r}"
+        self.address = line.split("listening on ")[1].strip().rstrip("/")
+        self.port = int(self.address.rsplit(":", 1)[1])
+
+    def ask(self, method: str, path: str, body: Any = None, key: str = "") -> tuple[int, Any]:
+        """Status and JSON of an answer, whatever it is."""
+        request = self.request(f"/api/v1{path}", method, {} if body is None and method == "POST" else body)
+        if key:
+            request.add_header("Idempotency-Key", key)
+        try:
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                return answer.status, json.load(answer)
+        except urllib.error.HTTPError as error:
+            return error.code, json.load(error)
+
+
+class ControlTest(SystemTest):
+    """Tests that start runs through a server."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.control = ControlServer(self.folder / "server", self.folder)
+        self.addCleanup(self.end_everything)
+
+    def end_everything(self) -> None:
+        """The server, and whatever runs it has left: jobs survive their server."""
+        self.control.kill()
+        marks = [str(self.folder).encode()]
+        for entry in Path("/proc").iterdir():
+            try:
+                command = (entry / "cmdline").read_bytes() if entry.name.isdigit() else b""
+            except (FileNotFoundError, ProcessLookupError, PermissionError):
+                continue
+            if any(mark in command for mark in marks) and int(entry.name) != os.getpid():
+                os.kill(int(entry.name), signal.SIGKILL)
+
+    def config_text(self, **changes: str) -> str:
+        """The tests' configuration with other values: checkpoint_every="5u" is checkpoint.every."""
+        lines = self.config.read_text(encoding="utf-8").splitlines()
+        for name, value in changes.items():
+            section, key = name.split("_", 1)
+            place = next(i for i, line in enumerate(lines) if line.startswith(f"{section}:"))
+            lines[place], count = re.subn(rf"\b{key}: [^,}}]+", f"{key}: {value}", lines[place])
+            assert count == 1, f"{name} is not in {lines[place]!r}"
+        return "\n".join(lines) + "\n"
+
+    def submit(self, config: str, **members: Any) -> str:
+        status, run = self.control.ask("POST", "/runs", {"config": config, "world_size": 2, **members})
+        self.assertEqual(status, 202, run)
+        return run["id"]
+
+    def run_item(self, run: str) -> dict[str, Any]:
+        return self.control.get(f"/api/v1/runs/{run}")
+
+    def wait_state(self, run: str, *states: str, seconds: float = 90) -> dict[str, Any]:
+        def reached() -> Any:
+            item = self.run_item(run)
+            if item["state"] in OVER and item["state"] not in states:
+                raise AssertionError(f"{item['state']}: {item['detail']}\n{self.launcher_log(run)}")
+            return item if item["state"] in states else None
+        return wait_for(f"run {' or '.join(states)}", reached, seconds)
+
+    def wait_update(self, run: str, update: int, attempt: int = 1) -> dict[str, Any]:
+        def reached() -> Any:
+            item = self.run_item(run)
+            if item["state"] in OVER:
+                raise AssertionError(f"{item['state']}: {item['detail']}\n{self.launcher_log(run)}")
+            return item if item["attempt"] >= attempt and item["update"] >= update else None
+        return wait_for(f"update {update}", reached, 90)
+
+    def launcher_log(self, run: str) -> str:
+        logs = sorted((self.folder / "server" / "runs" / run).glob("launcher-*.log"))
+        return "\n".join(log.read_text(encoding="utf-8", errors="replace")[-1500:] for log in logs)
+
+    def transitions(self, run: str) -> list[dict[str, Any]]:
+        return self.control.get(f"/api/v1/runs/{run}/transitions")["items"]
+
+    def rank_pids(self, run: str) -> dict[int, int]:
+        """The newest attempt's, by rank, as they reported."""
+        return {rank["rank"]: rank["pid"] for rank in self.control.get(f"/api/v1/runs/{run}/ranks")["items"]}
+
+    def digests(self, run: str) -> dict[int, str]:
+        """Of the weights after each update, from the ranks' own spools, the newest attempt's last."""
+        found = {}
+        for file in sorted((self.folder / "server" / "runs" / run / "spool").glob("attempt-*/rank-0.jsonl"),
+                           key=lambda file: int(file.parent.name.split("-")[1])):
+            for line in file.read_text(encoding="utf-8").splitlines():
+                record = json.loads(line)
+                if record["kind"] == "step" and record.get("weights_digest"):
+                    found[record["update"]] = record["weights_digest"]
+        return found

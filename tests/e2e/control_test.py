@@ -1,0 +1,173 @@
+"""Runs that the server starts: to their end, stopped, resumed, with a rank killed or stopped, with the server gone."""
+
+import os
+import signal
+import time
+import unittest
+
+from control import ControlTest
+from system import is_running, wait_for
+
+
+class ControlPlaneTest(ControlTest):
+
+    def test_a_submitted_run_succeeds_and_its_story_is_told(self) -> None:
+        run = self.submit(self.config_text(), name="mine", labels={"team": "a"}, notes="first")
+        item = self.wait_state(run, "succeeded")
+        self.assertEqual((item["name"], item["labels"], item["profile"]), ("mine", {"team": "a"}, "mpirun-local"))
+        self.assertEqual((item["update"], item["world_size"], item["restarts"]), (60, 2, 0))
+        story = [(step["from"], step["to"]) for step in self.transitions(run)]
+        self.assertEqual(story, [(None, "queued"), ("queued", "launching"), ("launching", "running"),
+                                 ("running", "succeeded")])
+        attempt = self.control.get(f"/api/v1/runs/{run}/attempts")["items"][0]
+        self.assertEqual((attempt["exit_code"], attempt["launcher"]), (0, "mpirun"))
+        self.assertFalse(is_running(attempt["pid"]))
+        self.assertEqual(len(self.control.get("/api/v1/runs?label=team=a&state=succeeded")["items"]), 1)
+        self.assertEqual(len(self.control.get("/api/v1/runs?label=team=b")["items"]), 0)
+
+    def test_what_cannot_be_done_is_refused_with_its_place(self) -> None:
+        ask = self.control.ask
+        status, problem = ask("POST", "/runs", {"config": "training:\n  stop_afte: 5u\n"})
+        self.assertEqual((status, problem["code"]), (422, "config_invalid"))
+        self.assertEqual((problem["errors"][0]["pointer"], problem["errors"][0]["line"], problem["errors"][0]["column"]),
+                         ("/training/stop_afte", 2, 3))
+        status, problem = ask("POST", "/runs:validate", {"config": "data: {folder: /no/such/folder}\n"})
+        self.assertEqual((status, problem["errors"][0]["pointer"]), (422, "/data/folder"))
+        for body in ({}, {"config": "x", "config_ref": "r_1"}, {"config": "", "profile": "none"},
+                     {"config": "", "world_size": 100000}, {"config": "", "surprise": 1}, {"config": "", "labels": {"a": 1}}):
+            self.assertEqual(ask("POST", "/runs", body)[0], 400, body)
+        status, valid = ask("POST", "/runs:validate", {"config": self.config_text(), "world_size": 3})
+        self.assertEqual((status, valid["max_updates"], valid["command"][:3]), (200, 60, ["mpirun", "-np", "3"]))
+        self.assertTrue(any("memory" in text for text in valid["not_estimated"]))
+        self.assertEqual(self.control.get("/api/v1/runs")["items"], [])
+
+    def test_stops_with_a_checkpoint_and_resumes_with_another_world_size(self) -> None:
+        run = self.submit(self.config_text(training_stop_after="400u", checkpoint_every="1000u"))
+        self.wait_update(run, 20)
+        status, wish = self.control.ask("POST", f"/runs/{run}/checkpoint")
+        self.assertEqual((status, wish["number"]), (202, 1))
+        wait_for("checkpoint", lambda: self.control.get(f"/api/v1/runs/{run}/checkpoints")["items"])
+        self.assertEqual(self.control.ask("DELETE", f"/runs/{run}")[1]["code"], "run_active")
+        status, item = self.control.ask("POST", f"/runs/{run}/stop", {"grace_s": 60})
+        self.assertEqual((status, item["state"]), (202, "stopping"))
+        item = self.wait_state(run, "stopped")
+        checkpoints = self.control.get(f"/api/v1/runs/{run}/checkpoints")["items"]
+        self.assertEqual(len(checkpoints), 2, "one wished for, one at the stop")
+        self.assertEqual(checkpoints[0]["update"], item["update"])
+        # From the older one: what was trained after it is given up.
+        status, item = self.control.ask("POST", f"/runs/{run}/resume",
+                                        {"world_size": 1, "checkpoint": checkpoints[1]["id"]}, key="once")
+        self.assertEqual((status, item["state"]), (202, "queued"))
+        self.assertEqual(self.control.ask("POST", f"/runs/{run}/resume",
+                                          {"world_size": 1, "checkpoint": checkpoints[1]["id"]}, key="once")[0], 202)
+        item = self.wait_state(run, "succeeded")
+        self.assertEqual((item["attempt"], item["world_size"], item["update"]), (2, 1, 400))
+        steps = self.control.get(f"/api/v1/runs/{run}/metrics/loss?agg=raw&rank=0&points=1000")["step"]
+        self.assertEqual(steps, list(range(1, 401)))
+        self.assertEqual(self.control.ask("POST", f"/runs/{run}/stop")[1]["code"], "state_conflict")
+        status, item = self.control.ask("DELETE", f"/runs/{run}?checkpoints=delete")
+        self.assertEqual(status, 200)
+        self.assertEqual(self.control.get("/api/v1/runs")["items"], [])
+        self.assertIsNone(self.control.ask("PATCH", f"/runs/{run}", {"deleted": False})[1]["deleted_at"])
+
+    def test_a_killed_rank_is_named_and_the_run_ends_as_if_nothing_had_happened(self) -> None:
+        config = self.config_text(training_stop_after="200u")
+        undisturbed = self.submit(config)
+        self.wait_state(undisturbed, "succeeded")
+        run = self.submit(config)
+        self.wait_update(run, 45)
+        pids = self.rank_pids(run)
+        began = time.monotonic()
+        os.kill(pids[1], signal.SIGKILL)
+        wait_for("fault noticed", lambda: self.run_item(run)["state"] in ("restarting", "launching"), 20)
+        detected = time.monotonic() - began
+        self.wait_update(run, 41, attempt=2)
+        resumed = time.monotonic() - began
+        item = self.wait_state(run, "succeeded")
+        self.assertEqual((item["attempt"], item["restarts"]), (2, 1))
+        cause = next(step["cause"] for step in self.transitions(run) if step["to"] == "restarting")
+        self.assertRegex(cause, r"rank 1 on \S+ was killed by signal 9")
+        self.assertFalse(any(map(is_running, pids.values())))
+        one, other = self.digests(undisturbed), self.digests(run)
+        self.assertEqual(one[200], other[200])
+        print(f"\nkilled rank: noticed after {detected:.1f} s, training again after {resumed:.1f} s")
+
+    def test_a_stopped_rank_is_named_fenced_and_replaced(self) -> None:
+        run = self.submit(self.config_text(training_stop_after="300u"))
+        self.wait_update(run, 25)
+        pid = self.rank_pids(run)[1]
+        os.kill(pid, signal.SIGSTOP)
+        time.sleep(1)
+        os.kill(pid, signal.SIGCONT)
+        self.wait_update(run, self.run_item(run)["update"] + 5)
+        self.assertEqual(self.run_item(run)["attempt"], 1, "a short stop is endured")
+        began = time.monotonic()
+        os.kill(pid, signal.SIGSTOP)
+        wait_for("fault noticed", lambda: self.run_item(run)["attempt"] == 2, 30)
+        detected = time.monotonic() - began
+        self.assertFalse(is_running(pid))
+        item = self.wait_state(run, "succeeded")
+        self.assertEqual(item["attempt"], 2)
+        cause = next(step["cause"] for step in self.transitions(run) if step["to"] == "restarting")
+        self.assertRegex(cause, r"rank 1 on \S+ gave no sign of life for \d+\.\d s")
+        status, problem = self.control.ask("POST", f"/runs/{run}/heartbeat", {"attempt": 1, "rank": 1, "host": "h"})
+        self.assertEqual((status, problem["code"]), (409, "stale_attempt"))
+        print(f"\nstopped rank: replaced after {detected:.1f} s with a timeout of 3 s")
+
+    def test_a_killed_mpirun_leaves_no_stray_rank(self) -> None:
+        run = self.submit(self.config_text(training_stop_after="200u"))
+        self.wait_update(run, 25)
+        pids = self.rank_pids(run)
+        launcher = self.control.get(f"/api/v1/runs/{run}/attempts")["items"][0]["pid"]
+        os.kill(launcher, signal.SIGKILL)
+        wait_for("next attempt", lambda: self.run_item(run)["attempt"] == 2, 30)
+        self.assertFalse(any(map(is_running, pids.values())))
+        self.wait_state(run, "succeeded")
+
+    def test_a_server_that_was_killed_finds_its_run_again(self) -> None:
+        run = self.submit(self.config_text(training_stop_after="300u"))
+        self.wait_update(run, 20)
+        pids = self.rank_pids(run)
+        self.control.kill()
+        self.control.start()
+        self.assertEqual(self.run_item(run)["state"], "running")
+        self.assertEqual(self.wait_update(run, 60)["attempt"], 1)
+        self.assertEqual(self.rank_pids(run), pids)
+        os.kill(pids[0], signal.SIGKILL)  # it watches, too
+        item = self.wait_state(run, "succeeded")
+        self.assertEqual(item["attempt"], 2)
+
+    def test_the_server_ends_well_in_every_state_and_runs_survive(self) -> None:
+        run = self.submit(self.config_text(training_stop_after="100000u", checkpoint_every="0"))
+        for state in ("launching", "running", "stopping"):
+            self.wait_state(run, state, "running")
+            if state == "stopping":
+                for pid in self.rank_pids(run).values():
+                    os.kill(pid, signal.SIGSTOP)
+                self.control.ask("POST", f"/runs/{run}/stop", {"grace_s": 3600})
+            began = time.monotonic()
+            self.assertEqual(self.control.stop(), 0)
+            self.assertLess(time.monotonic() - began, 10)
+            self.control.start()
+            if state == "launching":
+                self.wait_update(run, 1)
+        self.assertTrue(all(map(is_running, self.rank_pids(run).values())))
+        self.assertEqual(self.control.ask("POST", f"/runs/{run}/stop", {"mode": "now"})[0], 202)
+        self.wait_state(run, "stopped")
+        self.assertEqual(self.control.stop(), 0)
+        self.control.start()
+
+    def test_a_run_started_by_hand_is_stopped_through_its_heartbeats(self) -> None:
+        run = self.start_run(server=self.control.address, overrides=["training.stop_after=100000u", "checkpoint.every=0"])
+        run_id = wait_for("run", lambda: self.control.get("/api/v1/runs")["items"])[0]["id"]
+        wait_for("heartbeat", lambda: self.control.get("/api/v1/nodes")["items"])
+        self.assertEqual(self.run_item(run_id)["profile"], "external")
+        self.assertEqual(self.control.ask("POST", f"/runs/{run_id}/resume")[1]["code"], "not_managed")
+        self.assertEqual(self.control.ask("POST", f"/runs/{run_id}/stop", {"mode": "now"})[0], 202)
+        self.assertEqual(run.wait(60), 0, run.text())
+        self.wait_state(run_id, "stopped")
+        self.assertEqual(self.control.get(f"/api/v1/runs/{run_id}/checkpoints")["items"], [])
+
+
+if __name__ == "__main__":
+    unittest.main()

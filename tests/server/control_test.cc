@@ -1,0 +1,174 @@
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include "nmt/base/atomic_file.h"
+#include "nmt/base/json.h"
+#include "server/store/control.h"
+#include "tests/server/client.h"
+#include "tests/server/test_server.h"
+
+namespace babelring {
+namespace {
+
+using testing::Answer;
+using testing::Client;
+
+class ControlTest : public ::testing::Test {
+ protected:
+  /// A worker that finds every configuration well, or says what `verdict` is.
+  void put_worker(const std::string& verdict) {
+    const auto file = server.folder() / "worker";
+    write_file_atomically(file, "#!/bin/sh\ncat <<'END'\n" + verdict + "\nEND\n");
+    chmod(file.c_str(), 0755);
+  }
+  void put_good_worker() {
+    put_worker(R"({"config": "name: n\n", "name": "n", "max_updates": 60, "data_folder": "/d", "not_estimated": []})");
+  }
+  Answer send(const std::string& method, const std::string& path, const std::string& body) {
+    client.send(method + " " + path + " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n" +
+                testing::authorization() + "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body);
+    return client.receive();
+  }
+  Answer post(const std::string& path, const std::string& body = "{}") { return send("POST", path, body); }
+  json::value get(const std::string& path) { return parse_json(client.get(path).body).value(); }
+  std::string code(const Answer& answer) { return parse_json(answer.body)->at("code").as_string().c_str(); }
+  std::string submit(const std::string& more = "") {
+    put_good_worker();
+    const auto answer = post("/api/v1/runs", R"({"config": "x: 1")" + more + "}");
+    EXPECT_EQ(answer.status, 202) << answer.body;
+    return parse_json(answer.body)->at("id").as_string().c_str();
+  }
+  Answer beat(const std::string& run, std::int64_t attempt, std::int64_t rank = 0, const std::string& more = "") {
+    return post("/api/v1/runs/" + run + "/heartbeat",
+                fmt::format(R"({{"attempt": {}, "rank": {}, "host": "hostA"{}}})", attempt, rank, more));
+  }
+
+  testing::TestServer server;
+  Client client{server.port()};
+};
+
+TEST_F(ControlTest, QueuesARunAndTellsItsStory) {
+  const std::string run = submit(R"(, "name": "mine", "labels": {"team": "a"}, "notes": "why", "world_size": 2)");
+  const auto item = get("/api/v1/runs/" + run);
+  EXPECT_EQ(item.at("state"), "queued");
+  EXPECT_EQ(item.at("labels").at("team"), "a");
+  EXPECT_EQ(item.at("max_restarts"), 3);
+  const auto story = get("/api/v1/runs/" + run + "/transitions").at("items").as_array();
+  ASSERT_EQ(story.size(), 1U);
+  EXPECT_EQ(story[0].at("to"), "queued");
+  EXPECT_EQ(story[0].at("actor"), "test admin");
+  EXPECT_TRUE(get("/api/v1/runs/" + run + "/attempts").at("items").as_array().empty());
+  EXPECT_EQ(parse_json(post("/api/v1/runs/" + run + "/stop").body)->at("state"), "stopped");
+  EXPECT_EQ(parse_json(post("/api/v1/runs/" + run + "/resume", R"({"world_size": 3})").body)->at("world_size"), 3);
+  EXPECT_EQ(code(post("/api/v1/runs/" + run + "/resume")), "state_conflict");
+  EXPECT_EQ(get("/api/v1/profiles").at("items").at(0).at("name"), "mpirun-local");
+}
+
+TEST_F(ControlTest, PassesOnWhatTheWorkerSaysOfAConfiguration) {
+  put_worker(R"({"errors": [{"pointer": "/a/b", "detail": "a.b: no", "line": 2, "column": 3}]})");
+  const auto answer = post("/api/v1/runs", R"({"config": "a"})");
+  EXPECT_EQ(answer.status, 422);
+  const auto fault = parse_json(answer.body)->at("errors").at(0);
+  EXPECT_EQ(fault.at("pointer"), "/a/b");
+  EXPECT_EQ(fault.at("line"), 2);
+  EXPECT_EQ(fault.at("column"), 3);
+  put_worker("no JSON");
+  EXPECT_EQ(post("/api/v1/runs", R"({"config": "a"})").status, 500);
+  put_good_worker();
+  const auto valid = parse_json(post("/api/v1/runs:validate", R"({"config": "a", "world_size": 4})").body).value();
+  EXPECT_EQ(valid.at("command").at(2), "4");
+  EXPECT_EQ(valid.at("max_updates"), 60);
+  EXPECT_TRUE(get("/api/v1/runs").at("items").as_array().empty());
+}
+
+TEST_F(ControlTest, RefusesWhatIsNoSubmission) {
+  put_good_worker();
+  for (const char* body :
+       {"{}", R"({"config": 1})", R"({"config": "a", "config_ref": "b"})", R"({"config_ref": "r_none"})",
+        R"({"config": "a", "profile": "external"})", R"({"config": "a", "profile": "x"})",
+        R"({"config": "a", "world_size": 0})", R"({"config": "a", "world_size": 65})",
+        R"({"config": "a", "labels": {"a=b": "c"}})", R"({"config": "a", "labels": {"a": 1}})",
+        R"({"config": "a", "max_restarts": -1})", R"({"config": "a", "unknown": 1})"}) {
+    const auto answer = post("/api/v1/runs", body);
+    EXPECT_EQ(answer.status, 400) << body << answer.body;
+  }
+  EXPECT_EQ(post("/api/v1/runs", R"({"config": "a", "resume_from": "c_none"})").status, 404);
+}
+
+TEST_F(ControlTest, AnswersHeartbeatsWithOrders) {
+  const std::string run = submit();
+  EXPECT_EQ(beat("r_00000000000000000000000000", 1).status, 404);
+  const store::LaunchRow launched = [&] {
+    auto reader = server.store().reader();
+    return store::active_launches(*reader).at(0);
+  }();
+  server.store().write([&](store::Database& database) {
+    store::begin_attempt(database, launched, "mpirun", "", "test", 1);
+    store::change_state(database, {run, store::RunEvent::reported, "test", "test"}, 2);
+  });
+  EXPECT_EQ(parse_json(beat(run, 1).body)->at("commands").as_array().size(), 0U);
+  EXPECT_EQ(parse_json(post("/api/v1/runs/" + run + "/checkpoint").body)->at("number"), 1);
+  EXPECT_EQ(parse_json(beat(run, 1).body)->at("commands").at(0).at("number"), 1);
+  EXPECT_TRUE(parse_json(beat(run, 1, 1).body)->at("commands").as_array().empty()) << "rank 0 asks the others";
+  EXPECT_TRUE(parse_json(beat(run, 1, 0, R"(, "checkpoint_done": 1)").body)->at("commands").as_array().empty());
+  EXPECT_EQ(post("/api/v1/runs/" + run + "/stop", R"({"mode": "now"})").status, 202);
+  EXPECT_EQ(parse_json(beat(run, 1, 1).body)->at("commands").at(0).at("mode"), "now");
+  server.store().write([&](store::Database& database) { store::fence_attempt(database, launched.number, 1); });
+  EXPECT_EQ(code(beat(run, 1)), "stale_attempt");
+  EXPECT_EQ(beat(run, 0).status, 400);
+  EXPECT_EQ(beat(run, 1, 0, R"(, "unknown": 1)").status, 400);
+  EXPECT_EQ(get("/api/v1/nodes").at("items").at(0).at("ranks").as_array().size(), 2U);
+  EXPECT_EQ(get("/api/v1/nodes/hostA").at("host"), "hostA");
+  EXPECT_EQ(client.get("/api/v1/nodes/hostB").status, 404);
+}
+
+TEST_F(ControlTest, ARunThatReportsByItselfIsLeftToItself) {
+  testing::put(server.store(), {testing::step_record(1, 1)});
+  const std::string path = "/api/v1/runs/" + testing::run_id;
+  EXPECT_EQ(get(path).at("profile"), "external");
+  EXPECT_TRUE(get(path).at("max_restarts").is_null());
+  EXPECT_EQ(code(post(path + "/resume")), "not_managed");
+  EXPECT_EQ(code(post(path + "/stop")), "unreachable");
+  EXPECT_EQ(code(send("DELETE", path, "")), "run_active");
+  beat(testing::run_id, 1);
+  EXPECT_EQ(post(path + "/stop").status, 202);
+  EXPECT_TRUE(get(path + "/ranks").at("items").at(0).at("heartbeat_age_ms").is_int64());
+  testing::put(server.store(), {testing::record_of(LifecycleRecord{.event = "stopped"}, 2)});
+  EXPECT_EQ(get(path).at("state"), "stopped");
+  EXPECT_EQ(get(path + "/attempts").at("items").at(0).at("launcher"), "external");
+}
+
+TEST_F(ControlTest, EditsListsAndDeletes) {
+  const std::string a = submit(R"(, "labels": {"team": "a"})"), b = submit();
+  const std::string path = "/api/v1/runs/" + a;
+  EXPECT_EQ(parse_json(send("PATCH", path, R"({"notes": "n", "archived": true})").body)->at("notes"), "n");
+  EXPECT_EQ(send("PATCH", path, R"({"deleted": true})").status, 400);
+  const auto count = [&](const std::string& query) {
+    return get("/api/v1/runs?" + query).at("items").as_array().size();
+  };
+  EXPECT_EQ(count("label=team"), 1U);
+  EXPECT_EQ(count("label=team=b"), 0U);
+  EXPECT_EQ(count("archived=false"), 1U);
+  EXPECT_EQ(count("state=queued"), 2U);
+  EXPECT_EQ(count("created_after=1"), 2U);
+  EXPECT_EQ(get("/api/v1/runs?sort=created_at").at("items").at(0).at("id"), a.c_str());
+  for (const std::string sort : {"created_at", "-created_at", "-updated_at"}) {
+    const auto first = get("/api/v1/runs?limit=1&sort=" + sort);
+    const std::string cursor = first.at("next_cursor").as_string().c_str();
+    const auto second = get("/api/v1/runs?limit=1&sort=" + sort + "&cursor=" + cursor);
+    EXPECT_NE(first.at("items").at(0).at("id"), second.at("items").at(0).at("id")) << sort;
+    EXPECT_TRUE(second.at("next_cursor").is_null()) << sort;
+  }
+  for (const char* query : {"state=none", "sort=name", "archived=1", "created_after=x"}) {
+    EXPECT_EQ(client.get(std::string("/api/v1/runs?") + query).status, 400) << query;
+  }
+  EXPECT_EQ(code(send("DELETE", path, "")), "run_active");
+  post(path + "/stop");
+  EXPECT_EQ(send("DELETE", path, "").status, 200);
+  EXPECT_EQ(count(""), 1U);
+  EXPECT_EQ(send("PATCH", path, R"({"deleted": false})").status, 200);
+  EXPECT_EQ(count(""), 2U);
+}
+
+}  // namespace
+}  // namespace babelring
