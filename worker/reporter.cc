@@ -25,7 +25,8 @@ constexpr std::size_t most_refusals_logged = 10;    // with different reasons
 Reporter::Reporter(ReporterOptions options)
     : options_(std::move(options)), writer_(spool_path(options_.spool_folder, options_.attempt, options_.rank)) {
   if (options_.server == "none") return;
-  client_ = std::make_unique<HttpClient>(options_.server, HttpClientOptions{.timeout = options_.request_timeout});
+  client_ = std::make_unique<HttpClient>(
+      options_.server, HttpClientOptions{.timeout = options_.request_timeout, .token = options_.token});
   thread_ = std::thread([this] { send_loop(); });
 }
 
@@ -172,7 +173,7 @@ Reporter::Outcome Reporter::send(std::span<const Record> records) {
   const Delivery delivery = delivery_of(answer->status);
   if (delivery == Delivery::again) {
     if (answer->retry_after) asked_delay_ = std::min<milliseconds>(*answer->retry_after, longest_asked_delay);
-    return {delivery, "answered " + explain(*answer)};
+    return {delivery, "answered " + explain(*answer) + advice(answer->status)};
   }
   if (std::exchange(outage_, false)) spdlog::info("{} answers again; sending what was kept", options_.server);
   retry_ = milliseconds(0);

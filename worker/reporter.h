@@ -13,16 +13,17 @@
 #include <thread>
 #include <vector>
 
+#include "client/http_client.h"
 #include "nmt/base/clock.h"
 #include "nmt/base/records.h"
 #include "worker/delivery.h"
-#include "client/http_client.h"
 #include "worker/spool.h"
 
 namespace babelring {
 
 struct ReporterOptions {
   std::string server = "none";         // http://host:port; none: records stay in the spool
+  std::string token;                   // empty: none
   std::filesystem::path spool_folder;  // holds attempt-1/rank-0.jsonl
   std::string run;                     // r_…
   std::int64_t attempt = 1;
