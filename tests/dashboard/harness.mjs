@@ -130,6 +130,7 @@ export async function pageWeight(context, address, hash) {
 /// A large screen full of charts of a run, at `address`, which opens all of its metrics.
 export async function showTwentyCharts(page, address) {
   await page.setViewportSize({ width: 1920, height: 2100 });
+  await page.goto('about:blank');
   await page.goto(address);
   await page.waitForFunction(() => document.querySelectorAll('.chart').length > 40, null, { timeout: 30_000 });
   await page.evaluate(() => [...document.querySelectorAll('.chart')].at(-8).scrollIntoView());
