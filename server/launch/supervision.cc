@@ -197,11 +197,14 @@ void Supervisor::begin_end(const store::LaunchRow& run, Launcher& launcher, Watc
 Supervisor::Ending Supervisor::judge(const store::LaunchRow& run, const Watch& watch, const Sight& sight) const {
   if (run.outcome == "finished") return {now_, RunEvent::finished, run.outcome_detail, ""};
   if (watch.ending) return *watch.ending;
+  // A preempted job is told to end first, and its ranks stop as if somebody had asked them to.
+  if (sight.kind == Sight::Kind::preempted && run.state != RunState::stopping) {
+    return {now_, RunEvent::preempted, sight.detail, ""};
+  }
   if (run.state == RunState::stopping || run.outcome == "stopped") {
     const std::string how = run.outcome_detail.empty() ? "its processes have ended" : run.outcome_detail;
     return {now_, RunEvent::ended_on_request, how, ""};
   }
-  if (sight.kind == Sight::Kind::preempted) return {now_, RunEvent::preempted, sight.detail, ""};
   if (sight.exit_code == 0) return {now_, RunEvent::finished, "exit code 0", ""};
   const std::string log = tail_of(launch_log_path(run.folder, run.attempt));
   const auto lost = find_lost_rank(log);

@@ -295,6 +295,7 @@ TEST_F(SupervisorTest, WhatCannotBeSeenIsLostUntilItReports) {
 
 TEST_F(SupervisorTest, PreemptionSuspendsAndGoesOn) {
   const std::string run = started();
+  say(run, "stopped");  // as ranks do that were sent SIGTERM
   fake_->sights[fake_->last()] = {.kind = Sight::Kind::preempted, .detail = "preempted by Slurm"};
   pass();
   EXPECT_EQ(state(run), "suspended");

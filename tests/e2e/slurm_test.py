@@ -1,0 +1,159 @@
+"""Runs of the server's as jobs of a Slurm that the test starts itself: one node, own ports, own key."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import unittest
+from pathlib import Path
+
+from control import ControlServer, ControlTest
+from system import wait_for
+
+PROGRAMS = ["munged", "slurmctld", "slurmd", "sbatch", "squeue", "scancel", "sinfo"]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Slurm:
+    """munged, slurmctld and one slurmd, in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir()
+        for part in ("munge", "state", "spool"):
+            (folder / part).mkdir(mode=0o755 if part == "munge" else 0o700)
+        (folder / "munge.key").write_bytes(os.urandom(128))
+        (folder / "munge.key").chmod(0o600)
+        self.conf = folder / "slurm.conf"
+        name = socket.gethostname().split(".")[0]
+        self.conf.write_text(f"""
+ClusterName=test
+SlurmctldHost={name}(127.0.0.1)
+SlurmctldPort={free_port()}
+SlurmdPort={free_port()}
+SlurmUser=root
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge/socket
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd.pid
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdLogFile={folder}/slurmd.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/linear
+SlurmdParameters=config_overrides
+ReturnToService=2
+KillWait=5
+MailProg=/bin/true
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+NodeName=n1 NodeHostname={name} NodeAddr=127.0.0.1 CPUs=8 State=UNKNOWN
+PartitionName=p Nodes=n1 Default=YES MaxTime=INFINITE State=UP
+""", encoding="utf-8")
+        self.env = dict(os.environ, SLURM_CONF=str(self.conf))
+        self.processes: list[subprocess.Popen] = []
+        self.start("munged", "--foreground", "--force", "--num-threads=2", f"--key-file={folder}/munge.key",
+                   f"--socket={folder}/munge/socket", f"--pid-file={folder}/munge/pid", f"--log-file={folder}/munged.log",
+                   f"--seed-file={folder}/munge/seed")
+        wait_for("munge's socket", (folder / "munge/socket").exists, 20)
+        self.controller = self.start("slurmctld", "-D", "-f", self.conf)
+        self.start("slurmd", "-D", "-N", "n1", "-f", self.conf)
+        wait_for("an idle node", lambda: "idle" in self.say("sinfo", "--noheader", "--format=%T"), 60)
+
+    def start(self, *command) -> subprocess.Popen:
+        with open(self.folder / f"{command[0]}.out", "ab") as out:
+            process = subprocess.Popen([shutil.which(command[0]), *command[1:]], env=self.env, stdout=out, stderr=out)
+        self.processes.append(process)
+        return process
+
+    def restart_controller(self) -> None:
+        self.controller.kill()
+        self.controller.wait()
+        self.controller = self.start("slurmctld", "-D", "-f", self.conf)
+
+    def say(self, *command: str) -> str:
+        return subprocess.run(command, env=self.env, capture_output=True, text=True, timeout=20).stdout
+
+    def end(self) -> None:
+        self.say("scancel", "--state=RUNNING", "--state=PENDING", "--signal=KILL", "--full", "--user=root")
+        for process in reversed(self.processes):
+            process.terminate()
+        for process in self.processes:
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+class SlurmServer(ControlServer):
+    profile = "most_running: 1\nbatch:\n  launcher: slurm\n  most_running: 4\n  heartbeat_timeout_s: 4\n  cool_down_s: 0"
+
+
+class SlurmTest(ControlTest):
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        os.environ["PATH"] += ":/usr/sbin:/sbin"
+        missing = [name for name in PROGRAMS if shutil.which(name) is None]
+        if missing:
+            raise unittest.SkipTest(f"Slurm is not installed: no {', '.join(missing)} (package slurm-wlm)")
+        if os.geteuid() != 0:
+            raise unittest.SkipTest("a Slurm of one's own is started by root")
+        super().setUpClass()
+        cls.slurm = Slurm(cls.base / "slurm")
+        cls.addClassCleanup(cls.slurm.end)
+        os.environ["SLURM_CONF"] = str(cls.slurm.conf)
+        cls.addClassCleanup(os.environ.pop, "SLURM_CONF")
+
+    def setUp(self) -> None:
+        super(ControlTest, self).setUp()
+        self.control = SlurmServer(self.folder / "server", self.folder)
+        self.addCleanup(self.end_everything)
+
+    def job(self, run: str) -> str:
+        return self.control.get(f"/api/v1/runs/{run}/attempts")["items"][-1]["job"]
+
+    def test_a_job_succeeds(self) -> None:
+        run = self.submit(self.config_text(), profile="batch")
+        item = self.wait_state(run, "succeeded")
+        self.assertEqual((item["update"], item["profile"]), (60, "batch"))
+        self.assertRegex(self.job(run), r"^\d+$")
+
+    def test_a_cancelled_job_is_stopped_and_a_killed_rank_restarted_from_the_checkpoint(self) -> None:
+        run = self.submit(self.config_text(training_stop_after="400u"), profile="batch", max_restarts=5)
+        self.wait_update(run, 25)
+        self.slurm.say("scancel", self.job(run))  # somebody's wish: it follows
+        self.wait_state(run, "stopped")
+        self.control.ask("POST", f"/runs/{run}/resume")
+        self.wait_update(run, 45, attempt=2)
+        os.kill(self.rank_pids(run)[1], signal.SIGKILL)
+        item = self.wait_state(run, "succeeded")
+        self.assertEqual(item["attempt"], 3)
+        cause = next(step["cause"] for step in self.transitions(run) if step["to"] == "restarting")
+        self.assertRegex(cause, r"rank 1 on \S+ was killed by signal 9")
+
+    def test_stops_and_survives_restarts_of_controller_and_server(self) -> None:
+        run = self.submit(self.config_text(training_stop_after="100000u", checkpoint_every="0"), profile="batch")
+        self.wait_update(run, 5)
+        self.slurm.restart_controller()
+        self.control.kill()
+        self.control.start()
+        update = self.run_item(run)["update"]
+        self.assertEqual(self.wait_update(run, update + 20)["attempt"], 1)
+        self.control.ask("POST", f"/runs/{run}/stop", {"grace_s": 60})
+        item = self.wait_state(run, "stopped")
+        self.assertEqual(self.control.get(f"/api/v1/runs/{run}/checkpoints")["items"][0]["update"], item["update"])
+        wait_for("the job's end", lambda: self.job(run) not in self.slurm.say("squeue", "--noheader", "--format=%i"), 20)
+
+
+if __name__ == "__main__":
+    unittest.main()
