@@ -207,10 +207,10 @@ describe('CSV', () => {
 });
 
 describe('state of a rank', () => {
-  it('tells silent from stalled', () => {
+  it('tells a silent rank from one that finishes no update', () => {
     expect(rankState('running', 2000, 1)).toBe('running');
     expect(rankState('running', 61_000, 1)).toBe('silent');
-    expect(rankState('running', 2000, 90)).toBe('stalled');
+    expect(rankState('running', 2000, 90)).toBe('no update for 1 min 30 s');
     expect(rankState('stopped', 90_000, 90)).toBe('stopped');
   });
 });

@@ -2,7 +2,7 @@ import { getSeries } from '../api/client';
 import type { HeatStrip } from '../charts/heat_strip';
 import type { RunData } from '../data/run_data';
 import { h, replaceChildren, setText, Slot } from '../lib/dom';
-import { formatAge, formatCount, formatMs, formatPercent, formatSi, formatSignificant } from '../lib/format';
+import { formatAge, formatCount, formatDuration, formatMs, formatPercent, formatSi, formatSignificant } from '../lib/format';
 import { ageMs } from '../lib/freshness';
 import { DEFAULT_HEAT, type ViewState } from '../lib/run_view';
 import { rangeOnServer } from '../lib/x_axis';
@@ -15,10 +15,10 @@ const COLUMNS = 160;
 const REFRESH_MS = 4000;
 const SILENT_MS = 60_000;
 
-/// A rank that lives but finishes no update is stalled: its heartbeat does not come from the thread that trains.
+/// A rank that lives but finishes no update may be validating, or hang: its heartbeat does not come from the thread that trains.
 export function rankState(run: string, ageMs: number, sinceUpdateS: number): string {
   if (run !== 'running') return run;
-  return ageMs > SILENT_MS ? 'silent' : sinceUpdateS * 1000 > SILENT_MS ? 'stalled' : 'running';
+  return ageMs > SILENT_MS ? 'silent' : sinceUpdateS * 1000 > SILENT_MS ? `no update for ${formatDuration(sinceUpdateS)}` : 'running';
 }
 
 function ranksTable(data: RunData, nowMs: number): HTMLElement {
@@ -26,7 +26,7 @@ function ranksTable(data: RunData, nowMs: number): HTMLElement {
     data.ranks.map((rank) => {
       const age = ageMs(rank.heartbeat_age_ms ?? rank.record_age_ms, data.ranksAtMs, nowMs);
       const state = rankState(data.run?.state ?? '', age, rank.since_update_s ?? 0);
-      return [rank.rank, h('span', { class: `rank-state rank-${state}` }, state), rank.host, rank.pid, rank.device, formatCount(rank.update),
+      return [rank.rank, h('span', { class: `rank-state rank-${state.split(' ')[0]}` }, state), rank.host, rank.pid, rank.device, formatCount(rank.update),
         formatAge(age / 1000), formatMs(rank.step_ms), formatMs(rank.exposed_communication_ms), formatSi(rank.target_tokens_per_second),
         formatPercent(rank.busy_fraction, 0), rank.missing > 0 ? formatCount(rank.missing) : ''];
     }));
