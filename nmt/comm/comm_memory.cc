@@ -15,11 +15,16 @@ class PrivateMemory final : public CommMemory {
 
 }  // namespace
 
+Buffer owning_buffer(std::shared_ptr<CommMemory> memory) {
+  char* data = memory->data();
+  const std::size_t bytes = memory->bytes();
+  return Buffer(data, bytes, [owner = std::move(memory)](void*) mutable { owner.reset(); });
+}
+
 Buffer MemoryRegistry::add(const std::shared_ptr<CommMemory>& memory) {
   std::erase_if(known_, [](const auto& one) { return one.expired(); });
   known_.push_back(memory);
-  // The Buffer's release function owns it.
-  return Buffer(memory->data(), memory->bytes(), [owner = memory](void*) mutable { owner.reset(); });
+  return owning_buffer(memory);
 }
 
 std::shared_ptr<CommMemory> MemoryRegistry::find(const Tensor& tensor) const {

@@ -18,10 +18,13 @@ class CommMemory {
   virtual std::size_t bytes() const = 0;
 };
 
+/// A Buffer that shares the ownership of `memory`.
+Buffer owning_buffer(std::shared_ptr<CommMemory> memory);
+
 /// Which memory a tensor lies in. Used by one thread.
 class MemoryRegistry {
  public:
-  /// A Buffer that shares the ownership of `memory`.
+  /// owning_buffer() of `memory`, which find() finds from now on.
   Buffer add(const std::shared_ptr<CommMemory>& memory);
   /// Null if `tensor` lies in none that is still owned.
   std::shared_ptr<CommMemory> find(const Tensor& tensor) const;

@@ -49,6 +49,16 @@ class Communicator {
   /// Waits for every all-reduce started.
   virtual void all_reduce_finish() = 0;
 
+  /// Whether all ranks are of one machine that lets them see one memory, which is what the next two need; they throw
+  /// Failure elsewhere.
+  virtual bool shares_memory() const { return false; }
+  /// One memory for all ranks, zeroed: what one writes all see, after the next collective at the latest. Blocking;
+  /// every rank asks for as many bytes. Not for all-reduces. It is there as long as any rank has its Buffer.
+  virtual Buffer allocate_common(std::size_t bytes);
+  /// Where each rank has what lies at `tensor` (in memory of allocate()) on this one, in rank order. The other ranks'
+  /// may be read behind a collective that they entered after they had written it, and until they enter the next.
+  virtual std::vector<ConstTensor> on_all_ranks(Tensor tensor) const;
+
   /// Blocking. Sums doubles over ranks, in rank order: the same bits on all. The size is the same on all ranks.
   virtual void sum(std::vector<double>& values) = 0;
   /// Blocking. Every rank's text on every rank, in rank order.

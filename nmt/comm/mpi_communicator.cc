@@ -36,6 +36,9 @@ class MpiCommunicator final : public Communicator {
   Buffer allocate(std::size_t bytes) override;
   void all_reduce_start(Tensor tensor) override;
   void all_reduce_finish() override { progress_->wait(); }
+  bool shares_memory() const override { return board_ != nullptr; }
+  Buffer allocate_common(std::size_t bytes) override;
+  std::vector<ConstTensor> on_all_ranks(Tensor tensor) const override;
   void sum(std::vector<double>& values) override;
   std::vector<std::string> all_gather(const std::string& text) override;
   void broadcast(void* data, std::size_t bytes, int root) override;
@@ -53,7 +56,10 @@ class MpiCommunicator final : public Communicator {
   void learn_hosts();
   void choose_algorithm();
   std::shared_ptr<SharedFile> share(std::size_t bytes);
-  std::shared_ptr<CommMemory> memory_of(const Tensor& tensor) const;
+  void agree(std::string_view call, std::size_t bytes);
+  template <class Reserve>
+  std::shared_ptr<SharedMemory> share_parts(std::size_t bytes, int parts, int own, Reserve reserve);
+  std::shared_ptr<CommMemory> memory_of(std::string_view call, const Tensor& tensor) const;
 
   CommOptions options_;
   int rank_ = 0, size_ = 1, local_rank_ = 0, local_size_ = 1;
@@ -126,36 +132,57 @@ std::shared_ptr<SharedFile> MpiCommunicator::share(std::size_t bytes) {
   return static_cast<int>(opened[0]) == size_ ? file : nullptr;
 }
 
-Buffer MpiCommunicator::allocate(std::size_t bytes) {
+/// Throws Failure unless all ranks ask for as many bytes.
+void MpiCommunicator::agree(std::string_view call, std::size_t bytes) {
   const std::string own = fmt::format("{}", bytes);
   for (int rank = 0; const std::string& other : all_gather(own)) {
-    if (other != own) fail("allocate: {} bytes on rank {}, {} on rank {}", own, rank_, other, rank);
+    if (other != own) fail("{}: {} bytes on rank {}, {} on rank {}", call, own, rank_, other, rank);
     ++rank;
   }
-  if (board_ == nullptr) return memory_.add(make_private_memory(bytes));
-  const auto file = share(SharedMemory::file_bytes(bytes, size_));
-  const auto memory = file ? std::make_shared<SharedMemory>(file, bytes, rank_) : nullptr;
-  std::vector<double> reserved{memory && memory->reserve() ? 1.0 : 0.0};
-  sum(reserved);
-  if (static_cast<int>(reserved[0]) != size_)
-    fail("allocate: out of shared memory: {} bytes a rank were needed", bytes);
-  return memory_.add(memory);
 }
 
-std::shared_ptr<CommMemory> MpiCommunicator::memory_of(const Tensor& tensor) const {
+/// This rank's view, as the part `own`, of a new file of several parts; reserve(view) gets the memory for what is the
+/// rank's to get.
+template <class Reserve>
+std::shared_ptr<SharedMemory> MpiCommunicator::share_parts(std::size_t bytes, int parts, int own, Reserve reserve) {
+  const auto file = share(SharedMemory::file_bytes(bytes, parts));
+  const auto memory = file ? std::make_shared<SharedMemory>(file, bytes, own) : nullptr;
+  std::vector<double> reserved{memory && reserve(*memory) ? 1.0 : 0.0};
+  sum(reserved);
+  if (static_cast<int>(reserved[0]) != size_) {
+    fail("allocate: out of shared memory: {} bytes were needed, {} times", bytes, parts);
+  }
+  return memory;
+}
+
+Buffer MpiCommunicator::allocate(std::size_t bytes) {
+  agree("allocate", bytes);
+  if (board_ == nullptr) return memory_.add(make_private_memory(bytes));
+  return memory_.add(share_parts(bytes, size_, rank_, [](SharedMemory& memory) { return memory.reserve(); }));
+}
+
+Buffer MpiCommunicator::allocate_common(std::size_t bytes) {
+  if (board_ == nullptr) return Communicator::allocate_common(bytes);
+  agree("allocate_common", bytes);
+  const auto memory =
+      share_parts(bytes, 1, 0, [this](SharedMemory& common) { return common.reserve_share(rank_, size_); });
+  return owning_buffer(memory);
+}
+
+std::shared_ptr<CommMemory> MpiCommunicator::memory_of(std::string_view call, const Tensor& tensor) const {
   if (tensor.dtype != DType::f32 || !tensor.contiguous()) {
-    fail("all_reduce_start: tensor is {} {}{}, expected contiguous f32", name_of(tensor.dtype), tensor.shape.text(),
+    fail("{}: tensor is {} {}{}, expected contiguous f32", call, name_of(tensor.dtype), tensor.shape.text(),
          tensor.contiguous() ? "" : " strided");
   }
   auto memory = memory_.find(tensor);
   if (memory == nullptr && tensor.shape.elements() > 0) {
-    fail("all_reduce_start: tensor {} lies outside the memory that allocate() gave", tensor.shape.text());
+    fail("{}: tensor {} lies outside the memory that allocate() gave", call, tensor.shape.text());
   }
   return memory;
 }
 
 void MpiCommunicator::all_reduce_start(Tensor tensor) {
-  const auto memory = memory_of(tensor);
+  const auto memory = memory_of("all_reduce_start", tensor);
   float* data = tensor.as<float>();
   const std::int64_t count = tensor.shape.elements();
   const int element = board_ == nullptr && options_.wire == GradientWire::bf16 ? 2 : 4;
@@ -183,6 +210,17 @@ void MpiCommunicator::all_reduce_start(Tensor tensor) {
         ring->keep(memory);
         return ring;
       });
+}
+
+std::vector<ConstTensor> MpiCommunicator::on_all_ranks(Tensor tensor) const {
+  if (board_ == nullptr) return Communicator::on_all_ranks(tensor);
+  const auto memory = memory_of("on_all_ranks", tensor);
+  std::vector<ConstTensor> places;
+  for (int rank = 0; rank < size_; ++rank) {
+    const float* data = static_cast<const SharedMemory&>(*memory).peer_of(tensor.as<float>(), rank);
+    places.emplace_back(data, tensor.shape, tensor.dtype);
+  }
+  return places;
 }
 
 void MpiCommunicator::sum(std::vector<double>& values) {

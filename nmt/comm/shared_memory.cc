@@ -11,13 +11,34 @@
 
 namespace babelring {
 
+namespace {
+
+/// Addresses for `bytes` from the boundary of a huge page on, or null: the kernel maps huge pages only where file and
+/// address agree.
+char* reserve_addresses(std::size_t bytes) {
+  void* place = mmap(nullptr, bytes + huge_page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (place == MAP_FAILED) return nullptr;
+  char* first = static_cast<char*>(place);
+  const std::size_t before = (huge_page - reinterpret_cast<std::uintptr_t>(first) % huge_page) % huge_page;
+  if (before > 0) munmap(first, before);
+  munmap(first + before + bytes, huge_page - before);
+  return first + before;
+}
+
+constexpr int collapse_advice = 25;  // MADV_COLLAPSE, since Linux 6.1; older headers lack it
+
+}  // namespace
+
 std::shared_ptr<SharedFile> SharedFile::map(int descriptor, std::size_t bytes) {
-  void* mapping = mmap(nullptr, header_bytes + bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
-  if (mapping == MAP_FAILED) {
+  const std::size_t all = (header_bytes + bytes + 4095) / 4096 * 4096;
+  char* place = reserve_addresses(all);
+  if (place == nullptr ||
+      mmap(place, all, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, descriptor, 0) == MAP_FAILED) {
+    if (place != nullptr) munmap(place, all);
     close(descriptor);
     return nullptr;
   }
-  return std::shared_ptr<SharedFile>(new SharedFile(descriptor, static_cast<char*>(mapping), bytes));
+  return std::shared_ptr<SharedFile>(new SharedFile(descriptor, place, bytes));
 }
 
 std::shared_ptr<SharedFile> SharedFile::create(std::size_t bytes) {
@@ -63,8 +84,15 @@ std::string SharedFile::invitation() const {
 }
 
 bool SharedFile::reserve(std::size_t offset, std::size_t bytes) {
-  return bytes == 0 ||
-         fallocate(descriptor_, 0, static_cast<off_t>(header_bytes + offset), static_cast<off_t>(bytes)) == 0;
+  if (bytes == 0) return true;
+  if (fallocate(descriptor_, 0, static_cast<off_t>(header_bytes + offset), static_cast<off_t>(bytes)) != 0)
+    return false;
+  // A wish: with small pages only it is slower. The systems' setting for shared memory is mostly "never", which this
+  // advice overrides where the others do not.
+  const std::size_t begin = (offset + huge_page - 1) / huge_page * huge_page;
+  const std::size_t end = (offset + bytes) / huge_page * huge_page;
+  if (begin < end) madvise(data() + begin, end - begin, collapse_advice);
+  return true;
 }
 
 }  // namespace babelring

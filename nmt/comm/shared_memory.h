@@ -8,6 +8,8 @@
 
 namespace babelring {
 
+inline constexpr std::size_t huge_page = 2 << 20;
+
 /// Zeroed memory that processes of one machine share: a nameless file in memory, which goes with its last user. It does
 /// not count against /dev/shm, which containers keep small.
 class SharedFile {
@@ -22,14 +24,15 @@ class SharedFile {
 
   /// What open() takes, valid while this object exists.
   std::string invitation() const;
-  /// Gets the memory now, on the caller's part of the machine, instead of at the first use. False if there is none.
+  /// Gets the memory now, on the caller's part of the machine, instead of at the first use; in huge pages where the
+  /// system has them and the range covers whole ones. False if there is none.
   bool reserve(std::size_t offset, std::size_t bytes);
-  /// On a page boundary.
+  /// On the boundary of a huge page.
   char* data() const { return mapping_ + header_bytes; }
   std::size_t bytes() const { return bytes_; }
 
  private:
-  static constexpr std::size_t header_bytes = 4096;  // a page; it begins with the token
+  static constexpr std::size_t header_bytes = huge_page;  // of which a page is used: it begins with the token
   SharedFile(int descriptor, char* mapping, std::size_t bytes)
       : descriptor_(descriptor), mapping_(mapping), bytes_(bytes) {}
   static std::shared_ptr<SharedFile> map(int descriptor, std::size_t bytes);
@@ -40,7 +43,8 @@ class SharedFile {
   std::size_t bytes_;
 };
 
-/// One rank's view of a file that holds equally large parts, one a rank.
+/// One rank's view of a file that holds equally large parts, one a rank. A file with one part only is a memory that all
+/// have in common: there `rank` is 0 for everybody.
 class SharedMemory final : public CommMemory {
  public:
   /// The size of the file for parts of `bytes`.
@@ -58,9 +62,16 @@ class SharedMemory final : public CommMemory {
   }
   /// See SharedFile::reserve; this rank's part.
   bool reserve() { return file_->reserve(stride(bytes_) * static_cast<std::size_t>(rank_), stride(bytes_)); }
+  /// Of a part that `ranks` have in common, the caller's share.
+  bool reserve_share(int caller, int ranks) {
+    const std::size_t pages = stride(bytes_) / page(bytes_);
+    const auto begin = [&](int of) { return pages * static_cast<std::size_t>(of) / static_cast<std::size_t>(ranks); };
+    return file_->reserve(begin(caller) * page(bytes_), (begin(caller + 1) - begin(caller)) * page(bytes_));
+  }
 
  private:
-  static std::size_t stride(std::size_t bytes) { return (bytes + 4095) / 4096 * 4096; }
+  static std::size_t page(std::size_t bytes) { return bytes < huge_page ? 4096 : huge_page; }
+  static std::size_t stride(std::size_t bytes) { return (bytes + page(bytes) - 1) / page(bytes) * page(bytes); }
   char* part(int rank) const { return file_->data() + stride(bytes_) * static_cast<std::size_t>(rank); }
   std::shared_ptr<SharedFile> file_;
   std::size_t bytes_;

@@ -33,34 +33,21 @@ const Parameter& ParameterStore::declare(std::string name, Shape shape, Initiali
   return parameters_.back();
 }
 
-void ParameterStore::allocate(const std::function<Buffer(std::size_t bytes)>& allocate, DType compute) {
+void ParameterStore::allocate(const ParameterMemory& memory, DType compute) {
   const auto elements = static_cast<std::size_t>(flat_size_);
-  masters_ = allocate(elements * size_of(DType::f32));
-  gradients_ = allocate(elements * size_of(DType::f32));
-  if (compute == DType::bf16) compute_ = allocate(elements * size_of(DType::bf16));
+  masters_ = memory.weights(elements * size_of(DType::f32));
+  if (compute == DType::bf16) compute_ = memory.weights(elements * size_of(DType::bf16));
+  if (memory.gradients) gradients_ = memory.gradients(elements * size_of(DType::f32));
   for (Parameter& parameter : parameters_) {
     const auto offset = static_cast<std::size_t>(parameter.offset);
     parameter.master = masters_.view(parameter.shape, DType::f32, offset * size_of(DType::f32));
     parameter.compute = compute == DType::bf16
                             ? compute_.view(parameter.shape, DType::bf16, offset * size_of(DType::bf16))
                             : parameter.master;
+    if (memory.gradients) {
+      parameter.gradient = gradients_.view(parameter.shape, DType::f32, offset * size_of(DType::f32));
+    }
   }
-  point_to_gradients();
-}
-
-void ParameterStore::point_to_gradients() {
-  for (Parameter& parameter : parameters_) {
-    const auto offset = static_cast<std::size_t>(parameter.offset);
-    parameter.gradient = gradients_.view(parameter.shape, DType::f32, offset * size_of(DType::f32));
-  }
-}
-
-void ParameterStore::place_gradients(Buffer gradients) {
-  if (gradients.bytes() != gradients_.bytes()) {
-    fail("parameters: gradients of {} bytes placed in {}", gradients_.bytes(), gradients.bytes());
-  }
-  gradients_ = std::move(gradients);
-  point_to_gradients();
 }
 
 std::int64_t ParameterStore::count() const {

@@ -30,8 +30,15 @@ struct Parameter {
   std::size_t index = 0;    // in order of declaration, which is the order of the forward pass
   std::int64_t offset = 0;  // first element in the flat arrays
   Tensor master;            // f32
-  Tensor gradient;          // f32, accumulated
+  Tensor gradient;          // f32, accumulated; absent in a model that is not trained
   ConstTensor compute;      // what products read: bf16 copy of the master, or the master itself in f32 mode
+};
+
+/// Where the arrays of a ParameterStore come from. Each gives zeroed memory of so many bytes.
+struct ParameterMemory {
+  using Allocate = std::function<Buffer(std::size_t bytes)>;
+  Allocate weights;    // masters and compute copies
+  Allocate gradients;  // empty for a model that is not trained: it has none then
 };
 
 /// All parameters of a model in flat arrays of one order, so that the optimizer, the all-reduce and checkpoints each
@@ -42,11 +49,7 @@ class ParameterStore {
   const Parameter& declare(std::string name, Shape shape, Initializer initializer);
 
   /// Makes the arrays, zeroed. `compute` is f32 or bf16.
-  void allocate(const std::function<Buffer(std::size_t bytes)>& allocate, DType compute);
-
-  /// Moves the gradients into other memory, zeroed and of the size the old one had: that which ranks reduce in. Throws
-  /// Failure if the size differs.
-  void place_gradients(Buffer gradients);
+  void allocate(const ParameterMemory& memory, DType compute);
 
   const std::deque<Parameter>& all() const { return parameters_; }
   /// Learned scalars, without the gaps.
@@ -57,13 +60,12 @@ class ParameterStore {
   std::int64_t padded_size(const Parameter& parameter) const;
 
   Tensor masters() const { return masters_.view(Shape{flat_size_}, DType::f32); }
+  /// Throws Failure if the model was made without.
   Tensor gradients() const { return gradients_.view(Shape{flat_size_}, DType::f32); }
   /// bf16 copies of the masters, flat; absent in f32 mode.
   Tensor compute_copies() const;
 
  private:
-  void point_to_gradients();
-
   std::deque<Parameter> parameters_;
   std::int64_t flat_size_ = 0;
   Buffer masters_, gradients_, compute_;

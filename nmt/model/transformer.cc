@@ -17,6 +17,10 @@ LayerOptions layer_options(const ModelConfig& config) {
           .activation_dropout = static_cast<float>(config.activation_dropout)};
 }
 
+ParameterMemory::Allocate allocator_of(Backend& backend) {
+  return [&backend](std::size_t bytes) { return backend.allocate(bytes); };
+}
+
 // Places of dropout: one for each embedding, then the layers'.
 constexpr std::uint64_t source_embedding_site = 1;
 constexpr std::uint64_t target_embedding_site = 2;
@@ -27,6 +31,10 @@ constexpr std::uint64_t decoder_site = 2000;
 
 Transformer::Transformer(const ModelConfig& config, std::int64_t vocabulary, float label_smoothing, Backend& backend,
                          DType compute)
+    : Transformer(config, vocabulary, label_smoothing, {allocator_of(backend), allocator_of(backend)}, compute) {}
+
+Transformer::Transformer(const ModelConfig& config, std::int64_t vocabulary, float label_smoothing,
+                         const ParameterMemory& memory, DType compute)
     : config_(config), vocabulary_(vocabulary), compute_(compute) {
   config.check();
   const auto table = [&](const char* name) {
@@ -53,7 +61,7 @@ Transformer::Transformer(const ModelConfig& config, std::int64_t vocabulary, flo
   output_table_ = config.tied_embeddings == "none" ? table("output") : target_table_;
   loss_.emplace(*output_table_, label_smoothing);
 
-  store_.allocate([&](std::size_t bytes) { return backend.allocate(bytes); }, compute);
+  store_.allocate(memory, compute);
 }
 
 void Transformer::initialize(Backend& backend, std::uint64_t seed) {

@@ -17,7 +17,10 @@ namespace babelring {
 /// Source: Vaswani et al. 2017; pre-norm as Wang et al. 2019, with a final norm after each stack.
 class Transformer {
  public:
-  /// Declares the parameters, allocates them on `backend`, leaves them zero. `compute` is f32 or bf16.
+  /// Declares the parameters, makes their arrays in `memory`, leaves them zero. `compute` is f32 or bf16.
+  Transformer(const ModelConfig& config, std::int64_t vocabulary, float label_smoothing, const ParameterMemory& memory,
+              DType compute);
+  /// Weights and gradients in the backend's memory.
   Transformer(const ModelConfig& config, std::int64_t vocabulary, float label_smoothing, Backend& backend,
               DType compute);
 

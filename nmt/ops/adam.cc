@@ -36,9 +36,25 @@ void SquaredNorm::check() const {
   check.rank({"x", x}, x.shape.rank());
   check.type({"x", x}, DType::f32);
   check.contiguous({{"x", x}});
-  check.shape({"sum", sum}, {1}, {"x", x});
-  check.type({"sum", sum}, DType::f32);
-  check.distinct({"sum", sum}, {{"x", x}});
+  check.shape({"sums", sums}, {blocks(x.shape.elements())}, {"x", x});
+  check.type({"sums", sums}, DType::f32);
+  check.distinct({"sums", sums}, {{"x", x}});
+}
+
+void SumWithNorm::check() const {
+  const OpCheck check(name);
+  check.at_least("number of parts", static_cast<std::int64_t>(parts.size()), 1);
+  const Field result{"sum", sum};
+  check.rank(result, 1);
+  check.type(result, DType::f32);
+  for (const ConstTensor& part : parts) {
+    check.shape({"parts", part}, sum.shape, result);
+    check.type({"parts", part}, DType::f32);
+    check.same_or_distinct(result, {{"parts", part}});
+  }
+  check.shape({"norms", norms}, {SquaredNorm::blocks(sum.shape.elements())}, result);
+  check.type({"norms", norms}, DType::f32);
+  check.distinct({"norms", norms}, {result});
 }
 
 }  // namespace babelring

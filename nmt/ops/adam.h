@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "nmt/core/tensor.h"
 
@@ -26,14 +27,31 @@ struct AdamUpdate {
   double bytes() const { return total_bytes({master, master, gradient, m, m, v, v, compute}); }
 };
 
-/// sum = sum of squares of x, accumulated in double in a fixed order; non-finite if any element is.
+/// sums[b] = sum of squares of block b of x, accumulated in double in a fixed order; non-finite if any element is. By
+/// blocks, so that ranks that each have some of them find, all together, the same norm as one that has all.
 struct SquaredNorm {
+  static constexpr std::int64_t block = 16384;  // elements, of the last one fewer
+  /// Of `count` elements.
+  static constexpr std::int64_t blocks(std::int64_t count) { return (count + block - 1) / block; }
+
   ConstTensor x;  // any shape, contiguous, f32
-  Tensor sum;     // [1] f32
+  Tensor sums;    // [blocks(elements of x)] f32
   static constexpr std::string_view name = "squared_norm";
   void check() const;
   double flops() const { return 0; }
-  double bytes() const { return total_bytes({x, sum}); }
+  double bytes() const { return total_bytes({x, sums}); }
+};
+
+/// sum = parts[0] + parts[1] + …, element by element in this order, and SquaredNorm of it, in one pass: for the rank
+/// that updates a range of which every rank has a gradient.
+struct SumWithNorm {
+  std::vector<ConstTensor> parts;  // at least one, each [n] f32
+  Tensor sum;                      // [n] f32; may alias parts
+  Tensor norms;                    // [SquaredNorm::blocks(n)] f32
+  static constexpr std::string_view name = "sum_with_norm";
+  void check() const;
+  double flops() const { return 0; }
+  double bytes() const { return total_bytes({sum, norms}) * static_cast<double>(parts.size()) + total_bytes({sum}); }
 };
 
 }  // namespace babelring

@@ -87,6 +87,7 @@ class Backend {
   virtual void do_run(const LogSoftmaxTopK&) = 0;
   virtual void do_run(const AdamUpdate&) = 0;
   virtual void do_run(const SquaredNorm&) = 0;
+  virtual void do_run(const SumWithNorm&) = 0;
   virtual void do_run(const Cast&) = 0;
   virtual void do_run(const Fill&) = 0;
   virtual void do_run(const Add&) = 0;

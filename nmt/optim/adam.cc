@@ -1,6 +1,7 @@
 #include "nmt/optim/adam.h"
 
 #include <cmath>
+#include <numeric>
 
 namespace babelring {
 
@@ -12,39 +13,43 @@ void AdamOptions::bind(OptionBinder& b) {
   b.number("clip_norm", clip_norm, 0, 1e9, "largest global gradient norm; 0: no clipping");
 }
 
-Adam::Adam(const ParameterStore& store, Backend& backend, const AdamOptions& options)
+Adam::Adam(const ParameterStore& store, const AdamOptions& options, const Shares& shares,
+           const std::function<Buffer(std::size_t bytes)>& allocate)
     : store_(&store),
       options_(options),
-      m_(backend.allocate(static_cast<std::size_t>(store.flat_size()) * size_of(DType::f32))),
-      v_(backend.allocate(static_cast<std::size_t>(store.flat_size()) * size_of(DType::f32))),
-      norm_(backend.allocate(size_of(DType::f32))) {}
+      own_(shares.within({0, store.flat_size()})),
+      m_(allocate(static_cast<std::size_t>(store.flat_size()) * size_of(DType::f32))),
+      v_(allocate(static_cast<std::size_t>(store.flat_size()) * size_of(DType::f32))) {}
 
-UpdateStats Adam::step(Backend& backend, double learning_rate) {
-  const Tensor norm = norm_.view(Shape{1}, DType::f32);
-  backend.run(SquaredNorm{.x = store_->gradients(), .sum = norm});
-  float squared = 0;
-  backend.download(norm, &squared);
-  UpdateStats stats{.gradient_norm = std::sqrt(static_cast<double>(squared))};
+UpdateStats Adam::step(Backend& backend, double learning_rate, const std::vector<double>& squares) {
+  UpdateStats stats{.gradient_norm = std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0))};
   if (!std::isfinite(stats.gradient_norm)) {
     ++skipped_;
     stats.skipped = true;
     return stats;
   }
   const bool clip = options_.clip_norm > 0 && stats.gradient_norm > options_.clip_norm;
+  const float scale = clip ? static_cast<float>(options_.clip_norm / stats.gradient_norm) : 1.0f;
   ++steps_;
-  backend.run(AdamUpdate{.master = store_->masters(),
-                         .gradient = store_->gradients(),
-                         .m = first_moment(),
-                         .v = second_moment(),
-                         .compute = store_->compute_copies(),
-                         .gradient_scale = clip ? static_cast<float>(options_.clip_norm / stats.gradient_norm) : 1.0f,
-                         .learning_rate = static_cast<float>(learning_rate),
+  for (const ElementRange& range : own_) update(backend, range, static_cast<float>(learning_rate), scale);
+  return stats;
+}
+
+void Adam::update(Backend& backend, const ElementRange& range, float learning_rate, float gradient_scale) const {
+  const auto part = [&](const Tensor& flat) { return flat.row_slice(range.begin, range.end - range.begin); };
+  const Tensor copies = store_->compute_copies();
+  backend.run(AdamUpdate{.master = part(store_->masters()),
+                         .gradient = part(store_->gradients()),
+                         .m = part(first_moment()),
+                         .v = part(second_moment()),
+                         .compute = copies ? part(copies) : Tensor(),
+                         .gradient_scale = gradient_scale,
+                         .learning_rate = learning_rate,
                          .beta1 = static_cast<float>(options_.beta1),
                          .beta2 = static_cast<float>(options_.beta2),
                          .eps = static_cast<float>(options_.epsilon),
                          .weight_decay = static_cast<float>(options_.weight_decay),
                          .step = steps_});
-  return stats;
 }
 
 }  // namespace babelring

@@ -1,7 +1,11 @@
 #pragma once
 
+#include <functional>
+#include <vector>
+
 #include "nmt/base/options.h"
 #include "nmt/core/parameters.h"
+#include "nmt/core/shares.h"
 #include "nmt/ops/backend.h"
 
 namespace babelring {
@@ -22,13 +26,19 @@ struct UpdateStats {
   bool skipped = false;      // the norm was not finite: nothing changed
 };
 
-/// Adam over all parameters of a store in one pass; owns the two moments, f32.
+/// Adam over the parameters of a store, or over this rank's share of them, in one pass; owns the two moments, f32.
 class Adam {
  public:
-  Adam(const ParameterStore& store, Backend& backend, const AdamOptions& options);
+  /// All parameters, the moments in the backend's memory.
+  Adam(const ParameterStore& store, Backend& backend, const AdamOptions& options)
+      : Adam(store, options, Shares(), [&backend](std::size_t bytes) { return backend.allocate(bytes); }) {}
+  /// Those that `shares` give, which divide the store's flat_size(). `allocate` gives zeroed memory for the moments.
+  Adam(const ParameterStore& store, const AdamOptions& options, const Shares& shares,
+       const std::function<Buffer(std::size_t bytes)>& allocate);
 
-  /// Applies the store's gradients (already summed and scaled) to masters and compute copies.
-  UpdateStats step(Backend& backend, double learning_rate);
+  /// Applies the store's gradients (already summed and scaled) to masters and compute copies. `squares`: of
+  /// GradientNorm, of all ranks' shares.
+  UpdateStats step(Backend& backend, double learning_rate, const std::vector<double>& squares);
 
   /// Flat views, [flat_size] f32, in the store's order.
   Tensor first_moment() const { return m_.view(Shape{store_->flat_size()}, DType::f32); }
@@ -40,9 +50,12 @@ class Adam {
   std::int64_t skipped() const { return skipped_; }
 
  private:
+  void update(Backend& backend, const ElementRange& range, float learning_rate, float gradient_scale) const;
+
   const ParameterStore* store_;
   AdamOptions options_;
-  Buffer m_, v_, norm_;
+  std::vector<ElementRange> own_;
+  Buffer m_, v_;
   std::int64_t steps_ = 0, skipped_ = 0;
 };
 

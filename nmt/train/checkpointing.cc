@@ -36,14 +36,6 @@ void read_moment(const SafetensorsReader& file, const std::string& prefix, const
   }
 }
 
-/// Copies rank 0's tensor to all ranks.
-void broadcast(Communicator& communicator, Backend& backend, Tensor tensor) {
-  std::vector<char> host(tensor.bytes());
-  if (communicator.rank() == 0) backend.download(tensor, host.data());
-  communicator.broadcast(host.data(), host.size(), 0);
-  if (communicator.rank() != 0) backend.upload(host.data(), tensor);
-}
-
 }  // namespace
 
 CheckpointKeeper::CheckpointKeeper(const TrainConfig& config, const std::filesystem::path& folder,
@@ -104,7 +96,8 @@ std::optional<Checkpoint> CheckpointKeeper::find(const std::filesystem::path& ch
   return std::move(checkpoint).value();
 }
 
-bool CheckpointKeeper::restore(Transformer& model, Adam& adam, RunState& state, const std::filesystem::path& chosen) {
+bool CheckpointKeeper::restore(Transformer& model, Adam& adam, const ModelOwnership& ownership, RunState& state,
+                               const std::filesystem::path& chosen) {
   std::string text;
   if (store_) {
     if (const std::optional<Checkpoint> checkpoint = find(chosen)) {
@@ -117,10 +110,10 @@ bool CheckpointKeeper::restore(Transformer& model, Adam& adam, RunState& state, 
   }
   text = communicator_.all_gather(text)[0];
   if (text.empty()) return false;
-  broadcast(communicator_, backend_, model.parameters().masters());
-  broadcast(communicator_, backend_, adam.first_moment());
-  broadcast(communicator_, backend_, adam.second_moment());
-  model.refresh_compute_copies(backend_);
+  ownership.spread(model.parameters().masters());
+  ownership.spread(adam.first_moment());
+  ownership.spread(adam.second_moment());
+  ownership.write([&] { model.refresh_compute_copies(backend_); });
   state = run_state_from_json(parse_json(text)->as_object());
   adam.set_steps(state.adam_steps);
   return true;

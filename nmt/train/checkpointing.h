@@ -11,6 +11,7 @@
 #include "nmt/model/transformer.h"
 #include "nmt/optim/adam.h"
 #include "nmt/train/config.h"
+#include "nmt/train/model_ownership.h"
 #include "nmt/train/run_state.h"
 
 namespace babelring {
@@ -37,10 +38,11 @@ class CheckpointKeeper {
   /// Throws Fenced.
   void save(const Transformer& model, const Adam& adam, const RunState& state, const CheckpointWorth& worth);
 
-  /// Into model, optimizer and state of every rank; false if there is no complete checkpoint. A `chosen` one is its
-  /// folder; newer ones of this run are moved aside then. Throws Failure if the checkpoint is of another model, or if
-  /// the chosen one is absent or damaged.
-  bool restore(Transformer& model, Adam& adam, RunState& state, const std::filesystem::path& chosen = {});
+  /// Into model and optimizer of every rank, whoever's memory they are in, and its state; false if there is no complete
+  /// checkpoint. A `chosen` one is its folder; newer ones of this run are moved aside then. Throws Failure if the
+  /// checkpoint is of another model, or if the chosen one is absent or damaged.
+  bool restore(Transformer& model, Adam& adam, const ModelOwnership& ownership, RunState& state,
+               const std::filesystem::path& chosen = {});
 
  private:
   std::optional<Checkpoint> find(const std::filesystem::path& chosen);

@@ -16,8 +16,9 @@ LoadedModel load_model(const std::filesystem::path& folder, Backend& backend, DT
   const std::filesystem::path config_file = checkpoint.folder / "config.yaml";
   TrainConfig config = read_config(read_file(config_file), config_file.string(), {});
   Vocabulary vocabulary = Vocabulary::load(checkpoint.folder / "spm.model");
+  const ParameterMemory memory{.weights = [&](std::size_t bytes) { return backend.allocate(bytes); }, .gradients = {}};
   auto transformer = std::make_unique<Transformer>(
-      config.model, vocabulary.size(), static_cast<float>(config.optimizer.label_smoothing), backend, precision);
+      config.model, vocabulary.size(), static_cast<float>(config.optimizer.label_smoothing), memory, precision);
   read_weights(checkpoint.weights(), *transformer, backend);
   return {.config = std::move(config),
           .vocabulary = std::move(vocabulary),

@@ -24,15 +24,18 @@ PlanOptions plan_options(const TrainConfig& config) {
 Trainer::Trainer(const TrainerParts& parts)
     : parts_(parts),
       plan_(parts.corpus, plan_options(parts.config)),
+      ownership_(parts.backend, parts.communicator),
       model_(parts.config.model, parts.model_vocabulary, static_cast<float>(parts.config.optimizer.label_smoothing),
-             parts.backend, compute_dtype(parts.config)),
-      adam_(model_.parameters(), parts.backend, parts.config.optimizer.adam),
+             ownership_.parameter_memory(), compute_dtype(parts.config)),
+      adam_(model_.parameters(), parts.config.optimizer.adam, ownership_.shares(model_.parameters().flat_size()),
+            [this](std::size_t bytes) { return ownership_.allocate(bytes); }),
       schedule_(parts.config.optimizer.schedule),
       workspace_(parts.backend),
-      runner_(parts.config, model_, adam_, parts.backend, parts.communicator, workspace_, parts.observer),
+      runner_(parts.config, model_, adam_, ownership_, parts.backend, parts.communicator, workspace_, parts.observer),
       meter_(parts.communicator.local_rank() == 0, parts.threads) {
   state_.corpus_digest = parts.corpus.digest();
-  model_.initialize(parts.backend, static_cast<std::uint64_t>(parts.config.training.seed));
+  ownership_.write(
+      [this] { model_.initialize(parts_.backend, static_cast<std::uint64_t>(parts_.config.training.seed)); });
   if (parts.vocabulary != nullptr && !parts.config.data.valid_set.empty()) {
     validator_ =
         std::make_unique<Validator>(parts.config, *parts.vocabulary, parts.backend, parts.communicator, workspace_);
@@ -41,7 +44,7 @@ Trainer::Trainer(const TrainerParts& parts)
 
 void Trainer::begin(const std::string& run, std::int64_t attempt, const std::filesystem::path& chosen) {
   const std::string digest = state_.corpus_digest;
-  if (parts_.checkpoints != nullptr && parts_.checkpoints->restore(model_, adam_, state_, chosen)) {
+  if (parts_.checkpoints != nullptr && parts_.checkpoints->restore(model_, adam_, ownership_, state_, chosen)) {
     if (state_.corpus_digest != digest) {
       fail(
           "resume: the checkpoint was trained on corpus {:.12}, data.folder holds {:.12}; use its data or a new run "

@@ -61,6 +61,7 @@ class Trainer {
 
   TrainerParts parts_;
   Plan plan_;
+  ModelOwnership ownership_;
   Transformer model_;
   Adam adam_;
   Schedule schedule_;

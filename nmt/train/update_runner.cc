@@ -2,40 +2,23 @@
 
 namespace babelring {
 
-namespace {
-
-std::vector<ParameterRange> ranges_of(const ParameterStore& store) {
-  std::vector<ParameterRange> ranges;
-  for (const Parameter& parameter : store.all()) {
-    ranges.push_back({.offset = parameter.offset, .count = store.padded_size(parameter)});
-  }
-  return ranges;
-}
-
-/// The gradients, where the communicator can reduce them.
-Tensor shared_gradients(ParameterStore& store, Communicator& communicator) {
-  store.place_gradients(communicator.allocate(store.gradients().bytes()));
-  return store.gradients();
-}
-
-}  // namespace
-
-UpdateRunner::UpdateRunner(const TrainConfig& config, Transformer& model, Adam& adam, Backend& backend,
-                           Communicator& communicator, Workspace& workspace, StepObserver* observer)
+UpdateRunner::UpdateRunner(const TrainConfig& config, Transformer& model, Adam& adam, const ModelOwnership& ownership,
+                           Backend& backend, Communicator& communicator, Workspace& workspace, StepObserver* observer)
     : config_(config),
       model_(model),
       adam_(adam),
+      ownership_(ownership),
       backend_(backend),
       communicator_(communicator),
       workspace_(workspace),
       observer_(observer),
-      buckets_(communicator, shared_gradients(model.parameters(), communicator), ranges_of(model.parameters()),
-               static_cast<std::int64_t>(config.communication.bucket_mb * 1e6)) {}
+      gradients_(ownership.gradient_sum(model.parameters(),
+                                        static_cast<std::int64_t>(config.communication.bucket_mb * 1e6))) {}
 
 LossSums UpdateRunner::accumulate(const UpdateBatches& batches, StepRecord& record) {
   PhaseClock clock;
   LossSums sums;
-  buckets_.begin();
+  gradients_->begin();
   for (std::size_t i = 0; i < batches.micro_batches.size(); ++i) {
     Context context = workspace_.begin(model_.compute_dtype());
     context.training = true;
@@ -45,7 +28,7 @@ LossSums UpdateRunner::accumulate(const UpdateBatches& batches, StepRecord& reco
     context.observer = observer_;
     context.clock = &clock;
     if (i + 1 == batches.micro_batches.size()) {
-      context.gradient_ready = [this](const Parameter& parameter) { buckets_.mark_ready(parameter.index); };
+      context.gradient_ready = [this](const Parameter& parameter) { gradients_->ready(parameter); };
     }
     clock.enter(Phase::forward);
     const DeviceBatch batch(backend_, context.saved, batches.micro_batches[i]);
@@ -67,7 +50,7 @@ UpdateResult UpdateRunner::run(const UpdateBatches& batches, double learning_rat
   const LossSums local = accumulate(batches, record);
 
   Stopwatch lap;
-  buckets_.finish();
+  gradients_->finish();
   std::vector<double> shared = {local.loss,
                                 local.nll,
                                 local.correct,
@@ -79,8 +62,9 @@ UpdateResult UpdateRunner::run(const UpdateBatches& batches, double learning_rat
   communicator_.sum(shared);
   record.exposed_communication_ms = lap.lap_ms();
 
-  const UpdateStats stats = adam_.step(backend_, learning_rate);
+  const UpdateStats stats = adam_.step(backend_, learning_rate, gradients_->squares());
   backend_.synchronize();
+  ownership_.publish();
   record.optimizer_ms = lap.lap_ms();
 
   const UpdateResult result{

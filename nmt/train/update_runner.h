@@ -1,14 +1,15 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "nmt/base/records.h"
-#include "nmt/comm/buckets.h"
 #include "nmt/comm/communicator.h"
 #include "nmt/data/pipeline.h"
 #include "nmt/model/transformer.h"
 #include "nmt/optim/adam.h"
 #include "nmt/train/config.h"
+#include "nmt/train/model_ownership.h"
 #include "nmt/train/workspace.h"
 
 namespace babelring {
@@ -27,12 +28,13 @@ struct UpdateResult {
   double elapsed_minutes = 0;  // rank 0's
 };
 
-/// One optimizer update: gradients of this rank's micro-batches, their all-reduce while backward still runs, Adam.
+/// One optimizer update: gradients of this rank's micro-batches, their sum over ranks, Adam on what of the model is
+/// this rank's to update.
 class UpdateRunner {
  public:
-  /// All must outlive the runner.
-  UpdateRunner(const TrainConfig& config, Transformer& model, Adam& adam, Backend& backend, Communicator& communicator,
-               Workspace& workspace, StepObserver* observer);
+  /// All must outlive the runner. `model` and `adam` were made with the memory and the shares of `ownership`.
+  UpdateRunner(const TrainConfig& config, Transformer& model, Adam& adam, const ModelOwnership& ownership,
+               Backend& backend, Communicator& communicator, Workspace& workspace, StepObserver* observer);
 
   /// Fills everything in `record` that is known here: losses, time split, bytes, FLOPs. `data_ms` was spent waiting for
   /// `batches`. `votes` and `minutes` are this rank's contribution to the result.
@@ -45,11 +47,12 @@ class UpdateRunner {
   const TrainConfig& config_;
   Transformer& model_;
   Adam& adam_;
+  const ModelOwnership& ownership_;
   Backend& backend_;
   Communicator& communicator_;
   Workspace& workspace_;
   StepObserver* observer_;
-  GradientBuckets buckets_;
+  std::unique_ptr<GradientSum> gradients_;
 };
 
 }  // namespace babelring

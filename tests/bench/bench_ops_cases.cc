@@ -211,11 +211,11 @@ void add_optimizer(std::vector<OpCase>& cases, std::int64_t count) {
                       .learning_rate = 1e-3f};
   };
   const auto norm = [=](Pool& pool, std::int64_t n) {
-    return SquaredNorm{.x = pool.normal({n}, DType::f32), .sum = pool.make({1}, DType::f32)};
+    return SquaredNorm{.x = pool.normal({n}, DType::f32), .sums = pool.make({SquaredNorm::blocks(n)}, DType::f32)};
   };
   const std::string what = fmt::format("{}", count);
   cases.push_back(op_case(what, count, DType::f32, adam, &AdamUpdate::master));
-  cases.push_back(op_case(what, count, DType::f32, norm, &SquaredNorm::sum));
+  cases.push_back(op_case(what, count, DType::f32, norm, &SquaredNorm::sums));
 }
 
 }  // namespace

@@ -42,14 +42,16 @@ TrainingCase::TrainingCase(const TrainingCaseOptions& options, Communicator& com
     : config_(train_config(options)),
       communicator_(communicator),
       backend_(make_cpu_backend(options.threads)),
-      model_(config_.model, vocabulary_of(options), static_cast<float>(config_.optimizer.label_smoothing), *backend_,
-             options.precision == "bf16" ? DType::bf16 : DType::f32),
-      adam_(model_.parameters(), *backend_, config_.optimizer.adam),
+      ownership_(*backend_, communicator),
+      model_(config_.model, vocabulary_of(options), static_cast<float>(config_.optimizer.label_smoothing),
+             ownership_.parameter_memory(), options.precision == "bf16" ? DType::bf16 : DType::f32),
+      adam_(model_.parameters(), config_.optimizer.adam, ownership_.shares(model_.parameters().flat_size()),
+            [this](std::size_t bytes) { return ownership_.allocate(bytes); }),
       workspace_(*backend_),
-      runner_(config_, model_, adam_, *backend_, communicator, workspace_, nullptr),
+      runner_(config_, model_, adam_, ownership_, *backend_, communicator, workspace_, nullptr),
       meter_(communicator.local_rank() == 0, options.threads),
       data_(make_data(options)) {
-  model_.initialize(*backend_, static_cast<std::uint64_t>(config_.training.seed));
+  ownership_.write([this] { model_.initialize(*backend_, static_cast<std::uint64_t>(config_.training.seed)); });
 }
 
 std::unique_ptr<Pipeline> TrainingCase::make_data(const TrainingCaseOptions& options) {
@@ -97,10 +99,11 @@ double TrainingCase::unavoidable_bytes(const UpdateBatches& batches) const {
   const auto parameters = static_cast<double>(model_.parameters().count());
   const auto width = static_cast<double>(model.width), inner = static_cast<double>(model.inner);
   const auto source = static_cast<double>(batches.source_tokens), target = static_cast<double>(batches.target_tokens);
-  // Master and both moments: read and written; gradient: written by backward, read by Adam.
-  double bytes = parameters * (8 + 16 + 8);
+  const double share = ownership_.shares(1).divided() ? 1 / static_cast<double>(communicator_.size()) : 1;
+  // Master and both moments: read and written by who updates them; gradient: written by backward, read for the update.
+  double bytes = parameters * (share * (8 + 16) + 8);
   // The copy for products: written by Adam, read by the next update.
-  if (precision() == DType::bf16) bytes += parameters * 2 * element;
+  if (precision() == DType::bf16) bytes += parameters * (share + 1) * element;
   // What backward reads of forward: the inputs of products, written once and read once.
   const double encoder = source * (6 * width + inner);
   const double decoder = target * (9 * width + inner) + source * 2 * width;

@@ -66,6 +66,7 @@ class TrainingCase {
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Corpus> corpus_;  // null: random
   std::unique_ptr<Plan> plan_;
+  ModelOwnership ownership_;
   Transformer model_;
   Adam adam_;
   Workspace workspace_;

@@ -140,6 +140,29 @@ TEST(SharedFile, RefusesWrongInvitations) {
   EXPECT_NE(SharedFile::open(invitation), nullptr);
 }
 
+TEST(SharedFile, LiesOnHugePagesEverywhere) {
+  const auto file = SharedFile::create(3 * huge_page);
+  const auto other = SharedFile::open(file->invitation());
+  ASSERT_NE(other, nullptr);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(file->data()) % huge_page, 0U);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(other->data()) % huge_page, 0U);
+  other->data()[huge_page + 5] = 3;
+  EXPECT_TRUE(file->reserve(100, 3 * huge_page - 100));
+  EXPECT_EQ(file->data()[huge_page + 5], 3);
+  file->data()[2 * huge_page] = 4;
+  EXPECT_EQ(other->data()[2 * huge_page], 4);
+}
+
+TEST(SharedMemory, ReservesACommonPartByShares) {
+  for (const std::size_t bytes : {std::size_t{5'000}, 3 * huge_page + 1}) {
+    const auto file = SharedFile::create(SharedMemory::file_bytes(bytes, 1));
+    SharedMemory memory(file, bytes, 0);
+    for (int rank = 0; rank < 3; ++rank) EXPECT_TRUE(memory.reserve_share(rank, 3));
+    EXPECT_EQ(memory.bytes(), bytes);
+    EXPECT_EQ(memory.data()[bytes - 1], 0);
+  }
+}
+
 TEST(SharedMemory, FindsTheSamePlaceOnOtherRanks) {
   const auto file = SharedFile::create(SharedMemory::file_bytes(5'000, 3));
   const SharedMemory first(file, 5'000, 0), last(file, 5'000, 2);

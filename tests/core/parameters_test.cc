@@ -14,7 +14,7 @@ TEST(ParameterStore, FlatArraysHoldParametersInOrder) {
   ParameterStore store;
   const Parameter& a = store.declare("a", Shape{3, 5}, Initializer::ones());
   const Parameter& b = store.declare("b", Shape{70}, Initializer::zeros());
-  store.allocate(allocate_host, DType::bf16);
+  store.allocate({allocate_host, allocate_host}, DType::bf16);
   EXPECT_EQ(a.offset, 0);
   EXPECT_EQ(b.offset, 64);
   EXPECT_EQ(store.flat_size(), 64 + 128);
@@ -26,24 +26,24 @@ TEST(ParameterStore, FlatArraysHoldParametersInOrder) {
   EXPECT_THROW(store.declare("late", Shape{1}, Initializer::zeros()), Failure);
 }
 
-TEST(ParameterStore, MovesGradientsIntoOtherMemory) {
+TEST(ParameterStore, HasNoGradientsWhereNothingIsTrained) {
   ParameterStore store;
-  store.declare("a", Shape{3, 5}, Initializer::ones());
-  const Parameter& b = store.declare("b", Shape{70}, Initializer::zeros());
-  store.allocate(allocate_host, DType::f32);
-  Buffer other = allocate_host(store.gradients().bytes());
-  float* data = static_cast<float*>(other.data());
-  store.place_gradients(std::move(other));
-  EXPECT_EQ(store.gradients().as<float>(), data);
-  EXPECT_EQ(b.gradient.as<float>(), data + 64);
-  EXPECT_EQ(b.gradient.shape, b.shape);
-  EXPECT_THROW(store.place_gradients(allocate_host(4)), Failure);
+  const Parameter& a = store.declare("a", Shape{3, 5}, Initializer::ones());
+  std::size_t allocated = 0;
+  const auto count = [&](std::size_t bytes) {
+    allocated += bytes;
+    return allocate_host(bytes);
+  };
+  store.allocate({.weights = count, .gradients = {}}, DType::bf16);
+  EXPECT_EQ(allocated, 64U * 6);
+  EXPECT_FALSE(a.gradient);
+  EXPECT_THROW(store.gradients(), Failure);
 }
 
 TEST(ParameterStore, WithoutBf16ComputeIsTheMaster) {
   ParameterStore store;
   const Parameter& a = store.declare("a", Shape{4}, Initializer::ones());
-  store.allocate(allocate_host, DType::f32);
+  store.allocate({allocate_host, allocate_host}, DType::f32);
   EXPECT_EQ(a.compute.data, a.master.data);
   EXPECT_FALSE(store.compute_copies());
 }

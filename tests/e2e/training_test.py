@@ -62,6 +62,9 @@ class TrainingTest(SystemTest):
                 reference = losses
             for one, many in zip(reference, losses):
                 self.assertAlmostEqual(one, many, delta=1e-3 * one)
+        # The ring gives every rank a copy of the model; of two addends the order does not matter.
+        self.assertEqual(self.start_run("copies", 2, overrides=["communication.all_reduce=ring"]).wait(), 0)
+        self.assertEqual([s["weights_digest"] for s in self.records("copies", "step")], digests[2])
         self.assertEqual(self.start_run("parts", 2, overrides=["training.stop_after=33u"]).wait(), 0)
         self.assertEqual(self.start_run("parts", 2).wait(), 0)
         resumed = [s["weights_digest"] for s in self.records("parts", "step")]

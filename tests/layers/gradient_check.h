@@ -47,7 +47,7 @@ class GradientCheck {
 
   /// After the layers were made: parameters become random, whatever their initializers say.
   void allocate() {
-    store_.allocate(allocator(), DType::f32);
+    store_.allocate({allocator(), allocator()}, DType::f32);
     for (const Parameter& parameter : store_.all()) {
       variables_.push_back({parameter.name, parameter.master, parameter.gradient});
       const bool gain = parameter.name.ends_with("gain");

@@ -187,6 +187,43 @@ TEST_P(CollectivesTest, KeepsMemoryThatIsDroppedInFlight) {
   communicator_->all_reduce_finish();
 }
 
+TEST_P(CollectivesTest, ShowsRanksOfOneMachineTheOthersMemory) {
+  if (!communicator_->shares_memory()) {
+    EXPECT_THROW(communicator_->allocate_common(4), Failure);
+    EXPECT_THROW(communicator_->on_all_ranks(Tensor()), Failure);
+    return;
+  }
+  constexpr std::int64_t count = 700'011, first = 70'001;
+  const int rank = communicator_->rank(), ranks = communicator_->size();
+  const Buffer memory = communicator_->allocate(count * sizeof(float));
+  const Buffer common = communicator_->allocate_common(count * sizeof(float));
+  EXPECT_THAT(std::vector<char>(static_cast<char*>(common.data()), static_cast<char*>(common.data()) + 1000), Each(0));
+  const auto parts = communicator_->on_all_ranks(memory.view({count - first}, DType::f32, first * sizeof(float)));
+  ASSERT_EQ(parts.size(), static_cast<std::size_t>(ranks));
+  EXPECT_EQ(parts[static_cast<std::size_t>(rank)].data, static_cast<float*>(memory.data()) + first);
+  const auto values = values_of(rank, count, 3);
+  std::copy(values.begin(), values.end(), static_cast<float*>(memory.data()));
+  communicator_->barrier();
+  // Every rank sums every n-th element, for all to see.
+  auto* sums = static_cast<float*>(common.data());
+  for (std::int64_t i = rank; i < count - first; i += ranks) {
+    for (const ConstTensor& part : parts) sums[i] += part.as<float>()[i];
+  }
+  communicator_->barrier();
+  double apart = 0;
+  std::vector<double> expected(static_cast<std::size_t>(count));
+  for (int other = 0; other < ranks; ++other) {
+    const auto theirs = values_of(other, count, 3);
+    for (std::size_t i = 0; i < theirs.size(); ++i) expected[i] += static_cast<double>(theirs[i]);
+  }
+  for (std::int64_t i = 0; i < count - first; ++i) {
+    apart = std::max(apart, std::abs(static_cast<double>(sums[i]) - expected[static_cast<std::size_t>(first + i)]));
+  }
+  EXPECT_LT(apart, 1e-6 * ranks);
+  EXPECT_THROW(communicator_->on_all_ranks(common.view({1}, DType::f32)), Failure);
+  communicator_->barrier();
+}
+
 TEST_P(CollectivesTest, GivesZeroedMemoryThatOutlivesIt) {
   const Buffer memory = communicator_->allocate(100'000);
   const auto* floats = static_cast<const float*>(memory.data());

@@ -52,14 +52,42 @@ TEST(SquaredNorm, EqualsReferenceAndShowsNonFiniteElements) {
   const auto cpu = make_cpu_backend(2), truth = make_reference_backend();
   for (const std::int64_t count : {0, 1, 17, 100003}) {
     const Tensor x = tensors.normal({count}, DType::f32);
-    const Tensor found = tensors.zeros({1}, DType::f32), expected = tensors.zeros({1}, DType::f32);
-    cpu->run(SquaredNorm{.x = x, .sum = found});
-    truth->run(SquaredNorm{.x = x, .sum = expected});
+    const std::int64_t blocks = SquaredNorm::blocks(count);
+    const Tensor found = tensors.zeros({blocks}, DType::f32), expected = tensors.zeros({blocks}, DType::f32);
+    cpu->run(SquaredNorm{.x = x, .sums = found});
+    truth->run(SquaredNorm{.x = x, .sums = expected});
     EXPECT_LE(relative_error(found, expected), 1e-6);
     if (count == 0) continue;
     x.as<float>()[count / 2] = NAN;
-    cpu->run(SquaredNorm{.x = x, .sum = found});
-    EXPECT_FALSE(std::isfinite(*found.as<float>()));
+    cpu->run(SquaredNorm{.x = x, .sums = found});
+    for (std::int64_t b = 0; b < blocks; ++b) {
+      EXPECT_EQ(std::isfinite(found.as<float>()[b]), b != count / 2 / SquaredNorm::block) << b;
+    }
+  }
+}
+
+TEST(SumWithNorm, GivesTheBitsOfOneAfterTheOther) {
+  Tensors tensors;
+  const auto cpu = make_cpu_backend(2), truth = make_reference_backend();
+  for (const std::int64_t count : {1, 17, 40003}) {
+    const Tensor norms = tensors.zeros({SquaredNorm::blocks(count)}, DType::f32);
+    const Tensor expected = tensors.zeros(norms.shape, DType::f32), apart = tensors.zeros({count}, DType::f32);
+    SumWithNorm op{.parts = {}, .sum = apart, .norms = norms};
+    for (int part = 0; part < 3; ++part) op.parts.push_back(tensors.normal({count}, DType::f32));
+    truth->run(op);
+    const Tensor in_place(const_cast<void*>(op.parts[1].data), op.parts[1].shape, DType::f32);
+    std::vector<float> sums(static_cast<std::size_t>(count));
+    for (std::int64_t i = 0; i < count; ++i) {
+      float& sum = sums[static_cast<std::size_t>(i)];
+      sum = op.parts[0].as<float>()[i] + op.parts[1].as<float>()[i];
+      sum += op.parts[2].as<float>()[i];
+    }
+    op.sum = in_place;
+    cpu->run(op);
+    EXPECT_TRUE(std::equal(sums.begin(), sums.end(), in_place.as<float>()));
+    EXPECT_LE(relative_error(in_place, apart), 1e-6);
+    cpu->run(SquaredNorm{.x = in_place, .sums = expected});
+    EXPECT_TRUE(same_bits(norms, expected));
   }
 }
 

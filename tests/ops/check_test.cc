@@ -217,7 +217,13 @@ TEST_F(CheckTest, LossesAndOptimizer) {
   EXPECT_EQ(refusal(adam), "adam_update: v has shape [5], master [6] needs [6]");
   adam.v = f32({6}), adam.step = 0;
   EXPECT_EQ(refusal(adam), "adam_update: step is 0, at least 1 is needed");
-  EXPECT_EQ(refusal(SquaredNorm{.x = bf16({3}), .sum = f32({1})}), "squared_norm: x is bf16, f32 is needed");
+  EXPECT_EQ(refusal(SquaredNorm{.x = bf16({3}), .sums = f32({1})}), "squared_norm: x is bf16, f32 is needed");
+  EXPECT_EQ(refusal(SquaredNorm{.x = f32({16385}), .sums = f32({1})}),
+            "squared_norm: sums has shape [1], x [16385] needs [2]");
+  EXPECT_EQ(refusal(SumWithNorm{.parts = {}, .sum = f32({5}), .norms = f32({1})}),
+            "sum_with_norm: number of parts is 0, at least 1 is needed");
+  EXPECT_EQ(refusal(SumWithNorm{.parts = {f32({5}), f32({4})}, .sum = f32({5}), .norms = f32({1})}),
+            "sum_with_norm: parts has shape [4], sum [5] needs [5]");
 }
 
 TEST_F(CheckTest, Elementwise) {

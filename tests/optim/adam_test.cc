@@ -3,29 +3,39 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <deque>
 #include <limits>
+#include <string>
+#include <vector>
+
+#include "nmt/optim/gradient_norm.h"
 
 namespace babelring {
 namespace {
 
 class AdamTest : public testing::Test {
  protected:
-  AdamTest() {
-    store_.allocate([this](std::size_t bytes) { return backend_->allocate(bytes); }, DType::f32);
+  GradientNorm allocated() {
+    store_.allocate({allocate_host, allocate_host}, DType::f32);
+    return {store_, *backend_};
   }
   float& master(int i) { return parameter_.master.as<float>()[i]; }
+  UpdateStats step(Adam& adam, double learning_rate) {
+    return adam.step(*backend_, learning_rate, norm_.squares(*backend_));
+  }
   float& gradient(int i) { return parameter_.gradient.as<float>()[i]; }
 
   std::unique_ptr<Backend> backend_ = make_cpu_backend(1);
   ParameterStore store_;
   const Parameter& parameter_ = store_.declare("w", Shape{3}, Initializer::zeros());
+  GradientNorm norm_ = allocated();
 };
 
 TEST_F(AdamTest, FirstStepMovesByTheLearningRateAgainstTheSign) {
   Adam adam(store_, *backend_, {});
   gradient(0) = 0.5f;
   gradient(1) = -20;
-  const UpdateStats stats = adam.step(*backend_, 0.01);
+  const UpdateStats stats = step(adam, 0.01);
   EXPECT_NEAR(stats.gradient_norm, std::sqrt(400.25), 1e-4);
   EXPECT_NEAR(master(0), -0.01f, 1e-7);
   EXPECT_NEAR(master(1), 0.01f, 1e-7);
@@ -38,7 +48,7 @@ TEST_F(AdamTest, FollowsTheFormulaOverSeveralSteps) {
   for (int t = 1; t <= 20; ++t) {
     const double g = std::sin(t) + 0.3;
     gradient(0) = static_cast<float>(g);
-    adam.step(*backend_, 0.1);
+    step(adam, 0.1);
     m = 0.9 * m + 0.1 * g;
     v = 0.99 * v + 0.01 * g * g;
     w -= 0.1 * (m / (1 - std::pow(0.9, t))) / (std::sqrt(v / (1 - std::pow(0.99, t))) + 1e-8);
@@ -51,7 +61,7 @@ TEST_F(AdamTest, ClipsByTheGlobalNorm) {
   Adam clipped(store_, *backend_, {.clip_norm = 1});
   gradient(0) = 3;
   gradient(1) = 4;
-  EXPECT_NEAR(clipped.step(*backend_, 0).gradient_norm, 5, 1e-6);
+  EXPECT_NEAR(step(clipped, 0).gradient_norm, 5, 1e-6);
   EXPECT_NEAR(clipped.first_moment().as<float>()[0], 0.1f * 0.6f, 1e-7);
 }
 
@@ -60,12 +70,73 @@ TEST_F(AdamTest, SkipsAndCountsWhatIsNotFinite) {
   master(1) = 5;
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     gradient(2) = bad;
-    EXPECT_TRUE(adam.step(*backend_, 0.1).skipped);
+    EXPECT_TRUE(step(adam, 0.1).skipped);
   }
   EXPECT_EQ(adam.skipped(), 2);
   EXPECT_EQ(adam.steps(), 0);
   EXPECT_EQ(master(1), 5);
   EXPECT_EQ(adam.first_moment().as<float>()[2], 0);
+}
+
+/// Three ranks with one copy of weights and moments, one after another: the same bits as one rank with the sum.
+TEST(SharedAdam, EqualsOneThatUpdatesEverything) {
+  constexpr std::int64_t count = 7 * Shares::grain + 100;
+  constexpr int ranks = 3;
+  const auto backend = make_cpu_backend(2);
+  const AdamOptions options{.clip_norm = 3};
+  const auto declare = [](ParameterStore& store, const ParameterMemory& memory) {
+    store.declare("w", Shape{count}, Initializer::zeros());
+    store.allocate(memory, DType::bf16);
+  };
+  ParameterStore whole;
+  declare(whole, {allocate_host, allocate_host});
+  Adam reference(whole, *backend, options);
+  const GradientNorm reference_norm(whole, *backend);
+
+  std::vector<Buffer> common;  // masters, compute copies, moments
+  for (int i = 0; i < 4; ++i) common.push_back(allocate_host(reference.first_moment().bytes()));
+  std::deque<ParameterStore> stores(ranks);
+  std::vector<Adam> adams;
+  std::vector<GradientNorm> norms;
+  std::vector<ConstTensor> gradients;
+  for (int rank = 0; rank < ranks; ++rank) {
+    ParameterStore& store = stores[static_cast<std::size_t>(rank)];
+    const auto next = [&common, i = std::size_t{0}](std::size_t bytes) mutable {
+      return Buffer(common[i++].data(), bytes, [](void*) {});
+    };
+    auto moments = next;
+    moments(0), moments(0);
+    declare(store, {next, allocate_host});
+    adams.emplace_back(store, options, Shares(store.flat_size(), rank, ranks), moments);
+    norms.emplace_back(store, *backend);
+    gradients.push_back(store.gradients());
+  }
+  for (int step = 1; step <= 3; ++step) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      float sum = 0;
+      for (int rank = 0; rank < ranks; ++rank) {
+        float& gradient = stores[static_cast<std::size_t>(rank)].gradients().as<float>()[i];
+        gradient = std::sin(static_cast<float>(i + 31 * step + 1000 * rank));
+        sum = rank == 0 ? gradient : sum + gradient;
+      }
+      whole.gradients().as<float>()[i] = sum;
+    }
+    std::vector<double> squares(static_cast<std::size_t>(SquaredNorm::blocks(whole.flat_size())));
+    for (int rank = 0; rank < ranks; ++rank) {
+      const auto own = norms[static_cast<std::size_t>(rank)].squares_of_sum(*backend, gradients,
+                                                                            Shares(whole.flat_size(), rank, ranks));
+      for (std::size_t i = 0; i < squares.size(); ++i) squares[i] += own[i];
+    }
+    EXPECT_EQ(squares, reference_norm.squares(*backend));
+    const UpdateStats stats = reference.step(*backend, 0.01, squares);
+    for (Adam& adam : adams) EXPECT_EQ(adam.step(*backend, 0.01, squares).gradient_norm, stats.gradient_norm);
+  }
+  const auto bytes_of = [](const Tensor& tensor) { return std::string(tensor.as<char>(), tensor.bytes()); };
+  EXPECT_TRUE(bytes_of(stores[0].masters()) == bytes_of(whole.masters()));
+  EXPECT_TRUE(bytes_of(stores[1].compute_copies()) == bytes_of(whole.compute_copies()));
+  EXPECT_TRUE(bytes_of(adams[2].first_moment()) == bytes_of(reference.first_moment()));
+  EXPECT_TRUE(bytes_of(adams[0].second_moment()) == bytes_of(reference.second_moment()));
+  EXPECT_NE(whole.masters().as<float>()[count - 1], 0);
 }
 
 }  // namespace

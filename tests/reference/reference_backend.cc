@@ -138,9 +138,19 @@ class ReferenceBackend final : public Backend {
     if (op.compute) store(load(op.master), op.compute);
   }
   void do_run(const SquaredNorm& op) override {
-    Matrix sum(1, 1);
-    for (const double value : load(op.x).values) sum(0, 0) += value * value;
+    Matrix sums(1, op.sums.shape[0]);
+    std::int64_t i = 0;
+    for (const double value : load(op.x).values) sums(0, i++ / SquaredNorm::block) += value * value;
+    store(sums, op.sums);
+  }
+  void do_run(const SumWithNorm& op) override {
+    Matrix sum = load(op.parts[0]);
+    for (std::size_t part = 1; part < op.parts.size(); ++part) {
+      const Matrix more = load(op.parts[part]);
+      for (std::size_t i = 0; i < sum.values.size(); ++i) sum.values[i] += more.values[i];
+    }
     store(sum, op.sum);
+    do_run(SquaredNorm{.x = op.sum, .sums = op.norms});
   }
   void do_run(const Cast& op) override { store(load(op.x), op.y); }
   void do_run(const Fill& op) override { store(Matrix(op.y.rows(), op.y.columns(), op.value), op.y); }

@@ -10,10 +10,12 @@
 
 namespace babelring {
 
-/// Ranks that are threads of one process, for tests: blocking, summing in rank order.
+/// Ranks that are threads of one process, for tests: blocking, summing in rank order. They see one memory anyway; with
+/// `shares_memory` they say so.
 class ThreadGroup {
  public:
-  explicit ThreadGroup(int size) : size_(size), barrier_(size), slots_(static_cast<std::size_t>(size)) {}
+  explicit ThreadGroup(int size, bool shares_memory = false)
+      : size_(size), shares_memory_(shares_memory), barrier_(size), slots_(static_cast<std::size_t>(size)) {}
 
   /// The communicator of one rank; to be used by one thread. The group must outlive it.
   std::unique_ptr<Communicator> rank(int rank);
@@ -23,6 +25,7 @@ class ThreadGroup {
  private:
   friend class ThreadCommunicator;
   int size_;
+  bool shares_memory_;
   std::barrier<> barrier_;
   std::vector<void*> slots_;  // what each rank shows the others
 };
@@ -38,7 +41,15 @@ class ThreadCommunicator : public Communicator {
   int local_rank() const override { return rank_; }
   int local_size() const override { return group_.size(); }
 
-  Buffer allocate(std::size_t bytes) override { return allocate_host(bytes); }
+  Buffer allocate(std::size_t bytes) override {
+    Buffer memory = allocate_host(bytes);
+    base_ = static_cast<char*>(memory.data());
+    exchange(base_, [&] {
+      bases_.clear();
+      for (void* slot : group_.slots_) bases_.push_back(static_cast<char*>(slot));
+    });
+    return memory;
+  }
   void all_reduce_start(Tensor tensor) override { started_.push_back(tensor); }
   void all_reduce_finish() override {
     for (const Tensor& tensor : started_) {
@@ -47,6 +58,21 @@ class ThreadCommunicator : public Communicator {
       totals_.bytes_sent += static_cast<std::int64_t>(tensor.bytes());
     }
     started_.clear();
+  }
+  bool shares_memory() const override { return group_.shares_memory_; }
+  Buffer allocate_common(std::size_t bytes) override {
+    std::shared_ptr<Buffer> memory;
+    if (rank_ == 0) memory = std::make_shared<Buffer>(allocate_host(bytes));
+    std::shared_ptr<Buffer> common;
+    exchange(&memory, [&] { common = *static_cast<std::shared_ptr<Buffer>*>(group_.slots_[0]); });
+    return Buffer(common->data(), bytes, [common](void*) mutable { common.reset(); });
+  }
+  std::vector<ConstTensor> on_all_ranks(Tensor tensor) const override {
+    std::vector<ConstTensor> places;
+    for (const char* base : bases_) {
+      places.emplace_back(base + (tensor.as<char>() - base_), tensor.shape, tensor.dtype);
+    }
+    return places;
   }
   void sum(std::vector<double>& values) override { reduce(values.data(), values.size()); }
   std::vector<std::string> all_gather(const std::string& text) override {
@@ -92,6 +118,8 @@ class ThreadCommunicator : public Communicator {
   int rank_;
   std::vector<std::string> hosts_;
   std::vector<Tensor> started_;
+  char* base_ = nullptr;      // of the memory for all-reduces
+  std::vector<char*> bases_;  // on all ranks
   CommTotals totals_;
 };
 

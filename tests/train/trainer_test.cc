@@ -40,9 +40,10 @@ void train_rank(const TrainConfig& config, const Corpus& corpus, Communicator& c
   trainer.run();
 }
 
-std::vector<StepRecord> train(const TrainConfig& config, int ranks, const fs::path& folder = {}) {
+std::vector<StepRecord> train(const TrainConfig& config, int ranks, const fs::path& folder = {},
+                              bool shares_memory = false) {
   const Corpus corpus = small_corpus();
-  ThreadGroup group(ranks);
+  ThreadGroup group(ranks, shares_memory);
   std::vector<Collector> collectors(static_cast<std::size_t>(ranks));
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank) {
@@ -111,6 +112,44 @@ TEST(Trainer, ResumedRunIsBitEqualToTheUninterruptedOne) {
       EXPECT_EQ(rest[i].weights_digest, whole[i + 13].weights_digest) << "update " << rest[i].update;
       EXPECT_EQ(rest[i].loss, whole[i + 13].loss);
     }
+  }
+}
+
+/// Wide enough that every rank has a share.
+TEST(Trainer, RanksWithOneCopyOfTheModelGiveTheBitsOfRanksWithOneEach) {
+  TrainConfig config = small_config();
+  config.training.stop_after = "12u";
+  config.model.width = 64;
+  config.model.inner = 256;
+  config.optimizer.adam.clip_norm = 0.5;
+  for (const int ranks : {2, 4}) {
+    for (const char* precision : {"f32", "bf16"}) {
+      config.training.precision = precision;
+      const std::vector<StepRecord> copies = train(config, ranks);
+      const std::vector<StepRecord> shared = train(config, ranks, {}, true);
+      ASSERT_EQ(shared.size(), 12U);
+      for (std::size_t i = 0; i < shared.size(); ++i) {
+        EXPECT_EQ(shared[i].weights_digest, copies[i].weights_digest) << ranks << " ranks, update " << i + 1;
+        EXPECT_EQ(shared[i].gradient_norm, copies[i].gradient_norm);
+      }
+      EXPECT_GT(copies[0].gradient_norm, 0.5);
+    }
+  }
+}
+
+TEST(Trainer, OneCopyResumesFromCheckpointsOfManyAndTheOtherWayRound) {
+  TrainConfig config = small_config();
+  config.model.width = 64;
+  config.training.stop_after = "20u";
+  const std::vector<StepRecord> whole = train(config, 2);
+  for (const bool shared_first : {true, false}) {
+    const TemporaryFolder folder;
+    config.training.stop_after = "9u";
+    train(config, 2, folder.path(), shared_first);
+    config.training.stop_after = "20u";
+    const std::vector<StepRecord> rest = train(config, 2, folder.path(), !shared_first);
+    ASSERT_EQ(rest.size(), 11U);
+    for (std::size_t i = 0; i < rest.size(); ++i) EXPECT_EQ(rest[i].weights_digest, whole[i + 9].weights_digest);
   }
 }
 

@@ -11,13 +11,12 @@ namespace babelring::cpu {
 
 namespace {
 
-// Elements that a thread takes at a time; of SquaredNorm also those of one partial sum, so that threads change nothing.
-constexpr std::int64_t block = 16384;
+constexpr std::int64_t block = SquaredNorm::block;  // elements that a thread takes at a time
 
 /// Calls body(first, count) for the blocks of `count` elements.
 template <class Body>
 void for_blocks(std::int64_t count, Workspace& workspace, Body&& body) {
-  const std::int64_t blocks = (count + block - 1) / block;
+  const std::int64_t blocks = SquaredNorm::blocks(count);
 #pragma omp parallel for schedule(static) num_threads(workspace.threads_for(count))
   for (std::int64_t b = 0; b < blocks; ++b) body(b * block, std::min(block, count - b * block));
 }
@@ -61,6 +60,24 @@ struct Step {
   Floats scale, beta1, rest1, beta2, rest2, v_correction, rate, eps, keep;
 };
 
+/// Sums of squares of the blocks of `count` values that value(i, lanes) gives, each asked for once.
+template <class Value>
+void find_norms(std::int64_t count, Workspace& workspace, const Tensor& norms, Value&& value) {
+  constexpr std::int64_t run_elements = 512;  // summed in f32, the rest in double
+  for_blocks(count, workspace, [&](std::int64_t begin, std::int64_t elements) {
+    double sum = 0;
+    for (std::int64_t first = 0; first < elements; first += run_elements) {
+      Floats squares = broadcast(0);
+      for_lanes(std::min(run_elements, elements - first), [&](std::int64_t i, auto lanes) {
+        const Floats some = value(begin + first + i, lanes);
+        squares = multiply_add(some, some, squares);
+      });
+      sum += static_cast<double>(sum_of_lanes(squares));
+    }
+    norms.as<float>()[begin / block] = static_cast<float>(sum);
+  });
+}
+
 }  // namespace
 
 void run(const AdamUpdate& op, Workspace& workspace) {
@@ -85,25 +102,21 @@ void run(const AdamUpdate& op, Workspace& workspace) {
 }
 
 void run(const SquaredNorm& op, Workspace& workspace) {
-  constexpr std::int64_t run_elements = 512;  // summed in f32, the rest in double
-  const std::int64_t count = op.x.shape.elements(), blocks = (count + block - 1) / block;
   const auto* x = op.x.as<float>();
-  auto* partial = static_cast<double*>(static_cast<void*>(workspace.shared(2 * blocks)));
-  for_blocks(count, workspace, [&](std::int64_t begin, std::int64_t elements) {
-    double sum = 0;
-    for (std::int64_t first = 0; first < elements; first += run_elements) {
-      Floats squares = broadcast(0);
-      for_lanes(std::min(run_elements, elements - first), [&](std::int64_t i, auto lanes) {
-        const Floats value = load_lanes(x + begin + first + i, lanes);
-        squares = multiply_add(value, value, squares);
-      });
-      sum += static_cast<double>(sum_of_lanes(squares));
-    }
-    partial[begin / block] = sum;
+  find_norms(op.x.shape.elements(), workspace, op.sums,
+             [x](std::int64_t i, auto lanes) { return load_lanes(x + i, lanes); });
+}
+
+void run(const SumWithNorm& op, Workspace& workspace) {
+  std::vector<const float*> parts;
+  for (const ConstTensor& part : op.parts) parts.push_back(part.as<float>());
+  auto* sums = op.sum.as<float>();
+  find_norms(op.sum.shape.elements(), workspace, op.norms, [&parts, sums](std::int64_t i, auto lanes) {
+    Floats sum = load_lanes(parts[0] + i, lanes);
+    for (std::size_t part = 1; part < parts.size(); ++part) sum = sum + load_lanes(parts[part] + i, lanes);
+    store_lanes(sums + i, sum, lanes);
+    return sum;
   });
-  double sum = 0;
-  for (std::int64_t b = 0; b < blocks; ++b) sum += partial[b];
-  *op.sum.as<float>() = static_cast<float>(sum);
 }
 
 }  // namespace babelring::cpu

@@ -93,6 +93,9 @@ void CpuBackend::do_run(const AdamUpdate& op) {
 void CpuBackend::do_run(const SquaredNorm& op) {
   cpu::run(op, workspace_);
 }
+void CpuBackend::do_run(const SumWithNorm& op) {
+  cpu::run(op, workspace_);
+}
 void CpuBackend::do_run(const Cast& op) {
   cpu::run(op, workspace_);
 }

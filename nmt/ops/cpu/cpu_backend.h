@@ -37,6 +37,7 @@ class CpuBackend final : public Backend {
   void do_run(const LogSoftmaxTopK& op) override;
   void do_run(const AdamUpdate& op) override;
   void do_run(const SquaredNorm& op) override;
+  void do_run(const SumWithNorm& op) override;
   void do_run(const Cast& op) override;
   void do_run(const Fill& op) override;
   void do_run(const Add& op) override;

@@ -27,6 +27,7 @@ void run(const CrossEntropy& op, Workspace& workspace);
 void run(const LogSoftmaxTopK& op, Workspace& workspace);
 void run(const AdamUpdate& op, Workspace& workspace);
 void run(const SquaredNorm& op, Workspace& workspace);
+void run(const SumWithNorm& op, Workspace& workspace);
 void run(const Cast& op, Workspace& workspace);
 void run(const Fill& op, Workspace& workspace);
 void run(const Add& op, Workspace& workspace);

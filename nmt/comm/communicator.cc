@@ -1,0 +1,13 @@
+#include "nmt/comm/communicator.h"
+
+namespace babelring {
+
+Buffer Communicator::allocate_common(std::size_t bytes) {
+  fail("allocate_common: {} bytes asked of ranks that share no memory: {}", bytes, description());
+}
+
+std::vector<ConstTensor> Communicator::on_all_ranks(Tensor tensor) const {
+  fail("on_all_ranks: {} asked of ranks that share no memory: {}", tensor.shape.text(), description());
+}
+
+}  // namespace babelring

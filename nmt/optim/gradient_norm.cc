@@ -1,0 +1,40 @@
+#include "nmt/optim/gradient_norm.h"
+
+namespace babelring {
+
+static_assert(Shares::grain % SquaredNorm::block == 0, "a block of the norm lies in one share");
+
+GradientNorm::GradientNorm(const ParameterStore& store, Backend& backend)
+    : store_(&store),
+      squares_(
+          backend.allocate(static_cast<std::size_t>(SquaredNorm::blocks(store.flat_size())) * size_of(DType::f32))) {}
+
+Tensor GradientNorm::squares_tensor() const {
+  return squares_.view(Shape{SquaredNorm::blocks(store_->flat_size())}, DType::f32);
+}
+
+std::vector<double> GradientNorm::download(Backend& backend) const {
+  std::vector<float> host(static_cast<std::size_t>(SquaredNorm::blocks(store_->flat_size())));
+  backend.download(squares_tensor(), host.data());
+  return {host.begin(), host.end()};
+}
+
+std::vector<double> GradientNorm::squares(Backend& backend) const {
+  backend.run(SquaredNorm{.x = store_->gradients(), .sums = squares_tensor()});
+  return download(backend);
+}
+
+std::vector<double> GradientNorm::squares_of_sum(Backend& backend, const std::vector<ConstTensor>& on_ranks,
+                                                 const Shares& shares) const {
+  for (const auto& [begin, end] : shares.within({0, store_->flat_size()})) {
+    const std::int64_t count = end - begin;
+    SumWithNorm op{.parts = {},
+                   .sum = store_->gradients().row_slice(begin, count),
+                   .norms = squares_tensor().row_slice(begin / SquaredNorm::block, SquaredNorm::blocks(count))};
+    for (const ConstTensor& gradients : on_ranks) op.parts.push_back(gradients.row_slice(begin, count));
+    backend.run(op);
+  }
+  return download(backend);  // zeros from the start where others have shares
+}
+
+}  // namespace babelring

@@ -1,0 +1,74 @@
+#include "nmt/train/gradient_sum.h"
+
+#include "nmt/comm/buckets.h"
+#include "nmt/optim/gradient_norm.h"
+
+namespace babelring {
+
+namespace {
+
+std::vector<ParameterRange> ranges_of(const ParameterStore& store) {
+  std::vector<ParameterRange> ranges;
+  for (const Parameter& parameter : store.all()) {
+    ranges.push_back({.offset = parameter.offset, .count = store.padded_size(parameter)});
+  }
+  return ranges;
+}
+
+class BucketedSum final : public GradientSum {
+ public:
+  BucketedSum(Backend& backend, Communicator& communicator, const ParameterStore& store, std::int64_t bucket_bytes)
+      : backend_(backend),
+        buckets_(communicator, store.gradients(), ranges_of(store), bucket_bytes),
+        norm_(store, backend) {}
+
+  void begin() override { buckets_.begin(); }
+  void ready(const Parameter& parameter) override { buckets_.mark_ready(parameter.index); }
+  void finish() override { buckets_.finish(); }
+  std::vector<double> squares() override { return norm_.squares(backend_); }
+
+ private:
+  Backend& backend_;
+  GradientBuckets buckets_;
+  GradientNorm norm_;
+};
+
+class SumOfShares final : public GradientSum {
+ public:
+  SumOfShares(Backend& backend, Communicator& communicator, const ParameterStore& store, const Shares& shares)
+      : backend_(backend),
+        communicator_(communicator),
+        on_ranks_(communicator.on_all_ranks(store.gradients())),
+        shares_(shares),
+        norm_(store, backend) {}
+
+  void begin() override {}
+  void ready(const Parameter&) override {}
+  void finish() override { communicator_.barrier(); }
+  std::vector<double> squares() override {
+    std::vector<double> squares = norm_.squares_of_sum(backend_, on_ranks_, shares_);
+    communicator_.sum(squares);
+    return squares;
+  }
+
+ private:
+  Backend& backend_;
+  Communicator& communicator_;
+  std::vector<ConstTensor> on_ranks_;
+  Shares shares_;
+  GradientNorm norm_;
+};
+
+}  // namespace
+
+std::unique_ptr<GradientSum> make_bucketed_sum(Backend& backend, Communicator& communicator,
+                                               const ParameterStore& store, std::int64_t bucket_bytes) {
+  return std::make_unique<BucketedSum>(backend, communicator, store, bucket_bytes);
+}
+
+std::unique_ptr<GradientSum> make_sum_of_shares(Backend& backend, Communicator& communicator,
+                                                const ParameterStore& store, const Shares& shares) {
+  return std::make_unique<SumOfShares>(backend, communicator, store, shares);
+}
+
+}  // namespace babelring

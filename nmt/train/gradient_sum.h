@@ -1,0 +1,37 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "nmt/comm/communicator.h"
+#include "nmt/core/parameters.h"
+#include "nmt/core/shares.h"
+#include "nmt/ops/backend.h"
+
+namespace babelring {
+
+/// How the gradients of all ranks become one sum in an update. Every rank makes the same calls, in the order in which
+/// they stand here. Throws CommError.
+class GradientSum {
+ public:
+  virtual ~GradientSum() = default;
+  virtual void begin() = 0;
+  /// The parameter's gradient is complete on this rank. Once for each, while backward goes on.
+  virtual void ready(const Parameter& parameter) = 0;
+  /// Waits until every gradient is complete on every rank.
+  virtual void finish() = 0;
+  /// Now the store's gradients are sums over ranks, where this rank updates them. Returns the squares for Adam::step(),
+  /// of all ranks' shares.
+  virtual std::vector<double> squares() = 0;
+};
+
+/// Each rank gets all sums, by all-reduces in buckets while backward still runs.
+std::unique_ptr<GradientSum> make_bucketed_sum(Backend& backend, Communicator& communicator,
+                                               const ParameterStore& store, std::int64_t bucket_bytes);
+
+/// For ranks that see one memory: when all have finished, each sums its shares, straight from the others' gradients.
+/// The processors are busy until then anyway, and nothing is summed twice.
+std::unique_ptr<GradientSum> make_sum_of_shares(Backend& backend, Communicator& communicator,
+                                                const ParameterStore& store, const Shares& shares);
+
+}  // namespace babelring

@@ -1,0 +1,48 @@
+#include "nmt/train/model_ownership.h"
+
+#include <vector>
+
+namespace babelring {
+
+ModelOwnership::ModelOwnership(Backend& backend, Communicator& communicator)
+    : backend_(backend),
+      communicator_(communicator),
+      one_copy_(communicator.shares_memory() && communicator.size() > 1) {}
+
+Buffer ModelOwnership::allocate(std::size_t bytes) const {
+  return one_copy_ ? communicator_.allocate_common(bytes) : backend_.allocate(bytes);
+}
+
+ParameterMemory ModelOwnership::parameter_memory() const {
+  return {.weights = [this](std::size_t bytes) { return allocate(bytes); },
+          .gradients = [this](std::size_t bytes) { return communicator_.allocate(bytes); }};
+}
+
+Shares ModelOwnership::shares(std::int64_t count) const {
+  return one_copy_ ? Shares(count, communicator_.rank(), communicator_.size()) : Shares();
+}
+
+std::unique_ptr<GradientSum> ModelOwnership::gradient_sum(const ParameterStore& store,
+                                                          std::int64_t bucket_bytes) const {
+  return one_copy_ ? make_sum_of_shares(backend_, communicator_, store, shares(store.flat_size()))
+                   : make_bucketed_sum(backend_, communicator_, store, bucket_bytes);
+}
+
+void ModelOwnership::write(const std::function<void()>& write) const {
+  if (!one_copy_ || communicator_.rank() == 0) write();
+  publish();
+}
+
+void ModelOwnership::publish() const {
+  if (one_copy_) communicator_.barrier();
+}
+
+void ModelOwnership::spread(Tensor tensor) const {
+  if (one_copy_) return;
+  std::vector<char> host(tensor.bytes());
+  if (communicator_.rank() == 0) backend_.download(tensor, host.data());
+  communicator_.broadcast(host.data(), host.size(), 0);
+  if (communicator_.rank() != 0) backend_.upload(host.data(), tensor);
+}
+
+}  // namespace babelring

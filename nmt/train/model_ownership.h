@@ -1,0 +1,48 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "nmt/comm/communicator.h"
+#include "nmt/core/parameters.h"
+#include "nmt/core/shares.h"
+#include "nmt/ops/backend.h"
+#include "nmt/train/gradient_sum.h"
+
+namespace babelring {
+
+/// How the ranks of a run hold a model's weights and moments, and who updates what. Ranks that see one memory keep one
+/// copy between them: each sums and updates its share of the elements, and what it writes the others read. All others
+/// have a copy each and do the same work on it. The results are the same bits. Every rank makes the same calls.
+class ModelOwnership {
+ public:
+  /// Both must outlive the object.
+  ModelOwnership(Backend& backend, Communicator& communicator);
+
+  /// Memory for weights and moments: the ranks' one, or this rank's.
+  Buffer allocate(std::size_t bytes) const;
+  /// The same, and gradients where the communicator sums them.
+  ParameterMemory parameter_memory() const;
+  /// What this rank updates of a flat array of `count` elements.
+  Shares shares(std::int64_t count) const;
+
+  /// How gradients are summed for it: those of `store`, with parameter_memory(). Ranks with copies of their own reduce
+  /// `bucket_bytes` at a time.
+  std::unique_ptr<GradientSum> gradient_sum(const ParameterStore& store, std::int64_t bucket_bytes) const;
+
+  /// Runs `write`, which gives weights values that all ranks would give them, where it has to be run; returns when they
+  /// are there for all.
+  void write(const std::function<void()>& write) const;
+  /// Waits until every rank has written its share. Whoever writes again must be behind another collective, which ranks
+  /// enter after their last look at the others' shares: in an update the gradient sum is one.
+  void publish() const;
+  /// Copies rank 0's tensor to every other copy.
+  void spread(Tensor tensor) const;
+
+ private:
+  Backend& backend_;
+  Communicator& communicator_;
+  bool one_copy_;
+};
+
+}  // namespace babelring
