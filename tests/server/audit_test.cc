@@ -116,11 +116,11 @@ class IdempotencyTest : public AuditTest {
     return Client(server.port()).post("/api/v1/tokens", body, key);
   }
   std::size_t tokens() { return server.service().tokens.list().size(); }
-  const std::string body = R"({"name":"x","scope":"read"})";
+  const std::string wish = R"({"name":"x","scope":"read"})";
 };
 
 TEST_F(IdempotencyTest, GivesTheFirstAnswerAgainWithoutDoingItAgain) {
-  const auto first = post(body), second = post(body), quoted = post(body, "Idempotency-Key: \"k-1\"\r\n");
+  const auto first = post(wish), second = post(wish), quoted = post(wish, "Idempotency-Key: \"k-1\"\r\n");
   EXPECT_EQ(first.status, 201);
   EXPECT_FALSE(first.headers.contains("idempotency-replayed"));
   EXPECT_EQ(second.status, 201);
@@ -131,19 +131,19 @@ TEST_F(IdempotencyTest, GivesTheFirstAnswerAgainWithoutDoingItAgain) {
   EXPECT_TRUE(json_of(second).at("secret").is_null());  // it lies nowhere
   EXPECT_EQ(quoted.body, second.body);
   server.restart();
-  EXPECT_EQ(post(body).body, second.body);
+  EXPECT_EQ(post(wish).body, second.body);
   EXPECT_EQ(tokens(), 2u);
 }
 
 TEST_F(IdempotencyTest, RefusesTheKeyWithAnotherRequest) {
-  EXPECT_EQ(post(body).status, 201);
+  EXPECT_EQ(post(wish).status, 201);
   const auto other = post(R"({"name":"y","scope":"read"})");
   EXPECT_EQ(other.status, 422);
   EXPECT_EQ(json_of(other).at("code"), "key_reused");
-  EXPECT_EQ(post(body, "Idempotency-Key: " + std::string(256, 'k') + "\r\n").status, 400);
+  EXPECT_EQ(post(wish, "Idempotency-Key: " + std::string(256, 'k') + "\r\n").status, 400);
   // Keys are everyone's own.
   const auto second = server.token(Scope::admin);
-  EXPECT_EQ(Client(server.port(), second).post("/api/v1/tokens", body, "Idempotency-Key: k-1\r\n").status, 201);
+  EXPECT_EQ(Client(server.port(), second).post("/api/v1/tokens", wish, "Idempotency-Key: k-1\r\n").status, 201);
 }
 
 TEST_F(IdempotencyTest, KeepsRefusalsButNotFailures) {

@@ -179,9 +179,9 @@ TEST_F(TlsTest, SpeaksNoOldVersion) {
 }
 
 TEST_F(TlsTest, NamesTheFileThatIsWrong) {
-  const auto message = [](const std::filesystem::path& certificate, const std::filesystem::path& key) -> std::string {
+  const auto message = [](const std::filesystem::path& public_part, const std::filesystem::path& key) -> std::string {
     try {
-      http::make_tls_context(certificate, key);
+      http::make_tls_context(public_part, key);
       return "";
     } catch (const UsageFailure& failure) {
       return failure.what();
