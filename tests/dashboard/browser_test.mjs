@@ -145,6 +145,38 @@ async function checkCompare(page, server) {
   assert.match(page.url(), /busy_fraction/);
 }
 
+/// What the server finds wrong with a configuration leads to its line.
+async function checkSubmit(page, server, run) {
+  await page.goto(`${server.address}/#/submit?from=${run.id}`);
+  await page.waitForFunction(() => document.querySelector('#config')?.value.includes('learning_rate'));
+  const problem = { type: 'about:blank', title: 'Configuration invalid', status: 422, code: 'config_invalid', instance: 'x', detail: 'unknown key',
+    errors: [{ pointer: '/config', detail: 'model.headz: unknown, did you mean heads?', line: 9, column: 3 }] };
+  let asked = null;
+  await page.route('**/api/v1/runs:validate', (route) => {
+    asked = route.request().postDataJSON();
+    return route.fulfill({ status: 422, contentType: 'application/problem+json', body: JSON.stringify(problem) });
+  });
+  await page.fill('#labels-new', 'team=mt');
+  await page.getByRole('button', { name: 'check only' }).click();
+  await page.getByRole('button', { name: 'line 9' }).click();
+  const chosen = await page.evaluate(() => { const { value, selectionStart, selectionEnd } = document.querySelector('#config'); return value.slice(selectionStart, selectionEnd); });
+  assert.equal(chosen, asked.config.split('\n')[8]);
+  assert.deepEqual([asked.labels, asked.world_size], [{ team: 'mt' }, 4]);
+  await checkAxe(page, 'a refused configuration');
+  await page.unroute('**/api/v1/runs:validate');
+}
+
+/// The alert that a loss which is no number raises is counted, and acknowledged where one may.
+async function checkAlerts(page, server) {
+  if (!(await fetch(`${server.address}/api/v1/alerts`, { headers: { Authorization: `Bearer ${server.token}` } })).ok) return;
+  await page.goto(`${server.address}/#/alerts`);
+  const button = page.getByRole('button', { name: /^Acknowledge/ }).first();
+  await button.waitFor({ timeout: 15_000 });
+  const open = await page.getByRole('button', { name: /^Acknowledge/ }).count();
+  await button.click();
+  await page.waitForFunction((before) => document.querySelectorAll('[data-alert]').length === before - 1, open);
+}
+
 async function openRun(page, server, run) {
   await page.goto(`${server.address}/#/runs/${run.id}`);
   await page.waitForSelector('.chart canvas');
@@ -236,7 +268,7 @@ async function makeRuns(server) {
   const common = { token: server.token ?? '', maxUpdates: 6000 };
   const old = new DetailedRun(server.address, { ...common, name: 'base-high-rate', hosts: ['alder'], rate: 0.002, startMs: Date.now() - 86_400_000, maxUpdates: 400 });
   const third = new DetailedRun(server.address, { ...common, name: 'first-try', hosts: ['alder', 'birch'], startMs: Date.now() - 2 * 86_400_000 });
-  const run = new DetailedRun(server.address, { ...common, startMs: Date.now() - 1600 * 310, purposes: 30 });
+  const run = new DetailedRun(server.address, { ...common, startMs: Date.now() - 1600 * 310, purposes: 30, nanAt: 1620 });
   for (const [each, count] of [[third, 230], [old, 400], [run, 1600]]) {
     each.start();
     each.steps(count);
@@ -256,15 +288,17 @@ async function main() {
     const living = run.live(600, stop);
     context = await openBrowser(work);
     const page = await context.newPage();
-    const problems = watchProblems(page, /40[14]|profiles|nodes/);
+    const problems = watchProblems(page, /40[14]|422|profiles|nodes/);
     await part('log-in', () => checkLogin(page, server, run));
     await part('list', () => checkList(page, server));
     await part('columns', () => checkColumns(page, context));
     await part('keys', () => checkKeys(page));
     await part('comparison', () => checkCompare(page, server));
+    await part('submit', () => checkSubmit(page, server, run));
     await part('quiet', () => checkQuiet(page, server, run));
     await part('weight', () => checkWeight(context, server, run));
     await part('looks', () => checkLooks(page, server, run, [old, third]));
+    await part('alerts', () => checkAlerts(page, server));
     await part('live charts', () => checkLiveCharts(page, server, run, 12));
     await openRun(page, server, run);
     stop.now = true;

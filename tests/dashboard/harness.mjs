@@ -137,19 +137,24 @@ export async function showTwentyCharts(page, address) {
   await page.waitForFunction(() => document.querySelectorAll('.chart canvas').length >= 20, null, { timeout: 30_000 });
 }
 
-/// Tasks of the page's main thread that took over 50 ms, from now on; `read` gives their lengths so far in ms.
+/// Tasks of the page's main thread that took over 50 ms, from now on; `read` gives their lengths so far in ms, without those in
+/// which heapBytes() collected.
 export async function watchTasks(page) {
   await page.evaluate(() => {
     window.longTasks = [];
-    new PerformanceObserver((list) => window.longTasks.push(...list.getEntries().map(({ duration }) => duration))).observe({ type: 'longtask' });
+    window.collections = [];
+    new PerformanceObserver((list) => window.longTasks.push(...list.getEntries())).observe({ type: 'longtask' });
   });
-  return { read: () => page.evaluate(() => window.longTasks) };
+  return { read: () => page.evaluate(() => window.longTasks.filter(({ startTime, duration }) =>
+    !window.collections.some(([from, to]) => from <= startTime + duration && to >= startTime)).map(({ duration }) => duration)) };
 }
 
 /// Bytes on the page's heap after a collection.
 export async function heapBytes(page) {
   return page.evaluate(() => {
+    const from = performance.now();
     window.gc?.();
+    window.collections?.push([from, performance.now()]);
     return performance.memory.usedJSHeapSize;
   });
 }

@@ -210,6 +210,20 @@ async function checkManyKeys(page, address, wide) {
   assert.ok(await page.locator('.chart canvas').count() < 40, 'plots out of sight are given back');
 }
 
+/// A run that was started again and has ended: nothing is live, both attempts are told, the second one is marked.
+async function checkEnded(page, address, ended) {
+  await open(page, address, ended, '?range=30_60');
+  await shows(page, 'finished');
+  assert.equal(await page.locator('#connection').innerText(), 'succeeded');
+  assert.match(await page.locator('.run-title').innerText(), /attempt 2/);
+  assert.equal(await page.locator('[aria-label="Attempts"] tbody tr').count(), 2);
+  await chart(page, 'loss').locator('.plot').focus();
+  await page.keyboard.press('Home');
+  const said = chart(page, 'loss').locator('[aria-live=polite]');
+  for (let at = 0; at < 31 && !/attempt 2/.test(await said.innerText()); at += 1) await page.keyboard.press('ArrowRight');
+  assert.match(await said.innerText(), /^update 4\d: .*attempt 2/);
+}
+
 async function checkDownloads(page, address, run, headers) {
   const save = async (name) => {
     const waiting = page.waitForEvent('download');
@@ -258,6 +272,13 @@ export async function testRunPage({ page, address, token = null, options }) {
     each.steps(count);
     await each.flush();
   }
+  const ended = make({ name: 'ended-run', maxUpdates: 90 });
+  ended.start();
+  ended.steps(60);
+  await ended.restart(40);
+  ended.steps(50);
+  ended.finish();
+  await ended.flush();
   const headers = token ? { Authorization: `Bearer ${token}` } : {};
   const stop = { now: false };
   const living = run.live(600, stop);
@@ -276,6 +297,7 @@ export async function testRunPage({ page, address, token = null, options }) {
     await checkCheckpoints(page);
     await checkLogAndConfig(page, other);
     await checkDownloads(page, address, run, headers);
+    await checkEnded(page, address, ended);
     await checkManyKeys(page, address, wide);
     await checkLooks(page, address, run, options);
   } finally {

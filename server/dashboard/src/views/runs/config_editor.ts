@@ -25,14 +25,13 @@ export class ConfigEditor {
   readonly element: HTMLElement;
   private readonly text: HTMLTextAreaElement;
   private readonly numbers = h('pre', { class: 'line-numbers', 'aria-hidden': 'true' });
-  private readonly list = h('ul', { class: 'problems', role: 'alert' });
+  private readonly list = h('ul', { class: 'problems' });
 
   constructor(id: string, value: string) {
     this.text = h('textarea', { id, rows: 22, spellcheck: 'false', wrap: 'off', autocomplete: 'off', 'aria-describedby': `${id}-problems`,
       oninput: () => this.number(), onscroll: () => { this.numbers.scrollTop = this.text.scrollTop; } });
-    this.list.id = `${id}-problems`;
     this.text.value = value;
-    this.element = h('div', {}, h('div', { class: 'editor' }, this.numbers, this.text), this.list);
+    this.element = h('div', {}, h('div', { class: 'editor' }, this.numbers, this.text), h('div', { id: `${id}-problems`, role: 'alert' }, this.list));
     this.number();
   }
 
