@@ -89,7 +89,9 @@ TEST_F(SeriesFormatsTest, ALineOfChosenPointsKeepsItsSpike) {
   bool seen = false;
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const std::int64_t step = steps[i].as_int64();
-    if (i > 0) EXPECT_LT(steps[i - 1].as_int64(), step);
+    if (i > 0) {
+      EXPECT_LT(steps[i - 1].as_int64(), step);
+    }
     seen = seen || step == 1500;
     EXPECT_EQ(values[i].to_number<double>(), step == 1500 ? 77 : 10.0 / static_cast<double>(step));
   }
@@ -144,8 +146,12 @@ TEST_F(SeriesFormatsTest, AlignsLongRunsOnEqualStretches) {
     const double begin = at[i].to_number<double>(), end = begin + body.at("width").to_number<double>();
     EXPECT_LE(first.to_number<double>(), 10 / begin + 1e-9);
     EXPECT_GE(first.to_number<double>(), 10 / end - 1e-9);
-    if (begin > 1001 && end < 3000) EXPECT_NEAR(second.to_number<double>(), first.to_number<double>(), 1e-9);
-    if (begin > 3000) EXPECT_TRUE(second.is_null());
+    if (begin > 1001 && end < 3000) {
+      EXPECT_NEAR(second.to_number<double>(), first.to_number<double>(), 1e-9);
+    }
+    if (begin > 3000) {
+      EXPECT_TRUE(second.is_null());
+    }
   }
 }
 
