@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <optional>
 
 #include "server/store/control.h"
 #include "server/store/metrics.h"
@@ -20,6 +21,19 @@ std::string body_text(const Record& record, std::initializer_list<const char*> w
   return to_text(object);
 }
 
+struct KnownRun {
+  std::int64_t number = 0, attempt = 0;
+  std::string state;
+};
+
+/// The statement goes back before the state changes, which asks the same: one statement serves one at a time.
+std::optional<KnownRun> known_run(Database& database, const std::string& id) {
+  Statement row = database.prepare("SELECT run, attempt, state FROM runs WHERE id = ?");
+  row.bind(id);
+  if (!row.step()) return std::nullopt;
+  return KnownRun{row.integer(0), row.integer(1), row.text(2)};
+}
+
 }  // namespace
 
 void Ingest::forget() {
@@ -30,9 +44,8 @@ void Ingest::forget() {
 }
 
 Ingest::Admitted Ingest::admit(const Batch& batch, std::int64_t now_ms, IngestResult& result) {
-  Statement find = database_.prepare("SELECT run, attempt, state FROM runs WHERE id = ?");
-  find.bind(batch.run);
-  if (!find.step()) {
+  const auto known = known_run(database_, batch.run);
+  if (!known) {
     const std::int64_t started = batch.records.empty() ? now_ms : batch.records.front().header.time_ms;
     Statement insert = database_.prepare(
         "INSERT INTO runs(id, state, attempt, created_ms, updated_ms, started_ms) VALUES (?, 'running', ?, ?, ?, ?) "
@@ -43,8 +56,7 @@ Ingest::Admitted Ingest::admit(const Batch& batch, std::int64_t now_ms, IngestRe
     result.run_changed = true;
     return {.run = insert.integer(0), .current = true};
   }
-  const std::int64_t run = find.integer(0), attempt = find.integer(1);
-  const std::string state = find.text(2);
+  const auto& [run, attempt, state] = *known;
   if (batch.attempt > attempt) {
     database_.prepare("UPDATE runs SET attempt = ?, checkpoint_wish = 0 WHERE run = ?").bind(batch.attempt, run).run();
     begin_external_attempt(run, batch, now_ms);
