@@ -11,6 +11,7 @@
 #include "nmt/core/tensor.h"
 #include "nmt/ops/cpu/attention_kernels.h"
 #include "nmt/ops/cpu/attention_pack.h"
+#include "nmt/ops/cpu/attention_tile.h"
 
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")
@@ -197,9 +198,9 @@ inline void multiply_to_rows(std::int64_t columns, std::int64_t depth, const Til
   const bool two_rows = by_block_row || out.count - first_row > 16;
   for (std::int64_t j = 0; j < columns; j += 2, b.data += 2 * b.right) {
     if (two_rows) {
-      multiply_block<2, 2>(depth, a, b, corner, 128);
+      multiply_tiles<2, 2>(depth, a, b, corner, 128);
     } else {
-      multiply_block<1, 2>(depth, a, b, corner, 128);
+      multiply_tiles<1, 2>(depth, a, b, corner, 128);
     }
     ahead.some(8);
     out.store(staging, by_block_row, first_row, j * 16);
@@ -257,6 +258,27 @@ class ScratchPlan {
  private:
   std::int64_t total_ = 0;
 };
+
+/// Calls compute for every sequence and head of the op, on all threads, each in its memory as `at` plans it, after
+/// prefetch for the one that follows. Plain functions, for the target of this file is not that of lambdas.
+template <class Task, class Op, class Scratch>
+void for_tasks(const Op& op, const Scratch& at, Workspace& workspace, void (*prefetch)(const Task&),
+               void (*compute)(const Task&)) {
+  const std::int64_t tasks = (op.q_offsets.shape[0] - 1) * op.heads;
+  const auto scratch = workspace.per_thread(at.floats());
+  const std::int64_t run = run_of_tasks(tasks, op.heads, workspace.threads());
+#pragma omp parallel num_threads(workspace.threads_for(2 * op.q.shape.elements()))
+  {
+    const TileConfiguration tiles;
+    auto* memory = reinterpret_cast<std::byte*>(scratch.of_this_thread());
+#pragma omp for schedule(dynamic, run)
+    for (std::int64_t task = 0; task < tasks; ++task) {
+      Prefetch ahead;
+      prefetch(Task(op, std::min(task + 1, tasks - 1), memory, at, ahead));
+      compute(Task(op, task, memory, at, ahead));
+    }
+  }
+}
 
 }  // namespace babelring::cpu
 

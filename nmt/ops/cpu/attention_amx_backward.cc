@@ -1,7 +1,6 @@
 #include <limits>
 
 #include "nmt/ops/cpu/attention_amx.h"
-#include "nmt/ops/cpu/attention_tile.h"
 
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")
@@ -232,21 +231,8 @@ void prefetch(const Task& next) {
 }  // namespace
 
 void run_tiles(const AttentionBackward& op, Workspace& workspace) {
-  const std::int64_t tasks = (op.q_offsets.shape[0] - 1) * op.heads;
   const Scratch at(longest(op.q_offsets), longest(op.k_offsets), op.q.shape[1] / op.heads);
-  const auto scratch = workspace.per_thread(at.floats());
-  const std::int64_t run = run_of_tasks(tasks, op.heads, workspace.threads());
-#pragma omp parallel num_threads(workspace.threads_for(2 * op.q.shape.elements()))
-  {
-    const TileConfiguration tiles;
-    auto* memory = reinterpret_cast<std::byte*>(scratch.of_this_thread());
-#pragma omp for schedule(dynamic, run)
-    for (std::int64_t task = 0; task < tasks; ++task) {
-      Prefetch ahead;
-      prefetch(Task(op, std::min(task + 1, tasks - 1), memory, at, ahead));
-      backward(Task(op, task, memory, at, ahead));
-    }
-  }
+  for_tasks<Task>(op, at, workspace, prefetch, backward);
 }
 
 }  // namespace babelring::cpu

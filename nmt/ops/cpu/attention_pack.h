@@ -31,7 +31,7 @@ struct TileMatrix {
 
 /// Rows x columns (1 or 2 each) tiles of C, summed over `depth` tiles of A's columns.
 template <int rows, int columns>
-inline void multiply_block(std::int64_t depth, const TileMatrix& a, const TileMatrix& b, std::byte* c,
+inline void multiply_tiles(std::int64_t depth, const TileMatrix& a, const TileMatrix& b, std::byte* c,
                            std::int64_t stride) {
   constexpr bool two_rows = rows == 2, two_columns = columns == 2;
   std::byte *below = c + tile_rows * stride, *beside = c + 64;
@@ -66,9 +66,9 @@ inline void multiply(std::int64_t rows, std::int64_t columns, std::int64_t depth
   auto* out = reinterpret_cast<std::byte*>(c);
   for (std::int64_t i = 0; i < rows; i += 2, a.data += 2 * a.down, out += 2 * tile_rows * stride) {
     if (i + 1 < rows) {
-      columns == 2 ? multiply_block<2, 2>(depth, a, b, out, stride) : multiply_block<2, 1>(depth, a, b, out, stride);
+      columns == 2 ? multiply_tiles<2, 2>(depth, a, b, out, stride) : multiply_tiles<2, 1>(depth, a, b, out, stride);
     } else {
-      columns == 2 ? multiply_block<1, 2>(depth, a, b, out, stride) : multiply_block<1, 1>(depth, a, b, out, stride);
+      columns == 2 ? multiply_tiles<1, 2>(depth, a, b, out, stride) : multiply_tiles<1, 1>(depth, a, b, out, stride);
     }
   }
 }
