@@ -28,9 +28,8 @@ export function eventMarks(run: RunData): Mark[] {
     const x = xOfTime(run.axis, series, Date.parse(time));
     return x === null ? [] : [{ x, kind, label }];
   };
-  const restarts = run.transitions.filter(({ attempt }, at) => attempt > 1 && run.transitions.findIndex((other) => other.attempt === attempt) === at);
   return [...run.alerts.flatMap(({ message, raised_at }) => place('alert', message, raised_at)),
-    ...restarts.flatMap(({ attempt, time }) => place('attempt', `attempt ${attempt}`, time))];
+    ...run.attempts.flatMap(({ attempt, started_at }) => (attempt > 1 && started_at ? place('attempt', `attempt ${attempt}`, started_at) : []))];
 }
 
 export function checkpointMarks(run: RunData): Mark[] {
