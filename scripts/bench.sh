@@ -13,6 +13,7 @@
 #   scripts/bench.sh all-reduce [options]   our ring against MPI's, by size
 #   scripts/bench.sh decode [options]       beam search over text: sentences a second and its roofline
 #   scripts/bench.sh data [options]         preparing text, and batches a second
+#   scripts/bench.sh server [options]       the server's load bars in turns with nginx (packages nginx-light, wrk), 3 minutes
 #
 # "scripts/bench.sh MODE --help" tells every option. Nothing else may run on the machine meanwhile; what did is said
 # beside each figure. BABELRING_BIN names a folder of programs to use as they are, instead of build/bench/bin.
@@ -20,7 +21,7 @@ set -euo pipefail
 # shellcheck source=scripts/lib/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
-PROGRAMS=(bench_train_step bench_ops bench_all_reduce bench_decode bench_data nmt server)
+PROGRAMS=(bench_train_step bench_ops bench_all_reduce bench_decode bench_data bench_server nmt server)
 
 build() {
   local log=$ROOT/build/bench/build.log
@@ -32,9 +33,9 @@ build() {
 
 case ${1:-} in
   --help | -h) print_header && exit 0 ;;
-  train-step | ops | all-reduce | decode | data) ;;
-  '') usage_error "found no mode, expected train-step, ops, all-reduce, decode or data" ;;
-  *) usage_error "found mode '$1', expected train-step, ops, all-reduce, decode or data" ;;
+  train-step | ops | all-reduce | decode | data | server) ;;
+  '') usage_error "found no mode, expected train-step, ops, all-reduce, decode, data or server" ;;
+  *) usage_error "found mode '$1', expected train-step, ops, all-reduce, decode, data or server" ;;
 esac
 [ -n "${BABELRING_BIN:-}" ] || [[ "$* " == "train-step "*"--help "* ]] || build
 exec python3 "$ROOT/scripts/bench/main.py" --programs "${BABELRING_BIN:-$ROOT/build/bench/bin}" "$@"

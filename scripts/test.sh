@@ -2,10 +2,10 @@
 # Installs what is missing, builds, and runs every test that this machine can run.
 #
 #   scripts/test.sh                 everything but tests labelled slow
-#   scripts/test.sh --fast          without clang-tidy and the sanitizers
-#   scripts/test.sh --slow          what nightly.sh does: tests labelled slow, clang-tidy over all sources, and the unit
+#   scripts/test.sh --fast          without clang-tidy, the sanitizers and the fuzzers
+#   scripts/test.sh --slow          what nightly.sh does: tests labelled slow, long faults and fuzzing, clang-tidy over all sources, and the unit
 #                                   tests with those checks of the undefined-behaviour sanitizer that compile slowest
-#   scripts/test.sh --only STAGE    one of: setup checks scripts build ctest contract page browser tidy asan tsan (with what it needs)
+#   scripts/test.sh --only STAGE    one of: setup checks scripts build ctest contract page browser tidy asan tsan fuzz (with what it needs)
 #   scripts/test.sh --help          this text
 #
 # Each stage's output goes to build/test-logs/STAGE.log and its last lines are shown when it fails. A summary with the
@@ -20,9 +20,9 @@ EXCHANGES=$LOGS/exchanges.jsonl
 PROMTOOL=${PROMTOOL:-$ROOT/build/tools/promtool}
 # Rooms with threads of their own. Computation (oneDNN with OpenMP) is left out: the sanitizer cannot see into libgomp.
 TSAN_TESTS='^(comm|data|worker|server)([_.-].*)?$'
-STAGES=(setup checks scripts build ctest contract page browser tidy asan tsan)
+STAGES=(setup checks scripts build ctest contract page browser tidy asan tsan fuzz)
 SKIPPED=77
-SLOW_STAGES=(setup build slow page_load tidy_all asan_full)
+SLOW_STAGES=(setup build slow page_load faults_long fuzz_long tidy_all asan_full)
 
 passed=0 failed=0 skipped=0 summary=()
 
@@ -44,7 +44,7 @@ stages_for() {
   case " ${STAGES[*]} ${SLOW_STAGES[*]} " in *" $1 "*) ;; *) usage_error "--only: found '$1', expected one of: ${STAGES[*]}" ;; esac
   case $1 in
     contract) stages=(build ctest contract) ;;
-    ctest | browser | page_load | tidy | slow | tidy_all) stages=(build "$1") ;;
+    ctest | browser | page_load | tidy | slow | tidy_all | faults_long) stages=(build "$1") ;;
     *) stages=("$1") ;;
   esac
 }
@@ -200,6 +200,14 @@ stage_tsan() {
   fi
   sanitize tsan -L unit -LE 'slow|learning' -R "$TSAN_TESTS"
 }
+
+# Each fuzzer for a while. Skipped without clang.
+stage_fuzz() { scripts/fuzz.sh --seconds 10; }
+
+stage_fuzz_long() { scripts/fuzz.sh --seconds 300; }
+
+# The long forms of the fault tests; ctest has the fast ones.
+stage_faults_long() { BABELRING_BIN=$ROOT/build/dev/bin scripts/faults.sh --long; }
 
 # ----------------------------------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ import os
 import pathlib
 import sys
 
+import server_load
 import texts
 import train_step
 from runs import run
@@ -32,6 +33,7 @@ def parser() -> argparse.ArgumentParser:
                  "its source side is translated; or a folder of nmt prepare, whose test set is")
     declare_text(modes.add_parser("data", help="preparing text; further options are those of bench_data"),
                  "two files, plain or gzip")
+    server_load.declare(modes.add_parser("server", help="the server's load bars beside nginx"))
     return whole
 
 
@@ -56,6 +58,10 @@ def main() -> None:
         if rest:
             sys.exit(f"scripts/bench.sh: unknown option {rest[0]}; options of bench_train_step go behind --")
         result = train_step.main(options, options.programs)
+    elif options.mode == "server":
+        if rest:
+            sys.exit(f"scripts/bench.sh: unknown option {rest[0]}")
+        result = server_load.main(options, options.programs)
     elif "--help" in rest or "-h" in rest:
         program = command(options, rest)
         os.execvp(program[0], program)

@@ -71,14 +71,14 @@ void Engine::observe_step(Run& run, const StepRecord& step, Time now) {
   if (std::isfinite(step.loss)) {
     mix(run.fast_loss, step.loss, fast, run.updates);
     // What is far from usual does not become usual at once: the baseline stands while it lasts.
-    if (run.updates <= learning_updates || run.fast_loss < 1.3 * run.usual_loss) {
+    if (run.updates <= learning_updates || (!run.loss_open && run.fast_loss < 1.3 * run.usual_loss)) {
       mix(run.usual_loss, step.loss, slow, run.updates);
     }
   }
   if (step.step_ms > 0 && step.update_target_tokens > 0) {
     const double rate = static_cast<double>(step.update_target_tokens) * 1000 / step.step_ms;
     mix(run.fast_rate, rate, fast, run.updates);
-    if (run.updates <= learning_updates || run.fast_rate > 0.7 * run.usual_rate) {
+    if (run.updates <= learning_updates || (!run.rate_open && run.fast_rate > 0.7 * run.usual_rate)) {
       mix(run.usual_rate, rate, slow, run.updates);
     }
   }
@@ -162,6 +162,10 @@ void Engine::judge_ranks(const Rule& rule, const std::string& id, const Run& run
 void Engine::judge_run(const Rule& rule, const std::string& id, Run& run, Time now, std::vector<Change>& changes) {
   if (rule.kind == Kind::worker_lost) return judge_ranks(rule, id, run, now, changes);
   settle(rule, id, "", condition_of(rule, run, now), now, changes);
+  const auto state = states_.find({rule.name, id, ""});
+  const bool open = state != states_.end() && state->second.open;
+  if (rule.kind == Kind::throughput_drop) run.rate_open = run.rate_open || open;
+  if (rule.kind == Kind::loss_spike) run.loss_open = run.loss_open || open;
 }
 
 void Engine::close_orphans(std::vector<Change>& changes) {
@@ -195,6 +199,7 @@ std::vector<Change> Engine::judge(const std::vector<RunningRun>& running, const 
     run.updated = now;
   }
   std::erase_if(runs_, [&](const auto& entry) { return !active.contains(entry.first); });
+  for (auto& [id, run] : runs_) run.rate_open = run.loss_open = false;
   for (const Rule& rule : rules_) {
     if (rule.kind == Kind::disk_low) {
       for (const auto& [folder, bytes] : disks) {

@@ -66,6 +66,7 @@ class Engine {
     std::string bad_what;
     double fast_rate = 0, usual_rate = 0;  // target tokens a second
     double fast_loss = 0, usual_loss = 0;
+    bool rate_open = false, loss_open = false;  // an alert is: what is usual stands still meanwhile
   };
   /// How a condition stands: `bad` raises, `well` clears; between them nothing changes.
   struct State {

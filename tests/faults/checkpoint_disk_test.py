@@ -3,6 +3,7 @@ old checkpoint stays, the new one is never listed, and the next one is written w
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -70,7 +71,7 @@ class CheckpointDiskTest(SystemTest):
         heal(broken)
         wait_for("a new checkpoint", lambda: self.ended() or set(self.names()) - set(kept))
         recovered = time.monotonic() - begin
-        self.run_.process.terminate()
+        os.kill(self.run_.rank_pids()[0], signal.SIGTERM)
         self.assertEqual(self.run_.wait(60), 0, self.run_.text())
         unfinished = [path.name for path in self.checkpoints.iterdir() if path.name.startswith(".tmp-")]
         self.assertEqual(unfinished, [])

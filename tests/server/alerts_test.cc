@@ -19,9 +19,7 @@ using testing::record_of;
 using testing::run_id;
 
 testing::Answer put_text(Client& client, const std::string& path, const std::string& body) {
-  client.send("PUT " + path + " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: " +
-              std::to_string(body.size()) + "\r\n\r\n" + body);
-  return client.receive();
+  return client.request("PUT", path, body);
 }
 
 json::value get_json(Client& client, const std::string& path) {
@@ -50,7 +48,8 @@ TEST(Alerts, AreRaisedOnceListedStreamedAndAcknowledged) {
   testing::TestServer server;
   api::AlertWatch watch(server.store(), server.events(), {}, 20ms);
   Client client(server.port()), stream(server.port());
-  stream.send("GET /api/v1/events?topic=alert HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  stream.send("GET /api/v1/events?topic=alert HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " +
+              testing::admin_secret + "\r\n\r\n");
   EXPECT_NE(stream.read_until("retry:").find("200 OK"), std::string::npos);
   for (std::int64_t update = 1; update <= 3; ++update) {
     put(server.store(), {bad_step(update)});
@@ -59,7 +58,7 @@ TEST(Alerts, AreRaisedOnceListedStreamedAndAcknowledged) {
   const auto open = wait_for_alerts(client, "?state=open", 1);
   ASSERT_EQ(open.size(), 1u);
   EXPECT_EQ(open[0].at("kind"), "nan");
-  EXPECT_EQ(open[0].at("run"), run_id);
+  EXPECT_EQ(std::string(open[0].at("run").as_string()), run_id);
   EXPECT_NE(stream.read_until("event: alert").find("event: alert"), std::string::npos);
 
   const std::string path = "/api/v1/alerts/" + std::string(open[0].at("id").as_string()) + "/ack";

@@ -1,0 +1,297 @@
+"""The load bars of the server, each beside nginx or a floor of this machine, in turns: a request, a page's live stream, ingest,
+a query over a million points, a checkpoint's download, and the idle server."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import http.client
+import json
+import os
+import pathlib
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+
+import figures
+
+RUN = "r_01J8ZQ4T5W6X7Y8Z9A0B1C2D3E"
+LISTEN = "r_01J8ZQ4T5W6X7Y8Z9A0B1C2D3F"
+NGINX = """
+daemon off; master_process off; worker_processes 1; pid {folder}/nginx.pid; error_log {folder}/nginx.log;
+events {{ worker_connections 1024; }}
+http {{ access_log off; sendfile on; tcp_nopush on; keepalive_requests 100000000; default_type application/json;
+  client_body_temp_path {folder}/t1; proxy_temp_path {folder}/t2; fastcgi_temp_path {folder}/t3; uwsgi_temp_path {folder}/t4;
+  scgi_temp_path {folder}/t5;
+  server {{ listen 127.0.0.1:{port}; root {folder}/www; }} }}
+"""
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--rounds", type=int, default=5, help="turns of each comparison")
+    parser.add_argument("--seconds", type=float, default=2, help="of a turn of requests")
+    parser.add_argument("--updates", type=int, default=250_000, help="of each of four ranks that report")
+    parser.add_argument("--subscribers", type=int, default=10_000, help="pages that listen at once")
+    parser.add_argument("--listen-seconds", type=int, default=20, help="for so long")
+    parser.add_argument("--batch", type=int, default=500, help="records of a rank on their way at a time")
+    parser.add_argument("--file-mb", type=int, default=512, help="of the checkpoint that is downloaded")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def cpu_seconds(pid: int) -> float:
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def resident_bytes(pid: int) -> int:
+    return int(pathlib.Path(f"/proc/{pid}/statm").read_text(encoding="utf-8").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+class Target:
+    """A server under load: its process, port and what a request must carry."""
+
+    def __init__(self, name: str, process: subprocess.Popen[str], port: int, token: str = "") -> None:
+        self.name, self.process, self.port, self.token = name, process, port, token
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.token}"} if self.token else {}
+
+    def request(self, method: str, path: str, body: object = None) -> tuple[int, bytes]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
+        kind = {"Content-Type": "application/json"} if body is not None else {}
+        connection.request(method, path, None if body is None else json.dumps(body), self.headers | kind)
+        answer = connection.getresponse()
+        data = answer.read()
+        connection.close()
+        return answer.status, data
+
+    def end(self) -> None:
+        self.process.terminate()
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+def start_server(programs: pathlib.Path, folder: pathlib.Path) -> Target:
+    known = subprocess.run([programs / "server", "--help"], capture_output=True, text=True, check=True).stdout
+    # The bars are the server's; how often one client may ask is not among them.
+    options = ["--request-rate", "0"] if "--request-rate" in known else []
+    process = subprocess.Popen([str(programs / "server"), "--listen", "127.0.0.1:0", "--data", str(folder / "data"),
+                                "--checkpoint-root", str(folder / "www"), "--log-level", "error", *options],
+                               stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    if "listening on" not in line:
+        sys.exit(f"bench: server said {line!r}")
+    process.stdout.close()
+    time.sleep(0.5)
+    secret = folder / "data" / "admin.token"
+    token = secret.read_text(encoding="utf-8").strip() if secret.exists() else ""
+    return Target("server", process, int(line.strip().rstrip("/").rsplit(":", 1)[1]), token)
+
+
+def start_nginx(folder: pathlib.Path) -> Target | None:
+    program = shutil.which("nginx", path=os.environ.get("PATH", "") + ":/usr/sbin")
+    if program is None:
+        return None
+    port = free_port()
+    (folder / "nginx.conf").write_text(NGINX.format(folder=folder, port=port), encoding="utf-8")
+    process = subprocess.Popen([program, "-p", str(folder), "-c", str(folder / "nginx.conf"), "-g",
+                                "user root;" if os.geteuid() == 0 else ""], text=True, stderr=subprocess.DEVNULL)
+    end = time.monotonic() + 5
+    while time.monotonic() < end:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return Target("nginx", process, port)
+        time.sleep(0.05)
+    process.kill()
+    return None
+
+
+def wrk(target: Target, path: str, seconds: float) -> dict[str, float]:
+    command = ["wrk", "-t1", "-c64", f"-d{seconds:g}s", "--latency"]
+    for name, value in target.headers.items():
+        command += ["-H", f"{name}: {value}"]
+    before = cpu_seconds(target.process.pid)
+    text = subprocess.run([*command, f"http://127.0.0.1:{target.port}{path}"], capture_output=True, text=True, check=True).stdout
+    spent = cpu_seconds(target.process.pid) - before
+    if "Non-2xx" in text:
+        sys.exit(f"bench: {target.name} {path}: {text}")
+    requests = int(re.search(r"(\d+) requests in", text).group(1))  # type: ignore[union-attr]
+    unit = {"us": 1e-3, "ms": 1.0, "s": 1e3}
+    value, name = re.search(r"99%\s+([\d.]+)(us|ms|s)", text).groups()  # type: ignore[union-attr]
+    rate = float(re.search(r"Requests/sec:\s+([\d.]+)", text).group(1))  # type: ignore[union-attr]
+    return {"per_second": rate, "p99_ms": float(value) * unit[name], "cpu_us": spent / requests * 1e6}
+
+
+def download(target: Target, path: str, size: int) -> dict[str, float]:
+    command = ["curl", "-s", "-o", "/dev/null", "-w", "%{http_code} %{size_download}"]
+    for name, value in target.headers.items():
+        command += ["-H", f"{name}: {value}"]
+    before, began = cpu_seconds(target.process.pid), time.monotonic()
+    code, got = subprocess.run([*command, f"http://127.0.0.1:{target.port}{path}"], capture_output=True, text=True,
+                               check=True).stdout.split()
+    seconds = time.monotonic() - began
+    if (code, int(got)) != ("200", size):
+        sys.exit(f"bench: download from {target.name}: status {code}, {got} of {size} bytes")
+    return {"gb_per_second": size / seconds / 1e9, "cpu_s_per_gib": (cpu_seconds(target.process.pid) - before) / size * 2**30}
+
+
+def in_turns(rounds: int, sides: dict[str, Callable[[], dict[str, float]]]) -> dict[str, dict[str, list[float]]]:
+    found: dict[str, dict[str, list[float]]] = {name: {} for name in sides}
+    for _ in range(rounds):
+        for name, measure in sides.items():
+            for key, value in measure().items():
+                found[name].setdefault(key, []).append(value)
+    return found
+
+
+def load(programs: pathlib.Path, target: Target, run: str, *words: object) -> dict[str, float]:
+    token = ["--token", target.token] if target.token else []
+    done = subprocess.run([str(programs / "bench_server"), "--port", str(target.port), *token, "--run", run, *map(str, words)],
+                          stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"bench: bench_server {words[0]}: exit code {done.returncode}")
+    return figures.last_json(done.stdout)  # type: ignore[return-value]
+
+
+class Table:
+    """Rows of: what, found, must, and whether it is met."""
+
+    def __init__(self) -> None:
+        self.rows: list[dict[str, object]] = []
+
+    def row(self, what: str, value: float, unit: str, must: str, met: bool | None) -> None:
+        self.rows.append({"what": what, "value": value, "unit": unit, "must": must, "met": met})
+        mark = {True: "met", False: "MISSED", None: ""}[met]
+        print(f"{what:<44} {value:>12,.2f} {unit:<10} {must:<18} {mark}", flush=True)
+
+
+def compare_requests(table: Table, ours: Target, nginx: Target | None, options: argparse.Namespace) -> None:
+    if shutil.which("wrk") is None:
+        print("requests: skipped, no wrk")
+        return
+    path = f"/api/v1/runs/{RUN}"
+    sides = {"ours": lambda: wrk(ours, path, options.seconds)}
+    if nginx is not None:
+        sides["nginx"] = lambda: wrk(nginx, "/run.json", options.seconds)
+    found = in_turns(options.rounds, sides)
+    median = {side: {key: figures.spread(values)["median"] for key, values in keys.items()} for side, keys in found.items()}
+    table.row("GET a run's status", median["ours"]["per_second"], "1/s", "", None)
+    if nginx is None:
+        return
+    table.row("  nginx, a static file", median["nginx"]["per_second"], "1/s", "", None)
+    for key, name, must, good in (("per_second", "rate", ">= 0.6", lambda r: r >= 0.6), ("cpu_us", "processor", "<= 1.6", lambda r: r <= 1.6),
+                                  ("p99_ms", "p99", "<= 3", lambda r: r <= 3)):
+        ratio = figures.spread(figures.ratios(found["ours"][key], found["nginx"][key]))["median"]
+        table.row(f"  {name} as a multiple of nginx's", ratio, "x", must, good(ratio))
+
+
+def compare_downloads(table: Table, ours: Target, nginx: Target | None, file: pathlib.Path, options: argparse.Namespace) -> None:
+    size = file.stat().st_size
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    status, answer = ours.request("POST", f"/api/v1/runs/{RUN}/records", {"attempt": 1, "rank": 9, "records": [
+        {"sequence": 1, "kind": "checkpoint", "time_ms": 1, "update": 1, "name": "update-00000001", "folder": str(file.parent),
+         "files": [{"name": file.name, "size": size, "sha256": digest}]}]})
+    if status != 200:
+        sys.exit(f"bench: checkpoint record: {status} {answer!r}")
+    item = json.loads(ours.request("GET", f"/api/v1/runs/{RUN}/checkpoints")[1])["items"][0]
+    path = f"/api/v1/checkpoints/{item['id']}/files/{file.name}"
+    sides = {"ours": lambda: download(ours, path, size)}
+    if nginx is not None:
+        sides["nginx"] = lambda: download(nginx, f"/{file.parent.name}/{file.name}", size)
+    found = in_turns(options.rounds, sides)
+    table.row("download of a checkpoint", figures.spread(found["ours"]["gb_per_second"])["median"], "GB/s", "", None)
+    table.row("  processor", figures.spread(found["ours"]["cpu_s_per_gib"])["median"], "s/GiB", "", None)
+    if nginx is None:
+        return
+    rate = figures.spread(figures.ratios(found["ours"]["gb_per_second"], found["nginx"]["gb_per_second"]))["median"]
+    mine, theirs = (figures.spread(found[side]["cpu_s_per_gib"])["median"] for side in ("ours", "nginx"))
+    table.row("  rate as a multiple of nginx's sendfile", rate, "x", ">= 0.9", rate >= 0.9)
+    table.row("  processor as a multiple of nginx's", mine / max(theirs, 1e-9), "x", "<= 1.2", mine <= 1.2 * theirs)
+
+
+def query(table: Table, ours: Target) -> None:
+    path = f"/api/v1/runs/{RUN}/metrics/loss?points=1200"
+    times = []
+    for _ in range(6):
+        began = time.monotonic()
+        status, body = ours.request("GET", path)
+        times.append((time.monotonic() - began) * 1000)
+        if status != 200:
+            sys.exit(f"bench: {path}: {status}")
+    total = json.loads(body)["total"]
+    table.row(f"query of {total:,} steps of 4 ranks, first", times[0], "ms", "<= 100", times[0] <= 100)
+    again = sorted(times[1:])[2]
+    table.row("  again", again, "ms", "<= 20", again <= 20)
+
+
+def measure(options: argparse.Namespace, programs: pathlib.Path, folder: pathlib.Path, table: Table, targets: list[Target]) -> None:
+    (folder / "www").mkdir()
+    ours = start_server(programs, folder)
+    targets.append(ours)
+    nginx = start_nginx(folder)
+    if nginx is None:
+        print("nginx is not installed: its rows are left out")
+    else:
+        targets.append(nginx)
+    pid = ours.process.pid
+    time.sleep(1)
+    before = cpu_seconds(pid)
+    time.sleep(10)
+    idle = (cpu_seconds(pid) - before) * 10
+    table.row("idle: memory", resident_bytes(pid) / 1e6, "MB", "<= 30", resident_bytes(pid) <= 30e6)
+    table.row("idle: processor", idle, "%", "<= 0.2", idle <= 0.2)
+
+    ingest = load(programs, ours, RUN, "ingest", "--updates", options.updates, "--batch", options.batch)
+    table.row("ingest of 4 ranks, records of a step", ingest["records_per_second"], "1/s", "", None)
+    table.row(f"  points ({ingest['keys']} keys a record)", ingest["points_per_second"], "1/s", ">= 100,000",
+              ingest["points_per_second"] >= 100_000)
+    table.row("  acknowledged after commit, p99", ingest["ack_p99_ms"], "ms", "<= 100", ingest["ack_p99_ms"] <= 100)
+    query(table, ours)
+
+    body = ours.request("GET", f"/api/v1/runs/{RUN}")[1]
+    (folder / "www" / "run.json").write_bytes(body)
+    compare_requests(table, ours, nginx, options)
+    file = folder / "www" / "update-00000001" / "weights.safetensors"
+    file.parent.mkdir()
+    (file.parent / "state.json").write_text("{}", encoding="utf-8")  # by which a folder is known as a checkpoint
+    with open(file, "wb") as weights:
+        for _ in range(options.file_mb):
+            weights.write(os.urandom(1 << 20))
+    compare_downloads(table, ours, nginx, file, options)
+
+    held = resident_bytes(pid)
+    listening = load(programs, ours, LISTEN, "listen", "--subscribers", options.subscribers, "--seconds", options.listen_seconds)
+    table.row(f"{listening['accepted']:,} pages listen: p50", listening["p50_ms"], "ms", "", None)
+    table.row("  p99", listening["p99_ms"], "ms", "<= 250", listening["p99_ms"] <= 250)
+    table.row("  missed", listening["missed"] + listening["closed"], "events", "0", listening["missed"] + listening["closed"] == 0)
+    each = max(resident_bytes(pid) - held, 0) / options.subscribers
+    table.row("  memory of one", each / 1e3, "kB", "<= 8", each <= 8000)
+
+
+def main(options: argparse.Namespace, programs: pathlib.Path) -> dict[str, object]:
+    table, targets = Table(), []
+    before = figures.ProcessorTimes.of(pathlib.Path("/proc/stat").read_text(encoding="utf-8"))
+    with tempfile.TemporaryDirectory(prefix="babelring-bench-") as folder:
+        try:
+            measure(options, programs, pathlib.Path(folder).resolve(), table, targets)
+        finally:
+            for target in targets:
+                target.end()
+    after = figures.ProcessorTimes.of(pathlib.Path("/proc/stat").read_text(encoding="utf-8"))
+    return {"rows": table.rows, "missed": sum(row["met"] is False for row in table.rows),
+            "steal": (after.stolen - before.stolen) / max(after.all - before.all, 1)}

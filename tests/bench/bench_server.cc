@@ -1,0 +1,222 @@
+// The load that scripts/bench.sh server puts on a server: ranks that report, and pages that listen. The last line is
+// JSON.
+
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <iostream>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "nmt/base/clock.h"
+#include "nmt/base/failure.h"
+#include "nmt/base/records.h"
+#include "tests/bench/server_client.h"
+
+namespace babelring::bench {
+namespace {
+
+struct Options {
+  std::uint16_t port = 0;
+  std::string token, run;
+  int ranks = 4, batch = 1000, updates = 250'000, subscribers = 10'000, seconds = 20;
+};
+
+std::string path_of(const Options& options) {
+  return "/api/v1/runs/" + options.run + "/records";
+}
+
+double percentile(std::vector<double> values, double share) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  return values[std::min(values.size() - 1, static_cast<std::size_t>(share * static_cast<double>(values.size())))];
+}
+
+/// A batch of steps as a worker would send it.
+std::string batch_of(const Options& options, int rank, int first, int count) {
+  std::vector<Record> records;
+  for (int i = 0; i < count; ++i) {
+    StepRecord step;
+    step.update = first + i;
+    step.loss = 10.0 / (first + i);
+    step.nll = step.loss * 0.8;
+    step.gradient_norm = 1.25;
+    step.learning_rate = 0.0007;
+    step.sentences = 64, step.source_tokens = 2000, step.target_tokens = 2100, step.update_target_tokens = 8400;
+    step.step_ms = 120.5 + i % 7, step.data_ms = 0.5, step.forward_ms = 35.25, step.backward_ms = 70.5;
+    step.exposed_communication_ms = 9.25, step.optimizer_ms = 5, step.communication_ms = 30;
+    step.communication_bytes = 120'000'000;
+    step.memory_bytes = {{"weights", 240'000'000}, {"peak", 2'000'000'000}};
+    Record& record = records.emplace_back();
+    record.header = {
+        options.run, 1, first + i, rank, "host" + std::to_string(rank / 2), 1'795'233'600'000 + 100 * (first + i)};
+    record.body = std::move(step);
+  }
+  return to_text(batch_to_json(1, rank, records.front().header.host, records));
+}
+
+/// Every rank has one batch on its way at a time; batches are made beforehand, a hundred at once, outside of the time.
+void ingest(const Options& options) {
+  std::mutex mutex;
+  std::vector<double> acknowledged_ms;
+  std::atomic<int> failed{0};
+  double busy_ms = 0;
+  std::vector<std::unique_ptr<Connection>> connections;
+  for (int rank = 0; rank < options.ranks; ++rank) {
+    connections.push_back(std::make_unique<Connection>(options.port, options.token));
+  }
+  constexpr int at_once = 50;
+  for (int first = 1; first <= options.updates; first += at_once * options.batch) {
+    std::vector<std::vector<std::string>> batches(static_cast<std::size_t>(options.ranks));
+    for (int rank = 0; rank < options.ranks; ++rank) {
+      for (int i = 0; i < at_once && first + i * options.batch <= options.updates; ++i) {
+        batches[static_cast<std::size_t>(rank)].push_back(
+            batch_of(options, rank, first + i * options.batch, options.batch));
+      }
+    }
+    const Stopwatch watch;
+    std::vector<std::thread> ranks;
+    for (std::size_t rank = 0; rank < batches.size(); ++rank) {
+      ranks.emplace_back([&, rank] {
+        for (const std::string& body : batches[rank]) {
+          const Stopwatch one;
+          if (connections[rank]->post(path_of(options), body) != 200) ++failed;
+          const std::lock_guard lock(mutex);
+          acknowledged_ms.push_back(one.elapsed_ms());
+        }
+      });
+    }
+    for (std::thread& rank : ranks) rank.join();
+    busy_ms += watch.elapsed_ms();
+  }
+  const double records = static_cast<double>(acknowledged_ms.size()) * options.batch;
+  const std::size_t keys = metrics_of(StepRecord()).size() + 2 + 4;  // memory of two purposes, four rates
+  std::cout << to_text(json::object{{"records_per_second", records / busy_ms * 1000},
+                                    {"points_per_second", records * static_cast<double>(keys) / busy_ms * 1000},
+                                    {"keys", keys},
+                                    {"records", records},
+                                    {"ack_p50_ms", percentile(acknowledged_ms, 0.5)},
+                                    {"ack_p99_ms", percentile(acknowledged_ms, 0.99)},
+                                    {"failed", failed.load()}})
+            << std::endl;
+}
+
+/// Listeners that count events and note how long after its sending each came.
+class Listeners {
+ public:
+  explicit Listeners(const Options& options) : epoll_(epoll_create1(EPOLL_CLOEXEC)) {
+    for (int i = 0; i < options.subscribers; ++i) {
+      connections_.push_back(std::make_unique<Connection>(options.port, options.token));
+      connections_.back()->get("/api/v1/events?topic=log&run=" + options.run);
+      epoll_event event{.events = EPOLLIN, .data = {.u64 = static_cast<std::uint64_t>(i)}};
+      epoll_ctl(epoll_, EPOLL_CTL_ADD, connections_.back()->descriptor(), &event);
+    }
+  }
+  ~Listeners() { close(epoll_); }
+  Listeners(const Listeners&) = delete;
+  Listeners& operator=(const Listeners&) = delete;
+
+  /// Reads what comes until `end`. `sent_ms`: when the newest event was sent.
+  void listen(SteadyClock::time_point end, const std::atomic<double>& sent_ms, const Stopwatch& clock) {
+    std::vector<epoll_event> ready(1024);
+    std::array<char, 65536> bytes;
+    for (auto now = SteadyClock::now(); now < end; now = SteadyClock::now()) {
+      const int count = epoll_wait(epoll_, ready.data(), static_cast<int>(ready.size()), 50);
+      for (int i = 0; i < count; ++i) {
+        const int socket = connections_[ready[static_cast<std::size_t>(i)].data.u64]->descriptor();
+        const ssize_t size = recv(socket, bytes.data(), bytes.size(), MSG_DONTWAIT);
+        if (size <= 0) {
+          if (size == 0) {
+            ++closed;
+            epoll_ctl(epoll_, EPOLL_CTL_DEL, socket, nullptr);
+          }
+          continue;
+        }
+        const std::string_view text(bytes.data(), static_cast<std::size_t>(size));
+        if (text.find("200 OK") != std::string_view::npos) ++accepted;
+        for (auto at = text.find("event: log"); at != std::string_view::npos; at = text.find("event: log", at + 1)) {
+          latencies_ms.push_back(clock.elapsed_ms() - sent_ms.load());
+        }
+      }
+    }
+  }
+
+  std::vector<double> latencies_ms;
+  std::int64_t accepted = 0, closed = 0;
+
+ private:
+  int epoll_;
+  std::vector<std::unique_ptr<Connection>> connections_;
+};
+
+/// One event a second to all.
+void listen(const Options& options) {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+  Listeners listeners(options);
+  const Stopwatch clock;
+  std::atomic<double> sent_ms{0};
+  listeners.listen(SteadyClock::now() + std::chrono::seconds(5), sent_ms, clock);  // greetings
+  std::thread sender([&] {
+    Connection connection(options.port, options.token);
+    for (int second = 0; second < options.seconds; ++second) {
+      Record record;
+      record.header = {options.run, 1, second + 1, 99, "listener", 1'795'233'600'000};
+      record.body = LogRecord{"info", "tick"};
+      sent_ms = clock.elapsed_ms();
+      connection.post(path_of(options), to_text(batch_to_json(1, 99, "listener", {&record, 1})));
+      std::this_thread::sleep_for(std::chrono::seconds(1));
+    }
+  });
+  listeners.listen(SteadyClock::now() + std::chrono::seconds(options.seconds + 2), sent_ms, clock);
+  sender.join();
+  const auto wanted = std::int64_t{options.subscribers} * options.seconds;
+  std::cout << to_text(json::object{{"subscribers", options.subscribers},
+                                    {"accepted", listeners.accepted},
+                                    {"closed", listeners.closed},
+                                    {"events", listeners.latencies_ms.size()},
+                                    {"missed", wanted - static_cast<std::int64_t>(listeners.latencies_ms.size())},
+                                    {"p50_ms", percentile(listeners.latencies_ms, 0.5)},
+                                    {"p99_ms", percentile(listeners.latencies_ms, 0.99)},
+                                    {"max_ms", percentile(listeners.latencies_ms, 1)}})
+            << std::endl;
+}
+
+}  // namespace
+}  // namespace babelring::bench
+
+int main(int argc, char** argv) {
+  babelring::bench::Options options;
+  CLI::App app("Load for a server on this machine.", "bench_server");
+  app.require_subcommand(1);
+  app.add_option("--port", options.port, "the server's port")->required();
+  app.add_option("--token", options.token, "bearer token, if it wants one");
+  app.add_option("--run", options.run, "id of the run that reports")->required();
+  auto* reports = app.add_subcommand("ingest", "ranks that report as fast as they are answered");
+  reports->add_option("--ranks", options.ranks, "ranks")->capture_default_str();
+  reports->add_option("--batch", options.batch, "records of a batch")->capture_default_str();
+  reports->add_option("--updates", options.updates, "updates of each rank")->capture_default_str();
+  auto* pages = app.add_subcommand("listen", "pages that listen to one event a second");
+  pages->add_option("--subscribers", options.subscribers, "pages")->capture_default_str();
+  pages->add_option("--seconds", options.seconds, "for so long")->capture_default_str();
+  try {
+    app.parse(argc, argv);
+    reports->parsed() ? babelring::bench::ingest(options) : babelring::bench::listen(options);
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  } catch (const std::exception& failure) {
+    std::cerr << "bench_server: " << failure.what() << '\n';
+    return 1;
+  }
+}
