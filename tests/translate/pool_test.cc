@@ -37,7 +37,7 @@ std::string hyp(const Outcome& outcome) {
 }
 
 std::int64_t pid(const Outcome& outcome) {
-  return outcome.answer.at("items").at(0).at("pid").as_int64();
+  return outcome.answer.at("items").at(0).at("source_pieces").as_int64();
 }
 
 bool exists(pid_t process) {
