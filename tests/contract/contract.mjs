@@ -46,6 +46,8 @@ export class Contract {
   /// The described answer of that status, with where it stands, or null.
   answerOf({ template, method, operation }, status) {
     const key = operation.responses[status] ? String(status) : operation.responses.default && status >= 400 ? 'default' : null;
+    // What refuses a request before it reaches its operation (framing, Host, rates) may do so anywhere.
+    if (!key && status >= 400) return { described: this.document.components.responses.Problem, base: ['components', 'responses', 'Problem'] };
     if (!key) return null;
     const described = operation.responses[key];
     if (!described.$ref) return { described, base: ['paths', template, method, 'responses', key] };

@@ -52,7 +52,7 @@ void Client::note_sent(std::string_view bytes) {
 }
 
 void Client::note_answer(const Answer& answer) {
-  if (asked_.empty()) return;
+  if (asked_.empty() || answer.status < 200) return;
   const auto [method, target] = std::move(asked_.front());
   asked_.pop_front();
   const char* file = std::getenv("BABELRING_EXCHANGES");
@@ -70,7 +70,8 @@ void Client::note_answer(const Answer& answer) {
                        {"length", answer.body.size()}};
   const bool json_body =
       answer.headers.contains("content-type") && answer.headers.at("content-type").find("json") != std::string::npos;
-  if (json_body && answer.body.size() < 4'000'000) line["body"] = answer.body;
+  const bool packed = answer.headers.contains("content-encoding");
+  if (json_body && !packed && answer.body.size() < 4'000'000) line["body"] = answer.body;
   const std::string text = to_text(line) + "\n";
   const int descriptor = open(file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
   const bool written = write(descriptor, text.data(), text.size()) == static_cast<ssize_t>(text.size());
