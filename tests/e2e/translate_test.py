@@ -164,3 +164,6 @@ class TranslateTest(SystemTest):
         shutil.rmtree(weights.parent)
         self.assertIn(self.post(older["id"], text=["a"])[0], (404, 409, 410))
         self.assertEqual(self.post(newest["id"], text=["a"])[0], 200, "others are not touched")
+        [translator] = self.translators()
+        self.at.process.kill()
+        wait_for("its translators end with a server that was killed", lambda: not is_running(translator), 10)
