@@ -30,7 +30,8 @@ import { verdictBox } from './run_verdict';
 const REFRESH_MS = 500;     // at most so often is the server asked for what an event announced
 const RECHECK_MS = 1000;    // ages, staleness
 const ADDRESS_MS = 100;     // browsers refuse an address that changes with every move of a slider
-const SLOW_MS = 5000;       // what no event announces: the verdict, and keys that are new
+const SLOW_MS = 5000;       // what no event announces: the verdict,
+const RARE_MS = 30_000;     // and keys that are new
 
 const section = (title: string, ...children: Node[]): HTMLElement => h('section', { class: 'card section' }, h('h2', {}, title), ...children);
 
@@ -85,7 +86,7 @@ export class RunPage implements Page {
     this.log = new RunLog(this.data, view, onView);
     this.endings = [onThemeChange(() => this.redraw()), this.shortcuts()];
     this.timers = [setInterval(() => this.drawFacts(), RECHECK_MS),
-      setInterval(() => { if (this.data.run?.state === 'running') this.refresher.ask(['verdict', 'keys']); }, SLOW_MS)];
+      this.poll('verdict', SLOW_MS), this.poll('keys', RARE_MS)];
     status('loading', 'loading');
     void this.start();
   }
@@ -99,6 +100,10 @@ export class RunPage implements Page {
     this.endings.forEach((end) => end());
     [this.charts, this.metrics.grid, this.ranks, this.log].forEach((part) => part.close());
     this.root.replaceChildren();
+  }
+
+  private poll(part: Part, everyMs: number): ReturnType<typeof setInterval> {
+    return setInterval(() => { if (this.data.run?.state === 'running') this.refresher.ask([part]); }, everyMs);
   }
 
   private shortcuts(): () => void {
