@@ -329,6 +329,19 @@ TEST_F(SupervisorTest, HostsThatFailedAreLeftOutWhileOthersSuffice) {
   EXPECT_EQ(fake_->orders.back().hosts[1].name, "h2") << "h1 cools down";
 }
 
+TEST_F(SupervisorTest, RecordsTellTooThatAnAttemptRunsOrThatANewerOneWasStartedByHand) {
+  const std::string run = submit();
+  pass();
+  say(run, "rank_up");
+  EXPECT_EQ(state(run), "running");
+  say(run, "rank_up", 2);
+  EXPECT_EQ(row(run).attempt, 2);
+  EXPECT_EQ(state(run), "running");
+  auto reader = store_->reader();
+  EXPECT_TRUE(store::find_commands(*reader, run, 1)->fenced);
+  EXPECT_TRUE(store::active_launches(*reader).empty()) << "it is somebody else's now";
+}
+
 TEST_F(SupervisorTest, ResumesWithAnotherWorldSizeFromAChosenCheckpoint) {
   const std::string run = started();
   say(run, "stopped");

@@ -211,7 +211,7 @@ TEST_F(ApiTest, ExplainsProblems) {
   EXPECT_EQ(get("/api/v1/runs?q=%25'%20OR%201=1--").at("items").as_array().size(), 0u);
   const auto method = client.post(run_path(), "{}");
   EXPECT_EQ(method.status, 405);
-  EXPECT_EQ(method.headers.at("allow"), "GET, HEAD");
+  EXPECT_EQ(method.headers.at("allow"), "GET, HEAD, PATCH, DELETE");
 }
 
 TEST_F(ApiTest, RefusesHostileBodies) {

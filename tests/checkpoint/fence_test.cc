@@ -1,0 +1,53 @@
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "nmt/base/run_fence.h"
+#include "nmt/checkpoint/store.h"
+
+namespace babelring {
+namespace {
+
+namespace fs = std::filesystem;
+
+class FenceTest : public ::testing::Test {
+ protected:
+  FenceTest() {
+    std::string name = fs::temp_directory_path() / "babelring-fence-XXXXXX";
+    folder_ = mkdtemp(name.data());
+  }
+  ~FenceTest() override { fs::remove_all(folder_); }
+  static CheckpointContent content(std::int64_t update) { return {.update = update}; }
+  std::vector<std::string> names(const CheckpointStore& store) const {
+    std::vector<std::string> names;
+    for (const fs::path& path : store.list()) names.push_back(path.filename());
+    return names;
+  }
+  fs::path folder_;
+};
+
+TEST_F(FenceTest, WhatAFencedAttemptWroteNeverAppears) {
+  CheckpointStore store(folder_, 5);
+  store.save(content(1), [] {});
+  EXPECT_THROW(store.save(content(2), [] { throw Fenced("attempt 1 is over"); }), Fenced);
+  EXPECT_EQ(names(store), std::vector<std::string>{"update-00000001"});
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()), 1) << "nothing is left behind";
+}
+
+TEST_F(FenceTest, LaterCheckpointsStepAsideAndMayComeAgain) {
+  CheckpointStore store(folder_, 5);
+  for (const std::int64_t update : {10, 20, 30}) store.save(content(update));
+  const auto moved = store.set_aside_after(10);
+  ASSERT_EQ(moved.size(), 2U);
+  EXPECT_EQ(moved[0].update, 20);
+  EXPECT_TRUE(moved[0].removed);
+  EXPECT_EQ(store.latest()->update, 10);
+  store.save(content(20));
+  EXPECT_EQ(store.set_aside_after(10).size(), 1U) << "another one of the same name is there already";
+  EXPECT_TRUE(fs::exists(folder_ / "aside/update-00000020"));
+  EXPECT_TRUE(fs::exists(folder_ / "aside/update-00000020-2"));
+  EXPECT_TRUE(store.set_aside_after(10).empty());
+}
+
+}  // namespace
+}  // namespace babelring

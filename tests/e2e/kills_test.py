@@ -1,0 +1,60 @@
+"""Ranks killed at random moments of a run: BABELRING_SEEDS of them (3), with the figures at the end."""
+
+import os
+import random
+import signal
+import statistics
+import time
+import unittest
+
+from control import ControlTest
+from system import is_running, wait_for
+
+SEEDS = int(os.environ.get("BABELRING_SEEDS", "3"))
+LAST, INTERVAL = 150, 20
+
+
+class KillsTest(ControlTest):
+
+    def kill_one(self, config: str, seed: int) -> dict:
+        rng = random.Random(seed)
+        run = self.submit(config)
+        self.wait_update(run, rng.randrange(INTERVAL + 1, LAST - 60))
+        time.sleep(rng.random() * 0.1)
+        pids = self.rank_pids(run)
+        before = self.run_item(run)["update"]
+        began = time.monotonic()
+        os.kill(pids[rng.randrange(2)], signal.SIGKILL)
+        wait_for("fault noticed", lambda: self.run_item(run)["state"] in ("restarting", "launching"), 20)
+        detected = time.monotonic() - began
+        self.wait_state(run, "running", "succeeded")
+        resumed = time.monotonic() - began
+        self.wait_state(run, "succeeded")
+        first = min(self.steps_of_attempt(run, 2))
+        self.assertFalse(any(map(is_running, pids.values())), "no stray rank")
+        return {"detected": detected, "resumed": resumed, "lost": max(before - first + 1, 0), "run": run}
+
+    def steps_of_attempt(self, run: str, attempt: int) -> list[int]:
+        file = self.folder / "server" / "runs" / run / "spool" / f"attempt-{attempt}" / "rank-0.jsonl"
+        return [int(line.split('"update":')[1].split(",")[0]) for line in file.read_text(encoding="utf-8").splitlines()
+                if '"kind":"step"' in line]
+
+    def test_every_killed_run_ends_with_the_weights_of_an_undisturbed_one(self) -> None:
+        config = self.config_text(training_stop_after=f"{LAST}u", checkpoint_every=f"{INTERVAL}u")
+        undisturbed = self.submit(config)
+        self.wait_state(undisturbed, "succeeded")
+        wanted = self.digests(undisturbed)[LAST]
+        found = [self.kill_one(config, seed) for seed in range(SEEDS)]
+        for one in found:
+            self.assertEqual(self.digests(one["run"])[LAST], wanted)
+            self.assertLessEqual(one["lost"], INTERVAL + 5, "at most what was trained since the last checkpoint")
+            steps = self.control.get(f"/api/v1/runs/{one['run']}/metrics/loss?agg=raw&rank=1&points=1000")["step"]
+            self.assertEqual(steps, list(range(1, LAST + 1)))
+        for key in ("detected", "resumed", "lost"):
+            values = [one[key] for one in found]
+            print(f"\n{key}: median {statistics.median(values):.1f}, greatest {max(values):.1f} of {SEEDS}", end="")
+        print()
+
+
+if __name__ == "__main__":
+    unittest.main()
