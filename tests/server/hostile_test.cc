@@ -75,7 +75,6 @@ class HostilePath : public ::testing::Test {
     std::ofstream(server.folder() / "secret") << "TOPSECRET";
     std::ofstream(folder / "good") << "good";
     std::ofstream(folder / "state.json") << "{}";  // makes it a checkpoint
-    std::ofstream(folder / "state.json") << "{}";
     std::filesystem::create_symlink(server.folder() / "secret", folder / "link");
     std::filesystem::create_directory_symlink(server.folder(), folder / "up");
     CheckpointRecord record;
