@@ -21,12 +21,13 @@ class ControlServer(Server):
     """A `server` with quick reactions."""
 
     profile = "heartbeat_timeout_s: 3\n  cool_down_s: 0\n  most_running: 4"
+    options: list[str] = []
 
     def start(self) -> None:
         profiles = self.folder.parent / "profiles.yaml"
         profiles.write_text(f"mpirun-local:\n  {self.profile}\n", encoding="utf-8")
         command = [BIN / "server", "--listen", f"127.0.0.1:{self.port}", "--data", self.folder,
-                   "--checkpoint-root", self.checkpoints, "--profiles", profiles]
+                   "--checkpoint-root", self.checkpoints, "--profiles", profiles, *self.options]
         with open(self.folder.parent / "server.log", "ab") as log:
             self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
         line = self.process.stdout.readline()

@@ -157,6 +157,22 @@ class ControlPlaneTest(ControlTest):
         self.assertEqual(self.control.stop(), 0)
         self.control.start()
 
+    def test_a_server_may_ask_its_runs_to_save_and_stop_when_it_ends(self) -> None:
+        run = self.submit(self.config_text(training_stop_after="100000u", checkpoint_every="0"))
+        self.wait_update(run, 5)
+        pids = self.rank_pids(run)
+        self.assertEqual(self.control.stop(), 0)
+        self.control.options = ["--checkpoint-runs-on-exit"]
+        self.control.start()
+        self.wait_state(run, "running")
+        self.assertEqual(self.control.stop(), 0)
+        wait_for("the ranks' end", lambda: not any(map(is_running, pids.values())), 60)
+        self.control.start()
+        item = self.wait_state(run, "stopped")
+        folders = (self.folder / "server" / "runs" / run / "checkpoints").glob("update-*")
+        self.assertEqual(len(list(folders)), 1)
+        self.assertEqual(item["attempt"], 1)
+
     def test_a_run_started_by_hand_is_stopped_through_its_heartbeats(self) -> None:
         run = self.start_run(server=self.control.address, overrides=["training.stop_after=100000u", "checkpoint.every=0"])
         run_id = wait_for("run", lambda: self.control.get("/api/v1/runs")["items"])[0]["id"]
