@@ -63,8 +63,9 @@ void declare(CLI::App& app, CommandLine& line) {
   app.add_option("overrides", line.job.overrides, "key=value, over the file: training.max_minutes=10");
   app.add_option("--server", line.job.server, "address of a `server`, http://host:port, or none")
       ->capture_default_str();
-  app.add_option("--token-file", line.job.token_file,
-                 "file with the token that the server wants; rank 0 reads it, else BABELRING_TOKEN, and tells the others");
+  app.add_option(
+      "--token-file", line.job.token_file,
+      "file with the token that the server wants; rank 0 reads it, else BABELRING_TOKEN, and tells the others");
   app.add_option("--run-dir", line.job.run_folder, "folder of the run: checkpoints, spool; default runs/NAME");
   app.add_option("--run-id", line.job.run, "id of the run, given by the server that starts it")->group(for_servers);
   app.add_option("--attempt", line.job.attempt, "number of the attempt, likewise")->group(for_servers);

@@ -32,10 +32,9 @@ constexpr std::array<Row, 10> table = {{
 
 constexpr std::array<std::string_view, 10> state_names = {
     "queued", "launching", "running", "stopping", "restarting", "suspended", "lost", "succeeded", "failed", "stopped"};
-constexpr std::array<std::string_view, 11> event_names = {"launch",         "reported",         "finished",
-                                                          "ended",          "faulted",          "gave_up",
-                                                          "preempted",      "vanished",         "stop_requested",
-                                                          "resume_requested", "newer_attempt"};
+constexpr std::array<std::string_view, 11> event_names = {
+    "launch",   "reported",       "finished",         "ended",        "faulted", "gave_up", "preempted",
+    "vanished", "stop_requested", "resume_requested", "newer_attempt"};
 
 }  // namespace
 
