@@ -79,6 +79,22 @@ class FaultsTest(SystemTest):
         series = server.get(f"/api/v1/runs/{run_id}/metrics/loss?agg=raw&rank=1&points=1000")
         self.assertEqual(series["step"], list(range(1, 41)))
 
+    def test_refused_token_keeps_the_records_until_a_good_one_comes(self) -> None:
+        server = self.server()
+        wrong = self.folder / "wrong.token"
+        wrong.write_text("bbr_wrong\n", encoding="utf-8")
+        run = self.start_run(server=server.address, overrides=["training.stop_after=10u"], token_file=wrong)
+        self.assertEqual(run.wait(), 0, run.text())
+        self.assertEqual(run.text().count("answered 401"), 2, run.text())  # once for each rank
+        self.assertIn("--token-file FILE", run.text())
+        self.assertEqual(server.get("/api/v1/runs")["items"], [])
+        run = self.start_run(server=server.address, overrides=["training.stop_after=20u"])
+        self.assertEqual(run.wait(), 0, run.text())
+        run_id = server.get("/api/v1/runs")["items"][0]["id"]
+        for rank in (0, 1):
+            series = server.get(f"/api/v1/runs/{run_id}/metrics/loss?agg=raw&rank={rank}&points=1000")
+            self.assertEqual(series["step"], list(range(1, 21)))
+
 
 if __name__ == "__main__":
     unittest.main()

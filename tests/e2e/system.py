@@ -101,11 +101,12 @@ class Server:
 class Run:
     """`mpirun -np N worker`, or another launcher, with its output in a file."""
 
-    def __init__(self, launcher: list, folder: Path, config: Path, server: str, overrides: list[str]) -> None:
+    def __init__(self, launcher: list, folder: Path, config: Path, server: str, overrides: list[str],
+                 token_file: Path | None = None) -> None:
         self.log = folder.parent / f"{folder.name}.log"
         env = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
         command = [*launcher, BIN / "worker", "--config", config, "--run-dir", folder, "--server", server, *overrides]
-        token_file = folder.parent / "server" / "admin.token"  # of the test's server, which may not have started yet
+        token_file = token_file or folder.parent / "server" / "admin.token"  # of the test's server, if it has started
         if server != "none" and token_file.exists():
             command += ["--token-file", token_file]
         with open(self.log, "ab") as log:
@@ -179,9 +180,9 @@ communication: {{deadline_s: 20, bucket_mb: 0.1}}
         return server
 
     def start_run(self, name: str = "run", ranks: int = 2, server: str = "none",
-                  overrides: list[str] | None = None) -> Run:
+                  overrides: list[str] | None = None, token_file: Path | None = None) -> Run:
         mpirun = ["mpirun", "-np", str(ranks), "--bind-to", "none", "--oversubscribe"]
-        run = Run(mpirun, self.folder / name, self.config, server, overrides or [])
+        run = Run(mpirun, self.folder / name, self.config, server, overrides or [], token_file)
         self.addCleanup(run.end)
         return run
 
