@@ -46,6 +46,7 @@ async function checkLogin(page, server, run) {
   assert.ok(!page.url().includes('token'), `the token stays in the address: ${page.url()}`);
   await page.reload();
   await page.waitForSelector('tbody a');
+  assert.equal(await page.locator('.scope').innerText().then((text) => text.split('\n').at(-1)), 'admin');
 }
 
 const rows = (page) => page.locator('.runs tbody tr').count();

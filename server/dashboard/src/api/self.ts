@@ -1,4 +1,4 @@
-import { getJson } from './request';
+import { request } from './request';
 
 /// Whose token it is and what it may do.
 export interface TokenSelf {
@@ -16,10 +16,12 @@ const RIGHTS: Record<string, string> = {
 
 export const rightsOf = (scope: string): string => RIGHTS[scope] ?? scope;
 
-/// Null where the server works without tokens.
+const PATIENCE_MS = 10_000;
+
+/// Null where the server does not tell. Not bound to a page: it is asked while the first one opens.
 export async function askSelf(): Promise<TokenSelf | null> {
   try {
-    return await getJson<TokenSelf>('/tokens/self');
+    return (await (await request('/tokens/self', { signal: AbortSignal.timeout(PATIENCE_MS) })).json()) as TokenSelf;
   } catch {
     return null;
   }

@@ -41,7 +41,7 @@ export class SiteHeader {
     this.notify.start();
     if (this.asked) return;
     this.asked = true;
-    void request('/nodes?limit=1').then(() => this.add('nodes'), () => undefined);
+    void request('/nodes', { signal: AbortSignal.timeout(ALERTS_MS) }).then(() => this.add('nodes'), () => undefined);
     void this.countAlerts().then(() => {
       this.add('alerts');
       this.timer = setInterval(() => void this.countAlerts().catch(() => undefined), ALERTS_MS);
