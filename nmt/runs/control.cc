@@ -29,7 +29,7 @@ void report(const json::object& run, bool as_json, const char* what) {
 }
 
 struct SubmitArguments {
-  ServerOptions server;
+  ServerChoice server;
   SubmitRequest request;
   std::string config_file;
   std::vector<std::string> overrides;
@@ -53,7 +53,7 @@ void submit(const SubmitArguments& arguments, const ConfigReader& read_config) {
 }
 
 struct StopArguments {
-  ServerOptions server;
+  ServerChoice server;
   std::string run;
   bool now = false, wait = false;
   std::optional<std::int64_t> grace_s;
@@ -69,7 +69,7 @@ void stop(const StopArguments& arguments) {
 }
 
 struct ResumeArguments {
-  ServerOptions server;
+  ServerChoice server;
   std::string run, checkpoint;
   std::optional<std::int64_t> world_size;
   bool watch = false;

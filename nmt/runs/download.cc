@@ -115,7 +115,7 @@ void download_checkpoint(ApiClient& api, const json::object& checkpoint, const f
 namespace {
 
 struct Arguments {
-  ServerOptions server;
+  ServerChoice server;
   std::string run;
   CheckpointChoice choice;
   fs::path output;

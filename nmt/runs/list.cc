@@ -123,7 +123,7 @@ void list_checkpoints(ApiClient& api, const std::string& run, bool as_json, cons
 void add_run_list(CLI::App& run) {
   CLI::App* command = run.add_subcommand("list", "Lists runs, the newest first");
   struct Arguments {
-    ServerOptions server;
+    ServerChoice server;
     ListRequest request;
   };
   const auto arguments = std::make_shared<Arguments>();

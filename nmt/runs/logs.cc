@@ -91,7 +91,7 @@ void print_logs(ApiClient& api, const LogRequest& request, bool as_json, const S
 void add_run_logs(CLI::App& run) {
   CLI::App* command = run.add_subcommand("logs", "Prints what the ranks of a run have logged");
   struct Arguments {
-    ServerOptions server;
+    ServerChoice server;
     std::string run;
     LogRequest request;
   };

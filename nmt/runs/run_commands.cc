@@ -4,7 +4,7 @@
 
 namespace babelring {
 
-void ServerOptions::declare(CLI::App& command) {
+void ServerChoice::declare(CLI::App& command) {
   command.add_option("--server", server, "address of the server; else BABELRING_SERVER, else http://127.0.0.1:8080");
   command.add_option("--token-file", token_file,
                      "file with the access token; else BABELRING_TOKEN, else ~/.config/babelring/token");

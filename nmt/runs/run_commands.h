@@ -15,14 +15,13 @@ class App;
 namespace babelring {
 
 /// What every command that asks a server takes.
-struct ServerOptions {
+struct ServerChoice {
   std::string server;
   std::filesystem::path token_file, ca_file;
   bool as_json = false;
 
   /// Adds --server, --token-file, --ca-file and --json, bound to this object.
   void declare(CLI::App& command);
-  ApiClient connect() const { return ApiClient(access()); }
   ServerAccess access() const { return find_server(server, token_file, ca_file); }
 };
 

@@ -84,7 +84,7 @@ void print_run(const json::object& run, const Screen& screen) {
 void add_run_show(CLI::App& run) {
   CLI::App* command = run.add_subcommand("show", "Shows one run");
   struct Arguments {
-    ServerOptions server;
+    ServerChoice server;
     std::string run;
     bool config = false;
   };
@@ -110,7 +110,7 @@ void add_run_show(CLI::App& run) {
 void add_run_checkpoints(CLI::App& run) {
   CLI::App* command = run.add_subcommand("checkpoints", "Lists the checkpoints of a run, the newest first");
   struct Arguments {
-    ServerOptions server;
+    ServerChoice server;
     std::string run;
   };
   const auto arguments = std::make_shared<Arguments>();

@@ -101,7 +101,7 @@ void watch_run(const ServerAccess& access, const std::string& run_id, bool as_js
 void add_run_watch(CLI::App& run) {
   CLI::App* command = run.add_subcommand("watch", "Follows a run until it ends; Ctrl-C leaves it alone");
   struct Arguments {
-    ServerOptions server;
+    ServerChoice server;
     std::string run;
   };
   const auto arguments = std::make_shared<Arguments>();
