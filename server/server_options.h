@@ -27,7 +27,7 @@ struct ServerOptions {
   std::filesystem::path tls_certificate, tls_key;  // empty: no TLS
   std::size_t address_connections = 256;           // of one client beyond this machine
   double request_rate = 1000;                      // each second, by a token or an address; 0: no limit
-  std::filesystem::path nmt;                            // program that translates; empty: `nmt` beside this one
+  std::filesystem::path nmt;                       // program that translates; empty: `nmt` beside this one
   std::size_t translators = translate::PoolOptions().most_helpers;
   std::int64_t translator_memory_mb = translate::PoolOptions().memory_mb;
   std::filesystem::path profiles_file;  // ways to start runs; empty: the built-in ones
