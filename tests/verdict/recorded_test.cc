@@ -1,0 +1,73 @@
+// What two ranks of a real training reported: 60 updates of the toy corpus of tests/e2e by mpirun on a machine of two
+// cores that others used too, with an evaluation every 30 and a checkpoint every 25 updates.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+
+#include "nmt/base/records.h"
+#include "server/verdict/verdict.h"
+
+namespace babelring::verdict {
+namespace {
+
+Step step_of(const RecordHeader& header, const StepRecord& step) {
+  return {.update = step.update,
+          .time_ms = header.time_ms,
+          .step_ms = step.step_ms,
+          .data_ms = step.data_ms,
+          .forward_ms = step.forward_ms,
+          .backward_ms = step.backward_ms,
+          .exposed_communication_ms = step.exposed_communication_ms,
+          .optimizer_ms = step.optimizer_ms,
+          .other_ms = step.other_ms,
+          .communication_ms = step.communication_ms,
+          .busy_fraction = step.busy_fraction};
+}
+
+Input read_stream(const std::string& name) {
+  std::ifstream file(std::string(BABELRING_SOURCE_DIR "/tests/golden/verdict/") + name);
+  Input input;
+  input.facts.first_update = 1;
+  for (std::string line; std::getline(file, line);) {
+    const Record record = record_from_json(parse_json(line).value().as_object()).value();
+    const RecordHeader& header = record.header;
+    if (const auto* started = std::get_if<LifecycleRecord>(&record.body)) {
+      input.facts.world_size = started->world_size;
+      input.facts.parameters = started->parameters;
+    } else if (const auto* step = std::get_if<StepRecord>(&record.body)) {
+      const auto rank = static_cast<std::size_t>(header.rank);
+      if (input.ranks.size() <= rank) input.ranks.push_back({header.rank, header.host, {}});
+      input.ranks[rank].steps.push_back(step_of(header, *step));
+    } else if (const auto* eval = std::get_if<EvalRecord>(&record.body)) {
+      input.pauses.push_back({Pause::Kind::evaluation, eval->update, eval->seconds});
+    } else if (const auto* checkpoint = std::get_if<CheckpointRecord>(&record.body)) {
+      input.pauses.push_back({Pause::Kind::checkpoint, checkpoint->update, checkpoint->write_seconds});
+    }
+  }
+  std::sort(input.pauses.begin(), input.pauses.end(), [](const auto& a, const auto& b) { return a.update < b.update; });
+  return input;
+}
+
+TEST(RecordedStream, IsJudgedByWhatItsStepsWaitedFor) {
+  const Input input = read_stream("two_ranks.jsonl");
+  ASSERT_EQ(input.ranks.size(), 2u);
+  ASSERT_EQ(input.ranks[0].steps.size(), 60u);
+  const Verdict verdict = judge(input);
+  EXPECT_EQ(verdict.kind, Kind::network_bound);
+  EXPECT_THAT(verdict.sentence,
+              ::testing::StartsWith("network-bound: 26 % of each step waits for all-reduce (11 of 42 ms)"));
+  EXPECT_THAT(verdict.advice, ::testing::HasSubstr("fewer ranks with more training.threads each"));
+  EXPECT_LT(verdict.confidence, 0.7);  // ranks that share two cores with others vary
+  double shares = -1;                  // the first is the whole
+  for (const Evidence& evidence : verdict.evidence) shares += std::isfinite(evidence.share) ? evidence.share : 0;
+  EXPECT_NEAR(shares, 1, 1e-9);
+  EXPECT_EQ(verdict.first_update, 16);
+  EXPECT_EQ(verdict.last_update, 60);
+}
+
+}  // namespace
+}  // namespace babelring::verdict
