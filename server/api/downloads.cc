@@ -11,9 +11,9 @@
 namespace babelring::api {
 
 std::shared_ptr<const void> Downloads::begin(const http::Request& request, const std::string& checkpoint) {
-  const std::string& actor = request.actor;
+  const std::string token = request.caller ? request.caller->token : request.actor;
   const std::lock_guard lock(state_->mutex);
-  int& active = state_->by_actor[actor];
+  int& active = state_->by_token[token];
   if (active >= most_a_token) {
     throw http::Problem(
         429, "too_many_downloads",
@@ -21,9 +21,9 @@ std::shared_ptr<const void> Downloads::begin(const http::Request& request, const
   }
   ++active;
   ++state_->by_checkpoint[checkpoint];
-  const auto end = [state = state_, actor, checkpoint](const void*) {
+  const auto end = [state = state_, token, checkpoint](const void*) {
     const std::lock_guard ending(state->mutex);
-    if (--state->by_actor[actor] == 0) state->by_actor.erase(actor);
+    if (--state->by_token[token] == 0) state->by_token.erase(token);
     if (--state->by_checkpoint[checkpoint] == 0) state->by_checkpoint.erase(checkpoint);
   };
   return {state_.get(), end};

@@ -24,7 +24,7 @@ class Downloads {
  private:
   struct State {
     std::mutex mutex;
-    std::map<std::string, int> by_actor, by_checkpoint;
+    std::map<std::string, int> by_token, by_checkpoint;
   };
   std::shared_ptr<State> state_ = std::make_shared<State>();
 };
