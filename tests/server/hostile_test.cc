@@ -6,8 +6,8 @@
 
 #include <array>
 #include <fstream>
-#include <set>
 #include <memory>
+#include <set>
 #include <thread>
 
 #include "nmt/base/digest.h"
