@@ -110,7 +110,10 @@ class ControlTest(SystemTest):
 
     def rank_pids(self, run: str) -> dict[int, int]:
         """The newest attempt's, by rank, as they reported."""
-        return {rank["rank"]: rank["pid"] for rank in self.control.get(f"/api/v1/runs/{run}/ranks")["items"]}
+        def reported() -> Any:
+            pids = {rank["rank"]: rank["pid"] for rank in self.control.get(f"/api/v1/runs/{run}/ranks")["items"]}
+            return pids if len(pids) >= self.run_item(run)["world_size"] and all(pids.values()) else None
+        return wait_for("all ranks", reported)
 
     def digests(self, run: str) -> dict[int, str]:
         """Of the weights after each update, from the ranks' own spools, the newest attempt's last."""
