@@ -20,7 +20,8 @@ http::Response page_response(const http::Request& request, json::array items, st
   if (!next) return response;
   const std::string path = request.target.substr(0, request.target.find('?'));
   std::string link = "<" + path + "?cursor=" + *next;
-  for (const char* name : {"limit", "state", "rank", "level", "removed", "label", "sort", "archived", "created_after"}) {
+  for (const char* name :
+       {"limit", "state", "rank", "level", "removed", "label", "sort", "archived", "created_after"}) {
     const auto value = request.query_value(name);
     if (value && value->find_first_of("<>&\"# %") == std::string::npos) link += fmt::format("&{}={}", name, *value);
   }

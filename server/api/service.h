@@ -28,9 +28,9 @@ struct Service {
   store::Store& store;
   EventHub& events;
   std::vector<std::filesystem::path> checkpoint_roots;  // canonical; checkpoints are handed out below these only
-  AlertWatch* alerts = nullptr;  // follows what is ingested; absent: nobody raises alerts
-  launch::ControlPlane* control = nullptr;  // starts and watches runs; absent: this process starts none
-  translate::Pool* translators = nullptr;   // absent: this process does not translate
+  AlertWatch* alerts = nullptr;                         // follows what is ingested; absent: nobody raises alerts
+  launch::ControlPlane* control = nullptr;              // starts and watches runs; absent: this process starts none
+  translate::Pool* translators = nullptr;               // absent: this process does not translate
   TokenBook tokens{store};
   AuditLog audit{store, tokens};
   Idempotency idempotency{store};
