@@ -97,7 +97,19 @@ void add_linear(std::vector<OpCase>& cases, std::int64_t rows, std::int64_t in, 
                                 .dbias = pool.make({out}, DType::f32)};
   };
   cases.push_back(op_case(what, rows, type, forward, &LinearForward::y));
+  const auto relu = [=](Pool& pool, std::int64_t n) {
+    LinearForward op = forward(pool, n);
+    op.activation = Activation::relu;
+    return op;
+  };
+  const auto through_relu = [=](Pool& pool, std::int64_t n) {
+    LinearBackwardData op = data(pool, n);
+    op.gate = pool.normal({n, in}, type), op.gate_scale = 1.1f;
+    return op;
+  };
+  cases.push_back(op_case(what + " and ReLU", rows, type, relu, &LinearForward::y));
   cases.push_back(op_case(what, rows, type, data, &LinearBackwardData::dx));
+  cases.push_back(op_case(what + " through ReLU", rows, type, through_relu, &LinearBackwardData::dx));
   cases.push_back(op_case(what, rows, type, weight, &LinearBackwardWeight::dweight));
 }
 
@@ -140,7 +152,36 @@ void add_attention(std::vector<OpCase>& cases, std::int64_t rows, int heads, std
   cases.push_back(op_case(what, rows, type, backward, &AttentionBackward::dq));
 }
 
-void add_row_ops(std::vector<OpCase>& cases, std::int64_t rows, std::int64_t width, DType type) {
+/// One step of hypotheses over cached keys, one after another or listed.
+void add_decoding(std::vector<OpCase>& cases, std::int64_t rows, int heads, std::int64_t head_width, DType type) {
+  constexpr std::int64_t keys = 30;
+  const std::int64_t width = heads * head_width;
+  const std::string what = fmt::format("{} rows of {} keys, {} heads of {}", rows, keys, heads, head_width);
+  const auto listed = [=](Pool& pool, std::int64_t n) {
+    const Tensor cache = pool.normal({n * keys, 2 * width}, type);
+    const Tensor count = pool.make({n}, DType::i32);
+    std::fill_n(count.as<std::int32_t>(), n, static_cast<std::int32_t>(keys));
+    return DecodeAttention{.q = pool.normal({n, width}, type),
+                           .keys = cache.column_slice(0, width),
+                           .values = cache.column_slice(width, width),
+                           .key_rows = Tensor(pool.integers(n * keys, n * keys).data, {n, keys}, DType::i32),
+                           .key_count = count,
+                           .heads = heads,
+                           .scale = 1 / std::sqrt(static_cast<float>(head_width)),
+                           .out = pool.make({n, width}, type)};
+  };
+  const auto in_turn = [=](Pool& pool, std::int64_t n) {
+    DecodeAttention op = listed(pool, n);
+    const Tensor begin = pool.make({n}, DType::i32);
+    for (std::int64_t row = 0; row < n; ++row) begin.as<std::int32_t>()[row] = static_cast<std::int32_t>(row * keys);
+    op.key_begin = begin, op.key_rows = {};
+    return op;
+  };
+  cases.push_back(op_case(what, rows, type, in_turn, &DecodeAttention::out));
+  cases.push_back(op_case(what + ", listed", rows, type, listed, &DecodeAttention::out));
+}
+
+void add_norms(std::vector<OpCase>& cases, std::int64_t rows, std::int64_t width, DType type) {
   const std::string what = fmt::format("{}x{}", rows, width);
   const DropoutKey key{.key = 1, .probability = 0.1f};
   const auto norm = [=](Pool& pool, std::int64_t n) {
@@ -161,6 +202,34 @@ void add_row_ops(std::vector<OpCase>& cases, std::int64_t rows, std::int64_t wid
                              .dgain = pool.make({width}, DType::f32),
                              .dbias = pool.make({width}, DType::f32)};
   };
+  const auto residual_norm = [=](Pool& pool, std::int64_t n) {
+    return ResidualNormForward{.residual = pool.normal({n, width}, type),
+                               .branch = pool.normal({n, width}, type),
+                               .key = key,
+                               .gain = pool.normal({width}, DType::f32),
+                               .bias = pool.normal({width}, DType::f32),
+                               .sum = pool.make({n, width}, type),
+                               .y = pool.make({n, width}, type),
+                               .mean = pool.make({n}, DType::f32),
+                               .rstd = pool.make({n}, DType::f32)};
+  };
+  const auto residual_norm_backward = [=](Pool& pool, std::int64_t n) {
+    LayerNormBackward op = norm_backward(pool, n);
+    op.dbranch = pool.make({n, width}, type), op.key = key;
+    return op;
+  };
+  cases.push_back(op_case(what, rows, type, norm, &LayerNormForward::y));
+  cases.push_back(op_case(what, rows, type, norm_backward, &LayerNormBackward::dx));
+  cases.push_back(op_case(what, rows, type, residual_norm, &ResidualNormForward::y));
+  cases.push_back(op_case(what + " with its branch", rows, type, residual_norm_backward, &LayerNormBackward::dbranch));
+}
+
+void add_row_ops(std::vector<OpCase>& cases, std::int64_t rows, std::int64_t width, DType type) {
+  const std::string what = fmt::format("{}x{}", rows, width);
+  const DropoutKey key{.key = 1, .probability = 0.1f};
+  const auto dropout = [=](Pool& pool, std::int64_t n) {
+    return Dropout{.x = pool.normal({n, width}, type), .y = pool.make({n, width}, type), .key = key};
+  };
   const auto residual = [=](Pool& pool, std::int64_t n) {
     return ResidualDropout{.residual = pool.normal({n, width}, type),
                            .branch = pool.normal({n, width}, type),
@@ -175,10 +244,17 @@ void add_row_ops(std::vector<OpCase>& cases, std::int64_t rows, std::int64_t wid
                             .scale = 8,
                             .key = key};
   };
-  cases.push_back(op_case(what, rows, type, norm, &LayerNormForward::y));
-  cases.push_back(op_case(what, rows, type, norm_backward, &LayerNormBackward::dx));
+  const auto embedding_backward = [=](Pool& pool, std::int64_t n) {
+    return EmbeddingBackward{.ids = pool.integers(n, 10000),
+                             .dy = pool.normal({n, width}, type),
+                             .dtable = pool.make({10000, width}, DType::f32),
+                             .scale = 8,
+                             .key = key};
+  };
+  cases.push_back(op_case(what, rows, type, dropout, &Dropout::y));
   cases.push_back(op_case(what, rows, type, residual, &ResidualDropout::y));
   cases.push_back(op_case(what, rows, type, embedding, &EmbeddingForward::y));
+  cases.push_back(op_case(what, rows, type, embedding_backward, &EmbeddingBackward::dtable));
 }
 
 void add_losses(std::vector<OpCase>& cases, std::int64_t rows, std::int64_t vocabulary, DType type) {
@@ -213,7 +289,13 @@ void add_optimizer(std::vector<OpCase>& cases, std::int64_t count) {
   const auto norm = [=](Pool& pool, std::int64_t n) {
     return SquaredNorm{.x = pool.normal({n}, DType::f32), .sums = pool.make({SquaredNorm::blocks(n)}, DType::f32)};
   };
+  const auto sum = [=](Pool& pool, std::int64_t n) {
+    return SumWithNorm{.parts = {pool.normal({n}, DType::f32), pool.normal({n}, DType::f32)},
+                       .sum = pool.make({n}, DType::f32),
+                       .norms = pool.make({SquaredNorm::blocks(n)}, DType::f32)};
+  };
   const std::string what = fmt::format("{}", count);
+  cases.push_back(op_case(what + " of two ranks", count, DType::f32, sum, &SumWithNorm::norms));
   cases.push_back(op_case(what, count, DType::f32, adam, &AdamUpdate::master));
   cases.push_back(op_case(what, count, DType::f32, norm, &SquaredNorm::sums));
 }
@@ -229,6 +311,8 @@ std::vector<OpCase> op_cases(std::int64_t tokens) {
     }
     add_attention(cases, tokens, 8, 64, type);
     add_attention(cases, tokens, 4, 32, type);
+    add_decoding(cases, tokens / 8, 8, 64, type);
+    add_norms(cases, tokens, 512, type);
     add_row_ops(cases, tokens, 512, type);
     add_losses(cases, tokens / 4, 10000, type);
   }
