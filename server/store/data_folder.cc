@@ -39,7 +39,9 @@ void write_note(int descriptor, std::string_view note) {
 }  // namespace
 
 DataFolder::DataFolder(std::filesystem::path folder) : folder_(std::move(folder)) {
-  std::filesystem::create_directories(folder_);
+  // One that is made here is for its owner alone: whoever reads the database needs no token.
+  const bool made = std::filesystem::create_directories(folder_);
+  if (made) std::filesystem::permissions(folder_, std::filesystem::perms::owner_all);
   folder_ = std::filesystem::canonical(folder_);
   refuse_network_file_system(folder_);
   const std::string file = folder_ / "server.lock";

@@ -123,13 +123,15 @@ TEST(ServerProgram, SaysWhereItListensAndEndsInGoodOrder) {
 
 TEST(ServerProgram, KeepsItsFirstTokenForItsOwnerAlone) {
   testing::TemporaryFolder folder;
-  const std::vector<std::string> arguments = {"--listen", "127.0.0.1:0", "--data", folder.path().string()};
+  const std::filesystem::path data = folder.path() / "new";
+  const std::vector<std::string> arguments = {"--listen", "127.0.0.1:0", "--data", data.string()};
   std::string first;
   {
     Process server(arguments);
     first = server.token();
-    const auto mode = std::filesystem::status(folder.path() / "admin.token").permissions();
-    EXPECT_EQ(mode, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+    const auto mode_of = [](const std::filesystem::path& path) { return std::filesystem::status(path).permissions(); };
+    EXPECT_EQ(mode_of(data), std::filesystem::perms::owner_all);
+    EXPECT_EQ(mode_of(data / "admin.token"), std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
     EXPECT_EQ(Client(server.port(), first).get("/api/v1/audit").status, 200);
     EXPECT_EQ(Client(server.port(), "").get("/api/v1/runs").status, 401);
     EXPECT_EQ(Client(server.port(), "").get("/").status, 200);
