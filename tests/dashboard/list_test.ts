@@ -72,6 +72,7 @@ describe('columns', () => {
     expect(columnOf('config:model.layers')!.value(run({}), details)).toBe(6);
     expect(columnOf('config:preset')!.value(run({}), details)).toBe('base');
     expect(columnOf('config:nothing')!.value(run({}), details)).toBeNull();
+    expect([columnOf('config:nothing')!.known!(run({}), details), columnOf('config:nothing')!.known!(run({}), none)]).toEqual([true, false]);
   });
   it('take last, least and greatest of a metric', () => {
     expect(columnOf('min:loss')!.value(run({}), details)).toBe(1.5);

@@ -19,6 +19,7 @@ export interface Column {
   cell: (run: Run, details: Details, atMs: number) => Child;
   format?: (value: number) => string;  // of a number that a difference to the pinned run is shown for
   better?: 'less' | 'more';
+  known?: (run: Run, details: Details) => boolean;  // whether what it needs is here; absent: always
 }
 
 const text = (id: string, title: string, value: (run: Run) => string): Column => ({ id, title, number: false, value, cell: (run) => value(run) || DASH });
@@ -78,11 +79,12 @@ function configColumn(id: string, path: string): Column {
     if (found === undefined) return null;
     return found.trim() !== '' && Number.isFinite(Number(found)) ? Number(found) : found;
   };
-  return { id, title: path, number: false, value, cell: (run, details) => details.config(run)?.get(path) ?? (details.config(run) ? DASH : '…') };
+  return { id, title: path, number: false, value, known: (run, details) => details.config(run) !== null, cell: (run, details) => details.config(run)?.get(path) ?? (details.config(run) ? DASH : '…') };
 }
 
 function metricColumn(id: string, kind: 'last' | 'min' | 'max', key: string): Column {
   return { id, title: kind === 'last' ? key : `${key} ${kind}`, number: true, format: formatSignificant,
+    known: (run, details) => details.metrics(run) !== null,
     value: (run, details) => details.metrics(run)?.get(key)?.[kind] ?? null,
     cell: (run, details) => {
       const all = details.metrics(run);

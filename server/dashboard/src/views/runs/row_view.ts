@@ -1,5 +1,6 @@
 import type { Run } from '../../api/types';
 import { h, patchChildren } from '../../lib/dom';
+import { staleForMs } from '../../lib/freshness';
 import { hashOfRun } from '../../lib/view_state';
 import { difference, type Column, type Details } from './columns';
 
@@ -15,6 +16,7 @@ export class RowView {
   private readonly check: HTMLInputElement;
   private readonly pinButton: HTMLButtonElement;
   private cells: HTMLTableCellElement[] = [];
+  private mark = '';  // of what is shown
 
   constructor(readonly id: string, actions: RowActions) {
     this.check = h('input', { type: 'checkbox', onchange: () => actions.select(id, this.check.checked) });
@@ -23,7 +25,13 @@ export class RowView {
     this.element = h('tr', {}, h('td', { class: 'tools' }, this.check, this.pinButton), h('th', { scope: 'row' }, this.link));
   }
 
+  /// Touches the page only where what it would show is something else than before.
   update(run: Run, columns: readonly Column[], details: Details, atMs: number, view: { selected: boolean; pinned: Run | null }): void {
+    const silentMs = staleForMs(run, atMs, Date.now());
+    const mark = JSON.stringify([run.name, view.selected, view.pinned?.id, run.archived, silentMs && Math.floor(silentMs / 1000),
+      columns.map((column) => [column.id, column.value(run, details), column.known?.(run, details), view.pinned && column.value(view.pinned, details)])]);
+    if (mark === this.mark) return;
+    this.mark = mark;
     const name = run.name || run.id;
     patchChildren(this.link, name);
     const isPinned = view.pinned?.id === this.id;
