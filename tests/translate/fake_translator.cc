@@ -52,7 +52,7 @@ int main(int argc, char** argv) {
     std::cerr << "a log line\nnmt: weights.safetensors: SHA-256 is other\n";
     return 1;
   }
-  if (kind == "dies-loading") kill(getpid(), SIGSEGV);
+  if (kind == "dies-loading") kill(getpid(), SIGKILL);
   if (kind == "hangs-loading") hang();
   if (kind == "talks") std::cerr << std::string(300000, 'x') << std::endl;  // more than a pipe holds
   std::cout << R"({"ready":true})" << std::endl;
