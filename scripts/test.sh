@@ -19,7 +19,7 @@ LOGS=$ROOT/build/test-logs
 EXCHANGES=$LOGS/exchanges.jsonl
 PROMTOOL=${PROMTOOL:-$ROOT/build/tools/promtool}
 # Rooms with threads of their own. Computation (oneDNN with OpenMP) is left out: the sanitizer cannot see into libgomp.
-TSAN_TESTS='^(comm|data|worker|server)([_.-].*)?$'
+TSAN_TESTS='^(client|comm|data|runs|translate|worker|server)([_.-].*)?$'
 STAGES=(setup checks scripts build ctest contract page browser tidy asan tsan fuzz)
 SKIPPED=77
 SLOW_STAGES=(setup build slow page_load faults_long fuzz_long tidy_all asan_full)
