@@ -25,7 +25,8 @@ std::string text_of(const json::object& object, const char* name) {
 Heartbeat::Heartbeat(HeartbeatOptions options, HeartbeatOrders orders)
     : options_(std::move(options)),
       orders_(std::move(orders)),
-      client_(options_.server, {.timeout = options_.request_timeout, .token = options_.token}),
+      client_(options_.server,
+              {.timeout = options_.request_timeout, .token = options_.token, .ca_file = options_.ca_file}),
       updated_at_(SteadyClock::now().time_since_epoch().count()),
       thread_([this] { loop(); }) {}
 

@@ -19,9 +19,10 @@
 namespace babelring {
 
 struct HeartbeatOptions {
-  std::string server;  // http://host:port
-  std::string token;   // empty: none
-  std::string run;     // r_…
+  std::string server;             // http://host:port
+  std::string token;              // empty: none
+  std::filesystem::path ca_file;  // whom https trusts; empty: the system's authorities
+  std::string run;                // r_…
   std::int64_t attempt = 1;
   std::int64_t rank = 0;
   std::string host;

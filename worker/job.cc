@@ -87,6 +87,7 @@ std::unique_ptr<Heartbeat> start_heartbeat(const JobOptions& options, const std:
   return std::make_unique<Heartbeat>(
       HeartbeatOptions{.server = options.server,
                        .token = options.token,
+                       .ca_file = options.ca_file,
                        .run = identity.run,
                        .attempt = identity.attempt,
                        .rank = communicator.rank(),
@@ -187,6 +188,7 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
 
   Reporter reporter({.server = options.server,
                      .token = options.token,
+                     .ca_file = options.ca_file,
                      .spool_folder = folder / "spool",
                      .run = identity.run,
                      .attempt = identity.attempt,

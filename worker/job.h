@@ -18,6 +18,7 @@ struct JobOptions {
   std::filesystem::path token_file;    // read by rank 0; empty: as find_token() does without one
   std::string token;                   // by which the server knows us; empty: none
   std::filesystem::path run_folder;    // empty: runs/NAME
+  std::filesystem::path ca_file;       // whom https trusts; empty: the system's authorities
   std::string run;                     // r_…, of a server that starts runs; empty: run_folder's own, or a new one
   std::int64_t attempt = 0;            // with it
   std::filesystem::path resume_from;   // folder of a checkpoint; empty: the run's newest

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <csignal>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 
@@ -130,6 +131,7 @@ int main(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : 2;
   }
   if (line.check_config) return print_config_check(line.job.config_file, line.job.overrides, line.check_data);
+  if (const char* file = std::getenv("BABELRING_CA_FILE")) line.job.ca_file = file;
   install_signal_handlers();
   return run(line, MpiSession::under_mpirun(), argc, argv);
 }

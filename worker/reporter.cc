@@ -26,7 +26,8 @@ Reporter::Reporter(ReporterOptions options)
     : options_(std::move(options)), writer_(spool_path(options_.spool_folder, options_.attempt, options_.rank)) {
   if (options_.server == "none") return;
   client_ = std::make_unique<HttpClient>(
-      options_.server, HttpClientOptions{.timeout = options_.request_timeout, .token = options_.token});
+      options_.server,
+      HttpClientOptions{.timeout = options_.request_timeout, .token = options_.token, .ca_file = options_.ca_file});
   thread_ = std::thread([this] { send_loop(); });
 }
 

@@ -160,7 +160,8 @@ ProgramAnswer run_program(const ProcessOrder& order, const ProgramLimits& limits
 
 std::vector<std::string> plain_environment() {
   std::vector<std::string> environment;
-  for (const char* name : {"PATH", "HOME", "USER", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH"}) {
+  for (const char* name :
+       {"PATH", "HOME", "USER", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "BABELRING_CA_FILE"}) {
     if (const char* value = std::getenv(name)) environment.push_back(fmt::format("{}={}", name, value));
   }
   return environment;
