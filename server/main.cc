@@ -8,6 +8,7 @@
 #include "nmt/base/failure.h"
 #include "nmt/base/log.h"
 #include "server/api/alert_watch.h"
+#include "server/api/checkpoint_files.h"
 #include "server/api/control.h"
 #include "server/api/service.h"
 #include "server/http/server.h"
@@ -75,16 +76,13 @@ void announce(const ServerOptions& options, std::uint16_t port, const std::files
   }
 }
 
-launch::ControlOptions control_options(const ServerOptions& options,
-                                       const std::vector<std::filesystem::path>& checkpoint_roots,
-                                       const std::filesystem::path& data) {
+launch::ControlOptions control_options(const ServerOptions& options, const std::filesystem::path& data) {
   launch::ControlOptions control;
   if (!options.profiles_file.empty()) {
     control.profiles = launch::read_profiles(read_file(options.profiles_file), options.profiles_file.string());
   }
   control.worker = launch::worker_beside_us();
   control.runs_folder = data / "runs";
-  control.checkpoint_roots = checkpoint_roots;
   return control;
 }
 
@@ -92,6 +90,9 @@ launch::ControlOptions control_options(const ServerOptions& options,
 void connect_control(launch::ControlPlane& control, api::Service& service, const ServerOptions& options) {
   service.control = &control;
   control.on_change([&service](const std::string& run) { api::note_change(service, run); });
+  control.on_purge([&service](const store::CheckpointRow& checkpoint) {
+    api::remove_folder(api::folder_of(service, checkpoint), api::manifest_of(checkpoint));
+  });
   if (!options.tokens) return;
   control.on_launch([&service](const std::string& run) {
     return std::vector<std::string>{"BABELRING_TOKEN=" + service.tokens.make_run_token(run)};
@@ -105,7 +106,7 @@ void run(const ServerOptions& options) {
   api::Service service{store, events, canonical_roots(options, store.folder())};
   api::AlertWatch alerts(store, events, service.checkpoint_roots);
   service.alerts = &alerts;
-  launch::ControlPlane control(store, control_options(options, service.checkpoint_roots, store.folder()));
+  launch::ControlPlane control(store, control_options(options, store.folder()));
   connect_control(control, service, options);
   const std::string admin = make_admin_token(options, service, store.folder());
   http::Server::Options http_options;

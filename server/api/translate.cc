@@ -80,10 +80,10 @@ void translate_text(Service& service, const std::shared_ptr<const http::Request>
   json::object line = read_request(*request);
   std::filesystem::path folder = folder_of(service, checkpoint);
   if (service.translators == nullptr) throw http::Problem(503, "no_translator", "this server does not translate");
-  service.translators->translate(checkpoint.id, std::move(folder), std::move(line),
-                                 [request, id = checkpoint.id, reply = std::move(reply)](translate::Outcome outcome) {
-                                   reply(response_of(*request, id, std::move(outcome)));
-                                 });
+  service.translators->translate(
+      checkpoint.id, std::move(folder), std::move(line),
+      [request, id = checkpoint.id, reply = std::move(reply), held = service.downloads.hold(checkpoint.id)](
+          translate::Outcome outcome) { reply(response_of(*request, id, std::move(outcome))); });
 }
 
 }  // namespace

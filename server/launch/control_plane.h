@@ -8,16 +8,17 @@
 #include <thread>
 #include <vector>
 
+#include "nmt/base/failure.h"
 #include "server/launch/config_check.h"
+#include "server/launch/purge.h"
 #include "server/launch/supervisor.h"
 
 namespace babelring::launch {
 
 struct ControlOptions {
   Profiles profiles = builtin_profiles();
-  std::filesystem::path worker;                         // of profiles that name none
-  std::filesystem::path runs_folder;                    // likewise
-  std::vector<std::filesystem::path> checkpoint_roots;  // canonical; deleted runs' checkpoints go below these only
+  std::filesystem::path worker;       // of profiles that name none
+  std::filesystem::path runs_folder;  // likewise
 };
 
 /// Profiles, heartbeats and the supervisor with its thread. Safe to use from any thread after start().
@@ -35,6 +36,8 @@ class ControlPlane {
   void on_launch(std::function<std::vector<std::string>(const std::string& run)> environment) {
     environment_ = std::move(environment);
   }
+  /// Before start(): what removes the checkpoints of runs that were deleted with theirs. Without it they stay.
+  void on_purge(RemoveCheckpoint remove) { remove_ = std::move(remove); }
   /// Begins to supervise. `address` is where workers report to, unless their profile says otherwise.
   void start(const std::string& address);
 
@@ -60,6 +63,7 @@ class ControlPlane {
   std::function<std::vector<std::string>(const std::string&)> environment_ = [](const std::string&) {
     return std::vector<std::string>();
   };
+  RemoveCheckpoint remove_ = [](const store::CheckpointRow&) { fail("nothing here removes checkpoints"); };
   std::mutex mutex_;
   std::condition_variable wake_;
   bool woken_ = false, stopping_ = false;

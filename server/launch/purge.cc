@@ -2,52 +2,48 @@
 
 #include <spdlog/spdlog.h>
 
-#include <algorithm>
+#include <filesystem>
+#include <vector>
 
 #include "server/store/control.h"
+#include "server/store/queries.h"
 
 namespace babelring::launch {
 namespace {
 
 namespace fs = std::filesystem;
 
-/// A folder named like a checkpoint, and really below one of the roots: a worker's word is no leave to remove anything.
-bool may_remove(const fs::path& folder, const std::vector<fs::path>& roots) {
-  if (!folder.is_absolute() || !folder.filename().string().starts_with("update-")) return false;
-  std::error_code error;
-  const fs::path real = fs::canonical(folder, error);
-  if (error || real.filename() != folder.filename()) return false;
-  return std::any_of(roots.begin(), roots.end(), [&](const fs::path& root) {
-    return std::mismatch(root.begin(), root.end(), real.begin(), real.end()).first == root.end();
-  });
-}
+constexpr std::int64_t most_checkpoints = 100'000;
 
-void remove_checkpoints(store::Store& store, const store::DoomedRun& run, const std::vector<fs::path>& roots) {
-  std::vector<fs::path> folders;
+void remove_checkpoints(store::Store& store, const store::DoomedRun& run, const RemoveCheckpoint& remove) {
+  std::vector<store::CheckpointRow> checkpoints;
   {
     auto reader = store.reader();
-    for (const std::string& folder : store::checkpoint_folders(*reader, run.number)) {
-      if (may_remove(folder, roots)) folders.emplace_back(folder);
+    checkpoints = store::list_checkpoints(*reader, run.number, false, {0, 0}, most_checkpoints);
+  }
+  for (const store::CheckpointRow& checkpoint : checkpoints) {
+    try {
+      remove(checkpoint);
+    } catch (const std::exception& failure) {  // the run is removed all the same
+      spdlog::warn("run {}: checkpoint {} stays on disk: {}", run.id, checkpoint.name, failure.what());
     }
   }
-  if (!run.folder.empty()) folders.emplace_back(run.folder);
-  for (const fs::path& folder : folders) {
-    std::error_code error;
-    fs::remove_all(folder, error);
-    if (error) spdlog::warn("run {}: {} cannot be removed: {}", run.id, folder.string(), error.message());
-  }
+  if (run.folder.empty()) return;
+  std::error_code error;
+  fs::remove_all(run.folder, error);
+  if (error) spdlog::warn("run {}: {} cannot be removed: {}", run.id, run.folder, error.message());
 }
 
 }  // namespace
 
-void purge_deleted_runs(store::Store& store, const std::vector<fs::path>& roots, std::int64_t now_ms) {
+void purge_deleted_runs(store::Store& store, const RemoveCheckpoint& remove, std::int64_t now_ms) {
   std::vector<store::DoomedRun> doomed;
   {
     auto reader = store.reader();
     doomed = store::doomed_runs(*reader, now_ms - deleted_kept_ms);
   }
   for (const store::DoomedRun& run : doomed) {
-    if (run.checkpoints_too) remove_checkpoints(store, run, roots);
+    if (run.checkpoints_too) remove_checkpoints(store, run, remove);
     store.write([&](store::Database& database) { store::purge_run(database, run.number); });
     spdlog::info("run {}: removed for good", run.id);
   }

@@ -67,9 +67,6 @@ std::vector<AttemptRow> list_attempts(Reader& reader, std::int64_t run);
 /// The folder of a run that the server started; empty for others.
 std::string folder_of(Reader& reader, std::int64_t run);
 
-/// Where a run's checkpoints are that were not removed, as its workers said.
-std::vector<std::string> checkpoint_folders(Reader& reader, std::int64_t run);
-
 /// A run that was deleted before `before_ms`.
 struct DoomedRun {
   std::int64_t number = 0;

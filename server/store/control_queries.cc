@@ -108,14 +108,6 @@ std::string folder_of(Reader& reader, std::int64_t run) {
   return row.step() ? row.text(0) : "";
 }
 
-std::vector<std::string> checkpoint_folders(Reader& reader, std::int64_t run) {
-  Statement rows = reader.database.prepare("SELECT folder FROM checkpoints WHERE run = ? AND NOT removed");
-  rows.bind(run);
-  std::vector<std::string> folders;
-  while (rows.step()) folders.push_back(rows.text(0));
-  return folders;
-}
-
 std::vector<DoomedRun> doomed_runs(Reader& reader, std::int64_t before_ms) {
   Statement rows = reader.database.prepare(
       "SELECT run, id, coalesce(folder, ''), delete_checkpoints FROM runs LEFT JOIN launches USING (run) "
