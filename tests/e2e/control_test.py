@@ -93,7 +93,7 @@ class ControlPlaneTest(ControlTest):
         print(f"\nkilled rank: noticed after {detected:.1f} s, training again after {resumed:.1f} s")
 
     def test_a_stopped_rank_is_named_fenced_and_replaced(self) -> None:
-        run = self.submit(self.config_text(training_stop_after="300u"))
+        run = self.submit(self.config_text(training_stop_after="800u"))
         self.wait_update(run, 25)
         pid = self.rank_pids(run)[1]
         os.kill(pid, signal.SIGSTOP)
@@ -115,8 +115,8 @@ class ControlPlaneTest(ControlTest):
         print(f"\nstopped rank: replaced after {detected:.1f} s with a timeout of 3 s")
 
     def test_a_killed_mpirun_leaves_no_stray_rank(self) -> None:
-        run = self.submit(self.config_text(training_stop_after="200u"))
-        self.wait_update(run, 25)
+        run = self.submit(self.config_text(training_stop_after="1500u"))
+        self.wait_update(run, 25)  # far from the end: ranks live on for seconds without their mpirun
         pids = self.rank_pids(run)
         launcher = self.control.get(f"/api/v1/runs/{run}/attempts")["items"][0]["pid"]
         os.kill(launcher, signal.SIGKILL)
@@ -125,7 +125,7 @@ class ControlPlaneTest(ControlTest):
         self.wait_state(run, "succeeded")
 
     def test_a_server_that_was_killed_finds_its_run_again(self) -> None:
-        run = self.submit(self.config_text(training_stop_after="300u"))
+        run = self.submit(self.config_text(training_stop_after="800u"))
         self.wait_update(run, 20)
         pids = self.rank_pids(run)
         self.control.kill()

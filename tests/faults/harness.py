@@ -3,7 +3,6 @@ acknowledged to them. Everything is bounded in time and by a seed; BABELRING_FAU
 
 from __future__ import annotations
 
-import functools
 import http.client
 import json
 import os
@@ -40,11 +39,8 @@ def wait_for(what: str, condition: Callable[[], Any], seconds: float = 30) -> An
     raise AssertionError(f"{what}: not within {seconds} s")
 
 
-@functools.cache
-def server_options() -> list[str]:
-    """These tests are about faults, not about tokens."""
-    text = subprocess.run([BIN / "server", "--help"], capture_output=True, text=True, check=True).stdout
-    return [option for option in ("--without-tokens",) if option in text]
+# These tests are about faults, not about tokens and rates.
+SERVER_OPTIONS = ["--without-tokens", "--request-rate", "0"]
 
 
 class Server:
@@ -58,7 +54,7 @@ class Server:
         """Seconds until it answered; without `wait`, until it listened."""
         began = time.monotonic()
         command = [*(wrapper or []), BIN / "server", "--listen", f"127.0.0.1:{self.port}", "--data", self.folder,
-                   "--log-level", "warn", *server_options(), *self.options]
+                   "--log-level", "warn", *SERVER_OPTIONS, *self.options]
         log = self.folder.parent / f"{self.folder.name}.log"
         with open(log, "ab") as errors:
             self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True,
