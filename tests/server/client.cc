@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cerrno>
 #include <cstdlib>
 #include <stdexcept>
 
@@ -81,7 +82,10 @@ void Client::note_answer(const Answer& answer) {
 
 bool Client::fill() {
   std::array<char, 65536> bytes;
-  const ssize_t size = recv(socket_, bytes.data(), bytes.size(), 0);
+  ssize_t size;
+  do {  // a receive with a time limit is not taken up again by itself when a child's end interrupts it
+    size = recv(socket_, bytes.data(), bytes.size(), 0);
+  } while (size < 0 && errno == EINTR);
   if (size > 0) buffer_.append(bytes.data(), static_cast<std::size_t>(size));
   return size > 0;
 }
