@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <memory>
 #include <optional>
+#include <thread>
 
 #include "nmt/base/log.h"
 #include "nmt/base/version.h"
@@ -19,7 +20,7 @@ namespace {
 
 using namespace babelring;
 
-// What signal handlers may touch.
+// What the thread that takes signals may touch.
 StopRequest stop_request;
 std::atomic<Communicator*> signalled_communicator = nullptr;
 
@@ -30,7 +31,7 @@ void on_signal(int signal) {
   if (signal == SIGTERM && communicator != nullptr) communicator->fail_fast(std::chrono::milliseconds(300));
 }
 
-/// While it lives, signal handlers reach a communicator: not a moment longer than the communicator lives.
+/// While it lives, signals reach a communicator: not a moment longer than the communicator lives.
 class SignalReach {
  public:
   explicit SignalReach(Communicator& communicator) { signalled_communicator = &communicator; }
@@ -40,14 +41,24 @@ class SignalReach {
 };
 
 /// SIGTERM, SIGINT and SIGUSR1 end training after the update in progress, with a checkpoint; a second SIGINT at once.
-void install_signal_handlers() {
-  struct sigaction action = {};
-  action.sa_handler = on_signal;
-  sigaction(SIGTERM, &action, nullptr);
-  sigaction(SIGUSR1, &action, nullptr);
-  action.sa_flags = static_cast<int>(SA_RESETHAND);
-  sigaction(SIGINT, &action, nullptr);
+/// A thread of their own takes them, and all later threads hold them: oneDNN's AVX-512 products use the stack pointer
+/// as one more register, so that a handler's frame on a computing thread would be written into their data.
+void take_signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int signal : {SIGTERM, SIGINT, SIGUSR1}) sigaddset(&signals, signal);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
+  std::thread([signals] {
+    for (int interrupts = 0, signal = 0; sigwait(&signals, &signal) == 0;) {
+      if (signal == SIGINT && ++interrupts == 2) {
+        std::signal(SIGINT, SIG_DFL);
+        pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+        std::raise(SIGINT);
+      }
+      on_signal(signal);
+    }
+  }).detach();
 }
 
 struct CommandLine {
@@ -132,6 +143,6 @@ int main(int argc, char** argv) {
   }
   if (line.check_config) return print_config_check(line.job.config_file, line.job.overrides, line.check_data);
   if (const char* file = std::getenv("BABELRING_CA_FILE")) line.job.ca_file = file;
-  install_signal_handlers();
+  take_signals();
   return run(line, MpiSession::under_mpirun(), argc, argv);
 }
