@@ -2,10 +2,10 @@
 #include <spdlog/spdlog.h>
 #include <CLI/CLI.hpp>
 
-#include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <thread>
 
@@ -22,22 +22,31 @@ using namespace babelring;
 
 // What the thread that takes signals may touch.
 StopRequest stop_request;
-std::atomic<Communicator*> signalled_communicator = nullptr;
+std::mutex signalled_mutex;
+Communicator* signalled_communicator = nullptr;  // with signalled_mutex held
 
 void on_signal(int signal) {
   stop_request.request();
   // mpirun sends SIGTERM to all ranks when one has died: then there is a second left to name it.
-  Communicator* communicator = signalled_communicator.load();
-  if (signal == SIGTERM && communicator != nullptr) communicator->fail_fast(std::chrono::milliseconds(300));
+  const std::lock_guard lock(signalled_mutex);
+  if (signal == SIGTERM && signalled_communicator != nullptr) {
+    signalled_communicator->fail_fast(std::chrono::milliseconds(300));
+  }
 }
 
 /// While it lives, signals reach a communicator: not a moment longer than the communicator lives.
 class SignalReach {
  public:
-  explicit SignalReach(Communicator& communicator) { signalled_communicator = &communicator; }
-  ~SignalReach() { signalled_communicator = nullptr; }
+  explicit SignalReach(Communicator& communicator) { set(&communicator); }
+  ~SignalReach() { set(nullptr); }
   SignalReach(const SignalReach&) = delete;
   SignalReach& operator=(const SignalReach&) = delete;
+
+ private:
+  static void set(Communicator* communicator) {
+    const std::lock_guard lock(signalled_mutex);
+    signalled_communicator = communicator;
+  }
 };
 
 /// SIGTERM, SIGINT and SIGUSR1 end training after the update in progress, with a checkpoint; a second SIGINT at once.
