@@ -50,8 +50,8 @@ class SignalReach {
 };
 
 /// SIGTERM, SIGINT and SIGUSR1 end training after the update in progress, with a checkpoint; a second SIGINT at once.
-/// A thread of their own takes them, and all later threads hold them: oneDNN's AVX-512 products use the stack pointer
-/// as one more register, so that a handler's frame on a computing thread would be written into their data.
+/// A thread of their own takes them, and all later threads hold them: oneDNN's AVX-512 code does not bear a handler's
+/// frame on a computing thread's stack, and the heap was corrupted.
 void take_signals() {
   sigset_t signals;
   sigemptyset(&signals);
