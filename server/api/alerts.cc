@@ -113,7 +113,7 @@ http::Response put_rules(Service& service, const http::Request& request) {
   return list_rules(service);
 }
 
-http::Response list(Service& service, const http::Request& request) {
+http::Response list_alerts(Service& service, const http::Request& request) {
   const std::string run = request.query_value("run").value_or(""), state = request.query_value("state").value_or("");
   if (!run.empty() && !valid_id(run, 'r')) throw http::Problem(404, "run_unknown", fmt::format("no run '{}'", run));
   if (!state.empty() && state != "open" && state != "cleared") {
@@ -157,7 +157,7 @@ void add_alert_routes(http::Router& router, Service& service) {
   };
   router.add(std::move(put));
   router.add("GET", "/api/v1/alerts", http::Scope::read,
-             [&service](const http::Request& request) { return list(service, request); });
+             [&service](const http::Request& request) { return list_alerts(service, request); });
   http::Route post{"POST", "/api/v1/alerts/{alert}/ack", http::Scope::operate, 1024, false, {}, {}};
   post.handler = [&service](const std::shared_ptr<const http::Request>& request, const http::Reply& reply) {
     reply(acknowledge(service, *request));

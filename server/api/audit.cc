@@ -17,7 +17,7 @@ json::object audit_item(const store::AuditRow& row) {
           {"address", row.address}};
 }
 
-http::Response list(Service& service, const http::Request& request) {
+http::Response list_audit(Service& service, const http::Request& request) {
   store::AuditFilter filter;
   filter.actor = request.query_value("actor").value_or("");
   filter.before = read_cursor(request).first;
@@ -39,7 +39,7 @@ http::Response list(Service& service, const http::Request& request) {
 
 void add_audit_routes(http::Router& router, Service& service) {
   router.add("GET", "/api/v1/audit", http::Scope::admin,
-             [&service](const http::Request& request) { return list(service, request); });
+             [&service](const http::Request& request) { return list_audit(service, request); });
 }
 
 }  // namespace babelring::api

@@ -22,7 +22,7 @@ bool sorted_by_bleu(const http::Request& request) {
   throw http::Problem(400, "bad_parameter", fmt::format("sort: expected step or bleu, found '{}'", sort));
 }
 
-http::Response list(Service& service, const http::Request& request) {
+http::Response list_checkpoints(Service& service, const http::Request& request) {
   const std::int64_t limit = page_limit(request);
   store::CheckpointFilter filter;
   filter.complete = flag_query(request, "complete");
@@ -44,7 +44,7 @@ http::Response list(Service& service, const http::Request& request) {
   return page_response(request, std::move(items), std::move(next));
 }
 
-http::Response show(Service& service, const http::Request& request) {
+http::Response show_checkpoint(Service& service, const http::Request& request) {
   return thing_response(request, checkpoint_item(require_checkpoint(service, request)));
 }
 
@@ -55,7 +55,7 @@ http::Response no_content() {
 }
 
 /// Tells the event streams what became of a checkpoint.
-void announce(Service& service, const std::string& id) {
+void announce_checkpoint(Service& service, const std::string& id) {
   auto reader = service.store.reader();
   const auto checkpoint = store::find_checkpoint(*reader, id);
   if (checkpoint) service.events.publish(checkpoint->run, "checkpoint", to_text(checkpoint_item(*checkpoint)));
@@ -68,7 +68,7 @@ http::Response pin(Service& service, const http::Request& request, bool pinned) 
   require_match(request, state_of(checkpoint_item(checkpoint)));
   if (pinned || !checkpoint.removed) mark_pinned(folder_of(service, checkpoint), pinned);
   write(service, [&](store::Database& database) { store::set_pinned(database, checkpoint.id, pinned); });
-  announce(service, checkpoint.id);
+  announce_checkpoint(service, checkpoint.id);
   return no_content();
 }
 
@@ -80,14 +80,14 @@ http::Response pin(Service& service, const http::Request& request, bool pinned) 
   throw http::Problem(409, "in_use", fmt::format("{} is being read just now", checkpoint.name));
 }
 
-http::Response remove(Service& service, const http::Request& request) {
+http::Response remove_checkpoint(Service& service, const http::Request& request) {
   const store::CheckpointRow checkpoint = require_checkpoint(service, request);
   require_match(request, state_of(checkpoint_item(checkpoint)));
   const auto folder = folder_of(service, checkpoint);
   if (const std::string why = protection_on_disk(service, checkpoint); !why.empty()) refuse_removal(checkpoint, why);
   remove_folder(folder, manifest_of(checkpoint));
   write(service, [&](store::Database& database) { store::set_removed(database, checkpoint.id); });
-  announce(service, checkpoint.id);
+  announce_checkpoint(service, checkpoint.id);
   return no_content();
 }
 
@@ -97,9 +97,10 @@ void add_checkpoint_routes(http::Router& router, Service& service) {
   using http::Request, http::Scope;
   const std::string one = "/api/v1/checkpoints/{checkpoint}";
   router.add("GET", "/api/v1/runs/{run}/checkpoints", Scope::read,
-             [&service](const Request& request) { return list(service, request); });
-  router.add("GET", one, Scope::read, [&service](const Request& request) { return show(service, request); });
-  router.add("DELETE", one, Scope::operate, [&service](const Request& request) { return remove(service, request); });
+             [&service](const Request& request) { return list_checkpoints(service, request); });
+  router.add("GET", one, Scope::read, [&service](const Request& request) { return show_checkpoint(service, request); });
+  router.add("DELETE", one, Scope::operate,
+             [&service](const Request& request) { return remove_checkpoint(service, request); });
   router.add("PUT", one + "/pin", Scope::operate,
              [&service](const Request& request) { return pin(service, request, true); });
   router.add("DELETE", one + "/pin", Scope::operate,

@@ -5,7 +5,7 @@
 namespace babelring::api {
 namespace {
 
-http::Response list(Service& service, const http::Request& request) {
+http::Response list_evals(Service& service, const http::Request& request) {
   const std::int64_t limit = page_limit(request), after = read_cursor(request).first;
   auto reader = service.store.reader();
   const store::RunRow run = require_run(*reader, request);
@@ -20,7 +20,7 @@ http::Response list(Service& service, const http::Request& request) {
   return page_response(request, std::move(items), std::move(next));
 }
 
-http::Response show(Service& service, const http::Request& request) {
+http::Response show_eval(Service& service, const http::Request& request) {
   const std::string& id = request.parameter("eval");
   auto reader = service.store.reader();
   const auto eval = valid_id(id, 'e') ? store::find_eval(*reader, id) : std::nullopt;
@@ -32,9 +32,9 @@ http::Response show(Service& service, const http::Request& request) {
 
 void add_eval_routes(http::Router& router, Service& service) {
   router.add("GET", "/api/v1/runs/{run}/evals", http::Scope::read,
-             [&service](const http::Request& request) { return list(service, request); });
+             [&service](const http::Request& request) { return list_evals(service, request); });
   router.add("GET", "/api/v1/evals/{eval}", http::Scope::read,
-             [&service](const http::Request& request) { return show(service, request); });
+             [&service](const http::Request& request) { return show_eval(service, request); });
 }
 
 }  // namespace babelring::api

@@ -13,13 +13,13 @@ namespace babelring::api {
 namespace {
 
 constexpr std::int64_t kept_ms = 24 * 3'600'000;
-constexpr std::size_t most_key_bytes = 255;
+constexpr std::size_t most_idempotency_key_bytes = 255;
 
 /// The header's value; as a structured field it may stand in quotes.
 std::string key_of(const http::Request& request) {
   std::string key(request.header("idempotency-key"));
   if (key.size() >= 2 && key.front() == '"' && key.back() == '"') key = key.substr(1, key.size() - 2);
-  const bool formed = !key.empty() && key.size() <= most_key_bytes &&
+  const bool formed = !key.empty() && key.size() <= most_idempotency_key_bytes &&
                       std::all_of(key.begin(), key.end(), [](unsigned char c) { return c > 0x20 && c < 0x7f; });
   if (!formed) {
     throw http::Problem(400, "bad_key", "Idempotency-Key: expected 1 to 255 visible ASCII characters");

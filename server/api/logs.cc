@@ -73,7 +73,7 @@ store::LogFilter filter_of(const http::Request& request) {
   return filter;
 }
 
-http::Response list(Service& service, const http::Request& request) {
+http::Response list_logs(Service& service, const http::Request& request) {
   const store::LogFilter filter = filter_of(request);
   auto reader = service.store.reader();
   const store::RunRow run = require_run(*reader, request);
@@ -101,7 +101,7 @@ http::Response list(Service& service, const http::Request& request) {
 
 void add_log_routes(http::Router& router, Service& service) {
   router.add("GET", "/api/v1/runs/{run}/logs", http::Scope::read,
-             [&service](const http::Request& request) { return list(service, request); });
+             [&service](const http::Request& request) { return list_logs(service, request); });
 }
 
 }  // namespace babelring::api

@@ -9,8 +9,8 @@
 namespace babelring::api {
 namespace {
 
-constexpr std::size_t most_series = 50;
-constexpr std::int64_t most_rows = 5000;
+constexpr std::size_t most_query_series = 50;
+constexpr std::int64_t most_query_points = 5000;
 constexpr std::size_t finest = 20'000;  // points of each series before they are brought to common rows
 
 /// What a body asks for.
@@ -76,14 +76,14 @@ Wish wish_of(const http::Request& request) {
     } else if (name == "to") {
       wish.to = number_of(name, value);
     } else if (name == "points") {
-      wish.points = integer_of(name, value, 2, most_rows);
+      wish.points = integer_of(name, value, 2, most_query_points);
     } else {
       refuse(fmt::format("'{}' is no member of a query", std::string_view(name)));
     }
   }
   const std::size_t series = wish.runs.size() * wish.keys.size();
-  if (series == 0 || series > most_series) {
-    refuse(fmt::format("runs times keys: expected 1 to {} series, found {}", most_series, series));
+  if (series == 0 || series > most_query_series) {
+    refuse(fmt::format("runs times keys: expected 1 to {} series, found {}", most_query_series, series));
   }
   return wish;
 }

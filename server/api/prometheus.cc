@@ -23,9 +23,9 @@ using prometheus::MetricFamily;
 using prometheus::MetricType;
 using Labels = std::vector<ClientMetric::Label>;
 
-constexpr std::int64_t most_runs = 50;      // that are told about, the newest active ones
-constexpr std::size_t most_ranks = 1000;    // in all
-constexpr std::size_t most_lines = 20'000;  // of the whole answer
+constexpr std::int64_t most_runs = 50;             // that are told about, the newest active ones
+constexpr std::size_t most_ranks = 1000;           // in all
+constexpr std::size_t most_metric_lines = 20'000;  // of the whole answer
 
 MetricFamily& family(std::vector<MetricFamily>& families, const char* name, const char* help, MetricType type) {
   return families.emplace_back(MetricFamily{name, help, type, {}});
@@ -67,7 +67,7 @@ void add_http(std::vector<MetricFamily>& families, const HttpMeter& meter) {
                                   "Time from a request's arrival at its handler to the answer", MetricType::Histogram);
   std::size_t lines = 0;
   for (const auto& [key, cell] : meter.read()) {
-    if ((lines += cell.buckets.size() + 2) > most_lines / 2) break;
+    if ((lines += cell.buckets.size() + 2) > most_metric_lines / 2) break;
     const auto& [route, method, status] = key;
     requests.metric.push_back(histogram({{"route", route}, {"method", method}, {"code", std::to_string(status)}},
                                         HttpMeter::bounds_s, cell.buckets, cell.seconds));
@@ -189,7 +189,7 @@ void add_runs(std::vector<MetricFamily>& families, Service& service) {
   }
 }
 
-http::Response show(Service& service, const HttpMeter& meter) {
+http::Response show_metrics(Service& service, const HttpMeter& meter) {
   std::vector<MetricFamily> families;
   add_process(families, service);
   add_http(families, meter);
@@ -210,7 +210,7 @@ http::Response show(Service& service, const HttpMeter& meter) {
 void add_prometheus_routes(http::Router& router, Service& service) {
   auto meter = std::make_shared<HttpMeter>();
   router.add("GET", "/metrics", http::Scope::read,
-             [&service, meter](const http::Request&) { return show(service, *meter); });
+             [&service, meter](const http::Request&) { return show_metrics(service, *meter); });
   router.wrap(
       [&](const http::Route& route, http::AsyncHandler handler) { return metered(meter, route, std::move(handler)); });
 }

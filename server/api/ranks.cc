@@ -8,7 +8,7 @@
 namespace babelring::api {
 namespace {
 
-http::Response list(Service& service, const http::Request& request) {
+http::Response list_ranks(Service& service, const http::Request& request) {
   auto reader = service.store.reader();
   const store::RunRow run = require_run(*reader, request);
   const std::int64_t now_ms = wall_time_ms();
@@ -47,7 +47,7 @@ http::Response list(Service& service, const http::Request& request) {
 
 void add_rank_routes(http::Router& router, Service& service) {
   router.add("GET", "/api/v1/runs/{run}/ranks", http::Scope::read,
-             [&service](const http::Request& request) { return list(service, request); });
+             [&service](const http::Request& request) { return list_ranks(service, request); });
 }
 
 }  // namespace babelring::api

@@ -13,7 +13,7 @@ namespace babelring::api {
 namespace {
 
 constexpr std::size_t most_records = 10'000;
-constexpr std::size_t most_key_bytes = 128;
+constexpr std::size_t most_metric_key_bytes = 128;
 constexpr std::size_t most_memory_keys = 64;
 
 /// What the record schema does not say but the store relies on.
@@ -27,7 +27,7 @@ void check_record(const Record& record, std::size_t index) {
   if (step->update < 1) refuse("update: expected at least 1");
   if (step->memory_bytes.size() > most_memory_keys) refuse("memory_bytes: more than 64 purposes");
   for (const auto& [purpose, bytes] : step->memory_bytes) {
-    if (purpose.size() > most_key_bytes) refuse("memory_bytes: a purpose is longer than 128 bytes");
+    if (purpose.size() > most_metric_key_bytes) refuse("memory_bytes: a purpose is longer than 128 bytes");
     if (purpose.find_first_of("\n\r\",/") != std::string::npos)
       refuse("memory_bytes: a purpose has a reserved character");
   }

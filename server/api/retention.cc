@@ -88,7 +88,7 @@ json::object current_policy(store::Reader& reader, const store::RunRow& run) {
   return text.empty() ? to_json(RetentionPolicy{}) : parse_json(text).value().as_object();
 }
 
-http::Response show(Service& service, const http::Request& request) {
+http::Response show_retention(Service& service, const http::Request& request) {
   auto reader = service.store.reader();
   return thing_response(request, current_policy(*reader, require_run(*reader, request)));
 }
@@ -169,7 +169,7 @@ void RetentionKeeper::apply_all() {
 void add_retention_routes(http::Router& router, Service& service) {
   const std::string path = "/api/v1/runs/{run}/retention";
   router.add("GET", path, http::Scope::read,
-             [&service](const http::Request& request) { return show(service, request); });
+             [&service](const http::Request& request) { return show_retention(service, request); });
   // The thread lives as long as the routes.
   auto keeper = std::make_shared<RetentionKeeper>(service);
   http::Route route{"PUT", path, http::Scope::operate, std::size_t{16} << 10, false, {}, {}};

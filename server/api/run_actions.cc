@@ -7,7 +7,7 @@
 namespace babelring::api {
 namespace {
 
-constexpr std::size_t most_body_bytes = 128 << 10;
+constexpr std::size_t most_action_bytes = 128 << 10;
 constexpr double fresh_s = 10;  // a heartbeat this young: orders will arrive
 
 store::RunRow find(Service& service, const http::Request& request) {
@@ -113,7 +113,7 @@ http::Response edit(Service& service, const http::Request& request) {
   return run_response(service, run.id);
 }
 
-http::Response remove(Service& service, const http::Request& request) {
+http::Response remove_run(Service& service, const http::Request& request) {
   const store::RunRow run = find(service, request);
   require_run_match(request, run);
   const std::string checkpoints = request.query_value("checkpoints").value_or("keep");
@@ -137,16 +137,16 @@ http::Response remove(Service& service, const http::Request& request) {
 
 void add_run_action_routes(http::Router& router, Service& service) {
   const auto post = [&](const char* path, http::Response (*handle)(Service&, const http::Request&)) {
-    add_body_route(router, "POST", path, http::Scope::operate, most_body_bytes,
+    add_body_route(router, "POST", path, http::Scope::operate, most_action_bytes,
                    [&service, handle](const http::Request& request) { return handle(service, request); });
   };
   post("/api/v1/runs/{run}/stop", stop);
   post("/api/v1/runs/{run}/resume", resume);
   post("/api/v1/runs/{run}/checkpoint", checkpoint);
-  add_body_route(router, "PATCH", "/api/v1/runs/{run}", http::Scope::operate, most_body_bytes,
+  add_body_route(router, "PATCH", "/api/v1/runs/{run}", http::Scope::operate, most_action_bytes,
                  [&service](const http::Request& request) { return edit(service, request); });
   router.add("DELETE", "/api/v1/runs/{run}", http::Scope::operate,
-             [&service](const http::Request& request) { return remove(service, request); });
+             [&service](const http::Request& request) { return remove_run(service, request); });
 }
 
 }  // namespace babelring::api

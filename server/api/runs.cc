@@ -68,7 +68,7 @@ store::RunFilter read_filter(const http::Request& request) {
   return filter;
 }
 
-http::Response list(Service& service, const http::Request& request) {
+http::Response list_runs(Service& service, const http::Request& request) {
   store::RunFilter filter = read_filter(request);
   const std::int64_t limit = page_limit(request);
   filter.limit = limit + 1;  // one more tells whether there is a next page
@@ -86,7 +86,7 @@ http::Response list(Service& service, const http::Request& request) {
   return page_response(request, std::move(items), std::move(next));
 }
 
-http::Response show(Service& service, const http::Request& request) {
+http::Response show_run(Service& service, const http::Request& request) {
   auto reader = service.store.reader();
   const store::RunRow run = require_run(*reader, request);
   json::object item = run_item(run, wall_time_ms());
@@ -132,9 +132,9 @@ json::object run_item(const store::RunRow& run, std::int64_t now_ms) {
 
 void add_run_routes(http::Router& router, Service& service) {
   router.add("GET", "/api/v1/runs", http::Scope::read,
-             [&service](const http::Request& request) { return list(service, request); });
+             [&service](const http::Request& request) { return list_runs(service, request); });
   router.add("GET", "/api/v1/runs/{run}", http::Scope::read,
-             [&service](const http::Request& request) { return show(service, request); });
+             [&service](const http::Request& request) { return show_run(service, request); });
 }
 
 }  // namespace babelring::api

@@ -7,8 +7,8 @@ namespace babelring::api {
 namespace {
 
 constexpr std::size_t most_config_bytes = std::size_t{1} << 20;
-constexpr std::size_t most_body_bytes = most_config_bytes + (std::size_t{256} << 10);
-constexpr std::size_t most_name_bytes = 200, most_notes_bytes = 64 << 10;
+constexpr std::size_t most_submit_bytes = most_config_bytes + (std::size_t{256} << 10);
+constexpr std::size_t most_run_name_bytes = 200, most_notes_bytes = 64 << 10;
 constexpr std::int64_t most_queued = 1000;
 
 /// What a client asks for, read and checked.
@@ -55,7 +55,7 @@ Submission read_submission(Service& service, const http::Request& request) {
   Submission wish;
   wish.profile = &read_profile(control, body);
   const std::string yaml = read_config_text(service, body);
-  wish.run.name = body.text("name", most_name_bytes).value_or("");
+  wish.run.name = body.text("name", most_run_name_bytes).value_or("");
   wish.run.world_size = body.integer("world_size", 1, wish.profile->most_ranks).value_or(1);
   wish.run.max_restarts = body.integer("max_restarts", 0, 1000).value_or(3);
   wish.run.labels = read_labels(body).value_or("{}");
@@ -134,7 +134,7 @@ http::Response list_profiles(Service& service) {
 
 void add_submit_routes(http::Router& router, Service& service) {
   const auto post = [&](const char* path, http::Scope scope, http::Handler handler) {
-    add_body_route(router, "POST", path, scope, most_body_bytes, std::move(handler));
+    add_body_route(router, "POST", path, scope, most_submit_bytes, std::move(handler));
   };
   post("/api/v1/runs", http::Scope::operate,
        [&service](const http::Request& request) { return submit(service, request); });

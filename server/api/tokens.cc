@@ -10,7 +10,7 @@
 namespace babelring::api {
 namespace {
 
-constexpr std::size_t most_name_bytes = 100;
+constexpr std::size_t most_token_name_bytes = 100;
 constexpr std::int64_t least_life_s = 1, most_life_s = std::int64_t{10} * 365 * 86'400;
 
 json::object token_item(const store::TokenRow& token) {
@@ -27,7 +27,7 @@ json::object token_item(const store::TokenRow& token) {
 TokenBook::Wish read_wish(const http::Request& request) {
   Body body(request);
   TokenBook::Wish wish;
-  wish.name = body.required_text("name", most_name_bytes);
+  wish.name = body.required_text("name", most_token_name_bytes);
   if (std::any_of(wish.name.begin(), wish.name.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; })) {
     Body::refuse("name", "expected no control characters");
   }
@@ -47,7 +47,7 @@ TokenBook::Wish read_wish(const http::Request& request) {
   return wish;
 }
 
-http::Response make(Service& service, const http::Request& request) {
+http::Response make_token(Service& service, const http::Request& request) {
   const auto answer = [&] {
     const TokenBook::Made made = service.tokens.make(read_wish(request));
     json::object item = token_item(made.row);
@@ -65,7 +65,7 @@ http::Response make(Service& service, const http::Request& request) {
   });
 }
 
-http::Response list(Service& service, const http::Request& request) {
+http::Response list_tokens(Service& service, const http::Request& request) {
   const auto limit = static_cast<std::size_t>(page_limit(request));
   const std::int64_t after = read_cursor(request).first;
   json::array items;
@@ -100,7 +100,7 @@ http::Response show_self(Service& service, const http::Request& request) {
   throw http::Problem(401, "token_unknown", "the token was revoked meanwhile");
 }
 
-http::Response remove(Service& service, const http::Request& request) {
+http::Response remove_token(Service& service, const http::Request& request) {
   const std::string& id = request.parameter("token");
   if (!valid_id(id, 't') || !service.tokens.remove(id)) {
     throw http::Problem(404, "token_unknown", fmt::format("no token '{}'", id));
@@ -114,16 +114,16 @@ http::Response remove(Service& service, const http::Request& request) {
 
 void add_token_routes(http::Router& router, Service& service) {
   router.add("GET", "/api/v1/tokens", http::Scope::admin,
-             [&service](const http::Request& request) { return list(service, request); });
+             [&service](const http::Request& request) { return list_tokens(service, request); });
   http::Route post{"POST", "/api/v1/tokens", http::Scope::admin, 4096, false, {}, {}};
   post.handler = [&service](const std::shared_ptr<const http::Request>& request, const http::Reply& reply) {
-    reply(make(service, *request));
+    reply(make_token(service, *request));
   };
   router.add(std::move(post));
   router.add("GET", "/api/v1/tokens/self", http::Scope::read,
              [&service](const http::Request& request) { return show_self(service, request); });
   router.add("DELETE", "/api/v1/tokens/{token}", http::Scope::admin,
-             [&service](const http::Request& request) { return remove(service, request); });
+             [&service](const http::Request& request) { return remove_token(service, request); });
 }
 
 }  // namespace babelring::api

@@ -14,7 +14,7 @@ constexpr std::size_t most_lines = 32;
 constexpr std::int64_t most_pieces = 512;  // of a line
 constexpr std::int64_t most_beam = 12;
 constexpr std::size_t most_line_bytes = 16 << 10;
-constexpr std::size_t most_body_bytes = most_lines * most_line_bytes + (64 << 10);
+constexpr std::size_t most_translate_bytes = most_lines * most_line_bytes + (64 << 10);
 
 json::array read_lines(Body& body) {
   const json::value* text = body.value("text");
@@ -93,7 +93,7 @@ void add_translate_routes(http::Router& router, Service& service) {
   route.method = "POST";
   route.path = "/api/v1/checkpoints/{checkpoint}/translate";
   route.scope = http::Scope::read;
-  route.most_body_bytes = most_body_bytes;
+  route.most_body_bytes = most_translate_bytes;
   route.handler = [&service](std::shared_ptr<const http::Request> request, http::Reply reply) {
     translate_text(service, request, std::move(reply));
   };

@@ -7,7 +7,7 @@
 namespace babelring::api {
 namespace {
 
-http::Response show(Service& service, const http::Request& request) {
+http::Response show_verdict(Service& service, const http::Request& request) {
   auto reader = service.store.reader();
   const verdict::Verdict verdict = verdict::judge(verdict_input(*reader, require_run(*reader, request)));
   json::array evidence;
@@ -28,7 +28,7 @@ http::Response show(Service& service, const http::Request& request) {
 
 void add_verdict_routes(http::Router& router, Service& service) {
   router.add("GET", "/api/v1/runs/{run}/verdict", http::Scope::read,
-             [&service](const http::Request& request) { return show(service, request); });
+             [&service](const http::Request& request) { return show_verdict(service, request); });
 }
 
 }  // namespace babelring::api

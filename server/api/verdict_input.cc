@@ -11,7 +11,7 @@ namespace babelring::api {
 namespace {
 
 constexpr std::int64_t most_updates = 192;  // read of each rank
-constexpr std::int64_t most_rows = 20'000;  // of all ranks together
+constexpr std::int64_t most_step_rows = 20'000;  // of all ranks together
 constexpr std::int64_t least_updates = 32;
 constexpr std::int64_t most_pauses = 9;  // of each kind: eight periods
 
@@ -71,7 +71,7 @@ verdict::Input verdict_input(store::Reader& reader, const store::RunRow& run) {
   std::int64_t newest = 0;
   for (const auto& rank : ranks) newest = std::max(newest, rank.last_update);
   const auto count = static_cast<std::int64_t>(std::max<std::size_t>(ranks.size(), 1));
-  const std::int64_t updates = std::clamp(most_rows / count, least_updates, most_updates);
+  const std::int64_t updates = std::clamp(most_step_rows / count, least_updates, most_updates);
   // A rank far behind is no longer heard; waiting for it would make the verdict one on the past.
   std::erase_if(ranks,
                 [&](const auto& rank) { return rank.last_update < std::max<std::int64_t>(newest - updates, 1); });
