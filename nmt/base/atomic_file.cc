@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "nmt/base/failure.h"
+#include "nmt/base/file_descriptor.h"
 
 namespace babelring {
 namespace {
@@ -16,21 +17,6 @@ namespace {
 std::string system_error() {
   return std::generic_category().message(errno);
 }
-
-/// A descriptor that is closed when it goes out of scope.
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 }  // namespace
 
@@ -86,14 +72,15 @@ void write_private_file(const std::filesystem::path& target, std::string_view co
 }
 
 std::string read_file(const std::filesystem::path& file) {
-  const Descriptor in(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
-  if (in.get() < 0) fail("read {}: {}", file.string(), system_error());
+  const FileDescriptor in(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
+  if (in.number() < 0) fail("read {}: {}", file.string(), system_error());
   std::string content;
   struct stat status {};
-  if (::fstat(in.get(), &status) == 0 && status.st_size > 0) content.reserve(static_cast<std::size_t>(status.st_size));
+  if (::fstat(in.number(), &status) == 0 && status.st_size > 0)
+    content.reserve(static_cast<std::size_t>(status.st_size));
   char block[1 << 16];
   for (;;) {
-    const ssize_t got = ::read(in.get(), block, sizeof block);
+    const ssize_t got = ::read(in.number(), block, sizeof block);
     if (got == 0) return content;
     if (got > 0) {
       content.append(block, static_cast<std::size_t>(got));
@@ -104,9 +91,9 @@ std::string read_file(const std::filesystem::path& file) {
 }
 
 void sync_folder(const std::filesystem::path& folder) {
-  const Descriptor in(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (in.get() < 0) fail("sync folder {}: {}", folder.string(), system_error());
-  if (::fsync(in.get()) != 0) fail("sync folder {}: {}", folder.string(), system_error());
+  const FileDescriptor in(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (in.number() < 0) fail("sync folder {}: {}", folder.string(), system_error());
+  if (::fsync(in.number()) != 0) fail("sync folder {}: {}", folder.string(), system_error());
 }
 
 }  // namespace babelring

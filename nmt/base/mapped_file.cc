@@ -10,30 +10,12 @@
 #include <utility>
 
 #include "nmt/base/failure.h"
+#include "nmt/base/file_descriptor.h"
 
 namespace babelring {
 
-namespace {
-
-/// A descriptor that is closed when it leaves its scope; the mapping outlives it.
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  ~Descriptor() {
-    if (number_ >= 0) ::close(number_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int number() const { return number_; }
-
- private:
-  int number_;
-};
-
-}  // namespace
-
 MappedFile::MappedFile(const std::filesystem::path& file) {
-  const Descriptor descriptor(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
+  const FileDescriptor descriptor(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
   if (descriptor.number() < 0) fail("cannot open {}: {}", file.string(), std::strerror(errno));
   struct stat status {};
   if (::fstat(descriptor.number(), &status) != 0) fail("cannot stat {}: {}", file.string(), std::strerror(errno));

@@ -35,6 +35,7 @@ void visit_fields(Step& step, Visitor&& field) {
   field("communication_bytes", step.communication_bytes);
   field("network_rx_bytes", step.network_rx_bytes);
   field("network_tx_bytes", step.network_tx_bytes);
+  field("network_link_bytes_per_second", step.network_link_bytes_per_second);
   field("flops", step.flops);
   field("busy_fraction", step.busy_fraction);
   field("power_w", step.power_w);
@@ -60,6 +61,7 @@ void visit_fields(Eval& eval, Visitor&& field) {
   field("accuracy", eval.accuracy);
   field("sacrebleu", eval.sacrebleu);
   field("chrf", eval.chrf);
+  field("teacher_forced_bleu", eval.teacher_forced_bleu);
   field("signature", eval.signature);
   field("seconds", eval.seconds);
   field("best", eval.best);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <span>
 #include <string>
@@ -39,6 +40,7 @@ struct StepRecord {
   double communication_ms = 0;                              // overlapped or not
   std::int64_t communication_bytes = 0;                     // sent by this rank, by the algorithm's model
   std::int64_t network_rx_bytes = 0, network_tx_bytes = 0;  // counted on the host's interfaces during the step
+  std::int64_t network_link_bytes_per_second = 0;           // one way, of the busiest of them; 0: not known
   double flops = 0;                                         // matrix-product operations, forward and backward
   double busy_fraction = 0;                                 // processor time over wall time and threads
   double power_w = 0, power_limit_w = 0;                    // 0: not measured
@@ -59,7 +61,10 @@ struct EvalRecord {
   double accuracy = 0;       // teacher-forced token accuracy
   double sacrebleu = 0;      // of beam-search output; NaN when this evaluation did not translate
   double chrf = 0;           // likewise
-  std::string signature;     // sacreBLEU signature
+  // Of the likeliest piece at each place of the reference, given the reference's pieces before it: no translation, and
+  // not to be compared with sacrebleu. NaN: of a worker that did not count it.
+  double teacher_forced_bleu = std::numeric_limits<double>::quiet_NaN();
+  std::string signature;  // sacreBLEU signature
   double seconds = 0;
   bool best = false;
   std::vector<EvalSample> samples;

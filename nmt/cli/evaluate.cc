@@ -22,7 +22,7 @@ namespace babelring {
 
 namespace {
 
-struct Arguments {
+struct EvaluateArguments {
   ModelOptions model;
   std::string data;
   std::string set = "test";
@@ -34,7 +34,7 @@ struct Arguments {
   bool as_json = false;
 };
 
-EvaluationSet open_set(const Arguments& arguments, const Vocabulary& vocabulary) {
+EvaluationSet open_set(const EvaluateArguments& arguments, const Vocabulary& vocabulary) {
   const bool from_text = !arguments.source.empty() || !arguments.reference.empty();
   if (from_text == !arguments.data.empty() || arguments.source.empty() != arguments.reference.empty()) {
     throw UsageFailure("evaluate: expected either --data, or --source and --reference");
@@ -80,7 +80,7 @@ std::vector<std::string> hypotheses_of(const LoadedModel& loaded, const Evaluati
 }
 
 /// Everything there is to say, as it is printed with --json.
-json::object evaluate(const Arguments& arguments, const LoadedModel& loaded, const EvaluationSet& set,
+json::object evaluate(const EvaluateArguments& arguments, const LoadedModel& loaded, const EvaluationSet& set,
                       Backend& backend) {
   const LossSums sums = losses(*loaded.transformer, set, backend);
   const Stopwatch watch;
@@ -128,7 +128,7 @@ void print_report(const json::object& report) {
              text("precision"));
 }
 
-void run(const Arguments& arguments) {
+void run_evaluate(const EvaluateArguments& arguments) {
   const std::unique_ptr<Backend> backend = make_cpu_backend(arguments.model.threads);
   const LoadedModel loaded = arguments.model.load(*backend);
   const EvaluationSet set = open_set(arguments, loaded.vocabulary);
@@ -144,7 +144,7 @@ void run(const Arguments& arguments) {
 
 void add_evaluate(CLI::App& app) {
   CLI::App* command = app.add_subcommand("evaluate", "Loss, BLEU and chrF of a checkpoint on a held-out set");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<EvaluateArguments>();
   arguments->model.declare(*command);
   command->add_option("--data", arguments->data, "folder written by `nmt prepare`");
   command->add_option("--set", arguments->set, "held-out set of that folder: valid or test")->capture_default_str();
@@ -159,7 +159,7 @@ void add_evaluate(CLI::App& app) {
       ->capture_default_str();
   command->add_option("--output", arguments->output, "file for the translations");
   command->add_flag("--json", arguments->as_json, "one JSON object instead of the table");
-  command->callback([arguments] { run(*arguments); });
+  command->callback([arguments] { run_evaluate(*arguments); });
 }
 
 }  // namespace babelring

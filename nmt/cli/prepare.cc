@@ -18,7 +18,7 @@ namespace {
 using FilePair = std::pair<std::string, std::string>;
 
 /// What the command line says, until the command runs.
-struct Arguments {
+struct PrepareArguments {
   PrepareOptions options;
   std::vector<FilePair> train;
   FilePair valid, test;
@@ -30,7 +30,7 @@ TextFiles files(const FilePair& pair) {
   return {pair.first, pair.second};
 }
 
-void run(Arguments& arguments) {
+void run_prepare(PrepareArguments& arguments) {
   PrepareOptions& options = arguments.options;
   for (const FilePair& pair : arguments.train) options.train.push_back(files(pair));
   if (!arguments.valid.first.empty()) options.valid = files(arguments.valid);
@@ -60,7 +60,7 @@ std::string is_file_name(const std::string& text) {
   return text.starts_with("--") ? fmt::format("expected two files, found '{}'", text) : "";
 }
 
-void add_input(CLI::App& command, Arguments& arguments) {
+void add_input(CLI::App& command, PrepareArguments& arguments) {
   command.add_option("--train", arguments.train, "training text: two files, plain or gzip; may be repeated")
       ->required()
       ->check(is_file_name)
@@ -77,7 +77,7 @@ void add_input(CLI::App& command, Arguments& arguments) {
       ->capture_default_str();
 }
 
-void add_vocabulary(CLI::App& command, Arguments& arguments) {
+void add_vocabulary(CLI::App& command, PrepareArguments& arguments) {
   VocabularyOptions& vocabulary = arguments.options.vocabulary;
   command.add_option("--vocabulary", arguments.vocabulary, "use this SentencePiece model instead of training one")
       ->type_name("FILE");
@@ -99,7 +99,7 @@ void add_vocabulary(CLI::App& command, Arguments& arguments) {
       ->capture_default_str();
 }
 
-void add_filter(CLI::App& command, Arguments& arguments) {
+void add_filter(CLI::App& command, PrepareArguments& arguments) {
   FilterOptions& filter = arguments.options.filter;
   command.add_option("--min-words", filter.min_words, "fewest words of either side")->capture_default_str();
   command.add_option("--max-words", filter.max_words, "most words of either side")->capture_default_str();
@@ -118,7 +118,7 @@ void add_filter(CLI::App& command, Arguments& arguments) {
 void add_prepare(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "prepare", "Clean and deduplicate raw parallel text, train SentencePiece, write memory-mapped id files");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<PrepareArguments>();
   add_input(*command, *arguments);
   add_vocabulary(*command, *arguments);
   add_filter(*command, *arguments);
@@ -126,7 +126,7 @@ void add_prepare(CLI::App& app) {
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command->add_flag("--json", arguments->json, "print the report as JSON");
-  command->callback([arguments] { run(*arguments); });
+  command->callback([arguments] { run_prepare(*arguments); });
 }
 
 }  // namespace babelring

@@ -20,7 +20,7 @@ namespace babelring {
 namespace {
 
 /// What the command line says, until the command runs.
-struct Arguments {
+struct ScoreArguments {
   std::string hypothesis, tokenizer = "13a", smoothing = "exp";
   std::vector<std::string> references, metrics = {"bleu"};
   double smoothing_value = -1;
@@ -57,7 +57,7 @@ struct Score {
   std::vector<double> of_sentences;  // filled on request
 };
 
-Score bleu_score(const Arguments& arguments, const Scoring& scoring) {
+Score bleu_score(const ScoreArguments& arguments, const Scoring& scoring) {
   BleuOptions options{.tokenizer = tokenizer_named(arguments.tokenizer).value(),
                       .lowercase = arguments.lowercase,
                       .smoothing = smoothing_named(arguments.smoothing).value(),
@@ -74,7 +74,7 @@ Score bleu_score(const Arguments& arguments, const Scoring& scoring) {
   return score;
 }
 
-Score chrf_score(const Arguments& arguments, const Scoring& scoring, int word_order) {
+Score chrf_score(const ScoreArguments& arguments, const Scoring& scoring, int word_order) {
   const Chrf chrf(ChrfOptions{.word_order = word_order, .lowercase = arguments.lowercase});
   const double corpus = chrf.corpus(scoring.hypotheses, scoring.references);
   Score score{chrf.name(), chrf.text(corpus), chrf.signature(scoring.references.size()), corpus, {}};
@@ -84,7 +84,7 @@ Score chrf_score(const Arguments& arguments, const Scoring& scoring, int word_or
   return score;
 }
 
-void print_json(const std::vector<Score>& scores, std::size_t lines) {
+void print_scores_json(const std::vector<Score>& scores, std::size_t lines) {
   json::array list;
   for (const Score& score : scores) {
     json::object entry = {
@@ -97,7 +97,7 @@ void print_json(const std::vector<Score>& scores, std::size_t lines) {
   fmt::print("{}\n", to_text(json::object{{"lines", lines}, {"scores", std::move(list)}}));
 }
 
-void print_text(const std::vector<Score>& scores) {
+void print_scores(const std::vector<Score>& scores) {
   for (const Score& score : scores) {
     for (std::size_t i = 0; i < score.of_sentences.size(); ++i) {
       fmt::print("{} {} = {:.2f}\n", i + 1, score.name, score.of_sentences[i]);
@@ -106,7 +106,7 @@ void print_text(const std::vector<Score>& scores) {
   }
 }
 
-void run(const Arguments& arguments) {
+void run_score(const ScoreArguments& arguments) {
   Scoring scoring;
   scoring.hypotheses = read_lines(arguments.hypothesis);
   for (const std::string& file : arguments.references) {
@@ -122,9 +122,9 @@ void run(const Arguments& arguments) {
                                       : chrf_score(arguments, scoring, metric == "chrf" ? 0 : 2));
   }
   if (arguments.json) {
-    print_json(scores, scoring.hypotheses.size());
+    print_scores_json(scores, scoring.hypotheses.size());
   } else {
-    print_text(scores);
+    print_scores(scores);
   }
 }
 
@@ -132,7 +132,7 @@ void run(const Arguments& arguments) {
 
 void add_score(CLI::App& app) {
   CLI::App* command = app.add_subcommand("score", "BLEU and chrF of a file, equal to sacreBLEU, with signature");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<ScoreArguments>();
   command->add_option("--reference", arguments->references, "reference text, plain or gzip; several may be given")
       ->required()
       ->type_name("FILE");
@@ -154,7 +154,7 @@ void add_score(CLI::App& app) {
       ->check(CLI::NonNegativeNumber);
   command->add_flag("--sentence", arguments->sentence, "also each line's score (BLEU with effective order)");
   command->add_flag("--json", arguments->json, "print one JSON object");
-  command->callback([arguments] { run(*arguments); });
+  command->callback([arguments] { run_score(*arguments); });
 }
 
 }  // namespace babelring

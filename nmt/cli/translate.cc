@@ -19,7 +19,7 @@ namespace babelring {
 
 namespace {
 
-struct Arguments {
+struct TranslateArguments {
   ModelOptions model;
   std::string input = "-";
   std::string output = "-";
@@ -66,7 +66,8 @@ json::object rendering_json(const Rendering& rendering) {
           {"complete", rendering.complete}};
 }
 
-void print_json(std::ostream& out, std::int64_t number, const std::string& source, const Translation& translation) {
+void print_translation_json(std::ostream& out, std::int64_t number, const std::string& source,
+                            const Translation& translation) {
   json::array n_best;
   for (const Rendering& rendering : translation.n_best) n_best.push_back(rendering_json(rendering));
   out << to_text(json::object{{"line", number},
@@ -77,7 +78,7 @@ void print_json(std::ostream& out, std::int64_t number, const std::string& sourc
       << '\n';
 }
 
-void print_text(std::ostream& out, std::int64_t number, const Translation& translation, int n_best) {
+void print_translation(std::ostream& out, std::int64_t number, const Translation& translation, int n_best) {
   if (n_best == 1) {
     out << single_line(translation.text()) << '\n';
     return;
@@ -94,7 +95,7 @@ void warn_of_cut(std::int64_t number, const Translation& translation) {
                translation.source_pieces, translation.source_pieces - translation.cut_pieces);
 }
 
-void translate(Arguments& arguments) {
+void translate(TranslateArguments& arguments) {
   arguments.model.translate.beam.n_best = arguments.n_best;
   LineSource source(arguments.input);
   std::ofstream file;
@@ -115,9 +116,9 @@ void translate(Arguments& arguments) {
     for (std::size_t i = 0; i < lines.size(); ++i) {
       warn_of_cut(++number, translations[i]);
       if (arguments.as_json) {
-        print_json(out, number, lines[i], translations[i]);
+        print_translation_json(out, number, lines[i], translations[i]);
       } else {
-        print_text(out, number, translations[i], arguments.n_best);
+        print_translation(out, number, translations[i], arguments.n_best);
       }
     }
     out.flush();
@@ -129,7 +130,7 @@ void translate(Arguments& arguments) {
 
 void add_translate(CLI::App& app) {
   CLI::App* command = app.add_subcommand("translate", "Translates text, a line at a time, with a checkpoint");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<TranslateArguments>();
   arguments->model.declare(*command);
   command->add_option("--input", arguments->input, "text file; -: standard input")->capture_default_str();
   command->add_option("--output", arguments->output, "file to write; -: standard output")->capture_default_str();

@@ -1,5 +1,6 @@
 #include "nmt/comm/network_counters.h"
 
+#include <algorithm>
 #include <fstream>
 #include <sstream>
 
@@ -46,12 +47,32 @@ NetworkBytes NetworkCounters::lap() {
   for (const auto& [name, bytes] : now) {
     const auto before = last_.find(name);
     if (before == last_.end() || bytes.rx < before->second.rx || bytes.tx < before->second.tx) continue;
+    const NetworkBytes passed{bytes.rx - before->second.rx, bytes.tx - before->second.tx};
     NetworkBytes& sum = name == "lo" ? loopback : outside;
-    sum.rx += bytes.rx - before->second.rx;
-    sum.tx += bytes.tx - before->second.tx;
+    sum.rx += passed.rx;
+    sum.tx += passed.tx;
+    if (name != "lo") carried_[name] += passed.rx + passed.tx;
   }
   last_ = now;
+  follow_busiest();
   return outside == NetworkBytes{} ? loopback : outside;
+}
+
+/// Asks for the speed only when the busiest has changed: drivers answer slowly.
+void NetworkCounters::follow_busiest() {
+  const auto most = std::max_element(carried_.begin(), carried_.end(),
+                                     [](const auto& a, const auto& b) { return a.second < b.second; });
+  if (most == carried_.end() || most->second == 0 || most->first == busiest_) return;
+  busiest_ = most->first;
+  link_bytes_per_second_ = speed_of(busiest_);
+}
+
+std::int64_t NetworkCounters::speed_of(const std::string& name) const {
+  const std::filesystem::path master = interfaces_ / name / "master";
+  const bool bonded = std::filesystem::exists(master / "bonding");
+  std::int64_t megabits = 0;
+  std::ifstream((bonded ? master : interfaces_ / name) / "speed") >> megabits;
+  return megabits > 0 ? megabits * 125000 : 0;  // -1: the driver does not know
 }
 
 std::map<std::string, NetworkBytes> NetworkCounters::read() const {

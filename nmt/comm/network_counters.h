@@ -34,11 +34,21 @@ class NetworkCounters {
   /// appears, vanishes or starts again from zero counts from its next reading on.
   NetworkBytes lap();
 
+  /// What the link that has carried the most in all laps can carry one way: the interface's own speed, or that of the
+  /// bond which it is a member of. 0 before anything was carried, and where the kernel does not know the speed.
+  std::int64_t link_bytes_per_second() const { return link_bytes_per_second_; }
+
  private:
   std::map<std::string, NetworkBytes> read() const;
+  void follow_busiest();
+  std::int64_t speed_of(const std::string& name) const;
+
   bool reports_;
   std::filesystem::path counters_, interfaces_;
   std::map<std::string, NetworkBytes> last_;
+  std::map<std::string, std::int64_t> carried_;  // both ways, by all but loopback
+  std::string busiest_;
+  std::int64_t link_bytes_per_second_ = 0;
 };
 
 }  // namespace babelring

@@ -48,7 +48,7 @@ Tensor OutputLoss::logits(Context& context, ConstTensor hidden) const {
 }
 
 LossSums OutputLoss::run(Context& context, ConstTensor hidden, ConstTensor targets, float gradient_scale,
-                         Tensor dhidden) const {
+                         Tensor dhidden, Tensor predicted) const {
   const Arena::Scope scope(context.scratch);
   const TokenLosses losses(context.scratch, hidden.rows());
   const std::int64_t vocabulary = projection_->shape[0], padded = (vocabulary + 31) / 32 * 32;  // to whole cache lines
@@ -68,7 +68,8 @@ LossSums OutputLoss::run(Context& context, ConstTensor hidden, ConstTensor targe
                                      .dlogits = dhidden ? chunk : Tensor(),
                                      .loss = losses.loss.row_slice(row, rows),
                                      .nll = losses.nll.row_slice(row, rows),
-                                     .correct = losses.correct.row_slice(row, rows)});
+                                     .correct = losses.correct.row_slice(row, rows),
+                                     .predicted = predicted ? predicted.row_slice(row, rows) : Tensor()});
     if (!dhidden) continue;
     context.enter(Phase::backward);
     context.backend.run(LinearBackwardWeight{

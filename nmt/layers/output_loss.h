@@ -29,8 +29,9 @@ class OutputLoss {
 
   /// hidden [tokens, width], targets [tokens] i32. With `dhidden`, writes the gradient of gradient_scale * sum of
   /// losses and adds to (or, as context.accumulate says, overwrites) the projection's gradient; whether that is then
-  /// complete only the model knows.
-  LossSums run(Context& context, ConstTensor hidden, ConstTensor targets, float gradient_scale, Tensor dhidden) const;
+  /// complete only the model knows. `predicted` [tokens] i32: the likeliest piece at each place; absent: not wanted.
+  LossSums run(Context& context, ConstTensor hidden, ConstTensor targets, float gradient_scale, Tensor dhidden,
+               Tensor predicted = {}) const;
 
   /// Logits [rows, vocabulary] in context.scratch.
   Tensor logits(Context& context, ConstTensor hidden) const;

@@ -99,13 +99,13 @@ Tensor Transformer::decode(Context& context, const Sequences& target, ConstTenso
   return decoder_norm_ ? decoder_norm_->forward(context, x, saved.norm) : x;
 }
 
-LossSums Transformer::evaluate(Context& context, const DeviceBatch& batch) const {
+LossSums Transformer::evaluate(Context& context, const DeviceBatch& batch, Tensor predicted) const {
   if (batch.target.tokens() == 0) return {};
   EncoderSaved encoder;
   DecoderSaved decoder;
   const Tensor memory = encode(context, batch.source, encoder);
   const Tensor hidden = decode(context, batch.target, memory, batch.source, decoder);
-  return loss_->run(context, hidden, batch.target_out, 0, Tensor());
+  return loss_->run(context, hidden, batch.target_out, 0, Tensor(), predicted);
 }
 
 LossSums Transformer::accumulate_gradients(Context& context, const DeviceBatch& batch, float gradient_scale) const {

@@ -39,8 +39,8 @@ class Transformer {
   /// overwrites with them if not context.accumulate.
   LossSums accumulate_gradients(Context& context, const DeviceBatch& batch, float gradient_scale) const;
 
-  /// Forward and loss only.
-  LossSums evaluate(Context& context, const DeviceBatch& batch) const;
+  /// Forward and loss only. `predicted` [target tokens] i32: the likeliest piece at each place; absent: not wanted.
+  LossSums evaluate(Context& context, const DeviceBatch& batch, Tensor predicted = {}) const;
 
   /// The encoder's output [source tokens, width], in context.saved.
   Tensor encode(Context& context, const Sequences& source) const;

@@ -27,6 +27,11 @@ void CrossEntropy::check() const {
   }
   check.distinct(results[0], {results[1], results[2]});
   check.distinct(results[1], {results[2]});
+  if (!predicted) return;
+  const Field places{"predicted", predicted};
+  check.shape(places, {logits.shape[0]}, input);
+  check.type(places, DType::i32);
+  check.distinct(places, {input, {"dlogits", dlogits}, {"targets", targets}, results[0], results[1], results[2]});
 }
 
 void LogSoftmaxTopK::check() const {

@@ -14,14 +14,15 @@ struct CrossEntropy {
   ConstTensor targets;  // [rows] i32
   float smoothing = 0;
   float gradient_scale = 1;
-  Tensor dlogits;  // as logits; may alias logits; absent: no gradient is wanted
-  Tensor loss;     // [rows] f32
-  Tensor nll;      // [rows] f32: -log p[target]
-  Tensor correct;  // [rows] f32: 1 where the largest logit is the target's, else 0
+  Tensor dlogits;         // as logits; may alias logits; absent: no gradient is wanted
+  Tensor loss;            // [rows] f32
+  Tensor nll;             // [rows] f32: -log p[target]
+  Tensor correct;         // [rows] f32: 1 where the largest logit is the target's, else 0
+  Tensor predicted = {};  // [rows] i32: where the largest logit is, the first of equal ones; absent: not wanted
   static constexpr std::string_view name = "cross_entropy";
   void check() const;
   double flops() const { return 0; }
-  double bytes() const { return total_bytes({logits, targets, dlogits, loss, nll, correct}); }
+  double bytes() const { return total_bytes({logits, targets, dlogits, loss, nll, correct, predicted}); }
 };
 
 /// The k largest log-probabilities of each row of logits, in falling order; ties: the smaller index first.

@@ -90,6 +90,8 @@ void RunView::eval(const json::object& item) {
   if (const auto loss = number_of(item, "loss")) text += fmt::format(": loss {:.4f}", *loss);
   if (const auto bleu = number_of(item, "sacrebleu")) text += fmt::format(", sacreBLEU {:.2f}", *bleu);
   if (const auto chrf = number_of(item, "chrf")) text += fmt::format(", chrF2 {:.2f}", *chrf);
+  if (const auto bleu = number_of(item, "teacher_forced_bleu"))
+    text += fmt::format(", teacher-forced BLEU {:.2f}", *bleu);
   if (flag_of(item, "best")) text += ", the best so far";
   notice(text, Colour::none);
 }

@@ -29,6 +29,8 @@ std::string eval_text(const json::object* eval) {
   std::string text = fmt::format("update {}, {}", grouped_text(number_of(*eval, "update")), text_of(*eval, "set"));
   if (const auto bleu = number_of(*eval, "sacrebleu")) text += fmt::format(", sacreBLEU {:.2f}", *bleu);
   if (const auto chrf = number_of(*eval, "chrf")) text += fmt::format(", chrF2 {:.2f}", *chrf);
+  if (const auto bleu = number_of(*eval, "teacher_forced_bleu"))
+    text += fmt::format(", teacher-forced BLEU {:.2f}", *bleu);
   if (const auto loss = number_of(*eval, "loss")) text += fmt::format(", loss {:.4f}", *loss);
   return text;
 }

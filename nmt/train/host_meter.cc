@@ -35,6 +35,7 @@ void HostMeter::fill(StepRecord& record, const Workspace& workspace, const Trans
   const NetworkBytes bytes = network_.lap();
   record.network_rx_bytes = bytes.rx;
   record.network_tx_bytes = bytes.tx;
+  record.network_link_bytes_per_second = network_.link_bytes_per_second();
   const double now = processor_ms();
   const double wall = watch_.lap_ms();
   record.busy_fraction = wall > 0 ? (now - processor_ms_) / wall / threads_ : 0;

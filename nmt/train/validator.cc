@@ -6,7 +6,6 @@
 
 #include "nmt/data/batch.h"
 #include "nmt/decode/translator.h"
-#include "nmt/metrics/bleu.h"
 #include "nmt/metrics/chrf.h"
 
 namespace babelring {
@@ -47,13 +46,15 @@ Validator::Validator(const TrainConfig& config, const Vocabulary& vocabulary, Ba
 
 EvalRecord Validator::run(const Transformer& model, bool translate) const {
   const Stopwatch watch;
-  const LossSums sums = losses(model);
+  const TeacherForced forced = teacher_forced(model);
+  const LossSums& sums = forced.losses;
   EvalRecord record{.set = config_.data.valid_set,
                     .loss = sums.loss / sums.tokens,
                     .nll = sums.nll / sums.tokens,
                     .accuracy = sums.correct / sums.tokens,
                     .sacrebleu = std::numeric_limits<double>::quiet_NaN(),
-                    .chrf = std::numeric_limits<double>::quiet_NaN()};
+                    .chrf = std::numeric_limits<double>::quiet_NaN(),
+                    .teacher_forced_bleu = Bleu().score(forced.bleu).score};
   if (translate) {
     const std::int64_t limit = config_.validation.max_sentences;
     const std::int64_t sentences = limit > 0 ? std::min(limit, corpus_.sentences()) : corpus_.sentences();
@@ -63,16 +64,48 @@ EvalRecord Validator::run(const Transformer& model, bool translate) const {
   return record;
 }
 
-LossSums Validator::losses(const Transformer& model) const {
+Validator::TeacherForced Validator::teacher_forced(const Transformer& model) const {
   const Share share(corpus_.sentences(), communicator_);
-  LossSums sums;
+  TeacherForced sums;
+  std::int64_t sentence = share.first;
   for (const PackedBatch& batch : sequential_batches(corpus_, share.first, share.last, batch_tokens)) {
-    Context context = workspace_.begin(model.compute_dtype());
-    sums += model.evaluate(context, DeviceBatch(backend_, context.saved, batch));
+    add_batch(model, batch, sentence, sums);
+    sentence += batch.target_in.sentences();
   }
-  std::vector<double> shared = {sums.loss, sums.nll, sums.correct, sums.tokens};
+  return over_ranks(sums);
+}
+
+void Validator::add_batch(const Transformer& model, const PackedBatch& batch, std::int64_t first_sentence,
+                          TeacherForced& sums) const {
+  Context context = workspace_.begin(model.compute_dtype());
+  const DeviceBatch on_device(backend_, context.saved, batch);
+  const Tensor predicted = context.saved.make(on_device.target_out.shape, DType::i32);
+  sums.losses += model.evaluate(context, on_device, predicted);
+  std::vector<std::int32_t> pieces(batch.target_out.size());
+  backend_.download(predicted, pieces.data());
+  const Bleu bleu;
+  for (std::size_t i = 0; i + 1 < batch.target_in.offsets.size(); ++i) {
+    const auto begin = pieces.begin() + batch.target_in.offsets[i],
+               end = pieces.begin() + batch.target_in.offsets[i + 1];
+    sums.bleu +=
+        bleu.count(vocabulary_.decode({begin, end}), {text_.target[static_cast<std::size_t>(first_sentence) + i]});
+  }
+}
+
+Validator::TeacherForced Validator::over_ranks(TeacherForced sums) const {
+  const auto each_sum = [&sums](auto&& visit) {
+    for (double* sum : {&sums.losses.loss, &sums.losses.nll, &sums.losses.correct, &sums.losses.tokens}) visit(*sum);
+    for (std::int64_t& count : sums.bleu.correct) visit(count);
+    for (std::int64_t& count : sums.bleu.total) visit(count);
+    visit(sums.bleu.hypothesis_length);
+    visit(sums.bleu.reference_length);
+  };
+  std::vector<double> shared;
+  each_sum([&shared](auto& sum) { shared.push_back(static_cast<double>(sum)); });
   communicator_.sum(shared);
-  return {.loss = shared[0], .nll = shared[1], .correct = shared[2], .tokens = shared[3]};
+  auto next = shared.begin();
+  each_sum([&next](auto& sum) { sum = static_cast<std::decay_t<decltype(sum)>>(*next++); });
+  return sums;
 }
 
 /// Of the first sentences of the set, in order, on every rank.

@@ -8,25 +8,34 @@
 #include "nmt/comm/communicator.h"
 #include "nmt/data/corpus.h"
 #include "nmt/data/vocabulary.h"
+#include "nmt/metrics/bleu.h"
 #include "nmt/model/transformer.h"
 #include "nmt/train/config.h"
 #include "nmt/train/workspace.h"
 
 namespace babelring {
 
-/// Validation on a held-out set, each rank taking its share: teacher-forced loss, and BLEU of beam-search output.
+/// Validation on a held-out set, each rank taking its share: teacher-forced loss and BLEU, and BLEU of beam-search
+/// output.
 class Validator {
  public:
   /// Opens the valid set of `folder`. All references must outlive the validator. Throws Failure.
   Validator(const TrainConfig& config, const Vocabulary& vocabulary, Backend& backend, Communicator& communicator,
             Workspace& workspace);
 
-  /// Losses, and with `translate` BLEU, chrF and samples; equal on all ranks. `update` and `best` are left to the
-  /// caller.
+  /// What is teacher-forced, and with `translate` sacreBLEU, chrF and samples; equal on all ranks. `update` and `best`
+  /// are left to the caller.
   EvalRecord run(const Transformer& model, bool translate) const;
 
  private:
-  LossSums losses(const Transformer& model) const;
+  struct TeacherForced {
+    LossSums losses;
+    BleuCounts bleu;
+  };
+  TeacherForced teacher_forced(const Transformer& model) const;
+  void add_batch(const Transformer& model, const PackedBatch& batch, std::int64_t first_sentence,
+                 TeacherForced& sums) const;
+  TeacherForced over_ranks(TeacherForced sums) const;
   std::vector<std::string> translations(const Transformer& model, std::int64_t sentences) const;
   void score(const std::vector<std::string>& hypotheses, EvalRecord& record) const;
 

@@ -45,6 +45,7 @@ struct WriteNote {
   int status = 0;
   std::string request, address;
   bool ingest = false;  // of a route that takes records, several times a second
+  bool kept = false;    // it stands in the trail already, written together with what it tells of
 };
 
 /// Remembers who wrote what. Thread-safe.

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "nmt/base/failure.h"
+#include "server/http/field_text.h"
 
 namespace babelring::http {
 namespace {
@@ -25,12 +26,6 @@ std::string gzip(std::string_view text) {
   deflateEnd(&stream);
   if (code != Z_STREAM_END) fail("zlib: cannot pack {} bytes (code {})", text.size(), code);
   return packed;
-}
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.front())) != 0) text.remove_prefix(1);
-  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back())) != 0) text.remove_suffix(1);
-  return text;
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "nmt/base/clock.h"
 #include "nmt/base/digest.h"
 #include "nmt/base/log.h"
 #include "server/http/compress.h"
@@ -40,11 +41,16 @@ Dispatcher::Dispatcher(Router router, StaticFiles files, GateOptions gate, Execu
       executor_(std::move(executor)) {}
 
 Dispatcher::Admission Dispatcher::admit(Request& request, std::int64_t body_bytes) const {
+  const Stopwatch watch;
   Admission admission = consider(request, body_bytes);
-  // A flood of refused requests must not push the rest out of the audit.
-  if (admission.refusal && admission.route != nullptr && admission.refusal->status != 429) {
-    gate_->note(request, admission.route->path, admission.route->scope, *admission.refusal, {});
+  if (admission.route != nullptr) {
+    request.note = gate_->begin_note(request, admission.route->path, admission.route->scope);
   }
+  if (!admission.refusal) return admission;
+  const int status = admission.refusal->status;
+  router_.note_refusal(request, admission.route, status, watch.elapsed_ms() / 1000);
+  // A flood of refused requests must not push the rest out of the audit.
+  if (status != 429) gate_->note(request, *admission.refusal, {});
   return admission;
 }
 
@@ -57,7 +63,7 @@ Dispatcher::Admission Dispatcher::consider(Request& request, std::int64_t body_b
   if (match.route != nullptr) {
     const Route& route = *match.route;
     if (route.prompt) return {check_body(request, route, body_bytes), &route};  // whatever else is going on
-    auto refusal = gate_->check_caller(request, route.scope);
+    auto refusal = gate_->check_caller(request, route.scope, route.open_here);
     if (!refusal) refusal = check_body(request, route, body_bytes);
     return {std::move(refusal), &route};
   }
@@ -94,13 +100,13 @@ void Dispatcher::dispatch(std::shared_ptr<const Request> request, const Admissio
 
 void Dispatcher::handle(const std::shared_ptr<const Request>& request, const Route& route, const Reply& reply) const {
   // What wrote is remembered before its answer goes out.
-  const auto finish = [this, request, &route, reply](Response response) {
-    if (!writes(*request)) {
+  const auto finish = [this, request, reply](Response response) {
+    if (!request->note) {
       reply(std::move(response));
       return;
     }
     auto held = std::make_shared<Response>(std::move(response));
-    gate_->note(*request, route.path, route.scope, *held, [reply, held] { reply(std::move(*held)); });
+    gate_->note(*request, *held, [reply, held] { reply(std::move(*held)); });
   };
   try {
     route.handler(request, [request, finish](Response response) {

@@ -25,7 +25,8 @@ class Dispatcher {
     std::optional<Response> refusal;  // sent at once
     const Route* route = nullptr;     // absent: a static file or nothing
   };
-  /// The one place where a request is authorised: see Gate. Fills request.parameters, caller, actor and answer_headers.
+  /// The one place where a request is authorised: see Gate. Fills request.parameters, caller, actor, note and
+  /// answer_headers.
   Admission admit(Request& request, std::int64_t body_bytes) const;
   /// May a long answer to this request go on?
   bool still_holds(const Request& request) const { return gate_->still_holds(request); }

@@ -9,18 +9,13 @@
 
 #include "nmt/base/clock.h"
 #include "nmt/base/log.h"
+#include "server/http/field_text.h"
 #include "server/http/problem.h"
 
 namespace babelring::http {
 namespace {
 
 constexpr std::size_t most_object_bytes = 512;
-
-std::string lower(std::string_view text) {
-  std::string result(text);
-  std::transform(result.begin(), result.end(), result.begin(), [](unsigned char c) { return std::tolower(c); });
-  return result;
-}
 
 std::string host_name(std::string_view host) {
   const auto bracket = host.rfind(']');
@@ -29,12 +24,6 @@ std::string host_name(std::string_view host) {
     host = host.substr(0, colon);
   }
   return lower(host);
-}
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
-  return text;
 }
 
 /// The secret of `Authorization: Bearer SECRET`; empty without one.
@@ -132,7 +121,13 @@ std::optional<Response> Gate::check_rate(Request& request) const {
   return response;
 }
 
-std::optional<Response> Gate::check_caller(Request& request, Scope needed) const {
+/// From a process of this machine, and not through a proxy, which would speak for others.
+bool Gate::comes_from_here(const Request& request) const {
+  const bool forwarded = !request.header("x-forwarded-for").empty() || !request.header("forwarded").empty();
+  return !options_.behind_proxy && !forwarded && is_loopback(request.address);
+}
+
+std::optional<Response> Gate::check_caller(Request& request, Scope needed, bool open_here) const {
   const std::string_view secret = bearer_of(request);
   if (options_.authenticator != nullptr && !secret.empty()) {
     request.caller = options_.authenticator->identify(secret);
@@ -142,6 +137,7 @@ std::optional<Response> Gate::check_caller(Request& request, Scope needed) const
   if (options_.authenticator == nullptr || needed == Scope::none) return std::nullopt;
   if (!request.caller) {
     const bool given = !request.header("authorization").empty();
+    if (open_here && !given && comes_from_here(request)) return std::nullopt;
     Response response = refusal(request, 401, given ? "token_invalid" : "token_missing",
                                 given ? "the token is not known here, has expired or was revoked"
                                       : "send a token: Authorization: Bearer TOKEN");
@@ -167,25 +163,32 @@ bool Gate::still_holds(const Request& request) const {
   return options_.authenticator == nullptr || !request.caller || options_.authenticator->holds(*request.caller);
 }
 
-void Gate::note(const Request& request, const std::string& route, Scope scope, const Response& response,
-                std::function<void()> then) const {
-  if (options_.audit == nullptr || !writes(request)) {
+std::shared_ptr<WriteNote> Gate::begin_note(const Request& request, const std::string& route, Scope scope) const {
+  if (options_.audit == nullptr || !writes(request)) return nullptr;
+  const std::string_view path = std::string_view(request.target).substr(0, request.target.find('?'));
+  auto note = std::make_shared<WriteNote>();
+  note->actor = request.actor;
+  if (request.caller) note->token = request.caller->token;
+  note->method = request.method;
+  note->route = route;
+  note->object = printable(path.substr(0, most_object_bytes));
+  note->request = request.id;
+  note->address = request.address;
+  note->ingest = scope == Scope::ingest;
+  return note;
+}
+
+void Gate::note(const Request& request, const Response& response, std::function<void()> then) const {
+  // A write that was kept, but is answered otherwise, has failed since: that is worth a line of its own.
+  if (!request.note || (request.note->kept && request.note->status == response.status)) {
     if (then) then();
     return;
   }
-  const std::string_view made = response.header("Location");
-  const std::string_view path = std::string_view(request.target).substr(0, request.target.find('?'));
-  WriteNote note;
+  WriteNote note = *request.note;
   note.time_ms = wall_time_ms();
-  note.actor = request.actor;
-  if (request.caller) note.token = request.caller->token;
-  note.method = request.method;
-  note.route = route;
-  note.object = printable((made.empty() ? path : made).substr(0, most_object_bytes));
   note.status = response.status;
-  note.request = request.id;
-  note.address = request.address;
-  note.ingest = scope == Scope::ingest;
+  const std::string_view made = response.header("Location");
+  if (!made.empty()) note.object = printable(made.substr(0, most_object_bytes));
   options_.audit->note(std::move(note), std::move(then));
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -33,18 +34,21 @@ class Gate {
   std::optional<Response> check_origin(Request& request) const;
 
   /// Does the caller ask no more often than agreed, is known, and may do what `needed` says? Nothing: yes. Fills
-  /// request.caller and request.actor.
-  std::optional<Response> check_caller(Request& request, Scope needed) const;
+  /// request.caller and request.actor. `open_here`: processes of this machine need no token.
+  std::optional<Response> check_caller(Request& request, Scope needed, bool open_here = false) const;
 
   /// May an answer to this request go on?
   bool still_holds(const Request& request) const;
 
-  /// Remembers a request that writes, and calls `then` afterwards; at once for one that does not write.
-  void note(const Request& request, const std::string& route, Scope scope, const Response& response,
-            std::function<void()> then) const;
+  /// What will be said of a request that writes; null for others, and where nothing is remembered.
+  std::shared_ptr<WriteNote> begin_note(const Request& request, const std::string& route, Scope scope) const;
+  /// Remembers what became of a request that has a note, and calls `then` afterwards; at once for one that has none, or
+  /// whose handler has kept it together with what it changed.
+  void note(const Request& request, const Response& response, std::function<void()> then) const;
 
  private:
   bool host_is_ours(std::string_view host) const;
+  bool comes_from_here(const Request& request) const;
   std::optional<Response> check_rate(Request& request) const;
 
   const GateOptions options_;

@@ -30,6 +30,7 @@ struct Request {
   std::string address;                   // the client's
   std::string actor = "anonymous";       // who asks, as audit and state rows name it: the token's name, if there is one
   std::shared_ptr<const Caller> caller;  // null without a token
+  std::shared_ptr<WriteNote> note;       // of one that writes: what the audit will say of it; null where nothing is noted
   std::vector<std::pair<std::string, std::string>> answer_headers;  // what every answer to it says
   bool keep_alive = true;
 

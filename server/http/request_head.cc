@@ -8,18 +8,13 @@
 #include <charconv>
 
 #include "nmt/base/records.h"
+#include "server/http/field_text.h"
 #include "server/http/framing.h"
 
 namespace babelring::http {
 namespace {
 
 namespace beast = boost::beast;
-
-std::string lower(std::string_view text) {
-  std::string result(text);
-  std::transform(result.begin(), result.end(), result.begin(), [](unsigned char c) { return std::tolower(c); });
-  return result;
-}
 
 /// The client's id if it is harmless in logs, else one of ours.
 std::string request_id(std::string_view given) {

@@ -24,6 +24,7 @@ struct Route {
   bool prompt = false;  // answered on the connection's own thread, because it never waits for anything
   AsyncHandler handler;
   std::vector<std::string> segments;
+  bool open_here = false;  // processes of this machine need no token, unless a proxy asks for them
 };
 
 /// Finds the handler for a method and path.
@@ -37,6 +38,14 @@ class Router {
   /// Replaces every handler by what `make` gives for it.
   void wrap(const std::function<AsyncHandler(const Route&, AsyncHandler)>& make);
 
+  /// `tell` is called, from any thread, for each request that is refused before its handler; the route is null where
+  /// none fits.
+  using Refused = std::function<void(const Request&, const Route*, int status, double seconds)>;
+  void on_refusal(Refused tell) { refused_ = std::move(tell); }
+  void note_refusal(const Request& request, const Route* route, int status, double seconds) const {
+    if (refused_) refused_(request, route, status, seconds);
+  }
+
   struct Match {
     const Route* route = nullptr;
     std::string allowed;  // methods of the path, when only the method does not fit: "GET, HEAD"
@@ -48,6 +57,7 @@ class Router {
 
  private:
   std::vector<Route> routes_;
+  Refused refused_;
 };
 
 }  // namespace babelring::http

@@ -56,7 +56,7 @@ std::pair<std::vector<Hypothesis>, int> search(const NextModel& model, std::int6
   return {beam.n_best(), steps};
 }
 
-void expect_same(const std::vector<Hypothesis>& found, const std::vector<Hypothesis>& expected) {
+void expect_same_hypotheses(const std::vector<Hypothesis>& found, const std::vector<Hypothesis>& expected) {
   ASSERT_EQ(found.size(), expected.size());
   for (std::size_t i = 0; i < found.size(); ++i) {
     EXPECT_EQ(found[i].ids, expected[i].ids) << "hypothesis " << i;
@@ -65,18 +65,18 @@ void expect_same(const std::vector<Hypothesis>& found, const std::vector<Hypothe
   }
 }
 
-struct Case {
+struct MadeUpCase {
   int beam, n_best;
   std::size_t vocabulary;
   LengthFormula formula;
   double penalty, unk_penalty;
 };
 
-class SentenceBeamCase : public testing::TestWithParam<Case> {};
+class SentenceBeamCase : public testing::TestWithParam<MadeUpCase> {};
 
 // The reference goes on to the maximum length, so that this also proves the early finish sound.
 TEST_P(SentenceBeamCase, FindsWhatTheDefinitionFinds) {
-  const Case c = GetParam();
+  const MadeUpCase c = GetParam();
   const BeamOptions options{.beam = c.beam,
                             .n_best = c.n_best,
                             .length_formula = c.formula,
@@ -87,17 +87,18 @@ TEST_P(SentenceBeamCase, FindsWhatTheDefinitionFinds) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     for (const std::int64_t pieces : {0, 1, 7}) {
       const NextModel model = made_up_model(seed, c.vocabulary, 2.0);
-      expect_same(search(model, pieces, options).first, uncached_search(model, pieces, options));
+      expect_same_hypotheses(search(model, pieces, options).first, uncached_search(model, pieces, options));
     }
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(
     All, SentenceBeamCase,
-    testing::Values(Case{1, 1, 9, LengthFormula::power, 1, 0}, Case{2, 1, 4, LengthFormula::power, 1, 0},
-                    Case{4, 4, 11, LengthFormula::power, 1, 0}, Case{5, 2, 11, LengthFormula::power, 0, 0},
-                    Case{5, 1, 11, LengthFormula::power, 2.5, 0}, Case{5, 3, 11, LengthFormula::gnmt, 0.6, 0},
-                    Case{3, 3, 5, LengthFormula::gnmt, 1, 1.5}, Case{13, 13, 7, LengthFormula::power, 1, 1000}));
+    testing::Values(MadeUpCase{1, 1, 9, LengthFormula::power, 1, 0}, MadeUpCase{2, 1, 4, LengthFormula::power, 1, 0},
+                    MadeUpCase{4, 4, 11, LengthFormula::power, 1, 0}, MadeUpCase{5, 2, 11, LengthFormula::power, 0, 0},
+                    MadeUpCase{5, 1, 11, LengthFormula::power, 2.5, 0},
+                    MadeUpCase{5, 3, 11, LengthFormula::gnmt, 0.6, 0}, MadeUpCase{3, 3, 5, LengthFormula::gnmt, 1, 1.5},
+                    MadeUpCase{13, 13, 7, LengthFormula::power, 1, 1000}));
 
 TEST(SentenceBeam, BeamOneIsGreedy) {
   const BeamOptions options{.beam = 1};

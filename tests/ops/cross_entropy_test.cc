@@ -18,9 +18,10 @@ TEST_P(CrossEntropyTest, EqualsReference) {
                       .dlogits = tensors.zeros({rows, vocabulary}, type()),
                       .loss = tensors.zeros({rows}, DType::f32),
                       .nll = tensors.zeros({rows}, DType::f32),
-                      .correct = tensors.zeros({rows}, DType::f32)};
-      expect_as_reference(op,
-                          {&CrossEntropy::dlogits, &CrossEntropy::loss, &CrossEntropy::nll, &CrossEntropy::correct});
+                      .correct = tensors.zeros({rows}, DType::f32),
+                      .predicted = tensors.zeros({rows}, DType::i32)};
+      expect_as_reference(op, {&CrossEntropy::dlogits, &CrossEntropy::loss, &CrossEntropy::nll, &CrossEntropy::correct,
+                               &CrossEntropy::predicted});
       op.dlogits = {};
       expect_as_reference(op, {&CrossEntropy::loss});
       const Tensor in_place = tensors.copy(op.logits);
@@ -79,6 +80,26 @@ TEST_P(CrossEntropyTest, ShowsWhatIsNotANumberInItsRowOnly) {
   EXPECT_TRUE(std::isnan(gradient(0, 0)));
   EXPECT_TRUE(std::isfinite(gradient(1, 0)));
   EXPECT_EQ(gradient(1, 9), 0);
+}
+
+TEST_P(CrossEntropyTest, PredictsTheFirstOfEqualPieces) {
+  const Tensor logits = tensors.zeros({3, 700}, type()), predicted = tensors.list({9, 9, 9});
+  reference::Matrix values = reference::load(logits);
+  values(1, 300) = values(1, 301) = values(1, 699) = 2;
+  values(2, 5) = NAN;
+  reference::store(values, logits);
+  const CrossEntropy op{.logits = logits,
+                        .targets = tensors.list({0, 699, 5}),
+                        .dlogits = logits,
+                        .loss = tensors.zeros({3}, DType::f32),
+                        .nll = tensors.zeros({3}, DType::f32),
+                        .correct = tensors.zeros({3}, DType::f32),
+                        .predicted = predicted};
+  cpu->run(op);
+  EXPECT_EQ(predicted.as<std::int32_t>()[0], 0);
+  EXPECT_EQ(predicted.as<std::int32_t>()[1], 300);
+  EXPECT_LT(predicted.as<std::int32_t>()[2], 700);  // what is not finite predicts some piece
+  EXPECT_EQ(op.correct.as<float>()[1], 1);
 }
 
 TEST_P(CrossEntropyTest, TopKEqualsReferenceInOrderAndInTies) {

@@ -22,10 +22,10 @@ class LayerNormTest : public OpTest {
 };
 INSTANTIATE_TEST_SUITE_P(Cpu, LayerNormTest, precisions, precision_name);
 
-const std::pair<std::int64_t, std::int64_t> shapes[] = {{1, 1}, {1, 128}, {3, 7}, {33, 127}, {257, 512}, {40, 1024}};
+const std::pair<std::int64_t, std::int64_t> extents[] = {{1, 1}, {1, 128}, {3, 7}, {33, 127}, {257, 512}, {40, 1024}};
 
 TEST_P(LayerNormTest, ForwardEqualsReference) {
-  for (const auto& [rows, width] : shapes) {
+  for (const auto& [rows, width] : extents) {
     LayerNormForward op{.x = tensors.normal({rows, width}, type(), 3),
                         .gain = tensors.normal({width}, DType::f32),
                         .bias = tensors.normal({width}, DType::f32),
@@ -40,7 +40,7 @@ TEST_P(LayerNormTest, ForwardEqualsReference) {
 }
 
 TEST_P(LayerNormTest, BackwardEqualsReference) {
-  for (const auto& [rows, width] : shapes) {
+  for (const auto& [rows, width] : extents) {
     LayerNormBackward op = backward(rows, width);
     const auto results = {&LayerNormBackward::dx, &LayerNormBackward::dgain, &LayerNormBackward::dbias};
     expect_as_reference(op, results);
@@ -50,7 +50,7 @@ TEST_P(LayerNormTest, BackwardEqualsReference) {
 }
 
 TEST_P(LayerNormTest, ResidualNormIsTheTwoOpsInOne) {
-  for (const auto& [rows, width] : shapes) {
+  for (const auto& [rows, width] : extents) {
     for (const float probability : {0.0f, 0.25f}) {
       const DropoutKey key{.key = 9, .first_row = 3, .probability = probability};
       ResidualNormForward op{.residual = tensors.normal({rows, width}, type(), 3),
@@ -82,7 +82,7 @@ TEST_P(LayerNormTest, ResidualNormIsTheTwoOpsInOne) {
 }
 
 TEST_P(LayerNormTest, BackwardGivesTheBranchItsDropout) {
-  for (const auto& [rows, width] : shapes) {
+  for (const auto& [rows, width] : extents) {
     for (const float probability : {0.0f, 0.25f}) {
       LayerNormBackward op = backward(rows, width);
       op.dbranch = tensors.zeros({rows, width}, type());

@@ -6,14 +6,14 @@ namespace {
 struct Extents {
   std::int64_t rows, in, out;
 };
-const Extents shapes[] = {{1, 1, 1},     {1, 16, 16},    {2, 3, 5},      {7, 13, 31},    {63, 64, 17}, {64, 128, 128},
-                          {65, 128, 96}, {131, 67, 257}, {200, 512, 64}, {16, 64, 4001}, {0, 8, 8}};
+const Extents products[] = {{1, 1, 1},     {1, 16, 16},    {2, 3, 5},      {7, 13, 31},    {63, 64, 17}, {64, 128, 128},
+                            {65, 128, 96}, {131, 67, 257}, {200, 512, 64}, {16, 64, 4001}, {0, 8, 8}};
 
 class LinearTest : public OpTest {};
 INSTANTIATE_TEST_SUITE_P(Cpu, LinearTest, precisions, precision_name);
 
 TEST_P(LinearTest, ForwardEqualsReference) {
-  for (const auto& [rows, in, out] : shapes) {
+  for (const auto& [rows, in, out] : products) {
     LinearForward op{.x = tensors.normal({rows, in}, type()),
                      .weight = tensors.normal({out, in}, type()),
                      .bias = {},
@@ -49,7 +49,7 @@ TEST_P(LinearTest, ForwardLeavesTheNeighboursOfAStridedResultAlone) {
 }
 
 TEST_P(LinearTest, BackwardDataEqualsReference) {
-  for (const auto& [rows, in, out] : shapes) {
+  for (const auto& [rows, in, out] : products) {
     for (const bool accumulate : {false, true}) {
       const LinearBackwardData op{.dy = tensors.normal({rows, out}, type()),
                                   .weight = tensors.normal({out, in}, type()),
@@ -61,7 +61,7 @@ TEST_P(LinearTest, BackwardDataEqualsReference) {
 }
 
 TEST_P(LinearTest, BackwardDataThroughAGateEqualsReference) {
-  for (const auto& [rows, in, out] : shapes) {
+  for (const auto& [rows, in, out] : products) {
     const LinearBackwardData op{.dy = tensors.normal({rows, out}, type()),
                                 .weight = tensors.normal({out, in}, type()),
                                 .dx = tensors.normal({rows, in}, type()),
@@ -81,7 +81,7 @@ TEST_P(LinearTest, BackwardDataTakesAStridedGate) {
 }
 
 TEST_P(LinearTest, BackwardWeightOverwritesWhenItShallNotAdd) {
-  for (const auto& [rows, in, out] : shapes) {
+  for (const auto& [rows, in, out] : products) {
     const LinearBackwardWeight op{.dy = tensors.normal({rows, out}, type()),
                                   .x = tensors.normal({rows, in}, type()),
                                   .dweight = tensors.normal({out, in}, DType::f32, 100),
@@ -92,7 +92,7 @@ TEST_P(LinearTest, BackwardWeightOverwritesWhenItShallNotAdd) {
 }
 
 TEST_P(LinearTest, BackwardWeightAddsInF32) {
-  for (const auto& [rows, in, out] : shapes) {
+  for (const auto& [rows, in, out] : products) {
     LinearBackwardWeight op{.dy = tensors.normal({rows, out}, type()),
                             .x = tensors.normal({rows, in}, type()),
                             .dweight = tensors.normal({out, in}, DType::f32),

@@ -70,6 +70,22 @@ void write_gradient(const T* x, T* gradient, std::int64_t width, float largest, 
   });
 }
 
+/// The first place of the row where it has `value`; 0 if there is none, as in a row that is not finite.
+template <class T>
+std::int32_t first_place(const T* x, std::int64_t width, float value) {
+  constexpr std::int64_t block = 256;  // without an early end within, so that it goes by lanes
+  for (std::int64_t first = 0; first < width; first += block) {
+    const std::int64_t end = std::min(width, first + block);
+    int found = 0;
+#pragma omp simd reduction(| : found)
+    for (std::int64_t i = first; i < end; ++i) found |= static_cast<int>(load(x[i]) == value);
+    if (found == 0) continue;
+    while (load(x[first]) != value) ++first;
+    return static_cast<std::int32_t>(first);
+  }
+  return 0;
+}
+
 template <class T>
 void row_loss(const CrossEntropy& op, std::int64_t row) {
   const std::int64_t width = op.logits.shape[1], target = op.targets.as<std::int32_t>()[row];
@@ -83,6 +99,7 @@ void row_loss(const CrossEntropy& op, std::int64_t row) {
   op.nll.as<float>()[row] = static_cast<float>(nll);
   op.loss.as<float>()[row] = static_cast<float>((1 - smoothing) * nll + smoothing * uniform);
   op.correct.as<float>()[row] = target_logit == sums.largest ? 1.0f : 0.0f;
+  if (op.predicted) op.predicted.as<std::int32_t>()[row] = first_place(x, width, sums.largest);
   if (!op.dlogits) return;
   T* gradient = op.dlogits.as<T>() + row * op.dlogits.row_stride;
   const float share = op.gradient_scale * op.smoothing / static_cast<float>(width);

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace babelring::http {
+
+/// `text` without the blanks and tabs around it (RFC 9110, 5.6.3: optional whitespace).
+std::string_view trimmed(std::string_view text);
+
+/// `text` with the letters A to Z made small.
+std::string lower(std::string_view text);
+
+}  // namespace babelring::http
