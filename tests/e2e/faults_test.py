@@ -4,6 +4,7 @@ import os
 import signal
 import time
 import unittest
+from pathlib import Path
 
 from system import SystemTest, is_running, wait_for
 
@@ -53,6 +54,35 @@ class FaultsTest(SystemTest):
             self.assertEqual(run.wait(30), 0, run.text())
         updates = [step["update"] for step in self.records("run", "step")]
         self.assertEqual(updates, list(range(1, len(updates) + 1)))
+
+    def masks(self, pid: int) -> list[tuple[int, int]]:
+        """Of each thread: which signals it holds back, and for which it would run a handler."""
+        found = []
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            fields = dict(line.split(":\t", 1) for line in (task / "status").read_text().splitlines() if ":\t" in line)
+            found.append((int(fields["SigBlk"], 16), int(fields["SigCgt"], 16)))
+        return found
+
+    def test_no_computing_thread_runs_a_handler_and_signals_still_end_with_a_checkpoint(self) -> None:
+        ours = sum(1 << (number - 1) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1))
+        for stop, held_by_mpirun in ((signal.SIGTERM, set()), (signal.SIGUSR1, {signal.SIGUSR1})):
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, held_by_mpirun)  # which mpirun inherits
+            run = self.start_run(overrides=[*LONG, "training.threads=2"])
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            steps = len(self.steps())
+            wait_for("updates", lambda: run.process.poll() is not None or len(self.steps()) >= steps + 5)
+            pids = run.rank_pids()
+            for pid in pids:
+                threads = self.masks(pid)
+                self.assertGreater(len(threads), 3, "main, OpenMP, MPI, the one that takes signals")
+                self.assertEqual([caught & ours for _, caught in threads if caught & ours], [], "a handler is installed")
+                # The one that waits for them holds none back meanwhile, every other one all three.
+                self.assertEqual(sorted({held & ours for held, _ in threads}), [0, ours])
+                self.assertEqual(len([held for held, _ in threads if held & ours == 0]), 1)
+            os.kill(pids[1], stop)
+            self.assertEqual(run.wait(30), 0, run.text())
+            newest = max((self.folder / "run" / "checkpoints").glob("update-*")).name
+            self.assertEqual(int(newest.split("-")[1]), self.steps()[-1]["update"], "it was saved where it stopped")
 
     def test_server_killed_in_the_middle_misses_and_doubles_nothing(self) -> None:
         server = self.server()
