@@ -80,9 +80,11 @@ void Console::show(const EvalRecord& eval) {
   clear_bar();
   const std::string bleu =
       std::isnan(eval.sacrebleu) ? "" : fmt::format(", sacreBLEU {:.2f}, chrF2 {:.2f}", eval.sacrebleu, eval.chrf);
-  spdlog::info("validation on {} after update {}: loss {:.4f}, perplexity {:.2f}, accuracy {:.1f} %{}{} ({:.1f} s)",
-               eval.set, grouped(static_cast<double>(eval.update)), eval.loss, std::exp(eval.nll), 100 * eval.accuracy,
-               bleu, eval.best ? ", the best so far" : "", eval.seconds);
+  spdlog::info(
+      "validation on {} after update {}: loss {:.4f}, perplexity {:.2f}, accuracy {:.1f} %, teacher-forced BLEU "
+      "{:.2f}{}{} ({:.1f} s)",
+      eval.set, grouped(static_cast<double>(eval.update)), eval.loss, std::exp(eval.nll), 100 * eval.accuracy,
+      eval.teacher_forced_bleu, bleu, eval.best ? ", the best so far" : "", eval.seconds);
 }
 
 void Console::show(const CheckpointRecord& checkpoint) {

@@ -57,6 +57,7 @@ SummaryBytes summary_of(const EvalRecord& eval) {
                                                     {"nll", eval.nll},
                                                     {"perplexity", std::exp(eval.nll)},
                                                     {"accuracy", eval.accuracy},
+                                                    {"teacher_forced_bleu", eval.teacher_forced_bleu},
                                                     {"seconds", eval.seconds}};
   for (const auto& [key, value] : numbers) summary.scalar(fmt::format("{}/{}", eval.set, key), value);
   // Kinds of BLEU never share a curve; an evaluation that did not translate has none.

@@ -41,6 +41,10 @@ class NetworkCountersTest : public testing::Test {
   NetworkCountersTest() { std::filesystem::create_directories(folder_ / "net"); }
   ~NetworkCountersTest() override { std::filesystem::remove_all(folder_); }
   void write(const std::string& lines) { std::ofstream(folder_ / "dev") << headings << lines; }
+  void set_speed(const std::string& name, const std::string& megabits) {
+    std::filesystem::create_directories(folder_ / "net" / name);
+    std::ofstream(folder_ / "net" / name / "speed") << megabits << '\n';
+  }
   NetworkCounters counters(bool reports = true) { return NetworkCounters(reports, folder_ / "dev", folder_ / "net"); }
   std::filesystem::path folder_ =
       std::filesystem::temp_directory_path() / ("babelring-counters-" + std::to_string(getpid()));
@@ -80,11 +84,54 @@ TEST_F(NetworkCountersTest, SurviveInterfacesThatComeGoAndRestart) {
   EXPECT_EQ(network.lap(), (NetworkBytes{2, 4}));
 }
 
+TEST_F(NetworkCountersTest, TellTheSpeedOfTheLinkThatCarriedTheMost) {
+  set_speed("lo", "40000");
+  set_speed("eth0", "1000");
+  set_speed("eth1", "25000");
+  write(line("lo", 0, 0) + line("eth0", 900, 900) + line("eth1", 0, 0));
+  NetworkCounters network = counters();
+  EXPECT_EQ(network.link_bytes_per_second(), 0);
+  write(line("lo", 9000, 9000) + line("eth0", 910, 900) + line("eth1", 2, 2));
+  network.lap();
+  EXPECT_EQ(network.link_bytes_per_second(), 125'000'000);
+  write(line("lo", 9999, 9999) + line("eth0", 910, 900) + line("eth1", 5, 6));
+  network.lap();
+  EXPECT_EQ(network.link_bytes_per_second(), 3'125'000'000);
+  network.lap();  // nothing moved: the same link
+  EXPECT_EQ(network.link_bytes_per_second(), 3'125'000'000);
+}
+
+TEST_F(NetworkCountersTest, TakeTheSpeedOfTheBondForItsMembers) {
+  set_speed("bond0", "20000");
+  set_speed("eth0", "10000");
+  std::filesystem::create_directories(folder_ / "net" / "bond0" / "bonding");
+  std::filesystem::create_directory_symlink("../bond0", folder_ / "net" / "eth0" / "master");
+  write(line("eth0", 0, 0) + line("bond0", 0, 0));
+  NetworkCounters network = counters();
+  write(line("eth0", 7, 8) + line("bond0", 7, 8));
+  network.lap();
+  EXPECT_EQ(network.link_bytes_per_second(), 2'500'000'000);
+}
+
+TEST_F(NetworkCountersTest, TellNoSpeedWhereTheKernelKnowsNone) {
+  set_speed("virtio0", "-1");
+  write(line("lo", 0, 0) + line("virtio0", 0, 0));
+  NetworkCounters network = counters();
+  write(line("lo", 5, 5) + line("virtio0", 100, 100) + line("tun0", 0, 0));
+  network.lap();
+  EXPECT_EQ(network.link_bytes_per_second(), 0);
+  write(line("lo", 5, 5) + line("virtio0", 100, 100) + line("tun0", 900, 900));
+  network.lap();
+  EXPECT_EQ(network.link_bytes_per_second(), 0);
+}
+
 TEST_F(NetworkCountersTest, AreZeroOnTheOtherRanksOfAHost) {
+  set_speed("eth0", "1000");
   write(line("eth0", 0, 0));
   NetworkCounters network = counters(false);
   write(line("eth0", 100, 100));
   EXPECT_EQ(network.lap(), (NetworkBytes{0, 0}));
+  EXPECT_EQ(network.link_bytes_per_second(), 0);
 }
 
 TEST_F(NetworkCountersTest, AreZeroWhereTheKernelHasNone) {

@@ -115,7 +115,11 @@ class ReferenceBackend final : public Backend {
     store(reference::decode_attention(load(op.q), load(op.keys), load(op.values), rows, op.heads, op.scale), op.out);
   }
   void do_run(const CrossEntropy& op) override {
-    auto result = reference::cross_entropy(load(op.logits), load(op.targets), op.smoothing);
+    const Matrix logits = load(op.logits);
+    auto result = reference::cross_entropy(logits, load(op.targets), op.smoothing);
+    if (op.predicted) {
+      store(reference::log_softmax_top_k(logits, 1).indices, {op.predicted.data, {logits.rows, 1}, DType::i32});
+    }
     store(result.loss, op.loss);
     store(result.nll, op.nll);
     store(result.correct, op.correct);

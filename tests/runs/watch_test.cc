@@ -39,8 +39,13 @@ ScriptedServer::Script story(const std::string& end) {
   return [=](const ScriptedRequest& request) -> ScriptedAnswer {
     if (!request.target.starts_with("/api/v1/events")) return {.body = run_json("running", 10)};
     if ((*streams)++ == 0) {
-      return {.pieces = {"retry: 1\n\n", event("metrics", metrics, 1),
-                         event("eval", R"({"set":"valid","update":50,"loss":3.5,"sacrebleu":21.5,"best":true})", 2)}};
+      return {
+          .pieces = {
+              "retry: 1\n\n", event("metrics", metrics, 1),
+              event(
+                  "eval",
+                  R"({"set":"valid","update":50,"loss":3.5,"sacrebleu":21.5,"teacher_forced_bleu":28.25,"best":true})",
+                  2)}};
     }
     EXPECT_EQ(request.header("last-event-id"), "1-2");
     return {.pieces = {": hello\n\n" + event("checkpoint", R"({"id":"c_1","update":50,"best":true})", 3) +
@@ -54,8 +59,8 @@ TEST(Watch, TellsTheStoryInPlainLinesOverALostConnection) {
   watch_run({server.address(), ""}, id, false, {.out = out});
   EXPECT_THAT(out.str(), HasSubstr("toy (" + id + ") is running\n"));
   EXPECT_THAT(out.str(), HasSubstr("update 10/200 (5.0 %)  loss 5.5000  19 s left\n"));
-  EXPECT_THAT(out.str(),
-              HasSubstr("validation on valid after update 50: loss 3.5000, sacreBLEU 21.50, the best so far\n"));
+  EXPECT_THAT(out.str(), HasSubstr("validation on valid after update 50: loss 3.5000, sacreBLEU 21.50, teacher-forced "
+                                   "BLEU 28.25, the best so far\n"));
   EXPECT_THAT(out.str(), HasSubstr("the stream ended; trying again\nconnected again\n"));
   EXPECT_THAT(out.str(), HasSubstr("checkpoint c_1 after update 50 (best)\n"));
   EXPECT_TRUE(out.str().ends_with("run toy (" + id + ") succeeded: why\n")) << out.str();

@@ -1,0 +1,117 @@
+#include "nmt/train/validator.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <thread>
+
+#include "nmt/data/batch.h"
+#include "nmt/data/prepare.h"
+#include "tests/data/temporary_folder.h"
+#include "tests/train/small_training.h"
+#include "tests/train/thread_communicator.h"
+
+namespace babelring {
+namespace {
+
+constexpr int held_out_count = 7;
+
+std::string made_up_sentence(int i) {
+  const char* words[] = {"the", "quick", "brown", "fox", "sees", "a", "lazy", "dog"};
+  std::string text;
+  for (int k = 0; k < 4 + i % 5; ++k) text += std::string(k > 0 ? " " : "") + words[(i + k * (1 + i % 3)) % 8];
+  return text + " " + std::to_string(i);
+}
+
+std::string made_up_text(const std::string& side, int first, int count) {
+  std::string text;
+  for (int i = first; i < first + count; ++i) text += side + " " + made_up_sentence(i) + "\n";
+  return text;
+}
+
+class ValidatorTest : public testing::Test {
+ protected:
+  ValidatorTest() {
+    PrepareOptions options;
+    options.train = {
+        {folder_.write("train.a", made_up_text("one", 0, 60)), folder_.write("train.b", made_up_text("two", 0, 60))}};
+    options.valid = TextFiles{folder_.write("valid.a", made_up_text("one", 60, held_out_count)),
+                              folder_.write("valid.b", made_up_text("two", 60, held_out_count))};
+    options.output = folder_ / "data";
+    options.vocabulary = {.size = 60};
+    prepare(options);
+    config_ = small_config();
+    config_.data.folder = folder_ / "data";
+    vocabulary_.emplace(Vocabulary::load(folder_ / "data" / "spm.model"));
+  }
+
+  /// A model that the seed alone decides.
+  Transformer model(Backend& backend) const {
+    Transformer model(config_.model, vocabulary_->size(), 0.1f, backend, DType::f32);
+    model.initialize(backend, 5);
+    return model;
+  }
+
+  EvalRecord validate(Communicator& communicator, bool translate = false) const {
+    const auto backend = make_cpu_backend(1);
+    Workspace workspace(*backend);
+    return Validator(config_, *vocabulary_, *backend, communicator, workspace).run(model(*backend), translate);
+  }
+
+  /// What the model says of a sentence's target, word by word, from its logits.
+  std::string likeliest(const Transformer& model, Backend& backend, const Corpus& corpus, std::int64_t i) const {
+    Workspace workspace(backend);
+    Context context = workspace.begin(DType::f32);
+    const PackedBatch batch = sequential_batches(corpus, i, i + 1, 1).at(0);
+    const DeviceBatch on_device(backend, context.saved, batch);
+    const Tensor logits = model.teacher_forced_logits(context, on_device.source, on_device.target);
+    std::vector<std::int32_t> ids;
+    for (std::int64_t row = 0; row < logits.shape[0]; ++row) {
+      const float* first = logits.as<float>() + row * logits.row_stride;
+      ids.push_back(static_cast<std::int32_t>(std::max_element(first, first + logits.shape[1]) - first));
+    }
+    return vocabulary_->decode(ids);
+  }
+
+  TemporaryFolder folder_;
+  TrainConfig config_;
+  std::optional<Vocabulary> vocabulary_;
+};
+
+TEST_F(ValidatorTest, TeacherForcedBleuIsOfTheLikeliestPieces) {
+  const auto backend = make_cpu_backend(1);
+  const Transformer untrained = model(*backend);
+  const Corpus corpus = Corpus::open(config_.data.folder, "valid");
+  std::vector<std::string> said;
+  for (int i = 0; i < held_out_count; ++i) said.push_back(likeliest(untrained, *backend, corpus, i));
+  const std::vector<std::string> references = ParallelText::open(config_.data.folder, "valid").target;
+
+  const EvalRecord record = validate(*make_single_communicator());
+  EXPECT_EQ(record.teacher_forced_bleu, Bleu().corpus(said, {references}).score);
+  EXPECT_GT(record.teacher_forced_bleu, 0);
+  EXPECT_TRUE(std::isnan(record.sacrebleu));
+}
+
+TEST_F(ValidatorTest, RanksTogetherSayWhatOneSays) {
+  const EvalRecord one = validate(*make_single_communicator(), true);
+  EXPECT_FALSE(std::isnan(one.sacrebleu));
+  for (const int ranks : {2, 3}) {
+    ThreadGroup group(ranks);
+    std::vector<EvalRecord> records(static_cast<std::size_t>(ranks));
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < ranks; ++rank) {
+      threads.emplace_back([&, rank] { records[static_cast<std::size_t>(rank)] = validate(*group.rank(rank), true); });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (const EvalRecord& record : records) {
+      EXPECT_EQ(record.teacher_forced_bleu, one.teacher_forced_bleu);
+      EXPECT_EQ(record.sacrebleu, one.sacrebleu);
+      EXPECT_NEAR(record.loss, one.loss, 1e-5);
+      EXPECT_EQ(record.accuracy, one.accuracy);
+      EXPECT_EQ(record.samples.size(), one.samples.size());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace babelring
