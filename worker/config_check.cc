@@ -8,10 +8,12 @@
 #include <charconv>
 #include <filesystem>
 #include <iostream>
+#include <utility>
 
 #include "nmt/base/atomic_file.h"
 #include "nmt/data/manifest.h"
 #include "nmt/train/config.h"
+#include "nmt/train/memory_estimate.h"
 
 namespace babelring {
 namespace {
@@ -46,18 +48,40 @@ void check_data_folder(const DataConfig& data) {
   if (!data.valid_set.empty()) manifest.set(data.valid_set);
 }
 
-json::object verdict_of(const TrainConfig& config) {
+json::object memory_of(const TrainConfig& config, std::int64_t ranks) {
+  const Manifest manifest = load_manifest(config.data.folder);
+  const ManifestSet& set = manifest.set(config.data.train_set);
+  const auto with_ends = [&](std::int64_t tokens) { return static_cast<double>(tokens + set.sentences); };
+  const double source_per_target = set.sentences > 0 ? with_ends(set.source_tokens) / with_ends(set.target_tokens) : 1;
+  const MemoryEstimate memory = estimate_memory(config, manifest.vocabulary_size, ranks, source_per_target);
+  return {{"parameters", memory.parameters},
+          {"source_tokens", memory.source_tokens},
+          {"target_tokens", memory.target_tokens},
+          {"weights", memory.weights},
+          {"gradients", memory.gradients},
+          {"moments", memory.moments},
+          {"activations", memory.activations},
+          {"scratch", memory.scratch},
+          {"total", memory.total()}};
+}
+
+json::object verdict_of(const TrainConfig& config, std::int64_t ranks) {
   const Duration end = parse_duration("training.stop_after", config.training.stop_after);
   const bool by_updates = end.unit() == Duration::Unit::updates;
-  json::array unknown = {
-      "memory: activations depend on the longest batch; step records tell it from the first update on",
-      "time: depends on the machine; step records tell it from the first update on"};
+  json::array unknown;
+  json::value memory;
+  try {
+    memory = memory_of(config, ranks);
+  } catch (const Failure& failure) {
+    unknown.emplace_back(fmt::format("memory: data.folder tells the vocabulary's size: {}", failure.what()));
+  }
   if (!by_updates) unknown.emplace_back("updates: training.stop_after counts something else");
   return {{"config", config_yaml(config)},
           {"name", config.name},
           {"max_updates", by_updates ? static_cast<std::int64_t>(end.value()) : 0},
           {"data_folder", std::filesystem::absolute(config.data.folder).lexically_normal().string()},
-          {"not_estimated", unknown}};
+          {"memory", std::move(memory)},
+          {"not_estimated", std::move(unknown)}};
 }
 
 }  // namespace
@@ -79,13 +103,14 @@ json::object config_fault(std::string_view complaint, std::string_view file) {
   return fault;
 }
 
-int print_config_check(const std::string& file, const std::vector<std::string>& overrides, bool data) {
+int print_config_check(const std::string& file, const std::vector<std::string>& overrides, bool data,
+                       std::int64_t ranks) {
   json::object verdict;
   try {
     const TrainConfig config = read_config(read_file(file), file, overrides);
     try {
       if (data) check_data_folder(config.data);
-      verdict = verdict_of(config);
+      verdict = verdict_of(config, ranks);
     } catch (const Failure& failure) {
       verdict["errors"] = {
           json::object{{"pointer", "/data/folder"}, {"detail", fmt::format("data.folder: {}", failure.what())}}};

@@ -134,6 +134,13 @@ void train(Trainer& trainer, RecordSink& records, bool first_rank) {
   }
 }
 
+/// Where TensorBoard's event files go; empty: nowhere.
+std::filesystem::path board_folder(const JobOptions& options, const TrainConfig& config,
+                                   const std::filesystem::path& run_folder) {
+  const bool asked = options.event_folder.empty() && config.tensorboard;
+  return asked ? run_folder / "tensorboard" : options.event_folder;
+}
+
 }  // namespace
 
 TrainConfig shared_config(const JobOptions& options, Communicator& communicator) {
@@ -164,7 +171,8 @@ std::string shared_token(const JobOptions& options, Communicator& communicator) 
   return text.substr(1);
 }
 
-void run_job(const JobOptions& options, const TrainConfig& config, Communicator& communicator, StopRequest& stop) {
+void run_job(const JobOptions& options, const TrainConfig& config, Communicator& communicator, StopRequest& stop,
+             LogRecords& log) {
   const bool first_rank = communicator.rank() == 0;
   const std::unique_ptr<Backend> backend = make_cpu_backend(threads_of(config, communicator));
   if (config.training.precision == "bf16") require_products(*backend, DType::bf16, "training.precision=f32");
@@ -194,6 +202,7 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
                      .attempt = identity.attempt,
                      .rank = communicator.rank(),
                      .host = communicator.hosts()[static_cast<std::size_t>(communicator.rank())]});
+  const LogRecords::Connection logged(log, reporter);
   std::unique_ptr<Console> console;
   if (first_rank) console = std::make_unique<Console>(config, isatty(STDERR_FILENO) == 1);
   FanOut records(console.get(), reporter, heartbeat.get());
@@ -214,7 +223,7 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
   trainer.begin(identity.run, identity.attempt, options.resume_from);
   if (console != nullptr) console->begin(trainer.state().progress, trainer.state().elapsed_minutes);
   if (first_rank) {
-    records.open_board(options.event_folder, communicator.hosts()[0], trainer.state().progress.update);
+    records.open_board(board_folder(options, config, folder), communicator.hosts()[0], trainer.state().progress.update);
     spdlog::info("{}: {} parameters, {} sentence pairs, {} updates an epoch", backend->description(),
                  trainer.model().parameters().count(), corpus.sentences(), trainer.updates_per_epoch());
     records.write(started(config, communicator, trainer));

@@ -4,6 +4,7 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <iostream>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -74,6 +75,7 @@ struct CommandLine {
   JobOptions job;
   std::string log_level = "info";
   bool check_config = false, check_data = false;
+  std::int64_t check_ranks = 1;
 };
 
 constexpr const char* for_servers = "For servers that start runs";
@@ -95,6 +97,9 @@ void declare(CLI::App& app, CommandLine& line) {
   app.add_flag("--check-config", line.check_config, "print as JSON what is made of the configuration, and end")
       ->group(for_servers);
   app.add_flag("--check-data", line.check_data, "with it: look into data.folder too")->group(for_servers);
+  app.add_option("--check-ranks", line.check_ranks, "with it: how many ranks there will be")
+      ->check(CLI::Range(1, 1'000'000))
+      ->group(for_servers);
   app.add_option("--tensorboard", line.job.event_folder, "folder for TensorBoard event files, written by rank 0");
   app.add_option("--log-level", line.log_level, "debug, info, warn or error")->capture_default_str();
   app.footer("Keys of the configuration:\n" + describe_config());
@@ -109,6 +114,7 @@ int work(const CommandLine& line, bool under_mpirun) {
   std::unique_ptr<Communicator> communicator = make_communicator(under_mpirun, {});
   const bool first_rank = communicator->rank() == 0;
   init_log(communicator->size() > 1 ? fmt::format("rank {}", communicator->rank()) : "", line.log_level);
+  LogRecords log;
   try {
     // The communicator's own options are part of the configuration, which rank 0 may be alone to see: share it first.
     const TrainConfig config = shared_config(line.job, *communicator);
@@ -117,7 +123,7 @@ int work(const CommandLine& line, bool under_mpirun) {
     communicator.reset();
     communicator = make_communicator(under_mpirun, config.communication.options());
     const SignalReach reach(*communicator);
-    run_job(job, config, *communicator, stop_request);
+    run_job(job, config, *communicator, stop_request, log);
     return 0;
   } catch (const UsageFailure& failure) {
     if (first_rank) spdlog::error("{}", failure.what());
@@ -127,7 +133,6 @@ int work(const CommandLine& line, bool under_mpirun) {
 
 /// A failure of one rank ends all.
 int run(const CommandLine& line, bool under_mpirun, int& argc, char**& argv) {
-  init_log("", line.log_level);
   try {
     std::optional<MpiSession> mpi;
     if (under_mpirun) mpi.emplace(argc, argv);
@@ -147,10 +152,16 @@ int main(int argc, char** argv) {
   declare(app, line);
   try {
     app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
+    init_log("", line.log_level);
+  } catch (const CLI::Success& answered) {
+    return app.exit(answered);
+  } catch (const std::exception& failure) {  // of CLI11, or a log level that there is not
+    std::cerr << "worker: " << failure.what() << '\n';
+    return 2;
   }
-  if (line.check_config) return print_config_check(line.job.config_file, line.job.overrides, line.check_data);
+  if (line.check_config) {
+    return print_config_check(line.job.config_file, line.job.overrides, line.check_data, line.check_ranks);
+  }
   if (const char* file = std::getenv("BABELRING_CA_FILE")) line.job.ca_file = file;
   take_signals();
   return run(line, MpiSession::under_mpirun(), argc, argv);

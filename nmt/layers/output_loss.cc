@@ -10,6 +10,15 @@ namespace {
 constexpr std::int64_t chunk_bytes = 160 << 20;  // of logits at once
 constexpr std::int64_t least_chunk_rows = 256;
 
+std::int64_t padded_columns(std::int64_t vocabulary) {
+  return (vocabulary + 31) / 32 * 32;  // to whole cache lines
+}
+
+std::int64_t rows_of_chunk(std::int64_t vocabulary, DType dtype) {
+  const auto row_bytes = padded_columns(vocabulary) * static_cast<std::int64_t>(size_of(dtype));
+  return std::max(least_chunk_rows, chunk_bytes / row_bytes);
+}
+
 double sum_of(const std::vector<float>& values) {
   double total = 0;
   for (const float value : values) total += static_cast<double>(value);
@@ -41,6 +50,12 @@ struct TokenLosses {
 OutputLoss::OutputLoss(const Parameter& projection, float label_smoothing)
     : projection_(&projection), label_smoothing_(label_smoothing) {}
 
+std::int64_t OutputLoss::scratch_bytes(std::int64_t tokens, std::int64_t vocabulary, DType dtype) {
+  const std::int64_t rows = std::min(tokens, rows_of_chunk(vocabulary, dtype));
+  return rows * padded_columns(vocabulary) * static_cast<std::int64_t>(size_of(dtype)) +
+         3 * tokens * static_cast<std::int64_t>(sizeof(float));
+}
+
 Tensor OutputLoss::logits(Context& context, ConstTensor hidden) const {
   Tensor logits = context.scratch.make(Shape{hidden.rows(), projection_->shape[0]}, context.dtype);
   context.backend.run(LinearForward{.x = hidden, .weight = projection_->compute, .y = logits});
@@ -51,9 +66,8 @@ LossSums OutputLoss::run(Context& context, ConstTensor hidden, ConstTensor targe
                          Tensor dhidden, Tensor predicted) const {
   const Arena::Scope scope(context.scratch);
   const TokenLosses losses(context.scratch, hidden.rows());
-  const std::int64_t vocabulary = projection_->shape[0], padded = (vocabulary + 31) / 32 * 32;  // to whole cache lines
-  const auto row_bytes = padded * static_cast<std::int64_t>(size_of(context.dtype));
-  const std::int64_t chunk_rows = std::max(least_chunk_rows, chunk_bytes / row_bytes);
+  const std::int64_t vocabulary = projection_->shape[0], padded = padded_columns(vocabulary);
+  const std::int64_t chunk_rows = rows_of_chunk(vocabulary, context.dtype);
   for (std::int64_t row = 0; row < hidden.rows(); row += chunk_rows) {
     const Arena::Scope chunk_scope(context.scratch);
     const std::int64_t rows = std::min(chunk_rows, hidden.rows() - row);

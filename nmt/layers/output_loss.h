@@ -33,6 +33,9 @@ class OutputLoss {
   LossSums run(Context& context, ConstTensor hidden, ConstTensor targets, float gradient_scale, Tensor dhidden,
                Tensor predicted = {}) const;
 
+  /// What run() takes of context.scratch.
+  static std::int64_t scratch_bytes(std::int64_t tokens, std::int64_t vocabulary, DType dtype);
+
   /// Logits [rows, vocabulary] in context.scratch.
   Tensor logits(Context& context, ConstTensor hidden) const;
 

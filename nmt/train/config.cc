@@ -81,6 +81,7 @@ void TrainConfig::bind(OptionBinder& b) {
   b.group("validation", validation);
   b.group("checkpoint", checkpoint);
   b.group("communication", communication);
+  b.flag("tensorboard", tensorboard, "rank 0 writes event files for TensorBoard, into the run's folder tensorboard");
 }
 
 void TrainConfig::check() const {

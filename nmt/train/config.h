@@ -85,6 +85,7 @@ struct TrainConfig {
   ValidationConfig validation;
   CheckpointConfig checkpoint;
   CommConfig communication;
+  bool tensorboard = false;
 
   void bind(OptionBinder& binder);
   /// Throws UsageFailure on values that do not fit each other.

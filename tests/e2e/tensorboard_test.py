@@ -62,6 +62,11 @@ class TensorBoardTest(SystemTest):
         self.assertEqual((events[1]["session_log"], events[1]["step"]), (1, 21), "what follows replaces from here on")
         self.check_steps(events, range(21, 31))
 
+    def test_the_configuration_may_ask_for_them(self) -> None:
+        run = self.start_run(overrides=["tensorboard=true", "training.stop_after=5u"])
+        self.assertEqual(run.wait(), 0, run.text())
+        self.check_steps(self.read(*(self.folder / "run" / "tensorboard").iterdir()), range(1, 6))
+
     def check_steps(self, events: list[dict[str, Any]], updates: range) -> None:
         """One event an update, with the numbers that rank 0's spool has."""
         steps = [event for event in events if "train/loss" in event["scalars"]]
@@ -82,7 +87,8 @@ class TensorBoardTest(SystemTest):
         self.assertEqual(sorted(evals), [10, 20])
         self.assertNotIn("valid/sacrebleu", evals[10]["scalars"], "this one did not translate")
         record = [record for record in self.records("run", "eval") if record["update"] == 20][0]
-        for key in ("loss", "nll", "accuracy", "sacrebleu", "chrf"):
+        self.assertIn("valid/teacher_forced_bleu", evals[10]["scalars"], "no translation is needed for it")
+        for key in ("loss", "nll", "accuracy", "teacher_forced_bleu", "sacrebleu", "chrf"):
             self.assertTrue(math.isclose(float(evals[20]["scalars"][f"valid/{key}"]), record[key], rel_tol=1e-5, abs_tol=1e-6), key)
         table = evals[20]["texts"]["valid/samples"]
         self.assertTrue(table.startswith("| source | reference | hypothesis |\n|---|---|---|\n"), table)
