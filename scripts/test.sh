@@ -23,6 +23,8 @@ TSAN_TESTS='^(client|comm|data|runs|translate|worker|server)([_.-].*)?$'
 STAGES=(setup checks scripts build ctest contract page browser tidy asan tsan fuzz)
 SKIPPED=77
 SLOW_STAGES=(setup build slow page_load faults_long fuzz_long tidy_all asan_full)
+# Compiled several sources at once; --slow compiles each alone, so that a source which leans on its neighbour's includes is found.
+PRESET=ci
 
 passed=0 failed=0 skipped=0 summary=()
 
@@ -31,7 +33,7 @@ parse_arguments() {
   while [ $# -gt 0 ]; do
     case $1 in
       --fast) stages=(setup checks scripts build ctest contract page browser) ;;
-      --slow) stages=("${SLOW_STAGES[@]}") ;;
+      --slow) stages=("${SLOW_STAGES[@]}") PRESET=dev ;;
       --only) stages_for "$(option_value "$1" $# "${2:-}")" && shift ;;
       --help | -h) print_header && exit 0 ;;
       *) usage_error "unknown option $1" ;;
@@ -81,8 +83,8 @@ stage_checks() {
 stage_scripts() { python3 -m unittest discover -s scripts/tests 2>&1 | tee "$LOGS/scripts.tests"; }
 
 stage_build() {
-  cmake --preset dev
-  cmake --build --preset dev -j "$(build_jobs)"
+  cmake --preset "$PRESET"
+  cmake --build --preset "$PRESET" -j "$(build_jobs)"
 }
 
 run_ctest() { # BUILD-FOLDER RESULT-NAME CTEST-ARGUMENTS...
@@ -96,7 +98,7 @@ run_ctest() { # BUILD-FOLDER RESULT-NAME CTEST-ARGUMENTS...
 stage_ctest() {
   rm -f "$EXCHANGES"
   if [ -x "$PROMTOOL" ]; then export PROMTOOL; fi
-  BABELRING_EXCHANGES=$EXCHANGES run_ctest build/dev ctest -LE slow
+  BABELRING_EXCHANGES=$EXCHANGES run_ctest "build/$PRESET" ctest -LE slow
 }
 
 # What the server answered in its tests, and the page's types, against server/api/openapi.yaml.
@@ -111,7 +113,7 @@ stage_contract() {
   npm run --silent validate -- "$EXCHANGES" "$LOGS/contract.xml"
 }
 
-stage_slow() { run_ctest build/dev slow -L slow -j 1; }
+stage_slow() { run_ctest "build/$PRESET" slow -L slow -j 1; }
 
 stage_tidy() { scripts/check_tidy.sh nmt/base nmt/core; }
 
@@ -143,12 +145,12 @@ in_browser() { # SECONDS SCRIPT ARGUMENTS...
   fi
   npm_packages
   export CHROMIUM
-  timeout --verbose "$seconds" node "tests/dashboard/$script" --server-binary build/dev/bin/server "$@"
+  timeout --verbose "$seconds" node "tests/dashboard/$script" --server-binary "build/$PRESET/bin/server" "$@"
 }
 
-# The page in Chromium, served by the server that was just built.
+# The page in Chromium, served by the server that was just built; walk_test.mjs also starts workers and a translator.
 stage_browser() {
-  in_browser 300 browser_test.mjs && in_browser 300 run_page_test.mjs
+  in_browser 300 browser_test.mjs && in_browser 300 run_page_test.mjs && in_browser 300 walk_test.mjs
 }
 
 # The page with a million updates, hundreds of metrics, and live charts for minutes.
@@ -207,7 +209,7 @@ stage_fuzz() { scripts/fuzz.sh --seconds 10; }
 stage_fuzz_long() { scripts/fuzz.sh --seconds 300; }
 
 # The long forms of the fault tests; ctest has the fast ones.
-stage_faults_long() { BABELRING_BIN=$ROOT/build/dev/bin scripts/faults.sh --long; }
+stage_faults_long() { BABELRING_BIN=$ROOT/build/$PRESET/bin scripts/faults.sh --long; }
 
 # ----------------------------------------------------------------------------------------------------------------------
 

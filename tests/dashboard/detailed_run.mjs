@@ -49,6 +49,9 @@ data:
     - en
     - de
   max_tokens: 8192
+validation:
+  every: 200u
+  beam: 4
 communication:
   gradient_wire: f32
   bucket_mb: 16

@@ -127,11 +127,28 @@ export async function pageWeight(context, address, hash) {
   return { requests: files.length, bytes: files.reduce((sum, { bytes }) => sum + bytes, 0), paint_ms: paint, files };
 }
 
+/// Waits until `check` gives something true.
+export async function until(what, check, ms = 10_000) {
+  for (const end = Date.now() + ms; Date.now() < end;) {
+    if (await check()) return;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  assert.fail(`not within ${ms} ms: ${what}`);
+}
+
+/// Goes down to what a run's page has below its charts, which is fetched then.
+export async function goBelow(page) {
+  await page.locator('.below').scrollIntoViewIfNeeded();
+  await page.waitForSelector('.below .ranks');
+}
+
 /// A large screen full of charts of a run, at `address`, which opens all of its metrics.
 export async function showTwentyCharts(page, address) {
   await page.setViewportSize({ width: 1920, height: 2100 });
   await page.goto('about:blank');
   await page.goto(address);
+  await page.waitForSelector('.chart canvas');
+  await goBelow(page);
   await page.waitForFunction(() => document.querySelectorAll('.chart').length > 40, null, { timeout: 30_000 });
   await page.evaluate(() => [...document.querySelectorAll('.chart')].at(-8).scrollIntoView());
   await page.waitForFunction(() => document.querySelectorAll('.chart canvas').length >= 20, null, { timeout: 30_000 });

@@ -2,7 +2,7 @@
 // Prints the figures of docs/performance.md as text and, in the last line, as JSON.
 //   node load_test.mjs [--server-binary build/release/bin/server] [--dist folder] [--points 1000000] [--minutes 5]
 import { strict as assert } from 'node:assert';
-import { heapBytes, makeWork, openBrowser, pageWeight, readOptions, showTwentyCharts, startServer, watchProblems, watchTasks } from './harness.mjs';
+import { goBelow, heapBytes, makeWork, openBrowser, pageWeight, readOptions, showTwentyCharts, startServer, watchProblems, watchTasks } from './harness.mjs';
 import { DetailedRun } from './detailed_run.mjs';
 import { makeRunId } from './synthetic_run.mjs';
 
@@ -104,6 +104,8 @@ async function checkManyKeys(page, server) {
   run.steps(200);
   await run.flush();
   await page.goto(`${server.address}/#/runs/${run.id}?all=1`);
+  await page.waitForSelector('.chart canvas');
+  await goBelow(page);
   await page.waitForFunction(() => document.querySelectorAll('.chart').length > 300, null, { timeout: 30_000 });
   await page.waitForTimeout(1500);
   const nodes = await page.evaluate(() => document.querySelectorAll('*').length);

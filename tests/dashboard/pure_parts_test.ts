@@ -116,10 +116,28 @@ describe('Refresher', () => {
     refresh.ask(['tail']);
     await vi.advanceTimersByTimeAsync(50);
     refresh.ask(['series', 'logs']);  // a reset, while the tail is on its way
-    await vi.advanceTimersByTimeAsync(549);
+    await vi.advanceTimersByTimeAsync(449);
     expect(rounds).toEqual([['tail']]);
     await vi.advanceTimersByTimeAsync(1);
     expect(rounds).toEqual([['tail'], ['logs', 'series']]);
+  });
+  it('does as many rounds a second as wanted, and gives a slow server a rest', async () => {
+    let tookMs = 100;
+    let rounds = 0;
+    const { it: refresh } = refresher(async () => {
+      rounds += 1;
+      refresh.ask(['tail']);
+      await new Promise((resolve) => setTimeout(resolve, tookMs));
+    });
+    refresh.ask(['tail']);
+    await vi.advanceTimersByTimeAsync(5000);
+    expect(rounds).toBe(11);
+    tookMs = 900;
+    await vi.advanceTimersByTimeAsync(100 + 1000);  // what was on its way, and the first slow round
+    rounds = 0;
+    await vi.advanceTimersByTimeAsync(10_000);
+    expect(rounds).toBe(10);
+    refresh.close();
   });
   it('asks again for what failed, and is quiet when nothing is due', async () => {
     let rounds = 0;
@@ -144,7 +162,7 @@ describe('Refresher', () => {
 
 describe('partsOf', () => {
   it('fetches what an event is about, and everything after a reset', () => {
-    expect(partsOf('metrics')).toEqual(['run', 'ranks', 'tail']);
+    expect(partsOf('metrics')).toEqual(['run', 'tail']);
     expect(partsOf('eval')).toContain('evals');
     expect(partsOf('reset')).toBe(ALL_PARTS);
     expect(ALL_PARTS).toContain('series');

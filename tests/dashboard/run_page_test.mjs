@@ -4,7 +4,7 @@ import { strict as assert } from 'node:assert';
 import { readFileSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
 import { DetailedRun } from './detailed_run.mjs';
-import { checkAxe, checkWidth, makeWork, openBrowser, readOptions, shoot, shows, startServer, watchProblems } from './harness.mjs';
+import { checkAxe, checkWidth, goBelow, makeWork, openBrowser, readOptions, shoot, shows, startServer, until, watchProblems } from './harness.mjs';
 
 const UPDATES = 1400;
 const SPIKE = 777;
@@ -16,14 +16,6 @@ const noteOf = (page, id) => chart(page, id).locator('.chart-note').innerText();
 const query = (page) => new URLSearchParams(page.url().split('?')[1] ?? '');
 const values = async (page, id) => Object.fromEntries(await chart(page, id).locator('.legend-item')
   .evaluateAll((items) => items.map((item) => [item.querySelector(':scope > span:not(.swatch)').textContent, item.querySelector('output').textContent])));
-
-async function until(what, check, ms = 10_000) {
-  for (const end = Date.now() + ms; Date.now() < end;) {
-    if (await check()) return;
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  }
-  assert.fail(`not within ${ms} ms: ${what}`);
-}
 
 async function open(page, address, run, hash = '') {
   await page.goto('about:blank');
@@ -67,7 +59,7 @@ async function checkMounting(page) {
 
 async function checkCharts(page) {
   assert.match(await noteOf(page, 'loss'), /^(1,\d{3}|[6-9]\d\d) of 1,\d{3}, min\/avg\/max · smoothed 0\.8$/);
-  assert.deepEqual(Object.keys(await values(page, 'bleu')), ['sacreBLEU', 'chrF']);
+  assert.deepEqual(Object.keys(await values(page, 'bleu')), ['sacreBLEU, beam 4', 'chrF']);
   assert.deepEqual(Object.keys(await values(page, 'accuracy')), ['accuracy']);
   await chart(page, 'split').scrollIntoViewIfNeeded();
   await until('the split has values', async () => Number.parseFloat((await values(page, 'split')).step) > 0);
@@ -133,7 +125,8 @@ async function checkAddress(page, address, run) {
 
 async function checkRanks(page, address, run) {
   await open(page, address, run);
-  await page.locator('.ranks').scrollIntoViewIfNeeded();
+  assert.equal(await page.locator('.ranks').count(), 0, 'what is far below is not fetched yet');
+  await goBelow(page);
   await page.locator('.heat').waitFor();
   const said = page.locator('.ranks .chart-note');
   await until('the straggler is named', async () => /^rank 3 birch straggled: above 1\.15× the median for 1\d % of the time, last at update (69|70)\d$/
@@ -216,6 +209,7 @@ async function checkEnded(page, address, ended) {
   await shows(page, 'finished');
   assert.equal(await page.locator('#connection').innerText(), 'succeeded');
   assert.match(await page.locator('.run-title').innerText(), /attempt 2/);
+  await goBelow(page);
   assert.equal(await page.locator('[aria-label="Attempts"] tbody tr').count(), 2);
   await chart(page, 'loss').locator('.plot').focus();
   await page.keyboard.press('Home');
@@ -248,7 +242,9 @@ async function checkLooks(page, address, run, options) {
     await page.emulateMedia({ colorScheme });
     await page.setViewportSize({ width: 1440, height: 900 });
     await open(page, address, run, '?all=1&find=tokens');
+    await goBelow(page);
     await page.waitForSelector('.samples mark');
+    await page.evaluate(() => scrollTo(0, 0));
     await page.evaluate(() => document.querySelectorAll('.verdict details').forEach((fold) => { fold.open = true; }));
     await page.waitForTimeout(600);
     await checkAxe(page, `run, ${colorScheme}`);

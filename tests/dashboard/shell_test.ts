@@ -5,13 +5,16 @@ import { hashOf, parseRoute } from '../../server/dashboard/src/lib/routes';
 import { Slices } from '../../server/dashboard/src/lib/slices';
 import { nextTheme, themeOf } from '../../server/dashboard/src/lib/theme_choice';
 import { meaningOf, withChange } from '../../server/dashboard/src/views/alert_rules';
+import { runOf, shortRoute } from '../../server/dashboard/src/views/audit';
 import { runsOf } from '../../server/dashboard/src/views/nodes';
+import { actionsOf } from '../../server/dashboard/src/views/run_actions';
+import { newToken } from '../../server/dashboard/src/views/tokens';
 
 describe('addresses', () => {
   it('name their page, and anything unknown is the list', () => {
     expect(parseRoute('#/runs/r_0A?x=wall')).toMatchObject({ page: 'run', id: 'r_0A', view: { x: 'wall' } });
     expect(parseRoute('#/compare?runs=a,b').page).toBe('compare');
-    for (const page of ['submit', 'nodes', 'alerts']) expect(parseRoute(`#/${page}`).page).toBe(page);
+    for (const page of ['submit', 'nodes', 'alerts', 'tokens', 'audit']) expect(parseRoute(`#/${page}`).page).toBe(page);
     for (const hash of ['', '#/', '#/runs', '#/runs?q=x', '#/elsewhere', '#/runs/../x']) expect(parseRoute(hash).page).toBe('runs');
   });
   it('stay readable and make the round trip', () => {
@@ -55,6 +58,35 @@ describe('rules of alerts', () => {
     expect(withChange(rules, 0, 'hold_s', 5)[0]).toEqual({ name: 'stall', kind: 'stall', threshold: 60, hold_s: 5 });
     expect(withChange(rules, 0, 'threshold', NaN)).toEqual(rules);
     expect(meaningOf('disk_low')).toBe('bytes free');
+  });
+});
+
+describe('what can be done with a run', () => {
+  const ids = (run: Parameters<typeof actionsOf>[0]): string[] => actionsOf(run).map(([id]) => id);
+  it('follows its state', () => {
+    expect(ids({ state: 'queued' })).toEqual(['stop']);
+    expect(ids({ state: 'running' })).toEqual(['checkpoint', 'stop']);
+    expect(ids({ state: 'restarting' })).toEqual(['stop']);
+    expect(ids({ state: 'stopped' })).toEqual(['resume', 'delete']);
+  });
+  it('is less for one that was started by hand, and only to take it back for a deleted one', () => {
+    expect(ids({ state: 'failed', profile: 'external' })).toEqual(['delete']);
+    expect(ids({ state: 'running', profile: 'external' })).toEqual(['checkpoint', 'stop']);
+    expect(ids({ state: 'running', profile: 'external', stale_since: '2026-11-21T10:00:00.000Z' })).toEqual(['checkpoint', 'stop', 'delete']);
+    expect(ids({ state: 'stopped', deleted_at: '2026-11-21T10:00:00.000Z' })).toEqual(['restore']);
+  });
+});
+
+describe('tokens and the audit', () => {
+  it('ask for what was filled in', () => {
+    expect(newToken(' laptop ', 'read', 'r_0', '86400')).toEqual({ name: 'laptop', scope: 'read', expires_in_seconds: 86400 });
+    expect(newToken('ci', 'ingest', ' r_0 ', '')).toEqual({ name: 'ci', scope: 'ingest', run: 'r_0' });
+    expect(newToken('ci', 'ingest', '', '')).toEqual({ name: 'ci', scope: 'ingest' });
+  });
+  it('name the run that a write was about', () => {
+    const run = `r_${'0'.repeat(26)}`;
+    expect([runOf(`/api/v1/runs/${run}/stop`), runOf(`/api/v1/runs/${run}`), runOf('/api/v1/runs'), runOf(`/api/v1/tokens/${run}`)]).toEqual([run, run, null, null]);
+    expect(shortRoute('/api/v1/runs/{run}/stop')).toBe('/runs/{run}/stop');
   });
 });
 

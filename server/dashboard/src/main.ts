@@ -1,10 +1,8 @@
 import 'uplot/dist/uPlot.min.css';
 import './styles/page.css';
-import './styles/list.css';
 import './styles/run.css';
-import { watchDownloads } from './api/download';
 import { explain } from './api/problem';
-import { abortPage } from './api/request';
+import { abortPage, BASE } from './api/request';
 import { askSelf } from './api/self';
 import { hasToken, onUnauthorized, setScope, startSession } from './api/session';
 import { setText } from './lib/dom';
@@ -57,6 +55,14 @@ async function builderOf(route: Route): Promise<() => Page> {
     case 'alerts': {
       const { AlertsPage } = await import('./views/alerts');
       return () => new AlertsPage(main, showStatus, say);
+    }
+    case 'tokens': {
+      const { TokensPage } = await import('./views/tokens');
+      return () => new TokensPage(main, showStatus, say);
+    }
+    case 'audit': {
+      const { AuditPage } = await import('./views/audit');
+      return () => new AuditPage(main, route.query, showStatus);
     }
     case 'runs': {
       const { RunList } = await import('./views/runs/run_list');
@@ -111,13 +117,20 @@ const header = new SiteHeader(document.querySelector('#nav')!, document.querySel
 startSession();
 applyTheme(readTheme());
 onUnauthorized(() => void logIn());
-watchDownloads(say);
 addShortcuts('Everywhere', [
   { keys: ['?'], what: 'this help', run: () => void openHelp() },
   { keys: ['g'], what: 'the list of runs', run: () => { location.hash = '#/runs'; } },
   { keys: ['t'], what: 'light, dark, or as the system', run: () => header.switchTheme() },
 ]);
 document.addEventListener('keydown', onShortcutKey);
+// A plain link cannot send a token: those with `download` to the API are fetched and saved by the page.
+document.addEventListener('click', (event) => {
+  const link = (event.target as Element | null)?.closest<HTMLAnchorElement>('a[download]');
+  const path = link?.getAttribute('href') ?? '';
+  if (!link || !hasToken() || !path.startsWith(`${BASE}/`)) return;
+  event.preventDefault();
+  void import('./api/download').then(({ download }) => download(path, link.download, say));
+});
 document.querySelector('[data-skip]')!.addEventListener('click', (event) => {
   event.preventDefault();
   main.focus();

@@ -183,7 +183,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Ask for a checkpoint after the current update */
+        /** Ask for a checkpoint after the current update; 429 too_soon within 10 s of the last wish */
         post: operations["requestCheckpoint"];
         delete?: never;
         options?: never;
@@ -682,7 +682,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Prometheus' text format 0.0.4 */
+        /** Prometheus' text format 0.0.4; no token is needed from the server's own machine */
         get: operations["prometheus"];
         put?: never;
         post?: never;
@@ -699,7 +699,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The live stream */
+        /** The live stream; 503 too_many_streams: 8 of a token, 10,000 in all */
         get: operations["events"];
         put?: never;
         post?: never;
@@ -903,8 +903,28 @@ export interface components {
             /** @description Program and arguments; RUN stands for the id */
             command: string[];
             max_updates: number | null;
+            /** @description Of a rank while it computes an update; null where the data is not at hand, whose vocabulary decides */
+            memory: components["schemas"]["MemoryEstimate"] | null;
+            /** @description Median of the newest updates of step_ms_run */
+            step_ms: number | null;
+            /** @description The newest run with the same model, precision, tokens, threads and ranks on the same hosts */
+            step_ms_run: string | null;
             /** @description What cannot be told beforehand, and why */
             not_estimated: string[];
+        };
+        /** @description Bytes by purpose, as in step records; what ranks of a host share counts for each */
+        MemoryEstimate: {
+            /** @description Learned numbers */
+            parameters: number;
+            /** @description Of the micro-batch that is assumed */
+            source_tokens: number;
+            target_tokens: number;
+            weights: number;
+            gradients: number;
+            moments: number;
+            activations: number;
+            scratch: number;
+            total: number;
         };
         RunEdit: {
             name?: string | null;
@@ -1241,6 +1261,8 @@ export interface components {
             accuracy: components["schemas"]["Number"];
             sacrebleu: components["schemas"]["Number"];
             chrf: components["schemas"]["Number"];
+            /** @description Of the likeliest piece at each place, given the reference before it; null from workers that did not count it */
+            teacher_forced_bleu: components["schemas"]["Number"];
             signature: string;
             seconds: components["schemas"]["Number"];
             best: boolean;

@@ -1,13 +1,5 @@
 import { request } from './request';
-
-/// Whose token it is and what it may do.
-export interface TokenSelf {
-  id: string;
-  name: string;
-  scope: string;
-  run?: string | null;
-  expires_at?: string | null;
-}
+import type { TokenSelf } from './types';
 
 /// What a scope allows, in words.
 const RIGHTS: Record<string, string> = {
@@ -18,7 +10,7 @@ export const rightsOf = (scope: string): string => RIGHTS[scope] ?? scope;
 
 const PATIENCE_MS = 10_000;
 
-/// Null where the server does not tell. Not bound to a page: it is asked while the first one opens.
+/// Whose token this page has; null where the server does not tell. Not bound to a page: it is asked while the first one opens.
 export async function askSelf(): Promise<TokenSelf | null> {
   try {
     return (await (await request('/tokens/self', { signal: AbortSignal.timeout(PATIENCE_MS) })).json()) as TokenSelf;

@@ -7,7 +7,7 @@ export type Schemas = components['schemas'];
 /// The contract lets any time be null; these are always told.
 type Told<T, K extends keyof T> = Omit<T, K> & Record<K, string>;
 
-export type Evaluation = Schemas['Eval'];
+export type Evaluation = Schemas['Eval'] & { teacher_forced_bleu?: Schemas['Number'] };  // older workers report none
 export type Run = Told<Schemas['Run'], 'created_at' | 'started_at' | 'updated_at'>;
 export type Rank = Schemas['RankPage']['items'][number];
 export type Checkpoint = Schemas['Checkpoint'];
@@ -17,3 +17,11 @@ export type MetricKey = Schemas['KeyPage']['items'][number];
 export type AlertItem = Told<Schemas['Alert'], 'raised_at'>;
 export type AlertRule = Schemas['AlertRule'];
 export type NodeItem = Schemas['Node'];
+export type Verdict = Schemas['Verdict'];
+export type Evidence = Schemas['Evidence'];
+export type Transition = Told<Schemas['TransitionPage']['items'][number], 'time'>;
+export type Attempt = Schemas['AttemptPage']['items'][number];
+export type Profile = Schemas['ProfilePage']['items'][number];
+export type TokenSelf = Schemas['OwnToken'];
+export type TokenItem = Told<Schemas['Token'], 'created_at'>;
+export type AuditEntry = Told<Schemas['AuditPage']['items'][number], 'time'>;

@@ -1,5 +1,5 @@
 import { PARTS, type RunData } from '../data/run_data';
-import { formatBytes, formatBytesPerSecond, formatFixed, formatMs, formatPercent, formatSi, formatSignificant } from '../lib/format';
+import { formatBytes, formatBytesPerSecond, formatFixed, formatMs, formatNames, formatPercent, formatSi, formatSignificant } from '../lib/format';
 import type { ViewState } from '../lib/run_view';
 import type { ChartData, Line } from './chart_data';
 import { checkpointMarks, evalLines, eventMarks, sideBySide, smoothed, stacked, type EvalKey, type Format, type Layer } from './lines';
@@ -18,7 +18,7 @@ export interface ChartDefinition {
 
 const plain: Format = (value) => formatSignificant(value);
 /// On the axis, where room is short.
-const tick: Format = (value) => (value !== null && value !== 0 && Math.abs(value) < 0.001 ? Number(value.toPrecision(3)).toExponential() : plain(value));
+export const tick: Format = (value) => (value !== null && value !== 0 && Math.abs(value) < 0.001 ? Number(value.toPrecision(3)).toExponential() : plain(value));
 const rate: Format = (value) => formatSi(value);
 const score: Format = (value) => formatFixed(value, 2);
 const percent: Format = (value) => formatPercent(value);
@@ -39,28 +39,53 @@ function lossData(run: RunData, view: ViewState): ChartData {
     lines: [...training.lines, ...evalLines(run, 'loss', 'validation', ['orange', 'violet'], plain)] };
 }
 
+/// How the translations that are scored were searched for, as the resolved configuration says.
+export function searchOf(config: string): string {
+  const beam = Number(/^validation:\n(?:[ \t].*\n)*?[ \t]+beam: *(\d+)/m.exec(config)?.[1] ?? 0);
+  return beam === 1 ? 'greedy' : beam > 1 ? `beam ${beam}` : 'beam search';
+}
+
 function scoreData(run: RunData): ChartData {
-  const lines = [...evalLines(run, 'sacrebleu', 'sacreBLEU', ['blue', 'violet'], score), ...evalLines(run, 'chrf', 'chrF', ['teal', 'navy'], score)];
-  return { lines, note: `beam search · ${run.evals.at(-1)?.signature ?? ''}`, marks: checkpointMarks(run) };
+  const lines = [...evalLines(run, 'sacrebleu', `sacreBLEU, ${searchOf(run.run?.config ?? '')}`, ['blue', 'violet'], score), ...evalLines(run, 'chrf', 'chrF', ['teal', 'navy'], score)];
+  return { lines, note: run.evals.at(-1)?.signature ?? '', marks: checkpointMarks(run) };
+}
+
+/// Apart from the scores of translations, since each word is predicted after the right ones.
+function forcedData(run: RunData): ChartData {
+  return { lines: [...evalLines(run, 'teacher_forced_bleu', 'BLEU', ['orange', 'gray'], score),
+    ...evalLines(run, 'accuracy', 'accuracy', ['violet', 'navy'], (value) => `${formatFixed(value, 1)} %`, 100)],
+  note: 'not comparable to the scores of translations', marks: [] };
 }
 
 const networkLayers = (run: RunData): Layer[] => run.hosts().flatMap(({ host, rank }, at) => (['rx', 'tx'] as const).map((way, second) => ({
   name: `network_${way}_bytes_per_second@${rank}`, label: `${host} ${way}`, color: COLORS[(2 * at + second) % COLORS.length]! })));
 
-/// What a link carries is drawn where the traffic comes near it, and told where it would press the curves flat.
+export const LINK = 'network_link_bytes_per_second';
+
+/// What each host's link carries one way, in bytes a second: as its ranks say, else as the reader does; null where nobody knows.
+function linkCapacities(run: RunData, view: ViewState): (number | null)[] {
+  const wished = view.linkGbit > 0 ? (view.linkGbit * 1e9) / 8 : null;
+  return run.hosts().map(({ rank }) => run.get(LINK, rank).avg.findLast((value) => value !== null && value > 0) ?? wished);
+}
+
+/// A capacity is drawn where the traffic comes near it, and told where it would press the curves flat.
 const FLAT_BELOW = 1 / 12;
 
-function networkData(run: RunData, view: ViewState): ChartData {
+export function networkData(run: RunData, view: ViewState): ChartData {
   const data = sideBySide(run, view, networkLayers(run), formatBytesPerSecond);
-  const capacity = (view.linkGbit * 1e9) / 8;
+  const capacities = linkCapacities(run, view);
+  const known = [...new Set(capacities)].filter((capacity) => capacity !== null);
   const ends = data.lines.flatMap(({ x }) => (x.length > 0 ? [x[0]!, x.at(-1)!] : []));
-  if (capacity === 0 || ends.length === 0) return data;
-  const busiest = data.lines.reduce((most, { y }) => y.reduce<number>((max, value) => Math.max(max, value ?? 0), most), 0);
-  const note = `${data.note} · busiest ${formatPercent(busiest / capacity, 0)} of the link's ${formatBytesPerSecond(capacity)}`;
-  if (busiest < capacity * FLAT_BELOW) return { ...data, note };
+  if (known.length === 0 || ends.length === 0) return data;
+  const most = (line: Line): number => line.y.reduce<number>((max, value) => Math.max(max, value ?? 0), 0);
+  const shares = data.lines.map((line, at) => most(line) / (capacities[at >> 1] ?? Infinity));  // two lines a host
+  const share = Math.max(...shares);
+  const note = `${data.note} · busiest ${formatPercent(share, 0)} of its link's ${known.map(formatBytesPerSecond).join(' or ')}`;
+  if (share < FLAT_BELOW) return { ...data, note };
   const x = [Math.min(...ends), Math.max(...ends)];
-  const limit: Line = { label: 'link capacity', color: 'bad', kind: 'limit', x, y: x.map(() => capacity), legend: true, format: formatBytesPerSecond };
-  return { ...data, note, lines: [...data.lines, limit] };
+  const limits = known.map((capacity): Line => ({ label: known.length === 1 ? 'link capacity' : `link of ${formatNames(run.hosts().flatMap(({ host }, at) => (capacities[at] === capacity ? [host] : [])))}`,
+    color: 'bad', kind: 'limit', x, y: x.map(() => capacity), legend: true, format: formatBytesPerSecond }));
+  return { ...data, note, lines: [...data.lines, ...limits] };
 }
 
 const memoryLayers = (run: RunData): Layer[] => run.keys.filter(({ key }) => key.startsWith(MEMORY) && key !== PEAK).slice(0, 12)
@@ -70,7 +95,7 @@ const memoryData = (run: RunData, view: ViewState): ChartData => (run.key(PEAK)
   ? stacked(run, view, memoryLayers(run), { name: PEAK, label: 'peak of the process', color: 'text' }, formatBytes)
   : sideBySide(run, view, memoryLayers(run), formatBytes));
 
-const one = (key: string, label: string, color: string, format: Format) => (run: RunData, view: ViewState): ChartData =>
+export const one = (key: string, label: string, color: string, format: Format) => (run: RunData, view: ViewState): ChartData =>
   smoothed(run, view, key, label, color, format);
 
 function powerData(run: RunData, view: ViewState): ChartData {
@@ -83,12 +108,10 @@ function powerData(run: RunData, view: ViewState): ChartData {
 
 const CHARTS_ALONE: readonly ChartDefinition[] = [
   { id: 'loss', title: 'Loss', unit: 'nats per target token', keys: () => ['loss'], evals: ['loss'], axisFormat: tick, data: lossData },
-  { id: 'bleu', title: 'Translation quality', unit: 'held-out set', keys: () => [], evals: ['sacrebleu', 'chrf'],
+  { id: 'bleu', title: 'Translation quality', unit: 'held-out sentences', keys: () => [], evals: ['sacrebleu', 'chrf'],
     axisFormat: tick, data: scoreData },
-  { id: 'accuracy', title: 'Accuracy, teacher-forced', unit: 'next token', keys: () => [], evals: ['accuracy'],
-    when: (run) => run.evals.some(({ accuracy }) => accuracy !== null), axisFormat: (value) => formatPercent(value, 0),
-    data: (run) => ({ lines: evalLines(run, 'accuracy', 'accuracy', ['violet', 'navy'], percent), note: 'not comparable to BLEU: no translation is made',
-      marks: [] }) },
+  { id: 'accuracy', title: 'Teacher-forced', unit: 'next word given the right ones', keys: () => [], evals: ['teacher_forced_bleu', 'accuracy'],
+    when: (run) => run.evals.some(({ accuracy, teacher_forced_bleu: bleu }) => (accuracy ?? bleu ?? null) !== null), axisFormat: tick, data: forcedData },
   { id: 'rate', title: 'Learning rate', unit: '', keys: () => ['learning_rate'], axisFormat: tick,
     data: (run, view) => one('learning_rate', 'learning rate', 'violet', plain)(run, { ...view, smoothing: 0 }) },
   { id: 'gradient', title: 'Gradient norm', unit: 'before clipping', keys: () => ['gradient_norm'], axisFormat: tick,
@@ -104,7 +127,7 @@ const CHARTS_ALONE: readonly ChartDefinition[] = [
       const all = sideBySide(run, view, [{ name: 'communication_ms', label: 'all collectives', color: 'gray' }], formatMs);
       return { ...exposed, lines: [...exposed.lines, ...all.lines] };
     } },
-  { id: 'network', title: 'Network per host', unit: 'bytes/s', keys: (run) => networkLayers(run).map(({ name }) => name),
+  { id: 'network', title: 'Network per host', unit: 'bytes/s', keys: (run) => [...networkLayers(run).map(({ name }) => name), ...(run.key(LINK) ? run.hosts().map(({ rank }) => `${LINK}@${rank}`) : [])],
     axisFormat: (value) => formatSi(value, 'B'), data: networkData },
   { id: 'memory', title: 'Memory by purpose', unit: 'sum over ranks', when: (run) => memoryLayers(run).length > 0,
     keys: (run) => [PEAK, ...memoryLayers(run).map(({ name }) => name)], stacked: true, axisFormat: (value) => formatSi(value, 'B'),
@@ -116,20 +139,9 @@ const CHARTS_ALONE: readonly ChartDefinition[] = [
 ];
 
 /// What happened to the run is marked on all of them.
-const withEvents = (chart: ChartDefinition): ChartDefinition => ({ ...chart, data: (run, view) => {
+export const withEvents = (chart: ChartDefinition): ChartDefinition => ({ ...chart, data: (run, view) => {
   const data = chart.data(run, view);
   return { ...data, marks: [...eventMarks(run), ...data.marks] };
 } });
 
 export const CHARTS: readonly ChartDefinition[] = CHARTS_ALONE.map(withEvents);
-
-const UNITS: readonly [string, Format][] = [['_ms', formatMs], ['bytes_per_second', formatBytesPerSecond], ['_bytes', formatBytes],
-  [MEMORY, formatBytes], ['_per_second', rate], ['_tokens', rate], ['flops', rate]];
-
-/// A chart of any key that the run has.
-export function anyChart(key: string, aggregate: string): ChartDefinition {
-  const format = UNITS.find(([part]) => key.includes(part))?.[1] ?? plain;
-  const over: Record<string, string> = { sum: 'sum over ranks', host_sum: 'sum over hosts', mean: 'mean over ranks' };
-  return withEvents({ id: `key-${key}`, title: key, unit: over[aggregate] ?? aggregate, keys: () => [key],
-    axisFormat: format === plain ? tick : rate, data: one(key, key, 'blue', format) });
-}

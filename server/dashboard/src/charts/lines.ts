@@ -8,7 +8,7 @@ import { xColumn, xOfStep, xOfTime, xValue } from '../lib/x_axis';
 import type { ChartData, Line, Mark } from './chart_data';
 
 export type Format = (value: number | null) => string;
-export type EvalKey = 'loss' | 'sacrebleu' | 'chrf' | 'accuracy';
+export type EvalKey = 'loss' | 'sacrebleu' | 'chrf' | 'teacher_forced_bleu' | 'accuracy';
 
 export const noteOf = (series: Series, view: ViewState): string =>
   describeSampling(series, formatCount) + (view.smoothing > 0 ? ` · smoothed ${view.smoothing}` : '');
@@ -50,14 +50,14 @@ export function smoothed(run: RunData, view: ViewState, name: string, label: str
   return { lines, note: noteOf(series, view), marks: nonFiniteMarks(run, series) };
 }
 
-/// One curve a held-out set, of what its evaluations say.
-export function evalLines(run: RunData, pick: EvalKey, label: string, colors: readonly string[], format: Format): Line[] {
+/// One curve a held-out set, of what its evaluations say, times `scale`.
+export function evalLines(run: RunData, pick: EvalKey, label: string, colors: readonly string[], format: Format, scale = 1): Line[] {
   const known = run.evals.filter((row) => row[pick] !== null && row[pick] !== undefined);
   const sets = [...new Set(known.map(({ set }) => set))];
   return sets.map((set, at) => {
     const rows: Evaluation[] = known.filter((row) => row.set === set);
     return { label: sets.length > 1 ? `${label} (${set})` : label, color: colors[at % colors.length]!, kind: 'points', legend: true, format,
-      x: rows.map((row) => xValue(run.axis, row.update, row.time_ms)), y: rows.map((row) => row[pick] ?? null) };
+      x: rows.map((row) => xValue(run.axis, row.update, row.time_ms)), y: rows.map((row) => (typeof row[pick] === 'number' ? row[pick] * scale : null)) };
   });
 }
 

@@ -1,4 +1,4 @@
-import { saveBlob } from '../api/download';
+import { saveBlob } from '../lib/save';
 import { color } from './theme';
 
 export interface PictureLegend {

@@ -1,9 +1,17 @@
 const known = new Map<string, string>();  // asking the style sheet costs a new layout each time
 
-/// Colours of the canvas come from the style sheet, so that charts follow the theme like the rest.
+function isDark(scheme: string): boolean {
+  return scheme.includes('light') && scheme.includes('dark') ? matchMedia('(prefers-color-scheme: dark)').matches : scheme.includes('dark');
+}
+
+/// Colours of the canvas come from the style sheet, where each is light-dark(#…, #…), so that charts follow the theme like the rest.
 export function color(name: string): string {
   let found = known.get(name);
-  if (found === undefined) known.set(name, found = getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim());
+  if (found === undefined) {
+    const style = getComputedStyle(document.documentElement);
+    const [light = '#888888', dark = light] = style.getPropertyValue(`--${name}`).match(/#\w+/g) ?? [];
+    known.set(name, found = isDark(style.colorScheme) ? dark : light);
+  }
   return found;
 }
 

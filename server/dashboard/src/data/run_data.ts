@@ -1,10 +1,9 @@
-import { ApiError, getAll, getJson } from '../api/client';
-import type { Checkpoint, Evaluation, MetricKey, Rank, Run } from '../api/types';
+import { getAll, getJson } from '../api/client';
+import type { AlertItem, Attempt, Checkpoint, Evaluation, MetricKey, Rank, Run, Transition, Verdict } from '../api/types';
 import type { ViewState } from '../lib/run_view';
 import type { Series } from '../lib/series';
 import { trendOf, type Trend } from '../lib/trend';
 import type { XAxis } from '../lib/x_axis';
-import type { Alert, Attempt, CheckpointKept, RankBeat, RunLaunch, Transition, Verdict } from './control_types';
 import { SeriesStore, type Window } from './series_store';
 
 export const PARTS = ['data_ms', 'forward_ms', 'backward_ms', 'exposed_communication_ms', 'optimizer_ms', 'other_ms'] as const;
@@ -23,7 +22,7 @@ export const ALL_PARTS: readonly Part[] = ['run', 'ranks', 'evals', 'checkpoints
 /// What an event of the server says is new.
 export function partsOf(event: string): readonly Part[] {
   switch (event) {
-    case 'metrics': case 'gap': return ['run', 'ranks', 'tail'];
+    case 'metrics': case 'gap': return ['run', 'tail'];
     case 'state': return ['run', 'ranks', 'transitions'];
     case 'eval': return ['run', 'evals'];
     case 'checkpoint': return ['checkpoints'];
@@ -33,33 +32,20 @@ export function partsOf(event: string): readonly Part[] {
   }
 }
 
-export type RankRow = Rank & RankBeat;
-export type CheckpointRow = Checkpoint & CheckpointKept;
-
-/// A resource that this server may not have, or that this run does not have yet.
-async function optional<T>(path: string): Promise<T | null> {
-  try {
-    return await getJson<T>(path);
-  } catch (error) {
-    if (error instanceof ApiError && [403, 404, 405, 500, 501].includes(error.status)) return null;
-    throw error;
-  }
-}
-
-const itemsOf = async <T>(path: string): Promise<T[]> => (await optional<{ items: T[] }>(path))?.items ?? [];
+const itemsOf = async <T>(path: string): Promise<T[]> => (await getJson<{ items: T[] }>(path)).items;
 
 /// Everything the page shows of one run.
 export class RunData {
-  run: (Run & RunLaunch) | null = null;
+  run: Run | null = null;
   runAtMs = 0;    // when these came, by this browser's clock
   ranksAtMs = 0;
   revision = 0;   // grows with each load
   evals: Evaluation[] = [];
-  ranks: RankRow[] = [];
-  checkpoints: CheckpointRow[] = [];
+  ranks: Rank[] = [];
+  checkpoints: Checkpoint[] = [];
   keys: MetricKey[] = [];
   verdict: Verdict | null = null;
-  alerts: Alert[] = [];
+  alerts: AlertItem[] = [];
   transitions: Transition[] = [];
   attempts: Attempt[] = [];
   trend: Trend | null = null;  // of the loss; as it was before a zoom
@@ -87,7 +73,7 @@ export class RunData {
   }
 
   /// The checkpoint that is best now: `best` of each says only that it was, when it was written.
-  get bestCheckpoint(): CheckpointRow | undefined {
+  get bestCheckpoint(): Checkpoint | undefined {
     return this.checkpoints.find(({ update }) => update === this.run?.best?.update) ?? this.checkpoints.find(({ best }) => best);
   }
 
@@ -131,18 +117,18 @@ export class RunData {
     const path = `/runs/${this.id}`;
     switch (part) {
       case 'run':
-        this.run = await getJson<Run & RunLaunch>(path);
+        this.run = await getJson<Run>(path);
         this.runAtMs = Date.now();
         break;
       case 'ranks':
-        this.ranks = (await getJson<{ items: RankRow[] }>(`${path}/ranks`)).items;
+        this.ranks = await itemsOf<Rank>(`${path}/ranks`);
         this.ranksAtMs = Date.now();
         break;
       case 'evals': this.evals = (await getAll<Evaluation>(`${path}/evals`)).sort((a, b) => a.update - b.update); break;
-      case 'checkpoints': this.checkpoints = await getAll<CheckpointRow>(`${path}/checkpoints`); break;
+      case 'checkpoints': this.checkpoints = await getAll<Checkpoint>(`${path}/checkpoints`); break;
       case 'keys': this.keys = await itemsOf<MetricKey>(`${path}/metrics`); break;
-      case 'verdict': this.verdict = await optional<Verdict>(`${path}/verdict`); break;
-      case 'alerts': this.alerts = await itemsOf<Alert>(`/alerts?run=${this.id}`); break;
+      case 'verdict': this.verdict = await getJson<Verdict>(`${path}/verdict`); break;
+      case 'alerts': this.alerts = await itemsOf<AlertItem>(`/alerts?run=${this.id}`); break;
       case 'transitions':
         [this.transitions, this.attempts] = await Promise.all([itemsOf<Transition>(`${path}/transitions?limit=500`), itemsOf<Attempt>(`${path}/attempts`)]);
         break;

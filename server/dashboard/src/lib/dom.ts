@@ -2,6 +2,9 @@ export type Child = Node | string | number | null | undefined | false | readonly
 
 type Attributes = Record<string, string | number | boolean | ((event: never) => void) | null | undefined>;
 
+/// Names of the listeners that h() has set on any element, so that patching can hand them over.
+const handlers = new Set<'onclick'>();
+
 function appendChild(parent: Node, child: Child): void {
   if (child === null || child === undefined || child === false) return;
   if (Array.isArray(child)) child.forEach((item: Child) => appendChild(parent, item));
@@ -9,7 +12,7 @@ function appendChild(parent: Node, child: Child): void {
 }
 
 /// An element: h('a', { class: 'x', href: '#', onclick: f }, 'text', child). Attributes that are null, undefined or
-/// false are left out; names starting with "on" are listeners. Text is always text: nothing is parsed as HTML.
+/// false are left out; functions are listeners by their names. Text is always text: nothing is parsed as HTML.
 export function h<K extends keyof HTMLElementTagNameMap>(
   tag: K,
   attributes: Attributes = {},
@@ -18,8 +21,10 @@ export function h<K extends keyof HTMLElementTagNameMap>(
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (value === null || value === undefined || value === false) continue;
-    if (typeof value === 'function') element.addEventListener(name.slice(2), value as EventListener);
-    else element.setAttribute(name, value === true ? '' : String(value));
+    if (typeof value === 'function') {
+      handlers.add(name as 'onclick');
+      element[name as 'onclick'] = value as () => void;
+    } else element.setAttribute(name, value === true ? '' : String(value));
   }
   appendChild(element, children);
   return element;
@@ -32,7 +37,7 @@ export function replaceChildren(parent: Element, ...children: Child[]): void {
 }
 
 /// Makes the children of `parent` equal to the given ones by changing only what differs, so that a selection, the focus and
-/// scroll positions stay. Listeners are those of the elements that stay.
+/// scroll positions stay. Listeners become those of the given ones; whether a fold is open stays the reader's.
 export function patchChildren(parent: Element, ...children: Child[]): void {
   const fragment = document.createDocumentFragment();
   appendChild(fragment, children);
@@ -44,18 +49,18 @@ function patch(parent: Node, wanted: Node): void {
   children.forEach((child, at) => {
     const present = parent.childNodes[at];
     if (!present) parent.appendChild(child);
-    else if (present.isEqualNode(child)) return;
     else if (present instanceof HTMLElement && child instanceof HTMLElement && present.tagName === child.tagName) {
       patchAttributes(present, child);
+      for (const name of handlers) if (present[name] !== child[name]) present[name] = child[name];
       patch(present, child);
-    } else if (present instanceof Text && child instanceof Text) present.data = child.data;
-    else parent.replaceChild(child, present);
+    } else if (!(present instanceof Text && child instanceof Text)) parent.replaceChild(child, present);
+    else if (present.data !== child.data) present.data = child.data;
   });
   while (parent.childNodes.length > children.length) parent.lastChild!.remove();
 }
 
 function patchAttributes(element: HTMLElement, wanted: HTMLElement): void {
-  for (const { name } of [...element.attributes]) if (!wanted.hasAttribute(name)) element.removeAttribute(name);
+  for (const { name } of [...element.attributes]) if (!wanted.hasAttribute(name) && name !== 'open') element.removeAttribute(name);
   for (const { name, value } of wanted.attributes) {
     if (name === 'style') element.style.cssText = wanted.style.cssText;  // as an attribute the page's policy forbids it
     else if (element.getAttribute(name) !== value) element.setAttribute(name, value);

@@ -102,3 +102,6 @@ export function formatDateTime(timeMs: MaybeNumber): string {
   const day = `${date.getFullYear()}-${pad2(date.getMonth() + 1)}-${pad2(date.getDate())}`;
   return `${day} ${pad2(date.getHours())}:${pad2(date.getMinutes())}`;
 }
+
+/// A time as the server writes it; a dash where there is none.
+export const formatTime = (time: string | null | undefined): string => formatDateTime(Date.parse(time ?? ''));

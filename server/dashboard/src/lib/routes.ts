@@ -3,9 +3,9 @@ import { parseHash, type Route as RunRoute } from './view_state';
 /// What the address names. The query of lists and comparisons is read by their own pages.
 export type Route =
   | Extract<RunRoute, { page: 'run' }>
-  | { page: 'runs' | 'compare' | 'submit' | 'nodes' | 'alerts'; query: URLSearchParams };
+  | { page: 'runs' | (typeof PAGES)[number]; query: URLSearchParams };
 
-const PAGES = ['compare', 'submit', 'nodes', 'alerts'] as const;
+const PAGES = ['compare', 'submit', 'nodes', 'alerts', 'tokens', 'audit'] as const;
 
 /// Anything unknown is the list of runs.
 export function parseRoute(hash: string): Route {

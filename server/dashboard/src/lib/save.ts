@@ -1,3 +1,10 @@
-import { saveBlob } from '../api/download';
+/// Gives the reader a file that the page already holds.
+export function saveBlob(blob: Blob, name: string): void {
+  const link = document.createElement('a');
+  link.href = URL.createObjectURL(blob);
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+}
 
 export const saveText = (text: string, name: string, type: string): void => saveBlob(new Blob([text], { type }), name);

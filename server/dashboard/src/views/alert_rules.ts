@@ -5,7 +5,7 @@ import { h, replaceChildren, setText } from '../lib/dom';
 
 /// What the threshold of each kind means.
 const MEANINGS: Record<string, string> = {
-  nan: 'updates in a row that are not finite', stall: 'seconds without an update', throughput_drop: 'of the usual tokens per second',
+  nan: 'of the last 100 updates not finite', stall: 'seconds without an update', throughput_drop: 'of the usual tokens per second',
   loss_spike: 'times the usual loss', disk_low: 'bytes free', worker_lost: 'seconds without a heartbeat',
 };
 

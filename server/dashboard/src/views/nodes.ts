@@ -1,10 +1,11 @@
-import { explain, getJson } from '../api/client';
+import { getJson } from '../api/client';
 import type { NodeItem } from '../api/types';
-import { h, replaceChildren, setText, Slot, type Child } from '../lib/dom';
+import { h, type Child } from '../lib/dom';
 import { DASH, formatAge, formatBytes, formatBytesPerSecond, formatFixed, formatPercent } from '../lib/format';
 import { ageMs } from '../lib/freshness';
-import { hashOfRun } from '../lib/view_state';
-import type { Page, Status } from './page';
+import { ListPage } from './list_page';
+import type { Status } from './page';
+import { RunNames } from './run_names';
 import { table } from './tables';
 
 const EVERY_MS = 2000;
@@ -18,53 +19,34 @@ export function runsOf(node: Pick<NodeItem, 'ranks'>): { run: string; ranks: num
 }
 
 /// Hosts: whether they answer, what runs there, how busy they are.
-export class NodesPage implements Page {
-  private readonly slot = new Slot();
-  private readonly problem = h('p', { class: 'problem', role: 'alert' });
+export class NodesPage extends ListPage {
   private nodes: NodeItem[] = [];
   private atMs = 0;
-  private readonly timer: ReturnType<typeof setInterval>;
-  private closed = false;
+  private readonly names = new RunNames();
 
-  constructor(private readonly root: HTMLElement, private readonly status: Status) {
-    document.title = 'Nodes · Babelring';
-    status('loading', 'loading');
-    replaceChildren(root, h('h1', {}, 'Nodes'), h('p', { class: 'muted' }, 'Hosts whose ranks reported within a day.'), this.problem,
-      h('section', { class: 'card', 'aria-label': 'Hosts' }, this.slot.element));
-    this.timer = setInterval(() => void this.load(), EVERY_MS);
-    void this.load();
+  constructor(root: HTMLElement, status: Status) {
+    super(root, status, 'Nodes');
+    this.start(EVERY_MS, h('p', { class: 'muted' }, 'Hosts whose ranks reported within a day.'));
   }
 
-  close(): void {
-    this.closed = true;
-    clearInterval(this.timer);
-    this.root.replaceChildren();
+  protected async fetch(): Promise<void> {
+    this.nodes = (await getJson<{ items: NodeItem[] }>('/nodes')).items;
+    this.atMs = Date.now();
+    await this.names.learn(this.nodes.flatMap(({ ranks }) => ranks.map(({ run }) => run)));
   }
 
-  private async load(): Promise<void> {
-    if (document.visibilityState !== 'visible') return;
-    try {
-      this.nodes = (await getJson<{ items: NodeItem[] }>('/nodes')).items;
-      if (this.closed) return;
-      this.atMs = Date.now();
-      this.status('live', 'live');
-      setText(this.problem, '');
-    } catch (error) {
-      if (this.closed) return;
-      this.status('reconnecting', 'reconnecting');
-      setText(this.problem, explain(error));
-    }
-    this.slot.show([this.nodes, Math.floor(Date.now() / 1000)], () => this.draw());
+  protected inputs(): readonly unknown[] {
+    return [this.nodes, Math.floor(Date.now() / 1000)];
   }
 
-  private draw(): HTMLElement {
+  protected draw(): HTMLElement {
     const nowMs = Date.now();
     const heard = (node: NodeItem): Child => {
       const age = ageMs(node.heartbeat_age_ms, this.atMs, nowMs);
       return age > SILENT_MS ? h('span', { class: 'state state-stale' }, formatAge(age / 1000)) : formatAge(age / 1000);
     };
-    const runs = (node: NodeItem): Child => (node.ranks.length === 0 ? DASH : runsOf(node).map(({ run, ranks }, at) => [at > 0 ? ', ' : '',
-      h('a', { href: hashOfRun(run) }, `…${run.slice(-6)}`), ` (rank ${ranks.join(', ')})`]));
+    const runs = (node: NodeItem): Child => (node.ranks.length === 0 ? DASH
+      : runsOf(node).map(({ run, ranks }, at) => [at > 0 ? ', ' : '', this.names.link(run), ` (rank ${ranks.join(', ')})`]));
     return table('Hosts', ['Host', 'Last heartbeat', 'Runs', '#Processors', '#Load', '#Memory used', '#of', '#Disk free', '#Received', '#Sent'],
       this.nodes.map((node) => [node.host, heard(node), runs(node), node.processors, `${formatFixed(node.load, 1)} (${formatPercent(node.load / Math.max(1, node.processors), 0)})`,
         formatBytes(node.memory_bytes - node.memory_available_bytes), formatBytes(node.memory_bytes), formatBytes(node.disk_free_bytes),

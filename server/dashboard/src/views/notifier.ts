@@ -2,40 +2,54 @@ import { request } from '../api/request';
 import type { Run } from '../api/types';
 import { RunWatch, type News } from '../lib/news';
 import { hashOfRun } from '../lib/view_state';
+import { NOTIFY_KEY } from './notify_button';
 
 const EVERY_MS = 15_000;
 
+let watch = new RunWatch();
+let timer: ReturnType<typeof setInterval> | null = null;
+
 /// Looks at all runs now and then, and tells by a notification of the browser that one failed or fell silent.
-export class Notifier {
-  private readonly watch = new RunWatch();
-  private timer: ReturnType<typeof setInterval> | null = null;
+export function watchRuns(on: boolean): void {
+  if (on === (timer !== null)) return;
+  if (timer !== null) clearInterval(timer);
+  timer = null;
+  if (!on) return;
+  watch = new RunWatch();
+  timer = setInterval(() => void look(), EVERY_MS);
+  void look();
+}
 
-  start(): void {
-    if (this.timer !== null) return;
-    this.timer = setInterval(() => void this.look(), EVERY_MS);
-    void this.look();
+async function look(): Promise<void> {
+  try {
+    const answer = await request('/runs?limit=100', { signal: AbortSignal.timeout(EVERY_MS) });
+    const { items } = (await answer.json()) as { items: Run[] };
+    watch.look(items).forEach(tell);
+  } catch {
+    // the page that is open says so when the server is away
   }
+}
 
-  stop(): void {
-    if (this.timer !== null) clearInterval(this.timer);
-    this.timer = null;
-  }
+function tell(news: News): void {
+  const notification = new Notification(news.title, { body: news.text, tag: `${news.run} ${news.title}` });
+  notification.onclick = () => {
+    window.focus();
+    location.hash = hashOfRun(news.run);
+  };
+}
 
-  private async look(): Promise<void> {
-    try {
-      const answer = await request('/runs?limit=100', { signal: AbortSignal.timeout(EVERY_MS) });
-      const { items } = (await answer.json()) as { items: Run[] };
-      this.watch.look(items).forEach((news) => this.tell(news));
-    } catch {
-      // the page that is open says so when the server is away
-    }
+/// The reader's wish: asks the browser for permission, or ends it. `say` tells what came of it.
+export async function switchNotifications(say: (text: string) => void): Promise<void> {
+  if (timer !== null) {
+    localStorage.removeItem(NOTIFY_KEY);
+    watchRuns(false);
+    return say('No more notifications.');
   }
-
-  private tell(news: News): void {
-    const notification = new Notification(news.title, { body: news.text, tag: `${news.run} ${news.title}` });
-    notification.onclick = () => {
-      window.focus();
-      location.hash = hashOfRun(news.run);
-    };
+  if (!('Notification' in window) || !isSecureContext) return say('This browser shows no notifications here: it wants https or a loopback address.');
+  if ((await Notification.requestPermission()) !== 'granted') {
+    return say('The browser does not allow notifications of this page: its settings can change that.');
   }
+  localStorage.setItem(NOTIFY_KEY, '1');
+  watchRuns(true);
+  say('You will be told when a run fails or falls silent, while this page is open.');
 }

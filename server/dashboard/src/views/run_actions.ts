@@ -1,19 +1,28 @@
-import { ApiError, explain } from '../api/client';
+import { explain } from '../api/client';
 import { may } from '../api/session';
 import type { RunData } from '../data/run_data';
 import { h, replaceChildren, setText } from '../lib/dom';
 
-export type ActionId = 'checkpoint' | 'stop' | 'resume';
+export type ActionId = 'checkpoint' | 'stop' | 'resume' | 'delete' | 'restore';
 
 const GOING = ['launching', 'running', 'restarting', 'suspended'];
+const OVER = ['succeeded', 'failed', 'stopped', 'lost'];
 const ACTIONS: readonly [id: ActionId, label: string, states: readonly string[]][] = [
-  ['checkpoint', 'Checkpoint now', GOING], ['stop', 'Stop …', [...GOING, 'queued']], ['resume', 'Resume …', ['succeeded', 'failed', 'stopped', 'lost']]];
+  ['checkpoint', 'Checkpoint now', ['running']], ['stop', 'Stop …', [...GOING, 'queued']], ['resume', 'Resume …', OVER], ['delete', 'Delete …', OVER]];
+
+/// What can be done with a run in this state. One that was started by hand the server cannot start again; one that fell silent
+/// may be deleted.
+export function actionsOf(run: { state: string; profile?: string | null; stale_since?: string | null; deleted_at?: string | null }): [ActionId, string][] {
+  if (run.deleted_at) return [['restore', 'Take the deletion back']];
+  const byHand = run.profile === 'external';
+  return ACTIONS.filter(([id, , states]) => (states.includes(run.state) && !(byHand && id === 'resume')) || (id === 'delete' && byHand && run.stale_since))
+    .map(([id, label]) => [id, label]);
+}
 
 /// Buttons that steer the run, each with a question first; only those that the token and the run's state allow.
 export class RunActions {
   readonly element = h('div', { class: 'actions' });
   private readonly answer = h('p', { class: 'muted', role: 'status' });
-  private readonly missing = new Set<ActionId>();   // what this server turned out not to offer
   private readonly buttons = h('span', { class: 'group' });
   private shown = '';
 
@@ -22,9 +31,7 @@ export class RunActions {
   }
 
   update(): void {
-    const state = this.data.run?.state ?? '';
-    const byHand = this.data.run?.profile === 'external';   // the server cannot start it again
-    const actions = may('operate') ? ACTIONS.filter(([id, , states]) => states.includes(state) && !this.missing.has(id) && !(byHand && id === 'resume')) : [];
+    const actions = may('operate') && this.data.run ? actionsOf(this.data.run) : [];
     const shown = actions.map(([id]) => id).join();
     if (shown === this.shown) return;
     this.shown = shown;
@@ -39,10 +46,7 @@ export class RunActions {
       setText(this.answer, done);
       this.changed();
     } catch (error) {
-      const absent = error instanceof ApiError && (error.status === 405 || (error.status === 404 && error.code !== 'run_unknown'));
-      if (absent) this.missing.add(id);
-      setText(this.answer, absent ? 'This server does not offer that.' : `Not done: ${explain(error)}`);
-      this.update();
+      setText(this.answer, `Not done: ${explain(error)}`);
     }
   }
 }

@@ -1,56 +1,53 @@
-import { sendJson } from '../api/client';
+import { getTagged, sendJson } from '../api/client';
+import type { Run } from '../api/types';
 import type { RunData } from '../data/run_data';
-import { h, replaceChildren } from '../lib/dom';
+import { h } from '../lib/dom';
 import { formatCount } from '../lib/format';
+import { ask, choice, type Question } from './ask';
 import type { ActionId } from './run_actions';
 
-interface Question {
-  title: string;
-  confirm: string;
+interface Action extends Question {
+  body?: (form: FormData) => Record<string, unknown>;
   done: string;
-  fields: (data: RunData) => HTMLElement[];
-  body: (form: FormData) => Record<string, unknown>;
 }
 
-const choice = (name: string, value: string, checked: boolean, text: string): HTMLElement =>
-  h('label', { class: 'choice' }, h('input', { type: 'radio', name, value, checked }), ` ${text}`);
+const nameOf = (data: RunData): string => data.run!.name || data.id;
 
-const QUESTIONS: Record<ActionId, Question> = {
-  checkpoint: { title: 'Write a checkpoint after the current update?', confirm: 'Write it', done: 'A checkpoint is on its way.', fields: () => [], body: () => ({}) },
-  stop: { title: 'Stop this run?', confirm: 'Stop', done: 'The run is stopping.',
-    fields: () => [choice('mode', 'checkpoint', true, 'write a checkpoint first'), choice('mode', 'now', false, 'now, without one: work since the last checkpoint is lost')],
-    body: (form) => ({ mode: form.get('mode') }) },
-  resume: { title: 'Go on with this run?', confirm: 'Resume', done: 'The run is starting again.',
-    fields: (data) => [
-      h('label', { class: 'field' }, 'from checkpoint ', h('select', { name: 'checkpoint' }, h('option', { value: '' }, 'the latest'),
+function actionOf(id: Exclude<ActionId, 'delete' | 'restore'>, data: RunData): Action {
+  switch (id) {
+    case 'checkpoint': return { title: 'Write a checkpoint after the current update?', confirm: 'Write it', done: 'A checkpoint is on its way.' };
+    case 'stop': return { title: 'Stop this run?', confirm: 'Stop', danger: true, done: 'The run is stopping.',
+      fields: [choice('mode', 'checkpoint', true, 'write a checkpoint first'), choice('mode', 'now', false, 'now, without one: work since the last checkpoint is lost')],
+      body: (form) => ({ mode: form.get('mode') }) };
+    case 'resume': return { title: 'Go on with this run?', confirm: 'Resume', done: 'The run is starting again.',
+      fields: [h('label', { class: 'field' }, 'from checkpoint ', h('select', { name: 'checkpoint' }, h('option', { value: '' }, 'the latest'),
         data.checkpoints.map((checkpoint) => h('option', { value: checkpoint.id }, `update ${formatCount(checkpoint.update)}${checkpoint === data.bestCheckpoint ? ', best' : ''}`)))),
       h('label', { class: 'field' }, 'ranks ', h('input', { name: 'world_size', type: 'number', min: 1, max: 4096, value: data.run!.world_size }))],
-    body: (form) => ({ ...(form.get('checkpoint') ? { checkpoint: form.get('checkpoint') } : {}), world_size: Number(form.get('world_size')) }) },
-};
+      body: (form) => ({ ...(form.get('checkpoint') ? { checkpoint: form.get('checkpoint') } : {}), world_size: Number(form.get('world_size')) }) };
+  }
+}
 
-/// Asks the reader; null when they would rather not.
-function ask(question: Question, data: RunData, id: ActionId): Promise<Record<string, unknown> | null> {
-  return new Promise((resolve) => {
-    const dialog = h('dialog', { class: 'ask', 'aria-labelledby': 'ask-title' });
-    const form = h('form', { method: 'dialog', onsubmit: () => resolve(question.body(new FormData(form))) },
-      h('h2', { id: 'ask-title' }, question.title), h('p', { class: 'muted' }, data.run!.name || data.id), question.fields(data),
-      h('p', { class: 'ask-buttons' }, h('button', { type: 'button', class: 'chip', onclick: () => dialog.close() }, 'Cancel'),
-        h('button', { type: 'submit', class: `chip ${id === 'stop' ? 'danger' : 'primary'}` }, question.confirm)));
-    replaceChildren(dialog, form);
-    dialog.addEventListener('close', () => {
-      dialog.remove();
-      resolve(null);
-    });
-    document.body.append(dialog);
-    dialog.showModal();
-  });
+/// What the reader saw is what is deleted: nothing is, if the run has changed since the question was asked.
+async function askToDelete(data: RunData): Promise<string | null> {
+  const { etag } = await getTagged<Run>(`/runs/${data.id}`);
+  const form = await ask({ title: 'Delete this run?', danger: true, confirm: 'Delete', typed: nameOf(data),
+    about: 'It leaves the lists at once and is removed for good after 7 days. Until then it can be taken back on this page.',
+    fields: [choice('checkpoints', 'keep', true, 'keep its checkpoints on disk'), choice('checkpoints', 'delete', false, 'remove its checkpoints with it')] });
+  if (!form) return null;
+  await sendJson('DELETE', `/runs/${data.id}?checkpoints=${form.get('checkpoints') as string}`, undefined, { ifMatch: etag });
+  return 'The run is deleted.';
 }
 
 /// Asks, sends, and says in a sentence what came of it; null when the reader would rather not. Throws ApiError.
 export async function askAndSend(id: ActionId, data: RunData): Promise<string | null> {
-  const question = QUESTIONS[id];
-  const body = await ask(question, data, id);
-  if (body === null) return null;
-  await sendJson('POST', `/runs/${data.id}/${id}`, body);
-  return question.done;
+  if (id === 'delete') return askToDelete(data);
+  if (id === 'restore') {
+    await sendJson('PATCH', `/runs/${data.id}`, { deleted: false });
+    return 'The run is back in the lists.';
+  }
+  const action = actionOf(id, data);
+  const form = await ask({ ...action, about: nameOf(data) });
+  if (!form) return null;
+  await sendJson('POST', `/runs/${data.id}/${id}`, action.body?.(form) ?? {});
+  return action.done;
 }

@@ -1,14 +1,14 @@
 import { explain, fileOf, sendJson, sumsOf } from '../api/client';
 import { BASE } from '../api/request';
 import { may } from '../api/session';
-import type { CheckpointRow, RunData } from '../data/run_data';
+import type { Checkpoint } from '../api/types';
+import type { RunData } from '../data/run_data';
 import { copyText } from '../lib/copy';
 import { h, setText, Slot, type Child } from '../lib/dom';
-import { formatBytes, formatCount, formatDateTime, formatFixed, formatSignificant } from '../lib/format';
+import { formatBytes, formatCount, formatFixed, formatSignificant, formatTime } from '../lib/format';
 import { table } from './tables';
 
 const archiveOf = (id: string): string => `${BASE}/checkpoints/${id}/archive.tar`;
-const sizeOf = ({ files }: CheckpointRow): number => files.reduce((sum, { size }) => sum + size, 0);
 
 /// What to type where the files are wanted: verifies digests and resumes after a break.
 export const downloadCommand = (server: string, run: string, checkpoint: string): string =>
@@ -19,7 +19,6 @@ export class Checkpoints {
   readonly element: HTMLElement;
   private readonly rows = new Slot();
   private readonly said = h('p', { class: 'muted', role: 'status' });
-  private canPin = true;
 
   constructor(private readonly data: RunData, private readonly changed: () => void) {
     this.element = h('div', {}, this.rows.element, this.said);
@@ -27,36 +26,33 @@ export class Checkpoints {
 
   update(): void {
     const { checkpoints } = this.data;
-    this.rows.show([checkpoints, this.data.bestCheckpoint, may('operate'), this.canPin], () => table('Checkpoints',
+    this.rows.show([checkpoints, this.data.bestCheckpoint, may('operate')], () => table('Checkpoints',
       ['#Update', '#sacreBLEU', '#Loss', 'Written', '#Size', 'Download', 'Files and SHA-256', ''], checkpoints.map((row) => this.row(row))));
   }
 
-  private row(row: CheckpointRow): Child[] {
+  private row(row: Checkpoint): Child[] {
     return [[formatCount(row.update), row === this.data.bestCheckpoint ? h('span', { class: 'best' }, 'best') : null, row.pinned ? h('span', { class: 'best' }, 'pinned') : null],
-      formatFixed(row.sacrebleu, 2), formatSignificant(row.loss), row.created_at ? formatDateTime(Date.parse(row.created_at)) : '', formatBytes(sizeOf(row)),
+      formatFixed(row.sacrebleu, 2), formatSignificant(row.loss), formatTime(row.created_at), formatBytes(row.bytes),
       [h('a', { href: archiveOf(row.id), download: `${row.name}.tar` }, 'archive.tar'), ' ', h('a', { href: sumsOf(row.id), download: 'SHA256SUMS' }, 'SHA256SUMS')],
       h('details', {}, h('summary', {}, `${row.files.length} files`), h('ul', { class: 'files' }, row.files.map((file) => h('li', {},
         h('a', { href: fileOf(row.id, file.name), download: file.name }, file.name), ` ${formatBytes(file.size)} `,
         h('code', { title: file.sha256 }, file.sha256.slice(0, 12)))))),
-      h('span', { class: 'group' }, may('operate') && this.canPin ? h('button', { type: 'button', class: 'chip', 'aria-pressed': String(row.pinned === true),
+      h('span', { class: 'group' }, may('operate') ? h('button', { type: 'button', class: 'chip', 'aria-pressed': String(row.pinned),
         'aria-label': `Pin the checkpoint of update ${row.update}`, onclick: () => void this.pin(row) }, row.pinned ? 'unpin' : 'pin') : null,
       h('button', { type: 'button', class: 'chip', title: 'Copies the command that downloads and verifies it', onclick: () => void this.copy(row) }, 'copy command'))];
   }
 
-  private async pin(row: CheckpointRow): Promise<void> {
+  private async pin(row: Checkpoint): Promise<void> {
     try {
       await sendJson(row.pinned ? 'DELETE' : 'PUT', `/checkpoints/${row.id}/pin`);
       setText(this.said, row.pinned ? `Update ${formatCount(row.update)} may be removed again.` : `Update ${formatCount(row.update)} is kept until it is unpinned.`);
       this.changed();
     } catch (error) {
-      const status = (error as { status?: number }).status;
-      if (status === 405) this.canPin = false;
-      setText(this.said, status === 405 ? 'This server does not pin checkpoints.' : `Not done: ${explain(error)}`);
-      this.update();
+      setText(this.said, `Not done: ${explain(error)}`);
     }
   }
 
-  private async copy(row: CheckpointRow): Promise<void> {
+  private async copy(row: Checkpoint): Promise<void> {
     const command = downloadCommand(location.origin, this.data.id, row.id);
     setText(this.said, (await copyText(command)) ? `Copied: ${command}` : command);
   }

@@ -1,4 +1,5 @@
 import { explain, getJson } from '../api/client';
+import { may } from '../api/session';
 import type { Run } from '../api/types';
 import type { RunData } from '../data/run_data';
 import { differences, search } from '../lib/config_tree';
@@ -29,8 +30,9 @@ export class Configuration {
       void this.compare();
     } }, h('option', { value: '' }, 'no other run'));
     const copy = h('button', { type: 'button', class: 'chip', onclick: () => void this.copy() }, 'copy');
+    const again = may('operate') && h('a', { class: 'chip', href: `#/submit?from=${data.id}` }, 'new run with it');
     this.element = h('div', {}, h('p', { class: 'field-row' }, h('label', { for: 'config-search', class: 'visually-hidden' }, 'Search the configuration'), this.search,
-      h('label', { for: 'config-against' }, 'compare with'), this.select, copy, this.said), this.difference, this.text);
+      h('label', { for: 'config-against' }, 'compare with'), this.select, copy, again, this.said), this.difference, this.text);
   }
 
   update(): void {

@@ -12,6 +12,8 @@ export function stateBadge(run: Run, atMs: number, nowMs: number): HTMLElement {
   return h('span', { class: 'state state-stale' }, `stale for ${formatDuration(silentMs / 1000)}`);
 }
 
+const KEPT_MS = 7 * 86_400_000;  // so long can a deletion be taken back
+
 const tile = (label: string, value: Child, detail: Child = null, extra: Child = null): HTMLElement =>
   h('div', { class: 'tile' }, h('dt', {}, label), h('dd', {}, h('span', { class: 'value' }, value), extra,
     h('span', { class: 'detail' }, detail)));
@@ -52,7 +54,6 @@ function learning(run: Run, trend: Trend | null): HTMLElement {
 
 function facts(data: RunData, run: Run, nowMs: number): string {
   const end = run.finished_at === null ? nowMs : Date.parse(run.finished_at);
-
   const ranks = run.world_size > 0 ? `${run.world_size} ${run.world_size === 1 ? 'rank' : 'ranks'}` : '';
   const began = run.update > 0 || run.hosts.length > 0;
   return [`${ranks}${run.hosts.length > 0 ? ` on ${formatNames(run.hosts, 4)}` : ''}`, run.parameters > 0 ? `${formatSi(run.parameters)} parameters` : '',
@@ -66,6 +67,7 @@ export function runTitle(data: RunData, nowMs: number): HTMLElement {
   const run = data.run!;
   return h('div', { class: 'run-title' }, h('h1', {}, run.name || run.id), stateBadge(run, data.runAtMs, nowMs),
     Object.entries(run.labels ?? {}).map(([name, value]) => h('span', { class: 'label' }, value ? `${name}=${value}` : name)),
+    run.deleted_at ? h('p', { class: 'problem' }, `Deleted: in no list any more, and gone for good on ${formatDateTime(Date.parse(run.deleted_at) + KEPT_MS)}.`) : null,
     h('p', { class: 'muted' }, facts(data, run, nowMs)), run.notes ? h('p', {}, run.notes) : null);
 }
 

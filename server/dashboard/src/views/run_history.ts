@@ -1,12 +1,10 @@
 import { explain, sendJson } from '../api/client';
 import { may } from '../api/session';
-import type { Alert, Attempt } from '../data/control_types';
+import type { AlertItem, Attempt } from '../api/types';
 import type { RunData } from '../data/run_data';
 import { h, setText, Slot, type Child } from '../lib/dom';
-import { formatCount, formatDateTime } from '../lib/format';
+import { DASH, formatCount, formatTime } from '../lib/format';
 import { table } from './tables';
-
-const when = (time: string | null | undefined): string => (time ? formatDateTime(Date.parse(time)) : '');
 
 /// Alerts of the run, and each change of its state with cause and actor.
 export class RunHistory {
@@ -25,7 +23,7 @@ export class RunHistory {
     this.alerts.show([alerts, may('operate')], () => (alerts.length === 0 ? h('p', { class: 'muted' }, 'No alerts.')
       : table('Alerts', ['Raised', 'Kind', 'What', 'Cleared', ''], alerts.map((alert) => this.alertRow(alert)))));
     this.changes.show([transitions], () => (transitions.length === 0 ? null
-      : table('State history', ['When', 'State', '#Attempt', 'Cause', 'By'], [...transitions].reverse().map((change) => [when(change.time),
+      : table('State history', ['When', 'State', '#Attempt', 'Cause', 'By'], [...transitions].reverse().map((change) => [formatTime(change.time),
         h('span', { class: `state state-${change.to}` }, change.to), change.attempt || '', change.cause, change.actor]))));
     this.attempts.show([attempts], () => (attempts.length === 0 ? null : table('Attempts',
       ['#Attempt', 'Launcher', '#Ranks', 'From checkpoint', 'Started', 'Ended', '#Exit code', 'Why it ended'], [...attempts].reverse().map((row) => this.attemptRow(row)))));
@@ -33,16 +31,16 @@ export class RunHistory {
 
   private attemptRow(row: Attempt): Child[] {
     return [row.attempt, row.launcher, row.world_size === null ? '' : formatCount(row.world_size), row.resumed_from?.split('/').at(-1) ?? '',
-      when(row.started_at), when(row.ended_at), row.exit_code ?? '', row.cause];
+      formatTime(row.started_at), formatTime(row.ended_at), row.exit_code ?? DASH, row.cause];
   }
 
-  private alertRow(alert: Alert): Child[] {
-    return [when(alert.raised_at), h('span', { class: `severity severity-${alert.state}` }, alert.kind.replaceAll('_', ' ')), alert.message,
-      alert.cleared_at ? when(alert.cleared_at) : 'still so', alert.acknowledged_at ? h('span', { class: 'muted' }, `seen by ${alert.acknowledged_by ?? 'someone'}`)
+  private alertRow(alert: AlertItem): Child[] {
+    return [formatTime(alert.raised_at), h('span', { class: `severity severity-${alert.state}` }, alert.kind.replaceAll('_', ' ')), alert.message,
+      alert.cleared_at ? formatTime(alert.cleared_at) : 'still so', alert.acknowledged_at ? h('span', { class: 'muted' }, `seen by ${alert.acknowledged_by ?? 'someone'}`)
         : may('operate') ? h('button', { type: 'button', class: 'chip', onclick: () => void this.acknowledge(alert) }, 'mark as seen') : null];
   }
 
-  private async acknowledge(alert: Alert): Promise<void> {
+  private async acknowledge(alert: AlertItem): Promise<void> {
     try {
       await sendJson('POST', `/alerts/${alert.id}/ack`);
       this.changed();

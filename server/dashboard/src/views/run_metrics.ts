@@ -1,4 +1,4 @@
-import { anyChart } from '../charts/definitions';
+import { anyChart } from '../charts/any_chart';
 import type { RunData } from '../data/run_data';
 import { h, setText } from '../lib/dom';
 import { formatCount, formatSignificant } from '../lib/format';

@@ -1,7 +1,7 @@
 import { ApiError, explain, isAbort } from '../api/client';
 import { EventStream, type StreamState } from '../api/stream';
 import { zoomed } from '../charts/chart_data';
-import { CHARTS } from '../charts/definitions';
+import { CHARTS, LINK } from '../charts/definitions';
 import { onThemeChange } from '../charts/theme';
 import { ALL_PARTS, partsOf, RunData, type Part } from '../data/run_data';
 import { h, oncePerFrame, replaceChildren, Slot } from '../lib/dom';
@@ -15,41 +15,29 @@ import { xValue } from '../lib/x_axis';
 import type { Page, Status } from './page';
 import { RunActions } from './run_actions';
 import { ChartGrid, type ChartActions } from './run_charts';
-import { Checkpoints } from './run_checkpoints';
-import { Configuration } from './run_config';
 import { runTiles, runTitle } from './run_header';
-import { RunHistory } from './run_history';
-import { RunLog } from './run_log';
-import { AllMetrics } from './run_metrics';
-import { Ranks } from './run_ranks';
-import { Evaluations } from './run_samples';
+import type { RunSections } from './run_sections';
 import { Toolbar } from './run_toolbar';
-import { TranslateBox } from './run_translate';
 import { verdictBox } from './run_verdict';
 
-const REFRESH_MS = 500;     // at most so often is the server asked for what an event announced
-const RECHECK_MS = 1000;    // ages, staleness
+const REFRESH_MS = 250;     // at most so often is the server asked for what an event announced
+const RECHECK_MS = 1000;    // ages, staleness, ranks
 const ADDRESS_MS = 100;     // browsers refuse an address that changes with every move of a slider
 const SLOW_MS = 5000;       // what no event announces: the verdict,
 const RARE_MS = 30_000;     // and keys that are new
-
-const section = (title: string, ...children: Node[]): HTMLElement => h('section', { class: 'card section' }, h('h2', {}, title), ...children);
+const AHEAD = '500px 0px';  // what is below the charts is fetched so far outside the window
 
 /// One run, live: events say that something is new, plain requests fetch it, summed over ranks by the server.
 export class RunPage implements Page {
   private readonly data: RunData;
   private readonly charts: ChartGrid;
-  private readonly metrics: AllMetrics;
   private readonly toolbar: Toolbar;
   private readonly slots = { title: new Slot(), verdict: new Slot(), tiles: new Slot() };
   private readonly actions: RunActions;
-  private readonly ranks: Ranks;
-  private readonly evaluations: Evaluations;
-  private readonly checkpoints: Checkpoints;
-  private readonly translate: TranslateBox;
-  private readonly config: Configuration;
-  private readonly history: RunHistory;
-  private readonly log: RunLog;
+  private readonly chartActions: ChartActions;
+  private readonly below = h('div', { class: 'below' });
+  private sections: Promise<RunSections> | null = null;
+  private shown: RunSections | null = null;
   private stream: EventStream | null = null;
   private streamState: StreamState = 'loading';
   private readonly timers: ReturnType<typeof setInterval>[];
@@ -61,32 +49,24 @@ export class RunPage implements Page {
   private readonly drawCharts = oncePerFrame(() => this.drawChartsNow());
 
   constructor(private readonly root: HTMLElement, id: string, private readonly view: ViewState, private readonly status: Status) {
-    const onView = (): void => this.remember();
-    const reload = (parts: readonly Part[]) => (): void => this.refresher.ask(parts);
     this.data = new RunData(id, view, () => this.chartedKeys());
     this.refresher = new Refresher<Part>((parts) => this.refresh(parts), (failed) => {
       this.failing = failed;
       this.showStatus();
     }, REFRESH_MS);
-    const acts: ChartActions = { zoom: (range) => this.zoom(range), setLog: (chart, log) => this.setLog(chart, log),
+    this.chartActions = { zoom: (range) => this.zoom(range), setLog: (chart, log) => this.setLog(chart, log),
       cameIntoView: () => { this.refresher.ask(['missing']); this.drawCharts(); } };
     this.toolbar = new Toolbar(id, view, { setX: (mode) => { view.x = mode; view.logX &&= mode !== 'wall'; this.zoom(null); },
       setLogX: (log) => { view.logX = log; this.viewChanged(); }, setSmoothing: (value) => { view.smoothing = value; this.viewChanged(); },
       setLink: (gbit) => { view.linkGbit = gbit; this.viewChanged(); },
       scale: (factor) => this.scale(factor), resetZoom: () => this.zoom(null) });
-    this.charts = new ChartGrid('Charts', this.data, acts);
-    this.metrics = new AllMetrics(this.data, view, acts, onView);
-    this.actions = new RunActions(this.data, reload(['run', 'transitions', 'checkpoints']));
-    this.ranks = new Ranks(this.data, view, onView);
-    this.evaluations = new Evaluations(this.data, view, onView);
-    this.checkpoints = new Checkpoints(this.data, reload(['checkpoints']));
-    this.translate = new TranslateBox(this.data);
-    this.config = new Configuration(this.data, view, onView);
-    this.history = new RunHistory(this.data, reload(['alerts']));
-    this.log = new RunLog(this.data, view, onView);
-    this.endings = [onThemeChange(() => this.redraw()), this.shortcuts()];
+    this.charts = new ChartGrid('Charts', this.data, this.chartActions);
+    this.actions = new RunActions(this.data, () => this.refresher.ask(['run', 'transitions', 'checkpoints']));
+    const near = new IntersectionObserver((entries) => { if (entries.some(({ isIntersecting }) => isIntersecting)) void this.showSections(); }, { rootMargin: AHEAD });
+    near.observe(this.below);
+    this.endings = [onThemeChange(() => this.redraw()), this.shortcuts(), () => near.disconnect()];
     this.timers = [setInterval(() => this.drawFacts(), RECHECK_MS),
-      this.poll('verdict', SLOW_MS), this.poll('keys', RARE_MS)];
+      this.poll('ranks', RECHECK_MS), this.poll('verdict', SLOW_MS), this.poll('keys', RARE_MS)];
     status('loading', 'loading');
     void this.start();
   }
@@ -98,7 +78,8 @@ export class RunPage implements Page {
     this.stream?.close();
     this.timers.forEach((timer) => clearInterval(timer));
     this.endings.forEach((end) => end());
-    [this.charts, this.metrics.grid, this.ranks, this.log].forEach((part) => part.close());
+    this.charts.close();
+    this.shown?.close();
     this.root.replaceChildren();
   }
 
@@ -108,7 +89,7 @@ export class RunPage implements Page {
 
   private shortcuts(): () => void {
     return addShortcuts('A run', [
-      { keys: ['/'], what: 'search all metrics', run: (event) => { event.preventDefault(); this.metrics.focus(); } },
+      { keys: ['/'], what: 'search all metrics', run: (event) => { event.preventDefault(); void this.showSections().then((sections) => sections.searchMetrics()); } },
       { keys: ['0'], what: 'show the whole run', run: () => this.zoom(null) },
       { keys: ['x'], what: 'logarithmic horizontal axis', run: () => { if (this.view.x !== 'wall') { this.view.logX = !this.view.logX; this.viewChanged(); } } },
       { keys: ['ArrowLeft', 'ArrowRight'], what: 'on a chart: move the cursor, with shift in larger steps' },
@@ -136,7 +117,7 @@ export class RunPage implements Page {
     const everythingNewer = ALL_PARTS.map((part) => (part === 'series' ? 'tail' : part));
     this.stream = new EventStream(this.data.id, ({ event }) => {
       this.refresher.ask(partsOf(event));
-      if (event === 'log' || event === 'reset') this.log.refresh();
+      if (event === 'log' || event === 'reset') this.shown?.log.refresh();
     }, (state) => {
       this.streamState = state;
       if (state === 'live') this.refresher.ask(everythingNewer);  // what came before the stream began
@@ -148,15 +129,28 @@ export class RunPage implements Page {
     const { slots } = this;
     replaceChildren(this.root, h('section', { class: 'run-header', 'aria-label': 'Summary' },
       h('div', { class: 'run-head' }, slots.title.element, this.actions.element), slots.verdict.element, slots.tiles.element),
-    this.toolbar.element, h('h2', { class: 'visually-hidden' }, 'Charts'), this.charts.element,
-    section('Ranks', this.ranks.element), section('Evaluations', this.evaluations.element),
-    section('Checkpoints', this.checkpoints.element, h('h3', {}, 'Translate a sentence'), this.translate.element),
-    section('Alerts and history', this.history.element), section('Log', this.log.element),
-    section('Configuration', this.config.element), this.metrics.element);
+    this.toolbar.element, h('h2', { class: 'visually-hidden' }, 'Charts'), this.charts.element, this.below);
     this.charts.arrange(this.offered());
     this.remember();
     this.drawFacts();
-    this.log.refresh();
+  }
+
+  /// What is below the charts, when the reader comes near or asks for it.
+  private showSections(): Promise<RunSections> {
+    this.sections ??= import('./run_sections').then(({ RunSections: Sections }) => {
+      const sections = new Sections(this.data, this.view, { charts: this.chartActions, reload: (parts) => this.refresher.ask(parts), viewChanged: () => this.remember() });
+      if (this.closed) return sections;
+      this.shown = sections;
+      replaceChildren(this.below, sections.elements);
+      this.drawFacts();
+      sections.log.refresh();
+      return sections;
+    });
+    return this.sections;
+  }
+
+  private grids(): ChartGrid[] {
+    return this.shown ? [this.charts, this.shown.grid] : [this.charts];
   }
 
   private async refresh(parts: ReadonlySet<Part>): Promise<void> {
@@ -186,9 +180,10 @@ export class RunPage implements Page {
     slots.title.show([data.run, second], () => runTitle(data, nowMs));
     slots.tiles.show([data.revision, second], () => runTiles(data, nowMs));
     slots.verdict.show([data.verdict], () => verdictBox(data.verdict));
-    this.ranks.update(nowMs);
-    for (const part of [this.actions, this.evaluations, this.checkpoints, this.translate, this.config, this.history, this.log, this.metrics]) part.update();
+    this.actions.update();
+    this.shown?.update(nowMs);
     this.charts.arrange(this.offered());
+    this.toolbar.askForLink(data.hosts().length > 1 && !data.measures(LINK));
     this.showStatus();
   }
 
@@ -196,17 +191,17 @@ export class RunPage implements Page {
     if (this.closed) return;
     const full = this.fullRange();
     const shown = this.view.logX ? this.aboveZero(this.view.range ?? full) : this.view.range ?? full;
-    for (const grid of [this.charts, this.metrics.grid]) grid.draw(this.view, shown, full);
+    for (const grid of this.grids()) grid.draw(this.view, shown, full);
   }
 
   private redraw(): void {
-    for (const grid of [this.charts, this.metrics.grid]) grid.redraw();
-    this.ranks.redraw();
+    this.charts.redraw();
+    this.shown?.redraw();
   }
 
   /// Before any chart is in view, what the first ones will need.
   private chartedKeys(): string[] {
-    const keys = [...this.charts.keys(), ...this.metrics.grid.keys()];
+    const keys = this.grids().flatMap((grid) => grid.keys());
     return keys.length > 0 ? keys : this.offered().slice(0, 6).flatMap((chart) => [...chart.keys(this.data)]);
   }
 

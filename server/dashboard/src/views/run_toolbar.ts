@@ -23,6 +23,7 @@ export class Toolbar {
   private readonly shown = h('output', { for: 'smoothing' });
   private readonly logX: HTMLButtonElement;
   private readonly link: HTMLInputElement;
+  private readonly linkField: HTMLElement;
   private readonly reset: HTMLButtonElement;
   private readonly further: HTMLButtonElement;
   private readonly hint = h('span', { class: 'hint muted' });
@@ -36,16 +37,22 @@ export class Toolbar {
       oninput: () => actions.setSmoothing(Number(this.slider.value)) });
     this.link = h('input', { type: 'number', id: 'link', min: 0, max: 10000, step: 'any', placeholder: '–', value: view.linkGbit || null,
       onchange: () => actions.setLink?.(Math.max(0, Number(this.link.value) || 0)) });
+    this.linkField = h('span', { class: 'group', hidden: true, title: 'Capacity of a host\'s link, drawn among its network traffic: no rank could tell it' },
+      h('label', { for: 'link', class: 'muted' }, 'link'), this.link, h('span', { class: 'muted' }, 'Gbit/s'));
     this.reset = chip('show all', null, () => actions.resetZoom());
     this.further = chip('−', 'zoom out', () => actions.scale(2));
     this.element = h('div', { class: 'toolbar', role: 'toolbar', 'aria-label': 'Charts' },
       h('span', { class: 'group', role: 'group', 'aria-label': 'Horizontal axis' }, h('span', { class: 'muted' }, 'x axis'), this.modes, this.logX),
       h('span', { class: 'group' }, h('label', { for: 'smoothing', class: 'muted' }, 'smoothing'), this.slider, this.shown),
       h('span', { class: 'group', role: 'group', 'aria-label': 'Zoom' }, chip('+', 'zoom in', () => actions.scale(0.5)), this.further, this.reset),
-      actions.setLink && h('span', { class: 'group', title: 'Capacity of a host\'s link, drawn among its network traffic' }, h('label', { for: 'link', class: 'muted' }, 'link'), this.link,
-        h('span', { class: 'muted' }, 'Gbit/s')),
+      this.linkField,
       this.hint, h('a', { class: 'chip', href: runCsvOf(run), download: `${run}.csv` }, 'all steps as CSV'));
     this.update();
+  }
+
+  /// Whether to ask for the capacity of the links.
+  askForLink(wanted: boolean): void {
+    this.linkField.hidden = !wanted;
   }
 
   update(): void {

@@ -1,4 +1,4 @@
-import { ApiError, explain, sendJson } from '../api/client';
+import { explain, sendJson } from '../api/client';
 import type { RunData } from '../data/run_data';
 import { h, replaceChildren, setText } from '../lib/dom';
 import { formatCount, formatFixed, formatMs } from '../lib/format';
@@ -57,8 +57,7 @@ export class TranslateBox {
       replaceChildren(this.results, answer!.items.map((item, at) => this.result(lines[at] ?? '', item)));
       setText(this.said, `in ${formatMs(answer!.ms)}`);
     } catch (error) {
-      const absent = error instanceof ApiError && error.status === 405;
-      setText(this.said, absent ? 'This server does not translate.' : `Not translated: ${explain(error)}`);
+      setText(this.said, `Not translated: ${explain(error)}`);
     }
     this.button.disabled = false;
     this.element.removeAttribute('aria-busy');

@@ -1,4 +1,4 @@
-import type { Evidence, Verdict } from '../data/control_types';
+import type { Evidence, Verdict } from '../api/types';
 import { h, type Child } from '../lib/dom';
 import { formatCount, formatMs, formatPercent, formatSi, formatSignificant } from '../lib/format';
 
@@ -14,14 +14,13 @@ function amount({ key, value, unit }: Evidence): string {
 
 const evidenceRow = (evidence: Evidence): HTMLElement => h('tr', {}, h('th', { scope: 'row' }, evidence.key.replace(/_(ms|bytes)$/, '').replaceAll('_', ' ')),
   h('td', { class: 'number' }, amount(evidence)),
-  h('td', {}, typeof evidence.share === 'number' ? [h('progress', { max: 1, value: evidence.share, 'aria-label': 'share of a step' }),
+  h('td', {}, evidence.share !== null ? [h('progress', { max: 1, value: evidence.share, 'aria-label': 'share of a step' }),
     ` ${formatPercent(evidence.share, 0)}`] : ''));
 
 /// Parts of an update's time with the largest first, and beside them the other numbers.
 function evidenceTables(evidence: readonly Evidence[]): Child {
-  const share = ({ share: part }: Evidence): number => part ?? -1;
-  const parts = evidence.filter((item) => share(item) >= 0).sort((a, b) => share(b) - share(a));
-  const others = evidence.filter((item) => share(item) < 0);
+  const parts = evidence.filter(({ share }) => share !== null).sort((a, b) => b.share! - a.share!);
+  const others = evidence.filter(({ share }) => share === null);
   return h('div', { class: 'evidence' }, [parts, others].filter((rows) => rows.length > 0).map((rows) =>
     h('table', {}, h('tbody', {}, rows.map(evidenceRow)))));
 }
@@ -30,13 +29,12 @@ function evidenceTables(evidence: readonly Evidence[]): Child {
 export function verdictBox(verdict: Verdict | null): Child {
   if (!verdict) return null;
   const { window } = verdict;
-  const open = document.querySelector<HTMLDetailsElement>('#verdict-evidence')?.open ?? false;  // as the reader left it
   const basis = [verdict.verdict === 'unknown' ? '' : `${formatPercent(verdict.confidence, 0)} sure`,
     window ? `updates ${formatCount(window.first_update)} to ${formatCount(window.last_update)}` : ''].filter(Boolean).join(', ');
   const tone = verdict.verdict === 'unknown' ? 'unknown' : GOOD.has(verdict.verdict) ? 'good' : 'held';
   return h('section', { class: `card verdict verdict-${tone}`, 'aria-label': 'Verdict' },
     h('p', { class: 'verdict-sentence' }, verdict.sentence),
     verdict.advice ? h('p', { class: 'verdict-advice' }, verdict.advice) : null,
-    verdict.evidence.length > 0 ? h('details', { id: 'verdict-evidence', open }, h('summary', { class: 'muted' }, `what it rests on${basis ? ` (${basis})` : ''}`),
+    verdict.evidence.length > 0 ? h('details', {}, h('summary', { class: 'muted' }, `what it rests on${basis ? ` (${basis})` : ''}`),
       evidenceTables(verdict.evidence)) : basis ? h('p', { class: 'muted' }, basis) : null);
 }

@@ -1,12 +1,13 @@
-import { rightsOf, type TokenSelf } from '../api/self';
+import { rightsOf } from '../api/self';
 import { forgetToken, hasToken } from '../api/session';
+import type { TokenSelf } from '../api/types';
 import { h, replaceChildren } from '../lib/dom';
-import { formatDateTime } from '../lib/format';
+import { formatTime } from '../lib/format';
 
 /// In the header: what this token may do, and the way out.
 export function showSession(place: HTMLElement, self: TokenSelf | null): void {
   if (!hasToken()) return replaceChildren(place);
-  const until = self?.expires_at ? `, until ${formatDateTime(Date.parse(self.expires_at))}` : '';
+  const until = self?.expires_at ? `, until ${formatTime(self.expires_at)}` : '';
   const what = self ? `Token “${self.name}” may ${rightsOf(self.scope)}${until}` : 'Logged in';
   replaceChildren(place, self ? h('span', { class: 'scope', title: what }, h('span', { class: 'visually-hidden' }, 'Token: '), self.scope) : null,
     h('button', { type: 'button', class: 'chip', title: `${what}. Log out`, onclick: () => { forgetToken(); location.reload(); } }, 'log out'));

@@ -1,12 +1,14 @@
 import { request } from '../api/request';
-import type { TokenSelf } from '../api/self';
+import { may, type Need } from '../api/session';
+import type { TokenSelf } from '../api/types';
 import { h, patchChildren, replaceChildren } from '../lib/dom';
 import { openHelp } from '../lib/keys';
 import { applyTheme, nextTheme, readTheme } from '../lib/theme_choice';
 import { NotifyButton } from './notify_button';
 import { showSession } from './session_badge';
 
-const OPTIONAL = [['nodes', 'Nodes'], ['alerts', 'Alerts']] as const;
+const LINKS: readonly [page: string, label: string, needed: Need][] = [['runs', 'Runs', 'read'], ['compare', 'Compare', 'read'], ['nodes', 'Nodes', 'read'],
+  ['alerts', 'Alerts', 'read'], ['tokens', 'Tokens', 'admin'], ['audit', 'Audit', 'admin']];
 const ALERTS_MS = 15_000;
 
 /// Where one can go, who is asking, theme, notifications and help.
@@ -16,9 +18,7 @@ export class SiteHeader {
   private readonly notify: NotifyButton;
   private openAlerts = 0;
   private timer: ReturnType<typeof setInterval> | null = null;
-  private readonly answered = new Set<string>();
   private current = 'runs';
-  private asked = false;
 
   constructor(private readonly nav: HTMLElement, tools: HTMLElement, say: (text: string) => void) {
     this.notify = new NotifyButton(say);
@@ -35,39 +35,34 @@ export class SiteHeader {
     this.drawNav();
   }
 
-  /// After the log-in; asks once which of the optional pages this server has.
+  /// After the log-in.
   start(self: TokenSelf | null): void {
     showSession(this.session, self);
-    this.notify.start();
-    if (this.asked) return;
-    this.asked = true;
-    void request('/nodes', { signal: AbortSignal.timeout(ALERTS_MS) }).then(() => this.add('nodes'), () => undefined);
-    void this.countAlerts().then(() => {
-      this.add('alerts');
-      this.timer = setInterval(() => void this.countAlerts().catch(() => undefined), ALERTS_MS);
-    }, () => undefined);
-  }
-
-  private add(page: string): void {
-    this.answered.add(page);
+    void this.notify.set(true);
     this.drawNav();
+    if (this.timer !== null) return;
+    this.timer = setInterval(() => void this.countAlerts(), ALERTS_MS);
+    void this.countAlerts();
   }
 
-  /// Those that nobody has acknowledged.
+  /// Those that nobody has acknowledged; where the server does not answer, the page that is open says so.
   private async countAlerts(): Promise<void> {
-    const answer = await request('/alerts?state=open&limit=100', { signal: AbortSignal.timeout(ALERTS_MS) });
-    const { items } = (await answer.json()) as { items: { acknowledged_at: string | null }[] };
-    this.openAlerts = items.filter(({ acknowledged_at }) => !acknowledged_at).length;
-    this.drawNav();
+    try {
+      const answer = await request('/alerts?state=open&limit=100', { signal: AbortSignal.timeout(ALERTS_MS) });
+      const { items } = (await answer.json()) as { items: { acknowledged_at: string | null }[] };
+      this.openAlerts = items.filter(({ acknowledged_at }) => !acknowledged_at).length;
+      this.drawNav();
+    } catch {
+      // the count stays
+    }
   }
 
   /// While nobody is logged in.
   stop(): void {
     showSession(this.session, null);
-    this.notify.stop();
+    void this.notify.set(false);
     if (this.timer !== null) clearInterval(this.timer);
     this.timer = null;
-    this.asked = false;
   }
 
   switchTheme(): void {
@@ -83,8 +78,7 @@ export class SiteHeader {
   }
 
   private drawNav(): void {
-    const links = [['runs', 'Runs'], ['compare', 'Compare'], ...OPTIONAL.filter(([page]) => this.answered.has(page))] as const;
-    patchChildren(this.nav, links.map(([page, label]) => h('a', { href: `#/${page}`, 'aria-current': page === this.current ? 'page' : null }, label,
+    patchChildren(this.nav, LINKS.filter(([, , needed]) => may(needed)).map(([page, label]) => h('a', { href: `#/${page}`, 'aria-current': page === this.current ? 'page' : null }, label,
       page === 'alerts' && this.openAlerts > 0 ? h('span', { class: 'count' }, this.openAlerts) : null)));
   }
 }

@@ -1,15 +1,16 @@
 import type { ChartData, Line } from '../../charts/chart_data';
 import { ema } from '../../lib/ema';
-import { formatBytes, formatBytesPerSecond, formatCount, formatFixed, formatMs, formatPercent, formatSi, formatSignificant } from '../../lib/format';
+import { formatCount } from '../../lib/format';
+import { formatOf } from '../../lib/metric_format';
 import type { ViewState } from '../../lib/run_view';
 import { describeSampling } from '../../lib/series';
 import { xColumn, xOfStep, xValue } from '../../lib/x_axis';
 import { isEval, type ComparedRun } from './compared_run';
 
-type Format = (value: number | null) => string;
-type Measure = 'loss' | 'nll' | 'sacrebleu' | 'chrf' | 'accuracy';
+type Measure = 'loss' | 'nll' | 'sacrebleu' | 'chrf' | 'teacher_forced_bleu' | 'accuracy';
 
-const EVAL_TITLES: Record<string, string> = { loss: 'Validation loss', nll: 'Validation NLL', sacrebleu: 'sacreBLEU', chrf: 'chrF', accuracy: 'Accuracy' };
+const EVAL_TITLES: Record<string, string> = { loss: 'Validation loss', nll: 'Validation NLL', sacrebleu: 'sacreBLEU', chrf: 'chrF',
+  teacher_forced_bleu: 'BLEU, teacher-forced', accuracy: 'Accuracy, teacher-forced' };
 const BAND_RUNS = 3;  // with more runs the bands would hide each other
 
 export const colorOf = (at: number): string => `run${at + 1}`;
@@ -20,19 +21,9 @@ export function titleOf(key: string): string {
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
-export function formatOf(key: string): Format {
-  if (key === 'eval:sacrebleu' || key === 'eval:chrf') return (value) => formatFixed(value, 2);
-  if (key === 'eval:accuracy' || key.endsWith('_fraction')) return formatPercent;
-  if (key.endsWith('_ms')) return formatMs;
-  if (key.endsWith('bytes_per_second')) return formatBytesPerSecond;
-  if (key.includes('bytes')) return formatBytes;
-  if (key.endsWith('_per_second') || key.endsWith('tokens') || key === 'flops') return formatSi;
-  return formatSignificant;
-}
-
 /// Whether less or more of it is what one wants; null where that cannot be said.
 export function betterOf(key: string): 'less' | 'more' | null {
-  if (['eval:sacrebleu', 'eval:chrf', 'eval:accuracy', 'busy_fraction'].includes(key) || /tokens_per_second$/.test(key)) return 'more';
+  if (['eval:sacrebleu', 'eval:chrf', 'eval:teacher_forced_bleu', 'eval:accuracy', 'busy_fraction'].includes(key) || /tokens_per_second$/.test(key)) return 'more';
   if (/(^|:)(loss|nll)$/.test(key) || key.endsWith('_ms')) return 'less';
   return null;
 }

@@ -1,23 +1,26 @@
+import '../../styles/compare.css';
 import { explain, getAll } from '../../api/client';
-import { saveBlob } from '../../api/download';
 import type { Run } from '../../api/types';
 import { Chart } from '../../charts/chart';
+import { zoomed } from '../../charts/chart_data';
 import { onThemeChange } from '../../charts/theme';
 import { h, oncePerFrame, replaceChildren, setText, Slot } from '../../lib/dom';
 import { addShortcuts } from '../../lib/keys';
+import { formatOf } from '../../lib/metric_format';
+import { saveBlob } from '../../lib/save';
 import { hashOf } from '../../lib/routes';
 import { Slices } from '../../lib/slices';
 import { hashOfRun } from '../../lib/view_state';
 import type { Page, Status } from '../page';
 import { Toolbar } from '../run_toolbar';
-import { colorOf, compareLines, formatOf, titleOf } from './compare_lines';
+import { colorOf, compareLines, titleOf } from './compare_lines';
 import { comparisonCsv } from './compare_csv';
 import { compareQuery, MOST_COMPARED, parseCompare, type CompareState } from './compare_state';
 import { bestTable, configTable, shortFigure } from './compare_tables';
 import { ComparedRun, isEval } from './compared_run';
 
 const LIVE_MS = 3000;
-const EVAL_KEYS = ['eval:loss', 'eval:nll', 'eval:sacrebleu', 'eval:chrf', 'eval:accuracy'];
+const EVAL_KEYS = ['eval:loss', 'eval:nll', 'eval:sacrebleu', 'eval:chrf', 'eval:teacher_forced_bleu', 'eval:accuracy'];
 
 /// Several runs over one another: curves, best values, and where their configurations differ. The link reproduces it.
 export class ComparePage implements Page {
@@ -184,15 +187,9 @@ export class ComparePage implements Page {
     if (this.runs.length === 0) return h('p', {}, 'Tick runs in the ', h('a', { href: '#/runs' }, 'list'), ' and compare them, or add them here.');
     return h('ul', { class: 'run-legend' }, this.runs.map((run, at) => h('li', {}, h('span', { class: `swatch swatch-${colorOf(at)}`, 'aria-hidden': 'true' }),
       h('a', { href: hashOfRun(run.id) }, run.name), at === 0 ? h('span', { class: 'best' }, 'baseline')
-        : h('button', { type: 'button', class: 'chip', 'data-base': run.id, onclick: (event: Event) => this.onRun(event, (id) => this.setRuns([id, ...this.without(id)])) }, 'make baseline'),
+        : h('button', { type: 'button', class: 'chip', onclick: () => this.setRuns([run.id, ...this.without(run.id)]) }, 'make baseline'),
       h('span', { class: 'muted' }, shortFigure(run)),
-      h('button', { type: 'button', class: 'chip', 'data-base': run.id, 'aria-label': `Remove ${run.name}`, onclick: (event: Event) => this.onRun(event, (id) => this.setRuns(this.without(id))) }, '×'))));
-  }
-
-  /// The elements of a slot stay while what they say changes, so listeners read the run from the element.
-  private onRun(event: Event, work: (id: string) => void): void {
-    const id = (event.currentTarget as HTMLElement).dataset['base'];
-    if (id) work(id);
+      h('button', { type: 'button', class: 'chip', 'aria-label': `Remove ${run.name}`, onclick: () => this.setRuns(this.without(run.id)) }, '×'))));
   }
 
   private without(id: string): string[] {
@@ -219,10 +216,8 @@ export class ComparePage implements Page {
 
   private scale(factor: number): void {
     const full = this.fullRange(this.runs);
-    const [from, to] = this.state.view.range ?? full;
-    const [middle, half] = [(from + to) / 2, ((to - from) / 2) * factor];
-    const range: [number, number] = [Math.max(full[0], middle - half), Math.min(full[1], middle + half)];
-    this.zoom(range[0] <= full[0] && range[1] >= full[1] ? null : range);
+    const range = this.state.view.range ?? full;
+    this.zoom(zoomed(range, (range[0] + range[1]) / 2, factor, full));
   }
 
   /// A closer look gets finer data.

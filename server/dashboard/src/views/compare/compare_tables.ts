@@ -4,7 +4,8 @@ import { DASH, formatCount, formatDuration, formatFixed } from '../../lib/format
 import type { Series } from '../../lib/series';
 import { hashOfRun } from '../../lib/view_state';
 import { stateBadge } from '../run_header';
-import { betterOf, colorOf, formatOf, titleOf } from './compare_lines';
+import { formatOf } from '../../lib/metric_format';
+import { betterOf, colorOf, titleOf } from './compare_lines';
 import { isEval, type ComparedRun } from './compared_run';
 
 /// A figure of one run: its value, and at which update.

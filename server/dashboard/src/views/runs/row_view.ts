@@ -20,7 +20,7 @@ export class RowView {
 
   constructor(readonly id: string, actions: RowActions) {
     this.check = h('input', { type: 'checkbox', onchange: () => actions.select(id, this.check.checked) });
-    this.pinButton = h('button', { type: 'button', class: 'pin', onclick: () => actions.pin(id) }, '⚲');
+    this.pinButton = h('button', { type: 'button', class: 'pin', onclick: () => actions.pin(id) });
     this.link = h('a', { href: hashOfRun(id), class: 'run-name' });
     this.element = h('tr', {}, h('td', { class: 'tools' }, this.check, this.pinButton), h('th', { scope: 'row' }, this.link));
   }
@@ -39,6 +39,7 @@ export class RowView {
     this.check.setAttribute('aria-label', `Compare ${name}`);
     this.pinButton.setAttribute('aria-pressed', String(isPinned));
     this.pinButton.setAttribute('aria-label', `Pin ${name} as the baseline`);
+    this.pinButton.textContent = isPinned ? '★' : '☆';
     this.pinButton.title = isPinned ? 'Baseline: differences of the others are to this run' : 'Pin as the baseline';
     this.element.classList.toggle('pinned', isPinned);
     this.element.classList.toggle('archived', run.archived === true);

@@ -1,3 +1,4 @@
+import '../../styles/list.css';
 import { explain, getTagged, sendJson } from '../../api/client';
 import { may } from '../../api/session';
 import type { Run } from '../../api/types';

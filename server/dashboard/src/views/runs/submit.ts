@@ -1,6 +1,8 @@
+import '../../styles/submit.css';
 import { ApiError, explain, getJson, sendJson } from '../../api/client';
-import type { Run } from '../../api/types';
-import { h, patchChildren, replaceChildren, setText } from '../../lib/dom';
+import type { Profile, Run } from '../../api/types';
+import { h, replaceChildren, setText } from '../../lib/dom';
+import { formatNames } from '../../lib/format';
 import { hashOfRun } from '../../lib/view_state';
 import type { Page, Status } from '../page';
 import { ConfigEditor } from './config_editor';
@@ -21,22 +23,19 @@ export function parseLabels(text: string): Record<string, string> {
   }));
 }
 
-/// A way to launch that the server knows.
-interface Profile { name: string; launcher: string; hosts: string[]; most_ranks: number }
-
-interface Fields { name: HTMLInputElement; profile: HTMLInputElement; worldSize: HTMLInputElement; restarts: HTMLInputElement; labels: HTMLInputElement }
+interface Fields { name: HTMLInputElement; profile: HTMLSelectElement; worldSize: HTMLInputElement; restarts: HTMLInputElement; labels: HTMLInputElement }
 
 /// A new run for the server to start. #/submit?from=RUN begins with the configuration of another.
 export class SubmitPage implements Page {
   private readonly editor = new ConfigEditor('config', EXAMPLE);
   private readonly fields: Fields = {
     name: h('input', { id: 'name', maxlength: 200, autocomplete: 'off' }),
-    profile: h('input', { id: 'profile', list: 'profiles', required: true, autocomplete: 'off', value: 'mpirun-local' }),
+    profile: h('select', { id: 'profile', required: true, onchange: () => this.chooseProfile() }),
     worldSize: h('input', { id: 'world-size', type: 'number', min: 1, max: 4096, value: 1, required: true }),
     restarts: h('input', { id: 'restarts', type: 'number', min: 0, max: 100, value: 3 }),
     labels: h('input', { id: 'labels-new', placeholder: 'team=mt, trial', autocomplete: 'off' }),
   };
-  private readonly profiles = h('datalist', { id: 'profiles' });
+  private profiles: readonly Profile[] = [];
   private readonly problem = h('p', { class: 'problem', role: 'alert' });
   private readonly outcome = h('pre', { class: 'outcome', tabindex: 0, 'aria-label': 'Result of the check', hidden: true });
   private readonly buttons: HTMLButtonElement[];
@@ -45,7 +44,7 @@ export class SubmitPage implements Page {
   constructor(private readonly root: HTMLElement, query: URLSearchParams, status: Status) {
     document.title = 'New run · Babelring';
     status('finished', 'new run');
-    const field = (label: string, input: HTMLInputElement, help: string): HTMLElement => {
+    const field = (label: string, input: HTMLElement, help: string): HTMLElement => {
       input.setAttribute('aria-describedby', `${input.id}-help`);
       return h('div', { class: 'form-field' }, h('label', { for: input.id }, label), input, h('small', { id: `${input.id}-help`, class: 'muted' }, help));
     };
@@ -58,7 +57,7 @@ export class SubmitPage implements Page {
       field('Ranks', worldSize, 'processes that train together'),
       field('Restarts', restarts, 'after a fault, from the last checkpoint, at most'),
       field('Labels', labels, 'separated by commas')),
-    this.profiles, h('label', { for: 'config' }, 'Configuration (YAML)'), this.editor.element, this.problem,
+    h('label', { for: 'config' }, 'Configuration (YAML)'), this.editor.element, this.problem,
     h('div', { class: 'group' }, this.buttons), this.outcome);
     form.addEventListener('submit', (event) => {
       event.preventDefault();
@@ -66,6 +65,7 @@ export class SubmitPage implements Page {
     });
     replaceChildren(root, form);
     void this.prefill(query.get('from'));
+    void this.offer();
   }
 
   close(): void {
@@ -74,7 +74,6 @@ export class SubmitPage implements Page {
   }
 
   private async prefill(from: string | null): Promise<void> {
-    void getJson<{ items: Profile[] }>('/profiles').then(({ items }) => this.offer(items), () => undefined);
     if (!from) return;
     try {
       const run = await getJson<Run>(`/runs/${encodeURIComponent(from)}`);
@@ -86,17 +85,26 @@ export class SubmitPage implements Page {
     }
   }
 
-  private offer(profiles: readonly Profile[]): void {
-    if (this.closed) return;
-    patchChildren(this.profiles, profiles.map(({ name, launcher, hosts, most_ranks }) =>
-      h('option', { value: name }, `${launcher}, at most ${most_ranks} ranks${hosts.length > 0 ? ` on ${hosts.join(', ')}` : ''}`)));
-    const { profile } = this.fields;
-    if (profiles[0] && !profiles.some(({ name }) => name === profile.value)) profile.value = profiles[0].name;
+  private async offer(): Promise<void> {
+    try {
+      this.profiles = (await getJson<{ items: Profile[] }>('/profiles')).items;
+      if (this.closed) return;
+      replaceChildren(this.fields.profile, this.profiles.map(({ name, launcher, hosts }) =>
+        h('option', { value: name }, `${name} (${launcher}${hosts.length > 0 ? ` on ${formatNames(hosts)}` : ''})`)));
+      this.chooseProfile();
+    } catch (error) {
+      setText(this.problem, `no ways to launch: ${explain(error)}`);
+    }
+  }
+
+  private chooseProfile(): void {
+    const chosen = this.profiles.find(({ name }) => name === this.fields.profile.value);
+    if (chosen) this.fields.worldSize.max = String(chosen.most_ranks);
   }
 
   private body(): Record<string, unknown> {
     const { name, profile, worldSize, restarts, labels } = this.fields;
-    return { config: this.editor.value, profile: profile.value.trim(), world_size: worldSize.valueAsNumber,
+    return { config: this.editor.value, profile: profile.value, world_size: worldSize.valueAsNumber,
       ...(name.value.trim() ? { name: name.value.trim() } : {}), ...(Number.isNaN(restarts.valueAsNumber) ? {} : { max_restarts: restarts.valueAsNumber }),
       ...(labels.value.trim() ? { labels: parseLabels(labels.value) } : {}) };
   }

@@ -1,4 +1,0 @@
-import{ft as e,st as t}from"./index-CqgAT7G-.js";var n=(e,n,r)=>t(new Blob([e],{type:r}),n);function r(e){return[`key,rank,step,time_ms,value`,...e.flatMap(({key:e,rank:t,csv:n})=>n.split(`
-`).slice(1).filter(Boolean).map(n=>`${e},${t},${n}`)),``].join(`
-`)}var i=e=>/[",\n]/.test(e)?`"${e.replaceAll(`"`,`""`)}"`:e;function a(e,t){let n=[`update`,`time_ms`,`set`,...t];return[n.join(`,`),...e.map(e=>n.map(t=>i(String(e[t]??``))).join(`,`)),``].join(`
-`)}async function o(t,n){let[r=``,i=`all`]=n.split(`@`);return{key:r,rank:i,csv:await(await e(`/runs/${t}/metrics/${encodeURIComponent(r)}?agg=raw&format=csv&rank=${i}`,{headers:{Accept:`text/csv`}})).text()}}async function s(e,t,i,s,c){let l=[];for(let t of i)l.push(await o(e,t));l.length>0&&n(l.length===1?l[0].csv:r(l),`${e}-${t}.csv`,`text/csv`),c.length>0&&s.length>0&&n(a(s,c),`${e}-${t}-evaluations.csv`,`text/csv`)}export{s as saveChartCsv};

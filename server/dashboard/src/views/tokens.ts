@@ -1,0 +1,108 @@
+import { explain, getAll, sendJson } from '../api/client';
+import { askSelf, rightsOf } from '../api/self';
+import type { TokenItem } from '../api/types';
+import { copyText } from '../lib/copy';
+import { h, replaceChildren, setText, type Child } from '../lib/dom';
+import { formatTime } from '../lib/format';
+import { ask } from './ask';
+import { ListPage } from './list_page';
+import type { Status } from './page';
+import { RunNames } from './run_names';
+import { table } from './tables';
+
+const EVERY_MS = 10_000;
+const SCOPES = ['read', 'ingest', 'operate', 'admin'] as const;
+const DAY_S = 86_400;
+const LIVES: readonly [string, number | null][] = [['a day', DAY_S], ['30 days', 30 * DAY_S], ['a year', 365 * DAY_S], ['until it is revoked', null]];
+
+/// What the server is asked to make. `run` matters to a token that reports records only.
+export function newToken(name: string, scope: string, run: string, seconds: string): Record<string, unknown> {
+  return { name: name.trim(), scope, ...(scope === 'ingest' && run.trim() ? { run: run.trim() } : {}),
+    ...(seconds ? { expires_in_seconds: Number(seconds) } : {}) };
+}
+
+/// Tokens: who may do what and until when. A new one's secret is shown once, here and nowhere else.
+export class TokensPage extends ListPage {
+  private tokens: TokenItem[] = [];
+  private own: string | null = null;
+  private readonly names = new RunNames();
+  private readonly made = h('section', { class: 'card section made', role: 'status', hidden: true });
+  private readonly wrong = h('p', { class: 'problem', role: 'alert' });
+  private readonly name = h('input', { id: 'token-name', required: true, maxlength: 100, autocomplete: 'off', placeholder: 'who or what will use it' });
+  private readonly scope = h('select', { id: 'token-scope', onchange: () => this.chooseScope() },
+    SCOPES.map((scope) => h('option', { value: scope }, `${scope}: ${rightsOf(scope)}`)));
+  private readonly run = h('input', { id: 'token-run', placeholder: 'r_…; empty: any run', pattern: 'r_[0-9A-HJKMNP-TV-Z]{26}', autocomplete: 'off' });
+  private readonly runField = h('div', { class: 'form-field', hidden: true }, h('label', { for: 'token-run' }, 'Of which run'), this.run);
+  private readonly life = h('select', { id: 'token-life' }, LIVES.map(([label, seconds]) => h('option', { value: seconds ?? '', selected: seconds === 30 * DAY_S }, label)));
+
+  constructor(root: HTMLElement, status: Status, private readonly say: (text: string) => void) {
+    super(root, status, 'Tokens');
+    const field = (label: string, input: HTMLElement): HTMLElement => h('div', { class: 'form-field' }, h('label', { for: input.id }, label), input);
+    const form = h('form', { class: 'card section', onsubmit: (event: Event) => { event.preventDefault(); void this.make(); } }, h('h2', {}, 'New token'),
+      h('div', { class: 'fields' }, field('Name', this.name), field('May', this.scope), this.runField, field('Ends after', this.life)),
+      this.wrong, h('div', { class: 'group' }, h('button', { type: 'submit', class: 'chip primary' }, 'make the token')));
+    this.start(EVERY_MS, this.made, form);
+    void askSelf().then((self) => { this.own = self?.id ?? null; this.redraw(); });
+  }
+
+  protected async fetch(): Promise<void> {
+    this.tokens = await getAll<TokenItem>('/tokens');
+    await this.names.learn(this.tokens.flatMap(({ run }) => run ?? []));
+  }
+
+  protected inputs(): readonly unknown[] {
+    return [JSON.stringify(this.tokens), this.own];
+  }
+
+  protected draw(): HTMLElement {
+    return table('Tokens', ['Name', 'May', 'Run', 'Made', 'Ends', 'Last used', ''], this.tokens.map((token): Child[] => [
+      [token.name, token.id === this.own ? h('span', { class: 'best' }, 'this one') : null], h('span', { title: rightsOf(token.scope) }, token.scope),
+      token.run ? this.names.link(token.run) : token.scope === 'ingest' ? 'any' : '', `${formatTime(token.created_at)} by ${token.created_by}`,
+      token.expires_at ? formatTime(token.expires_at) : 'never', token.last_used_at ? formatTime(token.last_used_at) : 'not yet',
+      h('button', { type: 'button', class: 'chip', 'aria-label': `Revoke ${token.name}`, onclick: () => void this.revoke(token) }, 'revoke')]));
+  }
+
+  private chooseScope(): void {
+    this.runField.hidden = this.scope.value !== 'ingest';
+  }
+
+  private async make(): Promise<void> {
+    setText(this.wrong, '');
+    try {
+      const token = await sendJson<TokenItem>('POST', '/tokens', newToken(this.name.value, this.scope.value, this.run.value, this.life.value));
+      this.show(token!);
+      this.name.value = '';
+    } catch (error) {
+      setText(this.wrong, `Not made: ${explain(error)}`);
+    }
+    await this.load();
+  }
+
+  /// The secret; it is gone from the page when the reader says so, or goes.
+  private show({ name, scope, secret }: TokenItem): void {
+    const done = h('button', { type: 'button', class: 'chip', onclick: () => { this.made.hidden = true; replaceChildren(this.made); } }, 'done');
+    const line = (label: string, text: string): HTMLElement => h('p', { class: 'field-row' }, h('span', {}, label), h('code', { class: 'secret' }, text),
+      h('button', { type: 'button', class: 'chip', 'aria-label': `Copy the ${label.toLowerCase()}`, onclick: async (event: Event) => {
+        setText(event.target as HTMLElement, (await copyText(text)) ? 'copied' : 'copy it by hand');
+      } }, 'copy'));
+    replaceChildren(this.made, h('h2', {}, `Token “${name}”`), secret
+      ? [h('p', {}, 'Copy it now: the server keeps only a digest, so it cannot be shown again.'), line('Token', secret),
+        scope === 'ingest' ? null : line('Link that logs in', `${location.origin}/#token=${secret}`)]
+      : h('p', { class: 'problem' }, 'It was made, but the answer that had it was lost. Revoke it and make another one.'), h('div', {}, done));
+    this.made.hidden = false;
+  }
+
+  private async revoke(token: TokenItem): Promise<void> {
+    const own = token.id === this.own;
+    const form = await ask({ title: `Revoke “${token.name}”?`, confirm: 'Revoke', danger: true,
+      about: own ? 'This page uses it: you will be logged out.' : 'Whatever uses it is refused from now on, and what it has open ends within 15 s.' });
+    if (!form) return;
+    try {
+      await sendJson('DELETE', `/tokens/${token.id}`);
+      this.say(`Token “${token.name}” is revoked.`);
+    } catch (error) {
+      this.say(`Not revoked: ${explain(error)}`);
+    }
+    await this.load();
+  }
+}

@@ -1,0 +1,70 @@
+import { networkData, searchOf } from '../../server/dashboard/src/charts/definitions';
+import { evalLines } from '../../server/dashboard/src/charts/lines';
+import type { RunData } from '../../server/dashboard/src/data/run_data';
+import { formatOf } from '../../server/dashboard/src/lib/metric_format';
+import { defaultView } from '../../server/dashboard/src/lib/run_view';
+import { emptySeries, type Series } from '../../server/dashboard/src/lib/series';
+import { TokenClock, type XAxis } from '../../server/dashboard/src/lib/x_axis';
+
+const axis: XAxis = { mode: 'update', startMs: 0, clock: new TokenClock(emptySeries()) };
+const VIEW = { ...defaultView(), smoothing: 0 };
+
+/// A run of two hosts whose ranks report `values` by key and rank at two updates.
+function runOf(values: Record<string, [number, number]>, evals: unknown[] = []): RunData {
+  const get = (key: string, rank?: number): Series => {
+    const avg = values[rank === undefined ? key : `${key}@${rank}`];
+    return avg ? { ...emptySeries(), step: [1, 2], timeMs: [0, 1], avg, min: avg, max: avg, total: 2 } : emptySeries();
+  };
+  return { axis, get, evals, series: { get }, hosts: () => [{ host: 'alder', rank: 0 }, { host: 'birch', rank: 2 }] } as unknown as RunData;
+}
+
+const TRAFFIC: Record<string, [number, number]> = { 'network_rx_bytes_per_second@0': [100e6, 110e6], 'network_tx_bytes_per_second@0': [90e6, 95e6],
+  'network_rx_bytes_per_second@2': [20e6, 20e6], 'network_tx_bytes_per_second@2': [25e6, 30e6] };
+
+describe('the network of hosts', () => {
+  it('has a line for what its links carry, as the ranks tell', () => {
+    const data = networkData(runOf({ ...TRAFFIC, 'network_link_bytes_per_second@0': [0, 125e6], 'network_link_bytes_per_second@2': [125e6, 125e6] }), VIEW);
+    expect(data.lines.map(({ label, kind }) => [label, kind])).toEqual([['alder rx', 'line'], ['alder tx', 'line'], ['birch rx', 'line'], ['birch tx', 'line'], ['link capacity', 'limit']]);
+    expect(data.lines.at(-1)).toMatchObject({ x: [1, 2], y: [125e6, 125e6] });
+    expect(data.note).toContain('busiest 88 % of its link\'s 125 MB/s');
+  });
+  it('tells links of different speed apart, and holds each host against its own', () => {
+    const data = networkData(runOf({ ...TRAFFIC, 'network_link_bytes_per_second@0': [1250e6, 1250e6], 'network_link_bytes_per_second@2': [125e6, 125e6] }), VIEW);
+    expect(data.lines.slice(4).map(({ label, y }) => [label, y[0]])).toEqual([['link of alder', 1250e6], ['link of birch', 125e6]]);
+    expect(data.note).toContain('busiest 24 %');
+  });
+  it('draws no line that would press the curves flat, and none that nobody knows', () => {
+    const wide = networkData(runOf({ ...TRAFFIC, 'network_link_bytes_per_second@0': [12.5e9, 12.5e9] }), VIEW);
+    expect(wide.lines.length).toBe(4);
+    expect(wide.note).toContain('busiest 1 % of its link\'s 12.5 GB/s');
+    expect(networkData(runOf(TRAFFIC), VIEW).note).toBe('all 2 points');
+  });
+  it('takes the reader\'s word where no rank knows', () => {
+    expect(networkData(runOf(TRAFFIC), { ...VIEW, linkGbit: 1 }).lines.at(-1)).toMatchObject({ label: 'link capacity', y: [125e6, 125e6] });
+  });
+});
+
+describe('scores of evaluations', () => {
+  const evals = [{ update: 10, time_ms: 1, set: 'valid', sacrebleu: null, teacher_forced_bleu: 12.5, accuracy: 0.4 },
+    { update: 20, time_ms: 2, set: 'valid', sacrebleu: 20, teacher_forced_bleu: 30, accuracy: 0.5 }, { update: 30, time_ms: 3, set: 'valid', sacrebleu: 22, accuracy: null }];
+  it('are kept apart by kind, each where it was measured', () => {
+    const lines = (pick: 'sacrebleu' | 'teacher_forced_bleu' | 'accuracy', scale = 1) => evalLines(runOf({}, evals), pick, pick, ['blue'], String, scale).map(({ x, y }) => [x, y]);
+    expect(lines('sacrebleu')).toEqual([[[20, 30], [20, 22]]]);
+    expect(lines('teacher_forced_bleu')).toEqual([[[10, 20], [12.5, 30]]]);
+    expect(lines('accuracy', 100)).toEqual([[[10, 20], [40, 50]]]);
+  });
+  it('say how the translations were found', () => {
+    expect(searchOf('model:\n  beam: 9\nvalidation:\n  every: 100u\n  beam: 4\nseed: 1\n')).toBe('beam 4');
+    expect(searchOf('validation:\n  beam: 1\n')).toBe('greedy');
+    expect(searchOf('validation:\n  every: 5\nother:\n  beam: 3\n')).toBe('beam search');
+  });
+});
+
+describe('metrics', () => {
+  it('are written as their keys say', () => {
+    expect(formatOf('network_tx_bytes_per_second')(1.5e6)).toBe('1.50 MB/s');
+    expect(formatOf('eval:teacher_forced_bleu')(31.456)).toBe('31.46');
+    expect(formatOf('memory_bytes.peak')(2e9)).toBe('2.00 GB');
+    expect(formatOf('exposed_communication_ms')(123.4)).toBe('123 ms');
+  });
+});

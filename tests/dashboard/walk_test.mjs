@@ -1,0 +1,280 @@
+// From a run's submission to its deletion through the page alone, in Chromium, with a real server, real workers and a real
+// translator; and who may do what: tokens, refusals, the audit.
+//   node walk_test.mjs [--server-binary build/release/bin/server] [--dist folder] [--screenshots folder]
+// worker and nmt lie beside the server.
+import { strict as assert } from 'node:assert';
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { axeFindings, checkAxe, checkWidth, goBelow, makeWork, openBrowser, readOptions, shoot, shows, startServer, until, watchProblems } from './harness.mjs';
+
+const options = readOptions('walk_test');
+const bin = dirname(options['server-binary']);
+for (const what of ['worker', 'nmt', '/usr/bin/mpirun']) {
+  if (existsSync(what.startsWith('/') ? what : join(bin, what))) continue;
+  console.log(`walk_test: skipped, ${what} is not there`);
+  process.exit(77);
+}
+const work = makeWork();
+const RUN = 'walked through';
+const state = (page) => page.locator('.run-title .state').innerText();
+const button = (page, name) => page.getByRole('button', { name, exact: true });
+const updates = async (page) => Number((await page.locator('.tile .value').first().innerText()).split('/')[0].replace(/\D/g, ''));
+
+/// A prepared corpus of a tiny language pair, as tests/e2e has it.
+function prepare() {
+  const nouns = ['cat', 'dog', 'house', 'tree', 'river', 'stone', 'bird', 'child'];
+  const verbs = ['sees', 'likes', 'finds', 'takes'];
+  const adjectives = ['old', 'small', 'green', 'quiet'];
+  const pairs = nouns.flatMap((n) => verbs.flatMap((v) => adjectives.flatMap((a) => nouns.map((m) => [`the ${a} ${n} ${v} the ${m} .`, `das ${n}e ${a}es ${m}e ${v}t .`]))));
+  const write = (name, rows) => ['en', 'de'].map((language, side) => {
+    writeFileSync(join(work, `${name}.${language}`), rows.map((row) => `${row[side]}\n`).join(''));
+    return join(work, `${name}.${language}`);
+  });
+  const held = write('held', pairs.filter((_, at) => at % 40 === 0));
+  execFileSync(join(bin, 'nmt'), ['prepare', '--train', ...write('train', pairs.filter((_, at) => at % 40 !== 0)), '--valid', ...held, '--test', ...held,
+    '--output', join(work, 'corpus'), '--vocabulary-size', '90'], { stdio: ['ignore', 'ignore', 'inherit'] });
+}
+
+const CONFIG = `preset: transformer-tiny
+model: {encoder_layers: 1, decoder_layers: 1, width: 32, inner: 64, dropout: 0}
+data: {folder: "${join(work, 'corpus')}", tokens_per_update: 400}
+optimizer: {learning_rate: 0.003, warm_up: 50u}
+training: {stop_after: 100000u, precision: f32, threads: 1}
+validation: {every: 50u, bleu_every: 0, beam: 2}
+checkpoint: {every: 100000u}
+`;
+
+/// A mistake leads to its line; without it the run starts.
+async function submit(page, server) {
+  await page.goto(`${server.address}/#/runs`);
+  await page.locator('a', { hasText: 'new run' }).click();
+  await until('profiles', async () => (await page.locator('#profile option').count()) > 0);
+  await page.fill('#name', RUN);
+  await page.fill('#config', CONFIG.replace('warm_up', 'warmup'));
+  await button(page, 'start the run').click();
+  await page.getByRole('button', { name: 'line 4' }).waitFor();
+  await shoot(options, page, 'walk-refused');
+  await page.fill('#config', CONFIG);
+  await button(page, 'check only').click();
+  await until('the check', async () => /The configuration is good/.test(await page.locator('.outcome').innerText()));
+  await button(page, 'start the run').click();
+  await page.waitForURL(/#\/runs\/r_/);
+  await until('it trains', async () => (await state(page)) === 'running' && (await updates(page)) > 20, 60_000);
+  await shows(page, 'live');
+}
+
+/// A checkpoint on demand, pinned and free again, while newer ones move its row down.
+async function pin(page) {
+  const before = await updates(page);
+  await button(page, 'Checkpoint now').click();
+  await button(page, 'Write it').click();
+  await goBelow(page);
+  const pins = page.locator('[aria-label="Checkpoints"]').getByRole('button', { name: /^Pin the checkpoint/ });
+  const newest = async () => Number(/\d+$/.exec((await pins.allTextContents()).length > 0 ? await pins.first().getAttribute('aria-label') : '')?.[0] ?? 0);
+  await until('the checkpoint', async () => (await newest()) > before, 30_000);
+  const first = await newest();
+  await until('a newer one', async () => (await newest()) > first, 30_000);
+  const chosen = page.getByRole('button', { name: `Pin the checkpoint of update ${first}`, exact: true });
+  for (const wanted of ['true', 'false']) {
+    await chosen.click();
+    await until(`pinned: ${wanted}`, async () => (await chosen.getAttribute('aria-pressed')) === wanted);
+  }
+  assert.match(await page.locator('section', { has: chosen }).locator('[role=status]').first().innerText(), new RegExp(`^Update ${first} may be removed`));
+}
+
+async function stop(page, mode) {
+  await page.evaluate(() => scrollTo(0, 0));
+  await button(page, 'Stop …').click();
+  await page.getByRole('radio', { name: mode }).check();
+  await checkAxe(page, 'the question before a stop');
+  await button(page, 'Stop').click();
+  await until('it has stopped', async () => (await state(page)) === 'stopped', 60_000);
+  await shows(page, 'finished');
+}
+
+/// The newest checkpoint: written by the stop, whole when it is downloaded, and it translates.
+async function useCheckpoint(page) {
+  const reached = await updates(page);
+  await goBelow(page);
+  const rows = page.locator('[aria-label="Checkpoints"] tbody tr');
+  await until('the checkpoint of the stop', async () => (await rows.first().innerText()).split('\t')[0].replace(/\D/g, '') === String(reached));
+  const [download] = await Promise.all([page.waitForEvent('download'), rows.first().getByRole('link', { name: 'archive.tar' }).click()]);
+  const folder = join(work, 'unpacked');
+  mkdirSync(folder);
+  execFileSync('tar', ['-xf', await download.path(), '-C', folder, '--strip-components=1']);
+  execFileSync('sha256sum', ['--check', '--quiet', 'SHA256SUMS'], { cwd: folder });
+  await page.fill('#translate-text', 'the old cat sees the dog .\nthe small tree finds the bird .');
+  await button(page, 'Translate').click();
+  await until('translations', async () => (await page.locator('.translations li').count()) === 2, 40_000);
+  assert.match(await page.locator('.translate [role=status]').innerText(), /^in [\d.]+ m?s$/);
+  await page.locator('.translate').scrollIntoViewIfNeeded();
+  await shoot(options, page, 'walk-translated', false);
+}
+
+/// On from there with two ranks.
+async function resume(page) {
+  const reached = await updates(page);
+  await page.evaluate(() => scrollTo(0, 0));
+  await button(page, 'Resume …').click();
+  await page.fill('[name="world_size"]', '2');
+  await button(page, 'Resume').click();
+  await until('it goes on', async () => (await state(page)) === 'running' && (await updates(page)) > reached + 20, 90_000);
+  assert.match(await page.locator('.run-title').innerText(), /2 ranks on .*attempt 2/);
+  await shoot(options, page, 'walk-resumed', false);
+}
+
+/// Only who types its name deletes it; the list forgets it, and knows it again when that is taken back.
+async function remove(page, server) {
+  const listed = async () => (await (await fetch(`${server.address}/api/v1/runs`, { headers: { Authorization: `Bearer ${server.token}` } })).json()).items.length;
+  await page.evaluate(() => scrollTo(0, 0));
+  await button(page, 'Delete …').click();
+  await page.locator('[name="typed"]').waitFor();
+  await page.fill('[name="typed"]', 'walked');
+  assert.equal(await button(page, 'Delete').isDisabled(), true);
+  await checkAxe(page, 'the question before a deletion');
+  await shoot(options, page, 'walk-delete', false);
+  await page.fill('[name="typed"]', RUN);
+  await button(page, 'Delete').click();
+  await until('it is deleted', async () => /^Deleted: .* gone for good on 20/m.test(await page.locator('.run-title').innerText()));
+  assert.equal(await listed(), 0);
+  await button(page, 'Take the deletion back').click();
+  await button(page, 'Delete …').waitFor();
+  assert.equal(await listed(), 1);
+}
+
+/// A run that somebody else changes while the question is open is not deleted.
+async function removeChanged(page, server) {
+  const id = /r_\w+/.exec(page.url())[0];
+  await button(page, 'Delete …').click();
+  await page.locator('[name="typed"]').waitFor();
+  const answer = await fetch(`${server.address}/api/v1/runs/${id}`, { method: 'PATCH', body: JSON.stringify({ notes: 'keep this' }),
+    headers: { 'Content-Type': 'application/json', Authorization: `Bearer ${server.token}` } });
+  assert.equal(answer.status, 200);
+  await page.fill('[name="typed"]', RUN);
+  await button(page, 'Delete').click();
+  await until('it is refused', async () => /^Not done: .*\(412\)$/.test(await page.locator('.actions [role=status]').innerText()));
+}
+
+/// A token made here reads and no more; revoked, it is worth nothing.
+async function tokens(page, context, server) {
+  await page.goto(`${server.address}/#/runs`);
+  await page.locator('#nav').getByRole('link', { name: 'Tokens' }).click();
+  await page.fill('#token-name', 'visitor');
+  await button(page, 'make the token').click();
+  const secret = await page.locator('.secret').first().innerText();
+  assert.match(secret, /^bbr_/);
+  assert.equal(await page.locator('.secret').last().innerText(), `${server.address}/#token=${secret}`);
+  await checkAxe(page, 'a new token');
+  await shoot(options, page, 'walk-token');
+  await button(page, 'done').click();
+  assert.ok(!(await page.content()).includes(secret), 'the secret is gone from the page');
+
+  const visitor = await context.browser().newPage();
+  await visitor.goto(`${server.address}/#token=${secret}`);
+  await visitor.waitForSelector('tbody a');
+  await until('the scope is known', async () => /read/.test(await visitor.locator('.scope').innerText()));
+  assert.deepEqual(await visitor.locator('#nav a').allInnerTexts(), ['Runs', 'Compare', 'Nodes', 'Alerts']);
+  assert.equal(await visitor.getByRole('link', { name: 'new run' }).isVisible(), false);
+  await visitor.locator('tbody a').first().click();
+  await visitor.waitForSelector('.chart canvas');
+  assert.equal(await visitor.locator('.actions button').count(), 0);
+  for (const hash of ['tokens', 'audit']) {
+    await visitor.goto(`${server.address}/#/${hash}`);
+    await until('the refusal is told', async () => /\(403\)/.test(await visitor.locator('.problem').innerText().catch(() => '')));
+    assert.equal(await visitor.locator('#connection').innerText(), 'not allowed');
+  }
+  await checkAxe(visitor, 'a refused page');
+  await shoot(options, visitor, 'walk-refused-page', false);
+
+  await button(page, 'Revoke visitor').click();
+  await button(page, 'Revoke').click();
+  await until('it is gone', async () => (await page.locator('tbody tr').count()) === 1);
+  await visitor.goto(`${server.address}/#/nodes`);
+  await visitor.waitForSelector('#token', { timeout: 15_000 });
+  assert.match(await visitor.locator('#token-problem').innerText(), /not valid, or no longer/);
+  await visitor.close();
+}
+
+/// Who did all that, page by page and by name.
+async function audit(page, server) {
+  const id = (await (await fetch(`${server.address}/api/v1/runs`, { headers: { Authorization: `Bearer ${server.token}` } })).json()).items[0].id;
+  for (let at = 0; at < 110; at += 1) {
+    await fetch(`${server.address}/api/v1/runs/${id}`, { method: 'PATCH', body: JSON.stringify({ notes: `${at}` }),
+      headers: { 'Content-Type': 'application/json', Authorization: `Bearer ${server.token}` } });
+  }
+  await page.locator('#nav').getByRole('link', { name: 'Audit' }).click();
+  const rows = page.locator('[aria-label="Audit"] tbody tr');
+  await until('the newest page', async () => (await rows.count()) === 100);
+  await button(page, 'older').click();
+  await until('older ones', async () => (await rows.count()) > 110);
+  const text = await page.locator('[aria-label="Audit"] tbody').innerText();
+  for (const what of ['POST /runs\t', 'POST /runs/{run}/stop\t', 'POST /runs/{run}/resume\t', 'DELETE /runs/{run}\t', 'PUT /checkpoints/{checkpoint}/pin\t', 'POST /tokens\t', 'DELETE /tokens/{token}\t']) {
+    assert.ok(text.includes(what), `${what} is in the audit:\n${text.slice(-2000)}`);
+  }
+  assert.match(await page.locator('#connection').innerText(), /^as of \d\d:\d\d:\d\d$/);
+  await button(page, 'back to the newest').click();
+  await until('the newest again', async () => (await rows.count()) === 100);
+  await page.fill('#actor', 'nobody');
+  await page.keyboard.press('Enter');
+  await until('nobody did anything', async () => /none yet/.test(await rows.first().innerText()));
+  assert.match(page.url(), /#\/audit\?actor=nobody$/);
+}
+
+/// The pages of an administrator, in both themes and on a phone.
+async function looks(page, server) {
+  const findings = [];
+  for (const colorScheme of ['light', 'dark']) {
+    await page.emulateMedia({ colorScheme });
+    for (const where of ['tokens', 'audit']) {
+      await page.setViewportSize({ width: 1280, height: 800 });
+      await page.goto(`${server.address}/#/${where}`);
+      await page.locator('tbody td').nth(3).waitFor();
+      findings.push(...await axeFindings(page, `${where}, ${colorScheme}`));
+      await shoot(options, page, `${where}-${colorScheme}`, false);
+      await page.setViewportSize({ width: 360, height: 740 });
+      await checkWidth(page, `${where}, ${colorScheme}`);
+      await shoot(options, page, `${where}-${colorScheme}-360`, false);
+    }
+  }
+  assert.deepEqual(findings, []);
+}
+
+async function main() {
+  const began = Date.now();
+  const part = async (name, what) => {
+    const from = Date.now();
+    await what;
+    console.log(`walk_test: ${name}, ${((Date.now() - from) / 1000).toFixed(1)} s`);
+  };
+  prepare();
+  writeFileSync(join(work, 'profiles.yaml'), 'mpirun-local:\n  cool_down_s: 0\n');
+  Object.assign(process.env, { OMPI_ALLOW_RUN_AS_ROOT: '1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM: '1' });
+  const server = await startServer(options, work, { more: ['--profiles', join(work, 'profiles.yaml')] });
+  let context;
+  try {
+    context = await openBrowser(work);
+    const page = await context.newPage();
+    const problems = watchProblems(page, /40[134]|412|422/);
+    await page.goto(`${server.address}/#token=${server.token}`);
+    await page.waitForSelector('h1');
+    await part('submit', submit(page, server));
+    await part('checkpoint and pin', pin(page));
+    await part('stop', stop(page, /^write a checkpoint first/));
+    await part('download and translate', useCheckpoint(page));
+    await part('resume', resume(page));
+    await part('stop now', stop(page, /^now/));
+    await part('delete', remove(page, server));
+    await part('delete what changed', removeChanged(page, server));
+    await part('tokens', tokens(page, context, server));
+    await part('audit', audit(page, server));
+    await part('looks', looks(page, server));
+    assert.deepEqual(problems, []);
+    console.log(`walk_test: passed in ${((Date.now() - began) / 1000).toFixed(0)} s`);
+  } finally {
+    await context?.close();
+    await server.end();
+  }
+}
+
+await main();
