@@ -14,6 +14,7 @@
 #include "server/http/server.h"
 #include "server/page/page.h"
 #include "server/server_options.h"
+#include "server/store/backup.h"
 #include "server/translate/pool.h"
 
 namespace babelring {
@@ -99,6 +100,13 @@ void connect_control(launch::ControlPlane& control, api::Service& service, const
   });
 }
 
+void restore(const ServerOptions& options) {
+  const store::Restored done = store::restore(options.data, options.restore);
+  if (!done.replaced.empty()) std::cout << "the database that was there is now " << done.replaced.string() << '\n';
+  std::cout << fmt::format("{} is now a copy of {}: {} bytes, schema {}\n", done.database.string(),
+                           options.restore.string(), done.bytes, done.schema);
+}
+
 void run(const ServerOptions& options) {
   const sigset_t signals = hold_signals();
   store::Store store(options.data);
@@ -140,7 +148,7 @@ int main(int argc, char** argv) {
     const auto options = babelring::ServerOptions::parse(argc, argv);
     if (!options) return 0;
     babelring::init_log("", options->log_level);
-    babelring::run(*options);
+    options->restore.empty() ? babelring::run(*options) : babelring::restore(*options);
     return 0;
   } catch (const babelring::UsageFailure& failure) {
     std::cerr << "server: " << failure.what() << '\n';

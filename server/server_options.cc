@@ -14,8 +14,11 @@ namespace {
 void parse_listen(const std::string& text, ServerOptions& options) {
   const auto colon = text.rfind(':');
   const char* end = text.data() + text.size();
-  const bool formed = colon != std::string::npos && colon > 0 && colon + 1 < text.size() &&
-                      std::from_chars(text.data() + colon + 1, end, options.port).ptr == end;
+  bool formed = colon != std::string::npos && colon > 0 && colon + 1 < text.size();
+  if (formed) {
+    const auto [stop, error] = std::from_chars(text.data() + colon + 1, end, options.port);
+    formed = error == std::errc() && stop == end;  // a port beyond 65535 is all digits too
+  }
   if (!formed) throw UsageFailure(fmt::format("--listen: expected ADDRESS:PORT, found '{}'", text));
   options.address = text.substr(0, colon);
   if (options.address.front() == '[' && options.address.back() == ']') {
@@ -77,6 +80,9 @@ struct Words {
 void declare_service(CLI::App& app, ServerOptions& options, Words& words) {
   app.add_option("--listen", words.listen, "ADDRESS:PORT; port 0 picks a free one")->capture_default_str();
   app.add_option("--data", options.data, "folder of the database, made if absent")->capture_default_str();
+  app.add_option("--restore", options.restore,
+                 "put this backup, checked, in the place of the database, keep that under another name, and end")
+      ->check(CLI::ExistingFile);
   app.add_option("--checkpoint-root", options.checkpoint_roots,
                  "hand out checkpoints below this folder too; may be repeated");
   app.add_option("--ui-dir", options.page_folder, "serve the page from this folder instead of the built-in one")

@@ -32,6 +32,7 @@ struct ServerOptions {
   std::int64_t translator_memory_mb = translate::PoolOptions().memory_mb;
   std::filesystem::path profiles_file;  // ways to start runs; empty: the built-in ones
   bool checkpoint_runs_on_exit = false;
+  std::filesystem::path restore;  // put this backup in the place of the database, then end; empty: serve
   std::string log_level = "info";
 
   /// Throws UsageFailure for a wrong command line, or when the address is open to others without the user saying that

@@ -34,7 +34,7 @@ class BackupMaker {
     require_room();
     if (thread_.joinable()) thread_.join();
     started_ms_ = wall_time_ms();
-    target_ = service_.store.folder() / "backups" / name_of(started_ms_);
+    target_ = service_.store.folder() / "backups" / ("babelring-" + store::file_time(started_ms_) + ".db");
     finished_ms_.reset();
     detail_.clear();
     bytes_ = 0;
@@ -49,13 +49,6 @@ class BackupMaker {
   }
 
  private:
-  /// babelring-20261121T134500123Z.db
-  static std::string name_of(std::int64_t time_ms) {
-    std::string text = format_rfc3339(time_ms);
-    std::erase_if(text, [](char c) { return c == '-' || c == ':' || c == '.'; });
-    return "babelring-" + text + ".db";
-  }
-
   void require_room() const {
     std::error_code error;
     std::uintmax_t needed = spare_bytes;

@@ -9,6 +9,9 @@
 #include <memory>
 
 #include "nmt/base/atomic_file.h"
+#include "nmt/base/clock.h"
+#include "server/store/data_folder.h"
+#include "server/store/schema.h"
 #include "server/store/sqlite.h"
 
 namespace babelring::store {
@@ -72,7 +75,56 @@ void copy(Database& source, Database& target, const std::atomic<bool>& stop) {
   source.execute("ROLLBACK");
 }
 
+void check_copy(Database& copy, const char* what) {
+  const std::string verdict = copy.scalar("PRAGMA quick_check(1)");
+  if (verdict != "ok") fail("{}: the copy is damaged: {}", what, verdict);
+}
+
+/// The schema of what was copied.
+int checked_copy(const fs::path& backup, const fs::path& target) {
+  const std::string what = "restore " + backup.string();
+  try {
+    Database from(backup, Database::Mode::reader);
+    Database to(target, Database::Mode::plain);
+    copy(from, to, false);
+    to.scalar("PRAGMA journal_mode = DELETE");
+    check_copy(to, what.c_str());
+    const int schema = std::stoi(to.scalar("PRAGMA user_version"));
+    const bool ours = schema > 0 && to.scalar(
+                                        "SELECT count(*) FROM sqlite_master WHERE name IN ('runs', 'steps', "
+                                        "'layouts')") == "3";
+    if (!ours) fail("{}: no database of a Babelring server", what);
+    if (schema > schema_version) {
+      fail("{}: has schema {}, this program knows up to {}: use the newer program that wrote it", what, schema,
+           schema_version);
+    }
+    return schema;
+  } catch (const SqlFailure& failure) {
+    fail("{}: {}", what, failure.what());
+  }
+}
+
+/// Gives the folder's database and its WAL second names, so that they are there under the one or the other whatever
+/// happens. Returns the new name.
+fs::path keep_aside(const DataFolder& folder) {
+  const fs::path database = folder.database();
+  const fs::path aside = folder.path() / ("babelring-replaced-" + file_time(wall_time_ms()) + ".db");
+  for (const char* suffix : {"-wal", ""}) {
+    if (fs::exists(database.string() + suffix)) {
+      fs::create_hard_link(database.string() + suffix, aside.string() + suffix);
+    }
+  }
+  sync_folder(folder.path());
+  return aside;
+}
+
 }  // namespace
+
+std::string file_time(std::int64_t time_ms) {
+  std::string text = format_rfc3339(time_ms);
+  std::erase_if(text, [](char c) { return c == '-' || c == ':' || c == '.'; });
+  return text;
+}
 
 std::int64_t back_up(const fs::path& source, const fs::path& target, const std::atomic<bool>& stop) {
   fs::create_directories(target.parent_path());
@@ -83,13 +135,32 @@ std::int64_t back_up(const fs::path& source, const fs::path& target, const std::
     copy(from, to, stop);
     // One file, whatever mode its original was in; the server that opens it sets the mode anew.
     to.scalar("PRAGMA journal_mode = DELETE");
-    const std::string verdict = to.scalar("PRAGMA quick_check(1)");
-    if (verdict != "ok") fail("backup: the copy is damaged: {}", verdict);
+    check_copy(to, "backup");
   }
   sync_file(file.path());
   file.keep_as(target);
   sync_folder(target.parent_path());
   return static_cast<std::int64_t>(fs::file_size(target));
+}
+
+Restored restore(const fs::path& data, const fs::path& backup) {
+  DataFolder folder(data);
+  if (!folder.was_unclean()) folder.mark_clean();  // nothing has changed yet
+  Restored done{.database = folder.database()};
+  std::error_code ignored;
+  if (fs::equivalent(backup, done.database, ignored)) fail("restore: {} is the database itself", backup.string());
+  Unfinished file(folder.path() / ".tmp-restore.db");
+  done.schema = checked_copy(backup, file.path());
+  done.bytes = static_cast<std::int64_t>(fs::file_size(file.path()));
+  sync_file(file.path());
+  if (fs::exists(done.database)) done.replaced = keep_aside(folder);
+  // A WAL that is left beside another database would be taken for that one's own.
+  for (const char* suffix : {"-wal", "-shm"}) fs::remove(done.database.string() + suffix);
+  sync_folder(folder.path());
+  file.keep_as(done.database);
+  sync_folder(folder.path());
+  folder.mark_clean();
+  return done;
 }
 
 }  // namespace babelring::store

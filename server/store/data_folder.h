@@ -17,6 +17,8 @@ class DataFolder {
   DataFolder& operator=(const DataFolder&) = delete;
 
   const std::filesystem::path& path() const { return folder_; }
+  /// Where its database is, or will be.
+  std::filesystem::path database() const { return folder_ / "babelring.db"; }
   /// The previous owner ended without mark_clean(): the database deserves a check.
   bool was_unclean() const { return was_unclean_; }
   void mark_clean() { clean_ = true; }

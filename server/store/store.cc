@@ -5,23 +5,20 @@
 namespace babelring::store {
 namespace {
 
-constexpr const char* database_name = "babelring.db";
 constexpr std::size_t most_readers = 6;
 constexpr std::uintmax_t least_free_bytes = std::uintmax_t{64} << 20;
 
 }  // namespace
 
 Store::Store(const std::filesystem::path& folder)
-    : folder_(folder),
-      writer_(folder_.path() / database_name, folder_.was_unclean()),
-      readers_(folder_.path() / database_name, most_readers) {}
+    : folder_(folder), writer_(folder_.database(), folder_.was_unclean()), readers_(folder_.database(), most_readers) {}
 
 Store::~Store() {
   folder_.mark_clean();
 }
 
 std::filesystem::path Store::database_file() const {
-  return folder_.path() / database_name;
+  return folder_.database();
 }
 
 Store::Health Store::health() {

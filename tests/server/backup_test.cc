@@ -3,10 +3,13 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <fstream>
 #include <thread>
 
+#include "nmt/base/atomic_file.h"
 #include "nmt/base/json.h"
 #include "server/store/queries.h"
+#include "server/store/schema.h"
 #include "tests/server/client.h"
 #include "tests/server/test_server.h"
 
@@ -80,6 +83,83 @@ TEST_F(BackupTest, IsMadeOneAtATime) {
   EXPECT_EQ(parse_json(refused.body).value().at("code"), "backup_running");
   server.stop();  // ends the backup too
   EXPECT_FALSE(std::filesystem::exists(server.folder() / "backups/.tmp-"));
+}
+
+TEST_F(BackupTest, IsRestoredInThePlaceOfTheDatabase) {
+  fill(1, 100);
+  const auto backup = server.folder() / "one.db";
+  store::back_up(server.store().database_file(), backup, stop);
+  fill(101, 200);
+  EXPECT_THROW(store::restore(server.folder(), backup), Failure) << "a server holds the folder";
+  server.stop();
+  const store::Restored done = store::restore(server.folder(), backup);
+  EXPECT_EQ(done.database, server.folder() / "babelring.db");
+  EXPECT_EQ(done.schema, store::schema_version);
+  EXPECT_EQ(done.bytes, static_cast<std::int64_t>(std::filesystem::file_size(done.database)));
+  const auto newest_step = [](const std::filesystem::path& folder) {
+    store::Store store(folder);
+    auto reader = store.reader();
+    return store::find_run(*reader, run_id)->last.step;
+  };
+  EXPECT_EQ(newest_step(server.folder()), 100);
+  // What was there is there still, and can be had back the same way.
+  ASSERT_EQ(done.replaced.parent_path(), server.folder());
+  const store::Restored undone = store::restore(server.folder(), done.replaced);
+  EXPECT_EQ(newest_step(server.folder()), 200);
+  EXPECT_NE(undone.replaced, done.replaced);
+  EXPECT_TRUE(std::filesystem::exists(undone.replaced));
+  EXPECT_TRUE(std::filesystem::exists(backup));
+}
+
+/// The server was killed: what it acknowledged is still in the WAL, which must go with the database.
+TEST_F(BackupTest, KeepsTheWalOfTheDatabaseItReplaces) {
+  fill(1, 10);
+  const auto backup = server.folder() / "one.db";
+  store::back_up(server.store().database_file(), backup, stop);
+  fill(11, 20);
+  testing::TemporaryFolder killed;
+  for (const char* name : {"babelring.db", "babelring.db-wal"}) {
+    std::filesystem::copy_file(server.folder() / name, killed.path() / name);
+  }
+  const store::Restored done = store::restore(killed.path(), backup);
+  EXPECT_FALSE(std::filesystem::exists(done.database.string() + "-wal"));
+  store::Database restored(done.database, store::Database::Mode::plain);
+  store::Database replaced(done.replaced, store::Database::Mode::plain);
+  EXPECT_EQ(restored.scalar("SELECT max(step) FROM steps"), "10");
+  EXPECT_EQ(replaced.scalar("SELECT max(step) FROM steps"), "20");
+}
+
+TEST_F(BackupTest, IsNotRestoredUnlessItIsWhole) {
+  fill(1, 2000);
+  const auto backup = server.folder() / "one.db";
+  store::back_up(server.store().database_file(), backup, stop);
+  const std::string good = read_file(backup);
+  server.stop();
+  const std::string before = read_file(server.folder() / "babelring.db");
+  const auto refused = [&](const std::string& bytes, const std::string& why) {
+    std::ofstream(backup, std::ios::binary) << bytes;
+    try {
+      store::restore(server.folder(), backup);
+      ADD_FAILURE() << "restored in spite of: " << why;
+    } catch (const Failure& failure) {
+      EXPECT_NE(std::string(failure.what()).find(why), std::string::npos) << failure.what();
+    }
+    EXPECT_EQ(read_file(server.folder() / "babelring.db"), before);
+  };
+  refused("a text", "not a database");
+  refused("", "no database of a Babelring server");
+  std::string torn = good;
+  for (std::size_t at = torn.size() / 2; at < torn.size() / 2 + 20'000; ++at) torn[at] = 'x';
+  refused(torn, "restore ");
+  refused(good.substr(0, good.size() / 2), "restore ");
+  std::string newer = good;
+  newer[63] = static_cast<char>(store::schema_version + 1);  // user_version, big-endian at byte 60
+  refused(newer, "use the newer program");
+  EXPECT_THROW(store::restore(server.folder(), server.folder() / "babelring.db"), Failure);
+  for (const auto& entry : std::filesystem::directory_iterator(server.folder())) {
+    EXPECT_FALSE(entry.path().filename().string().starts_with(".tmp")) << entry.path();
+    EXPECT_FALSE(entry.path().filename().string().starts_with("babelring-replaced")) << entry.path();
+  }
 }
 
 TEST_F(BackupTest, LeavesNothingWhenItFails) {

@@ -154,6 +154,37 @@ TEST(ServerProgram, KeepsItsFirstTokenForItsOwnerAlone) {
   EXPECT_EQ(Client(nobody.port(), "").get("/api/v1/runs").status, 200);
 }
 
+TEST(ServerProgram, RestoresABackupAndEnds) {
+  testing::TemporaryFolder folder;
+  const std::vector<std::string> arguments = {"--listen", "127.0.0.1:0", "--data", folder.path().string()};
+  auto restoring = arguments;
+  {
+    Process server(arguments);
+    Client client(server.port(), server.token());
+    client.post(records_path(), batch_text({step_record(1, 1)}));
+    ASSERT_EQ(client.post("/api/v1/admin/backup", "").status, 202);
+    json::object backup;
+    for (int i = 0; i < 1000 && (backup.empty() || backup.at("state") == "running"); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      backup = parse_json(client.get("/api/v1/admin/backup").body).value().as_object();
+    }
+    ASSERT_EQ(backup.at("state"), "done");
+    client.post(records_path(), batch_text({step_record(2, 2)}));
+    restoring.insert(restoring.end(), {"--restore", std::string(backup.at("file").as_string())});
+    EXPECT_EQ(WEXITSTATUS(Process(restoring).end(0)), 1) << "the server holds its folder";
+    EXPECT_EQ(server.end(SIGKILL), SIGKILL);
+  }
+  Process restore(restoring);
+  EXPECT_TRUE(restore.line().starts_with("the database that was there is now " + folder.path().string() +
+                                         "/babelring-replaced-"))
+      << restore.line();
+  EXPECT_EQ(WEXITSTATUS(restore.end(0)), 0);
+  Process server(arguments);
+  Client client(server.port(), server.token());
+  const auto run = parse_json(client.get("/api/v1/runs/" + run_id).body).value();
+  EXPECT_EQ(run.at("update"), 1);
+}
+
 TEST(ServerProgram, RefusesToBeOpenToOthersOrToShareItsData) {
   testing::TemporaryFolder folder;
   const std::string data = folder.path().string();
