@@ -1,11 +1,12 @@
-#include <algorithm>
-#include <cmath>
+#include <limits>
 #include <set>
 
 #include "nmt/base/clock.h"
 #include "nmt/base/records.h"
 #include "server/api/alert_watch.h"
 #include "server/api/answers.h"
+#include "server/api/audited.h"
+#include "server/api/body.h"
 #include "server/api/service.h"
 
 namespace babelring::api {
@@ -28,78 +29,53 @@ http::Response list_rules(Service& service) {
   return json_response(json::object{{"items", std::move(items)}, {"next_cursor", nullptr}});
 }
 
-/// Reads one rule of the request's body; every refusal names the member by its place.
-class RuleParser {
- public:
-  explicit RuleParser(std::size_t index) : index_(index) {}
+constexpr std::size_t most_name_bytes = 64;
 
-  alerts::Rule parse(const json::value& value) const {
-    if (!value.is_object()) refuse("expected an object");
-    const json::object& object = value.as_object();
-    for (const auto& [name, member] : object) {
-      if (std::find(members.begin(), members.end(), std::string_view(name)) == members.end()) {
-        refuse(fmt::format("'{}' is not known", std::string(name)));
-      }
-    }
-    alerts::Rule rule;
-    rule.name = text(object, "name");
-    const auto kind = alerts::kind_of(text(object, "kind"));
-    if (!kind) refuse(fmt::format("kind: expected one of {}", fmt::join(alerts::kind_names, ", ")));
-    rule.kind = *kind;
-    rule.threshold = number(object, "threshold", not_given);
-    rule.hold_s = number(object, "hold_s", 0);
-    rule.clear_s = number(object, "clear_s", 0);
-    if (const auto* enabled = object.if_contains("enabled")) {
-      if (!enabled->is_bool()) refuse("enabled: expected true or false");
-      rule.enabled = enabled->as_bool();
-    }
-    if (const auto* run = object.if_contains("run"); run != nullptr && !run->is_null()) {
-      rule.run = text(object, "run");
-      if (!valid_id(rule.run, 'r')) refuse("run: expected a run's id or null");
-    }
-    if (const auto fault = alerts::fault_of(rule)) refuse(*fault);
-    return rule;
+/// The rule at a place of the request's body.
+alerts::Rule read_rule(const json::value& value, std::size_t index) {
+  const std::string place = fmt::format("items/{}/", index);
+  Body body(value, place);
+  alerts::Rule rule;
+  rule.name = body.required_text("name", most_name_bytes);
+  const auto kind = alerts::kind_of(body.required_text("kind", most_name_bytes));
+  if (!kind) Body::refuse(place + "kind", fmt::format("expected one of {}", fmt::join(alerts::kind_names, ", ")));
+  rule.kind = *kind;
+  constexpr double most = std::numeric_limits<double>::max();  // the rule itself says what its kind takes
+  const auto threshold = body.number("threshold", -most, most);
+  if (!threshold) Body::refuse(place + "threshold", "expected a number");
+  rule.threshold = *threshold;
+  rule.hold_s = body.number("hold_s", -most, most).value_or(0);
+  rule.clear_s = body.number("clear_s", -most, most).value_or(0);
+  rule.enabled = body.flag("enabled").value_or(true);
+  rule.run = body.text("run", most_name_bytes).value_or("");
+  body.finish();
+  if (!rule.run.empty() && !valid_id(rule.run, 'r')) Body::refuse(place + "run", "expected a run's id or null");
+  if (const auto fault = alerts::fault_of(rule)) {  // "threshold: expected …"
+    const auto colon = fault->find(':');
+    throw http::Problem(422, "rule_refused", place + *fault,
+                        {{"/" + place + fault->substr(0, colon), fault->substr(colon + 2)}});
   }
+  return rule;
+}
 
- private:
-  static constexpr std::array<std::string_view, 7> members = {"name",   "kind",    "enabled", "threshold",
-                                                              "hold_s", "clear_s", "run"};
-  static constexpr double not_given = std::numeric_limits<double>::quiet_NaN();
-
-  [[noreturn]] void refuse(const std::string& detail) const {
-    throw http::Problem(422, "rule_refused", fmt::format("items[{}]: {}", index_, detail));
-  }
-  std::string text(const json::object& object, const char* name) const {
-    const auto* value = object.if_contains(name);
-    if (value == nullptr || !value->is_string()) refuse(fmt::format("{}: expected a text", name));
-    return std::string(value->as_string());
-  }
-  double number(const json::object& object, const char* name, double absent) const {
-    const auto* value = object.if_contains(name);
-    if (value == nullptr && !std::isnan(absent)) return absent;
-    if (value == nullptr || !value->is_number()) refuse(fmt::format("{}: expected a number", name));
-    return value->to_number<double>();
-  }
-
-  std::size_t index_;
-};
-
-std::vector<alerts::Rule> parse_rules(const http::Request& request) {
-  const auto body = parse_json(request.body);
-  if (!body) throw http::Problem(400, "bad_json", body.message());
-  const auto* items = body->is_object() ? body->as_object().if_contains("items") : nullptr;
-  if (items == nullptr || !items->is_array() || body->as_object().size() != 1) {
-    throw http::Problem(422, "rule_refused", "expected {\"items\": [rule, …]}");
-  }
-  if (items->as_array().size() > alerts::most_rules) {
-    throw http::Problem(422, "rule_refused", fmt::format("items: expected at most {} rules", alerts::most_rules));
+std::vector<alerts::Rule> read_rules(const http::Request& request) {
+  Body body(request);
+  const json::value* items = body.value("items");
+  if (items == nullptr || !items->is_array()) Body::refuse("items", "expected an array of rules");
+  body.finish();
+  const json::array& values = items->get_array();
+  if (values.size() > alerts::most_rules) {
+    Body::refuse("items", fmt::format("found {} rules, expected at most {}", values.size(), alerts::most_rules));
   }
   std::vector<alerts::Rule> rules;
   std::set<std::string> names;
-  for (const json::value& item : items->as_array()) {
-    rules.push_back(RuleParser(rules.size()).parse(item));
-    if (!names.insert(rules.back().name).second) {
-      throw http::Problem(422, "rule_refused", fmt::format("items: two rules are named '{}'", rules.back().name));
+  for (const json::value& value : values) {
+    rules.push_back(read_rule(value, rules.size()));
+    const std::string& name = rules.back().name;
+    if (!names.insert(name).second) {
+      const std::string place = fmt::format("items/{}/name", rules.size() - 1), detail = "an earlier rule has it";
+      throw http::Problem(422, "rule_refused", fmt::format("{}: '{}': {}", place, name, detail),
+                          {{"/" + place, detail}});
     }
   }
   return rules;
@@ -107,8 +83,8 @@ std::vector<alerts::Rule> parse_rules(const http::Request& request) {
 
 http::Response put_rules(Service& service, const http::Request& request) {
   std::vector<store::AlertRuleRow> rows;
-  for (const alerts::Rule& rule : parse_rules(request)) rows.push_back(row_of(rule));
-  write(service, [&](store::Database& database) { store::replace_alert_rules(database, rows); });
+  for (const alerts::Rule& rule : read_rules(request)) rows.push_back(row_of(rule));
+  audited_write(service, request, 200, [&](store::Database& database) { store::replace_alert_rules(database, rows); });
   if (service.alerts != nullptr) service.alerts->reload();
   return list_rules(service);
 }
@@ -136,7 +112,7 @@ http::Response acknowledge(Service& service, const http::Request& request) {
   const std::string& id = request.parameter("alert");
   std::optional<store::AlertRow> alert;
   if (valid_id(id, 'a')) {
-    alert = write(service, [&](store::Database& database) {
+    alert = audited_write(service, request, 200, [&](store::Database& database) {
       return store::acknowledge_alert(database, id, request.actor, wall_time_ms());
     });
   }

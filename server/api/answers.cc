@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <charconv>
+#include <sstream>
 
 #include "nmt/base/clock.h"
 #include "nmt/base/records.h"
@@ -18,13 +19,14 @@ http::Response page_response(const http::Request& request, json::array items, st
   if (next) page["next_cursor"] = *next;
   http::Response response = json_response(page);
   if (!next) return response;
-  const std::string path = request.target.substr(0, request.target.find('?'));
-  std::string link = "<" + path + "?cursor=" + *next;
-  for (const char* name :
-       {"limit", "state", "rank", "level", "removed", "label", "sort", "archived", "created_after"}) {
-    const auto value = request.query_value(name);
-    if (value && value->find_first_of("<>&\"# %") == std::string::npos) link += fmt::format("&{}={}", name, *value);
+  // The request's own words, as they came, with another cursor.
+  const auto question = request.target.find('?');
+  std::string link = "<" + request.target.substr(0, question) + "?cursor=" + *next;
+  std::istringstream words(question == std::string::npos ? "" : request.target.substr(question + 1));
+  for (std::string word; std::getline(words, word, '&');) {
+    if (!word.empty() && word != "cursor" && !word.starts_with("cursor=")) link += '&' + word;
   }
+  std::erase_if(link, [](char c) { return c == '>' || c == '"'; });  // no address has them; they would end the field
   response.set("Link", link + ">; rel=\"next\"");
   return response;
 }
@@ -101,7 +103,8 @@ json::object eval_item(const store::EvalRow& eval) {
                        {"run", eval.run},
                        {"time", format_rfc3339(eval.time_ms)},
                        {"time_ms", eval.time_ms},
-                       {"sample_count", eval.sample_count}};
+                       {"sample_count", eval.sample_count},
+                       {"teacher_forced_bleu", nullptr}};  // older workers did not count it
   const auto body = parse_json(eval.body);
   for (const auto& [name, value] : body.value().as_object()) item.insert_or_assign(name, value);
   if (!eval.samples.empty()) item["samples"] = parse_json(eval.samples).value();

@@ -13,6 +13,11 @@ namespace {
 constexpr auto between_saves = std::chrono::seconds(30);
 constexpr std::size_t most_noted = 50'000;
 
+store::AuditRow row_of(const http::WriteNote& note) {
+  return {0,          note.time_ms, note.actor,  note.token,   note.method,
+          note.route, note.object,  note.status, note.request, note.address};
+}
+
 }  // namespace
 
 AuditLog::AuditLog(store::Store& store, TokenBook& tokens, const Limits& limits)
@@ -27,35 +32,45 @@ AuditLog::~AuditLog() {
   thread_.join();
 }
 
-bool AuditLog::repeats(const http::WriteNote& note) {
-  if (!note.ingest) return false;
+bool AuditLog::repeats(const http::WriteNote& note, bool remember) {
+  // Whoever may not come in could otherwise push the rest out of the audit. By the route, not the path: it is bounded.
+  const bool refused = note.status == 401 || note.status == 403 || note.status == 421;
+  if (!note.ingest && !refused) return false;
+  std::string key = fmt::format("{} {} {} {} {}", note.token, note.address, note.method,
+                                refused ? note.route : note.object, note.status);
+  const auto found = noted_.find(key);
+  if (found != noted_.end() && note.time_ms - found->second < limits_.repeat_ms) return true;
+  if (!remember) return false;
   if (noted_.size() >= most_noted) noted_.clear();
-  auto& last_ms = noted_[fmt::format("{} {} {} {}", note.token, note.address, note.object, note.status)];
-  if (last_ms > 0 && note.time_ms - last_ms < limits_.repeat_ms) return true;
-  last_ms = note.time_ms;
+  noted_[std::move(key)] = note.time_ms;
   return false;
+}
+
+void AuditLog::append(store::Database& database, const http::WriteNote& note) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (repeats(note, false)) return;
+  }
+  const store::AuditRow row = row_of(note);
+  store::append_audit(database, {&row, 1}, limits_.rows);
+}
+
+void AuditLog::committed(http::WriteNote& note) {
+  note.kept = true;
+  const std::lock_guard lock(mutex_);
+  repeats(note, true);  // only now: another's transaction may have been undone
 }
 
 void AuditLog::note(http::WriteNote note, std::function<void()> then) {
   bool taken = false;
   {
     const std::lock_guard lock(mutex_);
-    if (!repeats(note)) {
-      taken = queue_.size() < limits_.waiting;
+    if (!repeats(note, true)) {
+      taken = then || queue_.size() < limits_.waiting;  // what waits for it holds a connection: bounded too
       if (!taken) ++dropped_;
     }
     if (taken) {
-      store::AuditRow row{0,
-                          note.time_ms,
-                          std::move(note.actor),
-                          std::move(note.token),
-                          std::move(note.method),
-                          std::move(note.route),
-                          std::move(note.object),
-                          note.status,
-                          std::move(note.request),
-                          std::move(note.address)};
-      queue_.push_back({std::move(row), std::move(then)});
+      queue_.push_back({row_of(note), std::move(then)});
     }
   }
   if (taken) {
@@ -75,7 +90,7 @@ void AuditLog::loop() {
       batch.swap(queue_);
       last = stopping_;
       if (const auto dropped = std::exchange(dropped_, 0); dropped > 0) {
-        spdlog::error("audit: {} refused or failed writes came too fast to be noted", dropped);
+        spdlog::error("audit: {} refused writes came too fast to be noted", dropped);
       }
     }
     if (!batch.empty()) write(batch);

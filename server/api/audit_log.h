@@ -23,7 +23,7 @@ class AuditLog : public http::AuditTrail {
   struct Limits {
     std::int64_t rows = 100'000;         // the newest are kept
     std::size_t waiting = 10'000;        // more are dropped and counted
-    std::int64_t repeat_ms = 3'600'000;  // an ingest like an earlier one is noted once in this time
+    std::int64_t repeat_ms = 3'600'000;  // an ingest or refusal like an earlier one is noted once in this time
   };
   AuditLog(store::Store& store, TokenBook& tokens) : AuditLog(store, tokens, Limits{}) {}
   AuditLog(store::Store& store, TokenBook& tokens, const Limits& limits);
@@ -32,8 +32,14 @@ class AuditLog : public http::AuditTrail {
   AuditLog(const AuditLog&) = delete;
   AuditLog& operator=(const AuditLog&) = delete;
 
-  /// Ingest that repeats what was noted within the hour is not noted again. `then` is called on the log's thread, or at
-  /// once where there is nothing to write.
+  /// Writes the note's row within the store's transaction in which what it tells of is done. An ingest that was noted
+  /// within the hour has no row of its own. Throws SqlFailure.
+  void append(store::Database& database, const http::WriteNote& note);
+  /// After that transaction's commit: the note is kept.
+  void committed(http::WriteNote& note);
+
+  /// Ingest, and what the gate refused, are not noted again where they repeat what was noted within the hour. `then` is
+  /// called on the log's thread, or at once where there is nothing to write.
   void note(http::WriteNote note, std::function<void()> then) override;
 
  private:
@@ -44,7 +50,7 @@ class AuditLog : public http::AuditTrail {
   void loop();
   void write(std::vector<Waiting>& batch);
   void save_uses();
-  bool repeats(const http::WriteNote& note);
+  bool repeats(const http::WriteNote& note, bool remember);  // with mutex_ held
 
   store::Store& store_;
   TokenBook& tokens_;

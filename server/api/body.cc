@@ -1,6 +1,7 @@
 #include "server/api/body.h"
 
 #include <cmath>
+#include <utility>
 
 #include "nmt/base/log.h"
 #include "server/http/problem.h"
@@ -25,9 +26,18 @@ Body::Body(const http::Request& request, bool optional) {
   object_ = std::move(body.as_object());
 }
 
+Body::Body(const json::value& part, std::string place) : place_(std::move(place)) {
+  if (!part.is_object()) refuse(place_.substr(0, place_.size() - 1), "expected a JSON object");
+  object_ = part.get_object();
+}
+
 void Body::refuse(std::string_view name, const std::string& detail) {
   const std::string shown = printable(name.substr(0, 100));
   throw http::Problem(400, "bad_body", fmt::format("{}: {}", shown, detail), {{"/" + shown, detail}});
+}
+
+void Body::refuse_member(std::string_view name, const std::string& detail) const {
+  refuse(place_ + std::string(name), detail);
 }
 
 const json::value* Body::value(std::string_view name) {
@@ -39,16 +49,16 @@ const json::value* Body::value(std::string_view name) {
 std::optional<std::string> Body::text(std::string_view name, std::size_t most_bytes) {
   const json::value* found = value(name);
   if (found == nullptr) return std::nullopt;
-  if (!found->is_string()) refuse(name, "expected a text");
+  if (!found->is_string()) refuse_member(name, "expected a text");
   if (found->get_string().size() > most_bytes) {
-    refuse(name, fmt::format("expected at most {} bytes, found {}", most_bytes, found->get_string().size()));
+    refuse_member(name, fmt::format("expected at most {} bytes, found {}", most_bytes, found->get_string().size()));
   }
   return std::string(found->get_string());
 }
 
 std::string Body::required_text(std::string_view name, std::size_t most_bytes) {
   auto found = text(name, most_bytes);
-  if (!found || found->empty()) refuse(name, "expected a text that is not empty");
+  if (!found || found->empty()) refuse_member(name, "expected a text that is not empty");
   return std::move(*found);
 }
 
@@ -56,7 +66,7 @@ std::optional<std::int64_t> Body::integer(std::string_view name, std::int64_t lo
   const json::value* found = value(name);
   if (found == nullptr) return std::nullopt;
   if (!found->is_int64() || found->get_int64() < low || found->get_int64() > high) {
-    refuse(name, fmt::format("expected an integer from {} to {}", low, high));
+    refuse_member(name, fmt::format("expected an integer from {} to {}", low, high));
   }
   return found->get_int64();
 }
@@ -64,22 +74,23 @@ std::optional<std::int64_t> Body::integer(std::string_view name, std::int64_t lo
 std::optional<double> Body::number(std::string_view name, double low, double high) {
   const json::value* found = value(name);
   if (found == nullptr) return std::nullopt;
-  if (!found->is_number()) refuse(name, "expected a number");
+  if (!found->is_number()) refuse_member(name, "expected a number");
   const auto number = found->to_number<double>();
-  if (!(number >= low && number <= high)) refuse(name, fmt::format("expected a number from {} to {}", low, high));
+  if (!(number >= low && number <= high))
+    refuse_member(name, fmt::format("expected a number from {} to {}", low, high));
   return number;
 }
 
 std::optional<bool> Body::flag(std::string_view name) {
   const json::value* found = value(name);
   if (found == nullptr) return std::nullopt;
-  if (!found->is_bool()) refuse(name, "expected true or false");
+  if (!found->is_bool()) refuse_member(name, "expected true or false");
   return found->get_bool();
 }
 
 void Body::finish() const {
   for (const auto& [name, value] : object_) {
-    if (!known_.contains(std::string_view(name))) refuse(name, "no such member here");
+    if (!known_.contains(std::string_view(name))) refuse_member(name, "no such member here");
   }
 }
 

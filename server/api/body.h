@@ -21,6 +21,8 @@ class Body {
  public:
   /// An absent body is an empty object where `optional` says so.
   explicit Body(const http::Request& request, bool optional = false);
+  /// An object within a body, at the JSON pointer "/" + `place`, which ends in "/".
+  Body(const json::value& part, std::string place);
 
   /// Absent or null: nothing.
   std::optional<std::string> text(std::string_view name, std::size_t most_bytes);
@@ -35,9 +37,12 @@ class Body {
   /// Refuses members that were not asked for.
   void finish() const;
 
+  /// `name`: of a member, with its place.
   [[noreturn]] static void refuse(std::string_view name, const std::string& detail);
 
  private:
+  [[noreturn]] void refuse_member(std::string_view name, const std::string& detail) const;
+  std::string place_;
   json::object object_;
   std::set<std::string, std::less<>> known_;
 };

@@ -1,6 +1,7 @@
 #include "server/store/checkpoints.h"
 #include "nmt/base/records.h"
 #include "server/api/answers.h"
+#include "server/api/audited.h"
 #include "server/api/checkpoint_files.h"
 #include "server/api/conditional.h"
 #include "server/api/retention.h"
@@ -67,7 +68,8 @@ http::Response pin(Service& service, const http::Request& request, bool pinned) 
   const store::CheckpointRow checkpoint = require_checkpoint(service, request);
   require_match(request, state_of(checkpoint_item(checkpoint)));
   if (pinned || !checkpoint.removed) mark_pinned(folder_of(service, checkpoint), pinned);
-  write(service, [&](store::Database& database) { store::set_pinned(database, checkpoint.id, pinned); });
+  audited_write(service, request, 204,
+                [&](store::Database& database) { store::set_pinned(database, checkpoint.id, pinned); });
   announce_checkpoint(service, checkpoint.id);
   return no_content();
 }
@@ -86,7 +88,7 @@ http::Response remove_checkpoint(Service& service, const http::Request& request)
   const auto folder = folder_of(service, checkpoint);
   if (const std::string why = protection_on_disk(service, checkpoint); !why.empty()) refuse_removal(checkpoint, why);
   remove_folder(folder, manifest_of(checkpoint));
-  write(service, [&](store::Database& database) { store::set_removed(database, checkpoint.id); });
+  audited_write(service, request, 204, [&](store::Database& database) { store::set_removed(database, checkpoint.id); });
   announce_checkpoint(service, checkpoint.id);
   return no_content();
 }

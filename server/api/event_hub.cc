@@ -31,8 +31,8 @@ struct EventHub::Pending {
 
 class EventHub::Subscription : public http::EventSource {
  public:
-  Subscription(EventHub& hub, std::string run, std::set<std::string> topics)
-      : hub_(hub), run_(std::move(run)), topics_(std::move(topics)) {}
+  Subscription(EventHub& hub, std::string run, std::set<std::string> topics, std::string token)
+      : hub_(hub), run_(std::move(run)), topics_(std::move(topics)), token_(std::move(token)) {}
   ~Subscription() override {
     const std::lock_guard lock(hub_.mutex_);
     hub_.subscriptions_.erase(this);
@@ -47,6 +47,7 @@ class EventHub::Subscription : public http::EventSource {
   EventHub& hub_;
   const std::string run_;
   const std::set<std::string> topics_;
+  const std::string token_;
   std::function<void()> wake_;  // with hub_.mutex_ held
   std::uint64_t seen_ = 0;
   bool greeted_ = false, reset_ = false;
@@ -116,11 +117,17 @@ void EventHub::wake_all() {
   }
 }
 
+bool EventHub::crowded(const std::string& token) const {
+  const auto same = [&](const Subscription* other) { return other->token_ == token; };
+  return !token.empty() && static_cast<std::size_t>(std::count_if(subscriptions_.begin(), subscriptions_.end(),
+                                                                  same)) >= limits_.subscribers_a_token;
+}
+
 std::shared_ptr<http::EventSource> EventHub::subscribe(std::string run, std::set<std::string> topics,
-                                                       const std::string& after) {
-  auto subscription = std::make_shared<Subscription>(*this, std::move(run), std::move(topics));
+                                                       const std::string& after, std::string token) {
+  auto subscription = std::make_shared<Subscription>(*this, std::move(run), std::move(topics), std::move(token));
   const std::lock_guard lock(mutex_);
-  if (subscriptions_.size() >= limits_.subscribers) return nullptr;
+  if (subscriptions_.size() >= limits_.subscribers || crowded(subscription->token_)) return nullptr;
   subscription->seen_ = sequence_;
   if (!after.empty()) {
     const auto dash = after.find('-');

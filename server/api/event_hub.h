@@ -30,6 +30,7 @@ class EventHub {
     std::chrono::milliseconds merge{250};  // metrics of a rank are gathered for this long
     std::size_t lag_bytes = 256 << 10;     // a reader this far behind loses metrics
     std::size_t subscribers = 10'000;
+    std::size_t subscribers_a_token = 8;
   };
 
   EventHub() : EventHub(Limits{}) {}
@@ -44,9 +45,10 @@ class EventHub {
   void publish_step(const RecordHeader& header, const StepRecord& step,
                     const std::vector<std::pair<std::string, double>>& metrics);
 
-  /// Empty pointer when there are too many subscribers. `run` empty: all runs. `topics` empty: all. `after` is the id
-  /// of the last event seen, or empty.
-  std::shared_ptr<http::EventSource> subscribe(std::string run, std::set<std::string> topics, const std::string& after);
+  /// Empty pointer when there are too many subscribers, or too many of this token. `run` empty: all runs. `topics`
+  /// empty: all. `after` is the id of the last event seen, or empty. `token` empty: nobody's, not counted.
+  std::shared_ptr<http::EventSource> subscribe(std::string run, std::set<std::string> topics, const std::string& after,
+                                               std::string token = {});
 
   std::size_t subscribers() const;
   /// Frames of metrics that slow readers lost since the start.
@@ -68,6 +70,7 @@ class EventHub {
 
   void append(const std::string& run, const std::string& topic, std::string data);  // with mutex_ held
   void wake_all();
+  bool crowded(const std::string& token) const;  // has it as many streams as it may? With mutex_ held
   void merge_loop();
   std::string take(Subscription& subscription);
 

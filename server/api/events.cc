@@ -29,8 +29,12 @@ http::Response subscribe(Service& service, const http::Request& request) {
   if (!run.empty() && !valid_id(run, 'r')) throw http::Problem(404, "run_unknown", fmt::format("no run '{}'", run));
   std::string after(request.header("last-event-id"));
   if (after.empty()) after = request.query_value("after").value_or("");
-  auto source = service.events.subscribe(run, topics_of(request), after);
-  if (!source) throw http::Problem(503, "too_many_streams", "too many event streams are open");
+  auto source =
+      service.events.subscribe(run, topics_of(request), after, request.caller ? request.caller->token : std::string());
+  if (!source) {
+    throw http::Problem(503, "too_many_streams",
+                        "too many event streams are open: at most 8 of a token, 10,000 in all");
+  }
   http::Response response;
   response.set("Content-Type", "text/event-stream").set("Cache-Control", "no-store").set("X-Accel-Buffering", "no");
   response.body = std::move(source);

@@ -81,7 +81,8 @@ http::Response Idempotency::once(const http::Request& request, const std::functi
   const std::string fingerprint = sha256_hex(request.method + " " + request.target + "\n" + request.body);
   const Held held(mutex_, in_flight_, owner + " " + key);
   if (!held.fresh()) {
-    throw http::Problem(409, "key_in_flight", "the first request with this Idempotency-Key is still being answered");
+    const http::Problem problem(409, "key_in_flight", "the first request with this key is still being answered");
+    return http::problem_response(problem, request.id).set("Retry-After", "1");
   }
   const std::int64_t now_ms = wall_time_ms();
   const auto earlier = write(store_, [&](store::Database& database) {
@@ -107,7 +108,7 @@ http::Response Idempotency::once(const http::Request& request, const std::functi
     throw;
   }
   write(store_, [&](store::Database& database) {
-    if (response->status >= 500) {
+    if (response->status >= 500 || response->status == 429) {
       store::release_key(database, owner, key);
     } else {
       store::keep_answer(database, owner, key, keep(fingerprint, *response, kept));

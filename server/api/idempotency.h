@@ -16,8 +16,8 @@ class Idempotency {
   explicit Idempotency(store::Store& store) : store_(store) {}
 
   /// Without the header simply what `make` answers. With it, `make` runs once for this caller and key within 24 hours;
-  /// the same request gets the first answer again, with Idempotency-Replayed: true. Answers from 500 on, and what is
-  /// thrown besides a Problem below 500, are not kept: the request may be tried again. Throws Problem 422
+  /// the same request gets the first answer again, with Idempotency-Replayed: true. Answers 429 and from 500 on, and
+  /// what is thrown besides a Problem below 500, are not kept: the request may be tried again. Throws Problem 422
   /// key_reused when the key came with another request, 409 key_in_flight while the first one is being answered, 409
   /// outcome_unknown when the server ended before it had answered, 400 bad_key. `kept`, unless empty, turns the body
   /// of the first answer into what is kept of it.

@@ -7,12 +7,13 @@
 
 #include <cmath>
 #include <fstream>
+#include <map>
 #include <span>
 
-#include "nmt/base/clock.h"
 #include "nmt/base/version.h"
 #include "server/api/answers.h"
 #include "server/api/http_meter.h"
+#include "server/launch/control_plane.h"
 #include "server/store/schema.h"
 
 namespace babelring::api {
@@ -64,7 +65,7 @@ ClientMetric histogram(Labels labels, std::span<const double> bounds, std::span<
 
 void add_http(std::vector<MetricFamily>& families, const HttpMeter& meter) {
   MetricFamily& requests = family(families, "babelring_http_request_duration_seconds",
-                                  "Time from a request's arrival at its handler to the answer", MetricType::Histogram);
+                                  "Time of a request's handler, or of its refusal", MetricType::Histogram);
   std::size_t lines = 0;
   for (const auto& [key, cell] : meter.read()) {
     if ((lines += cell.buckets.size() + 2) > most_metric_lines / 2) break;
@@ -124,7 +125,7 @@ struct RunFamilies {
                        "Part of the newest update spent waiting for the network",
                        MetricType::Gauge,
                        {}};
-  MetricFamily age{"babelring_rank_heartbeat_age_seconds", "Since the rank last said anything", MetricType::Gauge, {}};
+  MetricFamily age{"babelring_rank_heartbeat_age_seconds", "Since the rank's last heartbeat", MetricType::Gauge, {}};
   MetricFamily busy{"babelring_rank_busy_ratio", "Processor time over wall time and threads", MetricType::Gauge, {}};
   MetricFamily gpu{
       "babelring_gpu_utilization_ratio", "The same, of ranks that compute on a GPU", MetricType::Gauge, {}};
@@ -140,11 +141,21 @@ void finite_gauge(MetricFamily& into, const Labels& labels, double value) {
   if (std::isfinite(value)) gauge(into, labels, value);
 }
 
-void add_ranks(RunFamilies& into, store::Reader& reader, const store::RunRow& run, std::int64_t now_ms) {
+/// Seconds since the last heartbeat of each rank that sends any.
+std::map<std::int64_t, double> heartbeat_ages(const Service& service, const store::RunRow& run) {
+  std::map<std::int64_t, double> ages_s;
+  if (service.control == nullptr) return ages_s;
+  launch::Heartbeats& heartbeats = service.control->heartbeats();
+  for (const auto& heard : heartbeats.of(run.id, run.attempt)) ages_s[heard.beat.rank] = heartbeats.age_s(heard);
+  return ages_s;
+}
+
+void add_ranks(RunFamilies& into, const Service& service, store::Reader& reader, const store::RunRow& run) {
+  const auto ages_s = heartbeat_ages(service, run);
   for (const store::RankRow& rank : store::list_ranks(reader, run.number, run.attempt)) {
     if (++into.ranks > most_ranks) return;
     const Labels labels = {{"run", run.id}, {"rank", std::to_string(rank.rank)}, {"host", rank.host}};
-    gauge(into.age, labels, static_cast<double>(now_ms - rank.updated_ms) / 1000);
+    if (const auto age_s = ages_s.find(rank.rank); age_s != ages_s.end()) gauge(into.age, labels, age_s->second);
     finite_gauge(into.waiting, labels, rank.last.value("exposed_communication_ms") / 1000);
     const double busy = rank.last.value("busy_fraction");
     finite_gauge(into.busy, labels, busy);
@@ -154,7 +165,7 @@ void add_ranks(RunFamilies& into, store::Reader& reader, const store::RunRow& ru
   }
 }
 
-void add_run(RunFamilies& into, store::Reader& reader, const store::RunRow& run, std::int64_t now_ms) {
+void add_run(RunFamilies& into, const Service& service, store::Reader& reader, const store::RunRow& run) {
   const Labels labels = {{"run", run.id}, {"name", run.name}};
   gauge(into.step, labels, static_cast<double>(run.last.step));
   finite_gauge(into.loss, labels, run.last.value("loss"));
@@ -168,11 +179,10 @@ void add_run(RunFamilies& into, store::Reader& reader, const store::RunRow& run,
     const json::object item = checkpoint_item(checkpoint);
     gauge(into.bytes, labels, item.at("bytes").to_number<double>());
   }
-  add_ranks(into, reader, run, now_ms);
+  add_ranks(into, service, reader, run);
 }
 
 void add_runs(std::vector<MetricFamily>& families, Service& service) {
-  const std::int64_t now_ms = wall_time_ms();
   RunFamilies runs;
   auto reader = service.store.reader();
   MetricFamily& states = family(families, "babelring_runs", "Runs by state", MetricType::Gauge);
@@ -182,7 +192,7 @@ void add_runs(std::vector<MetricFamily>& families, Service& service) {
   store::RunFilter filter;
   filter.state = "running";
   filter.limit = most_runs;
-  for (const store::RunRow& run : store::list_runs(*reader, filter)) add_run(runs, *reader, run, now_ms);
+  for (const store::RunRow& run : store::list_runs(*reader, filter)) add_run(runs, service, *reader, run);
   for (MetricFamily* one : {&runs.step, &runs.loss, &runs.rate, &runs.step_seconds, &runs.waiting, &runs.age,
                             &runs.busy, &runs.gpu, &runs.write, &runs.bytes}) {
     families.push_back(std::move(*one));
@@ -209,10 +219,17 @@ http::Response show_metrics(Service& service, const HttpMeter& meter) {
 
 void add_prometheus_routes(http::Router& router, Service& service) {
   auto meter = std::make_shared<HttpMeter>();
-  router.add("GET", "/metrics", http::Scope::read,
-             [&service, meter](const http::Request&) { return show_metrics(service, *meter); });
+  http::Route metrics{"GET", "/metrics", http::Scope::read, 0, false, {}, {}};
+  metrics.open_here = true;  // a scraper beside the server needs no secret
+  metrics.handler = [&service, meter](const std::shared_ptr<const http::Request>&, const http::Reply& reply) {
+    reply(show_metrics(service, *meter));
+  };
+  router.add(std::move(metrics));
   router.wrap(
       [&](const http::Route& route, http::AsyncHandler handler) { return metered(meter, route, std::move(handler)); });
+  router.on_refusal([meter](const http::Request& request, const http::Route* route, int status, double seconds) {
+    meter->note(route == nullptr ? "none" : route->path, request.method, status, seconds);
+  });
 }
 
 }  // namespace babelring::api

@@ -5,6 +5,7 @@
 #include "nmt/base/clock.h"
 #include "server/api/alert_watch.h"
 #include "server/api/answers.h"
+#include "server/api/audited.h"
 #include "server/api/body.h"
 #include "server/api/service.h"
 #include "server/store/metrics.h"
@@ -19,7 +20,8 @@ constexpr std::size_t most_memory_keys = 64;
 /// What the record schema does not say but the store relies on.
 void check_record(const Record& record, std::size_t index) {
   const auto refuse = [&](const std::string& detail) {
-    throw http::Problem(422, "record_refused", fmt::format("records[{}]: {}", index, detail));
+    throw http::Problem(422, "record_refused", fmt::format("records[{}]: {}", index, detail),
+                        {{fmt::format("/records/{}", index), detail}});
   };
   if (record.header.sequence < 1) refuse("sequence: expected at least 1");
   const auto* step = std::get_if<StepRecord>(&record.body);
@@ -117,10 +119,13 @@ http::Response ingest_response(const store::IngestResult& result, const std::str
 }
 
 void ingest(Service& service, const std::shared_ptr<const http::Request>& request, const http::Reply& reply) {
+  const auto row = std::make_shared<AuditedRow>(service, *request, 200);
+  store::Batch wish = parse_batch(*request);
+  wish.besides = [row](store::Database& database) { row->append(database); };
   const bool taken = service.store.submit(
-      parse_batch(*request),
-      [&service, id = request->id, reply](const store::Batch& batch, const store::IngestResult& result) {
-        reply(ingest_response(result, id));
+      std::move(wish), [&service, request, row, reply](const store::Batch& batch, const store::IngestResult& result) {
+        if (result.status == store::IngestResult::Status::stored) row->committed();
+        reply(ingest_response(result, request->id));
         try {
           Announcer(service, batch).announce(result);
         } catch (const std::exception& failure) {  // stored all the same; readers see it when they fetch

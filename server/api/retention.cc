@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "server/api/answers.h"
+#include "server/api/audited.h"
 #include "server/api/body.h"
 #include "server/api/checkpoint_files.h"
 #include "server/api/conditional.h"
@@ -103,7 +104,7 @@ http::Response replace(Service& service, RetentionKeeper& keeper, const http::Re
   const auto policy = policy_from_json(parse_body(request));
   if (!policy) throw http::Problem(422, "policy_refused", policy.message());
   const json::object value = to_json(*policy);
-  write(service, [&](store::Database& database) {
+  audited_write(service, request, 200, [&](store::Database& database) {
     store::set_retention(database, run->number, to_text(value), policy->max_log_bytes);
   });
   keeper.poke();

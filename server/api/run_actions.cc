@@ -1,7 +1,9 @@
 #include <algorithm>
+#include <cmath>
 
 #include "nmt/base/clock.h"
 #include "server/api/answers.h"
+#include "server/api/audited.h"
 #include "server/api/control.h"
 
 namespace babelring::api {
@@ -21,7 +23,8 @@ store::RunRow find(Service& service, const http::Request& request) {
 
 /// A run that was started by hand obeys only through its heartbeats.
 void require_reachable(Service& service, const store::RunRow& run) {
-  if (run.profile != "external") return;
+  const auto state = store::run_state_of(run.state);
+  if (run.profile != "external" || (state && store::is_terminal(*state))) return;
   launch::Heartbeats& heartbeats = control_of(service).heartbeats();
   const auto beats = heartbeats.of(run.id, run.attempt);
   const bool reachable =
@@ -44,10 +47,10 @@ http::Response stop(Service& service, const http::Request& request) {
   Body body(request, true);
   const std::string mode = body.text("mode", 20).value_or("checkpoint");
   if (mode != "checkpoint" && mode != "now") Body::refuse("mode", "expected checkpoint or now");
-  const std::int64_t grace_s = body.integer("grace_s", 0, 86'400).value_or(300);
+  const std::int64_t grace_s = body.integer("grace_s", 0, 600).value_or(300);
   body.finish();
   require_reachable(service, run);
-  const auto state = write(service, [&](store::Database& database) {
+  const auto state = audited_write(service, request, 202, [&](store::Database& database) {
     return store::request_stop(database, run.id, mode, grace_s, request.actor, wall_time_ms());
   });
   if (!state) refuse_state(run, "stopped");
@@ -62,6 +65,11 @@ http::Response resume(Service& service, const http::Request& request) {
       throw http::Problem(409, "not_managed",
                           fmt::format("run {} was started by hand, or its profile is gone", run.id));
     }
+    if (run.deleted_ms) {
+      throw http::Problem(
+          409, "state_conflict",
+          fmt::format("run {} was deleted; take that back first: PATCH {{\"deleted\": false}}", run.id));
+    }
     Body body(request, true);
     store::Resume wish{
         .run = run.id, .actor = request.actor, .world_size = body.integer("world_size", 1, profile->most_ranks)};
@@ -73,8 +81,9 @@ http::Response resume(Service& service, const http::Request& request) {
       wish.folder = row.folder;
       wish.step = row.step;
     }
-    const auto state = write(
-        service, [&](store::Database& database) { return store::request_resume(database, wish, wall_time_ms()); });
+    const auto state = audited_write(service, request, 202, [&](store::Database& database) {
+      return store::request_resume(database, wish, wall_time_ms());
+    });
     if (!state) refuse_state(run, "resumed");
     return changed(service, run.id);
   });
@@ -86,8 +95,13 @@ http::Response checkpoint(Service& service, const http::Request& request) {
     Body(request, true).finish();
     if (run.state != "running") refuse_state(run, "asked for a checkpoint");
     require_reachable(service, run);
-    const std::int64_t number =
-        write(service, [&](store::Database& database) { return store::request_checkpoint(database, run.id); });
+    if (const auto verdict = service.checkpoint_wishes.take(run.id, SteadyClock::now()); !verdict.allowed) {
+      const http::Problem problem(429, "too_soon", "a checkpoint was asked for within the last 10 s");
+      return http::problem_response(problem, request.id)
+          .set("Retry-After", fmt::format("{:.0f}", std::ceil(verdict.wait_seconds)));
+    }
+    const std::int64_t number = audited_write(
+        service, request, 202, [&](store::Database& database) { return store::request_checkpoint(database, run.id); });
     http::Response response =
         json_response(json::object{{"run", run.id}, {"attempt", run.attempt}, {"number", number}});
     response.status = 202;
@@ -108,7 +122,8 @@ http::Response edit(Service& service, const http::Request& request) {
   body.finish();
   if (edit.name && edit.name->empty()) Body::refuse("name", "expected some text");
   if (edit.deleted && *edit.deleted) Body::refuse("deleted", "expected false, which takes a deletion back; use DELETE");
-  write(service, [&](store::Database& database) { store::edit_run(database, run.id, edit, wall_time_ms()); });
+  audited_write(service, request, 200,
+                [&](store::Database& database) { store::edit_run(database, run.id, edit, wall_time_ms()); });
   announce_run(service, run.id);
   return run_response(service, run.id);
 }
@@ -125,7 +140,7 @@ http::Response remove_run(Service& service, const http::Request& request) {
   if (state && !store::is_terminal(*state) && *state != store::RunState::lost && !stale) {
     throw http::Problem(409, "run_active", fmt::format("run {} is {}; stop it first", run.id, run.state));
   }
-  write(service, [&](store::Database& database) {
+  audited_write(service, request, 200, [&](store::Database& database) {
     store::delete_run(database, run.id, checkpoints == "delete", wall_time_ms());
   });
   service.tokens.remove_run_tokens(run.id);

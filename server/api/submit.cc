@@ -1,7 +1,9 @@
 #include "nmt/base/clock.h"
 #include "nmt/base/records.h"
 #include "server/api/answers.h"
+#include "server/api/audited.h"
 #include "server/api/control.h"
+#include "server/api/step_time.h"
 
 namespace babelring::api {
 namespace {
@@ -66,7 +68,7 @@ Submission read_submission(Service& service, const http::Request& request) {
     wish.run.resume_step = row.step;
   }
   body.finish();
-  wish.config = launch::check_config(*wish.profile, yaml, wish.run.name);
+  wish.config = launch::check_config(*wish.profile, yaml, wish.run.name, wish.run.world_size);
   check_faults(wish.config);
   wish.run.id = make_id('r');
   wish.run.name = wish.config.name;
@@ -89,11 +91,21 @@ http::Response submit(Service& service, const http::Request& request) {
   return service.idempotency.once(request, [&] {
     require_room(service);
     const Submission wish = read_submission(service, request);
-    write(service, [&](store::Database& database) { store::create_run(database, wish.run, wall_time_ms()); });
+    const std::string made = "/api/v1/runs/" + wish.run.id;
+    audited_write(
+        service, request, 202,
+        [&](store::Database& database) { store::create_run(database, wish.run, wall_time_ms()); }, made);
     announce_run(service, wish.run.id);
     control_of(service).wake();
-    return run_response(service, wish.run.id, 202).set("Location", "/api/v1/runs/" + wish.run.id);
+    return run_response(service, wish.run.id, 202).set("Location", made);
   });
+}
+
+json::value memory_item(const launch::CheckedConfig& config) {
+  if (config.memory.empty()) return nullptr;
+  json::object item;
+  for (const auto& [name, value] : config.memory) item[name] = value;
+  return item;
 }
 
 /// Everything that submitting would check, and what would run; nothing is kept.
@@ -109,12 +121,24 @@ http::Response validate(Service& service, const http::Request& request) {
   for (const std::string& host : wish.profile->hosts) order.hosts.push_back(launch::parse_host(host));
   const std::vector<std::string> command = control_of(service).command(*wish.profile, order);
   json::array unknown(wish.config.not_estimated.begin(), wish.config.not_estimated.end());
+  const auto parameters = wish.config.memory.find("parameters");
+  auto reader = service.store.reader();
+  const auto time = recorded_step_time(*reader, *wish.profile, wish.config.yaml, wish.run.world_size,
+                                       parameters == wish.config.memory.end() ? 0 : parameters->second);
+  if (!time) {
+    unknown.emplace_back(
+        "step_ms: no recorded run has the same model, precision, tokens_per_update, threads and ranks on the same "
+        "hosts");
+  }
   return json_response(
       json::object{{"profile", wish.profile->name},
                    {"world_size", wish.run.world_size},
                    {"config", wish.config.yaml},
                    {"command", json::array(command.begin(), command.end())},
                    {"max_updates", wish.config.max_updates > 0 ? json::value(wish.config.max_updates) : nullptr},
+                   {"memory", memory_item(wish.config)},
+                   {"step_ms", time ? json::value(time->step_ms) : nullptr},
+                   {"step_ms_run", time ? json::value(time->run) : nullptr},
                    {"not_estimated", std::move(unknown)}});
 }
 

@@ -70,7 +70,7 @@ bool TokenBook::holds(const http::Caller& caller) {
   return found != by_id_.end() && !expired(found->second->row, wall_time_ms());
 }
 
-TokenBook::Made TokenBook::make(const Wish& wish, std::string secret) {
+TokenBook::Made TokenBook::make(const Wish& wish, std::string secret, const Besides& besides) {
   {
     const std::shared_lock lock(mutex_);
     if (by_id_.size() >= most_tokens) {
@@ -87,7 +87,11 @@ TokenBook::Made TokenBook::make(const Wish& wish, std::string secret) {
   made.row.created_by = wish.created_by;
   made.row.created_ms = wall_time_ms();
   made.row.expires_ms = wish.expires_ms;
-  made.row.number = write(store_, [&](store::Database& database) { return store::add_token(database, made.row); });
+  made.row.number = write(store_, [&](store::Database& database) {
+    const std::int64_t number = store::add_token(database, made.row);
+    if (besides) besides(database, made.row);
+    return number;
+  });
   hold(made.row);
   return made;
 }
@@ -100,7 +104,8 @@ std::size_t TokenBook::usable_admins(const std::string& but) const {
   }));
 }
 
-bool TokenBook::remove(const std::string& id) {
+bool TokenBook::remove(const std::string& id, const Besides& besides) {
+  store::TokenRow row;
   {
     const std::shared_lock lock(mutex_);
     const auto found = by_id_.find(id);
@@ -108,8 +113,11 @@ bool TokenBook::remove(const std::string& id) {
     if (found->second->row.scope == "admin" && usable_admins(id) == 0) {
       throw http::Problem(409, "last_admin", "this is the last token that may make others: make another admin first");
     }
+    row = found->second->row;
   }
-  write(store_, [&](store::Database& database) { return store::remove_token(database, id); });
+  write(store_, [&](store::Database& database) {
+    if (store::remove_token(database, id) && besides) besides(database, row);
+  });
   const std::unique_lock lock(mutex_);
   const auto found = by_id_.find(id);
   if (found == by_id_.end()) return false;

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <shared_mutex>
@@ -39,11 +40,13 @@ class TokenBook : public http::Authenticator {
     store::TokenRow row;
     std::string secret;  // shown once
   };
+  /// What is done in the transaction in which a token is made or removed.
+  using Besides = std::function<void(store::Database&, const store::TokenRow&)>;
   /// Makes a token; waits for the commit. Throws Problem 409 too_many_tokens, and what api::write() throws. `secret` is
   /// made up unless given.
-  Made make(const Wish& wish, std::string secret = {});
+  Made make(const Wish& wish, std::string secret = {}, const Besides& besides = {});
   /// False if there is none of that id. Throws Problem 409 last_admin rather than leave nobody who may make tokens.
-  bool remove(const std::string& id);
+  bool remove(const std::string& id, const Besides& besides = {});
   /// Oldest first, with the times of last use.
   std::vector<store::TokenRow> list() const;
 

@@ -4,6 +4,7 @@
 #include "nmt/base/clock.h"
 #include "nmt/base/records.h"
 #include "server/api/answers.h"
+#include "server/api/audited.h"
 #include "server/api/body.h"
 #include "server/api/service.h"
 
@@ -49,7 +50,13 @@ TokenBook::Wish read_wish(const http::Request& request) {
 
 http::Response make_token(Service& service, const http::Request& request) {
   const auto answer = [&] {
-    const TokenBook::Made made = service.tokens.make(read_wish(request));
+    AuditedRow row(service, request, 201);
+    const TokenBook::Made made =
+        service.tokens.make(read_wish(request), {}, [&](store::Database& database, const store::TokenRow& token) {
+          row.set_made("/api/v1/tokens/" + token.id);
+          row.append(database);
+        });
+    row.committed();
     json::object item = token_item(made.row);
     item["secret"] = made.secret;
     http::Response response = json_response(item);
@@ -102,9 +109,12 @@ http::Response show_self(Service& service, const http::Request& request) {
 
 http::Response remove_token(Service& service, const http::Request& request) {
   const std::string& id = request.parameter("token");
-  if (!valid_id(id, 't') || !service.tokens.remove(id)) {
+  AuditedRow row(service, request, 204);
+  const auto besides = [&](store::Database& database, const store::TokenRow&) { row.append(database); };
+  if (!valid_id(id, 't') || !service.tokens.remove(id, besides)) {
     throw http::Problem(404, "token_unknown", fmt::format("no token '{}'", id));
   }
+  row.committed();
   http::Response response;
   response.status = 204;
   return response;

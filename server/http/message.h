@@ -30,7 +30,7 @@ struct Request {
   std::string address;                   // the client's
   std::string actor = "anonymous";       // who asks, as audit and state rows name it: the token's name, if there is one
   std::shared_ptr<const Caller> caller;  // null without a token
-  std::shared_ptr<WriteNote> note;       // of one that writes: what the audit will say of it; null where nothing is noted
+  std::shared_ptr<WriteNote> note;  // of one that writes: what the audit will say of it; null where nothing is noted
   std::vector<std::pair<std::string, std::string>> answer_headers;  // what every answer to it says
   bool keep_alive = true;
 
@@ -68,7 +68,7 @@ class Producer {
   virtual std::string next() = 0;
 };
 
-/// A body without end: events for one subscriber. take() is called on the session's strand, on_ready's function from
+/// A body without end: events for one subscriber. take() is called on the session's thread, on_ready's function from
 /// any thread.
 class EventSource {
  public:

@@ -61,6 +61,9 @@ CheckedConfig read_verdict(const json::object& verdict) {
   checked.name = text_of(verdict, "name");
   checked.max_updates = integer_of(verdict, "max_updates");
   checked.data_folder = text_of(verdict, "data_folder");
+  if (const json::value* memory = verdict.if_contains("memory"); memory != nullptr && memory->is_object()) {
+    for (const char* member : memory_members) checked.memory[member] = integer_of(memory->get_object(), member);
+  }
   if (const json::value* list = verdict.if_contains("not_estimated"); list != nullptr && list->is_array()) {
     for (const json::value& entry : list->get_array()) {
       if (entry.is_string()) checked.not_estimated.emplace_back(entry.get_string());
@@ -79,13 +82,15 @@ CheckedConfig read_verdict(const json::object& verdict) {
 
 }  // namespace
 
-CheckedConfig check_config(const Profile& profile, const std::string& yaml, const std::string& name) {
+CheckedConfig check_config(const Profile& profile, const std::string& yaml, const std::string& name,
+                           std::int64_t ranks) {
   const TextFile file(yaml);
   ProcessOrder order{.arguments = {profile.worker, "--check-config", "--config", file.path()},
                      .environment = plain_environment(),
                      .folder = profile.working_folder,
                      .output = {}};
   if (profile.data_is_here) order.arguments.emplace_back("--check-data");
+  if (ranks > 1) order.arguments.insert(order.arguments.end(), {"--check-ranks", std::to_string(ranks)});
   if (!name.empty()) order.arguments.push_back("name=" + name);
   const ProgramAnswer answer = run_program(
       order,

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,14 +23,22 @@ struct CheckedConfig {
   std::vector<ConfigFault> faults;  // empty: it is well
   std::string yaml;                 // resolved
   std::string name;
-  std::int64_t max_updates = 0;            // 0: bounded otherwise
-  std::string data_folder;                 // absolute
+  std::int64_t max_updates = 0;  // 0: bounded otherwise
+  std::string data_folder;       // absolute
+  // What a rank will need, by the names of memory_members; empty where the worker could not tell.
+  std::map<std::string, std::int64_t> memory;
   std::vector<std::string> not_estimated;  // what cannot be told beforehand, and why
 };
 
+/// Learned numbers, tokens of the micro-batch that is assumed, and bytes.
+inline constexpr std::array<const char*, 9> memory_members = {"parameters",  "source_tokens", "target_tokens",
+                                                              "weights",     "gradients",     "moments",
+                                                              "activations", "scratch",       "total"};
+
 /// Lets the profile's worker read a configuration, in a process of its own with bounds on time, memory and what it
-/// says, so that a server needs to know nothing of training. `name` replaces the configuration's. Throws Failure if the
-/// worker cannot be asked.
-CheckedConfig check_config(const Profile& profile, const std::string& yaml, const std::string& name);
+/// says, so that a server needs to know nothing of training. `name` replaces the configuration's; memory is that of one
+/// of `ranks`. Throws Failure if the worker cannot be asked.
+CheckedConfig check_config(const Profile& profile, const std::string& yaml, const std::string& name,
+                           std::int64_t ranks = 1);
 
 }  // namespace babelring::launch

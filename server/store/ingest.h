@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -21,6 +22,7 @@ struct Batch {
   std::int64_t attempt = 1, rank = 0;
   std::string host;
   std::vector<Record> records;
+  std::function<void(Database&)> besides = nullptr;  // done in the same transaction, after the records
 };
 
 /// What became of a batch.
@@ -76,7 +78,6 @@ class Ingest {
   /// Finds or creates the run; a newer attempt becomes its current one. What an older attempt still had in its spool
   /// is stored like the rest, but no longer says how the run stands.
   Admitted admit(const Batch& batch, std::int64_t now_ms, IngestResult& result);
-  void begin_external_attempt(std::int64_t run, const Batch& batch, std::int64_t now_ms);
   RankState& rank_state(const RankKey& key, const Batch& batch, std::int64_t now_ms);
   std::string store(const Target& target, const Record& record, const StepRecord& step);
   std::string store(const Target& target, const Record& record, const EvalRecord& eval);

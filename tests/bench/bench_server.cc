@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <fstream>
 #include <iostream>
 #include <memory>
 #include <mutex>
@@ -26,7 +27,7 @@ namespace {
 
 struct Options {
   std::uint16_t port = 0;
-  std::string token, run;
+  std::string token, run, tokens;
   int ranks = 4, batch = 1000, updates = 250'000, subscribers = 10'000, seconds = 20;
 };
 
@@ -113,8 +114,14 @@ void ingest(const Options& options) {
 class Listeners {
  public:
   explicit Listeners(const Options& options) : epoll_(epoll_create1(EPOLL_CLOEXEC)) {
+    constexpr std::size_t streams_of_a_token = 8;
+    std::vector<std::string> tokens;
+    std::ifstream file(options.tokens);
+    for (std::string line; std::getline(file, line);) tokens.push_back(line);
     for (int i = 0; i < options.subscribers; ++i) {
-      connections_.push_back(std::make_unique<Connection>(options.port, options.token));
+      const auto place = static_cast<std::size_t>(i) / streams_of_a_token;
+      connections_.push_back(
+          std::make_unique<Connection>(options.port, tokens.empty() ? options.token : tokens.at(place)));
       connections_.back()->get("/api/v1/events?topic=log&run=" + options.run);
       epoll_event event{.events = EPOLLIN, .data = {.u64 = static_cast<std::uint64_t>(i)}};
       epoll_ctl(epoll_, EPOLL_CTL_ADD, connections_.back()->descriptor(), &event);
@@ -208,6 +215,8 @@ int main(int argc, char** argv) {
   reports->add_option("--updates", options.updates, "updates of each rank")->capture_default_str();
   auto* pages = app.add_subcommand("listen", "pages that listen to one event a second");
   pages->add_option("--subscribers", options.subscribers, "pages")->capture_default_str();
+  pages->add_option("--tokens", options.tokens, "file with a token a line, each for eight pages; instead of --token")
+      ->check(CLI::ExistingFile);
   pages->add_option("--seconds", options.seconds, "for so long")->capture_default_str();
   try {
     app.parse(argc, argv);

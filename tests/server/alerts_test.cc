@@ -116,16 +116,22 @@ TEST(AlertRules, AreRefusedWithTheirPlace) {
   };
   const std::string good = R"({"name":"a","kind":"stall","threshold":60})";
   refused("{", 400, "bad_json");
-  refused(R"({"items":3})", 422, "expected {");
-  refused(R"({"items":[)" + good + R"(,{"name":"b","kind":"odd","threshold":60}]})", 422,
-          "items[1]: kind: expected one of");
-  refused(R"({"items":[{"name":"b","kind":"stall"}]})", 422, "items[0]: threshold: expected a number");
-  refused(R"({"items":[{"name":"b","kind":"stall","threshold":60,"url":"http://x"}]})", 422, "'url' is not known");
-  refused(R"({"items":[)" + good + "," + good + "]}", 422, "two rules are named 'a'");
-  refused(R"({"items":[{"name":"b","kind":"stall","threshold":60,"run":"x"}]})", 422, "run: expected a run's id");
+  refused(R"({"items":[],"items":[]})", 400, "bad_json");
+  refused(R"({"items":3})", 400, R"("pointer":"/items")");
+  refused(R"({"items":[],"more":1})", 400, R"("pointer":"/more")");
+  refused(R"({"items":[3]})", 400, R"("pointer":"/items/0")");
+  refused(R"({"items":[)" + good + R"(,{"name":"b","kind":"odd","threshold":60}]})", 400,
+          R"("pointer":"/items/1/kind")");
+  refused(R"({"items":[{"name":"b","kind":"stall"}]})", 400, R"("pointer":"/items/0/threshold")");
+  refused(R"({"items":[{"name":"b","kind":"stall","threshold":60,"url":"http://x"}]})", 400,
+          R"("pointer":"/items/0/url")");
+  refused(R"({"items":[{"name":"b","kind":"stall","threshold":60,"run":"x"}]})", 400, "run: expected a run's id");
+  refused(R"({"items":[)" + good + "," + good + "]}", 422, R"("pointer":"/items/1/name")");
+  refused(R"({"items":[)" + good + R"(,{"name":"b","kind":"stall","threshold":-1}]})", 422,
+          R"("pointer":"/items/1/threshold")");
   std::string many = good;
   for (int i = 0; i < 100; ++i) many += "," + good;
-  refused(R"({"items":[)" + many + "]}", 422, "at most 100");
+  refused(R"({"items":[)" + many + "]}", 400, "at most 100");
 }
 
 TEST(VerdictRoute, JudgesWhatWasIngested) {

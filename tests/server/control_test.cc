@@ -81,6 +81,47 @@ TEST_F(ControlTest, PassesOnWhatTheWorkerSaysOfAConfiguration) {
   EXPECT_TRUE(get("/api/v1/runs").at("items").as_array().empty());
 }
 
+TEST_F(ControlTest, EstimatesFromTheConfigurationAndFromAlikeRuns) {
+  const auto worker_of = [&](const std::string& precision) {
+    put_worker(
+        R"({"config": "training:\n  precision: )" + precision +
+        R"(\n", "name": "n", "max_updates": 60, "data_folder": "/d", "not_estimated": [], "memory": {"parameters": 5,
+                  "source_tokens": 6, "target_tokens": 7, "weights": 1, "gradients": 2, "moments": 3, "activations": 4,
+                  "scratch": 5, "total": 15, "unheard_of": 1}})");
+  };
+  const auto validate = [&](const std::string& more = "") {
+    return parse_json(post("/api/v1/runs:validate", R"({"config": "a")" + more + "}").body).value();
+  };
+  worker_of("bf16");
+  const auto first = validate();
+  EXPECT_EQ(first.at("memory").at("total"), 15);
+  EXPECT_FALSE(first.at("memory").as_object().contains("unheard_of"));
+  EXPECT_TRUE(first.at("step_ms").is_null());
+  EXPECT_TRUE(std::string(first.at("not_estimated").at(0).as_string()).starts_with("step_ms: no recorded run"));
+
+  const std::string run(parse_json(post("/api/v1/runs", R"({"config": "a"})").body)->at("id").as_string());
+  LifecycleRecord started{.event = "started", .name = "n"};
+  started.world_size = 1;
+  started.parameters = 5;
+  started.config = "training:\n  precision: bf16\n";
+  std::vector<Record> records = {testing::record_of(started, 1)};
+  for (std::int64_t update = 1; update <= 23; ++update) {  // 1000 ms while it warms up, then 51 to 70
+    records.push_back(testing::step_record(update + 1, update));
+    std::get<StepRecord>(records.back().body).step_ms = update <= 3 ? 1000 : 47 + static_cast<double>(update);
+  }
+  for (Record& record : records) record.header.run = run;
+  ASSERT_EQ(testing::put(server.store(), std::move(records)).status, store::IngestResult::Status::stored);
+  const auto alike = validate();
+  EXPECT_EQ(alike.at("step_ms_run").as_string(), run);
+  EXPECT_EQ(alike.at("step_ms"), 61.0);
+  EXPECT_TRUE(alike.at("not_estimated").as_array().empty());
+  EXPECT_TRUE(validate(R"(, "world_size": 2)").at("step_ms").is_null());
+  worker_of("f32");
+  EXPECT_TRUE(validate().at("step_ms").is_null());
+  put_good_worker();
+  EXPECT_TRUE(validate().at("memory").is_null());
+}
+
 TEST_F(ControlTest, RefusesWhatIsNoSubmission) {
   put_good_worker();
   for (const char* body :
@@ -108,6 +149,10 @@ TEST_F(ControlTest, AnswersHeartbeatsWithOrders) {
   });
   EXPECT_EQ(parse_json(beat(run, 1).body)->at("commands").as_array().size(), 0U);
   EXPECT_EQ(parse_json(post("/api/v1/runs/" + run + "/checkpoint").body)->at("number"), 1);
+  const auto again = post("/api/v1/runs/" + run + "/checkpoint");
+  EXPECT_EQ(code(again), "too_soon");
+  EXPECT_EQ(again.status, 429);
+  EXPECT_TRUE(again.headers.contains("retry-after"));
   EXPECT_EQ(parse_json(beat(run, 1).body)->at("commands").at(0).at("number"), 1);
   EXPECT_TRUE(parse_json(beat(run, 1, 1).body)->at("commands").as_array().empty()) << "rank 0 asks the others";
   EXPECT_TRUE(parse_json(beat(run, 1, 0, R"(, "checkpoint_done": 1)").body)->at("commands").as_array().empty());
@@ -135,7 +180,23 @@ TEST_F(ControlTest, ARunThatReportsByItselfIsLeftToItself) {
   EXPECT_TRUE(get(path + "/ranks").at("items").at(0).at("heartbeat_age_ms").is_int64());
   testing::put(server.store(), {testing::record_of(LifecycleRecord{.event = "stopped"}, 2)});
   EXPECT_EQ(get(path).at("state"), "stopped");
+  EXPECT_EQ(code(post(path + "/stop")), "state_conflict") << "over, whether its ranks send heartbeats or not";
   EXPECT_EQ(get(path + "/attempts").at("items").at(0).at("launcher"), "external");
+}
+
+TEST_F(ControlTest, AHeartbeatTellsOfANewerAttemptBeforeItsRecordsDo) {
+  testing::put(server.store(), {testing::step_record(1, 1)});
+  const std::string run = testing::run_id, path = "/api/v1/runs/" + run;
+  EXPECT_EQ(beat(run, 1).status, 200);
+  EXPECT_EQ(beat(run, 2).status, 200) << "somebody started the folder again; the spool of attempt 1 is not drained yet";
+  EXPECT_EQ(get(path).at("attempt"), 2);
+  EXPECT_EQ(get(path + "/attempts").at("items").at(1).at("launcher"), "external");
+  EXPECT_EQ(code(beat(run, 1)), "stale_attempt");
+  testing::put(server.store(), {testing::step_record(2, 2)});  // what attempt 1 still had
+  EXPECT_EQ(get(path).at("attempt"), 2);
+  EXPECT_EQ(beat(run, 2).status, 200);
+  testing::put(server.store(), {testing::record_of(LifecycleRecord{.event = "stopped"}, 3)});
+  EXPECT_EQ(get(path).at("state"), "running") << "attempt 1 no longer says how the run stands";
 }
 
 TEST_F(ControlTest, EditsListsAndDeletes) {
@@ -166,8 +227,10 @@ TEST_F(ControlTest, EditsListsAndDeletes) {
   post(path + "/stop");
   EXPECT_EQ(send("DELETE", path, "").status, 200);
   EXPECT_EQ(count(""), 1U);
+  EXPECT_EQ(code(post(path + "/resume")), "state_conflict") << "it would never start";
   EXPECT_EQ(send("PATCH", path, R"({"deleted": false})").status, 200);
   EXPECT_EQ(count(""), 2U);
+  EXPECT_EQ(post(path + "/resume").status, 202);
 }
 
 }  // namespace

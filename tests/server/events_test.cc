@@ -1,5 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <thread>
+#include <vector>
+
 #include "server/api/event_hub.h"
 #include "tests/server/client.h"
 #include "tests/server/test_server.h"
@@ -99,6 +103,33 @@ TEST(Events, AnIdThatFellOutOfTheRingGivesReset) {
   EXPECT_NE(hub.subscribe("", {}, seen)->take().find("event: reset"), std::string::npos);
   EXPECT_NE(hub.subscribe("", {}, "garbage")->take().find("event: reset"), std::string::npos);
   EXPECT_EQ(hub.subscribe("", {}, "")->take().find("reset"), std::string::npos);
+}
+
+TEST(Events, AreEightOfATokenAtMost) {
+  testing::TestServer server;
+  std::vector<std::unique_ptr<Client>> streams;
+  for (int i = 0; i < 8; ++i) {
+    streams.push_back(std::make_unique<Client>(server.port()));
+    streams.back()->send(subscribe(""));
+    streams.back()->read_until("retry");
+  }
+  const auto refused = Client(server.port()).get("/api/v1/events");
+  EXPECT_EQ(refused.status, 503);
+  EXPECT_NE(refused.body.find("too_many_streams"), std::string::npos);
+  EXPECT_TRUE(refused.headers.contains("retry-after"));
+  Client other(server.port(), server.token(http::Scope::read));
+  other.send("GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n" +
+             testing::authorization(server.token(http::Scope::read)) + "\r\n");
+  EXPECT_NE(other.read_until("retry").find("retry"), std::string::npos);
+  // Whoever leaves makes room.
+  streams.pop_back();
+  for (int i = 0; i < 500 && server.events().subscribers() > 8; ++i) {
+    server.events().publish(run_id, "log", "1");  // a stream that sends nothing does not notice that its reader left
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  Client again(server.port());
+  again.send(subscribe(""));
+  EXPECT_NE(again.read_until("retry").find("200 OK"), std::string::npos);
 }
 
 TEST(Events, AreBoundedInNumberAndEndWithTheServer) {

@@ -12,6 +12,7 @@
 
 #include "nmt/base/atomic_file.h"
 #include "nmt/base/json.h"
+#include "server/http/gate.h"
 #include "tests/server/client.h"
 #include "tests/server/test_server.h"
 
@@ -34,6 +35,7 @@ class PrometheusTest : public ::testing::Test {
     std::get<StepRecord>(step.body).update_target_tokens = 201;
     std::get<StepRecord>(step.body).busy_fraction = 0.5;
     testing::put(server.store(), {record_of(started, 1), record_of(up, 2), step, record_of(checkpoint, 4)});
+    server.control().heartbeats().note(run_id, {.attempt = 1, .rank = 0, .host = "hostA"});
     Client client(server.port());
     client.get("/healthz");
     client.get("/api/v1/runs");
@@ -70,6 +72,62 @@ TEST_F(PrometheusTest, TellsOfRunsRanksRequestsAndIngest) {
   EXPECT_EQ(value_of(text, requests + R"({route="/api/v1/runs/{run}",method="GET",code="200"})"), "1");
   EXPECT_EQ(value_of(text, requests + R"({route="/api/v1/evals/{eval}",method="GET",code="404"})"), "1");
   EXPECT_NE(value_of(text, "process_resident_memory_bytes"), "absent");
+}
+
+TEST_F(PrometheusTest, TellsTheHeartbeatsAgeAndNotTheRecords) {
+  testing::put(server.store(), {step_record(1, 1, 1)});  // rank 1 reports, but sends no heartbeat
+  const std::string text = scrape(), name = "babelring_rank_heartbeat_age_seconds{run=\"" + run_id + "\",rank=";
+  const std::string age = value_of(text, name + "\"0\",host=\"hostA\"}");
+  ASSERT_NE(age, "absent") << text;
+  EXPECT_GE(std::stod(age), 0);
+  EXPECT_LT(std::stod(age), 60);
+  EXPECT_EQ(value_of(text, name + "\"1\",host=\"hostA\"}"), "absent");
+}
+
+TEST_F(PrometheusTest, CountsRefusals) {
+  Client(server.port(), "").get("/api/v1/runs");
+  Client(server.port(), server.token(http::Scope::read)).get("/api/v1/tokens");
+  Client(server.port()).get("/api/v1/runs", "X-Forwarded-Host: a\r\n");
+  Client foreign(server.port());
+  foreign.send("GET /api/v1/runs HTTP/1.1\r\nHost: evil.example\r\n\r\n");
+  EXPECT_EQ(foreign.receive().status, 421);
+  Client(server.port()).get("/nothing");
+  const std::string text = scrape(), requests = "babelring_http_request_duration_seconds_count";
+  EXPECT_EQ(value_of(text, requests + R"({route="/api/v1/runs",method="GET",code="401"})"), "1") << text;
+  EXPECT_EQ(value_of(text, requests + R"({route="/api/v1/tokens",method="GET",code="403"})"), "1");
+  EXPECT_EQ(value_of(text, requests + R"({route="/api/v1/runs",method="GET",code="421"})"), "1");
+  EXPECT_EQ(value_of(text, requests + R"({route="none",method="GET",code="404"})"), "1");
+
+  http::GateOptions options;
+  options.rates = {0.01, 2};
+  testing::TestServer strict({}, {}, options);
+  Client eager(strict.port(), strict.token(http::Scope::read));
+  for (int i = 0; i < 3; ++i) eager.get("/api/v1/runs");
+  const std::string other = Client(strict.port()).get("/metrics").body;
+  EXPECT_EQ(value_of(other, requests + R"({route="/api/v1/runs",method="GET",code="429"})"), "1") << other;
+}
+
+/// A scraper on the server's machine needs no token; one behind a proxy that speaks for it does.
+TEST_F(PrometheusTest, IsOpenToThisMachineAlone) {
+  Client nobody(server.port(), "");
+  EXPECT_EQ(nobody.get("/metrics").status, 200);
+  EXPECT_EQ(nobody.get("/api/v1/runs").status, 401);
+  EXPECT_EQ(nobody.get("/metrics", "X-Forwarded-For: 10.1.2.3\r\n").status, 401);
+  EXPECT_EQ(nobody.get("/metrics", "Forwarded: for=10.1.2.3\r\n").status, 401);
+  EXPECT_EQ(Client(server.port(), "bbr_wrong").get("/metrics").status, 401);
+  EXPECT_EQ(Client(server.port(), server.token(http::Scope::ingest)).get("/metrics").status, 403);
+  http::GateOptions options;
+  options.behind_proxy = true;
+  testing::TestServer proxied({}, {}, options);
+  EXPECT_EQ(Client(proxied.port(), "").get("/metrics").status, 401);
+  EXPECT_EQ(Client(proxied.port()).get("/metrics").status, 200);
+
+  http::Gate gate(http::GateOptions{.authenticator = &server.service().tokens});
+  http::Request request;
+  request.address = "10.1.2.3";
+  EXPECT_EQ(gate.check_caller(request, http::Scope::read, true)->status, 401);
+  request.address = "::ffff:127.0.0.1";
+  EXPECT_FALSE(gate.check_caller(request, http::Scope::read, true));
 }
 
 TEST_F(PrometheusTest, CountsIngestedNumbers) {

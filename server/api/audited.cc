@@ -1,0 +1,32 @@
+#include "server/api/audited.h"
+
+#include "nmt/base/clock.h"
+
+namespace babelring::api {
+
+AuditedRow::AuditedRow(Service& service, const http::Request& request, int status, std::string made)
+    : audit_(service.audit), note_(request.note.get()) {
+  if (note_ == nullptr) return;
+  row_ = *note_;
+  row_.status = status;
+  row_.time_ms = wall_time_ms();
+  if (!made.empty()) set_made(std::move(made));
+}
+
+void AuditedRow::set_made(std::string path) {
+  row_.object = std::move(path);
+}
+
+void AuditedRow::append(store::Database& database) {
+  if (note_ == nullptr) return;
+  audit_.append(database, row_);
+  appended_ = true;
+}
+
+void AuditedRow::committed() {
+  if (!appended_) return;
+  audit_.committed(row_);
+  *note_ = row_;
+}
+
+}  // namespace babelring::api
