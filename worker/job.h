@@ -7,6 +7,7 @@
 #include "nmt/comm/communicator.h"
 #include "nmt/train/config.h"
 #include "nmt/train/stop_request.h"
+#include "worker/log_records.h"
 
 namespace babelring {
 
@@ -32,7 +33,9 @@ TrainConfig shared_config(const JobOptions& options, Communicator& communicator)
 /// alike.
 std::string shared_token(const JobOptions& options, Communicator& communicator);
 
-/// One rank's part of a run, from opening the data to the last record. Throws Failure; the run is then recorded failed.
-void run_job(const JobOptions& options, const TrainConfig& config, Communicator& communicator, StopRequest& stop);
+/// One rank's part of a run, from opening the data to the last record, with what is logged meanwhile among the records.
+/// Throws Failure; the run is then recorded failed.
+void run_job(const JobOptions& options, const TrainConfig& config, Communicator& communicator, StopRequest& stop,
+             LogRecords& log);
 
 }  // namespace babelring

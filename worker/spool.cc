@@ -102,8 +102,9 @@ void SpoolWriter::append(const Record& record) {
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) {
       const std::string reason = system_error();
-      if (::ftruncate(descriptor_, static_cast<off_t>(size_)) != 0) spdlog::error("spool {}: torn", file_.string());
-      fail("spool {}: cannot write record {}: {}", file_.string(), next_sequence_, reason);
+      const bool torn = ::ftruncate(descriptor_, static_cast<off_t>(size_)) != 0;
+      fail("spool {}: cannot write record {}: {}{}", file_.string(), next_sequence_, reason,
+           torn ? "; its last line is torn" : "");
     }
     done += static_cast<std::size_t>(written);
   }

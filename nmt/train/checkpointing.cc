@@ -60,10 +60,8 @@ void CheckpointKeeper::save(const Transformer& model, const Adam& adam, const Ru
   } catch (const Fenced&) {
     throw;
   } catch (const Failure& failure) {
-    const std::string text = fmt::format("checkpoint of update {} was not written, training goes on: {}",
-                                         state.progress.update, failure.what());
-    spdlog::error("{}", text);
-    records_.write(LogRecord{.level = "error", .text = text});
+    spdlog::error("checkpoint of update {} was not written, training goes on: {}", state.progress.update,
+                  failure.what());
   }
 }
 

@@ -16,11 +16,9 @@ class Collector : public RecordSink {
   void write(RecordBody body) override {
     if (const auto* step = std::get_if<StepRecord>(&body)) steps.push_back(*step);
     if (const auto* checkpoint = std::get_if<CheckpointRecord>(&body)) checkpoints.push_back(*checkpoint);
-    if (const auto* log = std::get_if<LogRecord>(&body)) logs.push_back(*log);
   }
   std::vector<StepRecord> steps;
   std::vector<CheckpointRecord> checkpoints;
-  std::vector<LogRecord> logs;
 };
 
 /// A model and updates small enough for tests; f32, dropout on, a digest of the weights after each update.

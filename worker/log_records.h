@@ -1,0 +1,33 @@
+#pragma once
+
+#include <memory>
+
+#include "nmt/base/records.h"
+
+namespace babelring {
+
+/// Makes log records of what this process logs, from info up, so that its log can be read on the server too. To be made
+/// before there are other threads that log; afterwards used from any thread.
+class LogRecords {
+ public:
+  /// Listens to spdlog's default logger, to its end.
+  LogRecords();
+
+  /// While it lives, what is logged goes to a sink too; not what the sink's own write() logs.
+  class Connection {
+   public:
+    Connection(LogRecords& log, RecordSink& records);
+    ~Connection();
+    Connection(const Connection&) = delete;
+    Connection& operator=(const Connection&) = delete;
+
+   private:
+    LogRecords& log_;
+  };
+
+ private:
+  class Listener;
+  std::shared_ptr<Listener> listener_;
+};
+
+}  // namespace babelring
