@@ -1,5 +1,7 @@
 #include "worker/run_folder.h"
 
+#include <algorithm>
+
 #include "nmt/base/atomic_file.h"
 #include "nmt/base/failure.h"
 #include "nmt/base/json.h"
@@ -17,7 +19,7 @@ RunFolder::RunFolder(std::filesystem::path path) : path_(std::move(path)) {
   std::filesystem::create_directories(path_);
   if (const auto before = stored()) {
     run_ = before->run;
-    attempt_ = before->attempt + 1;
+    attempt_ = std::max(before->attempt, fenced_attempt(path_)) + 1;  // one may be given up before it began
   } else {
     run_ = make_id('r');
   }

@@ -48,7 +48,10 @@ TEST_F(RunFolderTest, AFencedAttemptIsOver) {
   EXPECT_THROW(first.require_current(), Fenced);
   write_fence(folder_, 2);
   EXPECT_THROW(RunFolder(folder_, run_, 2), Fenced) << "given up before it began";
-  EXPECT_NO_THROW(RunFolder(folder_, run_, 3).require_current());
+  const RunFolder by_hand(folder_);
+  EXPECT_EQ(by_hand.attempt(), 3);
+  EXPECT_NO_THROW(by_hand.require_current());
+  EXPECT_NO_THROW(RunFolder(folder_, run_, 4).require_current());
 }
 
 }  // namespace
