@@ -5,7 +5,7 @@
 #   scripts/check_tidy.sh --changed     sources that differ from the last commit
 #   scripts/check_tidy.sh --help        this text
 #
-# BABELRING_BUILD names the build folder (default build/dev). Coroutine files (server/http, server/api) are left out:
+# BABELRING_BUILD names the build folder (default build/dev, which is configured if it is missing). Coroutine files (server/http, server/api) are left out:
 # clang-tidy 14 cannot read coroutines as g++ 12's library defines them.
 set -euo pipefail
 # shellcheck source=scripts/lib/common.sh
@@ -42,7 +42,7 @@ main() {
     -*) usage_error "unknown option $1" ;;
   esac
   cd "$ROOT"
-  [ -e "$BUILD/compile_commands.json" ] || die "$BUILD/compile_commands.json is missing; run: cmake --preset dev"
+  [ -e "$BUILD/compile_commands.json" ] || cmake --preset dev -B "$BUILD" >/dev/null
   mapfile -t sources < <(candidates "$@" | sort -u | readable || true)
   [ ${#sources[@]} -gt 0 ] || { say "check_tidy: nothing to check" && return; }
   say "check_tidy: ${#sources[@]} sources"

@@ -36,19 +36,30 @@ log=build/fuzz/build.log
 quietly "$log" "configuring" cmake -S tests/fuzz -B build/fuzz -G Ninja -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_C_COMPILER=clang
 quietly "$log" "the build" cmake --build build/fuzz -j "$(build_jobs)"
 
-status=0
-for target in request records config safetensors; do
+fuzz() { # TARGET
+  local target=$1
   mkdir -p "build/fuzz/corpus/$target" build/fuzz/findings
-  say "fuzz $target: ${limit[*]}"
   if "build/fuzz/fuzz_$target" "${limit[@]}" -max_len=16384 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
     -artifact_prefix="build/fuzz/findings/$target-" "build/fuzz/corpus/$target" "tests/fuzz/corpus/$target" \
     >"build/fuzz/$target.log" 2>&1; then
     awk -v target="$target" '/^stat::number_of_executed_units/ { runs = $2 } /^stat::average_exec_per_sec/ { rate = $2 }
       END { printf "%s: %d inputs, %d a second\n", target, runs, rate }' "build/fuzz/$target.log"
   else
-    status=1
     say "fuzz $target: FAILED; the last lines of build/fuzz/$target.log:"
     tail -n 40 "build/fuzz/$target.log" >&2
+    return 1
   fi
+}
+
+# Two at a time: each is one thread.
+status=0
+for pair in "request records" "config safetensors"; do
+  say "fuzz $pair: ${limit[*]}"
+  processes=()
+  for target in $pair; do
+    fuzz "$target" &
+    processes+=($!)
+  done
+  for process in "${processes[@]}"; do wait "$process" || status=1; done
 done
 exit $status
