@@ -40,7 +40,9 @@ void write_note(int descriptor, std::string_view note) {
 
 DataFolder::DataFolder(std::filesystem::path folder) : folder_(std::move(folder)) {
   // One that is made here is for its owner alone: whoever reads the database needs no token.
-  const bool made = std::filesystem::create_directories(folder_);
+  std::error_code error;
+  const bool made = std::filesystem::create_directories(folder_, error);
+  if (error) fail("data folder {}: cannot be made: {}", folder_.string(), error.message());
   if (made) std::filesystem::permissions(folder_, std::filesystem::perms::owner_all);
   folder_ = std::filesystem::canonical(folder_);
   refuse_network_file_system(folder_);

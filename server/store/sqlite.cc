@@ -103,6 +103,11 @@ Database::Database(const std::filesystem::path& file, Mode mode) {
   sqlite3_busy_timeout(raw, 5000);
   sqlite3_db_config(raw, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
   sqlite3_db_config(raw, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
+  // A file that is no database is found by the first read of it.
+  if (sqlite3_exec(raw, "SELECT count(*) FROM sqlite_master", nullptr, nullptr, nullptr) != SQLITE_OK) {
+    throw SqlFailure(fmt::format("open database {}: {}", file.string(), sqlite3_errmsg(raw)),
+                     sqlite3_extended_errcode(raw));
+  }
   execute("PRAGMA mmap_size = 0; PRAGMA foreign_keys = ON; PRAGMA cache_size = -8192");
   if (writer) {
     execute(

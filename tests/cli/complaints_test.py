@@ -1,0 +1,99 @@
+"""Bad command lines and files: each program answers with one line on standard error and the exit code of the house."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+BIN = Path(os.environ["BABELRING_BIN"])
+FAILED, WRONG_USAGE = 1, 2
+
+
+class ComplaintsTest(unittest.TestCase):
+
+    def setUp(self) -> None:
+        folder = tempfile.mkdtemp(prefix="babelring-complaints-")
+        self.addCleanup(shutil.rmtree, folder)
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(folder)
+        Path("file").write_text("text\n", encoding="utf-8")
+        Path("misspelt.yaml").write_text("training:\n  precison: f32\n", encoding="utf-8")
+        Path("torn.yaml").write_text("a: [1\n", encoding="utf-8")
+        Path("good.yaml").write_text("data: {folder: nowhere}\n", encoding="utf-8")
+        Path("damaged").mkdir()
+        Path("damaged/babelring.db").write_text("no database\n", encoding="utf-8")
+
+    def complains(self, command: str, code: int, *words: str) -> None:
+        with self.subTest(command=command):
+            program, *arguments = command.split()
+            done = subprocess.run([BIN / program, *arguments], capture_output=True, text=True, timeout=30)
+            lines = done.stderr.strip().splitlines()
+            self.assertEqual((done.returncode, len(lines), done.stdout), (code, 1, ""), done.stderr)
+            for word in words:
+                self.assertIn(word, lines[0])
+
+    def test_server(self) -> None:
+        usage = {
+            "--bogus": "--bogus",
+            "superfluous": "superfluous",
+            "--listen localhost": "expected ADDRESS:PORT, found 'localhost'",
+            "--listen 127.0.0.1:65536": "expected ADDRESS:PORT, found '127.0.0.1:65536'",
+            "--listen 127.0.0.1:80x": "'127.0.0.1:80x'",
+            "--listen 0.0.0.0:0": "--insecure",
+            "--log-level loud": "'loud'",
+            "--data data --listen 127.0.0.1:0 --checkpoint-root absent": "--checkpoint-root absent: No such file",
+            "--profiles torn.yaml --data data": "torn.yaml:2:1",
+            "--profiles misspelt.yaml --data data": "misspelt.yaml:2:3: unknown key 'training.precison'",
+            "--tls-cert file --tls-key file --data data": "--tls-cert file",
+            "--allow-origin somewhere": "--allow-origin",
+        }
+        for arguments, words in usage.items():
+            self.complains(f"server {arguments}", WRONG_USAGE, "server: ", words)
+        failures = {
+            "--data file/data": "data folder file/data: cannot be made: Not a directory",
+            "--listen 127.0.0.1:0 --data damaged": "damaged/babelring.db: file is not a database",
+            "--listen 192.0.2.1:0 --insecure --data data": "cannot listen on 192.0.2.1:0",
+        }
+        for arguments, words in failures.items():
+            self.complains(f"server {arguments}", FAILED, "server: ", words)
+
+    def test_worker(self) -> None:
+        usage = {
+            "": "--config is required",
+            "--config good.yaml --bogus": "--bogus",
+            "--config good.yaml --log-level loud": "expected trace, debug, info, warn, error or off, found 'loud'",
+            "--config good.yaml --attempt x": "--attempt",
+            "--config absent.yaml": "absent.yaml: No such file",
+            "--config misspelt.yaml": "misspelt.yaml:2:3: unknown key 'training.precison'; did you mean",
+            "--config good.yaml lonely": "override 'lonely': expected key=value",
+            "--config good.yaml training.precision=f16": "found 'f16'",
+            "--config good.yaml --server nowhere": "expected http://host:port",
+            "--config good.yaml --server http://127.0.0.1:9 --token-file absent": "absent",
+        }
+        for arguments, words in usage.items():
+            self.complains(f"worker {arguments}", WRONG_USAGE, words)
+
+    def test_nmt_run(self) -> None:
+        os.environ.pop("BABELRING_SERVER", None)
+        usage = {
+            "run": "expected a command",
+            "run dance": "unknown command 'dance'",
+            "run show": "run is required",
+            "run list --server nowhere": "expected http://host:port",
+            "run list --token-file absent": "absent",
+            "run submit --config misspelt.yaml": "misspelt.yaml:2:3",
+            "run stop x --grace-s -1": "--grace-s",
+            "run logs x --level shout": "shout",
+            "run list --server https://127.0.0.1:9 --ca-file absent": "absent: no certificates to trust",
+        }
+        for arguments, words in usage.items():
+            self.complains(f"nmt {arguments}", WRONG_USAGE, "nmt: ", words)
+        self.complains("nmt run list --server http://127.0.0.1:9", FAILED, "http://127.0.0.1:9: connect: ")
+
+
+if __name__ == "__main__":
+    unittest.main()
