@@ -51,10 +51,6 @@ json::object ApiClient::get(const std::string& target) {
   return object_of(http_, request, ask(request, true));
 }
 
-std::string ApiClient::get_text(const std::string& target) {
-  return ask({.target = base + target}, true).body;
-}
-
 std::vector<json::object> ApiClient::get_items(const std::string& target, std::size_t most) {
   std::vector<json::object> items;
   const char* joint = target.find('?') == std::string::npos ? "?" : "&";

@@ -23,8 +23,6 @@ class ApiClient {
   /// a busy server, is sent again, and done once. Empty where the answer has no body.
   json::object send(const std::string& method, const std::string& target, const json::object& body,
                     const std::string& key = {});
-  /// The text of an answer that is not JSON.
-  std::string get_text(const std::string& target);
 
   HttpClient& http() { return http_; }
   const ServerAccess& access() const { return access_; }

@@ -45,7 +45,7 @@ std::string word_of(std::string_view name, const json::value& value, std::initia
   for (const std::string_view word : allowed) {
     if (value.is_string() && std::string_view(value.get_string()) == word) return std::string(word);
   }
-  refuse(fmt::format("{}: {} is not offered", name, to_text(value)));
+  refuse(fmt::format("{}: expected one of {}, found {}", name, fmt::join(allowed, ", "), to_text(value)));
 }
 
 std::int64_t integer_of(std::string_view name, const json::value& value, std::int64_t low, std::int64_t high) {

@@ -40,10 +40,6 @@ json::value convert(const YAML::Node& node) {
 
 }  // namespace
 
-std::string_view openapi_yaml() {
-  return openapi_text;
-}
-
 std::string openapi_json() {
   try {
     return to_text(convert(YAML::Load(std::string(openapi_text))));

@@ -30,10 +30,12 @@ std::int64_t clamped(double value) {
 std::string choice_query(const http::Request& request, const std::string& name,
                          std::initializer_list<std::string_view> allowed) {
   const std::string value = request.query_value(name).value_or(std::string(*allowed.begin()));
+  std::string offered;
   for (const std::string_view word : allowed) {
     if (value == word) return value;
+    if (!word.empty()) offered += fmt::format("{}{}", offered.empty() ? "" : ", ", word);
   }
-  throw http::Problem(400, "bad_parameter", fmt::format("{}: '{}' is not offered", name, value));
+  throw http::Problem(400, "bad_parameter", fmt::format("{}: expected one of {}, found '{}'", name, offered, value));
 }
 
 Asked asked_of(const http::Request& request) {

@@ -96,13 +96,6 @@ std::vector<AlertRow> open_alerts(Reader& reader) {
   return alerts;
 }
 
-std::optional<AlertRow> find_alert(Reader& reader, std::string_view id) {
-  static const std::string sql = std::string(alert_columns) + "WHERE id = ?";
-  Statement rows = reader.database.prepare(sql);
-  rows.bind(id);
-  return first_alert(rows);
-}
-
 std::optional<AlertRow> raise_alert(Database& database, AlertRow alert) {
   alert.id = make_id('a');
   Statement insert = database.prepare(

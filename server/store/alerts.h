@@ -37,7 +37,6 @@ void found_alert_rules(Database& database, const std::vector<AlertRuleRow>& rule
 std::vector<AlertRow> list_alerts(Reader& reader, const std::string& run, const std::string& state, std::int64_t before,
                                   std::int64_t limit);
 std::vector<AlertRow> open_alerts(Reader& reader);
-std::optional<AlertRow> find_alert(Reader& reader, std::string_view id);
 
 /// Stores an alert unless one of its (rule, run, subject) is open. The stored one, or nothing.
 std::optional<AlertRow> raise_alert(Database& database, AlertRow alert);
