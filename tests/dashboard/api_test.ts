@@ -123,6 +123,9 @@ describe('pauses', () => {
     expect(pauseMs(busy, 3, 0.5)).toBe(1600);
     expect(pauseMs(busy, 4, 0.5)).toBeNull();
     expect(pauseMs(new ApiError(429, 'slow down', '', [], 7000), 1, 0)).toBe(7000);
+    expect(pauseMs(new ApiError(429, 'too soon', '', [], 10_000), 1, 0)).toBeNull();  // the reader is told, not kept waiting
+    expect(pauseMs(new ApiError(409, 'key in flight', '', [], 1000), 1, 0)).toBe(1000);
+    expect(pauseMs(new ApiError(409, 'not possible now'), 1, 0)).toBeNull();
     expect(pauseMs(new ApiError(404, 'none'), 1, 0)).toBeNull();
     expect(pauseMs(new DOMException('left', 'AbortError'), 1, 0)).toBeNull();
   });

@@ -60,8 +60,9 @@ max_updates: ${updates}
 
 export class DetailedRun {
   constructor(server, { name = 'wmt16-base', hosts = ['alder', 'alder', 'birch', 'birch'], maxUpdates = 5000, startMs = Date.now(), spikeAt = 777, nanAt = 901,
-    slowRank = 3, slowFrom = 500, slowTo = 700, purposes = 0, powered = true, token = '', rate = 0.0007 } = {}) {
-    Object.assign(this, { server, name, hosts, maxUpdates, startMs, spikeAt, nanAt, slowRank, slowFrom, slowTo, purposes, powered, token, rate });
+    slowRank = 3, slowFrom = 500, slowTo = 700, purposes = 0, powered = true, token = '', rate = 0.0007,
+    linkBytes = 1.25e9 } = {}) {
+    Object.assign(this, { server, name, hosts, maxUpdates, startMs, spikeAt, nanAt, slowRank, slowFrom, slowTo, purposes, powered, token, rate, linkBytes });
     this.id = makeRunId();
     this.random = numbers(11);
     this.attempt = 1;
@@ -147,7 +148,7 @@ export class DetailedRun {
         learning_rate: this.rate * Math.min(update / 400, Math.sqrt(400 / update)), sentences: 96, source_tokens: tokens[rank] + 120,
         target_tokens: tokens[rank], update_target_tokens: all, step_ms: Object.values(parts).reduce((sum, part) => sum + part, 0), ...parts,
         communication_ms: parts.exposed_communication_ms + 70 * noise(), communication_bytes: 365e6, network_rx_bytes: Math.round(180e6 * noise()),
-        network_tx_bytes: Math.round(182e6 * noise()), flops: 1.4e12, busy_fraction: 0.72 * noise(), power_w: this.powered ? 131 * noise() : 0,
+        network_tx_bytes: Math.round(182e6 * noise()), network_link_bytes_per_second: this.linkBytes, flops: 1.4e12, busy_fraction: 0.72 * noise(), power_w: this.powered ? 131 * noise() : 0,
         power_limit_w: this.powered ? 150 : 0, memory_bytes: this.memory(update), skipped: nan, weights_digest: '',
         ...(nan ? { non_finite: { loss: 'nan', nll: 'nan', gradient_norm: 'nan' } } : {}) }, timeMs);
     });
@@ -161,7 +162,7 @@ export class DetailedRun {
     const sacrebleu = 27.8 * (1 - Math.exp(-this.update / 600));
     const common = { update: this.update, loss: loss + 0.16, sacrebleu, best: true };
     const level = this.update < 500 ? 0 : this.update < 1000 ? 1 : 2;
-    this.add(0, 'eval', { ...common, set: 'newstest2015', nll: loss, accuracy: 0.32 + sacrebleu / 90, chrf: 24 + 1.05 * sacrebleu,
+    this.add(0, 'eval', { ...common, set: 'newstest2015', nll: loss, accuracy: 0.32 + sacrebleu / 90, teacher_forced_bleu: 8 + 1.1 * sacrebleu, chrf: 24 + 1.05 * sacrebleu,
       signature: 'nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0', seconds: 21.7,
       samples: SENTENCES.map(([source, reference, found]) => ({ source, reference, hypothesis: found[level] })) }, timeMs);
     const name = `update-${String(this.update).padStart(8, '0')}`;

@@ -154,24 +154,26 @@ export async function showTwentyCharts(page, address) {
   await page.waitForFunction(() => document.querySelectorAll('.chart canvas').length >= 20, null, { timeout: 30_000 });
 }
 
-/// Tasks of the page's main thread that took over 50 ms, from now on; `read` gives their lengths so far in ms, without those in
-/// which heapBytes() collected.
-export async function watchTasks(page) {
-  await page.evaluate(() => {
-    window.longTasks = [];
-    window.collections = [];
-    new PerformanceObserver((list) => window.longTasks.push(...list.getEntries())).observe({ type: 'longtask' });
-  });
-  return { read: () => page.evaluate(() => window.longTasks.filter(({ startTime, duration }) =>
-    !window.collections.some(([from, to]) => from <= startTime + duration && to >= startTime)).map(({ duration }) => duration)) };
+/// Processor time of each task of the page's main thread for so long, in ms: what else the machine does is not the page's doing.
+export async function taskTimes(page, ms) {
+  const session = await page.context().newCDPSession(page);
+  const events = [];
+  session.on('Tracing.dataCollected', ({ value }) => events.push(...value));
+  await session.send('Tracing.start', { transferMode: 'ReportEvents', traceConfig: { includedCategories: ['toplevel'] } });
+  await page.waitForTimeout(ms);
+  const complete = new Promise((done) => session.once('Tracing.tracingComplete', done));
+  await session.send('Tracing.end');
+  await complete;
+  await session.detach();
+  const thread = ({ pid, tid }) => `${pid} ${tid}`;
+  const mains = new Set(events.filter(({ name, args }) => name === 'thread_name' && args.name === 'CrRendererMain').map(thread));
+  const times = events.filter((event) => event.ph === 'X' && /RunTask$/.test(event.name) && mains.has(thread(event))).map(({ tdur = 0 }) => tdur / 1000);
+  assert.ok(times.length > 0, 'the trace has no task');
+  return times;
 }
 
 /// Bytes on the page's heap after a collection.
-export async function heapBytes(page) {
-  return page.evaluate(() => {
-    const from = performance.now();
-    window.gc?.();
-    window.collections?.push([from, performance.now()]);
-    return performance.memory.usedJSHeapSize;
-  });
-}
+export const heapBytes = (page) => page.evaluate(() => {
+  window.gc?.();
+  return performance.memory.usedJSHeapSize;
+});

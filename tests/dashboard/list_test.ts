@@ -161,7 +161,9 @@ describe('a new run', () => {
     expect(lineRange(text, 99)).toEqual([8, 13]);
   });
   it('tells what a check said', () => {
-    expect(describeCheck({ parameters: 7, command: ['mpirun', '-np', '2'], estimate: { step_ms: 4 }, config: 'long' }))
-      .toBe('The configuration is good.\nparameters: 7\ncommand: mpirun -np 2\nestimate: {\n "step_ms": 4\n}');
+    expect(describeCheck({ memory: { parameters: 7e6, source_tokens: 1200, target_tokens: 1300, weights: 28e6, gradients: 28e6, total: 56e6 } }).split('\n')[1])
+      .toBe('memory: 56.0 MB a rank (weights 28.0 MB, gradients 28.0 MB) for 7.00 M parameters and 1,200 + 1,300 tokens at a time');
+    expect(describeCheck({ max_updates: 5000, command: ['mpirun', '-np', '2'], step_ms: null, config: 'long' }))
+      .toBe('The configuration is good.\nmax updates: 5,000\ncommand: mpirun -np 2');
   });
 });

@@ -60,13 +60,17 @@ async function checkMounting(page) {
 async function checkCharts(page) {
   assert.match(await noteOf(page, 'loss'), /^(1,\d{3}|[6-9]\d\d) of 1,\d{3}, min\/avg\/max · smoothed 0\.8$/);
   assert.deepEqual(Object.keys(await values(page, 'bleu')), ['sacreBLEU, beam 4', 'chrF']);
-  assert.deepEqual(Object.keys(await values(page, 'accuracy')), ['accuracy']);
+  assert.deepEqual(Object.keys(await values(page, 'accuracy')), ['BLEU', 'accuracy']);
   await chart(page, 'split').scrollIntoViewIfNeeded();
   await until('the split has values', async () => Number.parseFloat((await values(page, 'split')).step) > 0);
   const split = Object.fromEntries(Object.entries(await values(page, 'split')).map(([name, value]) => [name, Number.parseFloat(value)]));
   const { step, ...parts } = split;
   const sum = Object.values(parts).reduce((total, part) => total + part, 0);
   assert.ok(Math.abs(sum - step) < 3, `parts add up to ${sum} ms, the step has ${step} ms`);
+  await chart(page, 'network').scrollIntoViewIfNeeded();
+  await until('the links have their line', async () => (await values(page, 'network'))['link capacity'] === '1.25 GB/s');
+  assert.match(await noteOf(page, 'network'), /busiest [4-6]\d % of its link's 1\.25 GB\/s/);
+  assert.equal(await page.locator('#link').isVisible(), false, 'nobody is asked for what is known');
   await page.evaluate(() => scrollTo(0, 0));
 }
 

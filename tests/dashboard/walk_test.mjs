@@ -42,7 +42,7 @@ data: {folder: "${join(work, 'corpus')}", tokens_per_update: 400}
 optimizer: {learning_rate: 0.003, warm_up: 50u}
 training: {stop_after: 100000u, precision: f32, threads: 1}
 validation: {every: 50u, bleu_every: 0, beam: 2}
-checkpoint: {every: 100000u}
+checkpoint: {every: 100000u, keep_last: 500}
 `;
 
 /// A mistake leads to its line; without it the run starts.

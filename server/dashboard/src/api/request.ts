@@ -36,9 +36,10 @@ export async function request(path: string, options: RequestInit = {}): Promise<
 }
 
 /// How long to wait before try number `tries` + 1, or null when trying again does not help: only where no answer came, or one
-/// that says "later". `random` in [0, 1) keeps many pages from asking at the same moment.
+/// that says "later" and not much later. `random` in [0, 1) keeps many pages from asking at the same moment.
 export function pauseMs(error: unknown, tries: number, random: number): number | null {
-  if (!(error instanceof ApiError) || tries >= TRIES || ![0, 429, 502, 503, 504].includes(error.status)) return null;
+  if (!(error instanceof ApiError) || tries >= TRIES || (error.retryAfterMs ?? 0) > LONGEST_PAUSE_MS) return null;
+  if (![0, 429, 502, 503, 504].includes(error.status) && !(error.status === 409 && error.retryAfterMs !== null)) return null;
   const backOff = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (tries - 1));
   return Math.max(error.retryAfterMs ?? 0, backOff * (0.5 + random));
 }

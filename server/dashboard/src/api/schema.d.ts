@@ -388,7 +388,8 @@ export interface paths {
         /** Validations, oldest first, without samples */
         get: operations["listEvals"];
         put?: never;
-        post?: never;
+        /** A validation that was made beside the training, of another set say */
+        post: operations["addEval"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1274,6 +1275,24 @@ export interface components {
                 reference: string;
                 hypothesis: string;
             }[];
+        };
+        NewEval: {
+            /** @description After which the model was as evaluated */
+            update: number;
+            set: string;
+            loss?: number | null;
+            nll?: number | null;
+            accuracy?: number | null;
+            sacrebleu?: number | null;
+            chrf?: number | null;
+            teacher_forced_bleu?: number | null;
+            signature?: string | null;
+            samples?: {
+                /** @description At most 4 KiB */
+                source?: string | null;
+                reference?: string | null;
+                hypothesis?: string | null;
+            }[] | null;
         };
         EvalPage: {
             items: components["schemas"]["Eval"][];
@@ -2174,6 +2193,36 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["EvalPage"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    addEval: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A request that is sent again with the same key within 24 hours gets the first answer again */
+                "Idempotency-Key"?: components["parameters"]["idempotencyKey"];
+            };
+            path: {
+                run: components["parameters"]["run"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewEval"];
+            };
+        };
+        responses: {
+            /** @description Kept */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Eval"];
                 };
             };
             default: components["responses"]["Problem"];

@@ -7,7 +7,7 @@ export type Schemas = components['schemas'];
 /// The contract lets any time be null; these are always told.
 type Told<T, K extends keyof T> = Omit<T, K> & Record<K, string>;
 
-export type Evaluation = Schemas['Eval'] & { teacher_forced_bleu?: Schemas['Number'] };  // older workers report none
+export type Evaluation = Schemas['Eval'];
 export type Run = Told<Schemas['Run'], 'created_at' | 'started_at' | 'updated_at'>;
 export type Rank = Schemas['RankPage']['items'][number];
 export type Checkpoint = Schemas['Checkpoint'];

@@ -110,7 +110,7 @@ const CHARTS_ALONE: readonly ChartDefinition[] = [
   { id: 'loss', title: 'Loss', unit: 'nats per target token', keys: () => ['loss'], evals: ['loss'], axisFormat: tick, data: lossData },
   { id: 'bleu', title: 'Translation quality', unit: 'held-out sentences', keys: () => [], evals: ['sacrebleu', 'chrf'],
     axisFormat: tick, data: scoreData },
-  { id: 'accuracy', title: 'Teacher-forced', unit: 'next word given the right ones', keys: () => [], evals: ['teacher_forced_bleu', 'accuracy'],
+  { id: 'accuracy', title: 'Teacher-forced', unit: 'no translation made', keys: () => [], evals: ['teacher_forced_bleu', 'accuracy'],
     when: (run) => run.evals.some(({ accuracy, teacher_forced_bleu: bleu }) => (accuracy ?? bleu ?? null) !== null), axisFormat: tick, data: forcedData },
   { id: 'rate', title: 'Learning rate', unit: '', keys: () => ['learning_rate'], axisFormat: tick,
     data: (run, view) => one('learning_rate', 'learning rate', 'violet', plain)(run, { ...view, smoothing: 0 }) },

@@ -5,6 +5,8 @@ import { h, replaceChildren, setText } from '../lib/dom';
 
 export type ActionId = 'checkpoint' | 'stop' | 'resume' | 'delete' | 'restore';
 
+const TOLD_MS = 8000;  // so long is said what was done; then the run's state tells
+
 const GOING = ['launching', 'running', 'restarting', 'suspended'];
 const OVER = ['succeeded', 'failed', 'stopped', 'lost'];
 const ACTIONS: readonly [id: ActionId, label: string, states: readonly string[]][] = [
@@ -44,6 +46,7 @@ export class RunActions {
       const done = await askAndSend(id, this.data);
       if (done === null) return;
       setText(this.answer, done);
+      setTimeout(() => { if (this.answer.textContent === done) setText(this.answer, ''); }, TOLD_MS);
       this.changed();
     } catch (error) {
       setText(this.answer, `Not done: ${explain(error)}`);

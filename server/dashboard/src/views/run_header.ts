@@ -1,6 +1,6 @@
 import { PARTS, type RunData } from '../data/run_data';
 import { h, type Child } from '../lib/dom';
-import { formatAge, formatClock, formatCount, formatDateTime, formatDuration, formatFixed, formatMs, formatNames, formatPercent, formatSi, formatSignificant } from '../lib/format';
+import { DASH, formatAge, formatClock, formatCount, formatDateTime, formatDuration, formatFixed, formatMs, formatNames, formatPercent, formatSi, formatSignificant } from '../lib/format';
 import { ageMs, staleForMs } from '../lib/freshness';
 import type { Trend } from '../lib/trend';
 import type { Run } from '../api/types';
@@ -52,6 +52,14 @@ function learning(run: Run, trend: Trend | null): HTMLElement {
     h('small', { class: `trend trend-${way}` }, ` ${mark} ${way}${trend.certain ? ` ${formatSignificant(Math.abs(trend.change), 2)}` : ''}`)], validation);
 }
 
+/// By BLEU where translations are scored, else by the loss on the held-out set.
+function best({ best: found, last_eval: last }: Run): HTMLElement {
+  if (!found) return tile('Best sacreBLEU', DASH, 'not evaluated yet');
+  const at = `at update ${formatCount(found.update)}`;
+  if (found.sacrebleu === null) return tile('Best validation loss', formatSignificant(found.loss), `${at} · no translation scored`);
+  return tile('Best sacreBLEU', formatFixed(found.sacrebleu, 2), last?.sacrebleu ? `${at} · last ${formatFixed(last.sacrebleu, 2)}` : at);
+}
+
 function facts(data: RunData, run: Run, nowMs: number): string {
   const end = run.finished_at === null ? nowMs : Date.parse(run.finished_at);
   const ranks = run.world_size > 0 ? `${run.world_size} ${run.world_size === 1 ? 'rank' : 'ranks'}` : '';
@@ -77,8 +85,7 @@ export function runTiles(data: RunData, nowMs: number): HTMLElement {
   const stepMs = data.series.recentMean('step_ms');
   const exposed = data.series.recentMean('exposed_communication_ms');
   return h('dl', { class: 'tiles' }, progress(run, nowMs), learning(run, data.trend),
-    tile('Best sacreBLEU', formatFixed(run.best?.sacrebleu, 2), run.best ? `at update ${formatCount(run.best.update)}${run.last_eval?.sacrebleu
-      ? ` · last ${formatFixed(run.last_eval.sacrebleu, 2)}` : ''}` : 'not evaluated yet'),
+    best(run),
     tile('Target tokens/s', formatSi(data.series.recentMean('target_tokens_per_second')), 'all ranks, recent mean'),
     tile('Exposed communication', stepMs && exposed !== null ? formatPercent(exposed / stepMs) : '–',
       stepMs ? `of a ${formatMs(stepMs)} step` : 'no step yet', stepMs ? splitBar(data, stepMs) : null));

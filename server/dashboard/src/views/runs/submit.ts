@@ -2,7 +2,7 @@ import '../../styles/submit.css';
 import { ApiError, explain, getJson, sendJson } from '../../api/client';
 import type { Profile, Run } from '../../api/types';
 import { h, replaceChildren, setText } from '../../lib/dom';
-import { formatNames } from '../../lib/format';
+import { formatBytes, formatCount, formatNames, formatSi, formatSignificant } from '../../lib/format';
 import { hashOfRun } from '../../lib/view_state';
 import type { Page, Status } from '../page';
 import { ConfigEditor } from './config_editor';
@@ -117,8 +117,9 @@ export class SubmitPage implements Page {
     try {
       await work();
     } catch (error) {
-      setText(this.problem, explain(error));
-      if (error instanceof ApiError) this.editor.show(error.errors);
+      const places = error instanceof ApiError ? error.errors : [];
+      this.editor.show(places);
+      if (places.length === 0) setText(this.problem, explain(error));
     }
     this.buttons.forEach((button) => { button.disabled = false; });
   }
@@ -139,13 +140,19 @@ export class SubmitPage implements Page {
   }
 }
 
+/// Bytes by purpose with their sum, and what they were reckoned for.
+function memoryText({ parameters, source_tokens: source, target_tokens: target, total, ...purposes }: Record<string, number>): string {
+  const parts = Object.entries(purposes).map(([purpose, bytes]) => `${purpose} ${formatBytes(bytes)}`);
+  return `${formatBytes(total)} a rank (${parts.join(', ')}) for ${formatSi(parameters)} parameters and ${formatCount(source)} + ${formatCount(target)} tokens at a time`;
+}
+
 /// What a dry run said, for reading.
 export function describeCheck(answer: Record<string, unknown>): string {
   const lines = ['The configuration is good.'];
   for (const [key, value] of Object.entries(answer)) {
     if (value === null || key === 'config' || key === 'valid') continue;
     const text = Array.isArray(value) && value.every((item) => typeof item === 'string') ? value.join(' ')
-      : typeof value === 'object' ? JSON.stringify(value, null, 1) : String(value);
+      : key === 'memory' ? memoryText(value as Record<string, number>) : typeof value === 'number' ? formatSignificant(value) : typeof value === 'string' ? value : JSON.stringify(value);
     lines.push(`${key.replaceAll('_', ' ')}: ${text}`);
   }
   return lines.join('\n');
