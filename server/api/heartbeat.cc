@@ -1,3 +1,4 @@
+#include "nmt/base/clock.h"
 #include "nmt/base/records.h"
 #include "server/api/alert_watch.h"
 #include "server/api/answers.h"
@@ -32,11 +33,24 @@ launch::Beat read_beat(const http::Request& request) {
   return beat;
 }
 
+std::optional<store::CommandRow> commands_for(Service& service, const std::string& run, const launch::Beat& beat) {
+  if (!valid_id(run, 'r')) return std::nullopt;
+  auto reader = service.store.reader();
+  return store::find_commands(*reader, run, beat.attempt);
+}
+
 http::Response take(Service& service, const http::Request& request) {
   const std::string& run = request.parameter("run");
   const launch::Beat beat = read_beat(request);
-  auto reader = service.store.reader();
-  const auto order = valid_id(run, 'r') ? store::find_commands(*reader, run, beat.attempt) : std::nullopt;
+  auto order = commands_for(service, run, beat);
+  if (order && beat.attempt > order->attempt) {
+    // Started by hand. Its records may come much later, after those that the attempt before it had in its spool.
+    write(service, [&](store::Database& database) {
+      return store::note_newer_attempt(database, run, beat.attempt, beat.host, wall_time_ms());
+    });
+    announce_run(service, run);
+    order = commands_for(service, run, beat);
+  }
   if (!order) throw http::Problem(404, "run_unknown", fmt::format("no run '{}'", run));
   if (order->fenced) {
     throw http::Problem(

@@ -10,8 +10,7 @@
 namespace babelring::launch {
 namespace {
 
-constexpr auto between_looks = std::chrono::milliseconds(200);
-constexpr auto between_looks_at_nothing = std::chrono::seconds(30);
+constexpr auto after_a_failure = std::chrono::milliseconds(200);
 constexpr auto between_purges = std::chrono::hours(1);
 
 }  // namespace
@@ -71,9 +70,9 @@ void ControlPlane::loop() {
                          .environment = environment_});
   auto next_purge = SteadyClock::now();
   for (;;) {
-    bool busy = true;
+    std::chrono::milliseconds pause = after_a_failure;
     try {
-      busy = supervisor.tick();
+      pause = supervisor.tick();
       if (SteadyClock::now() >= next_purge) {
         next_purge = SteadyClock::now() + between_purges;
         purge_deleted_runs(store_, remove_, wall_time_ms());
@@ -82,11 +81,7 @@ void ControlPlane::loop() {
       spdlog::error("supervisor: {}", failure.what());
     }
     std::unique_lock lock(mutex_);
-    if (busy) {
-      wake_.wait_for(lock, between_looks, [&] { return stopping_ || woken_; });
-    } else {
-      wake_.wait_for(lock, between_looks_at_nothing, [&] { return stopping_ || woken_; });
-    }
+    wake_.wait_for(lock, pause, [&] { return stopping_ || woken_; });
     woken_ = false;
     if (stopping_) return;
   }

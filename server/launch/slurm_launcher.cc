@@ -127,7 +127,7 @@ void SlurmLauncher::poll_loop() {
                                              slurm_environment(), "");
       if (answer.code == 0) jobs = parse_squeue(answer.output);
       if (answer.code != 0) trouble = "squeue: " + printable(answer.complaint).substr(0, 200);
-    } catch (const Failure& failure) {
+    } catch (const std::exception& failure) {  // no memory, say: the next look may succeed
       trouble = failure.what();
     }
     lock.lock();

@@ -63,6 +63,36 @@ void Supervisor::attend(const store::LaunchRow& run) {
   }
 }
 
+void Supervisor::attend_external(const store::LaunchRow& run) {
+  const std::vector<HeardBeat> beats = parts_.heartbeats.of(run.id, run.attempt);
+  if (run.state == RunState::lost) {
+    note_signs_of_life(run, beats);
+    return;
+  }
+  Watch& watch = watches_[run.id];
+  if (watch.attempt != run.attempt) watch = {.attempt = run.attempt, .since = now_};
+  if (!watch.stopping_since) watch.stopping_since = now_;
+  const bool heard =
+      std::any_of(beats.begin(), beats.end(), [&](const auto& beat) { return now_ - beat.at < lost_after; });
+  if (heard && seconds_between(*watch.stopping_since, now_) > static_cast<double>(run.stop_grace_s)) {
+    conclude_external(run, fmt::format("did not stop by itself within {} s", run.stop_grace_s));
+    return;
+  }
+  if (heard || now_ - watch.since < lost_after) return;
+  watches_.erase(run.id);
+  change(run, RunEvent::vanished, "it was asked to stop, and no rank reports any more");
+}
+
+/// Fenced, what is left of it ends at its next heartbeat.
+void Supervisor::conclude_external(const store::LaunchRow& run, const std::string& cause) {
+  parts_.store.write([&](store::Database& database) {
+    store::end_attempt(database, {run.id, run.attempt, std::nullopt, RunEvent::ended_on_request, cause, "supervisor"},
+                       wall_time_ms());
+  });
+  watches_.erase(run.id);
+  parts_.changed(run.id);
+}
+
 void Supervisor::note_signs_of_life(const store::LaunchRow& run, const std::vector<HeardBeat>& beats) {
   const auto fresh =
       std::find_if(beats.begin(), beats.end(), [&](const HeardBeat& beat) { return beat.at >= now_ - patience; });
@@ -119,6 +149,7 @@ void Supervisor::watch(const store::LaunchRow& row, const Profile& profile, Laun
   if (!heard && now_ - *watch.unseen_since > lost_after) {
     change(run, RunEvent::vanished,
            sight.detail.empty() ? "its launcher cannot be found and no rank reports" : sight.detail);
+    watches_.erase(run.id);
   }
 }
 

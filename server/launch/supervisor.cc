@@ -15,29 +15,45 @@ namespace {
 using store::RunEvent;
 using store::RunState;
 
+constexpr auto while_attempts_live = std::chrono::milliseconds(200);
+constexpr auto while_others_wait = std::chrono::seconds(2);  // queued, cooling down, lost: less than longest_nap
+constexpr auto while_there_is_nothing = std::chrono::seconds(30);
 constexpr auto longest_nap = std::chrono::seconds(3);  // between two ticks; after a longer one silence means nothing
 
 }  // namespace
 
-bool Supervisor::tick() {
+std::chrono::milliseconds Supervisor::tick() {
   now_ = parts_.now();
   if (now_ - last_tick_ > longest_nap) awake_since_ = now_;
   last_tick_ = now_;
-  std::vector<store::LaunchRow> runs;
+  std::vector<store::LaunchRow> runs, externals;
   {
     auto reader = parts_.store.reader();
     runs = store::active_launches(*reader);
+    externals = store::ending_externals(*reader);
   }
   std::set<std::string> known;
+  lively_ = false;
   running_.clear();
   for (const auto& run : runs) {
     known.insert(run.id);
-    if (store::has_attempt(run.state)) ++running_[run.profile];
+    if (!store::has_attempt(run.state)) continue;
+    ++running_[run.profile];
+    lively_ = true;
   }
+  for (const auto& run : externals) known.insert(run.id);
   std::erase_if(watches_, [&](const auto& entry) { return !known.contains(entry.first); });
+  attend_all(runs, &Supervisor::attend);
+  attend_all(externals, &Supervisor::attend_external);
+  if (lively_) return while_attempts_live;
+  return runs.empty() && externals.empty() ? while_there_is_nothing : std::chrono::milliseconds(while_others_wait);
+}
+
+void Supervisor::attend_all(const std::vector<store::LaunchRow>& runs,
+                            void (Supervisor::*attend_one)(const store::LaunchRow&)) {
   for (const auto& run : runs) {
     try {
-      attend(run);
+      (this->*attend_one)(run);
     } catch (const store::SqlFailure&) {
       throw;
     } catch (const store::Busy&) {
@@ -46,7 +62,6 @@ bool Supervisor::tick() {
       spdlog::error("run {}: {}", run.id, printable(failure.what()));
     }
   }
-  return !runs.empty();
 }
 
 bool Supervisor::has_room(const store::LaunchRow& run, const Profile& profile) const {
@@ -102,6 +117,7 @@ void Supervisor::start(const store::LaunchRow& run, const Profile& profile) {
   if (!attempt) return;  // stopped meanwhile
   order.attempt = *attempt;
   ++running_[run.profile];
+  lively_ = true;
   try {
     std::filesystem::create_directories(order.folder);
     write_file_atomically(launch_config_path(order.folder), run.config);

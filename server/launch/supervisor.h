@@ -41,8 +41,9 @@ class Supervisor {
  public:
   explicit Supervisor(SupervisorParts parts) : parts_(std::move(parts)) {}
 
-  /// One look at every run that is not over. False if there is none. Throws SqlFailure or Busy: call it again.
-  bool tick();
+  /// One look at every run that is not over. Returns after how long at most the next one is due, if nobody says sooner
+  /// that something changed. Throws SqlFailure or Busy: call it again.
+  std::chrono::milliseconds tick();
 
  private:
   using Time = SteadyClock::time_point;
@@ -70,7 +71,11 @@ class Supervisor {
   std::vector<std::string> cooling_hosts() const;
 
   // supervision.cc: what becomes of an attempt
+  void attend_all(const std::vector<store::LaunchRow>& runs, void (Supervisor::*attend_one)(const store::LaunchRow&));
   void attend(const store::LaunchRow& run);
+  /// One started by hand that is stopping or lost: only its heartbeats tell of it.
+  void attend_external(const store::LaunchRow& run);
+  void conclude_external(const store::LaunchRow& run, const std::string& cause);
   void watch(const store::LaunchRow& run, const Profile& profile, Launcher& launcher);
   bool find_launcher(store::LaunchRow& run, Watch& watch, Launcher& launcher);
   void watch_living(const store::LaunchRow& run, const Profile& profile, Launcher& launcher, Watch& watch);
@@ -89,6 +94,7 @@ class Supervisor {
   CoolDown cool_down_;
   std::map<std::string, Watch> watches_;         // by run
   std::map<std::string, std::int64_t> running_;  // attempts by profile, in this tick
+  bool lively_ = false;                          // there are such, or one was started in this tick
   Time now_, last_tick_, awake_since_;
 };
 

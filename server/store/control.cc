@@ -6,15 +6,16 @@ namespace {
 struct Found {
   std::int64_t number = 0, attempt = 0;
   RunState state = RunState::running;
+  bool asked_to_stop = false;
 };
 
 std::optional<Found> find(Database& database, const std::string& run) {
-  Statement row = database.prepare("SELECT run, attempt, state FROM runs WHERE id = ?");
+  Statement row = database.prepare("SELECT run, attempt, state, stop_wish <> '' FROM runs WHERE id = ?");
   row.bind(run);
   if (!row.step()) return std::nullopt;
   const auto state = run_state_of(row.text(2));
   if (!state) fail("run {}: state '{}' is none that this program knows", run, row.text(2));
-  return Found{row.integer(0), row.integer(1), *state};
+  return Found{row.integer(0), row.integer(1), *state, row.integer(3) != 0};
 }
 
 void write_history(Database& database, const Found& run, std::string_view before, RunState after,
@@ -49,14 +50,18 @@ void create_run(Database& database, const NewRun& run, std::int64_t now_ms) {
 std::optional<RunState> change_state(Database& database, const StateChange& change, std::int64_t now_ms) {
   const auto run = find(database, change.run);
   if (!run) return std::nullopt;
-  const auto after = next_state(run->state, change.event);
+  auto after = next_state(run->state, change.event);
+  // One that was lost while it was to stop, and is found again, is still to stop.
+  if (run->state == RunState::lost && change.event == RunEvent::reported && run->asked_to_stop) {
+    after = RunState::stopping;
+  }
   if (!after || *after == run->state) return after;
   const bool over = is_terminal(*after);
   const std::string detail = *after == RunState::running ? "" : change.cause;
   database
       .prepare(
           "UPDATE runs SET state = ?1, detail = ?2, finished_ms = CASE WHEN ?3 THEN ?4 END, "
-          "stop_wish = CASE WHEN ?1 = 'stopping' THEN stop_wish ELSE '' END WHERE run = ?5")
+          "stop_wish = CASE WHEN ?1 IN ('stopping', 'lost') THEN stop_wish ELSE '' END WHERE run = ?5")
       .bind(name_of(*after), detail, over, now_ms, run->number)
       .run();
   write_history(database, *run, name_of(run->state), *after, change, now_ms);
@@ -78,6 +83,18 @@ std::optional<std::int64_t> begin_attempt(Database& database, const LaunchRow& r
       .run();
   change_state(database, {run.id, RunEvent::launch, cause, "supervisor"}, now_ms);
   return attempt;
+}
+
+bool note_newer_attempt(Database& database, const std::string& run, std::int64_t attempt, const std::string& host,
+                        std::int64_t now_ms) {
+  const auto found = find(database, run);
+  if (!found || attempt <= found->attempt) return false;
+  database.prepare("UPDATE runs SET attempt = ?, checkpoint_wish = 0 WHERE run = ?").bind(attempt, found->number).run();
+  database.prepare("INSERT OR IGNORE INTO attempts(run, attempt, launcher, started_ms) VALUES (?, ?, 'external', ?)")
+      .bind(found->number, attempt, now_ms)
+      .run();
+  change_state(database, {run, RunEvent::newer_attempt, "started by hand", host}, now_ms);
+  return true;
 }
 
 void note_launcher(Database& database, std::int64_t run, std::int64_t attempt, const LauncherHandle& handle) {

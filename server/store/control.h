@@ -24,6 +24,10 @@ std::optional<RunState> change_state(Database& database, const StateChange& chan
 std::optional<std::int64_t> begin_attempt(Database& database, const LaunchRow& run, const std::string& launcher,
                                           const std::string& resumed_from, const std::string& cause,
                                           std::int64_t now_ms);
+/// Somebody started the run's folder again by hand: that attempt is the current one from now on. False, and no change,
+/// if the run is unknown or the attempt is not newer than its current one.
+bool note_newer_attempt(Database& database, const std::string& run, std::int64_t attempt, const std::string& host,
+                        std::int64_t now_ms);
 /// Where the attempt's launcher is.
 void note_launcher(Database& database, std::int64_t run, std::int64_t attempt, const LauncherHandle& handle);
 /// From now on heartbeats of the attempt are answered by "end".
@@ -56,6 +60,9 @@ void purge_run(Database& database, std::int64_t run);
 
 /// Not over and not external, in the order of the queue.
 std::vector<LaunchRow> active_launches(Reader& reader);
+/// Runs whose current attempt was started by hand and that are stopping or lost: of a LaunchRow `number`, `id`,
+/// `state`, `attempt` and `stop_grace_s`.
+std::vector<LaunchRow> ending_externals(Reader& reader);
 /// What the records of an attempt say of its end, and their detail; two empty texts if nothing.
 std::pair<std::string, std::string> find_outcome(Reader& reader, std::int64_t run, std::int64_t attempt);
 std::int64_t count_queued(Reader& reader);

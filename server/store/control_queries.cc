@@ -48,6 +48,24 @@ std::vector<LaunchRow> active_launches(Reader& reader) {
   return launches;
 }
 
+std::vector<LaunchRow> ending_externals(Reader& reader) {
+  Statement rows = reader.database.prepare(
+      "SELECT r.run, r.id, state, r.attempt, stop_grace_s FROM runs r "
+      "JOIN attempts a ON a.run = r.run AND a.attempt = r.attempt "
+      "WHERE state IN ('stopping', 'lost') AND launcher = 'external' AND deleted_ms IS NULL");
+  std::vector<LaunchRow> runs;
+  while (rows.step()) {
+    LaunchRow run;
+    run.number = rows.integer(0);
+    run.id = rows.text(1);
+    run.state = run_state_of(rows.text(2)).value_or(RunState::lost);
+    run.attempt = rows.integer(3);
+    run.stop_grace_s = rows.integer(4);
+    runs.push_back(std::move(run));
+  }
+  return runs;
+}
+
 std::pair<std::string, std::string> find_outcome(Reader& reader, std::int64_t run, std::int64_t attempt) {
   Statement row = reader.database.prepare("SELECT outcome, outcome_detail FROM attempts WHERE run = ? AND attempt = ?");
   row.bind(run, attempt);

@@ -48,19 +48,18 @@ Ingest::Admitted Ingest::admit(const Batch& batch, std::int64_t now_ms, IngestRe
   if (!known) {
     const std::int64_t started = batch.records.empty() ? now_ms : batch.records.front().header.time_ms;
     Statement insert = database_.prepare(
-        "INSERT INTO runs(id, state, attempt, created_ms, updated_ms, started_ms) VALUES (?, 'running', ?, ?, ?, ?) "
+        "INSERT INTO runs(id, state, attempt, created_ms, updated_ms, started_ms) VALUES (?, 'running', 0, ?, ?, ?) "
         "RETURNING run");
-    insert.bind(batch.run, batch.attempt, now_ms, now_ms, started);
+    insert.bind(batch.run, now_ms, now_ms, started);
     insert.step();
-    begin_external_attempt(insert.integer(0), batch, now_ms);
+    const std::int64_t made = insert.integer(0);
+    note_newer_attempt(database_, batch.run, batch.attempt, batch.host, now_ms);
     result.run_changed = true;
-    return {.run = insert.integer(0), .current = true};
+    return {.run = made, .current = true};
   }
   const auto& [run, attempt, state] = *known;
   if (batch.attempt > attempt) {
-    database_.prepare("UPDATE runs SET attempt = ?, checkpoint_wish = 0 WHERE run = ?").bind(batch.attempt, run).run();
-    begin_external_attempt(run, batch, now_ms);
-    change_state(database_, {batch.run, RunEvent::newer_attempt, "started by hand", batch.host}, now_ms);
+    note_newer_attempt(database_, batch.run, batch.attempt, batch.host, now_ms);
     result.run_changed = true;
   } else if (batch.attempt == attempt && (state == "launching" || state == "lost")) {
     const std::string cause = fmt::format("rank {} reports", batch.rank);
@@ -68,13 +67,6 @@ Ingest::Admitted Ingest::admit(const Batch& batch, std::int64_t now_ms, IngestRe
     result.run_changed = true;
   }
   return {.run = run, .current = batch.attempt >= attempt};
-}
-
-/// An attempt that somebody started by hand.
-void Ingest::begin_external_attempt(std::int64_t run, const Batch& batch, std::int64_t now_ms) {
-  database_.prepare("INSERT OR IGNORE INTO attempts(run, attempt, launcher, started_ms) VALUES (?, ?, 'external', ?)")
-      .bind(run, batch.attempt, now_ms)
-      .run();
 }
 
 Ingest::RankState& Ingest::rank_state(const RankKey& key, const Batch& batch, std::int64_t now_ms) {

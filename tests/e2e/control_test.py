@@ -189,9 +189,9 @@ class ControlPlaneTest(ControlTest):
         run_id = wait_for("run", lambda: self.control.get("/api/v1/runs")["items"])[0]["id"]
         self.wait_update(run_id, 5)
         pids = run.rank_pids()
-        newer = {"attempt": 2, "rank": 0, "host": "elsewhere",
-                 "records": [{"sequence": 1, "kind": "lifecycle", "time_ms": 1, "event": "rank_up"}]}
-        self.assertEqual(self.control.ask("POST", f"/runs/{run_id}/records", newer)[0], 200)
+        newer = {"attempt": 2, "rank": 0, "host": "elsewhere"}
+        self.assertEqual(self.control.ask("POST", f"/runs/{run_id}/heartbeat", newer)[0], 200)
+        self.assertEqual(self.run_item(run_id)["attempt"], 2)
         self.assertNotEqual(run.wait(30), 0)
         self.assertFalse(any(map(is_running, pids)))
         self.assertRegex(run.text(), r"this attempt is over: 409 .*attempt 1 of run \S+ is over")

@@ -120,7 +120,7 @@ class SupervisorTest : public ::testing::Test {
 
 TEST_F(SupervisorTest, StartsInOrderAndNoMoreThanTheProfileAllows) {
   const std::string a = submit(), b = submit(), c = submit();
-  EXPECT_TRUE(supervisor_->tick());
+  EXPECT_EQ(supervisor_->tick(), 200ms);
   EXPECT_EQ(state(a), "launching");
   EXPECT_EQ(state(b), "launching");
   EXPECT_EQ(state(c), "queued");
@@ -141,7 +141,7 @@ TEST_F(SupervisorTest, FollowsARunToItsEnd) {
   pass();
   EXPECT_EQ(state(run), "succeeded");
   EXPECT_EQ(row(run).detail, "as told");
-  EXPECT_FALSE(supervisor_->tick());
+  EXPECT_EQ(supervisor_->tick(), 30s) << "nothing is left to look at";
   EXPECT_GE(changes_, 3);
 }
 
@@ -288,6 +288,8 @@ TEST_F(SupervisorTest, WhatCannotBeSeenIsLostUntilItReports) {
   pass(90);
   EXPECT_EQ(state(run), "lost");
   EXPECT_EQ(row(run).detail, "squeue: no controller");
+  now_ += 1s;
+  EXPECT_EQ(supervisor_->tick(), 2s) << "only a heartbeat can change it";
   beat(run, 0);
   pass();
   EXPECT_EQ(state(run), "running");
@@ -340,6 +342,48 @@ TEST_F(SupervisorTest, RecordsTellTooThatAnAttemptRunsOrThatANewerOneWasStartedB
   auto reader = store_->reader();
   EXPECT_TRUE(store::find_commands(*reader, run, 1)->fenced);
   EXPECT_TRUE(store::active_launches(*reader).empty()) << "it is somebody else's now";
+}
+
+TEST_F(SupervisorTest, ARunStartedByHandThatIsSilentWhenItShallStopIsLostUntilItReports) {
+  const std::string run = make_id('r');
+  say(run, "rank_up");
+  beat(run, 0);
+  stop(run, "checkpoint", 300);
+  ASSERT_EQ(state(run), "stopping");
+  pass(59);
+  EXPECT_EQ(state(run), "stopping");
+  pass(3);
+  EXPECT_EQ(state(run), "lost");
+  EXPECT_EQ(row(run).detail, "it was asked to stop, and no rank reports any more");
+  EXPECT_GE(changes_, 1);
+  now_ += 1s;
+  EXPECT_EQ(supervisor_->tick(), 2s);
+  beat(run, 0);
+  pass();
+  EXPECT_EQ(state(run), "stopping") << "the wish still stands";
+  auto reader = store_->reader();
+  EXPECT_EQ(store::find_commands(*reader, run, 1)->stop_wish, "checkpoint");
+  say(run, "stopped");
+  EXPECT_EQ(state(run), "stopped");
+  now_ += 1s;
+  EXPECT_EQ(supervisor_->tick(), 30s);
+}
+
+TEST_F(SupervisorTest, ARunStartedByHandThatDoesNotStopWithinTheGraceIsFenced) {
+  const std::string run = make_id('r');
+  say(run, "rank_up");
+  stop(run, "checkpoint", 5);
+  for (int i = 0; i < 5; ++i) {
+    beat(run, 0);
+    pass();
+  }
+  EXPECT_EQ(state(run), "stopping");
+  beat(run, 0);
+  pass(2);
+  EXPECT_EQ(state(run), "stopped");
+  EXPECT_EQ(row(run).detail, "did not stop by itself within 5 s");
+  auto reader = store_->reader();
+  EXPECT_TRUE(store::find_commands(*reader, run, 1)->fenced);
 }
 
 TEST_F(SupervisorTest, ResumesWithAnotherWorldSizeFromAChosenCheckpoint) {
