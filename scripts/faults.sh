@@ -3,8 +3,10 @@
 # bounded, on loopback and in folders of their own. Builds what is missing. Figures come as JSON lines at the end.
 #
 #   scripts/faults.sh            the fast set, as scripts/test.sh runs it
-#   scripts/faults.sh --long     the long forms: 100 crashes, 10,000 connections, every damage (about 20 minutes)
+#   scripts/faults.sh --long     the long forms: 50 killed ranks, 100 crashes with a database of 1 GB, 10,000 connections,
+#                                every damage (about 20 minutes)
 #   scripts/faults.sh --seed N   another seed
+#   scripts/faults.sh --seeds N  so many killed ranks (F1): 50 in the long form, 2 in the fast one
 #   scripts/faults.sh --help     this text
 #
 # Some faults want root (a small file system, a cgroup) or a package (faketime); without, they are skipped, saying so.
@@ -13,9 +15,11 @@ set -euo pipefail
 # shellcheck source=scripts/lib/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
+seeds=
 while [ $# -gt 0 ]; do
   case $1 in
     --long) export BABELRING_FAULTS=long ;;
+    --seeds) seeds=$(option_value "$1" $# "${2:-}") && shift ;;
     --seed) BABELRING_SEED=$(option_value "$1" $# "${2:-}") && export BABELRING_SEED && shift ;;
     --help | -h) print_header && exit 0 ;;
     *) usage_error "unknown option $1" ;;
@@ -36,6 +40,9 @@ ulimit -n "$(ulimit -Hn)"
 BABELRING_FIGURES=$(mktemp)
 export BABELRING_FIGURES PYTHONDONTWRITEBYTECODE=1
 status=0
+default_seeds=2
+[ "${BABELRING_FAULTS:-}" != long ] || default_seeds=50
+(cd tests/e2e && BABELRING_SEEDS=${seeds:-$default_seeds} python3 -m unittest -v kills_test) || status=1
 (cd tests/faults && python3 -m unittest -v crash_test storage_test clock_test clients_test memory_test checkpoint_disk_test) ||
   status=1
 if [ -x "$BABELRING_BIN/test_checkpoint" ]; then

@@ -1,6 +1,7 @@
 #include "server/api/checkpoint_files.h"
 
 #include <fcntl.h>
+#include <spdlog/spdlog.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -8,10 +9,12 @@
 #include <cerrno>
 #include <cstring>
 
+#include "nmt/base/clock.h"
 #include "nmt/base/json.h"
 #include "nmt/base/records.h"
 #include "server/http/download.h"
 #include "server/http/problem.h"
+#include "server/store/checkpoints.h"
 #include "server/store/queries.h"
 
 namespace babelring::api {
@@ -20,6 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 constexpr const char* pin_name = "pinned";
 constexpr const char* sums_name = "SHA256SUMS";
+constexpr std::int64_t forgotten_ms = 3'600'000;  // a run that said nothing for so long writes no checkpoint
 
 bool lies_below(const fs::path& root, const fs::path& path) {
   const auto [in_root, in_path] = std::mismatch(root.begin(), root.end(), path.begin(), path.end());
@@ -128,6 +132,29 @@ OnDisk look_at(const Service& service, const store::CheckpointRow& checkpoint) {
     if (problem.code() == "outside_roots") return OnDisk::elsewhere;
     return problem.code() == "damaged" ? OnDisk::damaged : OnDisk::gone;
   }
+}
+
+bool have_room_for_next(Service& service) {
+  std::vector<store::CheckpointRow> newest;
+  {
+    auto reader = service.store.reader();
+    newest = store::newest_of_active_runs(*reader, wall_time_ms() - forgotten_ms);
+  }
+  for (const store::CheckpointRow& checkpoint : newest) {
+    try {
+      std::uintmax_t wanted = 0;
+      for (const ManifestFile& file : manifest_of(checkpoint)) wanted += static_cast<std::uintmax_t>(file.size);
+      const fs::path folder = folder_of(service, checkpoint).parent_path();
+      std::error_code error;
+      const auto space = fs::space(folder, error);
+      if (error || space.available >= wanted) continue;
+      spdlog::warn("run {}: {} bytes are free in {}, its newest checkpoint has {}", checkpoint.run, space.available,
+                   folder.string(), wanted);
+      return false;
+    } catch (const http::Problem&) {  // elsewhere, or gone
+    }
+  }
+  return true;
 }
 
 void mark_pinned(const fs::path& folder, bool pinned) {

@@ -37,6 +37,10 @@ enum class OnDisk { intact, damaged, gone, elsewhere };
 /// Are all files there with the sizes of the manifest? `elsewhere`: not below a root, so this server cannot tell.
 OnDisk look_at(const Service& service, const store::CheckpointRow& checkpoint);
 
+/// Is there room for one more checkpoint as large as the newest of each run that is not over? Those outside the roots
+/// count as well: their disks are not this server's to judge.
+bool have_room_for_next(Service& service);
+
 /// Makes or removes the file `pinned` in the folder, which the worker's own retention respects too. Throws Problem 410
 /// if the folder is gone, 409 if it cannot be written.
 void mark_pinned(const std::filesystem::path& folder, bool pinned);

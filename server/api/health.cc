@@ -1,6 +1,7 @@
 #include "nmt/base/version.h"
 
 #include "server/api/answers.h"
+#include "server/api/checkpoint_files.h"
 #include "server/api/openapi.h"
 #include "server/api/prometheus.h"
 #include "server/api/service.h"
@@ -11,13 +12,16 @@ namespace {
 
 http::Response ready(Service& service) {
   const auto health = service.store.health();
-  const auto word = [](bool well) { return well ? "ok" : "failing"; };
-  http::Response response = json_response(json::object{{"ready", health.well()},
+  const bool checkpoint_disk = !health.database || have_room_for_next(service);
+  const bool well = health.well() && checkpoint_disk;
+  const auto word = [](bool good) { return good ? "ok" : "failing"; };
+  http::Response response = json_response(json::object{{"ready", well},
                                                        {"database", word(health.database)},
                                                        {"disk", word(health.disk)},
+                                                       {"checkpoint_disk", word(checkpoint_disk)},
                                                        {"queue", word(health.queue)}});
-  response.status = health.well() ? 200 : 503;
-  if (!health.well()) response.set("Retry-After", "5");
+  response.status = well ? 200 : 503;
+  if (!well) response.set("Retry-After", "5");
   response.set("Cache-Control", "no-store");
   return response;
 }

@@ -62,6 +62,19 @@ std::optional<CheckpointRow> find_checkpoint(Reader& reader, std::string_view id
   return checkpoint_of(row);
 }
 
+std::vector<CheckpointRow> newest_of_active_runs(Reader& reader, std::int64_t since_ms) {
+  Statement rows = reader.database.prepare(
+      "SELECT checkpoint, c.id, runs.id, c.name, step, c.created_ms, folder, files, sacrebleu, loss, best, removed, "
+      "write_seconds, pinned FROM runs JOIN checkpoints c ON checkpoint = (SELECT n.checkpoint FROM checkpoints n "
+      "WHERE n.run = runs.run AND NOT n.removed ORDER BY n.step DESC LIMIT 1) "
+      "WHERE state IN ('launching', 'running', 'stopping', 'restarting', 'suspended') AND deleted_ms IS NULL "
+      "AND runs.updated_ms > ?");
+  rows.bind(since_ms);
+  std::vector<CheckpointRow> checkpoints;
+  while (rows.step()) checkpoints.push_back(checkpoint_of(rows));
+  return checkpoints;
+}
+
 void set_pinned(Database& database, std::string_view id, bool pinned) {
   database.prepare("UPDATE checkpoints SET pinned = ? WHERE id = ?").bind(pinned, id).run();
 }

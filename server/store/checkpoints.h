@@ -7,10 +7,14 @@
 #include <vector>
 
 #include "server/store/readers.h"
+#include "server/store/rows.h"
 
 /// What becomes of checkpoints besides what their runs report. Reading them: queries.h. Each throws SqlFailure.
 namespace babelring::store {
 
+/// The newest checkpoint of each run that is not over and reported after `since_ms`: where the next ones will be
+/// written.
+std::vector<CheckpointRow> newest_of_active_runs(Reader& reader, std::int64_t since_ms);
 void set_pinned(Database& database, std::string_view id, bool pinned);
 /// Its files are gone; the row stays.
 void set_removed(Database& database, std::string_view id);

@@ -2,19 +2,38 @@
 
 #include <spdlog/spdlog.h>
 
+#include "server/store/background_check.h"
+
 namespace babelring::store {
 namespace {
 
 constexpr std::size_t most_readers = 6;
 constexpr std::uintmax_t least_free_bytes = std::uintmax_t{64} << 20;
 
+bool is_large(const std::filesystem::path& database) {
+  std::error_code error;
+  const auto bytes = std::filesystem::file_size(database, error);
+  return !error && bytes > Store::most_checked_at_once;
+}
+
 }  // namespace
 
 Store::Store(const std::filesystem::path& folder)
-    : folder_(folder), writer_(folder_.database(), folder_.was_unclean()), readers_(folder_.database(), most_readers) {}
+    : folder_(folder),
+      writer_(database_file(), folder_.was_unclean() && !is_large(database_file())),
+      readers_(database_file(), most_readers) {
+  if (!folder_.was_unclean()) return;
+  spdlog::warn("the last server did not end in good order: checking the database");
+  if (!is_large(database_file())) return;
+  check_ = std::make_unique<BackgroundCheck>(database_file(), [this](const std::string& verdict) {
+    const std::string reason = fmt::format("database is damaged: {}; restore a backup or move it away", verdict);
+    spdlog::error("{}; nothing is written any more", reason);
+    writer_.refuse_all(reason);
+  });
+}
 
 Store::~Store() {
-  folder_.mark_clean();
+  if (!check_ || check_->passed()) folder_.mark_clean();
 }
 
 std::filesystem::path Store::database_file() const {
@@ -24,12 +43,12 @@ std::filesystem::path Store::database_file() const {
 Store::Health Store::health() {
   Health health;
   try {
-    health.database = reader()->database.scalar("SELECT count(*) FROM layouts") != "";
+    health.database = reader()->database.scalar("SELECT count(*) FROM layouts") != "" && !writer_.refuses_all();
   } catch (const std::exception& failure) {
     spdlog::error("readiness: {}", failure.what());
   }
   health.disk = folder_.free_bytes() >= least_free_bytes;
-  health.queue = writer_.waiting() < Writer::most_waiting / 2;
+  health.queue = !writer_.crowded();
   return health;
 }
 

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -13,11 +14,15 @@
 
 namespace babelring::store {
 
+class BackgroundCheck;
+
 /// Everything the server remembers. Safe to use from any thread.
 class Store {
  public:
   /// Opens or makes the database in `folder`. Throws Failure: held by another server, on a network file system,
-  /// damaged, or written by a newer program.
+  /// damaged, or written by a newer program. After an unclean stop the database is checked: one of up to
+  /// `most_checked_at_once` bytes before this returns, a larger one meanwhile; where that finds damage, nothing is
+  /// written any more, and health() says so.
   explicit Store(const std::filesystem::path& folder);
   ~Store();
 
@@ -40,6 +45,8 @@ class Store {
   /// A connection for the functions of queries.h and series.h. Waits while all are lent.
   Readers::Lease reader() { return readers_.lease(); }
 
+  static constexpr std::uintmax_t most_checked_at_once = std::uintmax_t{64} << 20;
+
   struct Health {
     bool database = false, disk = false, queue = false;
     bool well() const { return database && disk && queue; }
@@ -57,7 +64,8 @@ class Store {
  private:
   DataFolder folder_;
   Writer writer_;
-  Readers readers_;  // closed before the writer, which then takes the WAL back into the file
+  Readers readers_;                         // closed before the writer, which then takes the WAL back into the file
+  std::unique_ptr<BackgroundCheck> check_;  // after an unclean stop, of a large database
 };
 
 }  // namespace babelring::store

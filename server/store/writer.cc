@@ -17,9 +17,38 @@ constexpr std::size_t most_together = 64;  // batches in one transaction
 constexpr auto idle = std::chrono::seconds(2);
 
 void quick_check(Database& database) {
-  spdlog::warn("the last server did not end in good order: checking the database");
   const std::string verdict = database.scalar("PRAGMA quick_check(1)");
   if (verdict != "ok") fail("database is damaged: {}; restore a backup or move it away", verdict);
+}
+
+std::size_t text_bytes(const StepRecord& step) {
+  return step.memory_bytes.size() * 64;
+}
+std::size_t text_bytes(const EvalRecord& eval) {
+  std::size_t bytes = 0;
+  for (const EvalSample& sample : eval.samples) {
+    bytes += sizeof sample + sample.source.size() + sample.reference.size() + sample.hypothesis.size();
+  }
+  return bytes;
+}
+std::size_t text_bytes(const CheckpointRecord& checkpoint) {
+  return checkpoint.files.size() * (sizeof(CheckpointFile) + 128);
+}
+std::size_t text_bytes(const LogRecord& log) {
+  return log.text.size();
+}
+std::size_t text_bytes(const LifecycleRecord& lifecycle) {
+  return lifecycle.config.size() + lifecycle.detail.size();
+}
+
+/// Of a batch in memory, about.
+std::size_t bytes_of(const Batch& batch) {
+  std::size_t bytes = sizeof(Batch);
+  for (const Record& record : batch.records) {
+    bytes += sizeof(Record) + record.header.host.size() +
+             std::visit([](const auto& body) { return text_bytes(body); }, record.body);
+  }
+  return bytes;
 }
 
 }  // namespace
@@ -41,10 +70,13 @@ Writer::~Writer() {
 }
 
 bool Writer::submit(Batch batch, Acknowledge acknowledge) {
+  const std::size_t bytes = bytes_of(batch);
   {
     const std::lock_guard lock(mutex_);
-    if (stopping_ || queue_.size() >= most_waiting) return false;
-    queue_.emplace_back(Job{std::move(batch), std::move(acknowledge), {}});
+    if (stopping_ || !refusal_.empty() || queue_.size() >= most_waiting) return false;
+    if (bytes_ > 0 && bytes_ + bytes > most_waiting_bytes) return false;
+    bytes_ += bytes;
+    queue_.emplace_back(Job{std::move(batch), std::move(acknowledge), {}, bytes});
   }
   wake_.notify_one();
   return true;
@@ -55,6 +87,7 @@ void Writer::execute(Change change) {
   std::future<void> done = task.done.get_future();
   {
     const std::lock_guard lock(mutex_);
+    if (!refusal_.empty()) throw Busy(refusal_);
     if (stopping_ || queue_.size() >= most_waiting) throw Busy("too much waits to be written already");
     queue_.emplace_back(std::move(task));
   }
@@ -62,9 +95,19 @@ void Writer::execute(Change change) {
   done.get();
 }
 
-std::size_t Writer::waiting() const {
+void Writer::refuse_all(const std::string& reason) {
   const std::lock_guard lock(mutex_);
-  return queue_.size();
+  refusal_ = reason;
+}
+
+bool Writer::refuses_all() const {
+  const std::lock_guard lock(mutex_);
+  return !refusal_.empty();
+}
+
+bool Writer::crowded() const {
+  const std::lock_guard lock(mutex_);
+  return queue_.size() >= most_waiting / 2 || bytes_ >= most_waiting_bytes / 2;
 }
 
 void Writer::loop() {
@@ -93,11 +136,20 @@ void Writer::loop() {
       continue;
     }
     commit(jobs);
-    for (Job& job : jobs) {
-      job.acknowledge(job.batch, job.result);
-      failpoint("acknowledged");
-    }
+    acknowledge(std::move(jobs));
   }
+}
+
+void Writer::acknowledge(std::vector<Job> jobs) {
+  std::size_t bytes = 0;
+  for (Job& job : jobs) {
+    job.acknowledge(job.batch, job.result);
+    failpoint("acknowledged");
+    bytes += job.bytes;
+  }
+  jobs.clear();
+  const std::lock_guard lock(mutex_);
+  bytes_ -= bytes;
 }
 
 std::vector<Writer::Job> Writer::take_jobs() {

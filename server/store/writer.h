@@ -8,6 +8,7 @@
 #include <future>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <variant>
 #include <vector>
@@ -47,16 +48,23 @@ class Writer {
 
   WriterCounts counts() const { return counters_.read(); }
 
-  /// Batches that wait. Above half of `most_waiting` the server is not ready.
-  std::size_t waiting() const;
+  /// From now on nothing is written: submit() is false, execute() throws Busy with the reason.
+  void refuse_all(const std::string& reason);
+  bool refuses_all() const;
 
-  static constexpr std::size_t most_waiting = 256;
+  /// Half of what may wait does: the server is not ready.
+  bool crowded() const;
+
+  static constexpr std::size_t most_waiting = 256;  // batches and changes
+  /// Of the batches that wait or are being written, as they are in memory: what a slow disk may cost.
+  static constexpr std::size_t most_waiting_bytes = std::size_t{64} << 20;
 
  private:
   struct Job {
     Batch batch;
     Acknowledge acknowledge;
     IngestResult result;
+    std::size_t bytes = 0;
   };
   struct Task {
     Change change;
@@ -67,6 +75,8 @@ class Writer {
   std::vector<Job> take_jobs();
   void carry_out(Task& task);
   void commit(std::vector<Job>& jobs);
+  /// Tells the senders, and lets go of their batches.
+  void acknowledge(std::vector<Job> jobs);
   bool try_commit(std::vector<Job>& jobs, std::size_t first, std::size_t count);
 
   Database database_;
@@ -75,8 +85,10 @@ class Writer {
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<std::variant<Job, Task>> queue_;
+  std::size_t bytes_ = 0;  // of the jobs that are not acknowledged yet
   bool stopping_ = false;
-  std::thread thread_;  // last: starts when everything else is there
+  std::string refusal_;  // why nothing is written any more
+  std::thread thread_;   // last: starts when everything else is there
 };
 
 }  // namespace babelring::store

@@ -1,14 +1,19 @@
-"""Ranks killed at random moments of a run: BABELRING_SEEDS of them (3), with the figures at the end."""
+"""F1: ranks killed at random moments of a run, BABELRING_SEEDS of them (3), with the figures at the end."""
 
 import os
 import random
 import signal
 import statistics
+import sys
 import time
 import unittest
+from pathlib import Path
 
-from control import ControlTest
-from system import is_running, wait_for
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "faults"))
+
+from control import ControlTest  # noqa: E402
+from harness import Figures  # noqa: E402
+from system import is_running, wait_for  # noqa: E402
 
 SEEDS = int(os.environ.get("BABELRING_SEEDS", "3"))
 LAST, INTERVAL = 150, 20
@@ -50,10 +55,13 @@ class KillsTest(ControlTest):
             self.assertLessEqual(one["lost"], INTERVAL + 5, "at most what was trained since the last checkpoint")
             steps = self.control.get(f"/api/v1/runs/{one['run']}/metrics/loss?agg=raw&rank=1&points=1000")["step"]
             self.assertEqual(steps, list(range(1, LAST + 1)))
+        figures = {}
         for key in ("detected", "resumed", "lost"):
-            values = [one[key] for one in found]
-            print(f"\n{key}: median {statistics.median(values):.1f}, greatest {max(values):.1f} of {SEEDS}", end="")
-        print()
+            values = [float(one[key]) for one in found]
+            figures |= {f"{key}_median": statistics.median(values), f"{key}_max": max(values)}
+        Figures.show("F1", rounds=SEEDS, strays=0, **figures)
+        self.assertLessEqual(figures["detected_median"], 2)
+        self.assertLessEqual(figures["resumed_median"], 10)
 
 
 if __name__ == "__main__":

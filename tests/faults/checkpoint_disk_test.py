@@ -1,18 +1,19 @@
 """F4 and F6 at the place where checkpoints are written: the disk is full, read-only, or fails to sync. Training goes on, the
 old checkpoint stays, the new one is never listed, and the next one is written when the disk is well again."""
 
+import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
 import time
 import unittest
+import urllib.error
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
 
-from harness import Figures, FaultTest  # noqa: E402
+from harness import Figures, FaultTest, build_io_faults  # noqa: E402
 from system import SystemTest, wait_for  # noqa: E402
 
 
@@ -27,10 +28,11 @@ class CheckpointDiskTest(SystemTest):
         if done.returncode != 0:
             self.skipTest(f"cannot mount a tmpfs: {done.stderr.strip()}")
         self.addCleanup(subprocess.run, ["umount", "-l", self.checkpoints], check=False)
+        self.server_ = self.server()
         saved = {name: os.environ.get(name) for name in environment or {}}
         os.environ.update(environment or {})
         try:
-            self.run_ = self.start_run(overrides=["training.stop_after=1000000u", "checkpoint.every=10u",
+            self.run_ = self.start_run(server=self.server_.address, overrides=["training.stop_after=1000000u", "checkpoint.every=10u",
                                                   "checkpoint.keep_last=2"], ranks=1)
         finally:
             for name in saved:
@@ -56,7 +58,18 @@ class CheckpointDiskTest(SystemTest):
         except ValueError:
             return []
 
-    def expect_survival(self, fault: str, break_, heal) -> None:
+    def checkpoint_disk(self) -> str:
+        """What /readyz says of it."""
+        try:
+            return self.server_.get("/readyz")["checkpoint_disk"]
+        except urllib.error.HTTPError as error:
+            self.assertEqual(error.code, 503)
+            answer = json.load(error)
+            self.assertFalse(answer["ready"])
+            return answer["checkpoint_disk"]
+
+    def expect_survival(self, fault: str, break_, heal, full: bool = False) -> None:
+        wait_for("readiness", lambda: self.checkpoint_disk() == "ok")
         begin = time.monotonic()
         broken = break_()
         wait_for("a refused checkpoint", lambda: self.ended() or self.failures())
@@ -65,12 +78,20 @@ class CheckpointDiskTest(SystemTest):
         wait_for("training to go on", lambda: self.ended() or self.updates() > updates + 25)
         self.assertFalse(self.ended(), self.run_.text())
         self.assertEqual(self.names(), kept)
+        run = self.server_.get("/api/v1/runs")["items"][0]["id"]
+        path = f"/api/v1/runs/{run}/checkpoints"
+        wait_for("the server to list those that are there and no other",
+                 lambda: {item["name"] for item in self.server_.get(path)["items"]} == set(kept))
+        if full:
+            self.assertEqual(self.checkpoint_disk(), "failing")
         listed = {record["name"] for record in self.records("run", "checkpoint")}
         self.assertLessEqual(set(self.names()), listed)
         begin = time.monotonic()
         heal(broken)
         wait_for("a new checkpoint", lambda: self.ended() or set(self.names()) - set(kept))
         recovered = time.monotonic() - begin
+        if full:
+            wait_for("readiness again", lambda: self.checkpoint_disk() == "ok")
         os.kill(self.run_.rank_pids()[0], signal.SIGTERM)
         self.assertEqual(self.run_.wait(60), 0, self.run_.text())
         unfinished = [path.name for path in self.checkpoints.iterdir() if path.name.startswith(".tmp-")]
@@ -81,7 +102,7 @@ class CheckpointDiskTest(SystemTest):
 
     def test_full_disk(self) -> None:
         self.training()
-        self.expect_survival("F4", lambda: FaultTest.fill(self.checkpoints), lambda filler: filler.unlink())
+        self.expect_survival("F4", lambda: FaultTest.fill(self.checkpoints), lambda filler: filler.unlink(), full=True)
 
     def test_read_only_file_system(self) -> None:
         self.training()
@@ -92,11 +113,7 @@ class CheckpointDiskTest(SystemTest):
         self.expect_survival("F6 read-only", lambda: remount("ro"), lambda _: remount("rw"))
 
     def test_failed_sync_is_no_checkpoint(self) -> None:
-        if shutil.which("cc") is None:
-            self.skipTest("needs a C compiler")
-        library, control = self.folder / "io_faults.so", self.folder / "control"
-        source = Path(__file__).with_name("io_faults.c")
-        subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"], check=True)
+        library, control = build_io_faults(self), self.folder / "control"
         self.training({"LD_PRELOAD": str(library), "IO_FAULTS": str(control)})
         self.expect_survival("F6 fsync", lambda: control.write_text("fsync safetensors"), lambda _: control.unlink())
 

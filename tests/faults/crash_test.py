@@ -1,22 +1,38 @@
-"""F3: the server is killed while ranks report, at random moments and at the points around its commit."""
+"""F3: the server is killed while ranks report, at random moments and at the points around its commit, with a database that
+is large already. Ranks and readers of the event stream go on with the next one."""
 
 import random
+import sys
 import time
 import unittest
+from pathlib import Path
 
-from harness import LONG, SEED, Figures, FaultTest
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
+
+from harness import LONG, SEED, Figures, FaultTest, Follower, Server, grow_database, wait_for  # noqa: E402
+from system import SystemTest  # noqa: E402
 
 FAILPOINTS = ["applied", "committed", "acknowledged"]
+MEGABYTES = 1000 if LONG else 80  # over 64 MiB the database is checked while the server works
+READY_S = 2.0
 
 
 class CrashTest(FaultTest):
 
+    def setUp(self) -> None:
+        super().setUp()
+        self.bytes = grow_database(self.folder / "server", MEGABYTES)
+
     def rounds(self, count: int, environment, fault: str) -> None:
-        """Kill and restart `count` times; the reporters go on all the while."""
+        """Kill and restart `count` times; the reporters and the follower go on all the while."""
         rng = random.Random(SEED)
         server = self.server()
         server.start()
         reporters = self.report(server)
+        follower = Follower(server, reporters[0].run_id, len(reporters))
+        self.addCleanup(follower.stopping.set)
+        follower.start()
+        wait_for("the follower", lambda: follower.connections)
         ready, temporary = [], 0
         for _ in range(count):
             wanted = environment(rng)
@@ -27,17 +43,27 @@ class CrashTest(FaultTest):
             else:
                 time.sleep(rng.uniform(0.05, 0.6))
                 server.kill()
-            ready.append(server.start())
+            began = time.monotonic()
+            server.start()
+            wait_for("readiness", lambda: server.request("GET", "/readyz")[0] == 200)
+            ready.append(time.monotonic() - began)
         time.sleep(0.5)
         self.end(reporters)
         points = self.check_history(server, reporters)
         self.assertGreater(points, 100)
+        acknowledged = {(r.rank, update) for r in reporters for update in r.acknowledged}
+        wait_for("the follower to have seen everything", lambda: acknowledged <= follower.seen)
+        self.assertGreaterEqual(follower.resets, 1)
         self.assertEqual(server.stop(), 0)
+        follower.stopping.set()
         temporary = len([path for path in server.folder.iterdir() if ".tmp" in path.name or path.name.endswith("-wal")])
         self.assertEqual(temporary, 0)
-        Figures.show(fault, rounds=count, acknowledged_points=points, lost=0, twice=0,
+        Figures.show(fault, rounds=count, database_mb=self.bytes / 1e6, acknowledged_points=points, lost=0, twice=0,
                      resent_and_dropped=sum(r.duplicates for r in reporters), ready_s_max=max(ready),
-                     ready_s_median=sorted(ready)[len(ready) // 2], leaked_files=temporary)
+                     ready_s_median=sorted(ready)[len(ready) // 2], stream_resets=follower.resets, stream_missing=0,
+                     leaked_files=temporary)
+        if LONG:
+            self.assertLessEqual(sorted(ready)[len(ready) // 2], READY_S)
 
     def test_killed_at_random_moments(self) -> None:
         self.rounds(70 if LONG else 4, lambda rng: {}, "F3 random")
@@ -45,6 +71,38 @@ class CrashTest(FaultTest):
     def test_killed_around_the_commit(self) -> None:
         self.rounds(30 if LONG else 6,
                     lambda rng: {"BABELRING_FAILPOINT": f"{rng.choice(FAILPOINTS)}@{rng.randint(1, 40)}"}, "F3 failpoints")
+
+
+class SpoolTest(SystemTest):
+
+    def test_training_goes_on_without_its_server_and_the_spool_is_drained(self) -> None:
+        folder = self.folder / "data"
+        grow_database(folder, MEGABYTES)
+        server = Server(folder)
+        self.addCleanup(server.kill)
+        server.start()
+        run = self.start_run(server=f"http://127.0.0.1:{server.port}",
+                             overrides=["training.stop_after=1000000u", "checkpoint.every=0"])
+        listed = wait_for("the run", lambda: [r for r in server.get("/api/v1/runs?state=running")["items"]], 60)
+        path = f"/api/v1/runs/{listed[0]['id']}/ranks"
+        spools = [self.folder / "run" / "spool" / "attempt-1" / f"rank-{rank}.jsonl" for rank in (0, 1)]
+        lines = lambda: [spool.read_bytes().count(b"\n") for spool in spools]  # noqa: E731
+        wait_for("records", lambda: min(r["records"] for r in server.get(path)["items"]) > 20, 60)
+        server.kill()
+        before = lines()
+        time.sleep(30 if LONG else 3)
+        waiting = lines()
+        self.assertGreater(min(waiting) - max(before), 5, "training goes on")
+        self.assertIsNone(run.process.poll(), run.text())
+        server.start()
+        ready = time.monotonic()
+        wait_for("the spool's end",
+                 lambda: all(r["records"] >= waiting[r["rank"]] for r in server.get(path)["items"]), 60)
+        drained = time.monotonic() - ready
+        rows = server.get(path)["items"]
+        self.assertEqual([row["missing"] for row in rows], [0, 0])
+        Figures.show("F3 spool", records_waiting=sum(waiting) - sum(before), drained_s=drained, lost=0)
+        self.assertLessEqual(drained, 10)
 
 
 if __name__ == "__main__":

@@ -3,12 +3,14 @@ acknowledged to them. Everything is bounded in time and by a seed; BABELRING_FAU
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import os
 import random
 import shutil
 import signal
+import sqlite3
 import subprocess
 import tempfile
 import threading
@@ -18,7 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-BIN = Path(os.environ["BABELRING_BIN"])
+BIN = Path(os.environ.get("BABELRING_BIN", "build/dev/bin")).resolve()
 LONG = os.environ.get("BABELRING_FAULTS") == "long"
 SEED = int(os.environ.get("BABELRING_SEED", "20261121"))
 DIGITS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
@@ -148,6 +150,103 @@ class Reporter(threading.Thread):
                 time.sleep(0.01)
 
 
+class Follower(threading.Thread):
+    """A client of the event stream. It resumes by the id of the last event; where the server cannot go on from there it
+    says `reset`, and the client fetches the series anew."""
+
+    def __init__(self, server: Server, run: str, ranks: int) -> None:
+        super().__init__(daemon=True)
+        self.server, self.run_id, self.ranks = server, run, ranks
+        self.seen: set[tuple[int, int]] = set()  # rank, update
+        self.connections = self.resets = self.gaps = 0
+        self.last_id, self.behind = "", True  # behind: a fetch is due
+        self.stopping = threading.Event()
+
+    def run(self) -> None:
+        while not self.stopping.is_set():
+            connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=20)
+            try:
+                headers = {"Last-Event-ID": self.last_id} if self.last_id else {}
+                connection.request("GET", f"/api/v1/events?run={self.run_id}&topic=metrics", headers=headers)
+                answer = connection.getresponse()
+                if answer.status == 200:
+                    self.connections += 1
+                    self.behind = self.behind or not self.last_id
+                    self.follow(answer)
+            except (OSError, http.client.HTTPException, ValueError):
+                pass
+            finally:
+                connection.close()
+            time.sleep(0.02)
+
+    def follow(self, answer: http.client.HTTPResponse) -> None:
+        event, event_id, data = "", "", ""
+        while not self.stopping.is_set():
+            if self.behind:
+                self.fetch()
+            line = answer.readline().decode()
+            if not line:
+                return
+            name, _, value = line.rstrip("\n").partition(": ")
+            if name == "event":
+                event = value
+            elif name == "id":
+                event_id = value
+            elif name == "data":
+                data = value
+            elif line == "\n" and event:
+                self.take(event, json.loads(data))
+                self.last_id, event = event_id or self.last_id, ""
+
+    def take(self, event: str, data: dict[str, Any]) -> None:
+        if event == "metrics":
+            self.seen.update((data["rank"], step) for step in data["step"])
+        elif event in ("reset", "gap"):
+            self.resets += event == "reset"
+            self.gaps += event == "gap"
+            self.behind = True
+
+    def fetch(self) -> None:
+        for rank in range(self.ranks):
+            path = f"/api/v1/runs/{self.run_id}/metrics/loss?agg=raw&rank={rank}&points=1000000"
+            status, series = self.server.request("GET", path)
+            if status == 404:  # nobody has reported yet
+                return
+            if status != 200:
+                raise OSError("the server is gone again")
+            self.seen.update((rank, step) for step in series["step"])
+        self.behind = False
+
+
+def grow_database(folder: Path, megabytes: int) -> int:
+    """Lets a server make its database, and copies one run of it until the file has that size. Its bytes."""
+    server = Server(folder)
+    server.start()
+    body = {"attempt": 1, "rank": 0, "host": "h", "records": [step(u, u, u / 7) for u in range(1, 4001)]}
+    status, answer = server.request("POST", f"/api/v1/runs/{run_id(1000)}/records", body)
+    assert status == 200, answer
+    code = server.stop()
+    assert code == 0, f"exit code {code}"
+    with contextlib.closing(sqlite3.connect(folder / "babelring.db", isolation_level=None)) as database:
+        for pragma in ("journal_mode = OFF", "synchronous = OFF", "cache_size = -65536"):
+            database.execute(f"PRAGMA {pragma}")
+        database.execute("UPDATE runs SET state = 'succeeded', finished_ms = updated_ms")
+        database.execute("BEGIN")
+        (original,) = database.execute("SELECT run FROM runs").fetchone()
+        size, copy = 0, 0
+        while size < megabytes << 20:
+            copy += 1
+            for table in ("runs", "attempts", "ranks", "arrivals", "run_layouts", "steps", "buckets"):
+                columns = [row[1] for row in database.execute(f"PRAGMA table_info({table})")]
+                values = [str(original + copy) if column == "run" else f"'{run_id(1000 + copy)}'" if column == "id" else column
+                          for column in columns]
+                database.execute(f"INSERT INTO {table}({','.join(columns)}) SELECT {','.join(values)} FROM {table} "
+                                 f"WHERE run = {original}")
+            (size,) = database.execute("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size").fetchone()
+        database.execute("COMMIT")
+    return size
+
+
 class Figures:
     """Figures of a fault, shown with the test and, if BABELRING_FIGURES names a file, added there as a JSON line."""
 
@@ -226,6 +325,16 @@ class FaultTest(unittest.TestCase):
                 except OSError:
                     size //= 2
         return filler
+
+
+def build_io_faults(test: unittest.TestCase) -> Path:
+    """The library that goes before libc, built where the temporary folder of the test is."""
+    if shutil.which("cc") is None:
+        test.skipTest("needs a C compiler")
+    library = test.folder / "io_faults.so"
+    source = Path(__file__).with_name("io_faults.c")
+    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"], check=True)
+    return library
 
 
 def signal_name(code: int) -> str:

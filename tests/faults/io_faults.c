@@ -1,6 +1,7 @@
 // Interposed before libc: lets writes and syncs of chosen files fail, as a bad disk would. The file named by IO_FAULTS
-// says how, in one line "MODE PART": MODE is eio (writes fail), short (every write takes half), fsync (syncs fail); PART is
-// what the path of a file must contain. No file: nothing fails. Built by the fault tests with the C compiler.
+// says how, in one line "MODE PART": MODE is eio (writes fail), short (every write takes half), fsync (syncs fail),
+// slow (syncs take three seconds); PART is what the path of a file must contain. No file: nothing fails. Built by the fault
+// tests with the C compiler.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -48,5 +49,14 @@ ssize_t pwrite64(int fd, const void* data, size_t size, off64_t at) {
   if (wanted("eio", fd)) return errno = EIO, -1;
   return REAL(pwrite64)(fd, data, size > 1 && wanted("short", fd) ? size / 2 : size, at);
 }
-int fsync(int fd) { return wanted("fsync", fd) ? (errno = EIO, -1) : REAL(fsync)(fd); }
-int fdatasync(int fd) { return wanted("fsync", fd) ? (errno = EIO, -1) : REAL(fdatasync)(fd); }
+static int slow(int fd) {
+  return wanted("slow", fd) ? usleep(3000000) : 0;
+}
+int fsync(int fd) {
+  slow(fd);
+  return wanted("fsync", fd) ? (errno = EIO, -1) : REAL(fsync)(fd);
+}
+int fdatasync(int fd) {
+  slow(fd);
+  return wanted("fsync", fd) ? (errno = EIO, -1) : REAL(fdatasync)(fd);
+}

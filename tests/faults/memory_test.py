@@ -2,60 +2,101 @@
 
 import os
 import threading
+import time
 import unittest
 from pathlib import Path
 
-from harness import LONG, Figures, FaultTest, run_id, wait_for
+from harness import LONG, Figures, FaultTest, Server, build_io_faults, run_id, wait_for
 
 CGROUPS = Path("/sys/fs/cgroup/memory")
 
 
 class MemoryTest(FaultTest):
 
-    def test_little_memory_is_no_end(self) -> None:
-        group = CGROUPS / f"babelring-fault-{os.getpid()}"
+    def squeezed(self, megabytes: int, **environment: str) -> Server:
+        """A server that is killed when it takes more memory than that."""
+        self.group = CGROUPS / f"babelring-fault-{os.getpid()}"
         try:
-            group.mkdir()
-            (group / "memory.limit_in_bytes").write_text(str(192 << 20))
+            self.group.mkdir()
+            (self.group / "memory.limit_in_bytes").write_text(str(megabytes << 20))
         except OSError as error:
             self.skipTest(f"no memory cgroup (v1) can be made: {error}")
-        self.addCleanup(lambda: wait_for("the cgroup's end", lambda: self.removed(group)))
+        self.addCleanup(lambda: wait_for("the cgroup's end", self.removed))
         server = self.server()
-        server.start(["sh", "-c", f'echo $$ >{group}/cgroup.procs && exec "$@"', "sh"])
+        server.start(["sh", "-c", f'echo $$ >{self.group}/cgroup.procs && exec "$@"', "sh"], **environment)
         self.addCleanup(server.kill)
-        statuses, acknowledged = set(), []
+        return server
+
+    @staticmethod
+    def batch(rank: int, round_: int, lines: int) -> str:
         text = "x" * 2000
+        records = ",".join(f'{{"sequence":{round_ * lines + i + 1},"kind":"log","time_ms":1,"level":"info","text":"{text}"}}'
+                           for i in range(lines))
+        return f'{{"attempt":1,"rank":{rank},"records":[{records}]}}'
+
+    def send_all(self, threads: list[threading.Thread], pause: float = 0) -> None:
+        for thread in threads:
+            thread.start()
+            time.sleep(pause)
+
+    def finish(self, server: Server, threads: list[threading.Thread], fault: str, records: int, **figures: object) -> None:
+        for thread in threads:
+            thread.join(120)
+        self.assertTrue(server.alive(), f"exit code {server.process.poll()}")
+        stored = sum(row["records"] for row in server.get(f"/api/v1/runs/{run_id(1)}/ranks")["items"])
+        self.assertEqual(stored, records)
+        peak = int((self.group / "memory.max_usage_in_bytes").read_text())
+        limit = int((self.group / "memory.limit_in_bytes").read_text())
+        Figures.show(fault, limit_mb=limit / 1e6, peak_mb=peak / 1e6, acknowledged_records=stored, lost=0, killed=0, **figures)
+        self.assertEqual(server.stop(), 0)
+
+    def test_little_memory_is_no_end(self) -> None:
+        server = self.squeezed(192)
+        statuses, acknowledged = set(), []
 
         def post(rank: int) -> None:
             for round_ in range(20 if LONG else 5):
-                records = ",".join(f'{{"sequence":{round_ * 400 + i + 1},"kind":"log","time_ms":1,"level":"info","text":"{text}"}}'
-                                   for i in range(400))
-                body = f'{{"attempt":1,"rank":{rank},"records":[{records}]}}'
-                status, _ = server.request("POST", f"/api/v1/runs/{run_id(1)}/records", body, 60)
+                status, _ = server.request("POST", f"/api/v1/runs/{run_id(1)}/records", self.batch(rank, round_, 400), 60)
                 statuses.add(status)
                 if status == 200:
                     acknowledged.append(rank)
 
         threads = [threading.Thread(target=post, args=(rank,)) for rank in range(16)]
-        for thread in threads:
-            thread.start()
+        self.send_all(threads)
         for thread in threads:
             thread.join(120)
-        self.assertTrue(server.alive(), f"exit code {server.process.poll()}")
         self.assertLessEqual(statuses, {200, 503})
-        stored = sum(row["records"] for row in server.get(f"/api/v1/runs/{run_id(1)}/ranks")["items"])
-        self.assertEqual(stored, 400 * len(acknowledged))
-        peak = int((group / "memory.max_usage_in_bytes").read_text())
-        Figures.show("F23", limit_mb=192, peak_mb=peak / 1e6, acknowledged_records=stored, lost=0, killed=0,
-                     statuses=sorted(statuses))
-        self.assertEqual(server.stop(), 0)
+        self.finish(server, threads, "F23", 400 * len(acknowledged), statuses=sorted(statuses))
 
-    @staticmethod
-    def removed(group: Path) -> bool:
+    def test_what_a_slow_disk_holds_up_is_bounded_and_the_rest_told_to_come_again(self) -> None:
+        control = self.folder / "control"
+        server = self.squeezed(400, LD_PRELOAD=str(build_io_faults(self)), IO_FAULTS=str(control))
+        senders, lines = 48, 1900  # of 4 MB: all together do not fit
+        bodies = [self.batch(rank, 0, lines) for rank in range(senders)]
+        refused = []
+
+        def post(rank: int) -> None:
+            while True:
+                status, answer = server.request("POST", f"/api/v1/runs/{run_id(1)}/records", bodies[rank], 60)
+                if status != 503:
+                    break
+                refused.append(answer["code"])
+                time.sleep(0.5)
+            self.assertEqual(status, 200, answer)
+
+        control.write_text("slow babelring.db")
+        threads = [threading.Thread(target=post, args=(rank,)) for rank in range(senders)]
+        self.send_all(threads, pause=0.03)
+        wait_for("a refusal", lambda: refused)
+        self.assertEqual(server.request("GET", "/healthz")[0], 200)
+        control.unlink()
+        self.finish(server, threads, "F23 slow disk", senders * lines, refused=len(refused))
+
+    def removed(self) -> bool:
         try:
-            group.rmdir()
+            self.group.rmdir()
         except OSError:
-            return not group.exists()
+            return not self.group.exists()
         return True
 
 

@@ -1,13 +1,10 @@
 """F5 and F6: the database's disk is full, fails or takes half of what is written."""
 
 import json
-import os
-import shutil
-import subprocess
 import time
 import unittest
 
-from harness import Figures, FaultTest, run_id, step, wait_for
+from harness import Figures, FaultTest, build_io_faults, run_id, step, wait_for
 
 
 class FullDiskTest(FaultTest):
@@ -44,11 +41,7 @@ class BadDiskTest(FaultTest):
 
     def setUp(self) -> None:
         super().setUp()
-        if shutil.which("cc") is None:
-            self.skipTest("needs a C compiler")
-        self.library = self.folder / "io_faults.so"
-        source = os.path.join(os.path.dirname(__file__), "io_faults.c")
-        subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", self.library, source, "-ldl"], check=True)
+        self.library = build_io_faults(self)
         self.control = self.folder / "control"
 
     def bad_disk(self, mode: str) -> None:

@@ -108,6 +108,31 @@ TEST_F(RetentionTest, PinsReachTheFolderAndHoldBackRemoval) {
   EXPECT_EQ(code_of(ask("PUT", "/api/v1/checkpoints/c_01J8ZQ4T5W6X7Y8Z9A0B1C2D3E/pin")), "checkpoint_unknown");
 }
 
+TEST_F(RetentionTest, ReadinessNamesTheDiskThatHasNoRoomForTheNextCheckpoint) {
+  make(10, 1);
+  const auto disk = [&] {
+    const testing::Answer answer = ask("GET", "/readyz");
+    const std::string word(parse_json(answer.body)->at("checkpoint_disk").as_string());
+    EXPECT_EQ(answer.status, word == "ok" ? 200 : 503);
+    return word;
+  };
+  EXPECT_EQ(disk(), "ok");
+  const auto report = [&](std::int64_t update, std::int64_t bytes) {
+    CheckpointRecord record{.update = update, .name = folder_of(update).filename(), .folder = folder_of(update)};
+    record.files = {{"weights.safetensors", bytes, std::string(64, '0')}};
+    testing::put(server.store(), {testing::record_of(record, ++sequence)});
+  };
+  make(20, 1);
+  report(20, std::int64_t{1} << 60);
+  EXPECT_EQ(disk(), "failing");
+  make(30, 1);
+  EXPECT_EQ(disk(), "ok") << "the newest one says how much is wanted";
+  report(30, std::int64_t{1} << 60);
+  EXPECT_EQ(disk(), "failing");
+  testing::put(server.store(), {testing::record_of(LifecycleRecord{.event = "finished"}, ++sequence)});
+  EXPECT_EQ(disk(), "ok") << "no more are written";
+}
+
 TEST_F(RetentionTest, TheLastCompleteOneIsWhatStandsOnTheDisk) {
   const std::string first = make(10, 30), second = make(20, 31);
   std::filesystem::resize_file(folder_of(20) / "weights.safetensors", 5);

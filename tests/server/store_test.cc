@@ -3,7 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <fstream>
+#include <future>
+#include <thread>
 
 #include "server/store/queries.h"
 #include "server/store/sequence_set.h"
@@ -49,6 +53,74 @@ class StoreTest : public ::testing::Test {
   babelring::testing::TemporaryFolder folder;
   std::unique_ptr<Store> store;
 };
+
+TEST_F(StoreTest, TakesNoMoreThanItsMemoryMayHoldWhileTheDiskIsSlow) {
+  std::promise<void> begun, slow;
+  std::thread disk([&] {
+    store->write([&](Database&) {
+      begun.set_value();
+      slow.get_future().wait();
+    });
+  });
+  begun.get_future().wait();
+  const std::string text(1 << 20, 'x');
+  std::atomic<int> stored = 0;
+  int accepted = 0;
+  bool refused = false;
+  for (std::int64_t i = 1; i <= 80 && !refused; ++i) {
+    const bool taken = store->submit({run_id, 1, 0, "h", {record_of(LogRecord{.text = text}, i)}},
+                                     [&](const Batch&, const IngestResult&) { ++stored; });
+    taken ? ++accepted : refused = true;
+    if (i == 20 || i == 40) {
+      EXPECT_EQ(store->health().queue, i == 20);
+    }
+  }
+  EXPECT_TRUE(refused);
+  EXPECT_EQ(accepted, 63) << "64 MiB of them, with what is around the text";
+  slow.set_value();
+  disk.join();
+  store->write([](Database&) {});  // all that waited is written
+  EXPECT_EQ(stored, accepted);
+  EXPECT_TRUE(store->health().queue);
+  EXPECT_EQ(put(*store, {record_of(LogRecord{.text = text}, 100)}).status, IngestResult::Status::stored);
+}
+
+TEST_F(StoreTest, ALargeDatabaseIsCheckedWhileItWorksAndDamageStopsWriting) {
+  const auto note = [&](const char* word) { std::ofstream(folder.path() / "server.lock") << word; };
+  const auto noted = [&] {
+    std::string word;
+    std::ifstream(folder.path() / "server.lock") >> word;
+    return word;
+  };
+  store->write([](Database& database) {
+    database.execute(
+        "INSERT INTO audit(time_ms, actor, token, method, route, object, status, request, address) "
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 70) "
+        "SELECT i, '', '', '', '', '', 200, '', hex(zeroblob(524288)) FROM n");
+  });
+  store.reset();
+  ASSERT_GT(std::filesystem::file_size(folder.path() / "babelring.db"), Store::most_checked_at_once);
+  EXPECT_EQ(noted(), "clean");
+  note("running");
+  open();
+  EXPECT_EQ(put(*store, {step_record(1, 1)}).status, IngestResult::Status::stored);
+  EXPECT_TRUE(store->health().database);
+  store.reset();  // perhaps before the check is done
+  note("running");
+  {
+    std::fstream file(folder.path() / "babelring.db", std::ios::binary | std::ios::in | std::ios::out);
+    file.seekp(4096 * 8192);  // within a long row
+    file << std::string(8192, '\0');
+  }
+  open();
+  for (int i = 0; i < 1000 && store->health().database; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_FALSE(store->health().database);
+  EXPECT_FALSE(store->submit({run_id, 1, 0, "h", {step_record(2, 2)}}, [](const Batch&, const IngestResult&) {}));
+  EXPECT_THROW(store->write([](Database&) {}), Busy);
+  EXPECT_EQ(series("loss", 10).total, 1) << "reading goes on";
+  store.reset();
+  EXPECT_EQ(noted(), "running") << "the next start checks again";
+}
 
 TEST(SequenceSet, FindsRepeatsAndGapsInAnyOrder) {
   SequenceSet set;
