@@ -61,6 +61,7 @@ json::value time_or_null(std::optional<std::int64_t> time_ms);
 json::value integer_or_null(std::optional<std::int64_t> value);
 
 // Items as they appear in answers and in the event stream.
+inline constexpr std::int64_t stale_after_ms = 60'000;  // since a running run's last record
 json::object run_item(const store::RunRow& run, std::int64_t now_ms);
 json::object eval_item(const store::EvalRow& eval);
 json::object checkpoint_item(const store::CheckpointRow& checkpoint);

@@ -1,5 +1,7 @@
 #include "server/api/conditional.h"
 
+#include <utility>
+
 #include "nmt/base/digest.h"
 #include "server/http/dispatcher.h"
 #include "server/http/problem.h"
@@ -11,20 +13,29 @@ constexpr std::size_t digits = 24;  // of a digest, 96 bits
 
 }  // namespace
 
+std::string digest_of(std::string_view text) {
+  return sha256_hex(text).substr(0, digits);
+}
+
 std::string state_of(json::object thing, std::initializer_list<std::string_view> fleeting) {
   for (const std::string_view member : fleeting) thing.erase(member);
-  return sha256_hex(to_text(thing)).substr(0, digits);
+  return digest_of(to_text(thing));
 }
 
 http::Response thing_response(const http::Request& request, const json::object& thing,
                               std::initializer_list<std::string_view> fleeting) {
   std::string body = to_text(thing);
-  const std::string etag = '"' + state_of(thing, fleeting) + '-' + sha256_hex(body).substr(0, digits) + '"';
+  std::string etag = '"' + state_of(thing, fleeting) + '-' + digest_of(body) + '"';
+  return tagged_response(request, std::move(body), std::move(etag));
+}
+
+http::Response tagged_response(const http::Request& request, std::string body, std::string etag) {
   http::Response response = http::text_response(200, "application/json", std::move(body));
-  response.set("Cache-Control", "no-cache").set("ETag", etag);
   const std::string_view known = request.header("if-none-match");
-  const std::string packed = etag.substr(0, etag.size() - 1) + "-gzip\"";
-  if (http::lists_etag(known, etag) || http::lists_etag(known, packed)) {
+  const bool same = !known.empty() && (http::lists_etag(known, etag) ||
+                                       http::lists_etag(known, etag.substr(0, etag.size() - 1) + "-gzip\""));
+  response.set("Cache-Control", "no-cache").set("ETag", std::move(etag));
+  if (same) {
     response.status = 304;
     response.body = std::string();
   }

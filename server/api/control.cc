@@ -1,6 +1,7 @@
 #include "server/api/control.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "nmt/base/clock.h"
 #include "nmt/base/records.h"
@@ -9,13 +10,6 @@
 
 namespace babelring::api {
 namespace {
-
-/// Hands `use` the members that change while a run trains.
-template <class Use>
-auto without_fleeting(Use use) {
-  return use({"updated_at", "record_age_ms", "stale_since", "update", "epoch", "loss", "nll", "learning_rate",
-              "step_ms", "target_tokens_per_second", "eta_seconds", "best", "last_eval", "hosts"});
-}
 
 constexpr std::size_t most_labels = 64, most_label_bytes = 64, most_value_bytes = 256;
 
@@ -41,16 +35,16 @@ void announce_run(Service& service, const std::string& run) {
   }
 }
 
-http::Response run_thing(const http::Request& request, const json::object& item) {
-  return without_fleeting(
-      [&](std::initializer_list<std::string_view> members) { return thing_response(request, item, members); });
+std::string run_state(json::object item) {
+  return state_of(std::move(item),
+                  {"updated_at", "record_age_ms", "stale_since", "update", "epoch", "loss", "nll", "learning_rate",
+                   "step_ms", "target_tokens_per_second", "eta_seconds", "best", "last_eval", "hosts"});
 }
 
 void require_run_match(const http::Request& request, const store::RunRow& run) {
   json::object item = run_item(run, wall_time_ms());
   item["config"] = run.config;
-  require_match(request, without_fleeting(
-                             [&](std::initializer_list<std::string_view> members) { return state_of(item, members); }));
+  require_match(request, run_state(std::move(item)));
 }
 
 void note_change(Service& service, const std::string& run) {

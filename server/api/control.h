@@ -22,8 +22,9 @@ void add_body_route(http::Router& router, std::string method, std::string path, 
 /// Tells the event streams how a run stands now.
 void announce_run(Service& service, const std::string& run);
 
-/// A run as the answer to GET; its entity tag is about what PATCH and DELETE change, not about what training does.
-http::Response run_thing(const http::Request& request, const json::object& item);
+/// What a run's entity tag begins with. `item` is the run with its configuration; the tag is about what PATCH and
+/// DELETE change, not about what training does.
+std::string run_state(json::object item);
 /// If-Match of a PATCH or DELETE. Throws Problem 412 where the client has not seen this state of the run.
 void require_run_match(const http::Request& request, const store::RunRow& run);
 

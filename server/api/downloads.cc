@@ -11,19 +11,19 @@
 namespace babelring::api {
 
 std::shared_ptr<const void> Downloads::begin(const http::Request& request, const std::string& checkpoint) {
-  const std::string token = request.caller ? request.caller->token : request.actor;
+  const std::string who = request.caller ? request.caller->token : request.address;
   const std::lock_guard lock(state_->mutex);
-  int& active = state_->by_token[token];
-  if (active >= most_a_token) {
-    throw http::Problem(
-        429, "too_many_downloads",
-        fmt::format("{} downloads of this token are under way, at most {} may be", active, most_a_token));
+  int& active = state_->by_client[who];
+  if (active >= most_a_client) {
+    throw http::Problem(429, "too_many_downloads",
+                        fmt::format("{} downloads of this {} are under way, at most {} may be", active,
+                                    request.caller ? "token" : "address", most_a_client));
   }
   ++active;
   ++state_->by_checkpoint[checkpoint];
-  const auto end = [state = state_, token, checkpoint](const void*) {
+  const auto end = [state = state_, who, checkpoint](const void*) {
     const std::lock_guard ending(state->mutex);
-    if (--state->by_token[token] == 0) state->by_token.erase(token);
+    if (--state->by_client[who] == 0) state->by_client.erase(who);
     if (--state->by_checkpoint[checkpoint] == 0) state->by_checkpoint.erase(checkpoint);
   };
   return {state_.get(), end};

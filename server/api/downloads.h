@@ -12,19 +12,19 @@ namespace babelring::api {
 /// Counts who downloads what just now. Thread-safe; copies share the counts.
 class Downloads {
  public:
-  /// Takes one of the four places of the request's token; it is free again when the pointer is let go. Throws Problem
-  /// 429 where all are taken.
+  /// Takes one of the four places of the request's token, or of its address where it has none; it is free again when
+  /// the pointer is let go. Throws Problem 429 where all are taken.
   std::shared_ptr<const void> begin(const http::Request& request, const std::string& checkpoint);
   /// Keeps a checkpoint from being deleted for as long as the pointer is held: it is read otherwise.
   std::shared_ptr<const void> hold(const std::string& checkpoint);
   bool in_use(const std::string& checkpoint) const;
 
-  static constexpr int most_a_token = 4;
+  static constexpr int most_a_client = 4;
 
  private:
   struct State {
     std::mutex mutex;
-    std::map<std::string, int> by_token, by_checkpoint;
+    std::map<std::string, int> by_client, by_checkpoint;
   };
   std::shared_ptr<State> state_ = std::make_shared<State>();
 };

@@ -1,6 +1,7 @@
 #include "server/api/http_meter.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include "nmt/base/clock.h"
 #include "server/http/problem.h"
@@ -10,12 +11,14 @@ namespace babelring::api {
 void HttpMeter::note(const std::string& route, const std::string& method, int status, double seconds) {
   const auto place = std::lower_bound(bounds_s.begin(), bounds_s.end(), seconds) - bounds_s.begin();
   const std::lock_guard lock(mutex_);
-  Cell& cell = cells_[{route, method, status}];
+  auto found = cells_.find(std::tuple<std::string_view, std::string_view, int>(route, method, status));
+  if (found == cells_.end()) found = cells_.emplace(Key{route, method, status}, Cell{}).first;
+  Cell& cell = found->second;
   ++cell.buckets[static_cast<std::size_t>(place)];
   cell.seconds += seconds;
 }
 
-std::map<HttpMeter::Key, HttpMeter::Cell> HttpMeter::read() const {
+std::map<HttpMeter::Key, HttpMeter::Cell, std::less<>> HttpMeter::read() const {
   const std::lock_guard lock(mutex_);
   return cells_;
 }

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -23,11 +24,11 @@ class HttpMeter {
   using Key = std::tuple<std::string, std::string, int>;  // route's template, method, status
 
   void note(const std::string& route, const std::string& method, int status, double seconds);
-  std::map<Key, Cell> read() const;
+  std::map<Key, Cell, std::less<>> read() const;
 
  private:
   mutable std::mutex mutex_;
-  std::map<Key, Cell> cells_;  // as many as routes and their statuses: bounded
+  std::map<Key, Cell, std::less<>> cells_;  // as many as routes and their statuses: bounded
 };
 
 /// The handler with its answers and exceptions counted.

@@ -2,7 +2,6 @@
 #include <cmath>
 
 #include "nmt/base/clock.h"
-#include "nmt/base/log.h"
 #include "server/api/answers.h"
 #include "server/api/control.h"
 #include "server/api/service.h"
@@ -10,8 +9,6 @@
 
 namespace babelring::api {
 namespace {
-
-constexpr std::int64_t stale_after_ms = 60'000;
 
 /// Seconds until max_updates at the speed of the newest step, or null.
 json::value eta(const store::RunRow& run) {
@@ -47,7 +44,10 @@ store::RunFilter read_filter(const http::Request& request) {
   store::RunFilter filter;
   filter.state = request.query_value("state").value_or("");
   if (!filter.state.empty() && !store::run_state_of(filter.state)) {
-    throw http::Problem(400, "bad_parameter", fmt::format("state: '{}' is none", printable(filter.state)));
+    std::vector<std::string_view> names;
+    for (const store::RunState state : store::all_run_states()) names.push_back(store::name_of(state));
+    throw http::Problem(400, "bad_parameter",
+                        fmt::format("state: expected one of {}, found '{}'", fmt::join(names, ", "), filter.state));
   }
   filter.text = request.query_value("q").value_or("");
   read_label(request, filter);
@@ -87,11 +87,22 @@ http::Response list_runs(Service& service, const http::Request& request) {
 }
 
 http::Response show_run(Service& service, const http::Request& request) {
+  const std::uint64_t revision = service.store.revision();  // before the run is read: it may be newer, never older
   auto reader = service.store.reader();
   const store::RunRow run = require_run(*reader, request);
-  json::object item = run_item(run, wall_time_ms());
-  item["config"] = run.config;
-  return run_thing(request, item);
+  const std::int64_t now_ms = wall_time_ms();
+  RunText text = run_text(run, revision, now_ms);
+  http::Response response = run_answer(request, text, now_ms);
+  service.run_texts.keep(run.id, std::move(text));
+  return response;
+}
+
+/// The answer from what was read since the last commit.
+std::optional<http::Response> show_known_run(const Service& service, const http::Request& request) {
+  const std::int64_t now_ms = wall_time_ms();
+  const auto text = service.run_texts.find(request.parameter("run"), service.store.revision(), now_ms);
+  if (!text) return std::nullopt;
+  return run_answer(request, *text, now_ms);
 }
 
 }  // namespace
@@ -133,8 +144,10 @@ json::object run_item(const store::RunRow& run, std::int64_t now_ms) {
 void add_run_routes(http::Router& router, Service& service) {
   router.add("GET", "/api/v1/runs", http::Scope::read,
              [&service](const http::Request& request) { return list_runs(service, request); });
-  router.add("GET", "/api/v1/runs/{run}", http::Scope::read,
-             [&service](const http::Request& request) { return show_run(service, request); });
+  http::Route one = http::returning("GET", "/api/v1/runs/{run}", http::Scope::read,
+                                    [&service](const http::Request& request) { return show_run(service, request); });
+  one.quick = [&service](const http::Request& request) { return show_known_run(service, request); };
+  router.add(std::move(one));
 }
 
 }  // namespace babelring::api

@@ -8,7 +8,9 @@
 #include "server/api/downloads.h"
 #include "server/api/event_hub.h"
 #include "server/api/idempotency.h"
+#include "server/api/run_answers.h"
 #include "server/api/token_book.h"
+#include "server/http/rate_limiter.h"
 #include "server/http/router.h"
 #include "server/store/store.h"
 
@@ -35,6 +37,8 @@ struct Service {
   AuditLog audit{store, tokens};
   Idempotency idempotency{store};
   Downloads downloads{};
+  RunTexts run_texts{};
+  http::RateLimiter checkpoint_wishes{{.a_second = 0.1, .burst = 1}};  // of each run
 };
 
 /// Every route of the service.

@@ -48,11 +48,11 @@ bool accepts_gzip(std::string_view list) {
 
 void compress(const Request& request, Response& response) {
   const auto* text = std::get_if<std::string>(&response.body);
-  if (text == nullptr || response.status != 200 || response.header("Content-Type") != "application/json" ||
-      !response.header("Content-Encoding").empty()) {
+  if (text == nullptr || (response.status != 200 && response.status != 304) ||
+      response.header("Content-Type") != "application/json" || !response.header("Content-Encoding").empty()) {
     return;
   }
-  response.set("Vary", "Accept-Encoding");
+  response.set("Vary", "Accept-Encoding");  // a 304 says what its 200 would
   if (text->size() <= worth_it_bytes || !accepts_gzip(request.header("accept-encoding"))) return;
   response.body = gzip(*text);
   response.set("Content-Encoding", "gzip");

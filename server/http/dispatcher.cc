@@ -79,6 +79,22 @@ Dispatcher::Admission Dispatcher::consider(Request& request, std::int64_t body_b
   return {std::move(refusal), nullptr};
 }
 
+std::optional<Response> Dispatcher::answer_now(const Request& request, const Admission& admission) const {
+  if (admission.route == nullptr || !admission.route->quick) return std::nullopt;
+  const Stopwatch watch;
+  std::optional<Response> response;
+  try {
+    response = admission.route->quick(request);
+    if (!response) return std::nullopt;
+    add_validator(request, *response);
+    compress(request, *response);
+  } catch (const std::exception& failure) {
+    response = problem_of(request, failure);
+  }
+  router_.note_refusal(request, admission.route, response->status, watch.elapsed_ms() / 1000);
+  return response;
+}
+
 void Dispatcher::dispatch(std::shared_ptr<const Request> request, const Admission& admission, Reply reply) const {
   if (admission.route == nullptr) {
     Response response;

@@ -28,8 +28,11 @@ class Dispatcher {
   /// The one place where a request is authorised: see Gate. Fills request.parameters, caller, actor, note and
   /// answer_headers.
   Admission admit(Request& request, std::int64_t body_bytes) const;
-  /// May a long answer to this request go on?
-  bool still_holds(const Request& request) const { return gate_->still_holds(request); }
+  /// May a long answer to this caller, null for one without a token, go on?
+  bool still_holds(const Caller* caller) const { return gate_->still_holds(caller); }
+
+  /// The answer to an admitted request, where it needs no waiting; else dispatch() gives it.
+  std::optional<Response> answer_now(const Request& request, const Admission& admission) const;
 
   /// Answers through `reply`, exactly once, from any thread.
   void dispatch(std::shared_ptr<const Request> request, const Admission& admission, Reply reply) const;

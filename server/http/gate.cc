@@ -159,8 +159,8 @@ std::optional<Response> Gate::check_caller(Request& request, Scope needed, bool 
   return response;
 }
 
-bool Gate::still_holds(const Request& request) const {
-  return options_.authenticator == nullptr || !request.caller || options_.authenticator->holds(*request.caller);
+bool Gate::still_holds(const Caller* caller) const {
+  return options_.authenticator == nullptr || caller == nullptr || options_.authenticator->holds(*caller);
 }
 
 std::shared_ptr<WriteNote> Gate::begin_note(const Request& request, const std::string& route, Scope scope) const {

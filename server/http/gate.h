@@ -37,8 +37,8 @@ class Gate {
   /// request.caller and request.actor. `open_here`: processes of this machine need no token.
   std::optional<Response> check_caller(Request& request, Scope needed, bool open_here = false) const;
 
-  /// May an answer to this request go on?
-  bool still_holds(const Request& request) const;
+  /// May an answer to this caller, null for one without a token, go on?
+  bool still_holds(const Caller* caller) const;
 
   /// What will be said of a request that writes; null for others, and where nothing is remembered.
   std::shared_ptr<WriteNote> begin_note(const Request& request, const std::string& route, Scope scope) const;

@@ -3,9 +3,8 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
-#include <chrono>
 #include <ctime>
-#include <iterator>
+#include <string_view>
 
 namespace babelring::http {
 namespace {
@@ -17,28 +16,38 @@ constexpr std::string_view always =
     "Referrer-Policy: no-referrer\r\n";
 
 /// Header values are ours, but some quote a manifest: nothing may start a new line.
-std::string one_line(std::string_view value) {
-  std::string text(value);
-  for (char& c : text) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '_';
+void add_field(std::string& head, std::string_view name, std::string_view value) {
+  head.append(name).append(": ");
+  const std::size_t start = head.size();
+  head.append(value).append("\r\n");
+  for (std::size_t i = start; i < start + value.size(); ++i) {
+    if (static_cast<unsigned char>(head[i]) < 0x20 || head[i] == 0x7f) head[i] = '_';
   }
-  return text;
+}
+
+/// The Date header's line of this second.
+const std::string& date_line() {
+  thread_local std::string line;
+  thread_local std::time_t made = -1;
+  const std::time_t now = std::time(nullptr);
+  if (now != made) line = fmt::format("Date: {:%a, %d %b %Y %H:%M:%S GMT}\r\n", fmt::gmtime(now));
+  made = now;
+  return line;
 }
 
 }  // namespace
 
 std::string response_head(const Response& response, const BodyFraming& framing, const std::string& request_id) {
-  std::string head = fmt::format("HTTP/1.1 {} {}\r\nDate: {:%a, %d %b %Y %H:%M:%S GMT}\r\n", response.status,
-                                 reason_of(response.status), fmt::gmtime(std::time(nullptr)));
-  for (const auto& [name, value] : response.headers) {
-    fmt::format_to(std::back_inserter(head), "{}: {}\r\n", name, one_line(value));
-  }
-  if (framing.length) fmt::format_to(std::back_inserter(head), "Content-Length: {}\r\n", *framing.length);
+  std::string head;
+  head.reserve(1024);
+  head.append("HTTP/1.1 ").append(fmt::format_int(response.status).c_str()).append(" ");
+  head.append(reason_of(response.status)).append("\r\n").append(date_line());
+  for (const auto& [name, value] : response.headers) add_field(head, name, value);
+  if (framing.length) add_field(head, "Content-Length", fmt::format_int(*framing.length).c_str());
   if (framing.chunked) head += "Transfer-Encoding: chunked\r\n";
   if (framing.close) head += "Connection: close\r\n";
-  if (!request_id.empty()) fmt::format_to(std::back_inserter(head), "X-Request-Id: {}\r\n", request_id);
-  head += always;
-  return head += "\r\n";
+  if (!request_id.empty()) add_field(head, "X-Request-Id", request_id);
+  return head.append(always).append("\r\n");
 }
 
 }  // namespace babelring::http

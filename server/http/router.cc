@@ -28,12 +28,16 @@ bool fits(const std::vector<std::string>& pattern, const std::vector<std::string
 
 }  // namespace
 
-void Router::add(std::string method, std::string path, Scope scope, Handler handler) {
+Route returning(std::string method, std::string path, Scope scope, Handler handler) {
   Route route{std::move(method), std::move(path), scope, 0, false, {}, {}};
   route.handler = [handle = std::move(handler)](const std::shared_ptr<const Request>& request, const Reply& reply) {
     reply(handle(*request));
   };
-  add(std::move(route));
+  return route;
+}
+
+void Router::add(std::string method, std::string path, Scope scope, Handler handler) {
+  add(returning(std::move(method), std::move(path), scope, std::move(handler)));
 }
 
 void Router::add(Route route) {

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +14,8 @@ namespace babelring::http {
 
 /// Answers through the reply, at once or later from another thread. May throw Problem or any exception before that.
 using AsyncHandler = std::function<void(std::shared_ptr<const Request>, Reply)>;
+/// Answers on the connection's own thread what needs no waiting. Nothing: the handler is asked. May throw Problem.
+using QuickHandler = std::function<std::optional<Response>(const Request&)>;
 /// Answers by returning. May throw Problem.
 using Handler = std::function<Response(const Request&)>;
 
@@ -24,8 +27,12 @@ struct Route {
   bool prompt = false;  // answered on the connection's own thread, because it never waits for anything
   AsyncHandler handler;
   std::vector<std::string> segments;
-  bool open_here = false;  // processes of this machine need no token, unless a proxy asks for them
+  bool open_here = false;        // processes of this machine need no token, unless a proxy asks for them
+  QuickHandler quick = nullptr;  // asked before the handler; absent: only that one answers
 };
+
+/// A route that answers by returning.
+Route returning(std::string method, std::string path, Scope scope, Handler handler);
 
 /// Finds the handler for a method and path.
 class Router {
@@ -38,8 +45,8 @@ class Router {
   /// Replaces every handler by what `make` gives for it.
   void wrap(const std::function<AsyncHandler(const Route&, AsyncHandler)>& make);
 
-  /// `tell` is called, from any thread, for each request that is refused before its handler; the route is null where
-  /// none fits.
+  /// `tell` is called, from any thread, for each request that is refused or answered without its handler; the route
+  /// is null where none fits.
   using Refused = std::function<void(const Request&, const Route*, int status, double seconds)>;
   void on_refusal(Refused tell) { refused_ = std::move(tell); }
   void note_refusal(const Request& request, const Route* route, int status, double seconds) const {

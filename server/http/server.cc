@@ -15,6 +15,7 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <optional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "server/http/connections.h"
@@ -107,19 +108,34 @@ asio::ip::tcp::acceptor listen_on(asio::io_context& context, const Server::Optio
 }  // namespace
 
 struct Server::Impl {
+  /// A thread with connections of its own: what belongs to a connection is never touched by two threads at once, and
+  /// none of them wakes another.
+  struct Loop {
+    asio::io_context context{1};
+    // Without it the thread leaves as soon as nothing waits, and what stop() then asks of a session is never done.
+    asio::executor_work_guard<asio::io_context::executor_type> work{context.get_executor()};
+    std::thread thread;
+  };
+  static std::vector<std::unique_ptr<Loop>> make_loops(std::size_t count) {
+    std::vector<std::unique_ptr<Loop>> loops;
+    for (std::size_t i = 0; i < std::max<std::size_t>(count, 1); ++i) loops.push_back(std::make_unique<Loop>());
+    return loops;
+  }
+
   explicit Impl(const Options& chosen)
       : options(chosen),
         cap(connection_cap(chosen.limits.connections)),
-        acceptor(listen_on(context, chosen)),
-        pause(context),
+        loops(make_loops(chosen.io_threads)),
+        acceptor(listen_on(loops.front()->context, chosen)),
+        pause(loops.front()->context),
         tls(chosen.tls_certificate.empty() ? nullptr : make_tls_context(chosen.tls_certificate, chosen.tls_key)),
         handlers(chosen.handler_threads) {}
 
   asio::awaitable<void> accept_all() {
-    for (;;) {
+    for (std::size_t next = 0;; next = (next + 1) % loops.size()) {
       boost::system::error_code code;
       auto socket =
-          co_await acceptor.async_accept(asio::make_strand(context), asio::redirect_error(asio::use_awaitable, code));
+          co_await acceptor.async_accept(loops[next]->context, asio::redirect_error(asio::use_awaitable, code));
       if (code == asio::error::operation_aborted || !acceptor.is_open()) co_return;
       if (code || connections.count() >= cap) {
         // Out of descriptors, or full: dropping the socket closes it. Give others time to leave.
@@ -128,33 +144,38 @@ struct Server::Impl {
         co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, code));
         continue;
       }
-      std::string address = address_of(socket);
-      const std::size_t most = options.limits.connections_an_address;
-      if (most > 0 && !is_loopback(address) && connections.count_from(address) >= most) continue;  // closes it
-      socket.set_option(asio::ip::tcp::no_delay(true), code);
-      const auto session = std::make_shared<Session>(std::move(socket), tls.get(), std::move(address), *dispatcher,
-                                                     options.limits, connections);
-      session->start();
-      if (stopping) session->finish();  // too late for stop() to have seen it
+      try {
+        begin_session(std::move(socket));
+      } catch (const std::exception& failure) {  // such as no memory: others may still come
+        spdlog::error("a connection could not be served: {}", failure.what());
+      }
     }
+  }
+
+  void begin_session(asio::ip::tcp::socket socket) {
+    std::string address = address_of(socket);
+    const std::size_t most = options.limits.connections_an_address;
+    if (most > 0 && !is_loopback(address) && connections.count_from(address) >= most) return;  // closes it
+    boost::system::error_code ignored;
+    socket.set_option(asio::ip::tcp::no_delay(true), ignored);
+    const auto session = std::make_shared<Session>(std::move(socket), tls.get(), std::move(address), *dispatcher,
+                                                   options.limits, connections);
+    session->start();
+    if (stopping) session->finish();  // too late for stop() to have seen it
   }
 
   Options options;
   std::size_t cap;
-  // What sessions refer to outlives the context, which owns the last of them.
+  // What sessions refer to outlives the contexts, which own the last of them.
   std::optional<Dispatcher> dispatcher;
   Connections connections;
   std::atomic<bool> stopping = false;
-  asio::io_context context;
-  // Without it the threads leave as soon as nothing waits, and what stop() then asks of a session is never done.
-  asio::executor_work_guard<asio::io_context::executor_type> work{context.get_executor()};
-  // One thread at a time: what accept_all() waits on is closed by stop().
-  asio::strand<asio::io_context::executor_type> accepting{asio::make_strand(context)};
-  asio::ip::tcp::acceptor acceptor;
+  std::vector<std::unique_ptr<Loop>> loops;
+  asio::ip::tcp::acceptor acceptor;  // this and pause: on the first loop's thread alone
   asio::steady_timer pause;
   std::unique_ptr<asio::ssl::context> tls;  // null: plain
   asio::thread_pool handlers;
-  std::vector<std::thread> threads;
+  bool started = false;
 };
 
 Server::Server(const Options& options) : impl_(std::make_unique<Impl>(options)) {}
@@ -167,16 +188,17 @@ void Server::start(const std::function<Dispatcher(Dispatcher::Executor)>& make) 
   impl_->dispatcher.emplace(
       make([pool = &impl_->handlers](std::function<void()> task) { asio::post(*pool, std::move(task)); }));
   asio::co_spawn(
-      impl_->accepting, [impl = impl_.get()] { return impl->accept_all(); }, asio::detached);
-  for (std::size_t i = 0; i < impl_->options.io_threads; ++i) {
-    impl_->threads.emplace_back([impl = impl_.get()] { impl->context.run(); });
+      impl_->loops.front()->context, [impl = impl_.get()] { return impl->accept_all(); }, asio::detached);
+  for (const auto& loop : impl_->loops) {
+    loop->thread = std::thread([context = &loop->context] { context->run(); });
   }
+  impl_->started = true;
 }
 
 void Server::stop() {
-  if (impl_->threads.empty()) return;
+  if (!std::exchange(impl_->started, false)) return;
   impl_->stopping = true;
-  asio::post(impl_->accepting, [impl = impl_.get()] {
+  asio::post(impl_->loops.front()->context, [impl = impl_.get()] {
     boost::system::error_code ignored;
     impl->acceptor.close(ignored);
     impl->pause.cancel();
@@ -188,9 +210,8 @@ void Server::stop() {
     impl_->connections.wait_empty(std::chrono::seconds(2));
   }
   impl_->handlers.join();
-  impl_->context.stop();
-  for (std::thread& thread : impl_->threads) thread.join();
-  impl_->threads.clear();
+  for (const auto& loop : impl_->loops) loop->context.stop();
+  for (const auto& loop : impl_->loops) loop->thread.join();
 }
 
 std::uint16_t Server::port() const {

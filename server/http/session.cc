@@ -2,17 +2,15 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
-#include <boost/asio/dispatch.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/read.hpp>
-#include <boost/asio/read_until.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
-#include <charconv>
+#include <optional>
 #include <utility>
 
 #include "server/http/framing.h"
@@ -27,6 +25,7 @@ using asio::use_awaitable;
 using boost::system::error_code;
 
 constexpr std::size_t most_head_bytes = most_request_line_bytes + most_header_bytes;
+constexpr std::size_t first_read_bytes = 2048;  // most heads are shorter
 
 }  // namespace
 
@@ -69,11 +68,22 @@ void Session::close() {
 }
 
 void Session::set_deadline(std::chrono::milliseconds limit) {
-  deadline_.expires_after(limit);
+  due_ = std::chrono::steady_clock::now() + limit;
+  if (due_ < wakes_) wait_until(due_);
+}
+
+void Session::wait_until(std::chrono::steady_clock::time_point time) {
+  wakes_ = time;
+  deadline_.expires_at(time);
   deadline_.async_wait([weak = weak_from_this()](error_code code) {
     const auto self = weak.lock();
-    // A handler that was already queued when the deadline moved finds the new one still ahead.
-    if (code || !self || self->deadline_.expiry() > std::chrono::steady_clock::now()) return;
+    if (code || !self) return;
+    self->wakes_ = std::chrono::steady_clock::time_point::max();
+    if (self->due_ > std::chrono::steady_clock::now()) {
+      if (self->due_ < self->wakes_) self->wait_until(self->due_);
+      return;
+    }
+    self->clear_deadline();
     self->timed_out_ = true;
     error_code ignored;
     self->socket_.cancel(ignored);
@@ -86,6 +96,7 @@ asio::awaitable<void> Session::run() {
     if (co_await secure()) {
       while (co_await serve_one()) {
       }
+      if (events_) co_await write_events();
     }
     co_await part();
   } catch (const boost::system::system_error&) {
@@ -93,6 +104,7 @@ asio::awaitable<void> Session::run() {
   } catch (const std::exception& failure) {
     spdlog::error("connection: {}", failure.what());
   }
+  events_.reset();  // here: the last to hold the session may be one who just wakes it, and its hub is locked meanwhile
   deadline_.cancel();
   close();
 }
@@ -129,27 +141,28 @@ asio::awaitable<void> Session::part() {
   while (socket_.is_open() && !finishing_) co_await socket_.async_read_some(asio::buffer(rest), use_awaitable);
 }
 
-asio::awaitable<bool> Session::wait_for_request() {
-  if (!buffer_.empty()) co_return true;
-  if (finishing_) co_return false;
-  interruptible_ = true;
-  set_deadline(limits_.idle);
-  buffer_.resize(2048);
-  error_code code;
-  const std::size_t size =
-      co_await transport_.async_read_some(asio::buffer(buffer_), asio::redirect_error(use_awaitable, code));
-  buffer_.resize(size);
-  interruptible_ = false;
-  co_return !code;
-}
-
 asio::awaitable<std::size_t> Session::read_head() {
-  set_deadline(limits_.header);
+  constexpr std::string_view end_of_head = "\r\n\r\n";
+  if (buffer_.empty() && finishing_) co_return 0;
   error_code code;
-  const std::size_t size = co_await asio::async_read_until(transport_, asio::dynamic_buffer(buffer_, most_head_bytes),
-                                                           "\r\n\r\n", asio::redirect_error(use_awaitable, code));
-  if (!code) co_return size;
-  if (code == asio::error::not_found) {
+  bool begun = false;
+  for (std::size_t searched = 0; !code;) {
+    const auto end = buffer_.find(end_of_head, searched);
+    if (end != std::string::npos && end + end_of_head.size() <= most_head_bytes) co_return end + end_of_head.size();
+    const std::size_t have = buffer_.size();
+    if (have >= most_head_bytes) break;
+    if (have == 0) set_deadline(limits_.idle);
+    if (have > 0 && !std::exchange(begun, true)) set_deadline(limits_.header);
+    searched = have - std::min(have, end_of_head.size() - 1);
+    buffer_.resize(std::min(most_head_bytes, have + first_read_bytes));
+    interruptible_ = have == 0;
+    const std::size_t size = co_await transport_.async_read_some(
+        asio::buffer(buffer_.data() + have, buffer_.size() - have), asio::redirect_error(use_awaitable, code));
+    interruptible_ = false;
+    buffer_.resize(have + size);
+    if (code && have == 0) co_return 0;
+  }
+  if (!code) {
     const bool line = buffer_.find('\n') > most_request_line_bytes;
     co_await refuse(line ? 414 : 431, line ? "target_too_long" : "headers_too_long",
                     line ? "request line is longer than 4096 bytes" : "request headers are longer than 8192 bytes");
@@ -168,11 +181,9 @@ asio::awaitable<void> Session::refuse(int status, std::string code, std::string 
 }
 
 asio::awaitable<bool> Session::serve_one() {
-  if (!co_await wait_for_request()) co_return false;
   const std::size_t head_bytes = co_await read_head();
   if (head_bytes == 0) co_return false;
-  const std::string head_text = buffer_.substr(0, head_bytes);
-  buffer_.erase(0, head_bytes);
+  const std::string_view head_text(buffer_.data(), head_bytes);
   if (const auto fault = check_framing(head_text)) {
     co_await refuse(fault->status, "malformed", fault->detail);
     co_return false;
@@ -182,6 +193,7 @@ asio::awaitable<bool> Session::serve_one() {
     co_await refuse(400, "malformed", head.message());
     co_return false;
   }
+  buffer_.erase(0, head_bytes);
   auto request = std::make_shared<Request>(std::move(head->request));
   request->keep_alive = request->keep_alive && ++served_ < limits_.requests_a_connection;
 
@@ -202,8 +214,11 @@ asio::awaitable<bool> Session::serve_one() {
     if (head->expects_continue) co_await write_all("HTTP/1.1 100 Continue\r\n\r\n", {});
     if (!co_await read_body(*request, head->content_length)) co_return false;
   }
-  Response response = co_await answer(request, std::move(admission));
-  co_return co_await write(*request, response);
+  std::optional<Response> response = dispatcher_.answer_now(*request, admission);
+  if (!response) response = co_await answer(request, std::move(admission));
+  const Outgoing out = begin_write(*request, *response);
+  if (!out.whole) co_await write_rest(*request, *response, out);
+  co_return out.reusable && !finishing_;
 }
 
 asio::awaitable<bool> Session::read_body(Request& request, std::int64_t length) {
@@ -229,8 +244,8 @@ asio::awaitable<bool> Session::read_body(Request& request, std::int64_t length) 
 }
 
 asio::awaitable<Response> Session::answer(std::shared_ptr<const Request> request, Dispatcher::Admission admission) {
-  deadline_.cancel();  // handlers are bounded by what they do
-  // The reply may come from any thread; the coroutine goes on when the strand has it.
+  clear_deadline();  // handlers are bounded by what they do
+  // The reply may come from any thread; the coroutine goes on when its own thread has it.
   struct State {
     Response response;
     bool done = false;

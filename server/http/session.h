@@ -4,7 +4,6 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/strand.hpp>
 #include <memory>
 #include <string>
 
@@ -18,7 +17,8 @@ namespace babelring::http {
 
 namespace asio = boost::asio;
 
-/// One connection: reads requests, one after another, and writes their responses. Everything runs on its strand.
+/// One connection: reads requests, one after another, and writes their responses. Everything runs on the one thread of
+/// its socket's context.
 class Session : public std::enable_shared_from_this<Session> {
  public:
   /// `tls` absent: plain. `address` is the client's.
@@ -43,37 +43,57 @@ class Session : public std::enable_shared_from_this<Session> {
   Awaitable<bool> secure();
   /// Takes leave of the client, so that the last answer reaches one that still sends.
   Awaitable<void> part();
-  /// False when the connection is over.
+  /// False when the connection is over, or has become an event stream.
   Awaitable<bool> serve_one();
-  Awaitable<bool> wait_for_request();
   /// The head's length in buffer_, 0 when the connection is over or the client was refused.
   Awaitable<std::size_t> read_head();
   Awaitable<bool> read_body(Request& request, std::int64_t length);
   Awaitable<Response> answer(std::shared_ptr<const Request> request, Dispatcher::Admission admission);
   Awaitable<void> refuse(int status, std::string code, std::string detail);
 
+  /// An answer that is on its way.
+  struct Outgoing {
+    std::string head;
+    std::string_view text;  // the body, where it is a text; within the response
+    std::size_t sent = 0;   // of head and text
+    bool whole = false;     // that was all
+    bool reusable = false;  // the connection can be used again
+  };
+  /// Makes the head and sends what the socket takes at once, which for most answers is all.
+  Outgoing begin_write(const Request& request, Response& response);
+  /// Sends what begin_write() left. An event stream is left to write_events().
+  Awaitable<void> write_rest(const Request& request, Response& response, const Outgoing& out);
   /// Writes head and body. False when the connection cannot be used again.
   Awaitable<bool> write(const Request& request, Response& response);
   Awaitable<void> write_file(const FileSlice& slice);
   Awaitable<void> write_pieces(Producer& producer, bool chunked);
-  Awaitable<void> write_events(const Request& request, EventSource& source);
+  Awaitable<void> write_events();
   Awaitable<void> write_all(std::string_view first, std::string_view second);
   Awaitable<std::string> next_piece(Producer& producer);
 
   Awaitable<void> write_encrypted(const FileSlice& slice);
+  /// What the socket takes of both without waiting; 0 within TLS. Throws system_error when the connection is broken.
+  std::size_t send_now(std::string_view first, std::string_view second);
 
-  /// Closes the socket unless a new deadline is set before this one passes.
+  /// Gives the connection up unless a new deadline is set before this one passes. The timer itself is moved only where
+  /// it would come too late.
   void set_deadline(std::chrono::milliseconds limit);
+  void clear_deadline() { due_ = std::chrono::steady_clock::time_point::max(); }
+  void wait_until(std::chrono::steady_clock::time_point time);
   void close();
 
   Transport transport_;
   asio::ip::tcp::socket& socket_;  // transport_'s
   asio::steady_timer deadline_, ready_;
+  std::chrono::steady_clock::time_point due_ = std::chrono::steady_clock::time_point::max();
+  std::chrono::steady_clock::time_point wakes_ = std::chrono::steady_clock::time_point::max();  // deadline_'s
   const Dispatcher& dispatcher_;
   const Limits& limits_;
   Connections& connections_;
   const std::string address_;
   std::string buffer_;
+  std::shared_ptr<EventSource> events_;     // what the connection streams until its end
+  std::shared_ptr<const Caller> listener_;  // to whom
   std::size_t served_ = 0;
   bool finishing_ = false, interruptible_ = false, timed_out_ = false;
   bool woken_ = false;

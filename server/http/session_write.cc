@@ -46,30 +46,55 @@ BodyFraming framing_of(const Request& request, const Response& response) {
 
 }  // namespace
 
-asio::awaitable<bool> Session::write(const Request& request, Response& response) {
-  BodyFraming framing;  // initialised in two steps: g++ 12 fails internally on one
-  framing = framing_of(request, response);
+Session::Outgoing Session::begin_write(const Request& request, Response& response) {
+  const BodyFraming framing = framing_of(request, response);
   for (const auto& [name, value] : request.answer_headers) response.set(name, value);
-  const std::string head = response_head(response, framing, request.id);
   const bool bodiless = request.method == "HEAD" || response.status == 304 || response.status == 204;
-  const auto* slice = std::get_if<FileSlice>(&response.body);
-  const auto* pieces = std::get_if<Pieces>(&response.body);
-  const auto* producer = std::get_if<std::shared_ptr<Producer>>(&response.body);
-  const auto* events = std::get_if<std::shared_ptr<EventSource>>(&response.body);
-  std::string_view text;
-  if (!bodiless) text = text_of(response);
-  co_await write_all(head, text);
-  if (slice != nullptr && !bodiless) co_await write_file(*slice);
-  if (pieces != nullptr && !bodiless) {
+  if (bodiless) response.body = std::string();
+  Outgoing out{response_head(response, framing, request.id), text_of(response), 0, false, !framing.close};
+  out.sent = send_now(out.head, out.text);
+  const bool text =
+      std::holds_alternative<std::string>(response.body) || std::holds_alternative<std::string_view>(response.body);
+  out.whole = text && out.sent == out.head.size() + out.text.size();
+  return out;
+}
+
+asio::awaitable<void> Session::write_rest(const Request& request, Response& response, const Outgoing& out) {
+  const std::size_t in_head = std::min(out.sent, out.head.size());
+  co_await write_all(std::string_view(out.head).substr(in_head), out.text.substr(out.sent - in_head));
+  if (const auto* slice = std::get_if<FileSlice>(&response.body)) co_await write_file(*slice);
+  if (const auto* pieces = std::get_if<Pieces>(&response.body)) {
     for (const auto& part : pieces->parts) {
       const auto* piece = std::get_if<std::string>(&part);
       if (piece != nullptr) co_await write_all(*piece, {});
       if (piece == nullptr) co_await write_file(std::get<FileSlice>(part));
     }
   }
-  if (producer != nullptr && !bodiless) co_await write_pieces(**producer, framing.chunked);
-  if (events != nullptr && !bodiless) co_await write_events(request, **events);
-  co_return !framing.close && !finishing_;
+  if (auto* producer = std::get_if<std::shared_ptr<Producer>>(&response.body)) {
+    co_await write_pieces(**producer, request.keep_alive);
+  }
+  if (auto* events = std::get_if<std::shared_ptr<EventSource>>(&response.body)) {
+    events_ = std::move(*events);
+    listener_ = request.caller;
+  }
+}
+
+asio::awaitable<bool> Session::write(const Request& request, Response& response) {
+  const Outgoing out = begin_write(request, response);
+  if (!out.whole) co_await write_rest(request, response, out);
+  co_return out.reusable && !finishing_;
+}
+
+std::size_t Session::send_now(std::string_view first, std::string_view second) {
+  if (transport_.encrypted()) return 0;
+  error_code code;
+  if (!socket_.non_blocking()) socket_.non_blocking(true);
+  const std::array<asio::const_buffer, 2> buffers = {asio::buffer(first), asio::buffer(second)};
+  const std::size_t sent = socket_.write_some(buffers, code);
+  if (code && code != asio::error::would_block && code != asio::error::try_again) {
+    throw boost::system::system_error(code);
+  }
+  return sent;
 }
 
 asio::awaitable<void> Session::write_all(std::string_view first, std::string_view second) {
@@ -104,21 +129,24 @@ asio::awaitable<void> Session::write_file(const FileSlice& slice) {
     co_await write_encrypted(slice);
     co_return;
   }
-  constexpr std::int64_t most_at_once = std::int64_t{4} << 20;  // then other connections have their turn
+  constexpr std::int64_t most_at_once = std::int64_t{2} << 20;  // then other connections have their turn
   socket_.native_non_blocking(true);
   off_t offset = slice.offset;
   std::int64_t left = slice.length;
   while (left > 0) {
-    const ssize_t sent = sendfile(socket_.native_handle(), slice.file.get(), &offset,
-                                  static_cast<std::size_t>(std::min(left, most_at_once)));
-    if (sent > 0) {
-      left -= sent;
+    const std::int64_t want = std::min(left, most_at_once);
+    const ssize_t sent = sendfile(socket_.native_handle(), slice.file.get(), &offset, static_cast<std::size_t>(want));
+    // The file became shorter, or the connection broke: the length promised cannot be kept.
+    if (sent == 0) throw boost::system::system_error(asio::error::eof);
+    if (sent < 0 && errno != EAGAIN && errno != EINTR) {
+      throw boost::system::system_error(errno, boost::system::system_category());
+    }
+    if (sent > 0) left -= sent;
+    if (sent == want) {
       if (left > 0) co_await asio::post(socket_.get_executor(), use_awaitable);
       continue;
     }
-    // The file became shorter, or the connection broke: the length promised cannot be kept.
-    if (sent == 0) throw boost::system::system_error(asio::error::eof);
-    if (errno != EAGAIN && errno != EINTR) throw boost::system::system_error(errno, boost::system::system_category());
+    // It is full. Not asked again at once: each time it would take a little, for as much work as for much.
     set_deadline(limits_.write_stall);
     co_await socket_.async_wait(asio::ip::tcp::socket::wait_write, use_awaitable);
   }
@@ -152,7 +180,7 @@ asio::awaitable<std::string> Session::next_piece(Producer& producer) {
 
 asio::awaitable<void> Session::write_pieces(Producer& producer, bool chunked) {
   for (;;) {
-    deadline_.cancel();
+    clear_deadline();
     const std::string piece = co_await next_piece(producer);
     if (piece.empty()) break;
     if (!chunked) {
@@ -166,8 +194,10 @@ asio::awaitable<void> Session::write_pieces(Producer& producer, bool chunked) {
   if (chunked) co_await write_all("0\r\n\r\n", {});
 }
 
-asio::awaitable<void> Session::write_events(const Request& request, EventSource& source) {
-  source.on_ready([weak = weak_from_this()] {
+asio::awaitable<void> Session::write_events() {
+  // Thousands may listen: nothing is kept of the request.
+  buffer_ = std::string();
+  events_->on_ready([weak = weak_from_this()] {
     const auto self = weak.lock();
     if (!self) return;
     asio::post(self->socket_.get_executor(), [self] {
@@ -179,16 +209,16 @@ asio::awaitable<void> Session::write_events(const Request& request, EventSource&
   while (socket_.is_open() && !finishing_) {
     // A token that was revoked meanwhile ends the stream within a heartbeat.
     if (const auto now = std::chrono::steady_clock::now(); now - checked >= limits_.heartbeat) {
-      if (!dispatcher_.still_holds(request)) co_return;
+      if (!dispatcher_.still_holds(listener_.get())) co_return;
       checked = now;
     }
     woken_ = false;
-    const std::string frames = source.take();
-    if (!frames.empty()) {
-      co_await write_all(frames, {});
+    if (const std::string frames = events_->take(); !frames.empty()) {
+      const std::size_t sent = send_now(frames, {});
+      if (sent < frames.size()) co_await write_all(std::string_view(frames).substr(sent), {});
       continue;
     }
-    deadline_.cancel();
+    clear_deadline();
     interruptible_ = true;
     ready_.expires_after(limits_.heartbeat);
     error_code code;

@@ -1,12 +1,14 @@
 #include "server/http/static_files.h"
 
 #include <fmt/ranges.h>
+#include <sys/stat.h>
 #include <zlib.h>
 
 #include <algorithm>
 #include <array>
 
 #include "nmt/base/failure.h"
+#include "server/http/compress.h"
 #include "server/http/dispatcher.h"
 #include "server/http/download.h"
 
@@ -81,7 +83,7 @@ Response StaticFiles::serve_embedded(const Request& request, const PageFile& fil
     return response;
   }
   response.set("Content-Type", std::string(file.type));
-  if (request.header("accept-encoding").find("gzip") != std::string_view::npos) {
+  if (accepts_gzip(request.header("accept-encoding"))) {
     response.set("Content-Encoding", "gzip");
     response.body = file.gzip;
   } else {
@@ -92,11 +94,11 @@ Response StaticFiles::serve_embedded(const Request& request, const PageFile& fil
 
 Response StaticFiles::serve_folder(const std::string& path) const {
   UniqueFd file = open_beneath(folder_, path);
-  if (!file) return text_response(404, "text/plain", "the file was removed\n");
-  const auto size = static_cast<std::int64_t>(std::filesystem::file_size(folder_ / path));
+  struct stat status {};
+  if (!file || fstat(file.get(), &status) != 0) return text_response(404, "text/plain", "the file was removed\n");
   Response response;
   response.set("Content-Type", std::string(type_of(path))).set("Cache-Control", "no-cache");
-  response.body = FileSlice{std::move(file), 0, size};
+  response.body = FileSlice{std::move(file), 0, status.st_size};
   return response;
 }
 

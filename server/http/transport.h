@@ -9,7 +9,7 @@
 
 namespace babelring::http {
 
-/// The bytes of a connection, plain or within TLS: an AsyncReadStream and AsyncWriteStream. Used on one strand.
+/// The bytes of a connection, plain or within TLS: an AsyncReadStream and AsyncWriteStream. Used by one thread.
 class Transport {
  public:
   using Socket = boost::asio::ip::tcp::socket;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -44,6 +45,9 @@ class Store {
   }
   /// A connection for the functions of queries.h and series.h. Waits while all are lent.
   Readers::Lease reader() { return readers_.lease(); }
+
+  /// Another number after every commit, before anybody is told of it.
+  std::uint64_t revision() const { return writer_.revision(); }
 
   static constexpr std::uintmax_t most_checked_at_once = std::uintmax_t{64} << 20;
 

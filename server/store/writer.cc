@@ -21,6 +21,16 @@ void quick_check(Database& database) {
   if (verdict != "ok") fail("database is damaged: {}; restore a backup or move it away", verdict);
 }
 
+/// Copies the write-ahead log into the database while nobody waits. What a bad or full disk refuses is tried again
+/// after the next write; nothing is lost until then.
+void take_back_wal(Database& database) {
+  try {
+    database.scalar("PRAGMA wal_checkpoint(PASSIVE)");
+  } catch (const SqlFailure& failure) {
+    spdlog::error("taking back the write-ahead log: {}", failure.what());
+  }
+}
+
 std::size_t text_bytes(const StepRecord& step) {
   return step.memory_bytes.size() * 64;
 }
@@ -121,7 +131,7 @@ void Writer::loop() {
       if (queue_.empty() && stopping_) return;
       if (!woken) {
         lock.unlock();
-        if (std::exchange(wal_pending, false)) database_.scalar("PRAGMA wal_checkpoint(PASSIVE)");
+        if (std::exchange(wal_pending, false)) take_back_wal(database_);
         continue;
       }
       jobs = take_jobs();
@@ -168,6 +178,7 @@ void Writer::carry_out(Task& task) {
     Transaction transaction(database_);
     task.change(database_);
     transaction.commit();
+    ++revision_;
     ingest_.forget();  // it may have changed what ingest remembers
     task.done.set_value();
   } catch (...) {  // handed to the thread that waits
@@ -197,10 +208,14 @@ bool Writer::try_commit(std::vector<Job>& jobs, std::size_t first, std::size_t c
   try {
     Transaction transaction(database_);
     const std::int64_t now_ms = wall_time_ms();
-    for (std::size_t i = first; i < first + count; ++i) jobs[i].result = ingest_.apply(jobs[i].batch, now_ms);
+    for (std::size_t i = first; i < first + count; ++i) {
+      jobs[i].result = ingest_.apply(jobs[i].batch, now_ms);
+      if (jobs[i].batch.besides) jobs[i].batch.besides(database_);
+    }
     const Stopwatch committing;
     failpoint("applied");
     transaction.commit();
+    ++revision_;
     failpoint("committed");
     counters_.note_commit(committing.elapsed_ms() / 1000);
     for (std::size_t i = first; i < first + count; ++i) counters_.note_batch(jobs[i].batch, jobs[i].result);

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <filesystem>
 #include <functional>
@@ -46,6 +48,9 @@ class Writer {
   /// throws, SqlFailure, or Busy; nothing is changed then. Not to be called from the writer's thread.
   void execute(Change change);
 
+  /// Grows with every commit, before anybody is told of it.
+  std::uint64_t revision() const { return revision_; }
+
   WriterCounts counts() const { return counters_.read(); }
 
   /// From now on nothing is written: submit() is false, execute() throws Busy with the reason.
@@ -82,6 +87,7 @@ class Writer {
   Database database_;
   Ingest ingest_;
   WriterCounters counters_;
+  std::atomic<std::uint64_t> revision_ = 0;
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<std::variant<Job, Task>> queue_;

@@ -1,0 +1,62 @@
+#include "server/api/run_answers.h"
+
+#include <charconv>
+#include <limits>
+#include <utility>
+
+#include "nmt/base/digest.h"
+#include "server/api/answers.h"
+#include "server/api/conditional.h"
+#include "server/api/control.h"
+
+namespace babelring::api {
+
+RunText run_text(const store::RunRow& run, std::uint64_t revision, std::int64_t now_ms) {
+  constexpr std::string_view age_member = "\"record_age_ms\":";  // within a text its quotes would be escaped
+  json::object item = run_item(run, now_ms);
+  item["config"] = run.config;
+  const std::string text = to_text(item);
+  const std::size_t age = text.find(age_member) + age_member.size();
+  RunText made;
+  made.revision = revision;
+  made.before_age = text.substr(0, age);
+  made.after_age = text.substr(text.find_first_not_of("-0123456789", age));
+  made.tag = run_state(std::move(item)) + '-' + digest_of(made.before_age + made.after_age);
+  made.updated_ms = run.updated_ms;
+  const bool becomes_stale = run.state == "running" && now_ms - run.updated_ms <= stale_after_ms;
+  made.holds_until_ms = becomes_stale ? run.updated_ms + stale_after_ms : std::numeric_limits<std::int64_t>::max();
+  return made;
+}
+
+http::Response run_answer(const http::Request& request, const RunText& text, std::int64_t now_ms) {
+  char digits[24];
+  const std::string_view age(digits, std::to_chars(digits, digits + sizeof digits, now_ms - text.updated_ms).ptr);
+  std::string body;
+  body.reserve(text.before_age.size() + age.size() + text.after_age.size());
+  body.append(text.before_age).append(age).append(text.after_age);
+  // The age is a part of the tag, so nobody keeps an old one.
+  std::string etag;
+  etag.reserve(text.tag.size() + age.size() + 3);
+  etag.append("\"").append(text.tag).append("-").append(age).append("\"");
+  return tagged_response(request, std::move(body), std::move(etag));
+}
+
+std::shared_ptr<const RunText> RunTexts::find(const std::string& run, std::uint64_t revision,
+                                              std::int64_t now_ms) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = texts_.find(run);
+  if (found == texts_.end() || found->second->revision != revision || now_ms > found->second->holds_until_ms) {
+    return nullptr;
+  }
+  return found->second;
+}
+
+void RunTexts::keep(const std::string& run, RunText text) {
+  if (text.before_age.size() + text.after_age.size() > most_bytes) return;
+  auto held = std::make_shared<const RunText>(std::move(text));
+  const std::lock_guard lock(mutex_);
+  if (texts_.size() >= most_texts && !texts_.contains(run)) texts_.clear();
+  texts_[run] = std::move(held);
+}
+
+}  // namespace babelring::api
