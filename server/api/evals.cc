@@ -1,5 +1,11 @@
+#include "server/store/evals.h"
+
+#include "nmt/base/clock.h"
 #include "nmt/base/records.h"
 #include "server/api/answers.h"
+#include "server/api/audited.h"
+#include "server/api/body.h"
+#include "server/api/control.h"
 #include "server/api/service.h"
 
 namespace babelring::api {
@@ -28,11 +34,82 @@ http::Response show_eval(Service& service, const http::Request& request) {
   return json_response(eval_item(*eval));
 }
 
+constexpr std::size_t most_samples = 200, most_text_bytes = 4096, most_name_bytes = 128, most_signature_bytes = 256;
+
+EvalSample read_sample(const json::value& value, std::size_t index) {
+  Body body(value, fmt::format("samples/{}/", index));
+  EvalSample sample;
+  sample.source = body.text("source", most_text_bytes).value_or("");
+  sample.reference = body.text("reference", most_text_bytes).value_or("");
+  sample.hypothesis = body.text("hypothesis", most_text_bytes).value_or("");
+  body.finish();
+  return sample;
+}
+
+EvalRecord read_eval(const http::Request& request) {
+  Body body(request);
+  const auto number = [&](const char* name, double most) { return body.number(name, 0, most).value_or(store::absent); };
+  EvalRecord eval;
+  const auto update = body.integer("update", 0, std::int64_t{1} << 52);
+  if (!update) Body::refuse("update", "expected, but absent");
+  eval.update = *update;
+  eval.set = body.required_text("set", most_name_bytes);
+  eval.loss = number("loss", 1e6);
+  eval.nll = number("nll", 1e6);
+  eval.accuracy = number("accuracy", 1);
+  eval.sacrebleu = number("sacrebleu", 100);
+  eval.chrf = number("chrf", 100);
+  eval.teacher_forced_bleu = number("teacher_forced_bleu", 100);
+  eval.signature = body.text("signature", most_signature_bytes).value_or("");
+  if (const json::value* samples = body.value("samples")) {
+    if (!samples->is_array() || samples->get_array().size() > most_samples) {
+      Body::refuse("samples", fmt::format("expected an array of at most {}", most_samples));
+    }
+    for (const json::value& sample : samples->get_array()) {
+      eval.samples.push_back(read_sample(sample, eval.samples.size()));
+    }
+  }
+  body.finish();
+  return eval;
+}
+
+/// A validation that somebody made of a run's model beside its training: of another set, say.
+http::Response add_eval(Service& service, const http::Request& request) {
+  return service.idempotency.once(request, [&] {
+    const store::RunRow run = [&] {
+      auto reader = service.store.reader();
+      return require_run(*reader, request);
+    }();
+    Record record;
+    record.header.run = run.id;
+    record.header.attempt = run.attempt;
+    record.header.time_ms = wall_time_ms();
+    record.body = read_eval(request);
+    AuditedRow row(service, request, 201);
+    const std::string id = write(service, [&](store::Database& database) {
+      std::string made = store::insert_eval(database, run.number, record);
+      row.set_made("/api/v1/evals/" + made);
+      row.append(database);
+      return made;
+    });
+    row.committed();
+    auto reader = service.store.reader();
+    store::EvalRow eval = store::find_eval(*reader, id).value();
+    http::Response response = json_response(eval_item(eval));
+    response.status = 201;
+    eval.samples.clear();
+    service.events.publish(run.id, "eval", to_text(eval_item(eval)));
+    return std::move(response.set("Location", "/api/v1/evals/" + id));
+  });
+}
+
 }  // namespace
 
 void add_eval_routes(http::Router& router, Service& service) {
   router.add("GET", "/api/v1/runs/{run}/evals", http::Scope::read,
              [&service](const http::Request& request) { return list_evals(service, request); });
+  add_body_route(router, "POST", "/api/v1/runs/{run}/evals", http::Scope::ingest, std::size_t{4} << 20,
+                 [&service](const http::Request& request) { return add_eval(service, request); });
   router.add("GET", "/api/v1/evals/{eval}", http::Scope::read,
              [&service](const http::Request& request) { return show_eval(service, request); });
 }

@@ -2,6 +2,7 @@
 #include "nmt/base/records.h"
 #include "server/api/alert_watch.h"
 #include "server/api/answers.h"
+#include "server/api/audited.h"
 #include "server/api/control.h"
 
 namespace babelring::api {
@@ -45,7 +46,7 @@ http::Response take(Service& service, const http::Request& request) {
   auto order = commands_for(service, run, beat);
   if (order && beat.attempt > order->attempt) {
     // Started by hand. Its records may come much later, after those that the attempt before it had in its spool.
-    write(service, [&](store::Database& database) {
+    audited_write(service, request, 200, [&](store::Database& database) {
       return store::note_newer_attempt(database, run, beat.attempt, beat.host, wall_time_ms());
     });
     announce_run(service, run);

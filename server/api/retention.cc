@@ -84,6 +84,15 @@ void apply(Service& service, const std::string& run_id) {
   }
 }
 
+/// The member that a complaint begins with: "keep_best.count: expected …".
+std::vector<http::Problem::Fault> faults_of_policy(const std::string& complaint) {
+  const auto colon = complaint.find(": ");
+  if (colon == std::string::npos || complaint.starts_with("expected ")) return {};  // of the whole body
+  std::string pointer = "/" + complaint.substr(0, colon);
+  std::replace(pointer.begin(), pointer.end(), '.', '/');
+  return {{.pointer = std::move(pointer), .detail = complaint.substr(colon + 2)}};
+}
+
 json::object current_policy(store::Reader& reader, const store::RunRow& run) {
   const std::string text = store::retention_of(reader, run.number);
   return text.empty() ? to_json(RetentionPolicy{}) : parse_json(text).value().as_object();
@@ -102,7 +111,7 @@ http::Response replace(Service& service, RetentionKeeper& keeper, const http::Re
     require_match(request, state_of(current_policy(*reader, *run)));
   }
   const auto policy = policy_from_json(parse_body(request));
-  if (!policy) throw http::Problem(422, "policy_refused", policy.message());
+  if (!policy) throw http::Problem(422, "policy_refused", policy.message(), faults_of_policy(policy.message()));
   const json::object value = to_json(*policy);
   audited_write(service, request, 200, [&](store::Database& database) {
     store::set_retention(database, run->number, to_text(value), policy->max_log_bytes);

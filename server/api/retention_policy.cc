@@ -30,7 +30,7 @@ void read_best(RetentionPolicy& policy, const json::value& value) {
     } else if (name == "metric") {
       fail("keep_best.metric: expected sacrebleu or loss, found {}", to_text(member));
     } else {
-      fail("keep_best: '{}' is no member of it", std::string_view(name));
+      fail("keep_best.{}: no such member here", std::string_view(name));
     }
   }
 }
@@ -77,7 +77,7 @@ Result<RetentionPolicy> policy_from_json(const json::value& value) {
       } else if (key == "max_log_bytes") {
         policy.max_log_bytes = count_of(key, member, 0);
       } else {
-        fail("'{}' is no member of a retention policy", key);
+        fail("{}: no such member here", key);
       }
     }
     return policy;

@@ -1,10 +1,10 @@
 #include "server/store/ingest.h"
 
 #include <algorithm>
-#include <initializer_list>
 #include <optional>
 
 #include "server/store/control.h"
+#include "server/store/evals.h"
 #include "server/store/metrics.h"
 #include "server/store/pyramid.h"
 
@@ -13,13 +13,6 @@ namespace {
 
 constexpr std::size_t most_ranges = 1000;  // of arrived sequence numbers a rank
 constexpr std::size_t most_ranks = 4096;   // remembered between batches
-
-std::string body_text(const Record& record, std::initializer_list<const char*> without) {
-  json::object object = to_json(record);
-  for (const char* member : {"run", "attempt", "sequence", "rank", "host", "time_ms", "kind"}) object.erase(member);
-  for (const char* member : without) object.erase(member);
-  return to_text(object);
-}
 
 struct KnownRun {
   std::int64_t number = 0, attempt = 0;
@@ -32,6 +25,27 @@ std::optional<KnownRun> known_run(Database& database, const std::string& id) {
   row.bind(id);
   if (!row.step()) return std::nullopt;
   return KnownRun{row.integer(0), row.integer(1), row.text(2)};
+}
+
+constexpr std::size_t most_layouts = 500, most_keys = 2000;  // of a run
+
+/// Keys cost memory for as long as the server lives. Throws Rejected where a run has too many.
+void check_keys(Database& database, Layouts& layouts, std::int64_t run) {
+  std::vector<std::int64_t> numbers;
+  {
+    Statement rows = database.prepare("SELECT layout FROM run_layouts WHERE run = ?");
+    rows.bind(run);
+    while (rows.step()) numbers.push_back(rows.integer(0));
+  }
+  std::set<std::string> keys;
+  for (const std::int64_t number : numbers) {
+    const auto& some = layouts.keys(number);
+    keys.insert(some.begin(), some.end());
+  }
+  if (numbers.size() > most_layouts) {
+    throw Rejected(fmt::format("a run's steps have at most {} different sets of keys", most_layouts));
+  }
+  if (keys.size() > most_keys) throw Rejected(fmt::format("a run has at most {} metric keys", most_keys));
 }
 
 }  // namespace
@@ -133,6 +147,7 @@ std::string Ingest::store(const Target& target, const Record& record, const Step
   const std::int64_t layout = layouts_.intern(keys);
   if (known_layouts_.insert({target.run, layout}).second) {
     database_.prepare("INSERT OR IGNORE INTO run_layouts(run, layout) VALUES (?, ?)").bind(target.run, layout).run();
+    check_keys(database_, layouts_, target.run);
   }
   database_
       .prepare(
@@ -150,20 +165,8 @@ std::string Ingest::store(const Target& target, const Record& record, const Step
   return {};
 }
 
-std::string Ingest::store(const Target& target, const Record& record, const EvalRecord& eval) {
-  json::array samples;
-  for (const EvalSample& sample : eval.samples) {
-    samples.push_back({{"source", sample.source}, {"reference", sample.reference}, {"hypothesis", sample.hypothesis}});
-  }
-  std::string id = make_id('e');
-  database_
-      .prepare(
-          "INSERT INTO evals(id, run, attempt, step, time_ms, body, samples, sample_count, sacrebleu, best) "
-          "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")
-      .bind(id, target.run, record.header.attempt, eval.update, record.header.time_ms, body_text(record, {"samples"}),
-            to_text(samples), static_cast<std::int64_t>(eval.samples.size()), eval.sacrebleu, eval.best)
-      .run();
-  return id;
+std::string Ingest::store(const Target& target, const Record& record, const EvalRecord&) {
+  return insert_eval(database_, target.run, record);
 }
 
 std::string Ingest::store(const Target& target, const Record& record, const CheckpointRecord& checkpoint) {

@@ -35,7 +35,7 @@ std::vector<PauseRow> recent_pauses(Reader& reader, std::int64_t run, std::int64
                                     std::int64_t limit) {
   Statement rows = reader.database.prepare(
       "SELECT * FROM (SELECT 0, step, json_extract(body, '$.seconds') FROM evals WHERE run = ?1 AND step >= ?2 AND "
-      "step <= ?3 ORDER BY eval DESC LIMIT ?4) UNION ALL "
+      "step <= ?3 AND json_extract(body, '$.seconds') > 0 ORDER BY eval DESC LIMIT ?4) UNION ALL "
       "SELECT * FROM (SELECT 1, step, write_seconds FROM checkpoints WHERE run = ?1 AND step >= ?2 AND step <= ?3 "
       "ORDER BY step DESC, checkpoint DESC LIMIT ?4)");
   rows.bind(run, first, last, limit);

@@ -26,7 +26,8 @@ struct PauseRow {
   double seconds = 0;
 };
 
-/// The newest `limit` of each kind between two steps, by rising step. Throws SqlFailure.
+/// The newest `limit` of each kind between two steps, by rising step; without evaluations made beside the training,
+/// which took it no time. Throws SqlFailure.
 std::vector<PauseRow> recent_pauses(Reader& reader, std::int64_t run, std::int64_t first, std::int64_t last,
                                     std::int64_t limit);
 

@@ -80,17 +80,77 @@ TEST_F(ApiTest, ShowsEvalsRanksAndLogs) {
   LogRecord log;
   log.level = "warn";
   log.text = "100% of \x1b[31m it";
-  post({record_of(eval, 1), record_of(log, 2)});
+  EvalRecord forced = eval;
+  forced.update = 8;
+  forced.sacrebleu = NAN;
+  forced.teacher_forced_bleu = 40.5;
+  post({record_of(eval, 1), record_of(log, 2), record_of(forced, 3)});
   const auto evals = get(run_path("/evals"));
   const json::object item = evals.at("items").at(0).as_object();
   EXPECT_EQ(item.at("sacrebleu"), 31.25);
+  EXPECT_TRUE(item.at("teacher_forced_bleu").is_null());
   EXPECT_FALSE(item.contains("samples"));
+  EXPECT_EQ(evals.at("items").at(1).at("teacher_forced_bleu"), 40.5);
+  EXPECT_TRUE(evals.at("items").at(1).at("sacrebleu").is_null());
   const auto one = get("/api/v1/evals/" + std::string(item.at("id").as_string()));
   EXPECT_EQ(one.at("samples").at(0).at("hypothesis"), "dog");
   EXPECT_EQ(get(run_path("/ranks")).at("items").at(0).at("host"), "hostA");
   EXPECT_EQ(get(run_path("/logs?q=100%25")).at("items").as_array().size(), 1u);
   EXPECT_EQ(get(run_path("/logs?q=1000")).at("items").as_array().size(), 0u);
   EXPECT_EQ(get(run_path()).at("best").at("sacrebleu"), 31.25);
+}
+
+TEST_F(ApiTest, TakesValidationsMadeBesideTheTraining) {
+  post({step_record(1, 1), step_record(2, 2)});
+  Client client(server.port(), server.token(http::Scope::ingest, run_id));
+  const std::string key = "Idempotency-Key: one\r\n";
+  const std::string body =
+      R"({"update":2,"set":"newstest","sacrebleu":20.5,"samples":[{"source":"a","reference":"b","hypothesis":"c"}]})";
+  const auto made = client.post(run_path("/evals"), body, key);
+  ASSERT_EQ(made.status, 201) << made.body;
+  const auto again = client.post(run_path("/evals"), body, key);
+  EXPECT_EQ(again.headers.at("location"), made.headers.at("location"));
+  const auto evals = get(run_path("/evals")).at("items").as_array();
+  ASSERT_EQ(evals.size(), 1u);
+  EXPECT_EQ(evals[0].at("set"), "newstest");
+  EXPECT_EQ(evals[0].at("update"), 2);
+  EXPECT_FALSE(evals[0].at("best").as_bool());
+  EXPECT_TRUE(evals[0].at("loss").is_null());
+  EXPECT_EQ(get(made.headers.at("location")).at("samples").at(0).at("hypothesis"), "c");
+  for (const auto& [wrong, pointer] : std::vector<std::pair<std::string, std::string>>{
+           {R"({"set":"a"})", "/update"},
+           {R"({"update":1})", "/set"},
+           {R"({"update":1,"set":"a","accuracy":2})", "/accuracy"},
+           {R"({"update":1,"set":"a","best":true})", "/best"},
+           {R"({"update":1,"set":"a","samples":[{"source":1}]})", "/samples/0/source"},
+           {R"({"update":1,"set":"a","samples":[{"source":")" + std::string(4097, 'x') + R"("}]})",
+            "/samples/0/source"}}) {
+    const auto refused = client.post(run_path("/evals"), wrong);
+    EXPECT_EQ(refused.status, 400) << wrong;
+    EXPECT_EQ(parse_json(refused.body)->at("errors").at(0).at("pointer").as_string(), pointer);
+  }
+  std::string other = run_id;
+  other.back() = 'F';
+  EXPECT_EQ(Client(server.port()).post("/api/v1/runs/" + other + "/evals", body).status, 404);
+  EXPECT_EQ(get(run_path("/evals")).at("items").as_array().size(), 1u);
+}
+
+TEST_F(ApiTest, BoundsTheKeysOfARun) {
+  const auto with_purposes = [](std::int64_t number) {
+    Record record = step_record(number, number);
+    for (int i = 0; i < 60; ++i) {
+      std::get<StepRecord>(record.body).memory_bytes["p" + std::to_string(number) + "." + std::to_string(i)] = 1;
+    }
+    return record;
+  };
+  std::vector<Record> records;
+  for (std::int64_t number = 1; number <= 30; ++number) records.push_back(with_purposes(number));
+  EXPECT_EQ(post(records).status, 200);  // 1,800 purposes and what every step has
+  const auto refused = post({with_purposes(31), with_purposes(32), with_purposes(33), with_purposes(34)});
+  EXPECT_EQ(refused.status, 422);
+  EXPECT_NE(refused.body.find("at most 2000 metric keys"), std::string::npos) << refused.body;
+  EXPECT_EQ(post({step_record(31, 31)}).status, 200);
+  EXPECT_EQ(get(run_path())["update"], 31);
 }
 
 TEST_F(ApiTest, PagesThroughRuns) {

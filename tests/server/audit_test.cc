@@ -70,8 +70,8 @@ TEST_F(AuditTest, NotesRefusedWritesAndNoReads) {
 
 TEST_F(AuditTest, IsNotFloodedByThoseWhoMayNotComeIn) {
   Client(server.port()).post("/api/v1/tokens", R"({"name":"x","scope":"read"})");
-  Client stranger(server.port(), "");
-  for (int i = 0; i < 500; ++i) {
+  for (int i = 0; i < 200; ++i) {
+    Client stranger(server.port(), "");
     EXPECT_EQ(stranger.post("/api/v1/runs/" + std::to_string(i) + "/stop", "{}").status, 401);
   }
   Client(server.port(), server.token(Scope::read)).post("/api/v1/tokens", "{}");

@@ -72,7 +72,7 @@ TEST(RetentionPolicy, SaysWhatIsWrong) {
   EXPECT_EQ(message(R"({"keep_best":{"metric":"bleu"}})"),
             "keep_best.metric: expected sacrebleu or loss, found \"bleu\"");
   EXPECT_EQ(message(R"({"keep_best":3})"), "keep_best: expected an object with metric and count, found 3");
-  EXPECT_EQ(message(R"({"forever":true})"), "'forever' is no member of a retention policy");
+  EXPECT_EQ(message(R"({"forever":true})"), "forever: no such member here");
   EXPECT_EQ(message("[]"), "expected an object, found []");
   EXPECT_EQ(message(R"({"keep_last":3,"keep_best":null,"max_bytes":0})"), "");
 }
@@ -194,6 +194,11 @@ TEST_F(RetentionTest, TheServerAppliesThePolicy) {
   const std::string path = run_path + "/retention";
   EXPECT_EQ(object(path).at("keep_last"), nullptr);
   EXPECT_EQ(code_of(ask("PUT", path, R"({"keep_last":"two"})")), "policy_refused");
+  for (const auto& [body, pointer] :
+       {std::pair{R"({"keep_last":0})", "/keep_last"}, std::pair{R"({"keep_best":{"count":0}})", "/keep_best/count"},
+        std::pair{R"({"keep_best":{"odd":1}})", "/keep_best/odd"}, std::pair{R"({"odd":1})", "/odd"}}) {
+    EXPECT_EQ(parse_json(ask("PUT", path, body).body)->at("errors").at(0).at("pointer"), pointer);
+  }
   EXPECT_EQ(code_of(ask("PUT", path, "{")), "bad_json");
   const auto set = ask("PUT", path, R"({"keep_last":1,"keep_every_steps":40})");
   EXPECT_EQ(set.status, 200);

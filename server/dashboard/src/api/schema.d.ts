@@ -25,7 +25,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Database, disk and queue, each named */
+        /** Database, its disk, the checkpoints' disks and the queue, each named */
         get: operations["readyz"];
         put?: never;
         post?: never;
@@ -845,6 +845,11 @@ export interface components {
             database: "ok" | "failing";
             /** @enum {unknown} */
             disk: "ok" | "failing";
+            /**
+             * @description Room for one more checkpoint of each run that is not over
+             * @enum {unknown}
+             */
+            checkpoint_disk: "ok" | "failing";
             /** @enum {unknown} */
             queue: "ok" | "failing";
         };
