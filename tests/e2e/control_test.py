@@ -38,7 +38,10 @@ class ControlPlaneTest(ControlTest):
             self.assertEqual(ask("POST", "/runs", body)[0], 400, body)
         status, valid = ask("POST", "/runs:validate", {"config": self.config_text(), "world_size": 3})
         self.assertEqual((status, valid["max_updates"], valid["command"][:3]), (200, 60, ["mpirun", "-np", "3"]))
-        self.assertTrue(any("memory" in text for text in valid["not_estimated"]))
+        self.assertGreater(valid["memory"]["activations"], 0)
+        self.assertEqual(valid["memory"]["moments"], 8 * valid["memory"]["parameters"])
+        self.assertIsNone(valid["step_ms"])
+        self.assertTrue(any("step_ms" in text for text in valid["not_estimated"]))
         self.assertEqual(self.control.get("/api/v1/runs")["items"], [])
 
     def test_stops_with_a_checkpoint_and_resumes_with_another_world_size(self) -> None:

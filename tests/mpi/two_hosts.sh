@@ -3,19 +3,22 @@
 # them: their own names (hostA, hostB), addresses, IPC and /dev/shm, so that MPI sees two machines.
 #
 #   two_hosts.sh [--rate 1gbit] [--slots N] [--mpirun "more options"] -- PROGRAM ARGS...
+#   two_hosts.sh --agent FILE -- PROGRAM ARGS...
 #
+# --agent runs the program on hostA by itself, and leaves in FILE what mpirun needs as plm_rsh_agent to reach hostB.
 # --rate shapes the link in both directions (tc tbf); --slots is the number of ranks on each host (default 1). The exit
 # code is the program's; 77 when this machine does not let us make namespaces. Everything made is removed at the end.
 set -euo pipefail
 
-rate="" slots=1 more=()
+rate="" slots=1 more=() agent=""
 while [ $# -gt 0 ]; do
   case $1 in
     --rate) rate=$2; shift 2 ;;
     --slots) slots=$2; shift 2 ;;
+    --agent) agent=$2; shift 2 ;;
     --mpirun) read -ra more <<<"$2"; shift 2 ;;
     --) shift; break ;;
-    *) echo "two_hosts.sh: unknown option $1 (--rate, --slots, --mpirun, --)" >&2; exit 2 ;;
+    *) echo "two_hosts.sh: unknown option $1 (--rate, --slots, --mpirun, --agent, --)" >&2; exit 2 ;;
   esac
 done
 [ $# -gt 0 ] || { echo "usage: two_hosts.sh [--rate 1gbit] [--slots N] [--mpirun OPTIONS] -- PROGRAM ARGS..." >&2; exit 2; }
@@ -84,6 +87,12 @@ chmod +x "$folder/enter" "$folder/agent"
 
 code=0
 # In the background and waited for, so that a signal to this script is handled at once.
+if [ -n "$agent" ]; then
+  cp "$folder/agent" "$agent"
+  "$folder/enter" hostA "${namespace[hostA]}" "$@" <&0 &
+  wait $! || code=$?
+  exit $code
+fi
 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
   "$folder/enter" hostA "${namespace[hostA]}" \
   mpirun --bind-to none --mca plm_rsh_agent "$folder/agent" -H "hostA:$slots,hostB:$slots" -np $((2 * slots)) \

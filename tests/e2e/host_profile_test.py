@@ -1,0 +1,113 @@
+"""A profile with hosts: the server on one of them starts runs over both, which are network namespaces of this machine with a
+TCP link between them (tests/mpi/two_hosts.sh)."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import unittest
+from pathlib import Path
+from typing import Any
+
+from control import ControlServer, ControlTest
+from system import BIN
+
+SCRIPT = Path(__file__).resolve().parents[1] / "mpi" / "two_hosts.sh"
+HOSTS = ["hostA", "hostA", "hostB", "hostB"]  # by rank
+
+
+class HostServer(ControlServer):
+    """A `server` on hostA, asked by curl on that host."""
+
+    def start(self) -> None:
+        agent, profiles = self.folder.parent / "agent", self.folder.parent / "profiles.yaml"
+        profiles.write_text(f"""
+two-hosts:
+  launcher: mpirun
+  hosts: ["hostA:2", "hostB:2"]
+  most_ranks: 4
+  server: "http://hostA:8080"
+  environment: ["OMPI_MCA_plm_rsh_agent={agent}", "OMPI_MCA_oob_tcp_if_include=10.77.0.0/24",
+                "OMPI_MCA_btl_tcp_if_include=10.77.0.0/24"]
+  heartbeat_timeout_s: 5
+  cool_down_s: 0
+""", encoding="utf-8")
+        command = [SCRIPT, "--agent", agent, "--", BIN / "server", "--listen", "10.77.0.1:8080", "--insecure", "--allow-host",
+                   "hostA", "--data", self.folder, "--checkpoint-root", self.checkpoints, "--profiles", profiles]
+        with open(self.folder.parent / "server.log", "ab") as log:
+            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+        line = self.process.stdout.readline()
+        assert "listening on" in line, f"server said: {line!r}"
+
+    def kill(self) -> None:
+        """The script takes the hosts away, and whatever runs on them."""
+        self.process.terminate()
+        self.process.wait(30)
+        self.process.stdout.close()
+
+    def ask(self, method: str, path: str, body: Any = None, key: str = "") -> tuple[int, Any]:
+        token = (self.folder / "admin.token").read_text(encoding="utf-8").strip()
+        command = ["ip", "netns", "exec", f"babelring-{self.process.pid}-a", "curl", "-s", "--max-time", "20", "-X", method,
+                   "-w", "\n%{http_code}", "-H", f"Authorization: Bearer {token}", "-H", "Content-Type: application/json"]
+        if body is not None or method == "POST":
+            command += ["--data-binary", json.dumps(body or {})]
+        text = subprocess.run([*command, f"http://10.77.0.1:8080/api/v1{path}"], capture_output=True, text=True).stdout
+        answer, _, status = text.rpartition("\n")
+        return int(status), json.loads(answer)
+
+    def get(self, path: str) -> Any:
+        status, answer = self.ask("GET", path.removeprefix("/api/v1"))
+        assert status == 200, answer
+        return answer
+
+
+class HostProfileTest(ControlTest):
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        for program in ("mpirun", "curl"):
+            if shutil.which(program) is None:
+                raise unittest.SkipTest(f"{program} is not installed")
+        tried = subprocess.run([SCRIPT, "--", "true"], capture_output=True, text=True)
+        if tried.returncode == 77:
+            raise unittest.SkipTest(tried.stderr.strip())
+        super().setUpClass()
+
+    def setUp(self) -> None:
+        super(ControlTest, self).setUp()
+        self.control = HostServer(self.folder / "server", self.folder)
+        self.addCleanup(self.end_everything)
+
+    def ranks(self, run: str) -> list[dict[str, Any]]:
+        return self.control.get(f"/api/v1/runs/{run}/ranks")["items"]
+
+    def test_a_run_spans_the_hosts_and_stops_with_a_checkpoint(self) -> None:
+        status, valid = self.control.ask("POST", "/runs:validate",
+                                         {"config": self.config_text(), "profile": "two-hosts", "world_size": 4})
+        self.assertEqual(status, 200, valid)
+        self.assertIn("hostA:2,hostB:2", valid["command"])
+        run = self.submit(self.config_text(training_stop_after="100000u", checkpoint_every="0"), profile="two-hosts",
+                          world_size=4)
+        self.wait_update(run, 10)
+        self.assertEqual(self.run_item(run)["hosts"], ["hostA", "hostB"])
+        self.assertEqual([rank["host"] for rank in self.ranks(run)], HOSTS)
+        self.assertEqual(sorted(node["host"] for node in self.control.get("/api/v1/nodes")["items"]), ["hostA", "hostB"])
+        self.assertEqual(self.control.ask("POST", f"/runs/{run}/stop", {"grace_s": 60})[0], 202)
+        item = self.wait_state(run, "stopped")
+        self.assertEqual(self.control.get(f"/api/v1/runs/{run}/checkpoints")["items"][0]["update"], item["update"])
+
+    def test_a_rank_that_is_killed_on_the_other_host_is_named_and_the_run_goes_on(self) -> None:
+        run = self.submit(self.config_text(training_stop_after="300u"), profile="two-hosts", world_size=4)
+        self.wait_update(run, 25)
+        os.kill(self.rank_pids(run)[3], signal.SIGKILL)
+        item = self.wait_state(run, "succeeded")
+        self.assertEqual((item["update"], item["attempt"]), (300, 2))
+        cause = next(step["cause"] for step in self.transitions(run) if step["to"] == "restarting")
+        self.assertIn("hostB", cause)
+
+
+if __name__ == "__main__":
+    unittest.main()
