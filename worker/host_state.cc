@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <fstream>
-#include <sstream>
 #include <string>
 #include <thread>
 
@@ -30,13 +29,8 @@ void read_memory(HostState& state) {
 }
 
 void read_network(HostState& state) {
-  std::ifstream file("/proc/net/dev");
-  std::ostringstream text;
-  text << file.rdbuf();
-  const auto counters = parse_network_counters(text.str());
-  if (!counters) return;
-  for (const auto& [name, bytes] : *counters) {
-    if (name == "lo" || name.starts_with("br") || name.starts_with("bond") || name.starts_with("docker")) continue;
+  for (const auto& [name, bytes] : read_network_counters()) {
+    if (name == "lo") continue;
     state.network_rx_bytes += bytes.rx;
     state.network_tx_bytes += bytes.tx;
   }

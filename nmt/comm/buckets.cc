@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "nmt/base/clock.h"
-
 namespace babelring {
 
 GradientBuckets::GradientBuckets(Communicator& communicator, Tensor flat_gradient,
@@ -75,15 +73,13 @@ void GradientBuckets::start_complete_buckets() {
   }
 }
 
-double GradientBuckets::finish() {
+void GradientBuckets::finish() {
   if (const auto unmarked = std::find(ready_.begin(), ready_.end(), false); unmarked != ready_.end()) {
     fail("gradient buckets: finish() but parameter {} of {} was not marked ready", unmarked - ready_.begin(),
          ready_.size());
   }
-  const Stopwatch waiting;
   communicator_.all_reduce_finish();
   started_ = 0;
-  return waiting.elapsed_ms();
 }
 
 }  // namespace babelring

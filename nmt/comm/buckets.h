@@ -32,9 +32,9 @@ class GradientBuckets {
   void begin();
   /// The parameter's gradient is complete for this update. Throws Failure when marked twice; CommError.
   void mark_ready(std::size_t parameter);
-  /// Waits until the whole gradient is summed over ranks. Returns the time it waited in ms: communication that compute
-  /// did not hide. Throws Failure naming the first parameter that was not marked; CommError.
-  double finish();
+  /// Waits until the whole gradient is summed over ranks. Throws Failure naming the first parameter that was not
+  /// marked; CommError.
+  void finish();
 
   /// In the order in which they are started: the end of the gradient first.
   const std::vector<std::int64_t>& bucket_bytes() const { return bucket_bytes_; }

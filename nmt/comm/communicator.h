@@ -68,8 +68,8 @@ class Communicator {
   virtual void barrier() = 0;
 
   /// From now on a peer that gives no sign of life for `silence` while a collective waits fails it at once; one that
-  /// is alive and merely late still has the whole deadline. For the handler of SIGTERM, which mpirun sends to all ranks
-  /// a second before SIGKILL when one has died: 300 ms leave time to name the dead. Safe in a signal handler, which
+  /// is alive and merely late still has the whole deadline. For SIGTERM, which mpirun sends to all ranks a second
+  /// before SIGKILL when one has died: 300 ms leave time to name the dead. From any thread, or a signal handler, which
   /// must not outlive the communicator: clear what it reaches it by first.
   virtual void fail_fast(std::chrono::milliseconds silence) = 0;
 

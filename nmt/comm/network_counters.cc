@@ -38,6 +38,19 @@ Result<std::map<std::string, NetworkBytes>> parse_network_counters(std::string_v
   return interfaces;
 }
 
+std::map<std::string, NetworkBytes> read_network_counters(const std::filesystem::path& counters,
+                                                          const std::filesystem::path& interfaces) {
+  std::ostringstream text;
+  text << std::ifstream(counters).rdbuf();
+  auto found = parse_network_counters(text.str());
+  if (!found) return {};
+  std::erase_if(*found, [&](const auto& entry) {
+    return std::filesystem::exists(interfaces / entry.first / "bridge") ||
+           std::filesystem::exists(interfaces / entry.first / "bonding");
+  });
+  return std::move(found).value();
+}
+
 NetworkCounters::NetworkCounters(bool reports, std::filesystem::path counters, std::filesystem::path interfaces)
     : reports_(reports), counters_(std::move(counters)), interfaces_(std::move(interfaces)), last_(read()) {}
 
@@ -76,16 +89,7 @@ std::int64_t NetworkCounters::speed_of(const std::string& name) const {
 }
 
 std::map<std::string, NetworkBytes> NetworkCounters::read() const {
-  if (!reports_) return {};
-  std::ostringstream text;
-  text << std::ifstream(counters_).rdbuf();
-  auto interfaces = parse_network_counters(text.str());
-  if (!interfaces) return {};
-  std::erase_if(*interfaces, [this](const auto& entry) {
-    return std::filesystem::exists(interfaces_ / entry.first / "bridge") ||
-           std::filesystem::exists(interfaces_ / entry.first / "bonding");
-  });
-  return std::move(interfaces).value();
+  return reports_ ? read_network_counters(counters_, interfaces_) : std::map<std::string, NetworkBytes>();
 }
 
 }  // namespace babelring

@@ -19,11 +19,16 @@ struct NetworkBytes {
 /// The text of /proc/net/dev: interface → bytes since it came up. The Error quotes the line that is not one.
 Result<std::map<std::string, NetworkBytes>> parse_network_counters(std::string_view text);
 
+/// The same of this machine now, without bridges and bonds, whose traffic their members count already. Empty where the
+/// kernel has no such file.
+std::map<std::string, NetworkBytes> read_network_counters(const std::filesystem::path& counters = "/proc/net/dev",
+                                                          const std::filesystem::path& interfaces = "/sys/class/net");
+
 /// Network traffic of this host, from the kernel's interface counters. All ranks of a host would read the same figures,
 /// so exactly one of them reports: the others get zeros and a sum over ranks counts every byte once.
 ///
-/// Counted are all interfaces but `lo` and but bridges and bonds, whose traffic their members count already. Only while
-/// these carried nothing at all is it `lo` that counts: a run within one host over TCP.
+/// Counted are all interfaces of read_network_counters() but `lo`. Only while these carried nothing at all is it `lo`
+/// that counts: a run within one host over TCP.
 class NetworkCounters {
  public:
   /// `reports`: whether this rank is its host's first. The paths are for tests.

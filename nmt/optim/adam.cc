@@ -24,7 +24,6 @@ Adam::Adam(const ParameterStore& store, const AdamOptions& options, const Shares
 UpdateStats Adam::step(Backend& backend, double learning_rate, const std::vector<double>& squares) {
   UpdateStats stats{.gradient_norm = std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0))};
   if (!std::isfinite(stats.gradient_norm)) {
-    ++skipped_;
     stats.skipped = true;
     return stats;
   }

@@ -46,8 +46,6 @@ class Adam {
   /// Steps taken, without the skipped ones: t of the bias correction. Set when resuming.
   std::int64_t steps() const { return steps_; }
   void set_steps(std::int64_t steps) { steps_ = steps; }
-  /// Updates skipped for a non-finite gradient since construction.
-  std::int64_t skipped() const { return skipped_; }
 
  private:
   void update(Backend& backend, const ElementRange& range, float learning_rate, float gradient_scale) const;
@@ -56,7 +54,7 @@ class Adam {
   AdamOptions options_;
   std::vector<ElementRange> own_;
   Buffer m_, v_;
-  std::int64_t steps_ = 0, skipped_ = 0;
+  std::int64_t steps_ = 0;
 };
 
 }  // namespace babelring

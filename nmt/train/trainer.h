@@ -35,7 +35,7 @@ struct TrainerParts {
 /// Trains until the configured end, a stop request, or a Failure. The same calls happen on every rank.
 class Trainer {
  public:
-  /// Initialises the model from the seed, or takes up `state` and the weights of a checkpoint with resume().
+  /// Initialises the model from the seed; begin() may take up the state and weights of a checkpoint instead.
   explicit Trainer(const TrainerParts& parts);
 
   const Transformer& model() const { return model_; }

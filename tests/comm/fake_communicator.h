@@ -1,7 +1,6 @@
 #pragma once
 
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "nmt/comm/communicator.h"
@@ -20,7 +19,6 @@ class FakeCommunicator final : public Communicator {
   };
   std::vector<Range> started;
   int finishes = 0;
-  std::chrono::milliseconds latency{0};
   bool lost = false;
 
   int rank() const override { return 0; }
@@ -35,7 +33,6 @@ class FakeCommunicator final : public Communicator {
   }
   void all_reduce_finish() override {
     if (lost) throw CommError("rank 1 is lost");
-    std::this_thread::sleep_for(latency);
     ++finishes;
   }
   void sum(std::vector<double>& values) override {

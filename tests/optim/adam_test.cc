@@ -65,14 +65,13 @@ TEST_F(AdamTest, ClipsByTheGlobalNorm) {
   EXPECT_NEAR(clipped.first_moment().as<float>()[0], 0.1f * 0.6f, 1e-7);
 }
 
-TEST_F(AdamTest, SkipsAndCountsWhatIsNotFinite) {
+TEST_F(AdamTest, SkipsWhatIsNotFinite) {
   Adam adam(store_, *backend_, {});
   master(1) = 5;
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     gradient(2) = bad;
     EXPECT_TRUE(step(adam, 0.1).skipped);
   }
-  EXPECT_EQ(adam.skipped(), 2);
   EXPECT_EQ(adam.steps(), 0);
   EXPECT_EQ(master(1), 5);
   EXPECT_EQ(adam.first_moment().as<float>()[2], 0);

@@ -9,6 +9,7 @@
 
 #include "nmt/data/batch.h"
 #include "nmt/data/synthetic.h"
+#include "tests/data/temporary_folder.h"
 #include "tests/train/small_training.h"
 #include "tests/train/thread_communicator.h"
 #include "tests/worker/log_capture.h"
@@ -56,19 +57,6 @@ std::vector<StepRecord> train(const TrainConfig& config, int ranks, const fs::pa
   for (std::thread& thread : threads) thread.join();
   return collectors[0].steps;
 }
-
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string pattern = (fs::temp_directory_path() / "babelring-trainer-XXXXXX").string();
-    path_ = mkdtemp(pattern.data());
-  }
-  ~TemporaryFolder() { fs::remove_all(path_); }
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 TEST(Trainer, OneTwoAndFourRanksSeeTheSameLosses) {
   TrainConfig config = small_config();
