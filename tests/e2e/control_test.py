@@ -125,7 +125,9 @@ class ControlPlaneTest(ControlTest):
         os.kill(launcher, signal.SIGKILL)
         wait_for("next attempt", lambda: self.run_item(run)["attempt"] == 2, 30)
         self.assertFalse(any(map(is_running, pids.values())))
-        self.wait_state(run, "succeeded")
+        self.wait_update(run, 41, attempt=2)
+        self.control.ask("POST", f"/runs/{run}/stop", {"mode": "now"})
+        self.wait_state(run, "stopped")
 
     def test_a_server_that_was_killed_finds_its_run_again(self) -> None:
         run = self.submit(self.config_text(training_stop_after="800u"))
