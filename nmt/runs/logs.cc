@@ -3,11 +3,15 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <condition_variable>
 #include <mutex>
+#include <thread>
 
+#include "client/api_client.h"
+#include "client/event_stream.h"
 #include "nmt/runs/find_run.h"
 #include "nmt/runs/interrupt.h"
 #include "nmt/runs/run_commands.h"
@@ -34,24 +38,64 @@ void print_line(const json::object& item, bool as_json, const Screen& screen) {
              << screen.coloured(fmt::format("{}: {}", level, text_of(item, "text")), colour_of_level(level)) << '\n';
 }
 
-/// Sleeps that end early.
-class Pause {
+/// Listens to the run's events on a thread of its own and says when there may be something to read. What it says is in
+/// the answers to questions, so that no line is missed or read twice.
+class Bell {
  public:
-  void end() {
-    const std::lock_guard lock(mutex_);
-    ended_ = true;
-    changed_.notify_all();
+  Bell(const ServerAccess& access, const std::string& run, std::chrono::milliseconds without_events)
+      : stream_(access, "/api/v1/events?topic=log,state&run=" + run), without_events_(without_events) {
+    listener_ = std::thread([this] { listen(); });
   }
-  /// False once end() was called.
-  bool wait(std::chrono::milliseconds time) {
+  ~Bell() {
+    stream_.end();
+    listener_.join();
+  }
+  Bell(const Bell&) = delete;
+  Bell& operator=(const Bell&) = delete;
+
+  void end() {
+    set([&] { ended_ = true; });
+  }
+
+  /// Waits for an event, or for a while, longer where the stream is well. False once end() was called.
+  bool wait() {
     std::unique_lock lock(mutex_);
-    return !changed_.wait_for(lock, time, [&] { return ended_; });
+    changed_.wait_for(lock, at_once, [&] { return ended_; });  // a burst of events is one question
+    changed_.wait_for(lock, connected_ ? std::max(without_events_, longest) : without_events_,
+                      [&] { return ended_ || rung_; });
+    rung_ = false;
+    return !ended_;
   }
 
  private:
+  static constexpr std::chrono::milliseconds at_once{100}, longest{10000};
+
+  template <class Change>
+  void set(Change change) {
+    const std::lock_guard lock(mutex_);
+    change();
+    changed_.notify_all();
+  }
+  void listen() {
+    try {
+      stream_.follow({.on_event =
+                          [&](const ServerEvent&) {
+                            set([&] { rung_ = true; });
+                            return true;
+                          },
+                      .on_connected = [&] { set([&] { rung_ = connected_ = true; }); },
+                      .on_lost = [&](const std::string&) { set([&] { connected_ = false; }); }});
+    } catch (const std::exception&) {  // no stream for us: questions do without
+      set([&] { connected_ = false; });
+    }
+  }
+
+  EventStream stream_;
+  const std::chrono::milliseconds without_events_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool ended_ = false;
+  bool ended_ = false, rung_ = false, connected_ = false;
+  std::thread listener_;
 };
 
 /// Asks for one page and prints it. Returns how many lines it had; `cursor` goes behind them.
@@ -68,7 +112,8 @@ std::size_t print_page(ApiClient& api, const std::string& target, std::string& c
 
 }  // namespace
 
-void print_logs(ApiClient& api, const LogRequest& request, bool as_json, const Screen& screen) {
+void print_logs(const ServerAccess& access, const LogRequest& request, bool as_json, const Screen& screen) {
+  ApiClient api(access);
   std::string filter;
   if (request.rank) filter += fmt::format("&rank={}", *request.rank);
   if (!request.level.empty()) filter += "&level=" + percent_encoded(request.level);
@@ -77,9 +122,9 @@ void print_logs(ApiClient& api, const LogRequest& request, bool as_json, const S
   std::string cursor;
   print_page(api, fmt::format("{}tail={}{}", target, request.tail, filter), cursor, as_json, screen);
   if (!request.follow || cursor.empty()) return;
-  Pause pause;
-  const Interrupt interrupt([&] { pause.end(); });
-  for (bool ended = false; !ended && pause.wait(request.between_questions);) {
+  Bell bell(access, request.run, request.between_questions);
+  const Interrupt interrupt([&] { bell.end(); });
+  for (bool ended = false; !ended && bell.wait();) {
     // The state first: what the run said before it ended is then there to be read.
     ended = is_end_state(text_of(api.get("/runs/" + request.run), "state"));
     while (print_page(api, fmt::format("{}limit=500&cursor={}{}", target, percent_encoded(cursor), filter), cursor,
@@ -108,9 +153,10 @@ void add_run_logs(CLI::App& run) {
       ->capture_default_str();
   arguments->server.declare(*command);
   command->callback([arguments] {
-    ApiClient api(arguments->server.access());
+    const ServerAccess access = arguments->server.access();
+    ApiClient api(access);
     arguments->request.run = text_of(find_run(api, arguments->run), "id");
-    print_logs(api, arguments->request, arguments->server.as_json, Screen::of_stdout());
+    print_logs(access, arguments->request, arguments->server.as_json, Screen::of_stdout());
   });
 }
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "client/api_client.h"
+#include "client/server_access.h"
 #include "nmt/runs/screen.h"
 
 namespace babelring {
@@ -13,13 +13,13 @@ namespace babelring {
 struct LogRequest {
   std::string run;  // id
   std::optional<std::int64_t> rank;
-  std::string level, text;  // empty: any
-  std::int64_t tail = 200;  // the newest so many
-  bool follow = false;      // then what comes, until the run has ended or Ctrl-C
-  std::chrono::milliseconds between_questions{1000};
+  std::string level, text;                            // empty: any
+  std::int64_t tail = 200;                            // the newest so many
+  bool follow = false;                                // then what comes, until the run has ended or Ctrl-C
+  std::chrono::milliseconds between_questions{1000};  // where there is no event stream
 };
 
 /// `nmt run logs`: a line each, or the server's item as a JSON line.
-void print_logs(ApiClient& api, const LogRequest& request, bool as_json, const Screen& screen);
+void print_logs(const ServerAccess& access, const LogRequest& request, bool as_json, const Screen& screen);
 
 }  // namespace babelring
