@@ -72,6 +72,23 @@ class BadDiskTest(FaultTest):
     def test_failing_syncs(self) -> None:
         self.bad_disk("fsync")
 
+    def test_a_checkpoint_of_the_log_that_fails_is_no_end(self) -> None:
+        server = self.server()
+        server.start(LD_PRELOAD=str(self.library), IO_FAULTS=str(self.control))
+        log = self.folder / "server.log"
+        body = json.dumps({"attempt": 1, "rank": 0, "records": [step(u, u, u / 7) for u in range(1, 501)]})
+        self.assertEqual(server.request("POST", f"/api/v1/runs/{run_id(1)}/records", body)[0], 200)
+        self.control.write_text("eio babelring.db")  # now the server is idle, and copies its log into the database
+        wait_for("the failure", lambda: "taking back the write-ahead log" in log.read_text())
+        self.assertEqual(server.request("GET", "/healthz")[0], 200)
+        self.control.unlink()
+        body = json.dumps({"attempt": 1, "rank": 0, "records": [step(u, u, u / 7) for u in range(501, 601)]})
+        self.assertEqual(server.request("POST", f"/api/v1/runs/{run_id(1)}/records", body)[0], 200)
+        self.assertEqual(server.stop(), 0)
+        server.start()
+        series = server.get(f"/api/v1/runs/{run_id(1)}/metrics/loss?agg=raw&points=1000")
+        self.assertEqual(series["value"], [u / 7 for u in range(1, 601)])
+
     def test_short_writes_are_written_whole(self) -> None:
         self.control.write_text("short babelring.db")
         server = self.server()
