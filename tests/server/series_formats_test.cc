@@ -59,6 +59,19 @@ TEST_F(SeriesFormatsTest, GivesColumnsOfDoublesBitForBit) {
   EXPECT_EQ(get("/metrics/loss", "Accept: text/csv\r\n").headers.at("content-type"), "text/csv; charset=utf-8");
 }
 
+TEST_F(SeriesFormatsTest, SaysWhatIsOfferedInsteadOfAnUnknownWord) {
+  fill(1, 3);
+  const auto detail = [](const Answer& answer) {
+    return std::string(parse_json(answer.body)->at("detail").as_string());
+  };
+  EXPECT_EQ(detail(get("/metrics/loss?agg=sum")), "agg: expected one of minmax, avg, lttb, raw, found 'sum'");
+  EXPECT_EQ(detail(get("/metrics/loss?format=xml")), "format: expected one of json, csv, f64, found 'xml'");
+  EXPECT_EQ(detail(query(R"({"runs": [")" + run_id + R"("], "keys": ["loss"], "x": "time"})")),
+            R"(x: expected one of step, wall, rel, found "time")");
+  const std::string state = detail(Client(server.port()).get("/api/v1/runs?state=done"));
+  EXPECT_TRUE(state.starts_with("state: expected one of queued, ") && state.ends_with(", found 'done'")) << state;
+}
+
 TEST_F(SeriesFormatsTest, SampledColumnsHaveBounds) {
   fill(1, 1000);
   const Answer answer = get("/metrics/loss?points=10&format=f64");
