@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -73,6 +74,21 @@ RunIdentity share_identity(const JobOptions& options, const std::filesystem::pat
   return {.run = text.substr(0, space), .attempt = std::stoll(text.substr(space + 1))};
 }
 
+/// What `say` returns on rank 0, which alone may see the user's files. What it throws, all ranks throw alike.
+std::string said_by_first_rank(Communicator& communicator, const std::function<std::string()>& say) {
+  std::string text;
+  if (communicator.rank() == 0) {
+    try {
+      text = "+" + say();
+    } catch (const Failure& failure) {
+      text = std::string("-") + failure.what();
+    }
+  }
+  text = communicator.all_gather(text)[0];
+  if (text[0] == '-') throw UsageFailure(text.substr(1));
+  return text.substr(1);
+}
+
 /// The server says that this attempt is over: nothing may be written any more, so nothing is tidied up either.
 void end_fenced(const std::string& why) {
   spdlog::error("this attempt is over: {}", why);
@@ -94,6 +110,18 @@ std::unique_ptr<Heartbeat> start_heartbeat(const JobOptions& options, const std:
                        .host = communicator.hosts()[static_cast<std::size_t>(communicator.rank())],
                        .folder = folder},
       std::move(orders));
+}
+
+ReporterOptions reporter_options(const JobOptions& options, const std::filesystem::path& folder,
+                                 const RunIdentity& identity, const Communicator& communicator) {
+  return {.server = options.server,
+          .token = options.token,
+          .ca_file = options.ca_file,
+          .spool_folder = folder / "spool",
+          .run = identity.run,
+          .attempt = identity.attempt,
+          .rank = communicator.rank(),
+          .host = communicator.hosts()[static_cast<std::size_t>(communicator.rank())]};
 }
 
 int threads_of(const TrainConfig& config, const Communicator& communicator) {
@@ -144,31 +172,15 @@ std::filesystem::path board_folder(const JobOptions& options, const TrainConfig&
 }  // namespace
 
 TrainConfig shared_config(const JobOptions& options, Communicator& communicator) {
-  std::string text;
-  if (communicator.rank() == 0) {
-    try {
-      text = "+" + config_yaml(read_config(read_file(options.config_file), options.config_file, options.overrides));
-    } catch (const Failure& failure) {
-      text = std::string("-") + failure.what();
-    }
-  }
-  text = communicator.all_gather(text)[0];
-  if (text[0] == '-') throw UsageFailure(text.substr(1));
-  return read_config(text.substr(1), "configuration of rank 0", {});
+  const std::string text = said_by_first_rank(communicator, [&options] {
+    return config_yaml(read_config(read_file(options.config_file), options.config_file, options.overrides));
+  });
+  return read_config(text, "configuration of rank 0", {});
 }
 
 std::string shared_token(const JobOptions& options, Communicator& communicator) {
-  std::string text;
-  if (communicator.rank() == 0) {
-    try {
-      text = "+" + (options.server == "none" ? std::string() : find_token(options.token_file));
-    } catch (const UsageFailure& failure) {
-      text = std::string("-") + failure.what();
-    }
-  }
-  text = communicator.all_gather(text)[0];
-  if (text[0] == '-') throw UsageFailure(text.substr(1));
-  return text.substr(1);
+  return said_by_first_rank(
+      communicator, [&options] { return options.server == "none" ? std::string() : find_token(options.token_file); });
 }
 
 void run_job(const JobOptions& options, const TrainConfig& config, Communicator& communicator, StopRequest& stop,
@@ -194,14 +206,7 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
   const Vocabulary vocabulary = Vocabulary::load(vocabulary_file);
   const Corpus corpus = Corpus::open(config.data.folder, config.data.train_set);
 
-  Reporter reporter({.server = options.server,
-                     .token = options.token,
-                     .ca_file = options.ca_file,
-                     .spool_folder = folder / "spool",
-                     .run = identity.run,
-                     .attempt = identity.attempt,
-                     .rank = communicator.rank(),
-                     .host = communicator.hosts()[static_cast<std::size_t>(communicator.rank())]});
+  Reporter reporter(reporter_options(options, folder, identity, communicator));
   const LogRecords::Connection logged(log, reporter);
   std::unique_ptr<Console> console;
   if (first_rank) console = std::make_unique<Console>(config, isatty(STDERR_FILENO) == 1);
