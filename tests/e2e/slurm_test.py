@@ -1,4 +1,4 @@
-"""Runs of the server's as jobs of a Slurm that the test starts itself: one node, own ports, own key."""
+"""Runs of the server's as jobs of a Slurm that the test starts itself: one node or two, own ports, own key."""
 
 import os
 import shutil
@@ -21,9 +21,9 @@ def free_port() -> int:
 
 
 class Slurm:
-    """munged, slurmctld and one slurmd, in a folder."""
+    """munged, slurmctld and a slurmd for each node, in a folder. All nodes are this machine."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, nodes: int = 1) -> None:
         self.folder = folder
         folder.mkdir()
         for part in ("munge", "state", "spool"):
@@ -32,20 +32,22 @@ class Slurm:
         (folder / "munge.key").chmod(0o600)
         self.conf = folder / "slurm.conf"
         name = socket.gethostname().split(".")[0]
+        names = [f"n{number + 1}" for number in range(nodes)]
+        described = "\n".join(f"NodeName={node} NodeHostname={name} NodeAddr=127.0.0.1 Port={free_port()} CPUs=8 State=UNKNOWN"
+                              for node in names)
         self.conf.write_text(f"""
 ClusterName=test
 SlurmctldHost={name}(127.0.0.1)
 SlurmctldPort={free_port()}
-SlurmdPort={free_port()}
 SlurmUser=root
 AuthType=auth/munge
 AuthInfo=socket={folder}/munge/socket
 StateSaveLocation={folder}/state
-SlurmdSpoolDir={folder}/spool
+SlurmdSpoolDir={folder}/spool/%n
 SlurmctldPidFile={folder}/slurmctld.pid
-SlurmdPidFile={folder}/slurmd.pid
+SlurmdPidFile={folder}/slurmd-%n.pid
 SlurmctldLogFile={folder}/slurmctld.log
-SlurmdLogFile={folder}/slurmd.log
+SlurmdLogFile={folder}/slurmd-%n.log
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 SelectType=select/linear
@@ -55,8 +57,8 @@ KillWait=5
 MailProg=/bin/true
 JobAcctGatherType=jobacct_gather/none
 AccountingStorageType=accounting_storage/none
-NodeName=n1 NodeHostname={name} NodeAddr=127.0.0.1 CPUs=8 State=UNKNOWN
-PartitionName=p Nodes=n1 Default=YES MaxTime=INFINITE State=UP
+{described}
+PartitionName=p Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """, encoding="utf-8")
         self.env = dict(os.environ, SLURM_CONF=str(self.conf))
         self.processes: list[subprocess.Popen] = []
@@ -65,8 +67,9 @@ PartitionName=p Nodes=n1 Default=YES MaxTime=INFINITE State=UP
                    f"--seed-file={folder}/munge/seed")
         wait_for("munge's socket", (folder / "munge/socket").exists, 20)
         self.controller = self.start("slurmctld", "-D", "-f", self.conf)
-        self.start("slurmd", "-D", "-N", "n1", "-f", self.conf)
-        wait_for("an idle node", lambda: "idle" in self.say("sinfo", "--noheader", "--format=%T"), 60)
+        for node in names:
+            self.start("slurmd", "-D", "-N", node, "-f", self.conf)
+        wait_for("idle nodes", lambda: self.say("sinfo", "--noheader", "--Node", "--format=%T").split() == ["idle"] * nodes, 60)
 
     def start(self, *command) -> subprocess.Popen:
         with open(self.folder / f"{command[0]}.out", "ab") as out:
@@ -98,7 +101,11 @@ class SlurmServer(ControlServer):
     profile = "most_running: 1\nbatch:\n  launcher: slurm\n  most_running: 4\n  heartbeat_timeout_s: 4\n  cool_down_s: 0"
 
 
-class SlurmTest(ControlTest):
+class SlurmCase(ControlTest):
+    """Tests that have a Slurm of their own."""
+
+    nodes: int = 1
+    server_type: type[ControlServer] = SlurmServer
 
     @classmethod
     def setUpClass(cls) -> None:
@@ -109,18 +116,21 @@ class SlurmTest(ControlTest):
         if os.geteuid() != 0:
             raise unittest.SkipTest("a Slurm of one's own is started by root")
         super().setUpClass()
-        cls.slurm = Slurm(cls.base / "slurm")
+        cls.slurm = Slurm(cls.base / "slurm", cls.nodes)
         cls.addClassCleanup(cls.slurm.end)
         os.environ["SLURM_CONF"] = str(cls.slurm.conf)
         cls.addClassCleanup(os.environ.pop, "SLURM_CONF")
 
     def setUp(self) -> None:
         super(ControlTest, self).setUp()
-        self.control = SlurmServer(self.folder / "server", self.folder)
+        self.control = self.server_type(self.folder / "server", self.folder)
         self.addCleanup(self.end_everything)
 
     def job(self, run: str) -> str:
         return self.control.get(f"/api/v1/runs/{run}/attempts")["items"][-1]["job"]
+
+
+class SlurmTest(SlurmCase):
 
     def test_a_job_succeeds(self) -> None:
         run = self.submit(self.config_text(), profile="batch")
@@ -153,6 +163,44 @@ class SlurmTest(ControlTest):
         item = self.wait_state(run, "stopped")
         self.assertEqual(self.control.get(f"/api/v1/runs/{run}/checkpoints")["items"][0]["update"], item["update"])
         wait_for("the job's end", lambda: self.job(run) not in self.slurm.say("squeue", "--noheader", "--format=%i"), 20)
+
+
+class TwoNodeServer(ControlServer):
+    profile = ("most_running: 1\nbatch:\n  launcher: slurm\n  most_running: 4\n  heartbeat_timeout_s: 4\n  cool_down_s: 0\n"
+               "both:\n  launcher: slurm\n  submit: [--nodes=2, --ntasks-per-node=1]\n  heartbeat_timeout_s: 8\n  cool_down_s: 0")
+
+
+class TwoNodeSlurmTest(SlurmCase):
+
+    nodes, server_type = 2, TwoNodeServer
+
+    def node(self, run: str) -> str:
+        return self.slurm.say("squeue", "--noheader", f"--jobs={self.job(run)}", "--format=%N").strip()
+
+    def test_a_job_spans_both_nodes(self) -> None:
+        run = self.submit(self.config_text(training_stop_after="400u", checkpoint_every="0"), profile="both")
+        self.wait_update(run, 5)
+        self.assertEqual(self.node(run), "n[1-2]")
+        self.assertEqual(self.wait_state(run, "succeeded")["update"], 400)
+
+    def test_a_run_goes_on_from_its_checkpoint_when_its_node_goes_down(self) -> None:
+        run = self.submit(self.config_text(training_stop_after="600u"), profile="batch", max_restarts=3)
+        self.wait_update(run, 25)
+        node = self.node(run)
+        self.slurm.say("scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=test")
+        self.addCleanup(self.slurm.say, "scontrol", "update", f"NodeName={node}", "State=RESUME")
+        item = self.wait_state(run, "succeeded")
+        causes = [step["cause"] for step in self.transitions(run) if step["to"] == "restarting"]
+        self.assertEqual(len(causes), 1)
+        self.assertRegex(causes[0], "NODE[ _]FAIL")
+        self.assertEqual(item["update"], 600)
+        resumed = self.control.get(f"/api/v1/runs/{run}/attempts")["items"]
+        self.assertEqual(len(resumed), 2)
+        # Bitwise what an undisturbed run has: from the checkpoint on the same updates were done again.
+        calm = self.submit(self.config_text(training_stop_after="60u"))
+        self.wait_state(calm, "succeeded")
+        disturbed, undisturbed = self.digests(run), self.digests(calm)
+        self.assertEqual({update: disturbed[update] for update in undisturbed}, undisturbed)
 
 
 if __name__ == "__main__":
