@@ -26,6 +26,7 @@ class TrainingTest(SystemTest):
         evals = server.get(f"/api/v1/runs/{run_id}/evals")["items"]
         self.assertEqual([e["update"] for e in evals], [200, 400])
         self.assertGreater(evals[-1]["sacrebleu"], 90)
+        self.assertGreater(evals[-1]["teacher_forced_bleu"], 90)
 
         newest = server.get(f"/api/v1/runs/{run_id}/checkpoints")["items"]
         newest = max(newest, key=lambda c: c["update"])
