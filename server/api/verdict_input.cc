@@ -10,7 +10,7 @@
 namespace babelring::api {
 namespace {
 
-constexpr std::int64_t most_updates = 192;  // read of each rank
+constexpr std::int64_t most_updates = 192;       // read of each rank
 constexpr std::int64_t most_step_rows = 20'000;  // of all ranks together
 constexpr std::int64_t least_updates = 32;
 constexpr std::int64_t most_pauses = 9;  // of each kind: eight periods

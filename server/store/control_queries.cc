@@ -18,7 +18,7 @@ std::vector<LaunchRow> active_launches(Reader& reader) {
       "(SELECT coalesce(max(step), 0) FROM checkpoints c WHERE c.run = r.run AND NOT removed) "
       "FROM runs r JOIN launches USING (run) LEFT JOIN attempts a ON a.run = r.run AND a.attempt = r.attempt "
       "WHERE state IN ('queued', 'launching', 'running', 'stopping', 'restarting', 'suspended', 'lost') "
-      "AND deleted_ms IS NULL AND coalesce(launcher, '') <> 'external' ORDER BY place");
+      "AND deleted_ms IS NULL AND (coalesce(launcher, '') <> 'external' OR state = 'queued') ORDER BY place");
   std::vector<LaunchRow> launches;
   while (rows.step()) {
     LaunchRow run;

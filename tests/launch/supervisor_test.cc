@@ -342,6 +342,12 @@ TEST_F(SupervisorTest, RecordsTellTooThatAnAttemptRunsOrThatANewerOneWasStartedB
   auto reader = store_->reader();
   EXPECT_TRUE(store::find_commands(*reader, run, 1)->fenced);
   EXPECT_TRUE(store::active_launches(*reader).empty()) << "it is somebody else's now";
+  say(run, "finished", 2);
+  EXPECT_EQ(state(run), "succeeded");
+  store_->write([&](store::Database& database) { store::request_resume(database, {.run = run, .actor = "me"}, 9); });
+  pass();
+  EXPECT_EQ(state(run), "launching") << "asked to go on, it is the server's again";
+  EXPECT_EQ(fake_->orders.back().attempt, 3);
 }
 
 TEST_F(SupervisorTest, ARunStartedByHandThatIsSilentWhenItShallStopIsLostUntilItReports) {
