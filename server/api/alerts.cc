@@ -29,15 +29,15 @@ http::Response list_rules(Service& service) {
   return json_response(json::object{{"items", std::move(items)}, {"next_cursor", nullptr}});
 }
 
-constexpr std::size_t most_name_bytes = 64;
+constexpr std::size_t most_rule_name_bytes = 64;
 
 /// The rule at a place of the request's body.
 alerts::Rule read_rule(const json::value& value, std::size_t index) {
   const std::string place = fmt::format("items/{}/", index);
   Body body(value, place);
   alerts::Rule rule;
-  rule.name = body.required_text("name", most_name_bytes);
-  const auto kind = alerts::kind_of(body.required_text("kind", most_name_bytes));
+  rule.name = body.required_text("name", most_rule_name_bytes);
+  const auto kind = alerts::kind_of(body.required_text("kind", most_rule_name_bytes));
   if (!kind) Body::refuse(place + "kind", fmt::format("expected one of {}", fmt::join(alerts::kind_names, ", ")));
   rule.kind = *kind;
   constexpr double most = std::numeric_limits<double>::max();  // the rule itself says what its kind takes
@@ -47,7 +47,7 @@ alerts::Rule read_rule(const json::value& value, std::size_t index) {
   rule.hold_s = body.number("hold_s", -most, most).value_or(0);
   rule.clear_s = body.number("clear_s", -most, most).value_or(0);
   rule.enabled = body.flag("enabled").value_or(true);
-  rule.run = body.text("run", most_name_bytes).value_or("");
+  rule.run = body.text("run", most_rule_name_bytes).value_or("");
   body.finish();
   if (!rule.run.empty() && !valid_id(rule.run, 'r')) Body::refuse(place + "run", "expected a run's id or null");
   if (const auto fault = alerts::fault_of(rule)) {  // "threshold: expected …"
@@ -58,7 +58,7 @@ alerts::Rule read_rule(const json::value& value, std::size_t index) {
   return rule;
 }
 
-std::vector<alerts::Rule> read_rules(const http::Request& request) {
+std::vector<alerts::Rule> read_rule_list(const http::Request& request) {
   Body body(request);
   const json::value* items = body.value("items");
   if (items == nullptr || !items->is_array()) Body::refuse("items", "expected an array of rules");
@@ -83,7 +83,7 @@ std::vector<alerts::Rule> read_rules(const http::Request& request) {
 
 http::Response put_rules(Service& service, const http::Request& request) {
   std::vector<store::AlertRuleRow> rows;
-  for (const alerts::Rule& rule : read_rules(request)) rows.push_back(row_of(rule));
+  for (const alerts::Rule& rule : read_rule_list(request)) rows.push_back(row_of(rule));
   audited_write(service, request, 200, [&](store::Database& database) { store::replace_alert_rules(database, rows); });
   if (service.alerts != nullptr) service.alerts->reload();
   return list_rules(service);

@@ -34,14 +34,14 @@ http::Response show_eval(Service& service, const http::Request& request) {
   return json_response(eval_item(*eval));
 }
 
-constexpr std::size_t most_samples = 200, most_text_bytes = 4096, most_name_bytes = 128, most_signature_bytes = 256;
+constexpr std::size_t most_samples = 200, most_sample_bytes = 4096, most_set_bytes = 128, most_signature_bytes = 256;
 
 EvalSample read_sample(const json::value& value, std::size_t index) {
   Body body(value, fmt::format("samples/{}/", index));
   EvalSample sample;
-  sample.source = body.text("source", most_text_bytes).value_or("");
-  sample.reference = body.text("reference", most_text_bytes).value_or("");
-  sample.hypothesis = body.text("hypothesis", most_text_bytes).value_or("");
+  sample.source = body.text("source", most_sample_bytes).value_or("");
+  sample.reference = body.text("reference", most_sample_bytes).value_or("");
+  sample.hypothesis = body.text("hypothesis", most_sample_bytes).value_or("");
   body.finish();
   return sample;
 }
@@ -53,7 +53,7 @@ EvalRecord read_eval(const http::Request& request) {
   const auto update = body.integer("update", 0, std::int64_t{1} << 52);
   if (!update) Body::refuse("update", "expected, but absent");
   eval.update = *update;
-  eval.set = body.required_text("set", most_name_bytes);
+  eval.set = body.required_text("set", most_set_bytes);
   eval.loss = number("loss", 1e6);
   eval.nll = number("nll", 1e6);
   eval.accuracy = number("accuracy", 1);

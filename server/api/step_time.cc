@@ -13,7 +13,7 @@
 namespace babelring::api {
 namespace {
 
-constexpr std::int64_t most_runs = 200, most_steps = 64, warm_up_steps = 3;
+constexpr std::int64_t most_runs_searched = 200, most_steps = 64, warm_up_steps = 3;
 constexpr std::size_t least_steps = 8;
 constexpr std::array<std::string_view, 15> what_decides = {"model.encoder_layers",
                                                            "model.decoder_layers",
@@ -66,7 +66,7 @@ std::optional<RecordedStepTime> recorded_step_time(store::Reader& reader, const 
                                                    std::string_view config, std::int64_t world_size,
                                                    std::int64_t parameters) {
   store::RunFilter filter;
-  filter.limit = most_runs;
+  filter.limit = most_runs_searched;
   for (const store::RunRow& row : store::list_runs(reader, filter)) {
     const bool same_size = row.world_size == world_size && (parameters == 0 || row.parameters == parameters);
     if (!same_size || !on_same_machines(row, profile)) continue;

@@ -29,8 +29,8 @@ void expect_close(std::int64_t estimated, std::size_t found, const char* what) {
 }
 
 /// Holds the arithmetic against an update that is computed.
-void check(const ModelConfig& model, const std::string& precision, int source_tokens, int target_tokens,
-           std::int64_t vocabulary) {
+void check_estimate(const ModelConfig& model, const std::string& precision, int source_tokens, int target_tokens,
+                    std::int64_t vocabulary) {
   SCOPED_TRACE(model.norm + " " + model.tied_embeddings + " " + precision);
   constexpr int sentences = 32;
   TrainConfig config;
@@ -80,14 +80,14 @@ ModelConfig small_model(const std::string& norm, const std::string& tied, double
 }
 
 TEST(MemoryEstimate, IsWhatAnUpdateTakes) {
-  check(small_model("pre", "all", 0.1), "f32", 16, 20, 1000);
-  check(small_model("post", "decoder", 0), "f32", 20, 16, 1000);
-  check(small_model("pre", "none", 0), "f32", 40, 10, 50);    // the source's layers need the most scratch
-  check(small_model("post", "all", 0.3), "f32", 10, 40, 50);  // attention or feed-forward, not the logits
+  check_estimate(small_model("pre", "all", 0.1), "f32", 16, 20, 1000);
+  check_estimate(small_model("post", "decoder", 0), "f32", 20, 16, 1000);
+  check_estimate(small_model("pre", "none", 0), "f32", 40, 10, 50);    // the source's layers need the most scratch
+  check_estimate(small_model("post", "all", 0.3), "f32", 10, 40, 50);  // attention or feed-forward, not the logits
   ModelConfig wide = small_model("pre", "all", 0.1);
   wide.inner = 1024;  // rows of 4 KiB, which are padded
-  check(wide, "f32", 20, 20, 50);
-  check(small_model("pre", "all", 0.1), "bf16", 16, 20, 1000);
+  check_estimate(wide, "f32", 20, 20, 50);
+  check_estimate(small_model("pre", "all", 0.1), "bf16", 16, 20, 1000);
 }
 
 TEST(MemoryEstimate, CountsTheKnownModels) {
