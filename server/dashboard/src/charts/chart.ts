@@ -23,6 +23,7 @@ export interface ChartView {
   full: [number, number];    // all there is
   log: boolean;
   logX: boolean;
+  waiting: boolean;          // data that it needs is still to come
 }
 
 const SYNC_KEY = 'babelring';
@@ -39,7 +40,7 @@ export class Chart {
   private plot: uPlot | null = null;
   private shape = '';
   private data = EMPTY;
-  private view: ChartView = { x: 'update', range: [0, 1], full: [0, 1], log: false, logX: false };
+  private view: ChartView = { x: 'update', range: [0, 1], full: [0, 1], log: false, logX: false, waiting: true };
   private tableTimer: ReturnType<typeof setTimeout> | null = null;
   private readonly legend = new Legend();
   private readonly body: HTMLElement;
@@ -90,7 +91,7 @@ export class Chart {
     this.data = data;
     this.view = view;
     this.logButton.setAttribute('aria-pressed', String(view.log));
-    setText(this.note, data.lines.some(({ x }) => x.length > 0) ? data.note : 'no data yet');
+    setText(this.note, data.lines.some(({ x }) => x.length > 0) ? data.note : view.waiting ? 'loading …' : 'no data yet');
     if (shape !== this.shape || !this.plot) this.rebuild(shape);
     else this.plot.setData(this.columns());
     this.readOut();

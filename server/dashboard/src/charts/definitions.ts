@@ -108,7 +108,7 @@ function powerData(run: RunData, view: ViewState): ChartData {
 
 const CHARTS_ALONE: readonly ChartDefinition[] = [
   { id: 'loss', title: 'Loss', unit: 'nats per target token', keys: () => ['loss'], evals: ['loss'], axisFormat: tick, data: lossData },
-  { id: 'bleu', title: 'Translation quality', unit: 'held-out sentences', keys: () => [], evals: ['sacrebleu', 'chrf'],
+  { id: 'bleu', title: 'Translation quality', unit: 'held-out set', keys: () => [], evals: ['sacrebleu', 'chrf'],
     axisFormat: tick, data: scoreData },
   { id: 'accuracy', title: 'Teacher-forced', unit: 'no translation made', keys: () => [], evals: ['teacher_forced_bleu', 'accuracy'],
     when: (run) => run.evals.some(({ accuracy, teacher_forced_bleu: bleu }) => (accuracy ?? bleu ?? null) !== null), axisFormat: tick, data: forcedData },

@@ -23,6 +23,11 @@ export class SeriesStore {
   /// `wanted` tells what is needed now; `recent` what the summary needs, whatever the window shows.
   constructor(private readonly run: string, private readonly wanted: () => ReadonlySet<string>, private readonly recent: readonly string[]) {}
 
+  /// Whether it has been fetched; it may be empty.
+  has(name: string): boolean {
+    return this.series.has(name);
+  }
+
   get(name: string): Series {
     return this.series.get(name) ?? emptySeries();
   }

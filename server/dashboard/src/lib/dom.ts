@@ -37,17 +37,27 @@ export function replaceChildren(parent: Element, ...children: Child[]): void {
 }
 
 /// Makes the children of `parent` equal to the given ones by changing only what differs, so that a selection, the focus and
-/// scroll positions stay. Listeners become those of the given ones; whether a fold is open stays the reader's.
+/// scroll positions stay; data-key tells elements apart. Listeners become those of the given ones; whether a fold is open stays the reader's.
 export function patchChildren(parent: Element, ...children: Child[]): void {
   const fragment = document.createDocumentFragment();
   appendChild(fragment, children);
   patch(parent, fragment);
 }
 
+/// What is at this place of `parent` to be made like `child`. An element with data-key is the same one wherever it stood, so that
+/// the focus stays with a row when another comes before it; a new one is put in.
+function keyed(parent: Node, child: Node, at: number): Node | undefined {
+  const present = parent.childNodes[at];
+  const key = child instanceof HTMLElement ? child.dataset['key'] : undefined;
+  if (key === undefined || !present || (present as HTMLElement).dataset?.['key'] === key) return present;
+  const found = [...parent.childNodes].find((other) => (other as HTMLElement).dataset?.['key'] === key) ?? child.cloneNode();
+  return parent.insertBefore(found, present);
+}
+
 function patch(parent: Node, wanted: Node): void {
   const children = [...wanted.childNodes];
   children.forEach((child, at) => {
-    const present = parent.childNodes[at];
+    const present = keyed(parent, child, at);
     if (!present) parent.appendChild(child);
     else if (present instanceof HTMLElement && child instanceof HTMLElement && present.tagName === child.tagName) {
       patchAttributes(present, child);

@@ -43,7 +43,7 @@ export class AlertsPage extends ListPage {
     return table('Alerts', ['State', 'Raised', 'Rule', 'Run', 'What', '#Value', 'Cleared', 'Acknowledged'], this.alerts.map((alert) => [
       h('span', { class: `state state-${alert.state === 'open' ? 'failed' : 'succeeded'}` }, alert.state), formatTime(alert.raised_at), alert.rule,
       alert.run ? this.names.link(alert.run) : 'server', h('span', { class: 'wrap' }, alert.message),
-      formatSignificant(alert.value), alert.cleared_at ? formatTime(alert.cleared_at) : DASH, answer(alert)]));
+      formatSignificant(alert.value), alert.cleared_at ? formatTime(alert.cleared_at) : DASH, answer(alert)]), this.alerts.map(({ id }) => id));
   }
 
   private async acknowledge(id: string): Promise<void> {

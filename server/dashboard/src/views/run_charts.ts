@@ -60,7 +60,8 @@ export class ChartGrid {
     const { x, logX } = view;
     for (const { definition, chart } of this.shown.values()) {
       if (!chart.mounted) continue;
-      const shown: ChartView = { x, logX, range, full, log: !definition.stacked && view.log.has(definition.id) };
+      const waiting = definition.keys(this.data).some((name) => !this.data.series.has(name));
+      const shown: ChartView = { x, logX, range, full, waiting, log: !definition.stacked && view.log.has(definition.id) };
       this.slices.add(chart, () => chart.update(definition.data(this.data, view), shown));
     }
   }

@@ -27,7 +27,7 @@ export class Checkpoints {
   update(): void {
     const { checkpoints } = this.data;
     this.rows.show([checkpoints, this.data.bestCheckpoint, may('operate')], () => table('Checkpoints',
-      ['#Update', '#sacreBLEU', '#Loss', 'Written', '#Size', 'Download', 'Files and SHA-256', ''], checkpoints.map((row) => this.row(row))));
+      ['#Update', '#sacreBLEU', '#Loss', 'Written', '#Size', 'Download', 'Files and SHA-256', ''], checkpoints.map((row) => this.row(row)), checkpoints.map(({ id }) => id)));
   }
 
   private row(row: Checkpoint): Child[] {

@@ -21,7 +21,7 @@ export class RunHistory {
   update(): void {
     const { alerts, transitions, attempts } = this.data;
     this.alerts.show([alerts, may('operate')], () => (alerts.length === 0 ? h('p', { class: 'muted' }, 'No alerts.')
-      : table('Alerts', ['Raised', 'Kind', 'What', 'Cleared', ''], alerts.map((alert) => this.alertRow(alert)))));
+      : table('Alerts', ['Raised', 'Kind', 'What', 'Cleared', ''], alerts.map((alert) => this.alertRow(alert)), alerts.map(({ id }) => id))));
     this.changes.show([transitions], () => (transitions.length === 0 ? null
       : table('State history', ['When', 'State', '#Attempt', 'Cause', 'By'], [...transitions].reverse().map((change) => [formatTime(change.time),
         h('span', { class: `state state-${change.to}` }, change.to), change.attempt || '', change.cause, change.actor]))));

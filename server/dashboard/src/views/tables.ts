@@ -1,11 +1,12 @@
 import { h, type Child } from '../lib/dom';
 
-/// A table that scrolls sideways inside its own box; columns named with a leading # are numbers.
-export function table(label: string, heads: readonly string[], rows: readonly (readonly Child[])[]): HTMLElement {
+/// A table that scrolls sideways inside its own box; columns named with a leading # are numbers. `keys` tell rows apart where new
+/// ones come first.
+export function table(label: string, heads: readonly string[], rows: readonly (readonly Child[])[], keys: readonly string[] = []): HTMLElement {
   const kind = heads.map((head) => (head.startsWith('#') ? 'number' : null));
   return h('div', { class: 'table-box', tabindex: 0, role: 'region', 'aria-label': label }, h('table', {},
     h('thead', {}, h('tr', {}, heads.map((head, at) => h('th', { scope: 'col', class: kind[at]! }, head.replace('#', ''))))),
     h('tbody', {}, rows.length > 0
-      ? rows.map((row) => h('tr', {}, row.map((cell, at) => h('td', { class: kind[at]! }, cell))))
+      ? rows.map((row, which) => h('tr', { 'data-key': keys[which] }, row.map((cell, at) => h('td', { class: kind[at]! }, cell))))
       : h('tr', {}, h('td', { colspan: heads.length, class: 'muted' }, 'none yet')))));
 }

@@ -59,7 +59,7 @@ export class TokensPage extends ListPage {
       [token.name, token.id === this.own ? h('span', { class: 'best' }, 'this one') : null], h('span', { title: rightsOf(token.scope) }, token.scope),
       token.run ? this.names.link(token.run) : token.scope === 'ingest' ? 'any' : '', `${formatTime(token.created_at)} by ${token.created_by}`,
       token.expires_at ? formatTime(token.expires_at) : 'never', token.last_used_at ? formatTime(token.last_used_at) : 'not yet',
-      h('button', { type: 'button', class: 'chip', 'aria-label': `Revoke ${token.name}`, onclick: () => void this.revoke(token) }, 'revoke')]));
+      h('button', { type: 'button', class: 'chip', 'aria-label': `Revoke ${token.name}`, onclick: () => void this.revoke(token) }, 'revoke')]), this.tokens.map(({ id }) => id));
   }
 
   private chooseScope(): void {

@@ -179,7 +179,7 @@ export class ComparePage implements Page {
     const { view } = this.state;
     const full = this.fullRange(ready);
     for (const [key, chart] of this.charts) {
-      this.slices.add(chart, () => chart.update(compareLines(this.runs, key, view), { x: view.x, logX: view.logX, full, range: view.range ?? full, log: view.log.has(key) }));
+      this.slices.add(chart, () => chart.update(compareLines(this.runs, key, view), { waiting: this.runs.some(({ run }) => run === null), x: view.x, logX: view.logX, full, range: view.range ?? full, log: view.log.has(key) }));
     }
   }
 
