@@ -1,6 +1,5 @@
 import { getJson } from '../api/client';
 import type { MetricKey, Run } from '../api/types';
-import { flatten } from '../lib/config_tree';
 
 const AT_ONCE = 4;
 const FRESH_MS = 10_000;
@@ -24,7 +23,10 @@ export class RunDetails {
 
   /// Null while it is on its way.
   config(run: Run): ReadonlyMap<string, string> | null {
-    return this.get(this.configs, run, `${run.attempt}`, 0, async () => flatten((await getJson<Run>(`/runs/${run.id}`)).config ?? ''));
+    return this.get(this.configs, run, `${run.attempt}`, 0, async () => {
+      const [{ config }, { flatten }] = await Promise.all([getJson<Run>(`/runs/${run.id}`), import('../lib/config_tree')]);
+      return flatten(config ?? '');
+    });
   }
 
   metrics(run: Run): ReadonlyMap<string, MetricKey> | null {
