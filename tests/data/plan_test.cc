@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "nmt/base/failure.h"
-#include "nmt/data/synthetic.h"
+#include "tests/data/synthetic.h"
 
 namespace babelring {
 namespace {

@@ -1,8 +1,8 @@
 #include <gtest/gtest.h>
 
 #include "nmt/data/batch.h"
-#include "nmt/data/synthetic.h"
 #include "nmt/train/trainer.h"
+#include "tests/data/synthetic.h"
 #include "tests/train/small_training.h"
 
 namespace babelring {

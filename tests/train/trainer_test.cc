@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "nmt/data/batch.h"
-#include "nmt/data/synthetic.h"
+#include "tests/data/synthetic.h"
 #include "tests/data/temporary_folder.h"
 #include "tests/train/small_training.h"
 #include "tests/train/thread_communicator.h"

@@ -4,8 +4,8 @@
 #include <filesystem>
 
 #include "nmt/base/run_fence.h"
-#include "nmt/data/synthetic.h"
 #include "nmt/train/trainer.h"
+#include "tests/data/synthetic.h"
 #include "tests/train/small_training.h"
 #include "tests/worker/log_capture.h"
 

@@ -1,22 +1,27 @@
-#include "nmt/data/synthetic.h"
+#pragma once
 
+#include <cstdint>
 #include <vector>
 
-#include "nmt/base/failure.h"
 #include "nmt/core/random.h"
+#include "nmt/data/corpus.h"
 #include "nmt/data/special_ids.h"
 
 namespace babelring {
 
-Corpus make_synthetic(const SyntheticOptions& options) {
-  if (options.sentences < 1 || options.vocabulary_size <= first_free_id || options.min_length < 1 ||
-      options.max_length < options.min_length) {
-    fail(
-        "synthetic task: {} sentences of {} to {} pieces, vocabulary of {}; expected at least 1 sentence, lengths from "
-        "1 in "
-        "order and more than {} pieces",
-        options.sentences, options.min_length, options.max_length, options.vocabulary_size, first_free_id);
-  }
+enum class SyntheticTask { copy, reverse };
+
+struct SyntheticOptions {
+  SyntheticTask task = SyntheticTask::copy;
+  std::int64_t sentences = 1000;
+  int vocabulary_size = 32;  // ids 3 .. size - 1 occur, uniformly
+  int min_length = 1;        // pieces, without </s>
+  int max_length = 10;
+  std::uint64_t seed = 1;
+};
+
+/// Random sequences and their copies or reversals, in memory: a task a small model learns in seconds. Pure.
+inline Corpus make_synthetic(const SyntheticOptions& options) {
   Random random(derive_seed(options.seed, 0));
   const auto lengths = static_cast<std::uint64_t>(options.max_length - options.min_length) + 1;
   const auto pieces = static_cast<std::uint64_t>(options.vocabulary_size - first_free_id);
