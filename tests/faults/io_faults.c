@@ -1,7 +1,7 @@
 // Interposed before libc: lets writes and syncs of chosen files fail, as a bad disk would. The file named by IO_FAULTS
 // says how, in one line "MODE PART": MODE is eio (writes fail), short (every write takes half), fsync (syncs fail),
-// slow (syncs take three seconds); PART is what the path of a file must contain. No file: nothing fails. Built by the fault
-// tests with the C compiler.
+// slow (syncs take three seconds); PART is what the path of a file must contain. No file: nothing fails. Built by the
+// fault tests with the C compiler.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
