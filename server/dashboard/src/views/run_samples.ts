@@ -60,9 +60,9 @@ export class Evaluations {
 
   private evalsTable(): HTMLElement {
     const { data } = this;
-    return table('Evaluations', ['#Update', 'Set', '#sacreBLEU', '#chrF', '#Loss', '#Accuracy (teacher-forced)', '#Seconds'],
+    return table('Evaluations', ['#Update', 'Set', '#sacreBLEU', '#chrF', '#Loss', '#BLEU (teacher-forced)', '#Accuracy (same)', '#Seconds'],
       [...data.evals].reverse().map((row) => [[formatCount(row.update), row.id === data.run?.best?.id ? h('span', { class: 'best' }, 'best') : null],
-        row.set, formatFixed(row.sacrebleu, 2), formatFixed(row.chrf, 2), formatSignificant(row.loss), formatPercent(row.accuracy),
+        row.set, formatFixed(row.sacrebleu, 2), formatFixed(row.chrf, 2), formatSignificant(row.loss), formatFixed(row.teacher_forced_bleu, 2), formatPercent(row.accuracy),
         formatFixed(row.seconds, 1)]));
   }
 
