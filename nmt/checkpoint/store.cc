@@ -1,9 +1,11 @@
 #include "nmt/checkpoint/store.h"
 
+#include <fcntl.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 
 #include "nmt/base/atomic_file.h"
 #include "nmt/base/clock.h"
@@ -107,8 +109,14 @@ std::vector<CheckpointRecord> CheckpointStore::set_aside_after(std::int64_t upda
 
 void CheckpointStore::publish(const fs::path& temporary, const fs::path& target) const {
   sync_folder(temporary);
-  const fs::path replaced = folder_ / (std::string(temporary_prefix) + "replaced");
   if (fs::exists(target / pin_name)) write_file_atomically(temporary / pin_name, "");
+  // One of the same update changes places with it, so that there is one of the two at every moment. Where a file system
+  // cannot do that (NFS), the old one goes out of the way first.
+  if (fs::exists(target) && ::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) == 0) {
+    sync_folder(folder_);
+    return;  // the caller removes what is at `temporary` now
+  }
+  const fs::path replaced = folder_ / (std::string(temporary_prefix) + "replaced");
   if (fs::exists(target)) fs::rename(target, replaced);
   fs::rename(temporary, target);
   sync_folder(folder_);

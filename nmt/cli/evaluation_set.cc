@@ -5,23 +5,10 @@
 #include "nmt/base/failure.h"
 #include "nmt/data/line_reader.h"
 #include "nmt/data/manifest.h"
-#include "nmt/data/text.h"
 
 namespace babelring {
 
 namespace {
-
-std::vector<std::string> read_lines(const std::filesystem::path& file) {
-  std::vector<std::string> lines;
-  LineReader reader(file);
-  for (RawLine line; reader.next(line);) {
-    const std::size_t invalid = find_invalid_utf8(line.text);
-    if (invalid != std::string::npos) fail("{}:{}: byte {} is not UTF-8", file.string(), line.number, invalid + 1);
-    if (line.over_long) fail("{}:{}: over {} bytes", file.string(), line.number, LineReader::longest_bytes);
-    lines.push_back(line.text);
-  }
-  return lines;
-}
 
 std::vector<std::vector<std::int32_t>> encode_all(const std::vector<std::string>& lines, const Vocabulary& vocabulary) {
   std::vector<std::vector<std::int32_t>> ids;
@@ -42,8 +29,8 @@ EvaluationSet prepared_set(const std::filesystem::path& folder, const std::strin
 
 EvaluationSet text_set(const std::filesystem::path& source, const std::filesystem::path& reference,
                        const Vocabulary& vocabulary) {
-  const std::vector<std::string> sources = read_lines(source);
-  std::vector<std::string> references = read_lines(reference);
+  const std::vector<std::string> sources = read_text_lines(source);
+  std::vector<std::string> references = read_text_lines(reference);
   if (sources.size() != references.size()) {
     fail("evaluate: {} has {} lines, {} has {}", source.string(), sources.size(), reference.string(),
          references.size());

@@ -27,17 +27,6 @@ struct ScoreArguments {
   bool lowercase = false, sentence = false, json = false;
 };
 
-std::vector<std::string> read_lines(const std::string& file) {
-  LineReader reader(file);
-  std::vector<std::string> lines;
-  RawLine line;
-  while (reader.next(line)) {
-    if (line.over_long) fail("{}:{}: a line longer than {} bytes", file, line.number, LineReader::longest_bytes);
-    lines.push_back(std::move(line.text));
-  }
-  return lines;
-}
-
 /// The texts to compare, and how.
 struct Scoring {
   std::vector<std::string> hypotheses;
@@ -108,9 +97,10 @@ void print_scores(const std::vector<Score>& scores) {
 
 void run_score(const ScoreArguments& arguments) {
   Scoring scoring;
-  scoring.hypotheses = read_lines(arguments.hypothesis);
+  scoring.hypotheses = read_text_lines(arguments.hypothesis);
+  if (scoring.hypotheses.empty()) fail("{} has no lines; expected one for each of the reference", arguments.hypothesis);
   for (const std::string& file : arguments.references) {
-    scoring.references.push_back(read_lines(file));
+    scoring.references.push_back(read_text_lines(file));
     if (scoring.references.back().size() != scoring.hypotheses.size()) {
       fail("{} has {} lines, {} has {}; expected as many in both", arguments.hypothesis, scoring.hypotheses.size(),
            file, scoring.references.back().size());

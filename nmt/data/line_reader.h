@@ -44,4 +44,7 @@ class LineReader {
   std::int64_t lines_ = 0;
 };
 
+/// All lines of a plain or gzipped text. Throws Failure (file and line) where one is no valid UTF-8 or over-long.
+std::vector<std::string> read_text_lines(const std::filesystem::path& file);
+
 }  // namespace babelring

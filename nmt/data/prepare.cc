@@ -1,5 +1,6 @@
 #include "nmt/data/prepare.h"
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -45,6 +46,7 @@ class Preparation {
     std::rotate(sets_.begin(), sets_.end() - 1, sets_.end());
     if (sets_.front().report.kept() == 0) {
       const PrepareReport& report = sets_.front().report;
+      if (report.read() == 0) fail("prepare: {} has no lines; expected pairs to train on", source_names());
       fail("prepare: none of {} training pairs is left after cleaning ({})", report.read(), report.summary());
     }
     std::string model = make_vocabulary();
@@ -68,6 +70,12 @@ class Preparation {
 
  private:
   fs::path work_file(const SetWork& set, const char* side) const { return work_ / (set.name + "." + side); }
+
+  std::string source_names() const {
+    std::vector<std::string> names;
+    for (const TextFiles& files : sets_.front().inputs) names.push_back(files.source.string());
+    return fmt::format("{}", fmt::join(names, ", "));
+  }
 
   void clean(SetWork& set) {
     // Cleaned pairs on their way to the second pass, with the line each came from.

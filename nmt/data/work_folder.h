@@ -7,7 +7,8 @@
 
 namespace babelring {
 
-/// A folder for temporary files, removed with everything in it.
+/// A folder for temporary files, removed with everything in it. The folders that had to be made for it go too if nothing
+/// else was put there.
 class WorkFolder {
  public:
   /// Makes it anew, empty. Throws Failure.
@@ -18,7 +19,7 @@ class WorkFolder {
   std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
 
  private:
-  std::filesystem::path path_;
+  std::filesystem::path path_, made_;  // made_: the topmost folder that was not there before
 };
 
 /// Writes lines to a file, which it makes or empties. All throw Failure.

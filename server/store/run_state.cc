@@ -9,26 +9,27 @@ namespace {
 using State = RunState;
 using Row = std::array<std::optional<RunState>, 11>;  // in the order of RunEvent
 
-constexpr std::optional<State> no = std::nullopt;
-constexpr State lau = State::launching, run = State::running, sto = State::stopping, res = State::restarting,
-                sus = State::suspended, los = State::lost, suc = State::succeeded, fai = State::failed,
-                end = State::stopped, que = State::queued;
-
-// clang-format off
-constexpr std::array<Row, 10> table = {{
-    //             launch reported finished on request faulted gave_up preempted vanished stop  resume newer
-    /* queued     */ {lau,  no,    no,      no,        no,     fai,    no,       no,      end,  no,    run},
-    /* launching  */ {no,   run,   suc,     end,       res,    fai,    sus,      los,     sto,  no,    run},
-    /* running    */ {no,   run,   suc,     end,       res,    fai,    sus,      los,     sto,  no,    run},
-    /* stopping   */ {no,   sto,   suc,     end,       end,    end,    end,      los,     sto,  no,    run},
-    /* restarting */ {lau,  no,    no,      no,        no,     fai,    no,       no,      end,  no,    run},
-    /* suspended  */ {lau,  no,    no,      no,        no,     fai,    no,       no,      end,  no,    run},
-    /* lost       */ {no,   run,   suc,     end,       no,     fai,    no,       no,      end,  que,   run},
-    /* succeeded  */ {no,   no,    no,      no,        no,     no,     no,       no,      no,   que,   run},
-    /* failed     */ {no,   no,    no,      no,        no,     no,     no,       no,      no,   que,   run},
-    /* stopped    */ {no,   no,    no,      no,        no,     no,     no,       no,      no,   que,   run},
-}};
-// clang-format on
+constexpr std::array<Row, 10> table = [] {
+  constexpr std::optional<State> no = std::nullopt;
+  constexpr State lau = State::launching, run = State::running, sto = State::stopping, res = State::restarting,
+                  sus = State::suspended, los = State::lost, suc = State::succeeded, fai = State::failed,
+                  end = State::stopped, que = State::queued;
+  // clang-format off
+  return std::array<Row, 10>{{
+      //             launch reported finished on request faulted gave_up preempted vanished stop  resume newer
+      /* queued     */ {lau,  no,    no,      no,        no,     fai,    no,       no,      end,  no,    run},
+      /* launching  */ {no,   run,   suc,     end,       res,    fai,    sus,      los,     sto,  no,    run},
+      /* running    */ {no,   run,   suc,     end,       res,    fai,    sus,      los,     sto,  no,    run},
+      /* stopping   */ {no,   sto,   suc,     end,       end,    end,    end,      los,     sto,  no,    run},
+      /* restarting */ {lau,  no,    no,      no,        no,     fai,    no,       no,      end,  no,    run},
+      /* suspended  */ {lau,  no,    no,      no,        no,     fai,    no,       no,      end,  no,    run},
+      /* lost       */ {no,   run,   suc,     end,       no,     fai,    no,       no,      end,  que,   run},
+      /* succeeded  */ {no,   no,    no,      no,        no,     no,     no,       no,      no,   que,   run},
+      /* failed     */ {no,   no,    no,      no,        no,     no,     no,       no,      no,   que,   run},
+      /* stopped    */ {no,   no,    no,      no,        no,     no,     no,       no,      no,   que,   run},
+  }};
+  // clang-format on
+}();
 
 constexpr std::array<std::string_view, 10> state_names = {
     "queued", "launching", "running", "stopping", "restarting", "suspended", "lost", "succeeded", "failed", "stopped"};

@@ -5,6 +5,7 @@
 #include <sys/mount.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <cmath>
@@ -13,6 +14,7 @@
 #include <fstream>
 #include <numeric>
 #include <random>
+#include <thread>
 
 #include "nmt/base/atomic_file.h"
 #include "nmt/base/failure.h"
@@ -145,6 +147,22 @@ TEST_F(StoreTest, SameUpdateIsReplaced) {
   store.save(content(5));
   EXPECT_EQ(*store.latest()->weights().tensor("w").as<float>(), 99);
   EXPECT_EQ(entries(folder_), 1U);
+}
+
+TEST_F(StoreTest, TheReplacedOneIsThereUntilTheNewOneIs) {
+  CheckpointStore store(folder_, 2);
+  store.save(content(5));
+  const fs::path saved = folder_ / checkpoint_name(5);
+  std::atomic<bool> done = false;
+  std::atomic<int> looks = 0, missing = 0;
+  std::thread watcher([&] {
+    for (; !done; ++looks) missing += fs::exists(saved / "state.json") ? 0 : 1;
+  });
+  for (int again = 0; again < 50; ++again) store.save(content(5));
+  done = true;
+  watcher.join();
+  EXPECT_GT(looks, 50);
+  EXPECT_EQ(missing, 0);
 }
 
 TEST_F(StoreTest, ListIsInOrderOfUpdates) {

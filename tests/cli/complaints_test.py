@@ -94,6 +94,18 @@ class ComplaintsTest(unittest.TestCase):
             self.complains(f"nmt {arguments}", WRONG_USAGE, "nmt: ", words)
         self.complains("nmt run list --server http://127.0.0.1:9", FAILED, "http://127.0.0.1:9: connect: ")
 
+    def test_nmt_score(self) -> None:
+        Path("empty").touch()
+        Path("latin1").write_bytes(b"caf\xe9\n")
+        failures = {
+            "--reference empty --hypothesis empty": "empty has no lines",
+            "--reference empty --hypothesis file": "file has 1 lines, empty has 0",
+            "--reference file --hypothesis latin1": "latin1:1: byte 4 is not UTF-8",
+            "--reference file --hypothesis damaged": "damaged",
+        }
+        for arguments, words in failures.items():
+            self.complains(f"nmt score {arguments}", FAILED, "nmt: ", words)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -169,7 +169,8 @@ TEST_F(PrepareTest, AppliesAnExistingVocabulary) {
 }
 
 TEST_F(PrepareTest, RefusesNothingToTrainOn) {
-  EXPECT_THROW(prepare(options("", "")), Failure);
+  EXPECT_THAT(message_of([&] { prepare(options("", "")); }), HasSubstr(" has no lines; expected pairs to train on"));
+  EXPECT_FALSE(std::filesystem::exists(options("", "").output)) << "a refusal leaves no folder behind";
   EXPECT_EQ(message_of([&] { prepare(options("a\nb\n", "a\n\n")); }),
             "prepare: none of 2 training pairs is left after cleaning (empty 1, identical 1)");
   EXPECT_THROW(prepare(PrepareOptions{}), UsageFailure);
