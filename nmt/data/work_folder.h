@@ -7,8 +7,8 @@
 
 namespace babelring {
 
-/// A folder for temporary files, removed with everything in it. The folders that had to be made for it go too if nothing
-/// else was put there.
+/// A folder for temporary files, removed with everything in it. The folders that had to be made for it go too if
+/// nothing else was put there.
 class WorkFolder {
  public:
   /// Makes it anew, empty. Throws Failure.

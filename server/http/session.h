@@ -96,7 +96,7 @@ class Session : public std::enable_shared_from_this<Session> {
   std::shared_ptr<const Caller> listener_;  // to whom
   std::size_t served_ = 0;
   bool finishing_ = false, interruptible_ = false, timed_out_ = false;
-  bool woken_ = false;
+  bool woken_ = false, reader_left_ = false;
 };
 
 }  // namespace babelring::http

@@ -205,8 +205,15 @@ asio::awaitable<void> Session::write_events() {
       self->ready_.cancel();
     });
   });
+  // Who listens has no more to say: what arrives now is the end of the connection, and makes room for another listener.
+  socket_.async_wait(asio::ip::tcp::socket::wait_read, [weak = weak_from_this()](error_code) {
+    const auto self = weak.lock();
+    if (!self) return;
+    self->reader_left_ = true;
+    self->ready_.cancel();
+  });
   auto checked = std::chrono::steady_clock::now();
-  while (socket_.is_open() && !finishing_) {
+  while (socket_.is_open() && !finishing_ && !reader_left_) {
     // A token that was revoked meanwhile ends the stream within a heartbeat.
     if (const auto now = std::chrono::steady_clock::now(); now - checked >= limits_.heartbeat) {
       if (!dispatcher_.still_holds(listener_.get())) co_return;

@@ -69,15 +69,11 @@ export async function openBrowser(work, more = {}) {
     { executablePath: chromium, headless: true, args: QUIET, bypassCSP: false, viewport: { width: 1440, height: 900 }, ...more });
 }
 
-/// A token may have eight live streams; one of a page that was just left counts until the server next writes to it. The page polls.
-const STREAMS_FULL = /503 .*\/events\?/;
-
 /// Errors of the page and of its console, but those that `expected` matches.
 export function watchProblems(page, expected = /^$/) {
   const problems = [];
-  const known = (text) => expected.test(text) || STREAMS_FULL.test(text);
   page.on('pageerror', (error) => problems.push(String(error)));
-  page.on('console', (message) => message.type() === 'error' && !known(`${message.text()} ${message.location().url}`) &&
+  page.on('console', (message) => message.type() === 'error' && !expected.test(`${message.text()} ${message.location().url}`) &&
     problems.push(`${message.text()} ${message.location().url}`));
   return problems;
 }

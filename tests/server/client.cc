@@ -113,7 +113,7 @@ Answer Client::receive(bool head) {
     at = line_end + 2;
   }
   buffer_.erase(0, end + 4);
-  if (head || answer.status == 304 || answer.status == 204) {
+  if (head || answer.status < 200 || answer.status == 304 || answer.status == 204) {
     note_answer(answer);
     return answer;
   }

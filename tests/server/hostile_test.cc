@@ -174,7 +174,7 @@ TEST(HttpLimits, BodiesHaveABoundTogether) {
   {
     Client first(server.port());
     first.send(start(800));
-    EXPECT_EQ(first.receive(true).status, 100);  // its body is waited for
+    EXPECT_EQ(first.receive().status, 100);  // its body is waited for
     second.send(start(300));
     const auto refused = second.receive();
     EXPECT_EQ(refused.status, 503);
@@ -183,7 +183,7 @@ TEST(HttpLimits, BodiesHaveABoundTogether) {
   for (int i = 0; i < 300; ++i) {  // the first has left, which is noticed a moment later
     Client third(server.port());
     third.send(start(300));
-    if (third.receive(true).status == 100) return;
+    if (third.receive().status == 100) return;
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   FAIL() << "the room was not given back";
