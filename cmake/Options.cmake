@@ -24,19 +24,21 @@ endif()
 
 add_library(babelring_flags INTERFACE)
 # -Wrestrict: g++ 12 warns of its own std::string (GCC bug 105651).
-target_compile_options(babelring_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wold-style-cast
-                       -Woverloaded-virtual -Wcast-align -Wno-missing-field-initializers
-                       -Wno-restrict $<$<BOOL:${BABELRING_WERROR}>:-Werror>)
+target_compile_options(babelring_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow
+                       -Wnon-virtual-dtor -Wold-style-cast -Woverloaded-virtual -Wcast-align
+                       -Wno-missing-field-initializers -Wno-restrict $<$<BOOL:${BABELRING_WERROR}>:-Werror>>)
 if(CMAKE_UNITY_BUILD)
   # g++ takes a source that another includes for a header, where a coroutine's frame with local types would be a fault.
-  target_compile_options(babelring_flags INTERFACE -Wno-subobject-linkage)
+  target_compile_options(babelring_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
 endif()
 target_compile_definitions(babelring_flags INTERFACE OMPI_SKIP_MPICXX)
 target_include_directories(babelring_flags INTERFACE "${CMAKE_SOURCE_DIR}")
 if(BABELRING_SANITIZE)
-  target_compile_options(babelring_flags INTERFACE -fsanitize=${BABELRING_SANITIZE} -fno-omit-frame-pointer -g1)
+  target_compile_options(babelring_flags INTERFACE
+    $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${BABELRING_SANITIZE} -fno-omit-frame-pointer -g1>)
   target_link_options(babelring_flags INTERFACE -fsanitize=${BABELRING_SANITIZE})
   if(BABELRING_SANITIZE_WITHOUT)
-    target_compile_options(babelring_flags INTERFACE -fno-sanitize=${BABELRING_SANITIZE_WITHOUT})
+    target_compile_options(babelring_flags INTERFACE
+      $<$<COMPILE_LANGUAGE:CXX>:-fno-sanitize=${BABELRING_SANITIZE_WITHOUT}>)
   endif()
 endif()

@@ -8,6 +8,9 @@
 #   scripts/setup.sh --replace  lets apt remove packages that are in the way (Boost 1.74's -dev packages)
 #   scripts/setup.sh --help     this text
 #
+# The GPU module needs NVIDIA's CUDA toolkit (nvcc, cuBLASLt; 13.0 or newer), which this script does not install: without
+# it everything else is built. See docs/gpu.md.
+#
 # Needs root or sudo only when something is missing. Quiet: apt's output goes to a log file, whose last lines are
 # shown when something fails. BABELRING_SKIP_SETUP=1 makes it do nothing, for machines kept by other means.
 set -euo pipefail
@@ -76,6 +79,7 @@ Elsewhere please install these yourself, then run with BABELRING_SKIP_SETUP=1:
   python3, curl, ip and ps for the scripts; dpkg-deb for the corpus of the quickstart
   tests only: GoogleTest 1.12 with gmock, Google Benchmark 1.7, clang-format and clang-tidy 14, shellcheck, ctags;
     Node 20.19 with npm and Chromium for those of the dashboard
+  for GPUs only: NVIDIA's CUDA toolkit 13.0 or newer (nvcc, cuBLASLt)
 On Debian this script's --list (and --list --test) prints the package names.
 TEXT
 }

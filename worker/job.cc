@@ -15,6 +15,7 @@
 #include "nmt/data/corpus.h"
 #include "nmt/data/manifest.h"
 #include "nmt/data/vocabulary.h"
+#include "nmt/train/device.h"
 #include "nmt/train/precision.h"
 #include "nmt/train/trainer.h"
 #include "worker/console.h"
@@ -130,6 +131,14 @@ int threads_of(const TrainConfig& config, const Communicator& communicator) {
   return std::max(1, processors / communicator.local_size());
 }
 
+/// What the configuration wishes to compute with; says so where that is not a GPU though it could be.
+std::unique_ptr<Backend> open_device(const TrainConfig& config, Communicator& communicator) {
+  ChosenBackend chosen = choose_backend(config.training.device, threads_of(config, communicator), communicator);
+  if (config.training.precision == "bf16") require_products(*chosen.backend, DType::bf16, "training.precision=f32");
+  if (communicator.rank() == 0 && !chosen.why_cpu.empty()) spdlog::info("no GPU is used: {}", chosen.why_cpu);
+  return std::move(chosen.backend);
+}
+
 LifecycleRecord started(const TrainConfig& config, const Communicator& communicator, const Trainer& trainer) {
   const Duration end = parse_duration("training.stop_after", config.training.stop_after);
   return {.event = "started",
@@ -186,8 +195,7 @@ std::string shared_token(const JobOptions& options, Communicator& communicator) 
 void run_job(const JobOptions& options, const TrainConfig& config, Communicator& communicator, StopRequest& stop,
              LogRecords& log) {
   const bool first_rank = communicator.rank() == 0;
-  const std::unique_ptr<Backend> backend = make_cpu_backend(threads_of(config, communicator));
-  if (config.training.precision == "bf16") require_products(*backend, DType::bf16, "training.precision=f32");
+  const std::unique_ptr<Backend> backend = open_device(config, communicator);
   const std::filesystem::path folder =
       options.run_folder.empty() ? std::filesystem::path("runs") / config.name : options.run_folder;
   std::optional<RunFolder> opened;

@@ -129,7 +129,7 @@ void print_report(const json::object& report) {
 }
 
 void run_evaluate(const EvaluateArguments& arguments) {
-  const std::unique_ptr<Backend> backend = make_cpu_backend(arguments.model.threads);
+  const std::unique_ptr<Backend> backend = arguments.model.make_backend();
   const LoadedModel loaded = arguments.model.load(*backend);
   const EvaluationSet set = open_set(arguments, loaded.vocabulary);
   const json::object report = evaluate(arguments, loaded, set, *backend);
@@ -146,6 +146,7 @@ void add_evaluate(CLI::App& app) {
   CLI::App* command = app.add_subcommand("evaluate", "Loss, BLEU and chrF of a checkpoint on a held-out set");
   const auto arguments = std::make_shared<EvaluateArguments>();
   arguments->model.declare(*command);
+  arguments->model.declare_device(*command);
   command->add_option("--data", arguments->data, "folder written by `nmt prepare`");
   command->add_option("--set", arguments->set, "held-out set of that folder: valid or test")->capture_default_str();
   command->add_option("--source", arguments->source, "instead of --data: text file, plain or gzipped");

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "nmt/cli/checkpoint_folder.h"
+#include "nmt/train/device.h"
 #include "nmt/train/precision.h"
 
 namespace babelring {
@@ -19,6 +20,12 @@ void ModelOptions::declare(CLI::App& command) {
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
   declare_search(command);
+}
+
+void ModelOptions::declare_device(CLI::App& command) {
+  command.add_option("--device", device, "what computes: auto is a CUDA GPU where there is one, else the processor")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
+      ->capture_default_str();
 }
 
 void ModelOptions::declare_search(CLI::App& command) {
@@ -43,6 +50,10 @@ void ModelOptions::declare_search(CLI::App& command) {
       ->capture_default_str();
   command.add_option("--max-source", translate.max_source_pieces, "pieces of a source line that are translated")
       ->capture_default_str();
+}
+
+std::unique_ptr<Backend> ModelOptions::make_backend() const {
+  return choose_backend(device, threads, *make_single_communicator()).backend;
 }
 
 LoadedModel ModelOptions::load(Backend& backend) const {

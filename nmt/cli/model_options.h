@@ -16,12 +16,18 @@ namespace babelring {
 struct ModelOptions {
   std::string checkpoint;
   std::string precision = "f32";
+  std::string device = "auto";
   int threads = 0;
   TranslateOptions translate;
 
   /// Adds --checkpoint, --precision, --threads and those of beam search; they are bound to this object.
   void declare(CLI::App& command);
 
+  /// Adds --device, for commands that may use a GPU. (The server's translations do not: it trains.)
+  void declare_device(CLI::App& command);
+
+  /// Throws Failure if the device wished for cannot be used.
+  std::unique_ptr<Backend> make_backend() const;
   /// Throws Failure if there is no such checkpoint or it is damaged.
   LoadedModel load(Backend& backend) const;
 

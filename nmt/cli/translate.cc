@@ -103,7 +103,7 @@ void translate(TranslateArguments& arguments) {
     file.open(arguments.output);
     if (!file) fail("{}: cannot be written", arguments.output);
   }
-  const std::unique_ptr<Backend> backend = make_cpu_backend(arguments.model.threads);
+  const std::unique_ptr<Backend> backend = arguments.model.make_backend();
   const LoadedModel loaded = arguments.model.load(*backend);
   Translator translator(*loaded.transformer, loaded.vocabulary, *backend);
   std::ostream& out = arguments.output == "-" ? std::cout : file;
@@ -132,6 +132,7 @@ void add_translate(CLI::App& app) {
   CLI::App* command = app.add_subcommand("translate", "Translates text, a line at a time, with a checkpoint");
   const auto arguments = std::make_shared<TranslateArguments>();
   arguments->model.declare(*command);
+  arguments->model.declare_device(*command);
   command->add_option("--input", arguments->input, "text file; -: standard input")->capture_default_str();
   command->add_option("--output", arguments->output, "file to write; -: standard output")->capture_default_str();
   command

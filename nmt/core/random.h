@@ -37,10 +37,10 @@ struct DropoutKey {
   /// Sets the pairs of columns apart before they are hashed: 2^32 over the golden ratio.
   static constexpr std::uint32_t pair_factor = 0x9e3779b9U;
 
-  std::uint32_t threshold() const { return static_cast<std::uint32_t>(probability * 65536.0f + 0.5f); }
+  constexpr std::uint32_t threshold() const { return static_cast<std::uint32_t>(probability * 65536.0f + 0.5f); }
   /// What survivors are multiplied by: 1 / (1 - threshold / 65536).
-  float scale() const { return 65536.0f / static_cast<float>(65536U - threshold()); }
-  std::uint32_t row_key(std::int64_t local_row) const {
+  constexpr float scale() const { return 65536.0f / static_cast<float>(65536U - threshold()); }
+  constexpr std::uint32_t row_key(std::int64_t local_row) const {
     return static_cast<std::uint32_t>(
         mix64(key + static_cast<std::uint64_t>(first_row + local_row) * 0x9e3779b97f4a7c15ULL) >> 32);
   }

@@ -68,19 +68,20 @@ void CachedDecoder::follow_parents(std::span<const Row> rows) {
 }
 
 std::vector<DecoderLayer::StepInput> CachedDecoder::step_inputs(std::span<const Row> rows) {
-  std::vector<std::int32_t> memory_begin, memory_count;
-  const std::vector<std::int32_t> self_count(rows.size(), static_cast<std::int32_t>(position_ + 1));
+  memory_begin_.clear();
+  memory_count_.clear();
+  self_count_.assign(rows.size(), static_cast<std::int32_t>(position_ + 1));
   for (const Row& row : rows) {
     const auto sentence = static_cast<std::size_t>(row.sentence);
-    memory_begin.push_back(source_offsets_[sentence]);
-    memory_count.push_back(source_offsets_[sentence + 1] - source_offsets_[sentence]);
+    memory_begin_.push_back(source_offsets_[sentence]);
+    memory_count_.push_back(source_offsets_[sentence + 1] - source_offsets_[sentence]);
   }
-  const Tensor self_rows = upload_ids(backend_, saved_, self_rows_);
+  const Shape one_each{std::ssize(rows)}, listed{std::ssize(rows), position_ + 1};
   DecoderLayer::StepInput input{.position = position_,
-                                .self_rows = Tensor(self_rows.data, Shape{std::ssize(rows), position_ + 1}, DType::i32),
-                                .self_count = upload_ids(backend_, saved_, self_count),
-                                .memory_begin = upload_ids(backend_, saved_, memory_begin),
-                                .memory_count = upload_ids(backend_, saved_, memory_count)};
+                                .self_rows = ConstTensor(self_rows_.data(), listed, DType::i32),
+                                .self_count = ConstTensor(self_count_.data(), one_each, DType::i32),
+                                .memory_begin = ConstTensor(memory_begin_.data(), one_each, DType::i32),
+                                .memory_count = ConstTensor(memory_count_.data(), one_each, DType::i32)};
   std::vector<DecoderLayer::StepInput> inputs;
   for (std::size_t layer = 0; layer < caches_.size(); ++layer) {
     input.cache = caches_[layer];

@@ -46,6 +46,8 @@ class CachedDecoder {
   std::vector<Tensor> caches_;    // of each layer, [max rows, capacity * 2 width]
   // Where the tokens of each row of the last step are in the caches, [rows, position_].
   std::vector<std::int32_t> self_rows_;
+  // What attention reads in a step, row by row: how many of its own tokens, which source tokens and how many.
+  std::vector<std::int32_t> self_count_, memory_begin_, memory_count_;
   std::int64_t capacity_ = 0, position_ = 0;
   std::vector<float> next_scores_;  // [rows, next_count_]
   std::vector<std::int32_t> next_ids_;

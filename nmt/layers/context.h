@@ -69,11 +69,11 @@ struct Context {
   }
 };
 
-/// Packed sentences on the device.
+/// Packed sentences, all but their offsets on the device.
 struct Sequences {
   ConstTensor ids;             // [tokens] i32
   ConstTensor positions;       // [tokens] i32, from 0 in each sentence
-  ConstTensor offsets;         // [sentences + 1] i32
+  ConstTensor offsets;         // [sentences + 1] i32, in the host's memory
   std::int64_t first_row = 0;  // global row, within the update, of the first token: for dropout
 
   std::int64_t tokens() const { return ids.shape.elements(); }

@@ -31,6 +31,7 @@ class DecoderLayer {
   struct StepInput {
     Tensor cache;               // [rows or more, capacity * 2 width]: keys and values of each position side by side
     std::int64_t position = 0;  // of the new token, the same for all; its keys and values are written to the same row
+    // The lists below are in the host's memory.
     // Of each row's tokens so far, [rows, position + 1] i32: token j of what was row r then is at r * capacity + j. A
     // hypothesis that goes on from another reads its past where it is.
     ConstTensor self_rows;

@@ -19,7 +19,7 @@ Sequences upload_sequences(Backend& backend, Arena& arena, const PackedSequences
   }
   return {.ids = upload_ids(backend, arena, sequences.ids),
           .positions = upload_ids(backend, arena, positions),
-          .offsets = upload_ids(backend, arena, sequences.offsets),
+          .offsets = ConstTensor(sequences.offsets.data(), Shape{std::ssize(sequences.offsets)}, DType::i32),
           .first_row = first_row};
 }
 

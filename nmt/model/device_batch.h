@@ -5,13 +5,14 @@
 
 namespace babelring {
 
-/// Copies ids, positions and offsets to the device, into `arena`.
+/// Copies ids and positions to the device, into `arena`. The offsets stay where they are: `sequences` must outlive the
+/// result.
 Sequences upload_sequences(Backend& backend, Arena& arena, const PackedSequences& sequences, std::int64_t first_row);
 
 /// Copies integers to the device as [n] i32, into `arena`.
 Tensor upload_ids(Backend& backend, Arena& arena, const std::vector<std::int32_t>& ids);
 
-/// A PackedBatch on the device.
+/// A PackedBatch, which must outlive it, on the device.
 struct DeviceBatch {
   Sequences source, target;
   ConstTensor target_out;  // [target tokens] i32

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "nmt/ops/check.h"
 
 namespace babelring {
@@ -52,6 +54,28 @@ double product_flops(const ConstTensor& q, const ConstTensor& q_offsets, const C
     scores += causal ? queries * (queries + 1) / 2 : queries * keys;
   }
   return 2 * scores * static_cast<double>(q.shape[1]);
+}
+
+/// Every row's keys are in the cache.
+void check_keys(const OpCheck& check, const DecodeAttention& op) {
+  const auto *begin = op.key_begin.as<std::int32_t>(), *listed = op.key_rows.as<std::int32_t>();
+  const auto* counts = op.key_count.as<std::int32_t>();
+  const std::int64_t cached = op.keys.shape[0], most = op.key_rows.columns();
+  for (std::int64_t row = 0; row < op.q.shape[0]; ++row) {
+    const std::int64_t count = counts[row];
+    if (op.key_rows) {
+      if (count < 0 || count > most) {
+        check.refuse(fmt::format("row {} has {} keys, key_rows lists {}", row, count, most));
+      }
+      const std::int32_t* rows = listed + row * most;
+      const auto* wrong = std::find_if(rows, rows + count, [&](int key) { return key < 0 || key >= cached; });
+      if (wrong == rows + count) continue;
+      check.refuse(fmt::format("row {} has a key in row {}, the cache has {} rows", row, *wrong, cached));
+    }
+    if (begin[row] >= 0 && count >= 0 && begin[row] + count <= cached) continue;
+    check.refuse(
+        fmt::format("row {} has keys {} to {}, the cache has {} rows", row, begin[row], begin[row] + count, cached));
+  }
 }
 
 }  // namespace
@@ -112,6 +136,7 @@ void DecodeAttention::check() const {
   check.shape({"key_count", key_count}, {q.shape[0]}, query);
   for (const Field& field : {place, Field{"key_count", key_count}}) check.type(field, DType::i32);
   check.contiguous({place});
+  check_keys(check, *this);
   check_heads(check, q.shape[1], heads);
   check.finite("scale", scale);
   check.shape({"out", out}, q.shape, query);

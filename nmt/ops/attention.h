@@ -14,8 +14,8 @@ namespace babelring {
 struct AttentionForward {
   ConstTensor q;          // [query tokens, width]; may be strided
   ConstTensor k, v;       // [key tokens, width], same type as q; may be strided
-  ConstTensor q_offsets;  // [sentences + 1] i32, host and device readable
-  ConstTensor k_offsets;  // [sentences + 1] i32
+  ConstTensor q_offsets;  // [sentences + 1] i32, in the host's memory
+  ConstTensor k_offsets;  // [sentences + 1] i32, there too
   int heads = 1;
   bool causal = false;  // needs equal offsets
   float scale = 1;      // 1 / sqrt(d)
@@ -35,7 +35,7 @@ struct AttentionForward {
 struct AttentionBackward {
   ConstTensor dout, out;  // [query tokens, width]; out may go unread: its dot product with dout is a sum over keys too
   ConstTensor q, k, v;    // as in the forward
-  ConstTensor q_offsets, k_offsets;
+  ConstTensor q_offsets, k_offsets;  // as in the forward
   ConstTensor log_sum_exp;
   int heads = 1;
   bool causal = false;
@@ -54,7 +54,7 @@ struct AttentionBackward {
 struct DecodeAttention {
   ConstTensor q;             // [rows, width]; may be strided
   ConstTensor keys, values;  // [cache rows, width], same type; may be strided
-  ConstTensor key_begin;     // [rows] i32; or absent, with
+  ConstTensor key_begin;     // [rows] i32, in the host's memory, as the next two; or absent, with
   ConstTensor key_rows;      // [rows, n] i32, n at least as large as every count
   ConstTensor key_count;     // [rows] i32
   int heads = 1;

@@ -55,6 +55,8 @@ class Backend {
 
   /// 256-byte aligned, zeroed. Throws Failure (bytes needed and free) when there is none.
   virtual Buffer allocate(std::size_t bytes) = 0;
+  /// Whether the host can read and write what allocate() gives; elsewhere upload() and download() do.
+  virtual bool host_memory() const { return true; }
   /// Copies contiguous elements from the host, or to it; complete on return.
   virtual void upload(const void* host, Tensor to) = 0;
   virtual void download(ConstTensor from, void* host) = 0;

@@ -26,6 +26,8 @@ void TrainingConfig::bind(OptionBinder& b) {
   b.text("stop_after", stop_after, "end of training: 100000u updates, 20e epochs or 500Mt target tokens");
   b.number("max_minutes", max_minutes, 0, 1e7, "end of training by the clock, earlier attempts counted in; 0: none");
   b.choice("precision", precision, {"bf16", "f32"}, "of activations and products; masters and moments are f32");
+  b.choice("device", device, {"auto", "cpu", "cuda"},
+           "what computes: a CUDA GPU for each rank, or the processor; auto: the first where every rank has one");
   b.integer("threads", threads, 0, 1024, "threads of a rank; 0: the processors of the host shared evenly");
   b.integer("seed", seed, 0, std::int64_t{1} << 62, "of initial weights, order and dropout");
   b.text("log_every", log_every, "a log line after each so many updates");

@@ -36,6 +36,7 @@ struct TrainingConfig {
   std::string stop_after = "100000u";
   double max_minutes = 0;
   std::string precision = "bf16";
+  std::string device = "auto";
   int threads = 0;
   std::int64_t seed = 1;
   std::string log_every = "50u";

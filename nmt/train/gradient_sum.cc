@@ -1,5 +1,7 @@
 #include "nmt/train/gradient_sum.h"
 
+#include <optional>
+
 #include "nmt/comm/buckets.h"
 #include "nmt/optim/gradient_norm.h"
 
@@ -30,6 +32,38 @@ class BucketedSum final : public GradientSum {
  private:
   Backend& backend_;
   GradientBuckets buckets_;
+  GradientNorm norm_;
+};
+
+class StagedSum final : public GradientSum {
+ public:
+  StagedSum(Backend& backend, Communicator& communicator, const ParameterStore& store, std::int64_t bucket_bytes)
+      : backend_(backend), store_(store), norm_(store, backend) {
+    if (communicator.size() == 1) return;
+    staging_ = communicator.allocate(store.gradients().bytes());
+    buckets_.emplace(communicator, staged(), ranges_of(store), bucket_bytes);
+  }
+
+  void begin() override {
+    if (buckets_) buckets_->begin();
+  }
+  void ready(const Parameter&) override {}
+  void finish() override {
+    if (!buckets_) return;
+    backend_.download(store_.gradients(), staging_.data());
+    for (std::size_t parameter = store_.all().size(); parameter-- > 0;) buckets_->mark_ready(parameter);
+    buckets_->finish();
+    backend_.upload(staging_.data(), store_.gradients());
+  }
+  std::vector<double> squares() override { return norm_.squares(backend_); }
+
+ private:
+  Tensor staged() const { return staging_.view(store_.gradients().shape, DType::f32); }
+
+  Backend& backend_;
+  const ParameterStore& store_;
+  Buffer staging_;
+  std::optional<GradientBuckets> buckets_;
   GradientNorm norm_;
 };
 
@@ -64,6 +98,11 @@ class SumOfShares final : public GradientSum {
 std::unique_ptr<GradientSum> make_bucketed_sum(Backend& backend, Communicator& communicator,
                                                const ParameterStore& store, std::int64_t bucket_bytes) {
   return std::make_unique<BucketedSum>(backend, communicator, store, bucket_bytes);
+}
+
+std::unique_ptr<GradientSum> make_staged_sum(Backend& backend, Communicator& communicator, const ParameterStore& store,
+                                             std::int64_t bucket_bytes) {
+  return std::make_unique<StagedSum>(backend, communicator, store, bucket_bytes);
 }
 
 std::unique_ptr<GradientSum> make_sum_of_shares(Backend& backend, Communicator& communicator,

@@ -29,6 +29,11 @@ class GradientSum {
 std::unique_ptr<GradientSum> make_bucketed_sum(Backend& backend, Communicator& communicator,
                                                const ParameterStore& store, std::int64_t bucket_bytes);
 
+/// The same for gradients that the host cannot read: copied to memory of the communicator's when all are complete,
+/// summed there and copied back. One rank copies nothing.
+std::unique_ptr<GradientSum> make_staged_sum(Backend& backend, Communicator& communicator, const ParameterStore& store,
+                                             std::int64_t bucket_bytes);
+
 /// For ranks that see one memory: when all have finished, each sums its shares, straight from the others' gradients.
 /// The processors are busy until then anyway, and nothing is summed twice.
 std::unique_ptr<GradientSum> make_sum_of_shares(Backend& backend, Communicator& communicator,

@@ -7,7 +7,7 @@ namespace babelring {
 ModelOwnership::ModelOwnership(Backend& backend, Communicator& communicator)
     : backend_(backend),
       communicator_(communicator),
-      one_copy_(communicator.shares_memory() && communicator.size() > 1) {}
+      one_copy_(backend.host_memory() && communicator.shares_memory() && communicator.size() > 1) {}
 
 Buffer ModelOwnership::allocate(std::size_t bytes) const {
   return one_copy_ ? communicator_.allocate_common(bytes) : backend_.allocate(bytes);
@@ -15,7 +15,10 @@ Buffer ModelOwnership::allocate(std::size_t bytes) const {
 
 ParameterMemory ModelOwnership::parameter_memory() const {
   return {.weights = [this](std::size_t bytes) { return allocate(bytes); },
-          .gradients = [this](std::size_t bytes) { return communicator_.allocate(bytes); }};
+          .gradients =
+              [this](std::size_t bytes) {
+                return backend_.host_memory() ? communicator_.allocate(bytes) : backend_.allocate(bytes);
+              }};
 }
 
 Shares ModelOwnership::shares(std::int64_t count) const {
@@ -24,8 +27,9 @@ Shares ModelOwnership::shares(std::int64_t count) const {
 
 std::unique_ptr<GradientSum> ModelOwnership::gradient_sum(const ParameterStore& store,
                                                           std::int64_t bucket_bytes) const {
-  return one_copy_ ? make_sum_of_shares(backend_, communicator_, store, shares(store.flat_size()))
-                   : make_bucketed_sum(backend_, communicator_, store, bucket_bytes);
+  if (one_copy_) return make_sum_of_shares(backend_, communicator_, store, shares(store.flat_size()));
+  return backend_.host_memory() ? make_bucketed_sum(backend_, communicator_, store, bucket_bytes)
+                                : make_staged_sum(backend_, communicator_, store, bucket_bytes);
 }
 
 void ModelOwnership::write(const std::function<void()>& write) const {

@@ -13,7 +13,8 @@ namespace babelring {
 
 /// How the ranks of a run hold a model's weights and moments, and who updates what. Ranks that see one memory keep one
 /// copy between them: each sums and updates its share of the elements, and what it writes the others read. All others
-/// have a copy each and do the same work on it. The results are the same bits. Every rank makes the same calls.
+/// have a copy each and do the same work on it; a backend with memory of its own has its copy there. The results are
+/// the same bits. Every rank makes the same calls.
 class ModelOwnership {
  public:
   /// Both must outlive the object.
@@ -21,7 +22,7 @@ class ModelOwnership {
 
   /// Memory for weights and moments: the ranks' one, or this rank's.
   Buffer allocate(std::size_t bytes) const;
-  /// The same, and gradients where the communicator sums them.
+  /// The same, and gradients where the communicator sums them or, where it cannot, in the backend's memory.
   ParameterMemory parameter_memory() const;
   /// What this rank updates of a flat array of `count` elements.
   Shares shares(std::int64_t count) const;

@@ -6,6 +6,7 @@
 
 #include "tests/decode/tiny_model.h"
 #include "tests/decode/uncached_search.h"
+#include "tests/reference/test_backends.h"
 
 namespace babelring {
 namespace {
@@ -58,7 +59,7 @@ class BeamSearchCase : public testing::TestWithParam<Case> {};
 
 TEST_P(BeamSearchCase, EqualsTheUncachedSearch) {
   const Case c = GetParam();
-  const auto backend = make_cpu_backend(1);
+  const auto backend = make_closed_backend();  // decoding does not look into tensors
   const TinyModel tiny(*backend, 23, c.norm);
   const auto sources = made_up_sources(lengths, 23);
   const BeamOptions options{
@@ -128,6 +129,18 @@ TEST(BeamSearch, WorksInBf16) {
     const double tolerance = 0.03 * static_cast<double>(prefix.size() + 1);
     EXPECT_NEAR(hypothesis.log_probability, log_probability, tolerance) << "sentence " << i;
   }
+}
+
+TEST(BeamSearch, OnTheGpuFindsWhatTheProcessorFinds) {
+  if (find_cuda().devices == 0) GTEST_SKIP() << "no GPU: " << find_cuda().why;
+  const auto gpu = make_cuda_backend(0), cpu = make_cpu_backend(1);
+  const TinyModel on_gpu(*gpu, 23), on_cpu(*cpu, 23);
+  const auto sources = made_up_sources(lengths, 23);
+  const BeamOptions options{.beam = 4, .n_best = 4, .max_length_factor = 1, .max_length_extra = 6};
+  const auto found = BeamSearch(on_gpu.transformer, *gpu).search(spans_of(sources), options);
+  const auto expected = BeamSearch(on_cpu.transformer, *cpu).search(spans_of(sources), options);
+  ASSERT_EQ(found.size(), expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) expect_same(found[i], expected[i]);
 }
 
 TEST(BeamSearch, OfNothingIsNothing) {

@@ -66,6 +66,10 @@ class GradientCheck {
     backend_.upload(values.data(), tensor);
     return tensor;
   }
+  ConstTensor on_host(std::vector<std::int32_t> values) {
+    const std::vector<std::int32_t>& kept = lists_.emplace_back(std::move(values));
+    return ConstTensor(kept.data(), Shape{std::ssize(kept)}, DType::i32);
+  }
   /// Sentences of the given lengths; ids are all 0.
   Sequences sequences(const std::vector<std::int32_t>& lengths, std::int64_t first_row = 0) {
     std::vector<std::int32_t> positions, offsets = {0};
@@ -74,7 +78,8 @@ class GradientCheck {
       offsets.push_back(offsets.back() + length);
     }
     const std::vector<std::int32_t> zeros(positions.size(), 0);
-    return {.ids = ids(zeros), .positions = ids(positions), .offsets = ids(offsets), .first_row = first_row};
+    return {
+        .ids = ids(zeros), .positions = ids(positions), .offsets = on_host(std::move(offsets)), .first_row = first_row};
   }
 
   Context context() {
@@ -137,6 +142,7 @@ class GradientCheck {
   bool training_;
   ParameterStore store_;
   std::deque<Variable> variables_;
+  std::deque<std::vector<std::int32_t>> lists_;  // that ops read on the host
   Random random_{7};
 };
 

@@ -10,7 +10,7 @@
 #include "nmt/layers/feed_forward.h"
 #include "nmt/layers/output_loss.h"
 #include "tests/layers/gradient_check.h"
-#include "tests/reference/reference_backend.h"
+#include "tests/reference/test_backends.h"
 
 namespace babelring {
 namespace {
@@ -26,14 +26,17 @@ std::int64_t total(const Lengths& lengths) {
 /// All layers, on each backend.
 class Layers : public testing::TestWithParam<std::string> {
  protected:
-  Layers() : backend_(GetParam() == "cpu" ? make_cpu_backend(1) : make_reference_backend()) {}
+  Layers() : backend_(make_test_backend(GetParam())) {}
+  void SetUp() override {
+    if (backend_ == nullptr) GTEST_SKIP() << "no GPU: " << find_cuda().why;
+  }
   Backend& backend() { return *backend_; }
 
  private:
   std::unique_ptr<Backend> backend_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Backends, Layers, testing::Values("cpu", "reference"),
+INSTANTIATE_TEST_SUITE_P(Backends, Layers, testing::ValuesIn(test_backends),
                          [](const auto& parameter) { return parameter.param; });
 
 TEST_P(Layers, Linear) {

@@ -70,9 +70,17 @@ class Golden : public testing::TestWithParam<std::tuple<std::string, std::string
   PackedBatch batch_;
 };
 
-INSTANTIATE_TEST_SUITE_P(
-    All, Golden, testing::Combine(testing::Values("cpu", "reference"), testing::Values("pre_tied_all", "post_untied")),
-    [](const auto& parameter) { return std::get<0>(parameter.param) + "_" + std::get<1>(parameter.param); });
+INSTANTIATE_TEST_SUITE_P(All, Golden,
+                         testing::Combine(testing::ValuesIn(available_backends()),
+                                          testing::Values("pre_tied_all", "post_untied")),
+                         [](const auto& parameter) {
+                           return std::get<0>(parameter.param) + "_" + std::get<1>(parameter.param);
+                         });
+
+TEST(GoldenOnTheGpu, IsTestedWhereThereIsOne) {
+  if (find_cuda().devices == 0) GTEST_SKIP() << "no GPU: " << find_cuda().why;
+  EXPECT_EQ(available_backends().back(), "cuda");
+}
 
 TEST_P(Golden, LossAndAllGradients) {
   run_.zero_gradients();

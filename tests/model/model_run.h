@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "nmt/model/transformer.h"
-#include "tests/reference/reference_backend.h"
+#include "tests/reference/test_backends.h"
 
 namespace babelring {
 
@@ -57,10 +57,6 @@ inline ModelConfig small_config(const std::string& norm, const std::string& tied
   config.attention_bias = tied == "none";
   config.dropout = config.attention_dropout = config.activation_dropout = dropout;
   return config;
-}
-
-inline std::unique_ptr<Backend> make_test_backend(const std::string& name) {
-  return name == "cpu" ? make_cpu_backend(1) : make_reference_backend();
 }
 
 /// A Transformer with all that a pass over it needs.

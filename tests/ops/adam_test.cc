@@ -7,6 +7,7 @@ namespace {
 
 class AdamTest : public OpTest {};
 INSTANTIATE_TEST_SUITE_P(Cpu, AdamTest, precisions, precision_name);
+INSTANTIATE_TEST_SUITE_P(Gpu, AdamTest, gpu_precisions, precision_name);
 
 TEST_P(AdamTest, EqualsReferenceOverSteps) {
   for (const std::int64_t count : {1, 17, 10007}) {
@@ -30,18 +31,18 @@ TEST_P(AdamTest, PlacesAndThreadsChangeNothing) {
   const Tensor master = tensors.normal({count}, DType::f32), gradient = tensors.normal({count}, DType::f32);
   const Tensor plain = tensors.copy(master), compute = tensors.zeros({count}, DType::bf16);
   const auto moment = [&] { return tensors.zeros({count}, DType::f32); };
-  cpu->run(AdamUpdate{
+  tested->run(AdamUpdate{
       .master = plain, .gradient = gradient, .m = moment(), .v = moment(), .compute = compute, .learning_rate = 0.01f});
   for (const std::int64_t offset : {1, 7, 32}) {
     const Tensor moved = tensors.zeros({count + offset}, DType::f32).row_slice(offset, count);
     const Tensor rounded = tensors.zeros({count + offset}, DType::bf16).row_slice(offset, count);
     std::copy_n(master.as<float>(), count, moved.as<float>());
-    make_cpu_backend(3)->run(AdamUpdate{.master = moved,
-                                        .gradient = gradient,
-                                        .m = moment(),
-                                        .v = moment(),
-                                        .compute = rounded,
-                                        .learning_rate = 0.01f});
+    another_backend(3)->run(AdamUpdate{.master = moved,
+                                       .gradient = gradient,
+                                       .m = moment(),
+                                       .v = moment(),
+                                       .compute = rounded,
+                                       .learning_rate = 0.01f});
     EXPECT_TRUE(same_bits(moved, plain)) << offset;
     EXPECT_TRUE(same_bits(rounded, compute)) << offset;
   }

@@ -78,6 +78,7 @@ class AttentionTest : public OpTest {
   }
 };
 INSTANTIATE_TEST_SUITE_P(Cpu, AttentionTest, precisions, precision_name);
+INSTANTIATE_TEST_SUITE_P(Gpu, AttentionTest, gpu_precisions, precision_name);
 
 TEST_P(AttentionTest, ForwardAndBackwardEqualReference) {
   for (const Layout& layout : layouts) {
@@ -91,13 +92,13 @@ TEST_P(AttentionTest, RepeatsBitByBitWithAnyNumberOfThreads) {
   for (const Layout& layout : layouts) {
     const AttentionForward op = forward(layout);
     const AttentionBackward gradient = backward(op);
-    cpu->run(op);
-    cpu->run(gradient);
+    tested->run(op);
+    tested->run(gradient);
     for (const int threads : {1, 2, 3}) {
       AttentionForward again = op;
       again.out = tensors.zeros(op.out.shape, type());
       again.log_sum_exp = tensors.zeros(op.log_sum_exp.shape, DType::f32);
-      const auto backend = make_cpu_backend(threads);
+      const auto backend = another_backend(threads);
       backend->run(again);
       EXPECT_TRUE(same_bits(again.out, op.out)) << threads;
       EXPECT_TRUE(same_bits(again.log_sum_exp, op.log_sum_exp)) << threads;
@@ -169,18 +170,18 @@ TEST_P(AttentionTest, ScoresFarApartKeepTheSoftmaxFinite) {
   expect_as_reference(op, {&AttentionForward::log_sum_exp});
   for (const double value : reference::load(op.out).values) EXPECT_TRUE(std::isfinite(value));
   const AttentionBackward gradient = backward(op);
-  cpu->run(gradient);
+  tested->run(gradient);
   for (const double value : reference::load(gradient.dq).values) EXPECT_TRUE(std::isfinite(value));
 }
 
 TEST_P(AttentionTest, SentenceDoesNotDependOnItsNeighbours) {
   const AttentionForward both = forward({{0, 40, 71}, {0, 40, 71}, 4, 32, true, 0});
-  cpu->run(both);
+  tested->run(both);
   AttentionForward one = both;
   one.q = both.q.row_slice(40, 31), one.k = both.k.row_slice(40, 31), one.v = both.v.row_slice(40, 31);
   one.q_offsets = one.k_offsets = tensors.list({0, 31});
   one.out = tensors.zeros({31, 128}, type()), one.log_sum_exp = tensors.zeros({31, 4}, DType::f32);
-  cpu->run(one);
+  tested->run(one);
   EXPECT_TRUE(same_bits(one.out, both.out.row_slice(40, 31)));
   EXPECT_TRUE(same_bits(one.log_sum_exp, both.log_sum_exp.row_slice(40, 31)));
 }
@@ -214,16 +215,16 @@ TEST_P(AttentionTest, DecodeEqualsReference) {
 /// What a decoder computes step by step is what training computes at once.
 TEST_P(AttentionTest, DecodeAgreesWithCausalForward) {
   const AttentionForward op = forward({{0, 9}, {0, 9}, 2, 16, true, 0});
-  cpu->run(op);
+  tested->run(op);
   const Tensor out = tensors.zeros({9, 32}, type());
-  cpu->run(DecodeAttention{.q = op.q,
-                           .keys = op.k,
-                           .values = op.v,
-                           .key_begin = tensors.list({0, 0, 0, 0, 0, 0, 0, 0, 0}),
-                           .key_count = tensors.list({1, 2, 3, 4, 5, 6, 7, 8, 9}),
-                           .heads = 2,
-                           .scale = op.scale,
-                           .out = out});
+  tested->run(DecodeAttention{.q = op.q,
+                              .keys = op.k,
+                              .values = op.v,
+                              .key_begin = tensors.list({0, 0, 0, 0, 0, 0, 0, 0, 0}),
+                              .key_count = tensors.list({1, 2, 3, 4, 5, 6, 7, 8, 9}),
+                              .heads = 2,
+                              .scale = op.scale,
+                              .out = out});
   EXPECT_LE(relative_error(out, op.out), GetParam().tolerance);
 }
 

@@ -233,11 +233,15 @@ TEST_F(CheckTest, Elementwise) {
 }
 
 /// Indices are read where the data is: by the backend.
-TEST_F(CheckTest, IndicesOutOfRange) {
-  const auto cpu = make_cpu_backend(1);
+class IndexTest : public CheckTest, public testing::WithParamInterface<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Devices, IndexTest, testing::Values("cpu", "closed", "cuda"));
+
+TEST_P(IndexTest, OutOfRangeIsRefused) {
+  const auto tested = make_tested_backend(GetParam(), 1);
+  if (tested == nullptr) GTEST_SKIP() << "no GPU: " << find_cuda().why;
   const auto message = [&](const auto& op) -> std::string {
     try {
-      cpu->run(op);
+      tested->run(op);
     } catch (const std::exception& error) {
       return error.what();
     }

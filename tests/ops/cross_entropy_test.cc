@@ -7,6 +7,7 @@ namespace {
 
 class CrossEntropyTest : public OpTest {};
 INSTANTIATE_TEST_SUITE_P(Cpu, CrossEntropyTest, precisions, precision_name);
+INSTANTIATE_TEST_SUITE_P(Gpu, CrossEntropyTest, gpu_precisions, precision_name);
 
 TEST_P(CrossEntropyTest, EqualsReference) {
   for (const auto& [rows, vocabulary] : {std::pair{1, 1}, {3, 7}, {17, 1009}, {4, 32768}}) {
@@ -68,12 +69,12 @@ TEST_P(CrossEntropyTest, ShowsWhatIsNotANumberInItsRowOnly) {
   values(1, 9) = -INFINITY;
   reference::store(values, logits);
   const Tensor loss = tensors.zeros({2}, DType::f32), dlogits = tensors.zeros({2, 50}, type());
-  cpu->run(CrossEntropy{.logits = logits,
-                        .targets = tensors.list({3, 49}),
-                        .dlogits = dlogits,
-                        .loss = tensors.zeros({2}, DType::f32),
-                        .nll = loss,
-                        .correct = tensors.zeros({2}, DType::f32)});
+  tested->run(CrossEntropy{.logits = logits,
+                           .targets = tensors.list({3, 49}),
+                           .dlogits = dlogits,
+                           .loss = tensors.zeros({2}, DType::f32),
+                           .nll = loss,
+                           .correct = tensors.zeros({2}, DType::f32)});
   EXPECT_TRUE(std::isnan(loss.as<float>()[0]));
   EXPECT_TRUE(std::isfinite(loss.as<float>()[1]));
   const reference::Matrix gradient = reference::load(dlogits);
@@ -95,7 +96,7 @@ TEST_P(CrossEntropyTest, PredictsTheFirstOfEqualPieces) {
                         .nll = tensors.zeros({3}, DType::f32),
                         .correct = tensors.zeros({3}, DType::f32),
                         .predicted = predicted};
-  cpu->run(op);
+  tested->run(op);
   EXPECT_EQ(predicted.as<std::int32_t>()[0], 0);
   EXPECT_EQ(predicted.as<std::int32_t>()[1], 300);
   EXPECT_LT(predicted.as<std::int32_t>()[2], 700);  // what is not finite predicts some piece
@@ -110,13 +111,13 @@ TEST_P(CrossEntropyTest, TopKEqualsReferenceInOrderAndInTies) {
                             .indices = tensors.zeros({rows, k}, DType::i32)};
     LogSoftmaxTopK truth = op;
     truth.scores = tensors.copy(op.scores), truth.indices = tensors.copy(op.indices);
-    cpu->run(op);
+    tested->run(op);
     reference->run(truth);
     EXPECT_LE(relative_error(op.scores, truth.scores), f32_tolerance());
     EXPECT_TRUE(same_bits(op.indices, truth.indices));
   }
   const Tensor equal = tensors.zeros({1, 300}, type()), indices = tensors.zeros({1, 3}, DType::i32);
-  cpu->run(LogSoftmaxTopK{.logits = equal, .scores = tensors.zeros({1, 3}, DType::f32), .indices = indices});
+  tested->run(LogSoftmaxTopK{.logits = equal, .scores = tensors.zeros({1, 3}, DType::f32), .indices = indices});
   EXPECT_TRUE(same_bits(indices, tensors.list({0, 1, 2})));
 }
 

@@ -14,7 +14,7 @@ class DeterminismTest : public OpTest {
     for (const int threads : {1, 2, 3, 3}) {
       Op again = op;
       for (Tensor Op::*result : results) again.*result = tensors.copy(op.*result);
-      make_cpu_backend(threads)->run(again);
+      another_backend(threads)->run(again);
       runs.push_back(again);
     }
     for (Tensor Op::*result : results) {
@@ -26,6 +26,7 @@ class DeterminismTest : public OpTest {
   }
 };
 INSTANTIATE_TEST_SUITE_P(Cpu, DeterminismTest, precisions, precision_name);
+INSTANTIATE_TEST_SUITE_P(Gpu, DeterminismTest, gpu_precisions, precision_name);
 
 TEST_P(DeterminismTest, SumsOverRows) {
   const Tensor dy = tensors.normal({333, 96}, type()), x = tensors.normal({333, 96}, type());

@@ -9,6 +9,7 @@ namespace {
 
 class DropoutTest : public OpTest {};
 INSTANTIATE_TEST_SUITE_P(Cpu, DropoutTest, precisions, precision_name);
+INSTANTIATE_TEST_SUITE_P(Gpu, DropoutTest, gpu_precisions, precision_name);
 
 const DropoutKey key{.key = 0x1234, .first_row = 5, .probability = 0.3f};
 
@@ -34,8 +35,8 @@ TEST_P(DropoutTest, TakesAndWritesStridedViews) {
 
 TEST_P(DropoutTest, KeepsAndScalesTheRightShare) {
   const Tensor ones = tensors.zeros({400, 500}, type()), y = tensors.zeros({400, 500}, type());
-  cpu->run(Fill{.y = ones, .value = 1});
-  cpu->run(Dropout{.x = ones, .y = y, .key = key});
+  tested->run(Fill{.y = ones, .value = 1});
+  tested->run(Dropout{.x = ones, .y = y, .key = key});
   const auto values = reference::load(y).values;
   const double kept =
       static_cast<double>(values.size()) - static_cast<double>(std::count(values.begin(), values.end(), 0.0));
@@ -48,12 +49,12 @@ TEST_P(DropoutTest, KeepsAndScalesTheRightShare) {
 TEST_P(DropoutTest, MaskIsTheSameInBackwardAndDiffersWithTheKey) {
   const Tensor x = tensors.normal({9, 300}, type()), dy = tensors.normal({9, 300}, type());
   const Tensor y = tensors.zeros({9, 300}, type()), dx = tensors.zeros({9, 300}, type());
-  cpu->run(Dropout{.x = x, .y = y, .key = key});
-  cpu->run(Dropout{.x = dy, .y = dx, .key = key});
+  tested->run(Dropout{.x = x, .y = y, .key = key});
+  tested->run(Dropout{.x = dy, .y = dx, .key = key});
   DropoutKey other = key;
   other.key += 1;
   const Tensor z = tensors.zeros({9, 300}, type());
-  cpu->run(Dropout{.x = x, .y = z, .key = other});
+  tested->run(Dropout{.x = x, .y = z, .key = other});
   int differing = 0;
   const auto forward = reference::load(y).values, backward = reference::load(dx).values,
              with_other = reference::load(z).values;
@@ -68,10 +69,10 @@ TEST_P(DropoutTest, MaskIsTheSameInBackwardAndDiffersWithTheKey) {
 TEST_P(DropoutTest, RowsAreGlobal) {
   const Tensor x = tensors.normal({20, 64}, type()), whole = tensors.zeros({20, 64}, type());
   const Tensor part = tensors.zeros({8, 64}, type());
-  cpu->run(Dropout{.x = x, .y = whole, .key = key});
+  tested->run(Dropout{.x = x, .y = whole, .key = key});
   DropoutKey later = key;
   later.first_row += 12;
-  cpu->run(Dropout{.x = x.row_slice(12, 8), .y = part, .key = later});
+  tested->run(Dropout{.x = x.row_slice(12, 8), .y = part, .key = later});
   EXPECT_TRUE(same_bits(whole.row_slice(12, 8), part));
 }
 

@@ -7,6 +7,7 @@ namespace {
 
 class ElementwiseTest : public OpTest {};
 INSTANTIATE_TEST_SUITE_P(Cpu, ElementwiseTest, precisions, precision_name);
+INSTANTIATE_TEST_SUITE_P(Gpu, ElementwiseTest, gpu_precisions, precision_name);
 
 TEST_P(ElementwiseTest, EqualsReference) {
   for (const Shape shape : {Shape{1}, Shape{13}, Shape{3, 5, 7}, Shape{101, 203}}) {

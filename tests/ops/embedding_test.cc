@@ -7,6 +7,7 @@ namespace {
 
 class EmbeddingTest : public OpTest {};
 INSTANTIATE_TEST_SUITE_P(Cpu, EmbeddingTest, precisions, precision_name);
+INSTANTIATE_TEST_SUITE_P(Gpu, EmbeddingTest, gpu_precisions, precision_name);
 
 TEST_P(EmbeddingTest, EqualsReference) {
   for (const auto& [rows, vocabulary, width] : {std::tuple{1, 1, 1}, {7, 5, 3}, {301, 100, 128}, {64, 1000, 510}}) {
@@ -34,14 +35,14 @@ TEST_P(EmbeddingTest, EqualsReference) {
 TEST_P(EmbeddingTest, RowDoesNotDependOnItsNeighbours) {
   const Tensor table = tensors.normal({10, 64}, type());
   const Tensor alone = tensors.zeros({1, 64}, type()), together = tensors.zeros({2, 64}, type());
-  cpu->run(EmbeddingForward{
+  tested->run(EmbeddingForward{
       .ids = tensors.list({3}), .positions = tensors.list({4}), .table = table, .y = alone, .scale = 8, .key = {}});
-  cpu->run(EmbeddingForward{.ids = tensors.list({3, 5}),
-                            .positions = tensors.list({4, 5000}),
-                            .table = table,
-                            .y = together,
-                            .scale = 8,
-                            .key = {}});
+  tested->run(EmbeddingForward{.ids = tensors.list({3, 5}),
+                               .positions = tensors.list({4, 5000}),
+                               .table = table,
+                               .y = together,
+                               .scale = 8,
+                               .key = {}});
   EXPECT_TRUE(same_bits(alone, together.row_slice(0, 1)));
 }
 

@@ -8,7 +8,7 @@ class LayerNormTest : public OpTest {
   LayerNormBackward backward(std::int64_t rows, std::int64_t width) {
     const Tensor x = tensors.normal({rows, width}, type(), 2), gain = tensors.normal({width}, DType::f32);
     const Tensor mean = tensors.zeros({rows}, DType::f32), rstd = tensors.zeros({rows}, DType::f32);
-    cpu->run(LayerNormForward{
+    tested->run(LayerNormForward{
         .x = x, .gain = gain, .bias = gain, .y = tensors.zeros({rows, width}, type()), .mean = mean, .rstd = rstd});
     return {.dy = tensors.normal({rows, width}, type()),
             .x = x,
@@ -21,6 +21,7 @@ class LayerNormTest : public OpTest {
   }
 };
 INSTANTIATE_TEST_SUITE_P(Cpu, LayerNormTest, precisions, precision_name);
+INSTANTIATE_TEST_SUITE_P(Gpu, LayerNormTest, gpu_precisions, precision_name);
 
 const std::pair<std::int64_t, std::int64_t> extents[] = {{1, 1}, {1, 128}, {3, 7}, {33, 127}, {257, 512}, {40, 1024}};
 
@@ -66,15 +67,15 @@ TEST_P(LayerNormTest, ResidualNormIsTheTwoOpsInOne) {
       expect_as_reference(op, {&ResidualNormForward::sum, &ResidualNormForward::y});
       const Tensor sum = tensors.zeros({rows, width}, type()), y = tensors.zeros({rows, width}, type());
       const Tensor mean = tensors.zeros({rows}, DType::f32), rstd = tensors.zeros({rows}, DType::f32);
-      cpu->run(ResidualDropout{.residual = op.residual, .branch = op.branch, .y = sum, .key = key});
-      cpu->run(LayerNormForward{.x = sum, .gain = op.gain, .bias = op.bias, .y = y, .mean = mean, .rstd = rstd});
+      tested->run(ResidualDropout{.residual = op.residual, .branch = op.branch, .y = sum, .key = key});
+      tested->run(LayerNormForward{.x = sum, .gain = op.gain, .bias = op.bias, .y = y, .mean = mean, .rstd = rstd});
       EXPECT_TRUE(same_bits(op.mean, mean));
       EXPECT_TRUE(same_bits(op.rstd, rstd));
       EXPECT_TRUE(same_bits(op.sum, sum));
       EXPECT_TRUE(same_bits(op.y, y));
       const Tensor in_place = tensors.copy(op.residual);
       op.residual = op.sum = in_place;
-      cpu->run(op);
+      tested->run(op);
       EXPECT_TRUE(same_bits(op.sum, sum));
       EXPECT_TRUE(same_bits(op.y, y));
     }
@@ -89,7 +90,7 @@ TEST_P(LayerNormTest, BackwardGivesTheBranchItsDropout) {
       op.key = {.key = 9, .first_row = 3, .probability = probability};
       expect_as_reference(op, {&LayerNormBackward::dx, &LayerNormBackward::dbranch, &LayerNormBackward::dgain});
       const Tensor dbranch = tensors.zeros({rows, width}, type());
-      cpu->run(Dropout{.x = op.dx, .y = dbranch, .key = op.key});
+      tested->run(Dropout{.x = op.dx, .y = dbranch, .key = op.key});
       EXPECT_TRUE(same_bits(op.dbranch, dbranch));
     }
   }

@@ -11,6 +11,7 @@ const Extents products[] = {{1, 1, 1},     {1, 16, 16},    {2, 3, 5},      {7, 1
 
 class LinearTest : public OpTest {};
 INSTANTIATE_TEST_SUITE_P(Cpu, LinearTest, precisions, precision_name);
+INSTANTIATE_TEST_SUITE_P(Gpu, LinearTest, gpu_precisions, precision_name);
 
 TEST_P(LinearTest, ForwardEqualsReference) {
   for (const auto& [rows, in, out] : products) {
@@ -38,10 +39,10 @@ TEST_P(LinearTest, ForwardTakesAndWritesStridedViews) {
 
 TEST_P(LinearTest, ForwardLeavesTheNeighboursOfAStridedResultAlone) {
   const Tensor whole = tensors.normal({70, 120}, type()), before = tensors.copy(whole);
-  cpu->run(LinearForward{.x = tensors.normal({70, 24}, type()),
-                         .weight = tensors.normal({40, 24}, type()),
-                         .bias = {},
-                         .y = whole.column_slice(40, 40)});
+  tested->run(LinearForward{.x = tensors.normal({70, 24}, type()),
+                            .weight = tensors.normal({40, 24}, type()),
+                            .bias = {},
+                            .y = whole.column_slice(40, 40)});
   for (const std::int64_t first : {0, 80}) {
     EXPECT_EQ(relative_error(whole.column_slice(first, 40), before.column_slice(first, 40)), 0);
   }

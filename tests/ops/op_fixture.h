@@ -11,8 +11,11 @@
 
 #include "nmt/core/random.h"
 #include "nmt/ops/backend.h"
+#include "nmt/ops/cuda_module.h"
+#include "tests/reference/closed_backend.h"
 #include "tests/reference/matrix.h"
 #include "tests/reference/reference_backend.h"
+#include "tests/reference/staged_backend.h"
 
 namespace babelring {
 
@@ -78,24 +81,38 @@ inline bool same_bits(const ConstTensor& a, const ConstTensor& b) {
   return std::memcmp(a.data, b.data, a.bytes()) == 0;
 }
 
-/// What a backend may be off by: rounding of the stored type, a few units more for sums.
+/// What is tested, and what it may be off by: rounding of the stored type, a few units more for sums.
 struct Precision {
   DType type;
   double tolerance;
+  const char* device = "cpu";
 };
 
-/// Runs ops on the CPU backend and on the reference.
+/// The CPU, a GPU (null where there is none) or the CPU in a GPU's place; the last two take tensors on the host.
+inline std::unique_ptr<Backend> make_tested_backend(std::string_view device, int threads) {
+  if (device == "cpu") return make_cpu_backend(threads);
+  if (device == "closed") return make_staged_backend(make_closed_backend());
+  return find_cuda().devices == 0 ? nullptr : make_staged_backend(make_cuda_backend(0));
+}
+
+/// Runs ops on the backend under test and on the reference.
 class OpTest : public testing::TestWithParam<Precision> {
  protected:
+  void SetUp() override {
+    if (tested == nullptr) GTEST_SKIP() << "no GPU: " << find_cuda().why;
+  }
   DType type() const { return GetParam().type; }
+  std::unique_ptr<Backend> another_backend(int threads) const {
+    return make_tested_backend(GetParam().device, threads);
+  }
 
-  /// Runs `op` on the reference with copies of its results, then on the CPU backend, and compares each result.
+  /// Runs `op` on the reference with copies of its results, then on the backend under test, and compares each result.
   template <class Op>
   void expect_as_reference(const Op& op, std::initializer_list<Tensor Op::*> results) {
     Op truth = op;
     for (Tensor Op::*result : results) truth.*result = tensors.copy(op.*result);
     reference->run(truth);
-    cpu->run(op);
+    tested->run(op);
     for (Tensor Op::*result : results) {
       const bool rounded = (op.*result).dtype == DType::bf16;
       EXPECT_LE(relative_error(op.*result, truth.*result), rounded ? GetParam().tolerance : f32_tolerance())
@@ -106,13 +123,16 @@ class OpTest : public testing::TestWithParam<Precision> {
   static double f32_tolerance() { return 3e-5; }
 
   Tensors tensors;
-  std::unique_ptr<Backend> cpu = make_cpu_backend(2);
+  std::unique_ptr<Backend> tested = make_tested_backend(GetParam().device, 2);
   std::unique_ptr<Backend> reference = make_reference_backend();
 };
 
+inline const auto gpu_precisions = testing::Values(
+    Precision{DType::f32, 3e-5, "closed"}, Precision{DType::f32, 3e-5, "cuda"}, Precision{DType::bf16, 1e-2, "cuda"});
 inline const auto precisions = testing::Values(Precision{DType::f32, 3e-5}, Precision{DType::bf16, 1e-2});
 inline std::string precision_name(const testing::TestParamInfo<Precision>& info) {
-  return std::string(name_of(info.param.type));
+  const std::string device = info.param.device, type(name_of(info.param.type));
+  return device == "cpu" ? type : device + "_" + type;
 }
 
 }  // namespace babelring

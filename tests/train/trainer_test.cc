@@ -10,6 +10,7 @@
 #include "nmt/data/batch.h"
 #include "tests/data/synthetic.h"
 #include "tests/data/temporary_folder.h"
+#include "tests/reference/test_backends.h"
 #include "tests/train/small_training.h"
 #include "tests/train/thread_communicator.h"
 #include "tests/worker/log_capture.h"
@@ -26,8 +27,8 @@ Corpus small_corpus() {
 
 /// Trains one rank; without a folder nothing is saved.
 void train_rank(const TrainConfig& config, const Corpus& corpus, Communicator& communicator, const fs::path& folder,
-                Collector& records, const StopRequest& stop = {}) {
-  const auto backend = make_cpu_backend(1);
+                Collector& records, const StopRequest& stop = {}, const std::string& device = "cpu") {
+  const auto backend = make_test_backend(device);
   std::optional<CheckpointKeeper> keeper;
   if (!folder.empty()) keeper.emplace(config, folder, "", *backend, communicator, records);
   Trainer trainer({.config = config,
@@ -43,7 +44,7 @@ void train_rank(const TrainConfig& config, const Corpus& corpus, Communicator& c
 }
 
 std::vector<StepRecord> train(const TrainConfig& config, int ranks, const fs::path& folder = {},
-                              bool shares_memory = false) {
+                              bool shares_memory = false, const std::string& device = "cpu") {
   const Corpus corpus = small_corpus();
   ThreadGroup group(ranks, shares_memory);
   std::vector<Collector> collectors(static_cast<std::size_t>(ranks));
@@ -51,7 +52,7 @@ std::vector<StepRecord> train(const TrainConfig& config, int ranks, const fs::pa
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
       const auto communicator = group.rank(rank);
-      train_rank(config, corpus, *communicator, folder, collectors[static_cast<std::size_t>(rank)]);
+      train_rank(config, corpus, *communicator, folder, collectors[static_cast<std::size_t>(rank)], {}, device);
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -71,6 +72,27 @@ TEST(Trainer, OneTwoAndFourRanksSeeTheSameLosses) {
       EXPECT_NEAR(many[i].loss, one[i].loss, 2e-4 * one[i].loss) << ranks << " ranks, update " << i + 1;
       EXPECT_NEAR(many[i].gradient_norm, one[i].gradient_norm, 1e-2 * one[i].gradient_norm);
       EXPECT_EQ(many[i].update_target_tokens, one[i].update_target_tokens);
+    }
+  }
+}
+
+/// Nothing above the ops looks into a GPU's memory, and gradients that it holds are summed through the host's: training
+/// and validation, a checkpoint and resuming from it, one rank and two that could share the host's memory.
+TEST(Trainer, MemoryThatTheHostCannotSeeChangesNothing) {
+  TrainConfig config = small_config();
+  config.training.digest_every = "1u";
+  for (const int ranks : {1, 2}) {
+    config.training.stop_after = "6u";
+    const std::vector<StepRecord> expected = train(config, ranks);
+    const TemporaryFolder folder;
+    config.training.stop_after = "4u";
+    std::vector<StepRecord> found = train(config, ranks, folder.path(), true, "closed");
+    config.training.stop_after = "6u";
+    for (StepRecord& record : train(config, ranks, folder.path(), true, "closed")) found.push_back(std::move(record));
+    ASSERT_EQ(found.size(), expected.size()) << ranks;
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      EXPECT_EQ(found[i].loss, expected[i].loss) << ranks << " ranks, update " << i + 1;
+      EXPECT_EQ(found[i].weights_digest, expected[i].weights_digest) << ranks << " ranks, update " << i + 1;
     }
   }
 }

@@ -1,0 +1,36 @@
+# The GPU module, libbabelring_cuda.so, wherever nvcc is: no device is needed to build it. It is left out of sanitizer
+# builds, which have no way to run it.
+set(BABELRING_CUDA AUTO CACHE STRING "Build the GPU module: ON, OFF, or AUTO: where nvcc is")
+set_property(CACHE BABELRING_CUDA PROPERTY STRINGS AUTO ON OFF)
+set(BABELRING_CUDA_MODULE OFF)
+if(BABELRING_CUDA STREQUAL "ON" OR (BABELRING_CUDA STREQUAL "AUTO" AND NOT BABELRING_SANITIZE))
+  include(CheckLanguage)
+  check_language(CUDA)
+  if(CMAKE_CUDA_COMPILER)
+    find_package(CUDAToolkit 13.0 QUIET)
+  endif()
+  if(CMAKE_CUDA_COMPILER AND CUDAToolkit_FOUND AND TARGET CUDA::cublasLt)
+    set(BABELRING_CUDA_MODULE ON)
+  elseif(BABELRING_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "BABELRING_CUDA is ON, but nvcc and cuBLASLt of CUDA 13.0 or newer were not found: install "
+                        "NVIDIA's toolkit and put its bin folder on PATH, or give -DCMAKE_CUDA_COMPILER=…/nvcc")
+  endif()
+endif()
+
+if(BABELRING_CUDA_MODULE)
+  # Ampere, Hopper, Blackwell, and for what comes later PTX, which the driver compiles.
+  if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+    set(CMAKE_CUDA_ARCHITECTURES "80-real;90-real;100-real;90-virtual" CACHE STRING "GPUs that the module is for")
+  endif()
+  enable_language(CUDA)
+  # CMake 3.25 does not know that nvcc speaks C++20.
+  if(NOT DEFINED CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
+    set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
+    set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
+  endif()
+  set(CMAKE_CUDA_STANDARD 20)
+  set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+  if(CCACHE)
+    set(CMAKE_CUDA_COMPILER_LAUNCHER ${CMAKE_CXX_COMPILER_LAUNCHER})
+  endif()
+endif()

@@ -1,0 +1,125 @@
+#include "nmt/ops/cuda/cuda_backend.h"
+
+#include <fmt/format.h>
+
+#include "nmt/base/failure.h"
+#include "nmt/ops/cuda/kernels.h"
+
+namespace babelring::cuda {
+
+CudaBackend::Device::Device(int chosen) : number(chosen) {
+  require(cudaSetDevice(number), fmt::format("taking device {}", number));
+}
+
+CudaBackend::CudaBackend(int device) : device_(device) {}
+
+Workspace& CudaBackend::on_device() {
+  require(cudaSetDevice(device_.number), "taking the device");
+  return workspace_;
+}
+
+Buffer CudaBackend::allocate(std::size_t bytes) {
+  on_device();
+  return allocate_device(bytes);
+}
+
+void CudaBackend::upload(const void* host, Tensor to) {
+  if (!to.contiguous()) fail("upload: {} has a row stride of {}", to.shape.text(), to.row_stride);
+  if (to.bytes() == 0) return;
+  // From memory that is not pinned: the driver has taken its copy when the call returns, and in the stream it comes
+  // after what still reads the tensor.
+  require(cudaMemcpyAsync(to.data, host, to.bytes(), cudaMemcpyHostToDevice, on_device().stream()), "upload");
+}
+
+void CudaBackend::download(ConstTensor from, void* host) {
+  if (!from.contiguous()) fail("download: {} has a row stride of {}", from.shape.text(), from.row_stride);
+  if (from.bytes() == 0) return;
+  require(cudaMemcpyAsync(host, from.data, from.bytes(), cudaMemcpyDeviceToHost, on_device().stream()), "download");
+  workspace_.check_indices();
+}
+
+void CudaBackend::synchronize() {
+  on_device().check_indices();
+}
+
+std::string CudaBackend::description() const {
+  cudaDeviceProp properties{};
+  int driver = 0;
+  require(cudaGetDeviceProperties(&properties, device_.number), "asking for the device's properties");
+  require(cudaDriverGetVersion(&driver), "asking for the driver's version");
+  const std::size_t blas = cublasLtGetVersion();
+  return fmt::format("cuda (device {}: {}, sm_{}{}, {:.0f} GiB; driver for CUDA {}.{}, cuBLASLt {}.{})", device_.number,
+                     properties.name, properties.major, properties.minor,
+                     static_cast<double>(properties.totalGlobalMem) / (1 << 30), driver / 1000, driver % 1000 / 10,
+                     blas / 10000, blas % 10000 / 100);
+}
+
+void CudaBackend::do_run(const LinearForward& op) {
+  cuda::run(op, on_device());
+}
+void CudaBackend::do_run(const LinearBackwardData& op) {
+  cuda::run(op, on_device());
+}
+void CudaBackend::do_run(const LinearBackwardWeight& op) {
+  cuda::run(op, on_device());
+}
+void CudaBackend::do_run(const LayerNormForward& op) {
+  cuda::run(op, on_device());
+}
+void CudaBackend::do_run(const ResidualNormForward& op) {
+  cuda::run(op, on_device());
+}
+void CudaBackend::do_run(const LayerNormBackward& op) {
+  cuda::run(op, on_device());
+}
+void CudaBackend::do_run(const Dropout& op) {
+  cuda::run(op, on_device());
+}
+void CudaBackend::do_run(const ResidualDropout& op) {
+  cuda::run(op, on_device());
+}
+void CudaBackend::do_run(const EmbeddingForward& op) {
+  cuda::run(op, on_device());
+}
+void CudaBackend::do_run(const EmbeddingBackward& op) {
+  cuda::run(op, on_device());
+}
+void CudaBackend::do_run(const AttentionForward& op) {
+  cuda::run(op, on_device());
+}
+void CudaBackend::do_run(const AttentionBackward& op) {
+  cuda::run(op, on_device());
+}
+void CudaBackend::do_run(const DecodeAttention& op) {
+  const std::int64_t head_width = op.q.columns() / op.heads;
+  if (head_width > widest_decoding_head) {
+    fail("{}: heads are {} wide, the GPU's kernel takes {}", op.name, head_width, widest_decoding_head);
+  }
+  cuda::run(op, on_device());
+}
+void CudaBackend::do_run(const CrossEntropy& op) {
+  cuda::run(op, on_device());
+}
+void CudaBackend::do_run(const LogSoftmaxTopK& op) {
+  cuda::run(op, on_device());
+}
+void CudaBackend::do_run(const AdamUpdate& op) {
+  cuda::run(op, on_device());
+}
+void CudaBackend::do_run(const SquaredNorm& op) {
+  cuda::run(op, on_device());
+}
+void CudaBackend::do_run(const SumWithNorm& op) {
+  cuda::run(op, on_device());
+}
+void CudaBackend::do_run(const Cast& op) {
+  cuda::run(op, on_device());
+}
+void CudaBackend::do_run(const Fill& op) {
+  cuda::run(op, on_device());
+}
+void CudaBackend::do_run(const Add& op) {
+  cuda::run(op, on_device());
+}
+
+}  // namespace babelring::cuda

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <string>
+
+#include "nmt/ops/backend.h"
+#include "nmt/ops/cuda/workspace.h"
+
+namespace babelring::cuda {
+
+/// Ops on one CUDA device. run() launches and returns; kernels run one after another on a stream of the backend's.
+/// Indices that only the device can see (ids, targets) are found wrong at the next synchronize() or download().
+class CudaBackend final : public Backend {
+ public:
+  /// Throws Failure if the device cannot be used.
+  explicit CudaBackend(int device);
+
+  Buffer allocate(std::size_t bytes) override;
+  void upload(const void* host, Tensor to) override;
+  void download(ConstTensor from, void* host) override;
+  void synchronize() override;
+  std::string description() const override;
+  bool host_memory() const override { return false; }
+
+ private:
+  void do_run(const LinearForward& op) override;
+  void do_run(const LinearBackwardData& op) override;
+  void do_run(const LinearBackwardWeight& op) override;
+  void do_run(const LayerNormForward& op) override;
+  void do_run(const ResidualNormForward& op) override;
+  void do_run(const LayerNormBackward& op) override;
+  void do_run(const Dropout& op) override;
+  void do_run(const ResidualDropout& op) override;
+  void do_run(const EmbeddingForward& op) override;
+  void do_run(const EmbeddingBackward& op) override;
+  void do_run(const AttentionForward& op) override;
+  void do_run(const AttentionBackward& op) override;
+  void do_run(const DecodeAttention& op) override;
+  void do_run(const CrossEntropy& op) override;
+  void do_run(const LogSoftmaxTopK& op) override;
+  void do_run(const AdamUpdate& op) override;
+  void do_run(const SquaredNorm& op) override;
+  void do_run(const SumWithNorm& op) override;
+  void do_run(const Cast& op) override;
+  void do_run(const Fill& op) override;
+  void do_run(const Add& op) override;
+
+  /// The current device is a thread's own setting, and another backend of the thread may have changed it.
+  Workspace& on_device();
+
+  /// Makes a device the thread's current one before the workspace takes memory there.
+  struct Device {
+    explicit Device(int number);
+    int number;
+  };
+  Device device_;
+  Workspace workspace_;
+};
+
+}  // namespace babelring::cuda

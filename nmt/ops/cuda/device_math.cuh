@@ -1,0 +1,119 @@
+#pragma once
+
+#include <cuda_bf16.h>
+
+#include <cstdint>
+
+#include "nmt/core/dtype.h"
+#include "nmt/core/random.h"
+#include "nmt/ops/cuda/workspace.h"
+
+/// What kernels are written with.
+namespace babelring::cuda {
+
+inline constexpr int warp_lanes = 32;
+inline constexpr unsigned all_lanes = 0xffffffffU;
+
+/// The device's twin of BFloat16: the same bits.
+using bfloat = __nv_bfloat16;
+static_assert(sizeof(bfloat) == sizeof(BFloat16));
+
+__device__ inline float widen(float value) {
+  return value;
+}
+__device__ inline float widen(bfloat value) {
+  return __bfloat162float(value);
+}
+/// Rounded to nearest, ties to even.
+template <class T>
+__device__ inline T narrow(float value) {
+  if constexpr (sizeof(T) == 2) {
+    return __float2bfloat16_rn(value);
+  } else {
+    return value;
+  }
+}
+/// The value as it reads once stored as T.
+template <class T>
+__device__ inline float as_stored(float value) {
+  return widen(narrow<T>(value));
+}
+
+/// Calls body(float()) or body(bfloat()).
+template <class Body>
+void with_device_type(DType type, Body&& body) {
+  type == DType::bf16 ? body(bfloat()) : body(float());
+}
+
+/// Dropout of one row of a tensor: the bits of DropoutKey.
+struct DeviceDropoutRow {
+  __device__ DeviceDropoutRow(const DropoutKey& key, std::int64_t row)
+      : threshold(key.threshold()), row_key(threshold > 0 ? key.row_key(row) : 0), scale(key.scale()) {}
+  __device__ bool keeps(std::uint32_t column) const {
+    return threshold == 0 || DropoutKey::bits(row_key, column) >= threshold;
+  }
+  /// The element times 0 or the scale of survivors.
+  __device__ float apply(float value, std::uint32_t column) const { return keeps(column) ? value * scale : 0.0f; }
+
+  std::uint32_t threshold, row_key;
+  float scale;
+};
+
+/// Over the lanes of a warp, in a fixed order; every lane has the result.
+__device__ inline float warp_sum(float value) {
+  for (int apart = warp_lanes / 2; apart > 0; apart /= 2) value += __shfl_xor_sync(all_lanes, value, apart);
+  return value;
+}
+__device__ inline float warp_max(float value) {
+  for (int apart = warp_lanes / 2; apart > 0; apart /= 2) {
+    value = fmaxf(value, __shfl_xor_sync(all_lanes, value, apart));
+  }
+  return value;
+}
+
+/// Over the threads of a block of `threads`; every thread has the result. All threads call it.
+template <int threads, class Combine>
+__device__ inline float block_reduce(float value, Combine combine) {
+  __shared__ float of_warps[threads / warp_lanes];
+  for (int apart = warp_lanes / 2; apart > 0; apart /= 2) {
+    value = combine(value, __shfl_xor_sync(all_lanes, value, apart));
+  }
+  if (threadIdx.x % warp_lanes == 0) of_warps[threadIdx.x / warp_lanes] = value;
+  __syncthreads();
+  value = of_warps[0];
+  for (int w = 1; w < threads / warp_lanes; ++w) value = combine(value, of_warps[w]);
+  __syncthreads();  // before the next reduction writes
+  return value;
+}
+
+struct Plus {
+  __device__ float operator()(float a, float b) const { return a + b; }
+};
+struct Larger {
+  __device__ float operator()(float a, float b) const { return fmaxf(a, b); }
+};
+
+/// Whether an index is in [0, bound); tells the workspace of the first that is not.
+__device__ inline bool index_in_range(int value, int bound, std::int64_t row, BadIndex place, IndexError* error) {
+  if (value >= 0 && value < bound) return true;
+  if (atomicCAS(&error->place, 0, static_cast<int>(place)) == 0) {
+    error->value = value, error->bound = bound, error->row = row;
+  }
+  return false;
+}
+
+/// Blocks of `threads` for so many elements, each thread looping over what is beyond most_blocks of them.
+constexpr int elementwise_threads = 256;
+inline unsigned elementwise_blocks(std::int64_t elements) {
+  constexpr std::int64_t most_blocks = 1 << 20;
+  const std::int64_t blocks = (elements + elementwise_threads - 1) / elementwise_threads;
+  return static_cast<unsigned>(blocks < most_blocks ? blocks : most_blocks);
+}
+__device__ inline std::int64_t first_element() {
+  return static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+}
+__device__ inline std::int64_t element_step() {
+  return static_cast<std::int64_t>(gridDim.x) * blockDim.x;
+}
+
+}  // namespace babelring::cuda

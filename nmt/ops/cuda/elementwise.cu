@@ -1,0 +1,63 @@
+#include "nmt/ops/elementwise.h"
+
+#include "nmt/ops/cuda/device_math.cuh"
+#include "nmt/ops/cuda/kernels.h"
+
+namespace babelring::cuda {
+
+namespace {
+
+template <class From, class To>
+__global__ void cast_kernel(const From* x, To* y, std::int64_t count) {
+  for (std::int64_t i = first_element(); i < count; i += element_step()) y[i] = narrow<To>(widen(x[i]));
+}
+
+template <class T>
+__global__ void fill_kernel(T* y, float value, std::int64_t count) {
+  for (std::int64_t i = first_element(); i < count; i += element_step()) y[i] = narrow<T>(value);
+}
+
+template <class T>
+__global__ void add_kernel(const T* x, T* y, std::int64_t count) {
+  for (std::int64_t i = first_element(); i < count; i += element_step()) y[i] = narrow<T>(widen(x[i]) + widen(y[i]));
+}
+
+}  // namespace
+
+void run(const Cast& op, Workspace& workspace) {
+  const std::int64_t count = op.x.shape.elements();
+  if (count == 0) return;
+  with_device_type(op.x.dtype, [&](auto from) {
+    with_device_type(op.y.dtype, [&](auto to) {
+      using From = decltype(from);
+      using To = decltype(to);
+      cast_kernel<<<elementwise_blocks(count), elementwise_threads, 0, workspace.stream()>>>(op.x.as<From>(),
+                                                                                             op.y.as<To>(), count);
+    });
+  });
+  require_launch("cast");
+}
+
+void run(const Fill& op, Workspace& workspace) {
+  const std::int64_t count = op.y.shape.elements();
+  if (count == 0) return;
+  with_device_type(op.y.dtype, [&](auto tag) {
+    using T = decltype(tag);
+    fill_kernel<<<elementwise_blocks(count), elementwise_threads, 0, workspace.stream()>>>(op.y.as<T>(), op.value,
+                                                                                           count);
+  });
+  require_launch("fill");
+}
+
+void run(const Add& op, Workspace& workspace) {
+  const std::int64_t count = op.y.shape.elements();
+  if (count == 0) return;
+  with_device_type(op.y.dtype, [&](auto tag) {
+    using T = decltype(tag);
+    add_kernel<<<elementwise_blocks(count), elementwise_threads, 0, workspace.stream()>>>(op.x.as<T>(), op.y.as<T>(),
+                                                                                          count);
+  });
+  require_launch("add");
+}
+
+}  // namespace babelring::cuda

@@ -1,0 +1,49 @@
+#include "nmt/ops/cuda/handles.h"
+
+#include "nmt/base/failure.h"
+
+namespace babelring::cuda {
+
+void require(cudaError_t status, std::string_view call) {
+  if (status != cudaSuccess) fail("cuda: {}: {} ({})", call, cudaGetErrorString(status), cudaGetErrorName(status));
+}
+
+void require(cublasStatus_t status, std::string_view call) {
+  if (status != CUBLAS_STATUS_SUCCESS) fail("cuda: {}: {}", call, cublasLtGetStatusName(status));
+}
+
+void require_launch(std::string_view kernel) {
+  require(cudaGetLastError(), kernel);
+}
+
+Stream make_stream() {
+  cudaStream_t stream = nullptr;
+  require(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "a stream");
+  return Stream(stream);
+}
+
+Event make_event() {
+  cudaEvent_t event = nullptr;
+  require(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "an event");
+  return Event(event);
+}
+
+Buffer allocate_device(std::size_t bytes) {
+  if (bytes == 0) return {};
+  void* data = nullptr;
+  const cudaError_t status = cudaMalloc(&data, bytes);
+  if (status == cudaErrorMemoryAllocation) {
+    static_cast<void>(cudaGetLastError());  // or the next launch would be blamed for it
+    std::size_t unused = 0, installed = 0;
+    require(cudaMemGetInfo(&unused, &installed), "asking for free memory");
+    fail("out of memory on the GPU: {} bytes were needed, {} of {} are free", bytes, unused, installed);
+  }
+  require(status, "allocating memory");
+  Buffer buffer(data, bytes, [](void* memory) { cudaFree(memory); });
+  require(cudaMemset(data, 0, bytes), "clearing memory");
+  // The default stream did it; streams of ours do not wait for that one.
+  require(cudaStreamSynchronize(nullptr), "clearing memory");
+  return buffer;
+}
+
+}  // namespace babelring::cuda

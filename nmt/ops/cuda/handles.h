@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <string_view>
+#include <utility>
+
+#include "nmt/core/buffer.h"
+
+/// Everything that CUDA and cuBLASLt hand out, each in a move-only class, and the check of every call.
+namespace babelring::cuda {
+
+/// Throw Failure with the call and CUDA's words for the status, unless it is a success.
+void require(cudaError_t status, std::string_view call);
+void require(cublasStatus_t status, std::string_view call);
+/// The status of the kernel launch just made.
+void require_launch(std::string_view kernel);
+
+/// A C handle and the function that ends it.
+template <class Handle, auto release>
+class Owned {
+ public:
+  Owned() = default;
+  explicit Owned(Handle handle) : handle_(handle) {}
+  ~Owned() {
+    if (handle_ != nullptr) release(handle_);
+  }
+  Owned(Owned&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  Owned& operator=(Owned&& other) noexcept {
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+  Handle get() const { return handle_; }
+
+ private:
+  Handle handle_ = nullptr;
+};
+
+using Stream = Owned<cudaStream_t, cudaStreamDestroy>;
+using Event = Owned<cudaEvent_t, cudaEventDestroy>;
+using BlasHandle = Owned<cublasLtHandle_t, cublasLtDestroy>;
+using MatmulDescription = Owned<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy>;
+using MatrixLayout = Owned<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
+using MatmulPreference = Owned<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy>;
+
+/// Work of one stream does not wait for the default one's.
+Stream make_stream();
+/// Without timing: only to wait for.
+Event make_event();
+
+/// Zeroed memory of the device now current. Throws Failure: bytes needed, free and installed.
+Buffer allocate_device(std::size_t bytes);
+
+}  // namespace babelring::cuda

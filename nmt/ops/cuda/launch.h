@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "nmt/core/tensor.h"
+#include "nmt/ops/cuda/products.h"
+
+/// Kernels that several ops share.
+namespace babelring::cuda {
+
+/// Any product, slowly; its epilogue is left out.
+void launch_plain_product(const ProductShape& shape, const ProductOperands& operands, cudaStream_t stream);
+/// The epilogue alone, in place on C.
+void launch_epilogue(const ProductShape& shape, const ProductOperands& operands, cudaStream_t stream);
+
+/// Sums over rows are taken in two steps of a fixed order, so that they recur bit by bit: first of blocks of so many
+/// rows, one after another, then of the blocks.
+constexpr std::int64_t sum_block_rows = 64;
+constexpr std::int64_t sum_blocks(std::int64_t rows) {
+  return (rows + sum_block_rows - 1) / sum_block_rows;
+}
+/// sum[i] = or += partial[0][i] + partial[1][i] + …, `stride` apart. `sum` is [n] f32.
+void launch_add_blocks(const float* partial, std::int64_t blocks, std::int64_t stride, const Tensor& sum,
+                       bool accumulate, cudaStream_t stream);
+
+}  // namespace babelring::cuda

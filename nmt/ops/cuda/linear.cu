@@ -1,0 +1,169 @@
+#include "nmt/ops/linear.h"
+
+#include "nmt/ops/cuda/device_math.cuh"
+#include "nmt/ops/cuda/kernels.h"
+#include "nmt/ops/cuda/launch.h"
+
+namespace babelring::cuda {
+
+namespace {
+
+constexpr int tile = 16;
+
+/// One element of C a thread, operands by tiles of 16 x 16. For shapes that the library has nothing for.
+template <class T, class C>
+__global__ void plain_product_kernel(ProductShape shape, const T* a, const T* b, C* c, float alpha) {
+  __shared__ float a_tile[tile][tile + 1], b_tile[tile][tile + 1];
+  const std::int64_t batch = blockIdx.z;
+  a += batch * shape.a_batch, b += batch * shape.b_batch, c += batch * shape.c_batch;
+  const std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * tile + threadIdx.y;
+  const std::int64_t column = static_cast<std::int64_t>(blockIdx.y) * tile + threadIdx.x;
+  float sum = 0;
+  for (std::int64_t first = 0; first < shape.k; first += tile) {
+    const std::int64_t of_a = first + threadIdx.x, of_b = first + threadIdx.y;
+    const bool in_a = row < shape.m && of_a < shape.k, in_b = column < shape.n && of_b < shape.k;
+    a_tile[threadIdx.y][threadIdx.x] = in_a ? widen(a[row * shape.a_row + of_a * shape.a_column]) : 0.0f;
+    b_tile[threadIdx.y][threadIdx.x] = in_b ? widen(b[of_b * shape.b_row + column * shape.b_column]) : 0.0f;
+    __syncthreads();
+    for (int l = 0; l < tile; ++l) sum += a_tile[threadIdx.y][l] * b_tile[l][threadIdx.x];
+    __syncthreads();
+  }
+  if (row >= shape.m || column >= shape.n) return;
+  C& to = c[row * shape.c_row + column];
+  to = narrow<C>(alpha * sum + (shape.accumulate ? widen(to) : 0.0f));
+}
+
+/// Adds a bias, or none, and cuts at zero if `relu`. One block a row.
+template <class T>
+__global__ void epilogue_kernel(T* y, std::int64_t stride, int width, const float* bias, bool relu) {
+  T* row = y + blockIdx.x * stride;
+  for (int i = threadIdx.x; i < width; i += blockDim.x) {
+    const float value = widen(row[i]) + (bias != nullptr ? bias[i] : 0.0f);
+    row[i] = narrow<T>(relu && value < 0 ? 0.0f : value);
+  }
+}
+
+/// dx = 0 where the gate is not positive.
+template <class T>
+__global__ void gate_kernel(T* dx, std::int64_t stride, const T* gate, std::int64_t gate_stride, int width) {
+  const std::int64_t row = blockIdx.x;
+  for (int i = threadIdx.x; i < width; i += blockDim.x) {
+    if (!(widen(gate[row * gate_stride + i]) > 0)) dx[row * stride + i] = narrow<T>(0);
+  }
+}
+
+/// Sums over sum_block_rows rows, a thread a column.
+template <class T>
+__global__ void column_sums_kernel(const T* dy, std::int64_t stride, std::int64_t rows, int width, float* partial) {
+  const int column = blockIdx.y * blockDim.x + threadIdx.x;
+  if (column >= width) return;
+  const std::int64_t first = blockIdx.x * sum_block_rows;
+  const std::int64_t end = first + sum_block_rows < rows ? first + sum_block_rows : rows;
+  float sum = 0;
+  for (std::int64_t row = first; row < end; ++row) sum += widen(dy[row * stride + column]);
+  partial[static_cast<std::int64_t>(blockIdx.x) * width + column] = sum;
+}
+
+__global__ void add_blocks_kernel(const float* partial, std::int64_t blocks, std::int64_t stride, float* sum, int count,
+                                  bool accumulate) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= count) return;
+  float total = accumulate ? sum[i] : 0.0f;
+  for (std::int64_t b = 0; b < blocks; ++b) total += partial[b * stride + i];
+  sum[i] = total;
+}
+
+void add_column_sums(const ConstTensor& dy, const Tensor& sums, bool accumulate, Workspace& workspace) {
+  const std::int64_t rows = dy.shape[0], width = dy.shape[1], blocks = sum_blocks(rows);
+  if (width == 0) return;
+  const Arena::Scope scope(workspace.scratch());
+  auto* partial = workspace.scratch().make(Shape{blocks, width}, DType::f32).as<float>();
+  constexpr int threads = 128;
+  const dim3 grid(static_cast<unsigned>(blocks), static_cast<unsigned>((width + threads - 1) / threads));
+  if (blocks > 0) {
+    with_device_type(dy.dtype, [&](auto tag) {
+      using T = decltype(tag);
+      column_sums_kernel<<<grid, threads, 0, workspace.stream()>>>(dy.as<T>(), dy.row_stride, rows,
+                                                                   static_cast<int>(width), partial);
+    });
+    require_launch("column sums");
+  }
+  launch_add_blocks(partial, blocks, width, sums, accumulate, workspace.stream());
+}
+
+}  // namespace
+
+void launch_plain_product(const ProductShape& shape, const ProductOperands& operands, cudaStream_t stream) {
+  const dim3 grid(static_cast<unsigned>((shape.m + tile - 1) / tile),
+                  static_cast<unsigned>((shape.n + tile - 1) / tile));
+  constexpr std::int64_t most_at_once = 65535;
+  with_device_type(shape.type, [&](auto of_operands) {
+    with_device_type(shape.c_type, [&](auto of_result) {
+      using T = decltype(of_operands);
+      using C = decltype(of_result);
+      for (std::int64_t first = 0; first < shape.batch; first += most_at_once) {
+        const std::int64_t batches = shape.batch - first < most_at_once ? shape.batch - first : most_at_once;
+        plain_product_kernel<<<dim3(grid.x, grid.y, static_cast<unsigned>(batches)), dim3(tile, tile), 0, stream>>>(
+            shape, static_cast<const T*>(operands.a) + first * shape.a_batch,
+            static_cast<const T*>(operands.b) + first * shape.b_batch,
+            static_cast<C*>(operands.c) + first * shape.c_batch, operands.alpha);
+      }
+    });
+  });
+  require_launch("a plain product");
+}
+
+void launch_epilogue(const ProductShape& shape, const ProductOperands& operands, cudaStream_t stream) {
+  const bool relu = shape.epilogue == Epilogue::relu || shape.epilogue == Epilogue::bias_relu;
+  const bool bias = shape.epilogue == Epilogue::bias || shape.epilogue == Epilogue::bias_relu;
+  with_device_type(shape.c_type, [&](auto tag) {
+    using T = decltype(tag);
+    epilogue_kernel<<<static_cast<unsigned>(shape.m), elementwise_threads, 0, stream>>>(
+        static_cast<T*>(operands.c), shape.c_row, static_cast<int>(shape.n), bias ? operands.bias : nullptr, relu);
+  });
+  require_launch("the end of a product");
+}
+
+void launch_add_blocks(const float* partial, std::int64_t blocks, std::int64_t stride, const Tensor& sum,
+                       bool accumulate, cudaStream_t stream) {
+  const std::int64_t count = sum.shape.elements();
+  if (count == 0) return;
+  add_blocks_kernel<<<elementwise_blocks(count), elementwise_threads, 0, stream>>>(
+      partial, blocks, stride, sum.as<float>(), static_cast<int>(count), accumulate);
+  require_launch("sums over rows");
+}
+
+void run(const LinearForward& op, Workspace& workspace) {
+  ProductShape shape = forward_product(op.x, op.weight, op.y);
+  const bool relu = op.activation == Activation::relu;
+  shape.epilogue = op.bias ? (relu ? Epilogue::bias_relu : Epilogue::bias) : (relu ? Epilogue::relu : Epilogue::none);
+  workspace.products().run(
+      shape, {.a = op.x.data, .b = op.weight.data, .bias = op.bias ? op.bias.as<float>() : nullptr, .c = op.y.data});
+}
+
+void run(const LinearBackwardData& op, Workspace& workspace) {
+  ProductShape shape = data_product(op.dy, op.weight, op.dx);
+  shape.accumulate = op.accumulate;
+  workspace.products().run(
+      shape, {.a = op.dy.data, .b = op.weight.data, .c = op.dx.data, .alpha = op.gate ? op.gate_scale : 1.0f});
+  if (!op.gate || op.dx.shape.elements() == 0) return;
+  with_device_type(op.dx.dtype, [&](auto tag) {
+    using T = decltype(tag);
+    gate_kernel<<<static_cast<unsigned>(shape.m), elementwise_threads, 0, workspace.stream()>>>(
+        op.dx.as<T>(), op.dx.row_stride, op.gate.as<T>(), op.gate.row_stride, static_cast<int>(shape.n));
+  });
+  require_launch("linear_backward_data");
+}
+
+void run(const LinearBackwardWeight& op, Workspace& workspace) {
+  ProductShape shape = weight_product(op.dy, op.x, op.dweight);
+  shape.accumulate = op.accumulate;
+  if (shape.k > 0) {
+    workspace.products().run(shape, {.a = op.dy.data, .b = op.x.data, .c = op.dweight.data});
+  } else if (!op.accumulate) {
+    run(Fill{.y = op.dweight, .value = 0}, workspace);
+  }
+  if (op.dbias) add_column_sums(op.dy, op.dbias, op.accumulate, workspace);
+}
+
+}  // namespace babelring::cuda

@@ -1,0 +1,49 @@
+#include "nmt/ops/cuda/workspace.h"
+
+#include "nmt/base/failure.h"
+
+namespace babelring::cuda {
+
+namespace {
+
+/// Op and field of a BadIndex.
+std::string_view name_of_list(BadIndex place) {
+  switch (place) {
+    case BadIndex::forward_ids:
+      return "embedding_forward: ids";
+    case BadIndex::forward_positions:
+      return "embedding_forward: positions";
+    case BadIndex::backward_ids:
+      return "embedding_backward: ids";
+    case BadIndex::targets:
+      return "cross_entropy: targets";
+    case BadIndex::none:
+      break;
+  }
+  return "?";
+}
+
+}  // namespace
+
+Workspace::Workspace()
+    : stream_(make_stream()),
+      products_(stream_),
+      lists_(stream_),
+      scratch_(allocate_device),
+      index_error_(allocate_device(sizeof(IndexError))) {}
+
+void Workspace::check_indices() {
+  IndexError error;
+  require(cudaMemcpyAsync(&error, index_error_.data(), sizeof error, cudaMemcpyDeviceToHost, stream()), "synchronize");
+  require(cudaStreamSynchronize(stream()), "synchronize");
+  const auto place = static_cast<BadIndex>(error.place);
+  if (place == BadIndex::none) return;
+  require(cudaMemsetAsync(index_error_.data(), 0, sizeof error, stream()), "synchronize");
+  const std::string_view list = name_of_list(place);
+  if (place == BadIndex::forward_positions) {
+    fail("{}[{}] is {}, at least 0 is needed", list, error.row, error.value);
+  }
+  fail("{}[{}] is {}, 0 to {} is needed", list, error.row, error.value, error.bound - 1);
+}
+
+}  // namespace babelring::cuda

@@ -1,0 +1,45 @@
+#pragma once
+
+#include "nmt/core/arena.h"
+#include "nmt/ops/cuda/device_lists.h"
+#include "nmt/ops/cuda/handles.h"
+#include "nmt/ops/cuda/products.h"
+
+namespace babelring::cuda {
+
+/// Where a kernel puts what it found wrong: the first finder writes. All zero: nothing.
+struct IndexError {
+  int place = 0;  // a BadIndex
+  int value = 0;
+  int bound = 0;
+  int padding = 0;
+  long long row = 0;
+};
+
+/// The lists of indices that kernels check, for they are on the device only.
+enum class BadIndex : int { none, forward_ids, forward_positions, backward_ids, targets };
+
+/// What kernels need besides their op. One stream runs them all, in the order given.
+class Workspace {
+ public:
+  Workspace();
+
+  cudaStream_t stream() const { return stream_.get(); }
+  Products& products() { return products_; }
+  DeviceLists& lists() { return lists_; }
+  /// For intermediate results; each op takes them in an Arena::Scope of its own. Kernels of the next op that reuse the
+  /// memory run after those of this one.
+  Arena& scratch() { return scratch_; }
+  IndexError* index_error() const { return static_cast<IndexError*>(index_error_.data()); }
+  /// Throws Failure, once, if a kernel found an index out of range. Waits for the stream.
+  void check_indices();
+
+ private:
+  Stream stream_;
+  Products products_;
+  DeviceLists lists_;
+  Arena scratch_;
+  Buffer index_error_;
+};
+
+}  // namespace babelring::cuda

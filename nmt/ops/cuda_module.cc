@@ -1,0 +1,91 @@
+#include "nmt/ops/cuda_module.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "nmt/base/failure.h"
+#include "nmt/base/version.h"
+#include "nmt/ops/backend.h"
+
+namespace babelring {
+
+namespace {
+
+constexpr std::size_t text_size = 512;
+
+/// Asked first, for it costs nothing: the module brings 200 MB of NVIDIA's libraries into memory.
+bool has_driver() {
+  void* driver = ::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+  if (driver != nullptr) ::dlclose(driver);
+  return driver != nullptr;
+}
+
+/// The entry point's table; null, and `why` set, if there is none of this build.
+const CudaModule* load_module(const std::filesystem::path& file, std::string& why) {
+  void* library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    const char* error = ::dlerror();
+    why = error != nullptr ? error : fmt::format("{} cannot be opened", file.string());
+    return nullptr;
+  }
+  using Entry = const CudaModule* (*)();
+  const auto entry = reinterpret_cast<Entry>(::dlsym(library, "babelring_cuda_module"));
+  if (entry == nullptr) {
+    why = fmt::format("{} is no module of Babelring's", file.string());
+    return nullptr;
+  }
+  const CudaModule* module = entry();
+  if (std::string_view(module->version) == version && std::string_view(module->compiler) == cuda_module_compiler) {
+    return module;
+  }
+  why = fmt::format("{} is of version {} made by {}, this program of version {} by {}", file.string(), module->version,
+                    module->compiler, version, cuda_module_compiler);
+  return nullptr;
+}
+
+}  // namespace
+
+CudaSupport open_cuda_module(const std::filesystem::path& file) {
+  CudaSupport support;
+  support.module = load_module(file, support.why);
+  if (support.module == nullptr) return support;
+  std::array<char, text_size> why{};
+  support.devices = support.module->count_devices(why.data(), why.size());
+  if (support.devices == 0) support.why = why.data();
+  return support;
+}
+
+CudaSupport find_cuda_module(const std::vector<std::filesystem::path>& files) {
+  const auto there = [](const std::filesystem::path& file) {
+    std::error_code ignored;
+    return std::filesystem::exists(file, ignored);
+  };
+  const auto file = std::find_if(files.begin(), files.end(), there);
+  if (file == files.end()) return {.why = fmt::format("this build has no {}", cuda_module_file)};
+  if (!has_driver()) return {.why = "there is no NVIDIA driver"};
+  return open_cuda_module(*file);
+}
+
+const CudaSupport& find_cuda() {
+  static const CudaSupport support = [] {
+    std::error_code ignored;
+    const std::filesystem::path folder = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
+    return find_cuda_module({folder / cuda_module_file, folder / "../lib/babelring" / cuda_module_file});
+  }();
+  return support;
+}
+
+std::unique_ptr<Backend> make_cuda_backend(int device) {
+  const CudaSupport& support = find_cuda();
+  if (support.devices == 0) fail("{}", support.why);
+  std::array<char, text_size> why{};
+  std::unique_ptr<Backend> backend(support.module->make_backend(device, why.data(), why.size()));
+  if (backend == nullptr) fail("{}", why.data());
+  return backend;
+}
+
+}  // namespace babelring

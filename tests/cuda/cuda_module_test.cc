@@ -1,0 +1,95 @@
+#include "nmt/ops/cuda_module.h"
+
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+#include <fstream>
+
+#include "nmt/base/failure.h"
+#include "nmt/ops/backend.h"
+
+namespace babelring {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+TEST(CudaModule, SaysThatTheBuildHasNone) {
+  const CudaSupport support = find_cuda_module({"/no/such/folder/libbabelring_cuda.so", "/nor/this"});
+  EXPECT_EQ(support.devices, 0);
+  EXPECT_EQ(support.why, "this build has no libbabelring_cuda.so");
+}
+
+TEST(CudaModule, SaysWhatTheLoaderSays) {
+  std::string pattern = (fs::temp_directory_path() / "babelring-module-XXXXXX").string();
+  const fs::path folder = mkdtemp(pattern.data());
+  std::ofstream(folder / "broken.so") << "no library";
+  const CudaSupport support = open_cuda_module(folder / "broken.so");
+  EXPECT_EQ(support.devices, 0);
+  EXPECT_THAT(support.why, HasSubstr("broken.so"));
+  EXPECT_EQ(support.why.find('\n'), std::string::npos);
+  fs::remove_all(folder);
+}
+
+TEST(CudaModule, RefusesAnotherLibrary) {
+  const CudaSupport support = open_cuda_module("/proc/self/exe");
+  EXPECT_EQ(support.module, nullptr);
+  EXPECT_FALSE(support.why.empty());
+}
+
+/// It is linked whole: all that it needs but NVIDIA's libraries is in it, and without a driver it answers.
+TEST(CudaModule, OfThisBuildOpensWhereNvidiasLibrariesAre) {
+  const fs::path file = fs::path(BABELRING_BIN_DIR) / cuda_module_file;
+  if (!fs::exists(file)) GTEST_SKIP() << "this build has no " << cuda_module_file;
+  const CudaSupport support = open_cuda_module(file);
+  if (support.module == nullptr) {
+    EXPECT_THAT(support.why, HasSubstr("libcublasLt.so"));
+    return;
+  }
+  EXPECT_EQ(support.devices == 0, !support.why.empty()) << support.why;
+  if (support.devices > 0) return;
+  EXPECT_THAT(support.why, testing::StartsWith("there is no "));
+}
+
+/// Whatever this machine has: devices, or one line that says why there are none.
+TEST(CudaModule, FindsDevicesOrSaysWhyThereAreNone) {
+  const CudaSupport& support = find_cuda();
+  EXPECT_EQ(support.devices == 0, !support.why.empty()) << support.why;
+  EXPECT_EQ(support.why.find('\n'), std::string::npos);
+  const bool built = fs::exists(fs::path(BABELRING_BIN_DIR) / cuda_module_file);
+  EXPECT_EQ(support.why == "this build has no libbabelring_cuda.so", !built);
+  if (support.devices > 0) return;
+  try {
+    make_cuda_backend(0);
+    FAIL() << "a backend without a device";
+  } catch (const Failure& failure) {
+    EXPECT_EQ(failure.what(), support.why);
+  }
+}
+
+TEST(CudaModule, HasABackendOfEachDevice) {
+  if (find_cuda().devices == 0) GTEST_SKIP() << "no GPU: " << find_cuda().why;
+  for (int device = 0; device < find_cuda().devices; ++device) {
+    const auto backend = make_cuda_backend(device);
+    EXPECT_THAT(backend->description(), HasSubstr("cuda (device " + std::to_string(device)));
+    EXPECT_FALSE(backend->host_memory());
+    const std::size_t more_than_any = std::size_t{1} << 50;
+    try {
+      backend->allocate(more_than_any);
+      ADD_FAILURE() << "allocated a petabyte";
+    } catch (const Failure& failure) {
+      EXPECT_THAT(failure.what(), HasSubstr("out of memory on the GPU: 1125899906842624 bytes were needed"));
+    }
+    std::vector<float> values = {1, 2, 3}, back(3);
+    const Buffer buffer = backend->allocate(12);
+    const Tensor tensor = buffer.view({3}, DType::f32);
+    backend->download(tensor, back.data());
+    EXPECT_EQ(back, std::vector<float>(3, 0.0f));
+    backend->upload(values.data(), tensor);
+    backend->download(tensor, back.data());
+    EXPECT_EQ(back, values);
+  }
+}
+
+}  // namespace
+}  // namespace babelring

@@ -1,0 +1,121 @@
+#include "nmt/ops/cuda/product_shape.h"
+
+#include <gtest/gtest.h>
+
+#include <unordered_set>
+#include <vector>
+
+#include "nmt/core/random.h"
+
+namespace babelring::cuda {
+namespace {
+
+std::vector<float> some_values(std::int64_t count, std::uint64_t seed) {
+  Random random(seed);
+  std::vector<float> values(static_cast<std::size_t>(count));
+  for (float& value : values) value = static_cast<float>(random.normal());
+  return values;
+}
+
+/// What a product of this shape means, in the words of its declaration.
+void multiply(const ProductShape& s, const float* a, const float* b, float* c) {
+  for (std::int64_t i = 0; i < s.m; ++i) {
+    for (std::int64_t j = 0; j < s.n; ++j) {
+      double sum = 0;
+      for (std::int64_t l = 0; l < s.k; ++l) {
+        sum +=
+            static_cast<double>(a[i * s.a_row + l * s.a_column]) * static_cast<double>(b[l * s.b_row + j * s.b_column]);
+      }
+      c[i * s.c_row + j] = static_cast<float>(sum);
+    }
+  }
+}
+
+class ProductShapes : public testing::Test {
+ protected:
+  static constexpr std::int64_t rows = 3, in = 4, out = 5;
+  std::vector<float> x = some_values(rows * 2 * in, 1), weight = some_values(out * in, 2);
+  std::vector<float> dy = some_values(rows * 2 * out, 3);
+  /// Columns of a wider matrix.
+  Tensor x_view() { return Tensor(x.data(), {rows, 2 * in}, DType::f32).column_slice(in, in); }
+  Tensor dy_view() { return Tensor(dy.data(), {rows, 2 * out}, DType::f32).column_slice(0, out); }
+  Tensor weight_view() { return Tensor(weight.data(), {out, in}, DType::f32); }
+};
+
+TEST_F(ProductShapes, ForwardIsXTimesTheTransposedWeight) {
+  std::vector<float> y(rows * out);
+  const Tensor result(y.data(), {rows, out}, DType::f32);
+  multiply(forward_product(x_view(), weight_view(), result), x_view().as<float>(), weight.data(), y.data());
+  for (std::int64_t r = 0; r < rows; ++r) {
+    for (std::int64_t o = 0; o < out; ++o) {
+      float sum = 0;
+      for (std::int64_t i = 0; i < in; ++i) {
+        sum += x[static_cast<std::size_t>(r * 2 * in + in + i)] * weight[static_cast<std::size_t>(o * in + i)];
+      }
+      EXPECT_NEAR(y[static_cast<std::size_t>(r * out + o)], sum, 1e-5);
+    }
+  }
+}
+
+TEST_F(ProductShapes, BackwardDataIsDyTimesTheWeight) {
+  std::vector<float> dx(rows * in);
+  const Tensor result(dx.data(), {rows, in}, DType::f32);
+  multiply(data_product(dy_view(), weight_view(), result), dy.data(), weight.data(), dx.data());
+  for (std::int64_t r = 0; r < rows; ++r) {
+    for (std::int64_t i = 0; i < in; ++i) {
+      float sum = 0;
+      for (std::int64_t o = 0; o < out; ++o) {
+        sum += dy[static_cast<std::size_t>(r * 2 * out + o)] * weight[static_cast<std::size_t>(o * in + i)];
+      }
+      EXPECT_NEAR(dx[static_cast<std::size_t>(r * in + i)], sum, 1e-5);
+    }
+  }
+}
+
+TEST_F(ProductShapes, BackwardWeightIsTheTransposedDyTimesX) {
+  std::vector<float> dweight(out * in);
+  const Tensor result(dweight.data(), {out, in}, DType::f32);
+  multiply(weight_product(dy_view(), x_view(), result), dy.data(), x_view().as<float>(), dweight.data());
+  for (std::int64_t o = 0; o < out; ++o) {
+    for (std::int64_t i = 0; i < in; ++i) {
+      float sum = 0;
+      for (std::int64_t r = 0; r < rows; ++r) {
+        sum += dy[static_cast<std::size_t>(r * 2 * out + o)] * x[static_cast<std::size_t>(r * 2 * in + in + i)];
+      }
+      EXPECT_NEAR(dweight[static_cast<std::size_t>(o * in + i)], sum, 1e-5);
+    }
+  }
+}
+
+TEST_F(ProductShapes, TheKeyHoldsAllThatTheChoiceOfAnAlgorithmDependsOn) {
+  const ProductShape shape = forward_product(x_view(), weight_view(), dy_view());
+  std::vector<ProductShape> others(10, shape);
+  others[0].m += 1;
+  others[1].a_row += 1;
+  others[2].type = DType::bf16;
+  others[3].c_type = DType::bf16;
+  others[4].accumulate = true;
+  others[5].epilogue = Epilogue::bias_relu;
+  others[6].a_alignment = 2;
+  others[7].c_alignment = 2;
+  others[8].batch = 2;
+  others[9].b_batch = 7;
+  std::unordered_set<ProductShape, ProductShapeHash> keys = {shape};
+  std::unordered_set<std::size_t> hashes = {ProductShapeHash()(shape)};
+  for (const ProductShape& other : others) {
+    EXPECT_TRUE(keys.insert(other).second);
+    EXPECT_TRUE(hashes.insert(ProductShapeHash()(other)).second);
+  }
+  EXPECT_FALSE(keys.insert(shape).second);
+}
+
+TEST(AlignmentOf, IsWhatDividesAddressRowsAndBatches) {
+  const auto address = [](std::uintptr_t place) { return reinterpret_cast<const void*>(place); };
+  EXPECT_EQ(alignment_of(address(256), 64, 0), 16);
+  EXPECT_EQ(alignment_of(address(264), 64, 0), 8);
+  EXPECT_EQ(alignment_of(address(256), 10, 0), 2);
+  EXPECT_EQ(alignment_of(address(256), 64, 100), 4);
+}
+
+}  // namespace
+}  // namespace babelring::cuda

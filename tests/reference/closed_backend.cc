@@ -1,0 +1,92 @@
+#include "tests/reference/closed_backend.h"
+
+#include <sys/mman.h>
+
+#include <map>
+
+#include "nmt/base/failure.h"
+
+namespace babelring {
+
+namespace {
+
+/// Pages that can be shut. Outlives the backend: the last Buffer may be dropped after it.
+class ShutMemory {
+ public:
+  void* add(std::size_t bytes) {
+    void* pages = ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (pages == MAP_FAILED) fail("closed backend: no {} bytes", bytes);
+    sizes_[pages] = bytes;
+    return pages;
+  }
+  void remove(void* pages) { ::munmap(pages, sizes_.extract(pages).mapped()); }
+  void protect(int protection) const {
+    for (const auto& [pages, bytes] : sizes_) {
+      if (::mprotect(pages, bytes, protection) != 0) fail("closed backend: mprotect of {} bytes", bytes);
+    }
+  }
+
+ private:
+  std::map<void*, std::size_t> sizes_;
+};
+
+class ClosedBackend final : public Backend {
+ public:
+  Buffer allocate(std::size_t bytes) override {
+    if (bytes == 0) return {};
+    return Buffer(memory_->add(bytes), bytes, [memory = memory_](void* pages) { memory->remove(pages); });
+  }
+  void upload(const void* host, Tensor to) override {
+    opened([&] { cpu_->upload(host, to); });
+  }
+  void download(ConstTensor from, void* host) override {
+    opened([&] { cpu_->download(from, host); });
+  }
+  void synchronize() override {}
+  std::string description() const override { return "closed " + cpu_->description(); }
+  bool host_memory() const override { return false; }
+
+ private:
+  template <class Use>
+  void opened(Use use) {
+    memory_->protect(PROT_READ | PROT_WRITE);
+    use();
+    memory_->protect(PROT_NONE);
+  }
+  template <class Op>
+  void run_opened(const Op& op) {
+    opened([&] { cpu_->run(op); });
+  }
+  void do_run(const LinearForward& op) override { run_opened(op); }
+  void do_run(const LinearBackwardData& op) override { run_opened(op); }
+  void do_run(const LinearBackwardWeight& op) override { run_opened(op); }
+  void do_run(const LayerNormForward& op) override { run_opened(op); }
+  void do_run(const ResidualNormForward& op) override { run_opened(op); }
+  void do_run(const LayerNormBackward& op) override { run_opened(op); }
+  void do_run(const Dropout& op) override { run_opened(op); }
+  void do_run(const ResidualDropout& op) override { run_opened(op); }
+  void do_run(const EmbeddingForward& op) override { run_opened(op); }
+  void do_run(const EmbeddingBackward& op) override { run_opened(op); }
+  void do_run(const AttentionForward& op) override { run_opened(op); }
+  void do_run(const AttentionBackward& op) override { run_opened(op); }
+  void do_run(const DecodeAttention& op) override { run_opened(op); }
+  void do_run(const CrossEntropy& op) override { run_opened(op); }
+  void do_run(const LogSoftmaxTopK& op) override { run_opened(op); }
+  void do_run(const AdamUpdate& op) override { run_opened(op); }
+  void do_run(const SquaredNorm& op) override { run_opened(op); }
+  void do_run(const SumWithNorm& op) override { run_opened(op); }
+  void do_run(const Cast& op) override { run_opened(op); }
+  void do_run(const Fill& op) override { run_opened(op); }
+  void do_run(const Add& op) override { run_opened(op); }
+
+  std::shared_ptr<ShutMemory> memory_ = std::make_shared<ShutMemory>();
+  std::unique_ptr<Backend> cpu_ = make_cpu_backend(1);
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_closed_backend() {
+  return std::make_unique<ClosedBackend>();
+}
+
+}  // namespace babelring

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "nmt/ops/backend.h"
+#include "nmt/ops/cuda_module.h"
+#include "tests/reference/closed_backend.h"
+#include "tests/reference/reference_backend.h"
+
+namespace babelring {
+
+/// What layers and models are tested on; "closed" and "cuda" have memory that the host cannot see.
+inline const std::string test_backends[] = {"cpu", "reference", "closed", "cuda"};
+
+/// The one of that name; null for cuda where there is no GPU.
+inline std::unique_ptr<Backend> make_test_backend(const std::string& name) {
+  if (name == "cpu") return make_cpu_backend(1);
+  if (name == "reference") return make_reference_backend();
+  if (name == "closed") return make_closed_backend();
+  return find_cuda().devices == 0 ? nullptr : make_cuda_backend(0);
+}
+
+/// Those of this machine.
+inline std::vector<std::string> available_backends() {
+  std::vector<std::string> names(std::begin(test_backends), std::end(test_backends));
+  if (find_cuda().devices == 0) names.pop_back();
+  return names;
+}
+
+}  // namespace babelring
