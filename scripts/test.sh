@@ -177,15 +177,15 @@ sanitize() { # PRESET CTEST-ARGUMENTS...
   run_ctest "build/$preset" "${preset//-/_}" "$@"
 }
 
-under_asan() { # PRESET
+under_asan() { # PRESET CTEST-ARGUMENTS...
   export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1
   export LSAN_OPTIONS=suppressions=$ROOT/scripts/lib/lsan.supp:print_suppressions=0
   export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
-  sanitize "$1" -L unit -LE 'slow|learning'
+  sanitize "$@" -L unit -LE 'slow|learning'
 }
 
-# Without the checks of every pointer's use (null, vptr, object-size, alignment), which take half of the compile time.
-stage_asan() { under_asan asan; }
+# Without the second run of the products' tests, and without the checks of every pointer's use (null, vptr, object-size, alignment), which take half of the compile time.
+stage_asan() { under_asan asan -E _without_tiles; }
 
 stage_asan_full() { under_asan asan-full; }
 
