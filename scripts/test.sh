@@ -184,7 +184,8 @@ under_asan() { # PRESET CTEST-ARGUMENTS...
   sanitize "$@" -L unit -LE 'slow|learning'
 }
 
-# Without the second run of the products' tests, and without the checks of every pointer's use (null, vptr, object-size, alignment), which take half of the compile time.
+# Without the second run of the products' tests, and without the checks of every pointer's use (null, vptr, object-size,
+# alignment), which take half of the compile time.
 stage_asan() { under_asan asan -E _without_tiles; }
 
 stage_asan_full() { under_asan asan-full; }
