@@ -131,12 +131,11 @@ int threads_of(const TrainConfig& config, const Communicator& communicator) {
   return std::max(1, processors / communicator.local_size());
 }
 
-/// What the configuration wishes to compute with; says so where that is not a GPU though it could be.
-std::unique_ptr<Backend> open_device(const TrainConfig& config, Communicator& communicator) {
+/// What the configuration wishes to compute with.
+ChosenBackend open_device(const TrainConfig& config, Communicator& communicator) {
   ChosenBackend chosen = choose_backend(config.training.device, threads_of(config, communicator), communicator);
   if (config.training.precision == "bf16") require_products(*chosen.backend, DType::bf16, "training.precision=f32");
-  if (communicator.rank() == 0 && !chosen.why_cpu.empty()) spdlog::info("no GPU is used: {}", chosen.why_cpu);
-  return std::move(chosen.backend);
+  return chosen;
 }
 
 LifecycleRecord started(const TrainConfig& config, const Communicator& communicator, const Trainer& trainer) {
@@ -195,7 +194,7 @@ std::string shared_token(const JobOptions& options, Communicator& communicator) 
 void run_job(const JobOptions& options, const TrainConfig& config, Communicator& communicator, StopRequest& stop,
              LogRecords& log) {
   const bool first_rank = communicator.rank() == 0;
-  const std::unique_ptr<Backend> backend = open_device(config, communicator);
+  const auto [backend, why_cpu] = open_device(config, communicator);
   const std::filesystem::path folder =
       options.run_folder.empty() ? std::filesystem::path("runs") / config.name : options.run_folder;
   std::optional<RunFolder> opened;
@@ -207,6 +206,7 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
     write_file_atomically(folder / "config.yaml", config_yaml(config));
     spdlog::info("run {} attempt {}: {} ranks on {}, {}", identity.run, identity.attempt, communicator.size(),
                  fmt::join(communicator.hosts(), ", "), communicator.description());
+    if (!why_cpu.empty()) spdlog::info("no GPU is used: {}", why_cpu);
   }
 
   const std::filesystem::path data_folder = config.data.folder;

@@ -119,10 +119,12 @@ void Pool::serve(Slot& slot) {
     if (outcome.verdict != Verdict::done && outcome.verdict != Verdict::refused) {
       spdlog::warn("translating with {}: {}", job->checkpoint, outcome.detail);
     }
+    lock.lock();
+    slot.last_used = SteadyClock::now();  // before anybody hears of it: what is asked next is later
+    lock.unlock();
     job->done(std::move(outcome));
     lock.lock();
     slot.busy = false;
-    slot.last_used = SteadyClock::now();
     if (!slot.helper) slot.checkpoint.clear();
     changed_.notify_all();
   }

@@ -194,6 +194,7 @@ async function checkManyKeys(page, address, wide) {
   await open(page, address, wide);
   await page.locator('h1').click();
   await page.keyboard.press('/');
+  await until('the search to be there', () => page.evaluate(() => document.activeElement?.id === 'find-metric'));
   await page.keyboard.type('layer_0');
   const frames = page.locator('[aria-label="All metrics"] .chart');
   await until('100 keys', async () => (await frames.count()) === 100);

@@ -32,7 +32,7 @@ class CrashTest(FaultTest):
         follower = Follower(server, reporters[0].run_id, len(reporters))
         self.addCleanup(follower.stopping.set)
         follower.start()
-        wait_for("the follower", lambda: follower.connections)
+        wait_for("the follower to have an event", lambda: follower.last_id)
         ready, temporary = [], 0
         for _ in range(count):
             wanted = environment(rng)

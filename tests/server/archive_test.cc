@@ -23,7 +23,7 @@ bool has_program(const std::string& name) {
 
 std::string output_of(const std::string& command) {
   std::string text;
-  FILE* pipe = popen((command + " 2>&1").c_str(), "r");
+  FILE* pipe = popen(("LC_ALL=C.UTF-8 " + command + " 2>&1").c_str(), "r");  // bsdtar turns names into the locale's
   std::array<char, 4096> bytes;
   for (std::size_t size = 0; (size = fread(bytes.data(), 1, bytes.size(), pipe)) > 0;) text.append(bytes.data(), size);
   EXPECT_EQ(WEXITSTATUS(pclose(pipe)), 0) << command << "\n" << text;
