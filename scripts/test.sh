@@ -3,8 +3,8 @@
 #
 #   scripts/test.sh                 everything but tests labelled slow
 #   scripts/test.sh --fast          without clang-tidy, the sanitizers and the fuzzers
-#   scripts/test.sh --slow          what nightly.sh does: tests labelled slow, long faults and fuzzing, clang-tidy over all sources, and the unit
-#                                   tests with those checks of the undefined-behaviour sanitizer that compile slowest
+#   scripts/test.sh --slow          what nightly.sh does: tests labelled slow, long faults and fuzzing, clang-tidy over all sources, and all unit
+#                                   tests under the sanitizers, with the checks that compile slowest
 #   scripts/test.sh --only STAGE    one of: setup checks scripts build ctest contract page browser tidy asan tsan fuzz (with what it needs)
 #   scripts/test.sh --help          this text
 #
@@ -18,11 +18,13 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 LOGS=$ROOT/build/test-logs
 EXCHANGES=$LOGS/exchanges.jsonl
 PROMTOOL=${PROMTOOL:-$ROOT/build/tools/promtool}
-# Rooms with threads of their own. Computation (oneDNN with OpenMP) is left out: the sanitizer cannot see into libgomp.
-TSAN_TESTS='^(client|comm|data|runs|translate|worker|server)([_.-].*)?$'
+# Rooms with threads of their own; the server's and what it leans on in every run, the worker's in the nightly one. Computation
+# (oneDNN with OpenMP) is left out: the sanitizer cannot see into libgomp.
+TSAN_TESTS='^(alerts|client|comm|launch|translate|server)([_.-].*)?$'
+TSAN_TESTS_ALL='^(alerts|client|comm|data|launch|runs|translate|worker|server)([_.-].*)?$'
 STAGES=(setup checks scripts build ctest contract page browser tidy asan tsan fuzz)
 SKIPPED=77
-SLOW_STAGES=(setup build slow page_load faults_long fuzz_long tidy_all asan_full)
+SLOW_STAGES=(setup build slow page_load faults_long fuzz_long tidy_all asan_full tsan_full)
 # Compiled several sources at once; --slow compiles each alone, so that a source which leans on its neighbour's includes is found.
 PRESET=ci
 
@@ -184,14 +186,18 @@ under_asan() { # PRESET CTEST-ARGUMENTS...
   sanitize "$@" -L unit -LE 'slow|learning'
 }
 
-# What reads bytes from outside. Left to the nightly run, which has everything: arithmetic on tensors, whose tests take minutes
-# here, and the checks of every pointer's use (null, vptr, object-size, alignment), which take half of the compile time.
-stage_asan() { under_asan asan -E '^(decode|model|ops|ops_without_tiles|train)$'; }
+# What reads bytes from outside. Left to the nightly run, which has everything: arithmetic on tensors and what links it, and the
+# checks of every pointer's use (null, vptr, object-size, alignment), which take half of the compile time.
+stage_asan() { under_asan asan -E '^(cli|cuda|decode|layers|model|ops|ops_without_tiles|optim|train|worker)$'; }
 
 stage_asan_full() { under_asan asan-full; }
 
 # g++ 12's thread sanitizer needs the addresses that a kernel without randomisation gives.
-stage_tsan() {
+stage_tsan() { under_tsan "$TSAN_TESTS"; }
+
+stage_tsan_full() { under_tsan "$TSAN_TESTS_ALL"; }
+
+under_tsan() { # TESTS
   export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:suppressions=$ROOT/scripts/lib/tsan.supp
   if setarch "$(uname -m)" -R true 2>/dev/null; then
     run_ctest() {
@@ -201,7 +207,7 @@ stage_tsan() {
         --output-junit "$LOGS/$name.xml" --test-output-size-passed 100000 --test-output-size-failed 200000 "$@"
     }
   fi
-  sanitize tsan -L unit -LE 'slow|learning' -R "$TSAN_TESTS"
+  sanitize tsan -L unit -LE 'slow|learning' -R "$1"
 }
 
 # Each fuzzer for a while. Skipped without clang.
