@@ -31,14 +31,12 @@ void Connections::add(const std::shared_ptr<Session>& session) {
 }
 
 void Connections::remove(Session* session) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (sessions_.erase(session) > 0) {
-      const auto found = from_.find(session->address());
-      if (--found->second == 0) from_.erase(found);
-    }
+  const std::lock_guard lock(mutex_);
+  if (sessions_.erase(session) > 0) {
+    const auto found = from_.find(session->address());
+    if (--found->second == 0) from_.erase(found);
   }
-  changed_.notify_all();
+  changed_.notify_all();  // with the lock: who waits for the last one may destroy this right after
 }
 
 std::size_t Connections::count() const {
