@@ -12,16 +12,19 @@
 namespace babelring::api {
 
 RunText run_text(const store::RunRow& run, std::uint64_t revision, std::int64_t now_ms) {
-  constexpr std::string_view age_member = "\"record_age_ms\":";  // within a text its quotes would be escaped
   json::object item = run_item(run, now_ms);
   item["config"] = run.config;
+  const std::string state = run_state(item);  // of the members in the order in which If-Match is held against them
+  // The last member, so that it is found whatever else the item holds: a label may be called record_age_ms too.
+  item.erase("record_age_ms");
+  item["record_age_ms"] = 0;
   const std::string text = to_text(item);
-  const std::size_t age = text.find(age_member) + age_member.size();
+  const std::size_t age = text.rfind(':') + 1;
   RunText made;
   made.revision = revision;
   made.before_age = text.substr(0, age);
-  made.after_age = text.substr(text.find_first_not_of("-0123456789", age));
-  made.tag = run_state(std::move(item)) + '-' + digest_of(made.before_age + made.after_age);
+  made.after_age = "}";
+  made.tag = state + '-' + digest_of(made.before_age + made.after_age);
   made.updated_ms = run.updated_ms;
   const bool becomes_stale = run.state == "running" && now_ms - run.updated_ms <= stale_after_ms;
   made.holds_until_ms = becomes_stale ? run.updated_ms + stale_after_ms : std::numeric_limits<std::int64_t>::max();

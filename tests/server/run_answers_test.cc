@@ -40,6 +40,7 @@ store::RunRow row_of_run() {
   run.state = "running";
   run.name = R"(an odd","record_age_ms":5,"name)";
   run.config = "seed: 1\n";
+  run.labels = R"({"record_age_ms":"old"})";
   run.updated_ms = 1'000'000;
   return run;
 }
@@ -50,6 +51,7 @@ TEST(RunText, HasTheAgeOfTheMomentWhateverTheRunIsCalled) {
   for (const std::int64_t age : {-7, 0, 3, 59'999}) {
     const auto body = parse_json(body_of(api::run_answer({}, text, run.updated_ms + age)));
     EXPECT_EQ(body->at("record_age_ms"), age);
+    EXPECT_EQ(body->at("labels").at("record_age_ms"), "old");
     EXPECT_EQ(body->at("name").as_string(), run.name);
     EXPECT_EQ(body->at("config"), "seed: 1\n");
   }
