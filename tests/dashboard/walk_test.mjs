@@ -181,8 +181,9 @@ async function tokens(page, context, server) {
   assert.equal(await visitor.locator('.actions button').count(), 0);
   for (const hash of ['tokens', 'audit']) {
     await visitor.goto(`${server.address}/#/${hash}`);
+    await visitor.reload();  // So that nothing of the page before is read.
     await until('the refusal is told', async () => /\(403\)/.test(await visitor.locator('.problem').innerText().catch(() => '')));
-    assert.equal(await visitor.locator('#connection').innerText(), 'not allowed');
+    await until('the connection says so too', async () => (await visitor.locator('#connection').innerText()) === 'not allowed');
   }
   await checkAxe(visitor, 'a refused page');
   await shoot(options, visitor, 'walk-refused-page', false);
