@@ -10,6 +10,7 @@ import os
 import pathlib
 import re
 import unicodedata
+import zlib
 from collections import Counter
 from collections.abc import Iterable
 
@@ -122,7 +123,7 @@ def read_lines(path: pathlib.Path) -> list[str]:
         data = path.read_bytes()
         if data[:2] == b"\x1f\x8b":
             data = gzip.decompress(data)
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise CorpusError(f"{path}: {error}") from error
     lines = data.split(b"\n")
     if lines and not lines[-1]:

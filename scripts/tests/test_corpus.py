@@ -123,6 +123,10 @@ class PairOfFiles(unittest.TestCase):
         source.write_bytes(b"fine\nbad \xff byte\n")
         target.write_bytes(b"gut\n")
         self.assertIn("a:2: not UTF-8", fetch("--corpus", f"{source},{target}", self.folder / "out").stderr)
+        packed = bytearray(gzip.compress(b"one two three\n" * 100))
+        packed[14:20] = b"\xff" * 6
+        source.write_bytes(packed)
+        self.assertRegex(fetch("--corpus", f"{source},{target}", self.folder / "out").stderr, r"^files\.py: \S+/a: .+\n$")
         source.write_bytes(b"one\ntwo\n")
         self.assertIn("has 2 lines", fetch("--corpus", f"{source},{target}", self.folder / "out").stderr)
         self.assertFalse((self.folder / "out" / "report.json").exists())
