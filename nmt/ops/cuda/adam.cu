@@ -5,6 +5,7 @@
 
 #include "nmt/ops/cuda/device_math.cuh"
 #include "nmt/ops/cuda/kernels.h"
+#include "nmt/ops/cuda/launch.cuh"
 
 namespace babelring::cuda {
 
@@ -67,23 +68,25 @@ __global__ void norm_kernel(const float* const* parts, int part_count, const flo
   if (threadIdx.x == 0) norms[blockIdx.x] = static_cast<float>(of_threads[0]);
 }
 
+LaunchPlace norm_place(std::int64_t count, const Workspace& workspace) {
+  return {static_cast<unsigned>(SquaredNorm::blocks(count)), elementwise_threads, workspace.stream()};
+}
+
 }  // namespace
 
 void run(const AdamUpdate& op, Workspace& workspace) {
   const std::int64_t count = op.master.shape.elements();
   if (count == 0) return;
-  adam_kernel<<<elementwise_blocks(count), elementwise_threads, 0, workspace.stream()>>>(
-      op.master.as<float>(), op.gradient.as<float>(), op.m.as<float>(), op.v.as<float>(),
-      op.compute ? op.compute.as<bfloat>() : nullptr, count, folded(op));
-  require_launch("adam_update");
+  launch("adam_update", {elementwise_blocks(count), elementwise_threads, workspace.stream()}, adam_kernel,
+         op.master.as<float>(), op.gradient.as<float>(), op.m.as<float>(), op.v.as<float>(),
+         op.compute ? op.compute.as<bfloat>() : nullptr, count, folded(op));
 }
 
 void run(const SquaredNorm& op, Workspace& workspace) {
   const std::int64_t count = op.x.shape.elements();
   if (count == 0) return;
-  norm_kernel<<<static_cast<unsigned>(SquaredNorm::blocks(count)), elementwise_threads, 0, workspace.stream()>>>(
-      nullptr, 1, op.x.as<float>(), nullptr, count, op.sums.as<float>());
-  require_launch("squared_norm");
+  launch("squared_norm", norm_place(count, workspace), norm_kernel, nullptr, 1, op.x.as<float>(), nullptr, count,
+         op.sums.as<float>());
 }
 
 void run(const SumWithNorm& op, Workspace& workspace) {
@@ -94,9 +97,8 @@ void run(const SumWithNorm& op, Workspace& workspace) {
   std::vector<std::int32_t> words(parts.size() * sizeof(parts[0]) / sizeof(std::int32_t));
   std::memcpy(words.data(), parts.data(), parts.size() * sizeof(parts[0]));
   const auto* on_device = reinterpret_cast<const float* const*>(workspace.lists().on_device(words));
-  norm_kernel<<<static_cast<unsigned>(SquaredNorm::blocks(count)), elementwise_threads, 0, workspace.stream()>>>(
-      on_device, static_cast<int>(parts.size()), nullptr, op.sum.as<float>(), count, op.norms.as<float>());
-  require_launch("sum_with_norm");
+  launch("sum_with_norm", norm_place(count, workspace), norm_kernel, on_device, static_cast<int>(parts.size()), nullptr,
+         op.sum.as<float>(), count, op.norms.as<float>());
 }
 
 }  // namespace babelring::cuda

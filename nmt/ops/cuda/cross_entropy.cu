@@ -5,6 +5,7 @@
 
 #include "nmt/ops/cuda/device_math.cuh"
 #include "nmt/ops/cuda/kernels.h"
+#include "nmt/ops/cuda/launch.cuh"
 
 namespace babelring::cuda {
 
@@ -152,10 +153,9 @@ void run(const CrossEntropy& op, Workspace& workspace) {
                                    .predicted = op.predicted ? op.predicted.as<int>() : nullptr,
                                    .smoothing = op.smoothing,
                                    .gradient_scale = op.gradient_scale};
-    cross_entropy_kernel<<<static_cast<unsigned>(rows), row_threads, 0, workspace.stream()>>>(
-        operands, static_cast<int>(op.logits.shape[1]), workspace.index_error());
+    launch(op.name, {static_cast<unsigned>(rows), row_threads, workspace.stream()}, cross_entropy_kernel<T>, operands,
+           static_cast<int>(op.logits.shape[1]), workspace.index_error());
   });
-  require_launch("cross_entropy");
 }
 
 void run(const LogSoftmaxTopK& op, Workspace& workspace) {
@@ -163,11 +163,10 @@ void run(const LogSoftmaxTopK& op, Workspace& workspace) {
   if (rows == 0) return;
   with_device_type(op.logits.dtype, [&](auto tag) {
     using T = decltype(tag);
-    top_k_kernel<<<static_cast<unsigned>(rows), row_threads, 0, workspace.stream()>>>(
-        op.logits.as<T>(), static_cast<int>(op.logits.shape[1]), op.scores.as<float>(), op.indices.as<int>(),
-        static_cast<int>(op.scores.shape[1]));
+    launch(op.name, {static_cast<unsigned>(rows), row_threads, workspace.stream()}, top_k_kernel<T>, op.logits.as<T>(),
+           static_cast<int>(op.logits.shape[1]), op.scores.as<float>(), op.indices.as<int>(),
+           static_cast<int>(op.scores.shape[1]));
   });
-  require_launch("log_softmax_top_k");
 }
 
 }  // namespace babelring::cuda

@@ -1,6 +1,7 @@
 #include "nmt/ops/attention.h"
 #include "nmt/ops/cuda/device_math.cuh"
 #include "nmt/ops/cuda/kernels.h"
+#include "nmt/ops/cuda/launch.cuh"
 
 namespace babelring::cuda {
 
@@ -27,7 +28,7 @@ struct DecodeOperands {
 /// is scaled down when a larger one turns up.
 template <class T>
 __global__ void decode_attention_kernel(DecodeOperands<T> of) {
-  extern __shared__ float sums[];  // [head width]: of probability times value
+  auto* sums = dynamic_shared<float>();  // [head width]: of probability times value
   __shared__ float powers[decode_threads];
   __shared__ std::int64_t places[decode_threads];
   const std::int64_t row = blockIdx.x;
@@ -90,10 +91,9 @@ void run(const DecodeAttention& op, Workspace& workspace) {
                                      .head_width = static_cast<int>(head_width),
                                      .scale = op.scale};
     const dim3 grid(static_cast<unsigned>(rows), static_cast<unsigned>(op.heads));
-    decode_attention_kernel<<<grid, decode_threads, static_cast<std::size_t>(head_width) * sizeof(float),
-                              workspace.stream()>>>(operands);
+    launch(op.name, {grid, decode_threads, workspace.stream(), static_cast<std::size_t>(head_width) * sizeof(float)},
+           decode_attention_kernel<T>, operands);
   });
-  require_launch("decode_attention");
 }
 
 }  // namespace babelring::cuda

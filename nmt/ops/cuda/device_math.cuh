@@ -93,6 +93,13 @@ struct Larger {
   __device__ float operator()(float a, float b) const { return fmaxf(a, b); }
 };
 
+/// The shared memory of LaunchPlace::shared_bytes, aligned for everything.
+template <class T>
+__device__ inline T* dynamic_shared() {
+  extern __shared__ __align__(128) unsigned char dynamic_shared_bytes[];
+  return reinterpret_cast<T*>(dynamic_shared_bytes);
+}
+
 /// Whether an index is in [0, bound); tells the workspace of the first that is not.
 __device__ inline bool index_in_range(int value, int bound, std::int64_t row, BadIndex place, IndexError* error) {
   if (value >= 0 && value < bound) return true;

@@ -2,6 +2,7 @@
 
 #include "nmt/ops/cuda/device_math.cuh"
 #include "nmt/ops/cuda/kernels.h"
+#include "nmt/ops/cuda/launch.cuh"
 
 namespace babelring::cuda {
 
@@ -35,10 +36,9 @@ void run(const Dropout& op, Workspace& workspace) {
   if (op.x.shape.elements() == 0) return;
   with_device_type(op.x.dtype, [&](auto tag) {
     using T = decltype(tag);
-    dropout_kernel<<<static_cast<unsigned>(rows), elementwise_threads, 0, workspace.stream()>>>(
-        op.x.as<T>(), op.x.row_stride, op.y.as<T>(), op.y.row_stride, static_cast<int>(op.x.shape[1]), op.key);
+    launch(op.name, {static_cast<unsigned>(rows), elementwise_threads, workspace.stream()}, dropout_kernel<T>,
+           op.x.as<T>(), op.x.row_stride, op.y.as<T>(), op.y.row_stride, static_cast<int>(op.x.shape[1]), op.key);
   });
-  require_launch("dropout");
 }
 
 void run(const ResidualDropout& op, Workspace& workspace) {
@@ -46,10 +46,9 @@ void run(const ResidualDropout& op, Workspace& workspace) {
   if (op.y.shape.elements() == 0) return;
   with_device_type(op.y.dtype, [&](auto tag) {
     using T = decltype(tag);
-    residual_dropout_kernel<<<static_cast<unsigned>(rows), elementwise_threads, 0, workspace.stream()>>>(
-        op.residual.as<T>(), op.branch.as<T>(), op.y.as<T>(), static_cast<int>(op.y.shape[1]), op.key);
+    launch(op.name, {static_cast<unsigned>(rows), elementwise_threads, workspace.stream()}, residual_dropout_kernel<T>,
+           op.residual.as<T>(), op.branch.as<T>(), op.y.as<T>(), static_cast<int>(op.y.shape[1]), op.key);
   });
-  require_launch("residual_dropout");
 }
 
 }  // namespace babelring::cuda

@@ -2,6 +2,7 @@
 
 #include "nmt/ops/cuda/device_math.cuh"
 #include "nmt/ops/cuda/kernels.h"
+#include "nmt/ops/cuda/launch.cuh"
 
 namespace babelring::cuda {
 
@@ -31,11 +32,10 @@ void run(const Cast& op, Workspace& workspace) {
     with_device_type(op.y.dtype, [&](auto to) {
       using From = decltype(from);
       using To = decltype(to);
-      cast_kernel<<<elementwise_blocks(count), elementwise_threads, 0, workspace.stream()>>>(op.x.as<From>(),
-                                                                                             op.y.as<To>(), count);
+      launch(op.name, {elementwise_blocks(count), elementwise_threads, workspace.stream()}, cast_kernel<From, To>,
+             op.x.as<From>(), op.y.as<To>(), count);
     });
   });
-  require_launch("cast");
 }
 
 void run(const Fill& op, Workspace& workspace) {
@@ -43,10 +43,9 @@ void run(const Fill& op, Workspace& workspace) {
   if (count == 0) return;
   with_device_type(op.y.dtype, [&](auto tag) {
     using T = decltype(tag);
-    fill_kernel<<<elementwise_blocks(count), elementwise_threads, 0, workspace.stream()>>>(op.y.as<T>(), op.value,
-                                                                                           count);
+    launch(op.name, {elementwise_blocks(count), elementwise_threads, workspace.stream()}, fill_kernel<T>, op.y.as<T>(),
+           op.value, count);
   });
-  require_launch("fill");
 }
 
 void run(const Add& op, Workspace& workspace) {
@@ -54,10 +53,9 @@ void run(const Add& op, Workspace& workspace) {
   if (count == 0) return;
   with_device_type(op.y.dtype, [&](auto tag) {
     using T = decltype(tag);
-    add_kernel<<<elementwise_blocks(count), elementwise_threads, 0, workspace.stream()>>>(op.x.as<T>(), op.y.as<T>(),
-                                                                                          count);
+    launch(op.name, {elementwise_blocks(count), elementwise_threads, workspace.stream()}, add_kernel<T>, op.x.as<T>(),
+           op.y.as<T>(), count);
   });
-  require_launch("add");
 }
 
 }  // namespace babelring::cuda

@@ -5,6 +5,7 @@
 
 #include "nmt/ops/cuda/device_math.cuh"
 #include "nmt/ops/cuda/kernels.h"
+#include "nmt/ops/cuda/launch.cuh"
 
 namespace babelring::cuda {
 
@@ -75,8 +76,8 @@ SortedRows sort_rows(const ConstTensor& ids, std::int64_t vocabulary, Workspace&
   const auto count = static_cast<int>(ids.shape[0]);
   const auto list = [&] { return workspace.scratch().make(ids.shape, DType::i32).as<int>(); };
   int *numbers = list(), *rows = list(), *sorted = list();
-  number_rows_kernel<<<elementwise_blocks(count), elementwise_threads, 0, workspace.stream()>>>(numbers, count);
-  require_launch("embedding_backward");
+  launch("embedding_backward", {elementwise_blocks(count), elementwise_threads, workspace.stream()}, number_rows_kernel,
+         numbers, count);
   // An id that is out of range has bits above these: it ends up among others, and is found there.
   const int bits = std::bit_width(static_cast<std::uint64_t>(vocabulary));
   const auto* keys = ids.as<unsigned>();
@@ -99,11 +100,10 @@ void run(const EmbeddingForward& op, Workspace& workspace) {
   if (op.y.shape.elements() == 0) return;
   with_device_type(op.table.dtype, [&](auto tag) {
     using T = decltype(tag);
-    embedding_forward_kernel<<<static_cast<unsigned>(rows), embedding_threads, 0, workspace.stream()>>>(
-        op.ids.as<int>(), op.positions.as<int>(), op.table.as<T>(), static_cast<int>(op.table.shape[0]), op.y.as<T>(),
-        static_cast<int>(op.y.shape[1]), op.scale, op.key, workspace.index_error());
+    launch(op.name, {static_cast<unsigned>(rows), embedding_threads, workspace.stream()}, embedding_forward_kernel<T>,
+           op.ids.as<int>(), op.positions.as<int>(), op.table.as<T>(), static_cast<int>(op.table.shape[0]),
+           op.y.as<T>(), static_cast<int>(op.y.shape[1]), op.scale, op.key, workspace.index_error());
   });
-  require_launch("embedding_forward");
 }
 
 void run(const EmbeddingBackward& op, Workspace& workspace) {
@@ -112,12 +112,11 @@ void run(const EmbeddingBackward& op, Workspace& workspace) {
   const SortedRows sorted = sort_rows(op.ids, op.dtable.shape[0], workspace);
   with_device_type(op.dy.dtype, [&](auto tag) {
     using T = decltype(tag);
-    embedding_backward_kernel<<<static_cast<unsigned>(op.dy.shape[0]), embedding_threads, 0, workspace.stream()>>>(
-        sorted.ids, sorted.rows, static_cast<int>(op.dy.shape[0]), op.dy.as<T>(), op.dtable.as<float>(),
-        static_cast<int>(op.dtable.shape[0]), static_cast<int>(op.dy.shape[1]), op.scale, op.key,
-        workspace.index_error());
+    launch(op.name, {static_cast<unsigned>(op.dy.shape[0]), embedding_threads, workspace.stream()},
+           embedding_backward_kernel<T>, sorted.ids, sorted.rows, static_cast<int>(op.dy.shape[0]), op.dy.as<T>(),
+           op.dtable.as<float>(), static_cast<int>(op.dtable.shape[0]), static_cast<int>(op.dy.shape[1]), op.scale,
+           op.key, workspace.index_error());
   });
-  require_launch("embedding_backward");
 }
 
 }  // namespace babelring::cuda

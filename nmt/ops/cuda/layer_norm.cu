@@ -2,6 +2,7 @@
 
 #include "nmt/ops/cuda/device_math.cuh"
 #include "nmt/ops/cuda/kernels.h"
+#include "nmt/ops/cuda/launch.cuh"
 #include "nmt/ops/cuda/launch.h"
 
 namespace babelring::cuda {
@@ -135,10 +136,9 @@ void run(const LayerNormForward& op, Workspace& workspace) {
   if (op.x.shape.elements() == 0) return;
   with_device_type(op.x.dtype, [&](auto tag) {
     using T = decltype(tag);
-    layer_norm_kernel<<<row_blocks(rows), norm_threads, 0, workspace.stream()>>>(
-        op.x.as<T>(), op.y.as<T>(), rows, static_cast<int>(op.x.shape[1]), norm_operands(op));
+    launch(op.name, {row_blocks(rows), norm_threads, workspace.stream()}, layer_norm_kernel<T>, op.x.as<T>(),
+           op.y.as<T>(), rows, static_cast<int>(op.x.shape[1]), norm_operands(op));
   });
-  require_launch("layer_norm_forward");
 }
 
 void run(const ResidualNormForward& op, Workspace& workspace) {
@@ -146,11 +146,10 @@ void run(const ResidualNormForward& op, Workspace& workspace) {
   if (op.y.shape.elements() == 0) return;
   with_device_type(op.y.dtype, [&](auto tag) {
     using T = decltype(tag);
-    residual_norm_kernel<<<row_blocks(rows), norm_threads, 0, workspace.stream()>>>(
-        op.residual.as<T>(), op.branch.as<T>(), op.sum.as<T>(), op.y.as<T>(), rows, static_cast<int>(op.y.shape[1]),
-        op.key, norm_operands(op));
+    launch(op.name, {row_blocks(rows), norm_threads, workspace.stream()}, residual_norm_kernel<T>, op.residual.as<T>(),
+           op.branch.as<T>(), op.sum.as<T>(), op.y.as<T>(), rows, static_cast<int>(op.y.shape[1]), op.key,
+           norm_operands(op));
   });
-  require_launch("residual_norm_forward");
 }
 
 void run(const LayerNormBackward& op, Workspace& workspace) {
@@ -162,8 +161,8 @@ void run(const LayerNormBackward& op, Workspace& workspace) {
   with_device_type(op.x.dtype, [&](auto tag) {
     using T = decltype(tag);
     // First of all the sums: dx may be written where dy is.
-    norm_sums_kernel<<<sum_grid, norm_threads, 0, workspace.stream()>>>(
-        op.dy.as<T>(), op.x.as<T>(), op.mean.as<float>(), op.rstd.as<float>(), rows, static_cast<int>(width), partial);
+    launch(op.name, {sum_grid, norm_threads, workspace.stream()}, norm_sums_kernel<T>, op.dy.as<T>(), op.x.as<T>(),
+           op.mean.as<float>(), op.rstd.as<float>(), rows, static_cast<int>(width), partial);
     const NormBackwardOperands<T> operands{.dy = op.dy.as<T>(),
                                            .x = op.x.as<T>(),
                                            .gain = op.gain.as<float>(),
@@ -172,10 +171,9 @@ void run(const LayerNormBackward& op, Workspace& workspace) {
                                            .dx = op.dx.as<T>(),
                                            .dbranch = op.dbranch ? op.dbranch.as<T>() : nullptr,
                                            .accumulate = op.accumulate};
-    norm_backward_kernel<<<row_blocks(rows), norm_threads, 0, workspace.stream()>>>(operands, rows,
-                                                                                    static_cast<int>(width), op.key);
+    launch(op.name, {row_blocks(rows), norm_threads, workspace.stream()}, norm_backward_kernel<T>, operands, rows,
+           static_cast<int>(width), op.key);
   });
-  require_launch("layer_norm_backward");
   launch_add_blocks(partial, blocks, 2 * width, op.dgain, true, workspace.stream());
   launch_add_blocks(partial + width, blocks, 2 * width, op.dbias, true, workspace.stream());
 }

@@ -2,6 +2,7 @@
 
 #include "nmt/ops/cuda/device_math.cuh"
 #include "nmt/ops/cuda/kernels.h"
+#include "nmt/ops/cuda/launch.cuh"
 #include "nmt/ops/cuda/launch.h"
 
 namespace babelring::cuda {
@@ -83,10 +84,9 @@ void add_column_sums(const ConstTensor& dy, const Tensor& sums, bool accumulate,
   if (blocks > 0) {
     with_device_type(dy.dtype, [&](auto tag) {
       using T = decltype(tag);
-      column_sums_kernel<<<grid, threads, 0, workspace.stream()>>>(dy.as<T>(), dy.row_stride, rows,
-                                                                   static_cast<int>(width), partial);
+      launch("column sums", {grid, threads, workspace.stream()}, column_sums_kernel<T>, dy.as<T>(), dy.row_stride, rows,
+             static_cast<int>(width), partial);
     });
-    require_launch("column sums");
   }
   launch_add_blocks(partial, blocks, width, sums, accumulate, workspace.stream());
 }
@@ -103,14 +103,14 @@ void launch_plain_product(const ProductShape& shape, const ProductOperands& oper
       using C = decltype(of_result);
       for (std::int64_t first = 0; first < shape.batch; first += most_at_once) {
         const std::int64_t batches = shape.batch - first < most_at_once ? shape.batch - first : most_at_once;
-        plain_product_kernel<<<dim3(grid.x, grid.y, static_cast<unsigned>(batches)), dim3(tile, tile), 0, stream>>>(
-            shape, static_cast<const T*>(operands.a) + first * shape.a_batch,
-            static_cast<const T*>(operands.b) + first * shape.b_batch,
-            static_cast<C*>(operands.c) + first * shape.c_batch, operands.alpha);
+        const LaunchPlace place{dim3(grid.x, grid.y, static_cast<unsigned>(batches)), dim3(tile, tile), stream};
+        launch("a plain product", place, plain_product_kernel<T, C>, shape,
+               static_cast<const T*>(operands.a) + first * shape.a_batch,
+               static_cast<const T*>(operands.b) + first * shape.b_batch,
+               static_cast<C*>(operands.c) + first * shape.c_batch, operands.alpha);
       }
     });
   });
-  require_launch("a plain product");
 }
 
 void launch_epilogue(const ProductShape& shape, const ProductOperands& operands, cudaStream_t stream) {
@@ -118,19 +118,17 @@ void launch_epilogue(const ProductShape& shape, const ProductOperands& operands,
   const bool bias = shape.epilogue == Epilogue::bias || shape.epilogue == Epilogue::bias_relu;
   with_device_type(shape.c_type, [&](auto tag) {
     using T = decltype(tag);
-    epilogue_kernel<<<static_cast<unsigned>(shape.m), elementwise_threads, 0, stream>>>(
-        static_cast<T*>(operands.c), shape.c_row, static_cast<int>(shape.n), bias ? operands.bias : nullptr, relu);
+    launch("the end of a product", {static_cast<unsigned>(shape.m), elementwise_threads, stream}, epilogue_kernel<T>,
+           static_cast<T*>(operands.c), shape.c_row, static_cast<int>(shape.n), bias ? operands.bias : nullptr, relu);
   });
-  require_launch("the end of a product");
 }
 
 void launch_add_blocks(const float* partial, std::int64_t blocks, std::int64_t stride, const Tensor& sum,
                        bool accumulate, cudaStream_t stream) {
   const std::int64_t count = sum.shape.elements();
   if (count == 0) return;
-  add_blocks_kernel<<<elementwise_blocks(count), elementwise_threads, 0, stream>>>(
-      partial, blocks, stride, sum.as<float>(), static_cast<int>(count), accumulate);
-  require_launch("sums over rows");
+  launch("sums over rows", {elementwise_blocks(count), elementwise_threads, stream}, add_blocks_kernel, partial, blocks,
+         stride, sum.as<float>(), static_cast<int>(count), accumulate);
 }
 
 void run(const LinearForward& op, Workspace& workspace) {
@@ -149,10 +147,9 @@ void run(const LinearBackwardData& op, Workspace& workspace) {
   if (!op.gate || op.dx.shape.elements() == 0) return;
   with_device_type(op.dx.dtype, [&](auto tag) {
     using T = decltype(tag);
-    gate_kernel<<<static_cast<unsigned>(shape.m), elementwise_threads, 0, workspace.stream()>>>(
-        op.dx.as<T>(), op.dx.row_stride, op.gate.as<T>(), op.gate.row_stride, static_cast<int>(shape.n));
+    launch(op.name, {static_cast<unsigned>(shape.m), elementwise_threads, workspace.stream()}, gate_kernel<T>,
+           op.dx.as<T>(), op.dx.row_stride, op.gate.as<T>(), op.gate.row_stride, static_cast<int>(shape.n));
   });
-  require_launch("linear_backward_data");
 }
 
 void run(const LinearBackwardWeight& op, Workspace& workspace) {

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <string_view>
+#include <utility>
+
+#include "nmt/ops/cuda/handles.h"
+
+namespace babelring::cuda {
+
+/// Where and how wide a kernel runs.
+struct LaunchPlace {
+  dim3 grid, block;  // blocks of a grid, threads of a block
+  cudaStream_t stream;
+  std::size_t shared_bytes = 0;  // what dynamic_shared() gives
+};
+
+/// Launches a kernel. Throws Failure with `what`, the op's name, if it cannot be. In this form, not as kernel<<<…>>>,
+/// the sources are also C++, and the tests run them without a device.
+template <class... Parameters, class... Arguments>
+void launch(std::string_view what, const LaunchPlace& place, void (*kernel)(Parameters...), Arguments&&... arguments) {
+  constexpr std::size_t free_for_all = 48 << 10;  // more shared memory is for kernels that ask for it
+  if (place.shared_bytes > free_for_all) {
+    require(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                 static_cast<int>(place.shared_bytes)),
+            what);
+  }
+  cudaLaunchConfig_t config{};
+  config.gridDim = place.grid;
+  config.blockDim = place.block;
+  config.dynamicSmemBytes = place.shared_bytes;
+  config.stream = place.stream;
+  require(cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...), what);
+}
+
+}  // namespace babelring::cuda
