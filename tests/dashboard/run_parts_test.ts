@@ -11,7 +11,7 @@ import { interpolate, rangeOnServer, TokenClock, xOfStep, xOfTime, xTick, xValue
 import { downloadCommand } from '../../server/dashboard/src/views/run_checkpoints';
 import { matches } from '../../server/dashboard/src/views/run_metrics';
 import { rankState } from '../../server/dashboard/src/views/run_ranks';
-import { linesOf } from '../../server/dashboard/src/views/run_translate';
+import { chosenOf, linesOf } from '../../server/dashboard/src/views/run_translate';
 
 function series(step: number[], avg: (number | null)[] = step, timeMs = step.map((at) => at * 1000)): Series {
   return { ...emptySeries(), step, timeMs, avg, min: avg, max: avg, total: step.length };
@@ -223,6 +223,9 @@ describe('small parts', () => {
   });
   it('send lines, not empty ones', () => {
     expect(linesOf(' a \n\n b\n')).toEqual(['a', 'b']);
+    expect(chosenOf('c_2', ['c_3', 'c_2'], 'c_3')).toBe('c_2');
+    expect(chosenOf('c_1', ['c_3', 'c_2'], 'c_2')).toBe('c_2');  // c_1 was removed
+    expect([chosenOf('', ['c_3'], undefined), chosenOf('c_1', [], undefined)]).toEqual(['c_3', '']);
   });
   it('give a command that can be typed', () => {
     expect(downloadCommand('http://h:8080', 'r_1', 'c_2')).toBe('nmt run download r_1 --checkpoint c_2 --server http://h:8080');

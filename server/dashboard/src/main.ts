@@ -96,10 +96,12 @@ async function logIn(): Promise<void> {
   opening += 1;
   header.stop();
   const { LoginPage } = await import('./views/login');
-  show(() => new LoginPage(main, showStatus, refused, () => {
-    loggedIn = true;
-    void begin();
-  }));
+  show(() => new LoginPage(main, showStatus, refused, enter));
+}
+
+function enter(): void {
+  loggedIn = true;
+  void begin();
 }
 
 /// Opens the page at once; whose token it is may come later.
@@ -135,8 +137,10 @@ document.querySelector('[data-skip]')!.addEventListener('click', (event) => {
   event.preventDefault();
   main.focus();
 });
+// While nobody is logged in, an address without a token is only remembered: it opens after the log-in.
 window.addEventListener('hashchange', () => {
   startSession();
-  void open();
+  if (loggedIn) void open();
+  else if (hasToken()) enter();
 });
 void begin();

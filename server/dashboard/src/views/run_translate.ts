@@ -11,6 +11,10 @@ interface Answer { items: Translation[]; ms: number }
 /// The lines that are worth sending; an empty line is nothing to translate.
 export const linesOf = (text: string): string[] => text.split('\n').map((line) => line.trim()).filter(Boolean);
 
+/// Which checkpoint stays chosen when others come and go: the one that was, while it is there, else the best.
+export const chosenOf = (before: string, ids: readonly string[], best: string | undefined): string =>
+  (ids.includes(before) ? before : best ?? ids[0] ?? '');
+
 /// Translates what the reader types with one of the run's checkpoints.
 export class TranslateBox {
   readonly element: HTMLElement;
@@ -32,13 +36,14 @@ export class TranslateBox {
 
   update(): void {
     const { checkpoints, bestCheckpoint: best } = this.data;
-    const offered = [...checkpoints.map(({ id }) => id), best?.id].join();
+    const ids = checkpoints.map(({ id }) => id);
+    const offered = [...ids, best?.id].join();
     if (offered === this.offered) return;
     this.offered = offered;
     const before = this.select.value;
     replaceChildren(this.select, checkpoints.map((row) => h('option', { value: row.id },
       `${formatCount(row.update)}${row === best ? ', best' : ''}${row.sacrebleu === null ? '' : ` · ${formatFixed(row.sacrebleu, 2)}`}`)));
-    this.select.value = before || best?.id || checkpoints[0]?.id || '';
+    this.select.value = chosenOf(before, ids, best?.id);
     this.button.disabled = checkpoints.length === 0;
     if (checkpoints.length === 0) setText(this.said, 'no checkpoint yet');
     else if (this.said.textContent === 'no checkpoint yet') setText(this.said, '');
