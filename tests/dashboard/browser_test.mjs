@@ -3,7 +3,7 @@
 //   node browser_test.mjs [--server-binary build/release/bin/server] [--dist folder] [--screenshots folder]
 import { strict as assert } from 'node:assert';
 import { readFileSync } from 'node:fs';
-import { axeFindings, checkAxe, checkWidth, heapBytes, makeWork, openBrowser, pageWeight, readOptions, shoot, shows, showTwentyCharts, startServer, taskTimes, watchProblems } from './harness.mjs';
+import { axeFindings, checkAxe, checkWidth, heapBytes, makeWork, openBrowser, pageWeight, readOptions, shoot, shows, showTwentyCharts, startServer, taskTimes, titled, until, watchProblems } from './harness.mjs';
 import { DetailedRun } from './detailed_run.mjs';
 
 const options = readOptions('browser_test');
@@ -32,6 +32,10 @@ async function checkLogin(page, server, run) {
   await page.waitForSelector('#token');
   await checkAxe(page, 'log-in');
   await shoot(options, page, 'login');
+  await page.locator('#nav').getByRole('link', { name: 'Nodes' }).click();
+  await page.waitForTimeout(300);
+  assert.ok(await page.locator('#token').isVisible(), 'another address is no way around it');
+  await page.goBack();
   await page.fill('#token', 'wrong');
   await page.keyboard.press('Enter');
   await page.waitForFunction(() => document.querySelector('#token-problem').innerText !== '');
@@ -171,11 +175,11 @@ async function checkSubmit(page, server, run) {
 async function checkAlerts(page, server) {
   if (!(await fetch(`${server.address}/api/v1/alerts`, { headers: { Authorization: `Bearer ${server.token}` } })).ok) return;
   await page.goto(`${server.address}/#/alerts`);
-  const button = page.getByRole('button', { name: /^Acknowledge/ }).first();
-  await button.waitFor({ timeout: 15_000 });
-  const open = await page.getByRole('button', { name: /^Acknowledge/ }).count();
+  const id = await page.locator('[data-alert]').first().getAttribute('data-alert', { timeout: 15_000 });
+  const button = page.locator(`[data-alert="${id}"]`);
+  assert.match(await button.getAttribute('aria-label'), /^Acknowledge/);
   await button.click();
-  await page.waitForFunction((before) => document.querySelectorAll('[data-alert]').length === before - 1, open);
+  await button.waitFor({ state: 'detached' });
 }
 
 /// A rank's heartbeat shows its host, and the run it belongs to.
@@ -218,14 +222,15 @@ async function checkQuiet(page, server, run) {
 
 /// Every page in both themes: nothing serious for axe-core; on a phone nothing hangs over the edge.
 async function checkLooks(page, server, run, others) {
-  const pages = [['list', '#/runs', 'tbody a'], ['compare', `#/compare?runs=${[run, ...others].map(({ id }) => id).join(',')}`, '.config-diff td'], ['submit', '#/submit', 'textarea'],
-    ['nodes', '#/nodes', 'td, .problem:not(:empty)'], ['alerts', '#/alerts', 'td, .problem:not(:empty)']];
+  const pages = [['list', 'Runs', '#/runs', 'tbody a'], ['compare', 'Compare', `#/compare?runs=${[run, ...others].map(({ id }) => id).join(',')}`, '.config-diff td'],
+    ['submit', 'New run', '#/submit', 'textarea'], ['nodes', 'Nodes', '#/nodes', 'td, .problem:not(:empty)'], ['alerts', 'Alerts', '#/alerts', 'td, .problem:not(:empty)']];
   const findings = [];
   for (const colorScheme of ['light', 'dark']) {
     await page.emulateMedia({ colorScheme });
-    for (const [where, hash, ready] of pages) {
+    for (const [where, title, hash, ready] of pages) {
       await page.setViewportSize({ width: 1440, height: 900 });
       await page.goto(`${server.address}/${hash}`);
+      await titled(page, title);
       await page.locator(ready).first().waitFor();
       await page.waitForTimeout(options.screenshots ? 600 : 100);
       await shoot(options, page, `${where}-${colorScheme}`);
@@ -272,7 +277,7 @@ async function checkStale(page) {
   await page.waitForTimeout(1500);  // what the last records brought
   await page.clock.setSystemTime(Date.now() + 75_000);
   await shows(page, 'stale');
-  assert.match(await page.locator('.run-title .state').innerText(), /^stale for 1 min \d\d s$/);
+  await until('the title says for how long', async () => /^stale for 1 min \d\d s$/.test(await page.locator('.run-title .state').innerText()));
   await shoot(options, page, 'run-stale');
 }
 

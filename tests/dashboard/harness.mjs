@@ -109,6 +109,9 @@ export async function checkWidth(page, where) {
 export const shows = (page, kind, timeout = 10_000) =>
   page.waitForFunction((wanted) => document.querySelector('#connection').dataset.kind === wanted, kind, { timeout });
 
+/// The page of this title is there, and nothing of the one before it.
+export const titled = (page, title) => page.waitForFunction((wanted) => document.title === wanted, `${title} · Babelring`);
+
 /// Requests of what the page at `hash` loads from the server, data of the API left out; the bytes of these files as the server
 /// keeps them, compressed; and when the page first painted.
 export async function pageWeight(context, address, hash) {

@@ -6,7 +6,7 @@ import { strict as assert } from 'node:assert';
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { axeFindings, checkAxe, checkWidth, goBelow, makeWork, openBrowser, readOptions, shoot, shows, startServer, until, watchProblems } from './harness.mjs';
+import { axeFindings, checkAxe, checkWidth, goBelow, makeWork, openBrowser, readOptions, shoot, shows, startServer, titled, until, watchProblems } from './harness.mjs';
 
 const options = readOptions('walk_test');
 const bin = dirname(options['server-binary']);
@@ -80,7 +80,7 @@ async function pin(page) {
     await chosen.click();
     await until(`pinned: ${wanted}`, async () => (await chosen.getAttribute('aria-pressed')) === wanted);
   }
-  assert.match(await page.locator('section', { has: chosen }).locator('[role=status]').first().innerText(), new RegExp(`^Update ${first} may be removed`));
+  assert.match(await page.locator('section', { has: chosen }).locator('[role=status]').first().innerText(), new RegExp(`^Update ${first.toLocaleString('en')} may be removed`));
 }
 
 async function stop(page, mode) {
@@ -95,10 +95,9 @@ async function stop(page, mode) {
 
 /// The newest checkpoint: written by the stop, whole when it is downloaded, and it translates.
 async function useCheckpoint(page) {
-  const reached = await updates(page);
   await goBelow(page);
   const rows = page.locator('[aria-label="Checkpoints"] tbody tr');
-  await until('the checkpoint of the stop', async () => (await rows.first().innerText()).split('\t')[0].replace(/\D/g, '') === String(reached));
+  await until('the checkpoint of the stop', async () => (await rows.first().innerText()).split('\t')[0].replace(/\D/g, '') === String(await updates(page)));
   const [download] = await Promise.all([page.waitForEvent('download'), rows.first().getByRole('link', { name: 'archive.tar' }).click()]);
   const folder = join(work, 'unpacked');
   mkdirSync(folder);
@@ -174,8 +173,9 @@ async function tokens(page, context, server) {
   await visitor.goto(`${server.address}/#token=${secret}`);
   await visitor.waitForSelector('tbody a');
   await until('the scope is known', async () => /read/.test(await visitor.locator('.scope').innerText()));
-  assert.deepEqual(await visitor.locator('#nav a').allInnerTexts(), ['Runs', 'Compare', 'Nodes', 'Alerts']);
-  assert.equal(await visitor.getByRole('link', { name: 'new run' }).isVisible(), false);
+  const links = (await visitor.locator('#nav a').allInnerTexts()).map((text) => text.replace(/\s*\d+$/, ''));  // without the count of alerts
+  assert.deepEqual(links, ['Runs', 'Compare', 'Nodes', 'Alerts']);
+  await until('nothing new is offered', async () => !(await visitor.getByRole('link', { name: 'new run' }).isVisible()));
   await visitor.locator('tbody a').first().click();
   await visitor.waitForSelector('.chart canvas');
   assert.equal(await visitor.locator('.actions button').count(), 0);
@@ -230,6 +230,7 @@ async function looks(page, server) {
     for (const where of ['tokens', 'audit']) {
       await page.setViewportSize({ width: 1280, height: 800 });
       await page.goto(`${server.address}/#/${where}`);
+      await titled(page, where === 'tokens' ? 'Tokens' : 'Audit');
       await page.locator('tbody td').nth(3).waitFor();
       findings.push(...await axeFindings(page, `${where}, ${colorScheme}`));
       await shoot(options, page, `${where}-${colorScheme}`, false);
