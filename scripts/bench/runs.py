@@ -24,6 +24,7 @@ class Run:
     others_busy: float
     steal: float
     memory_bytes: int          # largest resident size of the process, or of the largest of its children
+    companion_s: float         # processor time of the companion meanwhile
 
     @property
     def disturbed(self) -> bool:
@@ -54,14 +55,15 @@ def run(command: Sequence[str | pathlib.Path], companion: int | None = None) -> 
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode != 0:
         sys.exit(f"bench: {' '.join(words)}: exit code {process.returncode}")
-    own = usage.ru_utime + usage.ru_stime + process_seconds(companion) - spent
+    companion_s = process_seconds(companion) - spent
+    own = usage.ru_utime + usage.ru_stime + companion_s
     others = figures.disturbance(before, processor_times(), own, os.sysconf("SC_CLK_TCK"))
     try:
         result = figures.last_json(output)
     except ValueError as error:
         sys.exit(f"bench: {words[0]}: {error}")
     return Run(result, "\n".join(output.rstrip("\n").split("\n")[:-1]), others["others_busy"], others["steal"],
-               usage.ru_maxrss * 1024)
+               usage.ru_maxrss * 1024, companion_s)
 
 
 def process_seconds(pid: int | None) -> float:

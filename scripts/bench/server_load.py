@@ -138,14 +138,26 @@ def wrk(target: Target, path: str, seconds: float) -> dict[str, float]:
     return {"per_second": rate, "p99_ms": float(value) * unit[name], "cpu_us": spent / requests * 1e6}
 
 
+def keep_to(pid: int, processor: int | None) -> None:
+    """Moves a process with its threads to one processor, or gives it back all."""
+    allowed = os.sched_getaffinity(os.getpid()) if processor is None else {processor}
+    for thread in pathlib.Path(f"/proc/{pid}/task").iterdir():
+        os.sched_setaffinity(int(thread.name), allowed)
+
+
 def download(target: Target, path: str, size: int) -> dict[str, float]:
+    """The server on one processor, curl on another: on one and the same, much of the server's work for TCP is done in
+    the client's calls and counted as its time, so that figures would depend on where the kernel puts the two."""
+    first, last = min(os.sched_getaffinity(0)), max(os.sched_getaffinity(0))
     command = ["curl", "-s", "-o", "/dev/null", "-w", "%{http_code} %{size_download}"]
     for name, value in target.headers.items():
         command += ["-H", f"{name}: {value}"]
+    keep_to(target.process.pid, first)
     before, began = cpu_seconds(target.process.pid), time.monotonic()
-    code, got = subprocess.run([*command, f"http://127.0.0.1:{target.port}{path}"], capture_output=True, text=True,
-                               check=True).stdout.split()
+    code, got = subprocess.run(["taskset", "-c", str(last), *command, f"http://127.0.0.1:{target.port}{path}"],
+                               capture_output=True, text=True, check=True).stdout.split()
     seconds = time.monotonic() - began
+    keep_to(target.process.pid, None)
     if (code, int(got)) != ("200", size):
         sys.exit(f"bench: download from {target.name}: status {code}, {got} of {size} bytes")
     return {"gb_per_second": size / seconds / 1e9, "cpu_s_per_gib": (cpu_seconds(target.process.pid) - before) / size * 2**30}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import pathlib
 import sys
 import tempfile
@@ -148,17 +149,33 @@ def real_text(options: argparse.Namespace, programs: pathlib.Path) -> dict[str, 
                   text=options.text, lengths=lengths, tokens_per_update=tokens)
 
 
+def records_cost(one: Run, updates: int) -> dict[str, float]:
+    """What the records of an update took: of the training thread, of the reporter's, and of the server; and their share of
+    the time of all processors. Rates of runs in turns differ by more than that."""
+    cost = {"update_ms": one.number("report_ms"), "reporter_ms": one.number("reporter_processor_s") / updates * 1e3,
+            "server_ms": one.companion_s / updates * 1e3}
+    return cost | {"share": sum(cost.values()) / one.number("step_ms") / (os.cpu_count() or 1)}
+
+
 def metrics_cost(options: argparse.Namespace, programs: pathlib.Path) -> dict[str, object]:
+    costs = []
     with tempfile.TemporaryDirectory(prefix="bench-") as folder, metrics_server(programs, pathlib.Path(folder)) as server:
         spools = iter(range(10**6))
 
         def reporting() -> Run:
-            return measure(options, programs, "--observed", 0, "--spool", f"{folder}/spool-{next(spools)}", "--server",
-                           server.address, companion=server.pid)
+            one = measure(options, programs, "--observed", 0, "--spool", f"{folder}/spool-{next(spools)}", "--server",
+                          server.address, companion=server.pid)
+            costs.append(records_cost(one, options.warmup + options.updates * options.repeats))
+            return one
 
         ours = side("reporting", reporting, lambda one: one.number("target_tokens_per_s_mean"))
         theirs = side("silent", lambda: measure(options, programs, "--observed", 0), ours.rate)
-        return report("metrics_cost", ours, theirs, options.pairs)
+        result = report("metrics_cost", ours, theirs, options.pairs)
+    cost = {key: figures.spread([one[key] for one in costs]) for key in costs[0]}
+    print("processor time of an update's records: " + ", ".join(
+        f"{key.removesuffix('_ms')} {cost[key]['median']:.3f} ms" for key in ("update_ms", "reporter_ms", "server_ms")) +
+        f"; {cost['share']['median']:.2%} of the processors' time ({cost['share']['min']:.2%} to {cost['share']['max']:.2%})")
+    return result | {"cost": cost}
 
 
 def main(options: argparse.Namespace, programs: pathlib.Path) -> dict[str, object]:

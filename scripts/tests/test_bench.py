@@ -31,7 +31,8 @@ print("a table")
 print(json.dumps({"arguments": arguments, "ranks": ranks, "target_tokens_per_s": rate, "target_tokens_per_s_mean": rate,
                   "tokens_per_s_mean": 2 * rate if "--data" in arguments else 4 * rate, "peak_memory_bytes": 10**9,
                   "source_tokens_per_step": 1930, "target_tokens_per_step": 2040, "vocabulary": 77, "first_loss": 9.5,
-                  "last_loss": 9.25, "roofline_fraction": 0.5, "ops": [], "omp": os.environ.get("OMP_PROC_BIND")}))
+                  "last_loss": 9.25, "roofline_fraction": 0.5, "step_ms": 100, "report_ms": 0.25,
+                  "reporter_processor_s": 0.0035, "ops": [], "omp": os.environ.get("OMP_PROC_BIND")}))
 '''
 BASELINE = r'''
 import json, sys
@@ -85,7 +86,7 @@ class Arithmetic(unittest.TestCase):
 
 def fake_run(rate: float, others: float = 0.0) -> runs.Run:
     result = {"rate": rate, "first_loss": 2.0, "last_loss": 1.0}
-    return runs.Run(result, "", others_busy=others, steal=0.0, memory_bytes=int(rate))
+    return runs.Run(result, "", others_busy=others, steal=0.0, memory_bytes=int(rate), companion_s=0.0)
 
 
 class Turns(unittest.TestCase):
@@ -205,6 +206,10 @@ class Modes(unittest.TestCase):
         found = self.compare("--metrics-cost")
         self.assertEqual(found["ratios"], [0.5])
         self.assertIn("http://127.0.0.1:4321", found["last_of_ours"]["arguments"])
+        cost = {key: value["median"] for key, value in found["cost"].items()}
+        self.assertEqual(cost["update_ms"], 0.25)
+        self.assertAlmostEqual(cost["reporter_ms"], 0.5)  # seven updates, warm-up included
+        self.assertAlmostEqual(cost["share"], (0.75 + cost["server_ms"]) / 100 / (os.cpu_count() or 1))
 
     def test_a_failing_program_ends_it(self) -> None:
         (self.folder / "bench_train_step").write_text(f"#!{sys.executable}\nimport sys; sys.exit(3)", encoding="utf-8")
