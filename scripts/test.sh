@@ -89,10 +89,11 @@ stage_build() {
   cmake --build --preset "$PRESET" -j "$(build_jobs)"
 }
 
+# As many tests at once as there are processors, unless CTEST_PARALLEL_LEVEL says otherwise.
 run_ctest() { # BUILD-FOLDER RESULT-NAME CTEST-ARGUMENTS...
   local folder=$1 name=$2
   shift 2
-  ctest --test-dir "$folder" --output-on-failure --no-tests=error -j "$(nproc)" --output-junit "$LOGS/$name.xml" \
+  ctest --test-dir "$folder" --output-on-failure --no-tests=error --output-junit "$LOGS/$name.xml" \
     --test-output-size-passed 100000 --test-output-size-failed 200000 "$@"
 }
 
@@ -100,7 +101,8 @@ run_ctest() { # BUILD-FOLDER RESULT-NAME CTEST-ARGUMENTS...
 stage_ctest() {
   rm -f "$EXCHANGES"
   if [ -x "$PROMTOOL" ]; then export PROMTOOL; fi
-  BABELRING_EXCHANGES=$EXCHANGES run_ctest "build/$PRESET" ctest -LE slow
+  # Whole-system tests wait for most of their time.
+  CTEST_PARALLEL_LEVEL=$((2 * $(nproc))) BABELRING_EXCHANGES=$EXCHANGES run_ctest "build/$PRESET" ctest -LE slow
 }
 
 # What the server answered in its tests, and the page's types, against server/api/openapi.yaml.
@@ -264,6 +266,8 @@ main() {
   local stage stages built=yes began=$SECONDS  # run_stage sets built
   parse_arguments "$@"
   cd "$ROOT"
+  CTEST_PARALLEL_LEVEL=${CTEST_PARALLEL_LEVEL:-$(nproc)}
+  export CTEST_PARALLEL_LEVEL
   mkdir -p "$LOGS"
   for stage in "${stages[@]}"; do
     if [ "$built" = no ] && [[ $stage =~ ^(ctest|contract|browser|page_load|tidy|slow|tidy_all)$ ]]; then
