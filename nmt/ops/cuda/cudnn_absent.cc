@@ -1,0 +1,26 @@
+#include "nmt/base/failure.h"
+#include "nmt/ops/cuda/cudnn_plans.h"
+
+/// CudnnPlans of builds without cuDNN's headers.
+namespace babelring::cuda {
+
+struct CudnnPlans::Library {
+  CudnnSupport none{.why_not = "this build was made without cuDNN's headers"};
+};
+
+CudnnPlans::CudnnPlans(CudnnDevice, const std::string&) : library_(std::make_unique<Library>()) {}
+CudnnPlans::~CudnnPlans() = default;
+
+std::string CudnnPlans::description() const {
+  return "no cuDNN: " + library_->none.why_not;
+}
+
+const CudnnSupport& CudnnPlans::find(const CudnnShape&) {
+  return library_->none;
+}
+
+void CudnnPlans::run(const CudnnShape&, const CudnnOperands&, void*) {
+  fail("cudnn: {}", library_->none.why_not);
+}
+
+}  // namespace babelring::cuda
