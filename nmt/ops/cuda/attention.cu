@@ -5,10 +5,13 @@
 #include "nmt/ops/cuda/attention_plan.h"
 #include "nmt/ops/cuda/device_math.cuh"
 #include "nmt/ops/cuda/kernels.h"
+#include "nmt/ops/cuda/launch.cuh"
+#include "nmt/ops/cuda/short_attention.h"
 
-/// Attention by batched products. The sentences of a group are copied to arrays [sentence, head, row, column] of equal
-/// sizes, filled up with zeros; cuBLASLt multiplies all of them at once; one kernel between the products scales, masks,
-/// takes the softmax and drops. It needs room for the scores, which AttentionPlan bounds.
+/// Who computes attention, and attention by batched products. For the latter the sentences of a group are copied to
+/// arrays [sentence, head, row, column] of equal sizes, filled up with zeros; cuBLASLt multiplies all of them at once;
+/// one kernel between the products scales, masks, takes the softmax and drops. It needs room for the scores, which
+/// AttentionPlan bounds.
 namespace babelring::cuda {
 
 namespace {
@@ -213,21 +216,28 @@ class GroupPass {
       using T = decltype(tag);
       const PackedRows<T> rows{static_cast<T*>(data), stride, of_keys ? view.k_offsets : view.q_offsets,
                                of_keys ? view.keys : view.queries};
-      copy_rows_kernel<T, T, back><<<grid, elementwise_threads, 0, workspace_.stream()>>>(view, rows, array.as<T>());
+      launch("attention", {grid, elementwise_threads, workspace_.stream()}, copy_rows_kernel<T, T, back>, view, rows,
+             array.as<T>());
     });
-    require_launch("attention");
   }
 
   Workspace& workspace_;
   DType type_;
 };
 
+std::span<const std::int32_t> list_of(const ConstTensor& offsets) {
+  return {offsets.as<std::int32_t>(), static_cast<std::size_t>(offsets.shape[0])};
+}
+
+/// Computes what the kernels for short sentences take and returns the other sentences.
 template <class Op>
-AttentionPlan plan_of(const Op& op) {
-  const auto offsets = [](const ConstTensor& tensor) {
-    return std::span(tensor.as<std::int32_t>(), static_cast<std::size_t>(tensor.shape[0]));
-  };
-  return plan_attention(offsets(op.q_offsets), offsets(op.k_offsets), op.heads);
+std::vector<std::int32_t> run_short_ones(const Op& op, const ConstTensor& offsets, Workspace& workspace) {
+  const AttentionRoute route = workspace.attention_route();
+  const bool wanted = route == AttentionRoute::automatic || route == AttentionRoute::short_sentences;
+  const int most_rows = wanted && fits_short_attention(op) ? most_short_rows(op.q.shape[1] / op.heads) : -1;
+  const AttentionSplit split = split_attention(list_of(offsets), most_rows);
+  if (!split.launches.empty()) run_short(op, split.launches, workspace);
+  return split.rest;
 }
 
 void forward_group(const AttentionForward& op, const GroupPass& pass, Workspace& workspace) {
@@ -236,10 +246,9 @@ void forward_group(const AttentionForward& op, const GroupPass& pass, Workspace&
   pass.product(q, false, k, true, scores);
   with_device_type(op.q.dtype, [&](auto tag) {
     using T = decltype(tag);
-    softmax_kernel<<<pass.score_grid(), score_threads, 0, workspace.stream()>>>(
-        pass.view, scores.as<float>(), probabilities.as<T>(), op.log_sum_exp.as<float>(), op.scale, op.causal, op.key);
+    launch(op.name, {pass.score_grid(), score_threads, workspace.stream()}, softmax_kernel<T>, pass.view,
+           scores.as<float>(), probabilities.as<T>(), op.log_sum_exp.as<float>(), op.scale, op.causal, op.key);
   });
-  require_launch("attention_forward");
   pass.product(probabilities, false, v, false, out);
   pass.unpad(out, false, op.out);
 }
@@ -253,11 +262,10 @@ void backward_group(const AttentionBackward& op, const GroupPass& pass, Workspac
   pass.product(dout, false, v, true, products);
   with_device_type(op.q.dtype, [&](auto tag) {
     using T = decltype(tag);
-    softmax_backward_kernel<<<pass.score_grid(), score_threads, 0, workspace.stream()>>>(
-        pass.view, scores.as<float>(), products.as<float>(), op.log_sum_exp.as<float>(), probabilities.as<T>(),
-        gradients.as<T>(), op.scale, op.causal, op.key);
+    launch(op.name, {pass.score_grid(), score_threads, workspace.stream()}, softmax_backward_kernel<T>, pass.view,
+           scores.as<float>(), products.as<float>(), op.log_sum_exp.as<float>(), probabilities.as<T>(),
+           gradients.as<T>(), op.scale, op.causal, op.key);
   });
-  require_launch("attention_backward");
   const Tensor of_queries = pass.rows(false), of_keys = pass.rows(true);
   pass.product(probabilities, true, dout, false, of_keys);
   pass.unpad(of_keys, true, op.dv);
@@ -271,7 +279,8 @@ void backward_group(const AttentionBackward& op, const GroupPass& pass, Workspac
 
 void run(const AttentionForward& op, Workspace& workspace) {
   if (op.q.shape[1] == 0) return;
-  const AttentionPlan plan = plan_of(op);
+  const std::vector<std::int32_t> rest = run_short_ones(op, op.q_offsets, workspace);
+  const AttentionPlan plan = plan_attention(list_of(op.q_offsets), list_of(op.k_offsets), rest, op.heads);
   for (const AttentionGroup& group : plan.groups) {
     const Arena::Scope scope(workspace.scratch());
     forward_group(op, GroupPass(op, plan, group, workspace), workspace);
@@ -280,7 +289,8 @@ void run(const AttentionForward& op, Workspace& workspace) {
 
 void run(const AttentionBackward& op, Workspace& workspace) {
   if (op.q.shape[1] == 0) return;
-  const AttentionPlan plan = plan_of(op);
+  const std::vector<std::int32_t> rest = run_short_ones(op, op.k_offsets, workspace);
+  const AttentionPlan plan = plan_attention(list_of(op.q_offsets), list_of(op.k_offsets), rest, op.heads);
   for (const AttentionGroup& group : plan.groups) {
     const Arena::Scope scope(workspace.scratch());
     backward_group(op, GroupPass(op, plan, group, workspace), workspace);

@@ -2,9 +2,36 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 namespace babelring::cuda {
+
+/// How attention is computed. `automatic`: by our kernels what is short, the rest by cuDNN where it can, else by
+/// batched products. Each of the others forces one way where it can be gone: batched products are what always can.
+enum class AttentionRoute { automatic, short_sentences, cudnn, products };
+
+/// Of the environment's BABELRING_CUDA_ATTENTION: auto, short, cudnn or products; null is auto. Throws Failure.
+AttentionRoute attention_route(const char* value);
+/// The word for it.
+std::string_view name_of(AttentionRoute route);
+
+/// One launch of the kernels for short sentences (short_attention.h): it takes those of `above` to `most` rows, without
+/// the former. A block has room for `most`.
+struct ShortLaunch {
+  int above = 0, most = 0;
+  bool operator==(const ShortLaunch&) const = default;
+};
+
+/// Who computes which sentences.
+struct AttentionSplit {
+  std::vector<ShortLaunch> launches;
+  std::vector<std::int32_t> rest;  // ascending: those of more rows
+};
+
+/// Sentences of up to most_rows rows go to blocks with room for 32, 64, 128 or 256 rows; where fewer than an eighth of
+/// the sentences want a room, they get the next larger one. A pure function of the offsets [sentences + 1].
+AttentionSplit split_attention(std::span<const std::int32_t> offsets, int most_rows);
 
 /// Sentences whose attention is computed together, each in room for `queries` and `keys` rows, both multiples of 8.
 struct AttentionGroup {
@@ -26,8 +53,8 @@ struct AttentionPlan {
 /// that few sizes serve all.
 std::int64_t room_for(std::int64_t rows);
 
-/// A pure function of the offsets of packed queries and keys, both [sentences + 1].
+/// For the sentences listed: a pure function of the offsets of packed queries and keys, both [all sentences + 1].
 AttentionPlan plan_attention(std::span<const std::int32_t> q_offsets, std::span<const std::int32_t> k_offsets,
-                             int heads);
+                             std::span<const std::int32_t> sentences, int heads);
 
 }  // namespace babelring::cuda

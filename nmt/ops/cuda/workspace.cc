@@ -1,5 +1,7 @@
 #include "nmt/ops/cuda/workspace.h"
 
+#include <cstdlib>
+
 #include "nmt/base/failure.h"
 
 namespace babelring::cuda {
@@ -30,7 +32,8 @@ Workspace::Workspace()
       products_(stream_),
       lists_(stream_),
       scratch_(allocate_device),
-      index_error_(allocate_device(sizeof(IndexError))) {}
+      index_error_(allocate_device(sizeof(IndexError))),
+      attention_route_(cuda::attention_route(std::getenv("BABELRING_CUDA_ATTENTION"))) {}
 
 void Workspace::check_indices() {
   IndexError error;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "nmt/core/arena.h"
+#include "nmt/ops/cuda/attention_plan.h"
 #include "nmt/ops/cuda/device_lists.h"
 #include "nmt/ops/cuda/handles.h"
 #include "nmt/ops/cuda/products.h"
@@ -27,6 +28,8 @@ class Workspace {
   cudaStream_t stream() const { return stream_.get(); }
   Products& products() { return products_; }
   DeviceLists& lists() { return lists_; }
+  /// As the environment had it when the workspace was made.
+  AttentionRoute attention_route() const { return attention_route_; }
   /// For intermediate results; each op takes them in an Arena::Scope of its own. Kernels of the next op that reuse the
   /// memory run after those of this one.
   Arena& scratch() { return scratch_; }
@@ -40,6 +43,7 @@ class Workspace {
   DeviceLists lists_;
   Arena scratch_;
   Buffer index_error_;
+  AttentionRoute attention_route_;
 };
 
 }  // namespace babelring::cuda
