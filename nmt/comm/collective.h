@@ -6,8 +6,8 @@
 
 namespace babelring {
 
-/// One collective in progress, driven by the communication thread alone. Every function may throw CommError; none
-/// blocks.
+/// One collective in progress, driven by the communication thread alone. Every function may throw CommError, but for
+/// give_up(); none but that blocks.
 class Collective {
  public:
   enum class Progress { none, some, done };
@@ -26,6 +26,12 @@ class Collective {
   /// Whether a peer that brings it on rings this rank's bell; else the communication thread has to look again and
   /// again.
   virtual bool rings() const { return false; }
+
+  /// What its transport has found wrong; empty: nothing. It fails by this, as soon as the peers have been asked which
+  /// of them is lost.
+  virtual std::string trouble() const { return {}; }
+  /// Nothing will be waited for any more: stops what hangs elsewhere.
+  virtual void give_up() noexcept {}
 
   /// Owns what it reads and writes for as long as it exists: a collective may outlive the call that started it, when
   /// that ends by an exception, and then MPI may still move data.

@@ -1,6 +1,12 @@
 #include "nmt/comm/communicator.h"
 
+#include "nmt/comm/collective.h"
+
 namespace babelring {
+
+void Communicator::follow(std::unique_ptr<Collective> operation) {
+  fail("follow: {} cannot be looked after: {}", operation->name(), description());
+}
 
 Buffer Communicator::allocate_common(std::size_t bytes) {
   fail("allocate_common: {} bytes asked of ranks that share no memory: {}", bytes, description());

@@ -12,6 +12,8 @@
 
 namespace babelring {
 
+class Collective;
+
 /// A peer is lost or a deadline passed. The message names rank, host, collective and how long it waited. The
 /// communicator is unusable afterwards: log the message and call abort_mpi().
 class CommError : public Failure {
@@ -46,8 +48,14 @@ class Communicator {
   /// the background. Several may be in flight; they complete in order. Nobody else touches it until
   /// all_reduce_finish(). Bit-equal on all ranks. Throws Failure on other tensors.
   virtual void all_reduce_start(Tensor tensor) = 0;
-  /// Waits for every all-reduce started.
+  /// Waits for every all-reduce started, and for what is followed. On a GPU it is what the backend is given next that
+  /// waits, not the caller; a failure comes out of the next collective then.
   virtual void all_reduce_finish() = 0;
+  /// Whether all-reduces take memory of a GPU, which allocate() gives then.
+  virtual bool device_memory() const { return false; }
+  /// Takes an operation that goes on elsewhere, on GPUs, among the collectives: peers, deadline and fail_fast() are
+  /// looked after for it too. Every rank has the same follow in the same order. Throws Failure where nobody looks.
+  virtual void follow(std::unique_ptr<Collective> operation);
 
   /// Whether all ranks are of one machine that lets them see one memory, which is what the next two need; they throw
   /// Failure elsewhere.

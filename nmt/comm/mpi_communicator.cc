@@ -36,6 +36,7 @@ class MpiCommunicator final : public Communicator {
   Buffer allocate(std::size_t bytes) override;
   void all_reduce_start(Tensor tensor) override;
   void all_reduce_finish() override { progress_->wait(); }
+  void follow(std::unique_ptr<Collective> operation) override;
   bool shares_memory() const override { return board_ != nullptr; }
   Buffer allocate_common(std::size_t bytes) override;
   std::vector<ConstTensor> on_all_ranks(Tensor tensor) const override;
@@ -210,6 +211,11 @@ void MpiCommunicator::all_reduce_start(Tensor tensor) {
         ring->keep(memory);
         return ring;
       });
+}
+
+void MpiCommunicator::follow(std::unique_ptr<Collective> operation) {
+  const auto holder = std::make_shared<std::unique_ptr<Collective>>(std::move(operation));
+  progress_->submit([holder](MpiProgress::World&, std::int64_t) { return std::move(*holder); });
 }
 
 std::vector<ConstTensor> MpiCommunicator::on_all_ranks(Tensor tensor) const {

@@ -14,7 +14,8 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr milliseconds look_interval{20};  // between two looks at the peers
+constexpr milliseconds look_interval{20};     // between two looks at the peers
+constexpr milliseconds trouble_silence{300};  // of a peer that counts as lost when a transport has failed
 
 // Between two looks at messages on their way. 200 us are 25 kB at 1 Gbit/s, far less than what sockets and posted
 // messages hold; without a limit on the rate they cost nothing measurable either (docs/performance.md).
@@ -52,6 +53,7 @@ void MpiProgress::run() {
   } catch (const std::exception& error) {
     finish(State::parked, error.what());
   }
+  for (Active& active : active_) active.collective->give_up();
   while (true) std::this_thread::sleep_for(std::chrono::hours(1));
 }
 
@@ -131,7 +133,7 @@ void MpiProgress::retire() {
 }
 
 /// Answers the peers' questions; asks them in turn when the oldest collective has not moved for a while; gives up on it
-/// when the deadline has passed, or a peer is silent after fail_fast().
+/// when the deadline has passed, its transport is in trouble, or a peer is silent after fail_fast().
 void MpiProgress::look_after_peers() {
   const auto now = SteadyClock::now();
   const auto since_look = now - last_look_;
@@ -146,22 +148,36 @@ void MpiProgress::look_after_peers() {
   if (active_.empty()) return;
   Active& oldest = active_.front();
   if (since_look > seconds(1)) oldest.moved = now;  // this process itself was stopped: the wait was its own
-  const milliseconds silence(silence_ms_.load());
+  judge(oldest, now);
+}
+
+/// Throws CommError when it is time to give up on the oldest collective.
+void MpiProgress::judge(Active& oldest, Time now) {
+  const std::string trouble = oldest.collective->trouble();
+  if (trouble.empty()) {
+    troubled_since_.reset();
+  } else if (!troubled_since_) {
+    troubled_since_ = now;
+  }
+  const milliseconds silence = troubled_since_ ? trouble_silence : milliseconds(silence_ms_.load());
   const bool fast = silence.count() > 0;
   const milliseconds patience = fast ? silence / 4 : std::min(milliseconds(1000), options_.deadline / 4);
   const Nanoseconds waited = now - oldest.moved;
   if (waited < patience) return;
   world_->roll_call.ask();
-  const bool expired = waited >= options_.deadline;
+  const bool expired = waited >= options_.deadline || (troubled_since_ && now - *troubled_since_ >= 3 * silence);
   std::string culprit = fast || expired ? silent_peers(expired ? patience : silence) : "";
   if (culprit.empty() && !expired) return;
-  if (culprit.empty()) culprit = peer_behind();
+  if (culprit.empty() && !troubled_since_) culprit = peer_behind();
   if (culprit.empty()) {
-    culprit = fmt::format("all peers answer; it waits for rank {}", peer_name(oldest.collective->waiting_for()));
+    culprit = troubled_since_
+                  ? "all peers answer"
+                  : fmt::format("all peers answer; it waits for rank {}", peer_name(oldest.collective->waiting_for()));
   }
-  throw CommError(fmt::format("{} (collective {}) made no progress for {:.1f} s on rank {}: {}",
-                              oldest.collective->name(), oldest.sequence, seconds_of(waited), peer_name(rank_),
-                              culprit));
+  const std::string what =
+      troubled_since_ ? fmt::format("failed on rank {}: {}", peer_name(rank_), trouble)
+                      : fmt::format("made no progress for {:.1f} s on rank {}", seconds_of(waited), peer_name(rank_));
+  throw CommError(fmt::format("{} (collective {}) {}: {}", oldest.collective->name(), oldest.sequence, what, culprit));
 }
 
 /// The peers that have not answered for `silence`; empty if all have.

@@ -72,6 +72,7 @@ class MpiProgress {
   bool advance();
   void retire();
   void look_after_peers();
+  void judge(Active& oldest, Time now);
   std::string silent_peers(Nanoseconds silence) const;
   std::string peer_behind() const;
   std::string peer_name(int rank) const;
@@ -102,6 +103,7 @@ class MpiProgress {
   std::deque<Active> active_;
   std::int64_t begun_ = 0, active_bytes_ = 0;
   Time busy_since_{}, last_look_{};
+  std::optional<Time> troubled_since_;  // the oldest collective
   int idle_rounds_ = 0;
 };
 

@@ -1,6 +1,8 @@
 // One rank of a job that loses a peer: all-reduces without end, as training does. SIGTERM is handled as the worker does
 // it: the current update goes on, but a silent peer fails it fast. Driven by fault_test.py.
-//   comm_fault DEADLINE_MS shared_memory|ring [late|throw]
+//   comm_fault DEADLINE_MS shared_memory|ring|nccl [late|throw|error|reset]
+// nccl: a fake NCCL between fake GPUs; with error rank 1's fails in the middle, with reset everyone's notices at once
+// when a peer's process is gone.
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +15,9 @@
 
 #include "nmt/comm/communicator.h"
 #include "nmt/comm/mpi_session.h"
+#include "nmt/comm/nccl/nccl_communicator.h"
+#include "tests/comm/fake_device_stream.h"
+#include "tests/comm/fake_nccl.h"
 
 namespace {
 
@@ -55,6 +60,18 @@ void train(babelring::Communicator& communicator, const std::string& mode) {
   }
 }
 
+/// The ranks' GPUs, looked after by `control`.
+std::unique_ptr<babelring::Communicator> open_fake_gpus(babelring::Communicator& control, const std::string& mode) {
+  if (mode == "error") babelring::FakeNccl::plan() = {.rank = 1, .fails_at = 50};
+  babelring::FakeNccl::plan().notices_death = mode == "reset";
+  const babelring::Buffer memory = babelring::allocate_host(4096);
+  babelring::OpenedNccl opened =
+      open_nccl(babelring::FakeNccl::library(), control, std::make_unique<babelring::FakeDeviceStream>(),
+                {.trial = memory.view({1024}, babelring::DType::f32)});
+  if (opened.communicator == nullptr) babelring::fail("{}", opened.why);
+  return std::move(opened.communicator);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -67,7 +84,9 @@ int main(int argc, char** argv) {
                                                        : babelring::AllReduceAlgorithm::shared_memory;
     const auto communicator = babelring::make_mpi_communicator(options);
     const HandlerReach reach(*communicator);
-    train(*communicator, argc > 3 ? argv[3] : "");
+    const std::string mode = argc > 3 ? argv[3] : "";
+    const auto gpus = std::string(argv[2]) == "nccl" ? open_fake_gpus(*communicator, mode) : nullptr;
+    train(gpus != nullptr ? *gpus : *communicator, mode);
     std::printf("rank %d finished\n", communicator->rank());
     return 0;
   } catch (const std::exception& error) {

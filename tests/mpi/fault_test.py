@@ -97,7 +97,7 @@ def stopped(job):
     job.wait_ready()
     os.kill(job.pids[1], signal.SIGSTOP)
     return (DEADLINE_S + 8,
-            r"(all-reduce of 1\.0 MB|sum of 1 doubles) \(collective \d+\) made no progress for 3\.\d s on rank [02] "
+            r"(all-reduce of 1\.0 MB(?: by NCCL)?|sum of 1 doubles) \(collective \d+\) made no progress for 3\.\d s on rank [02] "
             r"\(host .*\): no answer from rank 1 \(host .*\): stopped or lost", 3)
 
 
@@ -120,14 +120,28 @@ def throws(job):
     return 30, r"error: out of memory in update 20", 3
 
 
+def error(job):
+    """A transport that fails while every process lives."""
+    return 30, (r"all-reduce of 1\.0 MB by NCCL \(collective \d+\) failed on rank 1 \(host .*\): NCCL: remote process "
+                r"exited or there was a network error: all peers answer"), 3
+
+
+def reset(job):
+    """A transport that notices the death of a peer: the message names both."""
+    job.wait_ready()
+    os.kill(job.pids[1], signal.SIGKILL)
+    return 15, (r"by NCCL \(collective \d+\) failed on rank [02] \(host .*\): NCCL: remote process exited .*: no answer "
+                r"from rank 1 \(host .*\): stopped or lost"), None
+
+
 CASES = {"killed": (killed, ""), "stopped": (stopped, ""), "late": (late, "late"), "paused": (paused, ""),
-         "throws": (throws, "throw")}
+         "throws": (throws, "throw"), "error": (error, "error"), "reset": (reset, "reset")}
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("case", choices=CASES)
-    parser.add_argument("algorithm", choices=["shared_memory", "ring"])
+    parser.add_argument("algorithm", choices=["shared_memory", "ring", "nccl"])
     parser.add_argument("program")
     parser.add_argument("--mpirun", default="mpirun")
     options = parser.parse_args()

@@ -4,8 +4,11 @@
 #include <barrier>
 #include <memory>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
+#include "nmt/comm/collective.h"
 #include "nmt/comm/communicator.h"
 
 namespace babelring {
@@ -51,7 +54,9 @@ class ThreadCommunicator : public Communicator {
     return memory;
   }
   void all_reduce_start(Tensor tensor) override { started_.push_back(tensor); }
+  void follow(std::unique_ptr<Collective> operation) override { followed_.push_back(std::move(operation)); }
   void all_reduce_finish() override {
+    end_followed();
     for (const Tensor& tensor : started_) {
       const auto elements = static_cast<std::size_t>(tensor.shape.elements());
       reduce(tensor.as<float>(), elements);
@@ -89,7 +94,10 @@ class ThreadCommunicator : public Communicator {
         std::copy_n(static_cast<char*>(group_.slots_[static_cast<std::size_t>(root)]), bytes, static_cast<char*>(data));
     });
   }
-  void barrier() override { group_.barrier_.arrive_and_wait(); }
+  void barrier() override {
+    end_followed();
+    group_.barrier_.arrive_and_wait();
+  }
   void fail_fast(std::chrono::milliseconds) override {}
   CommTotals totals() const override { return totals_; }
   std::string description() const override { return "threads"; }
@@ -114,10 +122,26 @@ class ThreadCommunicator : public Communicator {
     std::copy(total.begin(), total.end(), values);
   }
 
+  /// Nobody looks after peers here: an operation in trouble fails at once.
+  void end_followed() {
+    const auto operations = std::exchange(followed_, {});
+    for (const auto& operation : operations) {
+      while (operation->advance() != Collective::Progress::done) {
+        const std::string trouble = operation->trouble();
+        if (!trouble.empty()) {
+          operation->give_up();
+          throw CommError(operation->name() + " failed: " + trouble);
+        }
+        std::this_thread::sleep_for(std::chrono::microseconds(20));
+      }
+    }
+  }
+
   ThreadGroup& group_;
   int rank_;
   std::vector<std::string> hosts_;
   std::vector<Tensor> started_;
+  std::vector<std::unique_ptr<Collective>> followed_;
   char* base_ = nullptr;      // of the memory for all-reduces
   std::vector<char*> bases_;  // on all ranks
   CommTotals totals_;

@@ -1,0 +1,96 @@
+#include "nmt/comm/nccl/group.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+
+#include "nmt/base/clock.h"
+
+namespace babelring {
+namespace {
+
+std::string nccl_in_one_line(const char* text) {
+  std::string line = text != nullptr ? text : "";
+  while (!line.empty() && line.back() == '\n') line.pop_back();
+  std::replace(line.begin(), line.end(), '\n', ' ');
+  return line;
+}
+
+}  // namespace
+
+std::string NcclGroup::describe(int result) const {
+  const std::string detail = nccl_in_one_line(functions_.last_error(comm_));
+  return detail.empty() ? nccl_in_one_line(functions_.error_string(result))
+                        : fmt::format("{}: {}", nccl_in_one_line(functions_.error_string(result)), detail);
+}
+
+void NcclGroup::note(int result, const char* call) {
+  if (result == nccl_success || result == nccl_in_progress || !failure_.empty()) return;
+  failure_ = fmt::format("{}: {}", call, describe(result));
+}
+
+NcclGroup::State NcclGroup::state(std::string& why) {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock) return State::busy;
+  int result = nccl_success;
+  if (failure_.empty() && comm_ != nullptr) {
+    note(functions_.async_error(comm_, &result), "ncclCommGetAsyncError");
+    note(result, "NCCL");
+  }
+  if (!failure_.empty()) {
+    why = failure_;
+    return State::failed;
+  }
+  return result == nccl_in_progress ? State::busy : State::ready;
+}
+
+std::string NcclGroup::make_id(const NcclFunctions& functions, std::string& why) {
+  NcclUniqueId id{};
+  const int result = functions.get_unique_id(&id);
+  if (result == nccl_success) return {id.bytes, sizeof id.bytes};
+  why = fmt::format("ncclGetUniqueId: {}", nccl_in_one_line(functions.error_string(result)));
+  return "";
+}
+
+void NcclGroup::join(const std::string& id, int rank, int ranks) {
+  NcclUniqueId unique{};
+  std::memcpy(unique.bytes, id.data(), std::min(id.size(), sizeof unique.bytes));
+  NcclConfig config;
+  const std::lock_guard lock(mutex_);
+  note(functions_.init_rank(&comm_, ranks, unique, rank, &config), "ncclCommInitRankConfig");
+}
+
+void NcclGroup::all_reduce(void* data, std::size_t count, NcclType type, void* stream) {
+  const std::lock_guard lock(mutex_);
+  if (!failure_.empty() || comm_ == nullptr) return;
+  note(functions_.all_reduce(data, data, count, type, nccl_sum, comm_, stream), "ncclAllReduce");
+}
+
+void NcclGroup::abort() noexcept {
+  const std::lock_guard lock(mutex_);
+  if (failure_.empty()) failure_ = "aborted";
+  if (comm_ != nullptr) functions_.abort(comm_);
+  comm_ = nullptr;
+}
+
+void NcclGroup::close() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!failure_.empty() || comm_ == nullptr) return;
+    note(functions_.finalize(comm_), "ncclCommFinalize");
+  }
+  const Stopwatch watch;
+  std::string why;
+  while (state(why) == State::busy && watch.elapsed_ms() < 5000) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  if (state(why) != State::ready) return abort();
+  const std::lock_guard lock(mutex_);
+  functions_.destroy(comm_);
+  comm_ = nullptr;
+  failure_ = "closed";
+}
+
+}  // namespace babelring

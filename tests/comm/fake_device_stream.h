@@ -1,0 +1,116 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "nmt/base/clock.h"
+#include "nmt/core/device_stream.h"
+
+namespace babelring {
+
+/// A stream whose device is a thread: what is queued runs later, in order. handle() is the object itself, which a fake
+/// NCCL takes back by from_handle(). As with a GPU, memory is freed when all that was queued is done.
+class FakeDeviceStream final : public DeviceStream {
+ public:
+  using Work = std::function<void()>;
+  using Run = std::function<void(const Work&)>;
+  using Allocate = std::function<Buffer(std::size_t)>;
+
+  /// `run`: how work on memory of `allocate` has to be run, if that is not everybody's.
+  explicit FakeDeviceStream(Allocate allocate = allocate_host, Run run = {})
+      : allocate_(std::move(allocate)), run_(std::move(run)), thread_([queue = queue_] { queue->loop(); }) {}
+  ~FakeDeviceStream() override {
+    add([queue = queue_] { queue->ended = true; });
+    thread_.join();
+  }
+
+  static FakeDeviceStream& from_handle(void* handle) { return *static_cast<FakeDeviceStream*>(handle); }
+  /// `work` runs when all before it is done.
+  void add(Work work) { queue_->add(std::move(work)); }
+  /// Runs `work` as memory of allocate() wants it.
+  void in_memory(const Work& work) const { run_ ? run_(work) : work(); }
+
+  void* handle() override { return this; }
+  void after_backend() override {}  // it is a processor, and never behind
+  void before_backend() override { queue_->wait(); }
+  Buffer allocate(std::size_t bytes) override {
+    const auto memory = std::make_shared<Buffer>(allocate_(bytes));
+    return Buffer(memory->data(), bytes, [memory, queue = queue_](void*) {
+      queue->wait();
+      *memory = Buffer();
+    });
+  }
+  void convert(ConstTensor from, Tensor to) override {
+    add([this, from, to] {
+      in_memory([&] {
+        for (std::int64_t i = 0; i < from.shape.elements(); ++i) {
+          if (to.dtype == DType::bf16) {
+            to.as<BFloat16>()[i] = BFloat16(from.as<float>()[i]);
+          } else {
+            to.as<float>()[i] = static_cast<float>(from.as<BFloat16>()[i]);
+          }
+        }
+      });
+    });
+  }
+  std::unique_ptr<Mark> mark() override {
+    auto mark = std::make_unique<TimedMark>();
+    add([time = mark->time] { *time = SteadyClock::now().time_since_epoch().count(); });
+    return mark;
+  }
+
+ private:
+  struct TimedMark final : public Mark {
+    bool reached() const override { return *time != 0; }
+    double ms_since(const Mark& earlier) const override {
+      return static_cast<double>(*time - *static_cast<const TimedMark&>(earlier).time) * 1e-6;
+    }
+    std::shared_ptr<std::atomic<std::int64_t>> time =  // nanoseconds; 0: not reached
+        std::make_shared<std::atomic<std::int64_t>>(0);
+  };
+
+  struct Queue {
+    void add(Work one) {
+      const std::lock_guard lock(mutex);
+      work.push_back(std::move(one));
+      changed.notify_all();
+    }
+    void wait() {
+      std::unique_lock lock(mutex);
+      changed.wait(lock, [this] { return work.empty() && !running; });
+    }
+    void loop() {
+      std::unique_lock lock(mutex);
+      while (!ended) {
+        changed.wait(lock, [this] { return !work.empty(); });
+        Work next = std::move(work.front());
+        work.pop_front();
+        running = true;
+        lock.unlock();
+        next();
+        next = {};
+        lock.lock();
+        running = false;
+        changed.notify_all();
+      }
+    }
+    std::mutex mutex;  // guards what follows
+    std::condition_variable changed;
+    std::deque<Work> work;
+    bool running = false;
+    bool ended = false;  // by the thread itself
+  };
+
+  const Allocate allocate_;
+  const Run run_;
+  const std::shared_ptr<Queue> queue_ = std::make_shared<Queue>();
+  std::thread thread_;
+};
+
+}  // namespace babelring

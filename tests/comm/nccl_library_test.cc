@@ -1,0 +1,96 @@
+#include <gmock/gmock.h>
+
+#include <thread>
+
+#include "nmt/comm/nccl/functions.h"
+#include "nmt/comm/nccl/group.h"
+
+#if __has_include(<nccl.h>)
+#include <nccl.h>
+
+#include <type_traits>
+#endif
+
+namespace babelring {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(NcclLibraryTest, SaysWhatIsMissing) {
+  EXPECT_THAT(open_nccl_library("libbabelring_absent.so").why,
+              HasSubstr("libbabelring_absent.so: cannot open shared object file"));
+  const NcclLibrary other = open_nccl_library("libm.so.6");
+  EXPECT_EQ(other.version, 0);
+  EXPECT_EQ(other.why, "libm.so.6 has no ncclGetVersion");
+}
+
+TEST(NcclLibraryTest, VersionIsReadable) {
+  NcclLibrary library;
+  library.version = 22809;
+  EXPECT_EQ(library.version_text(), "2.28.9");
+}
+
+/// Without a GPU the group cannot be joined, and NCCL says so at once; with one, a group of one rank is.
+TEST(NcclLibraryTest, RealOneAnswers) {
+  const NcclLibrary& library = find_nccl();
+  if (library.version == 0) GTEST_SKIP() << library.why;
+  std::string why;
+  const std::string id = NcclGroup::make_id(library.functions, why);
+  ASSERT_EQ(id.size(), 128U) << why;
+  NcclGroup group(library.functions);
+  group.join(id, 0, 1);
+  auto state = group.state(why);
+  for (int i = 0; i < 600 && state == NcclGroup::State::busy; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    state = group.state(why);
+  }
+  if (state == NcclGroup::State::failed) {
+    EXPECT_THAT(why, HasSubstr("unhandled cuda error"));
+  } else {
+    EXPECT_EQ(state, NcclGroup::State::ready);
+    group.close();
+  }
+  group.abort();
+  EXPECT_EQ(group.state(why), NcclGroup::State::failed);
+}
+
+#ifdef NCCL_H_
+/// What nmt/comm/nccl/functions.h declares is what the header does.
+template <class Ours, class Theirs>
+constexpr bool same_call = false;
+template <class... Ours, class... Theirs, class OurResult, class TheirResult>
+constexpr bool same_call<OurResult (*)(Ours...), TheirResult (*)(Theirs...)> =
+    sizeof...(Ours) == sizeof...(Theirs) && sizeof(OurResult) == sizeof(TheirResult) &&
+    ((sizeof(Ours) == sizeof(Theirs) && std::is_pointer_v<Ours> == std::is_pointer_v<Theirs>)&&...);
+
+TEST(NcclLibraryTest, DeclarationsAreThoseOfTheHeader) {
+  static_assert(same_call<decltype(NcclFunctions::get_version), decltype(&ncclGetVersion)>);
+  static_assert(same_call<decltype(NcclFunctions::get_unique_id), decltype(&ncclGetUniqueId)>);
+  static_assert(same_call<decltype(NcclFunctions::init_rank), decltype(&ncclCommInitRankConfig)>);
+  static_assert(same_call<decltype(NcclFunctions::async_error), decltype(&ncclCommGetAsyncError)>);
+  static_assert(same_call<decltype(NcclFunctions::all_reduce), decltype(&ncclAllReduce)>);
+  static_assert(same_call<decltype(NcclFunctions::finalize), decltype(&ncclCommFinalize)>);
+  static_assert(same_call<decltype(NcclFunctions::abort), decltype(&ncclCommAbort)>);
+  static_assert(same_call<decltype(NcclFunctions::destroy), decltype(&ncclCommDestroy)>);
+  static_assert(same_call<decltype(NcclFunctions::error_string), decltype(&ncclGetErrorString)>);
+  static_assert(same_call<decltype(NcclFunctions::last_error), decltype(&ncclGetLastError)>);
+  static_assert(sizeof(NcclUniqueId) == sizeof(ncclUniqueId));
+  static_assert(offsetof(NcclConfig, magic) == offsetof(ncclConfig_t, magic));
+  static_assert(offsetof(NcclConfig, version) == offsetof(ncclConfig_t, version));
+  static_assert(offsetof(NcclConfig, blocking) == offsetof(ncclConfig_t, blocking));
+  static_assert(offsetof(NcclConfig, cga_cluster_size) == offsetof(ncclConfig_t, cgaClusterSize));
+  const ncclConfig_t theirs = NCCL_CONFIG_INITIALIZER;
+  const NcclConfig ours;
+  EXPECT_EQ(ours.magic, theirs.magic);
+  EXPECT_EQ(ours.cga_cluster_size, theirs.cgaClusterSize);
+  EXPECT_EQ(int{nccl_success}, int{ncclSuccess});
+  EXPECT_EQ(int{nccl_remote_error}, int{ncclRemoteError});
+  EXPECT_EQ(int{nccl_in_progress}, int{ncclInProgress});
+  EXPECT_EQ(int{nccl_float32}, int{ncclFloat32});
+  EXPECT_EQ(int{nccl_bfloat16}, int{ncclBfloat16});
+  EXPECT_EQ(int{nccl_sum}, int{ncclSum});
+}
+#endif
+
+}  // namespace
+}  // namespace babelring

@@ -1,0 +1,179 @@
+// All-reduces by NCCL, looked after by the MPI communicator, with compute before and behind them: between fake GPUs,
+// and between real ones. Where a host has fewer GPUs than ranks, ranks share them: NCCL is told that they are on
+// different hosts, which is slow, and good for this test.
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <iostream>
+
+#include "nmt/base/digest.h"
+#include "nmt/comm/mpi_session.h"
+#include "nmt/comm/nccl/nccl_communicator.h"
+#include "nmt/core/random.h"
+#include "nmt/ops/backend.h"
+#include "nmt/ops/cuda_module.h"
+#include "tests/comm/fake_device_stream.h"
+#include "tests/comm/fake_nccl.h"
+
+namespace babelring {
+namespace {
+
+using testing::Each;
+
+struct Setting {
+  bool gpu;
+  GradientWire wire;
+};
+
+constexpr std::int64_t element_count = 300'007, bucket = 100'003;
+
+/// What rank `rank` has in update `update`.
+std::vector<float> gradients_of(int rank, int update) {
+  Random random(derive_seed(11, static_cast<std::uint64_t>(rank), static_cast<std::uint64_t>(update)));
+  std::vector<float> values(element_count);
+  for (float& value : values) value = static_cast<float>(random.uniform() * 2 - 1);
+  return values;
+}
+
+class NcclTest : public testing::TestWithParam<Setting> {
+ protected:
+  NcclTest() : control_(make_mpi_communicator({.deadline = std::chrono::seconds(60)})) {}
+
+  /// Whether this machine can run the test; opens the GPUs.
+  bool open() {
+    if (GetParam().gpu && find_cuda().devices == 0) return false;
+    backend_ = GetParam().gpu ? make_cuda_backend(control_->local_rank() % find_cuda().devices) : make_cpu_backend(1);
+    auto stream = GetParam().gpu ? backend_->make_stream() : std::make_unique<FakeDeviceStream>();
+    trial_ = stream->allocate(bucket * sizeof(float));
+    const Tensor trial = trial_.view({bucket}, DType::f32);
+    backend_->upload(std::vector<float>(bucket, 1.0f).data(), trial);
+    OpenedNccl opened = open_nccl(GetParam().gpu ? find_nccl() : FakeNccl::library(), *control_, std::move(stream),
+                                  {.wire = GetParam().wire, .deadline = std::chrono::seconds(60), .trial = trial});
+    if (opened.communicator == nullptr) fail("{}", opened.why);
+    nccl_ = std::move(opened.communicator);
+    if (control_->rank() == 0) std::cout << nccl_->description() << "\n";
+    return true;
+  }
+
+  /// The sum over ranks of twice the gradients, to which each rank adds its own once more; its digest on all ranks.
+  std::vector<float> update(int number) {
+    const std::vector<float> own = gradients_of(control_->rank(), number);
+    const Buffer memory = nccl_->allocate(own.size() * sizeof(float)), addend = backend_->allocate(memory.bytes());
+    const Tensor gradient = memory.view({element_count}, DType::f32), x = addend.view({element_count}, DType::f32);
+    backend_->upload(own.data(), gradient);
+    backend_->upload(own.data(), x);
+    // The last bucket first. Nobody waits between compute, communication and compute.
+    for (std::int64_t begin = element_count / bucket * bucket; begin >= 0; begin -= bucket) {
+      const std::int64_t count = std::min(bucket, element_count - begin);
+      const Tensor part(gradient.as<float>() + begin, {count}, DType::f32);
+      backend_->run(Add{.x = ConstTensor(x.as<float>() + begin, {count}, DType::f32), .y = part});
+      nccl_->all_reduce_start(part);
+    }
+    nccl_->all_reduce_finish();
+    backend_->run(Add{.x = x, .y = gradient});
+    std::vector<float> result(own.size());
+    backend_->download(gradient, result.data());
+    control_->barrier();
+    return result;
+  }
+
+  void expect_right(const std::vector<float>& result, int number) {
+    const int ranks = control_->size();
+    std::vector<double> expected(element_count), magnitude(element_count);
+    for (int rank = 0; rank < ranks; ++rank) {
+      const std::vector<float> values = gradients_of(rank, number);
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        expected[i] += 2 * static_cast<double>(values[i]);
+        magnitude[i] += 2 * std::abs(static_cast<double>(values[i]));
+      }
+    }
+    const std::vector<float> own = gradients_of(control_->rank(), number);
+    const double rounding = GetParam().wire == GradientWire::bf16 ? 1.01 * (ranks + 1) / 256 : 1e-6;
+    double excess = 0;
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      const double error = std::abs(expected[i] + static_cast<double>(own[i]) - static_cast<double>(result[i]));
+      excess = std::max(excess, error - rounding * magnitude[i] - 1e-6);
+    }
+    EXPECT_EQ(excess, 0) << "update " << number;
+  }
+
+  std::unique_ptr<Communicator> control_;
+  std::unique_ptr<Backend> backend_;
+  Buffer trial_;
+  std::unique_ptr<Communicator> nccl_;
+};
+
+TEST_P(NcclTest, SumsBetweenComputeAndCompute) {
+  if (!open()) GTEST_SKIP() << "no GPU: " << find_cuda().why;
+  const CommTotals before = nccl_->totals();
+  for (int number = 0; number < 3; ++number) {
+    const std::vector<float> result = update(number);
+    expect_right(result, number);
+  }
+  const int ranks = control_->size(), element = GetParam().wire == GradientWire::bf16 ? 2 : 4;
+  const CommTotals after = nccl_->totals();
+  EXPECT_NEAR(static_cast<double>(after.bytes_sent - before.bytes_sent),
+              3.0 * element_count * element * 2 * (ranks - 1) / ranks, 3.0 * 4);
+  EXPECT_GT(after.busy_ms, before.busy_ms);
+}
+
+/// Every rank gets the same bits.
+TEST_P(NcclTest, SumsAreBitEqualOnAllRanks) {
+  if (!open()) GTEST_SKIP() << "no GPU: " << find_cuda().why;
+  const std::vector<float> own = gradients_of(control_->rank(), 9);
+  const Buffer memory = nccl_->allocate(own.size() * sizeof(float));
+  const Tensor gradient = memory.view({element_count}, DType::f32);
+  backend_->upload(own.data(), gradient);
+  nccl_->all_reduce_start(gradient);
+  nccl_->all_reduce_finish();
+  std::vector<float> sum(own.size());
+  backend_->download(gradient, sum.data());
+  const std::string digest = Sha256().add(sum.data(), sum.size() * sizeof(float)).hex();
+  EXPECT_THAT(nccl_->all_gather(digest), Each(digest));
+}
+
+std::string name_of_setting(const testing::TestParamInfo<Setting>& info) {
+  return std::string(info.param.gpu ? "cuda" : "fake") + (info.param.wire == GradientWire::f32 ? "_f32" : "_bf16");
+}
+
+INSTANTIATE_TEST_SUITE_P(Gpus, NcclTest,
+                         testing::Values(Setting{false, GradientWire::f32}, Setting{false, GradientWire::bf16},
+                                         Setting{true, GradientWire::f32}, Setting{true, GradientWire::bf16}),
+                         name_of_setting);
+
+/// Before NCCL reads its environment.
+void let_ranks_share_gpus() {
+  const auto number = [](const char* name) {
+    const char* text = std::getenv(name);
+    return text != nullptr ? std::atoi(text) : 0;
+  };
+  if (find_cuda().devices == 0 || find_cuda().devices >= number("OMPI_COMM_WORLD_LOCAL_SIZE")) return;
+  const std::string host = "r" + std::to_string(number("OMPI_COMM_WORLD_RANK"));
+  for (const auto& [name, value] : {std::pair<const char*, std::string>{"NCCL_HOSTID", host},
+                                    {"NCCL_NET", "Socket"},
+                                    {"NCCL_SOCKET_IFNAME", "lo"},
+                                    {"NCCL_IB_DISABLE", "1"},
+                                    {"NCCL_MNNVL_ENABLE", "0"},
+                                    {"NCCL_NVLS_ENABLE", "0"},
+                                    {"NCCL_MAX_NCHANNELS", "1"},
+                                    {"NCCL_RAS_ENABLE", "0"}}) {
+    ::setenv(name, value.c_str(), 0);
+  }
+}
+
+}  // namespace
+}  // namespace babelring
+
+/// Ranks other than 0 report failures only.
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  try {
+    const babelring::MpiSession session(argc, argv);
+    babelring::let_ranks_share_gpus();
+    return RUN_ALL_TESTS();
+  } catch (const std::exception& error) {
+    std::cerr << error.what() << "\n";
+    babelring::abort_mpi(1);
+  }
+}
