@@ -14,7 +14,7 @@ namespace {
 using namespace std::chrono_literals;
 using testing::ElementsAre;
 
-const EventStream::Options quick{.silence = 300ms, .first_retry = 1ms, .longest_retry = 10ms};
+const EventStream::Options quick{.silence = 700ms, .first_retry = 1ms, .longest_retry = 10ms};
 
 TEST(EventStream, GoesOnBehindTheLastEventAfterEachLoss) {
   ScriptedServer server([](const ScriptedRequest& request) -> ScriptedAnswer {

@@ -126,7 +126,7 @@ TEST(HttpClient, HandsOnAStreamAsItArrivesUntilItIsEnough) {
 
 TEST(HttpClient, AStreamThatFallsSilentTimesOut) {
   ScriptedServer server([](const ScriptedRequest&) { return ScriptedAnswer{.pieces = {"one"}, .hold = true}; });
-  HttpClient client(server.address(), {.timeout = 100ms});
+  HttpClient client(server.address(), {.timeout = 500ms});
   std::string got;
   const auto answer = client.send({.target = "/"}, [&](const HttpAnswer&, std::string_view piece) {
     got += piece;
@@ -159,7 +159,7 @@ TEST(HttpClient, ABodyThatEndsEarlyIsAnError) {
 
 TEST(HttpClient, DoesNotRepeatWhatTheServerMayHaveDone) {
   ScriptedServer server([](const ScriptedRequest& request) { return ScriptedAnswer{.silent = request.number == 1}; });
-  HttpClient client(server.address(), {.timeout = 200ms});
+  HttpClient client(server.address(), {.timeout = 600ms});
   ASSERT_TRUE(client.post("/", "{}").ok());
   EXPECT_FALSE(client.post("/", "{}").ok()) << "silence is no closed connection";
   EXPECT_EQ(server.requests().size(), 2u);

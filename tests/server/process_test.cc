@@ -79,21 +79,23 @@ TEST(ServerProgram, KeepsWhatItAcknowledgedWhenKilled) {
   std::int64_t acknowledged = 0;
   for (int round = 0; round < 3; ++round) {
     Process server({"--listen", "127.0.0.1:0", "--data", folder.path().string()});
-    std::thread killer([&] {
-      std::this_thread::sleep_for(std::chrono::milliseconds(150 + 70 * round));
-      server.end(SIGKILL);
-    });
     Client client(server.port(), server.token());
-    for (;;) {
+    const auto report = [&] {
       const std::int64_t next = acknowledged + 1;
       const auto answer =
           client.post(records_path(), batch_text({step_record(next, next), step_record(next + 1, next + 1)}));
-      if (answer.status != 200) break;
-      acknowledged += 2;
+      if (answer.status == 200) acknowledged += 2;
+      return answer.status == 200;
+    };
+    ASSERT_TRUE(report());
+    std::thread killer([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100 + 70 * round));
+      server.end(SIGKILL);
+    });
+    while (report()) {
     }
     killer.join();
   }
-  EXPECT_GT(acknowledged, 0);
   Process server({"--listen", "127.0.0.1:0", "--data", folder.path().string()});
   Client client(server.port(), server.token());
   const auto ranks = parse_json(client.get("/api/v1/runs/" + run_id + "/ranks").body).value();
