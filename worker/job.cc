@@ -194,7 +194,7 @@ std::string shared_token(const JobOptions& options, Communicator& communicator) 
 void run_job(const JobOptions& options, const TrainConfig& config, Communicator& communicator, StopRequest& stop,
              LogRecords& log) {
   const bool first_rank = communicator.rank() == 0;
-  const auto [backend, why_cpu] = open_device(config, communicator);
+  const auto [backend, why_cpu, gpu] = open_device(config, communicator);
   const std::filesystem::path folder =
       options.run_folder.empty() ? std::filesystem::path("runs") / config.name : options.run_folder;
   std::optional<RunFolder> opened;
@@ -222,6 +222,7 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
 
   CheckpointKeeper checkpoints(config, folder / "checkpoints", vocabulary_file, *backend, communicator, records,
                                [&opened] { opened->require_current(); });
+  const std::unique_ptr<GpuMeter> gpu_meter = make_gpu_meter(gpu);
   Trainer trainer({.config = config,
                    .backend = *backend,
                    .communicator = communicator,
@@ -231,6 +232,7 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
                    .records = records,
                    .stop = stop,
                    .checkpoint_request = first_rank ? &checkpoint_request : nullptr,
+                   .gpu_meter = gpu_meter.get(),
                    .threads = threads_of(config, communicator),
                    .model_vocabulary = vocabulary.size()});
   trainer.begin(identity.run, identity.attempt, options.resume_from);

@@ -92,6 +92,22 @@ void OptionBinder::integer(const char* key, int& member, int low, int high, cons
        .set = integer_setter(member, low, high)});
 }
 
+void OptionBinder::integer_or(const char* key, std::int64_t& member, std::int64_t low, std::int64_t high,
+                              const char* word, std::int64_t meaning, const char* help) {
+  const auto set = [&member, low, high, word, meaning](const std::string& text) {
+    const auto number = text == word ? std::optional(meaning) : parse_number<std::int64_t>(text);
+    if (!number || (text != word && (*number < low || *number > high))) {
+      expected(fmt::format("an integer from {} to {} or {}", low, high, word), text);
+    }
+    member = *number;
+  };
+  add({.key = key,
+       .help = help,
+       .type = fmt::format("integer or {}", word),
+       .get = [&member, word, meaning] { return member == meaning ? word : std::to_string(member); },
+       .set = set});
+}
+
 void OptionBinder::flag(const char* key, bool& member, const char* help) {
   const auto set = [&member](const std::string& text) {
     if (text != "true" && text != "false") expected("true or false", text);

@@ -14,7 +14,7 @@ namespace babelring {
 struct OptionField {
   std::string key;   // dotted path: optimizer.learning_rate
   std::string help;  // with unit and consequence
-  std::string type;  // "number", "integer", "text", "true/false", "list", or the allowed words a|b|c
+  std::string type;  // "number", "integer", "integer or WORD", "text", "true/false", "list", or the allowed words a|b|c
   std::function<std::string()> get;
   /// Parses and checks a scalar as written; throws UsageFailure "expected …, found '…'".
   std::function<void(const std::string&)> set;
@@ -37,6 +37,9 @@ class OptionBinder {
   void number(const char* key, double& member, double low, double high, const char* help);
   void integer(const char* key, std::int64_t& member, std::int64_t low, std::int64_t high, const char* help);
   void integer(const char* key, int& member, int low, int high, const char* help);
+  /// An integer, or `word`, which stands for the member's value `meaning`.
+  void integer_or(const char* key, std::int64_t& member, std::int64_t low, std::int64_t high, const char* word,
+                  std::int64_t meaning, const char* help);
   void flag(const char* key, bool& member, const char* help);
   void text(const char* key, std::string& member, const char* help);
   /// A text that must be one of `allowed`.

@@ -41,6 +41,7 @@ void visit_fields(Step& step, Visitor&& field) {
   field("power_w", step.power_w);
   field("power_limit_w", step.power_limit_w);
   field("memory_bytes", step.memory_bytes);
+  field("gpu", step.gpu);
   field("skipped", step.skipped);
   field("weights_digest", step.weights_digest);
 }

@@ -42,11 +42,16 @@ struct StepRecord {
   std::int64_t network_rx_bytes = 0, network_tx_bytes = 0;  // counted on the host's interfaces during the step
   std::int64_t network_link_bytes_per_second = 0;           // one way, of the busiest of them; 0: not known
   double flops = 0;                                         // matrix-product operations, forward and backward
-  double busy_fraction = 0;                                 // processor time over wall time and threads
+  double busy_fraction = 0;                                 // processor time over wall time and threads; of a GPU: the
+                                                            // part of the step in which it had ops to compute
   double power_w = 0, power_limit_w = 0;                    // 0: not measured
   std::map<std::string, std::int64_t> memory_bytes;         // by purpose: weights, gradients, moments, …, peak
-  bool skipped = false;                                     // non-finite gradient: nothing was updated
-  std::string weights_digest;                               // every N updates, else empty
+  // Of this rank's GPU, as NVML counts it; what it does not tell is absent: utilization_percent (of its last sampling
+  // period, in which any kernel ran), clock_mhz, memory_clock_mhz, memory_used_bytes (by all who use the card), and
+  // counted during the step: nvlink_rx_bytes, nvlink_tx_bytes, pcie_rx_bytes, pcie_tx_bytes.
+  std::map<std::string, std::int64_t> gpu;
+  bool skipped = false;        // non-finite gradient: nothing was updated
+  std::string weights_digest;  // every N updates, else empty
 };
 
 struct EvalSample {
@@ -144,7 +149,7 @@ class RecordSink {
 };
 
 /// Numeric fields of a step record but `update` as (key, value), in declared order: the metric keys of the service.
-/// `skipped` counts as 0 or 1; memory is one key a purpose: memory_bytes.weights.
+/// `skipped` counts as 0 or 1; of memory and GPU each entry is a key: memory_bytes.weights.
 std::vector<std::pair<std::string, double>> metrics_of(const StepRecord& step);
 
 /// `r_`, `c_`, … and 26 Crockford base-32 digits: 48 bits of wall-clock ms, 80 random bits (a ULID).

@@ -29,10 +29,8 @@ Tensor Arena::make_rows(std::int64_t rows, std::int64_t columns, DType type) {
   return make(Shape{rows, columns + padding}, type).column_slice(0, columns);
 }
 
-std::size_t Arena::reserved_bytes() const {
-  std::size_t bytes = 0;
-  for (const Buffer& block : blocks_) bytes += block.bytes();
-  return bytes;
+void Arena::reserve(std::size_t bytes) {
+  if (blocks_.empty() && bytes > 0) blocks_.push_back(allocate_(std::max(bytes, block_bytes_)));
 }
 
 void Arena::rewind(Mark mark) {

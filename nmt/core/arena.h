@@ -28,12 +28,14 @@ class Arena {
   /// multiple of 4 KiB long, which puts a column's elements into the same few places of a cache.
   Tensor make_rows(std::int64_t rows, std::int64_t columns, DType type);
 
+  /// Makes the first block of so many bytes at least, while there is none.
+  void reserve(std::size_t bytes);
+
   /// Gives everything back; views made before are dead. Blocks stay.
   void reset() { rewind({}); }
 
   std::size_t used_bytes() const { return used_; }
   std::size_t peak_bytes() const { return peak_; }
-  std::size_t reserved_bytes() const;
 
   /// Rewinds the arena to where it was when the scope began.
   class Scope {

@@ -4,7 +4,6 @@
 #include <functional>
 #include <string_view>
 
-#include "nmt/base/clock.h"
 #include "nmt/core/arena.h"
 #include "nmt/core/parameters.h"
 #include "nmt/core/random.h"
@@ -21,23 +20,11 @@ class StepObserver {
   virtual void tensor(std::string_view layer, Phase, std::string_view role, ConstTensor) = 0;
 };
 
-/// Splits the time of a step between its phases.
+/// Hears which phase the work that follows belongs to.
 class PhaseClock {
  public:
-  /// Time up to now went to the previous phase.
-  void enter(Phase phase) {
-    (current_ == Phase::forward ? forward_ms_ : backward_ms_) += watch_.lap_ms();
-    current_ = phase;
-  }
-  /// Starts over, in the forward phase.
-  void restart() { *this = PhaseClock(); }
-  double forward_ms() const { return forward_ms_; }
-  double backward_ms() const { return backward_ms_; }
-
- private:
-  Stopwatch watch_;
-  Phase current_ = Phase::forward;
-  double forward_ms_ = 0, backward_ms_ = 0;
+  virtual ~PhaseClock() = default;
+  virtual void enter(Phase phase) = 0;
 };
 
 /// What a layer borrows from the step it runs in; never stored.

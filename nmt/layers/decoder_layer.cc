@@ -17,6 +17,7 @@ DecoderLayer::DecoderLayer(ParameterStore& store, const std::string& name, const
 
 Tensor DecoderLayer::forward(Context& context, ConstTensor x, const Sequences& target, ConstTensor memory,
                              const Sequences& source, Saved& saved) const {
+  const WorkRange range(context.backend, name_);
   const std::int64_t row = target.first_row;
   x = self_block_.forward(context, x, row, saved.self_block,
                           [&](ConstTensor h) { return self_.forward(context, h, target, saved.self); });
@@ -31,6 +32,7 @@ Tensor DecoderLayer::forward(Context& context, ConstTensor x, const Sequences& t
 }
 
 void DecoderLayer::backward(Context& context, Tensor d, const Saved& saved, Tensor dmemory) const {
+  const WorkRange range(context.backend, name_);
   feed_forward_block_.backward(context, d, saved.feed_forward_block, [&](ConstTensor dy, Tensor dx, bool add) {
     feed_forward_.backward(context, dy, saved.feed_forward, dx, add);
   });
@@ -47,6 +49,7 @@ Tensor DecoderLayer::project_memory(Context& context, Arena& arena, ConstTensor 
 }
 
 Tensor DecoderLayer::step(Context& context, ConstTensor x, const StepInput& input) const {
+  const WorkRange range(context.backend, name_);
   Saved unused;
   x = self_block_.forward(context, x, 0, unused.self_block,
                           [&](ConstTensor h) { return attend_self(context, h, input); });

@@ -14,6 +14,7 @@ EncoderLayer::EncoderLayer(ParameterStore& store, const std::string& name, const
                     first_site + 3) {}
 
 Tensor EncoderLayer::forward(Context& context, ConstTensor x, const Sequences& sequences, Saved& saved) const {
+  const WorkRange range(context.backend, name_);
   const std::int64_t row = sequences.first_row;
   x = attention_block_.forward(context, x, row, saved.attention_block, [&](ConstTensor h) {
     return attention_.forward(context, h, sequences, saved.attention);
@@ -26,6 +27,7 @@ Tensor EncoderLayer::forward(Context& context, ConstTensor x, const Sequences& s
 }
 
 void EncoderLayer::backward(Context& context, Tensor d, const Saved& saved) const {
+  const WorkRange range(context.backend, name_);
   feed_forward_block_.backward(context, d, saved.feed_forward_block, [&](ConstTensor dy, Tensor dx, bool add) {
     feed_forward_.backward(context, dy, saved.feed_forward, dx, add);
   });

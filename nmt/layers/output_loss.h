@@ -1,5 +1,8 @@
 #pragma once
 
+#include <memory>
+#include <vector>
+
 #include "nmt/layers/context.h"
 
 namespace babelring {
@@ -20,6 +23,19 @@ struct LossSums {
   }
 };
 
+/// Losses of a micro-batch's tokens on their way from the device.
+class FetchedLosses {
+ public:
+  /// Fetches what OutputLoss::run() returned; absent: of no tokens.
+  FetchedLosses(Backend& backend, ConstTensor losses) : losses_(losses ? backend.fetch(losses) : nullptr) {}
+
+  /// Only after the backend's next synchronize() or download().
+  LossSums sums() const;
+
+ private:
+  std::shared_ptr<const std::vector<float>> losses_;
+};
+
 /// Projection to the vocabulary and label-smoothed cross-entropy, some thousand tokens at a time, forward and
 /// backward in one pass: logits never take more than 160 MB (or 256 rows).
 class OutputLoss {
@@ -30,8 +46,9 @@ class OutputLoss {
   /// hidden [tokens, width], targets [tokens] i32. With `dhidden`, writes the gradient of gradient_scale * sum of
   /// losses and adds to (or, as context.accumulate says, overwrites) the projection's gradient; whether that is then
   /// complete only the model knows. `predicted` [tokens] i32: the likeliest piece at each place; absent: not wanted.
-  LossSums run(Context& context, ConstTensor hidden, ConstTensor targets, float gradient_scale, Tensor dhidden,
-               Tensor predicted = {}) const;
+  /// Returns [3 * tokens] f32 in context.saved: each token's loss, then each one's nll, then 1 or 0 for correct or not.
+  ConstTensor run(Context& context, ConstTensor hidden, ConstTensor targets, float gradient_scale, Tensor dhidden,
+                  Tensor predicted = {}) const;
 
   /// What run() takes of context.scratch.
   static std::int64_t scratch_bytes(std::int64_t tokens, std::int64_t vocabulary, DType dtype);

@@ -105,20 +105,31 @@ LossSums Transformer::evaluate(Context& context, const DeviceBatch& batch, Tenso
   DecoderSaved decoder;
   const Tensor memory = encode(context, batch.source, encoder);
   const Tensor hidden = decode(context, batch.target, memory, batch.source, decoder);
-  return loss_->run(context, hidden, batch.target_out, 0, Tensor(), predicted);
+  const FetchedLosses losses(context.backend, loss_->run(context, hidden, batch.target_out, 0, Tensor(), predicted));
+  context.backend.synchronize();
+  return losses.sums();
 }
 
 LossSums Transformer::accumulate_gradients(Context& context, const DeviceBatch& batch, float gradient_scale) const {
-  LossSums sums;
+  const FetchedLosses losses(context.backend, add_gradients(context, batch, gradient_scale));
+  context.backend.synchronize();
+  return losses.sums();
+}
+
+ConstTensor Transformer::add_gradients(Context& context, const DeviceBatch& batch, float gradient_scale) const {
+  ConstTensor losses;
   if (batch.target.tokens() > 0) {
     EncoderSaved encoder;
     DecoderSaved decoder;
     if (!context.accumulate) clear_embedding_gradients(context);
+    std::optional<WorkRange> range(std::in_place, context.backend, "forward");
     const Tensor memory = encode(context, batch.source, encoder);
     const Tensor hidden = decode(context, batch.target, memory, batch.source, decoder);
+    range.reset();
     const Tensor d = context.saved.make(hidden.shape, context.dtype);
-    sums = loss_->run(context, hidden, batch.target_out, gradient_scale, d);
+    losses = loss_->run(context, hidden, batch.target_out, gradient_scale, d);
     context.enter(Phase::backward);
+    range.emplace(context.backend, "backward");
     if (config_.tied_embeddings == "none") context.ready(output_table_);
     const Tensor dmemory = context.saved.make(memory.shape, context.dtype);
     context.backend.run(Fill{.y = dmemory, .value = 0});
@@ -131,7 +142,7 @@ LossSums Transformer::accumulate_gradients(Context& context, const DeviceBatch& 
       context.ready(&*parameter);
     }
   }
-  return sums;
+  return losses;
 }
 
 void Transformer::backward_decoder(Context& context, Tensor d, Tensor dmemory, const DecoderSaved& saved) const {

@@ -38,6 +38,8 @@ class Transformer {
   /// Forward, loss and backward of a micro-batch; adds the gradients of gradient_scale * (sum of token losses), or
   /// overwrites with them if not context.accumulate.
   LossSums accumulate_gradients(Context& context, const DeviceBatch& batch, float gradient_scale) const;
+  /// The same, not waited for: the losses are OutputLoss::run()'s, absent if there are no tokens.
+  ConstTensor add_gradients(Context& context, const DeviceBatch& batch, float gradient_scale) const;
 
   /// Forward and loss only. `predicted` [target tokens] i32: the likeliest piece at each place; absent: not wanted.
   LossSums evaluate(Context& context, const DeviceBatch& batch, Tensor predicted = {}) const;

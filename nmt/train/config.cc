@@ -10,8 +10,10 @@ void DataConfig::bind(OptionBinder& b) {
   b.text("valid_set", valid_set, "held-out set; empty: no validation");
   b.integer("tokens_per_update", tokens_per_update, 1, std::int64_t{1} << 40,
             "target tokens of an update, over all ranks");
-  b.integer("micro_batch_tokens", micro_batch_tokens, 0, std::int64_t{1} << 40,
-            "most tokens of one forward pass of a rank, which bounds memory; 0: a rank's share in one pass");
+  b.integer_or(
+      "micro_batch_tokens", micro_batch_tokens, 0, std::int64_t{1} << 40, "auto", automatic,
+      "most tokens of one forward pass of a rank, which bounds memory; 0: a rank's share in one pass; auto: as "
+      "many as fit into the memory that is free, up to that");
   b.integer("max_length", max_length, 2, 1 << 20, "longest sentence trained on, in tokens");
   b.integer("prefetch", prefetch, 1, 1000, "updates prepared ahead");
 }
@@ -28,6 +30,8 @@ void TrainingConfig::bind(OptionBinder& b) {
   b.choice("precision", precision, {"bf16", "f32"}, "of activations and products; masters and moments are f32");
   b.choice("device", device, {"auto", "cpu", "cuda"},
            "what computes: a CUDA GPU for each rank, or the processor; auto: the first where every rank has one");
+  b.flag("cuda_graphs", cuda_graphs,
+         "one rank on a GPU without dropout: passes over a shape that was seen before are repeated as a CUDA graph");
   b.integer("threads", threads, 0, 1024, "threads of a rank; 0: the processors of the host shared evenly");
   b.integer("seed", seed, 0, std::int64_t{1} << 62, "of initial weights, order and dropout");
   b.text("log_every", log_every, "a log line after each so many updates");

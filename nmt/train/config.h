@@ -13,6 +13,8 @@
 namespace babelring {
 
 struct DataConfig {
+  static constexpr std::int64_t automatic = -1;  // of micro_batch_tokens
+
   std::string folder;
   std::string train_set = "train";
   std::string valid_set = "valid";
@@ -37,6 +39,7 @@ struct TrainingConfig {
   double max_minutes = 0;
   std::string precision = "bf16";
   std::string device = "auto";
+  bool cuda_graphs = false;
   int threads = 0;
   std::int64_t seed = 1;
   std::string log_every = "50u";

@@ -36,16 +36,16 @@ std::string why_not_cuda(const std::vector<DeviceReport>& reports, const std::ve
 }
 
 ChosenBackend choose_backend(const std::string& wish, int threads, Communicator& communicator) {
-  if (wish == "cpu") return {make_cpu_backend(threads), ""};
+  if (wish == "cpu") return {make_cpu_backend(threads), "", ""};
   const DeviceReport own = report_device(communicator.local_rank());
   std::vector<DeviceReport> reports;
   for (const std::string& text : communicator.all_gather((own.identity.empty() ? "-" + own.why : "+" + own.identity))) {
     (text[0] == '+' ? reports.emplace_back().identity : reports.emplace_back().why) = text.substr(1);
   }
   const std::string why = why_not_cuda(reports, communicator.hosts());
-  if (why.empty()) return {make_cuda_backend(own.device), ""};
+  if (why.empty()) return {make_cuda_backend(own.device), "", own.identity};
   if (wish == "cuda") throw UsageFailure(fmt::format("device cuda: {}; use auto or cpu", why));
-  return {make_cpu_backend(threads), why};
+  return {make_cpu_backend(threads), why, ""};
 }
 
 }  // namespace babelring

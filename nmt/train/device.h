@@ -23,10 +23,10 @@ DeviceReport report_device(int local_rank);
 /// `reports`: of all ranks. `hosts`: where each is.
 std::string why_not_cuda(const std::vector<DeviceReport>& reports, const std::vector<std::string>& hosts);
 
-/// A backend, and for a wish of auto that found no GPU, why.
+/// A backend; for a wish of auto that found no GPU, why; else the GPU's identity, "" for the processor.
 struct ChosenBackend {
   std::unique_ptr<Backend> backend;
-  std::string why_cpu;
+  std::string why_cpu, gpu;
 };
 
 /// `wish`: auto, cpu or cuda. All ranks compute with the same kind: auto is cuda if each has a GPU of its own, else the

@@ -38,7 +38,11 @@ void HostMeter::fill(StepRecord& record, const Workspace& workspace, const Trans
   record.network_link_bytes_per_second = network_.link_bytes_per_second();
   const double now = processor_ms();
   const double wall = watch_.lap_ms();
-  record.busy_fraction = wall > 0 ? (now - processor_ms_) / wall / threads_ : 0;
+  if (threads_ > 0) {
+    record.busy_fraction = wall > 0 ? (now - processor_ms_) / wall / threads_ : 0;
+  } else if (record.step_ms > 0) {
+    record.busy_fraction = (record.forward_ms + record.backward_ms + record.optimizer_ms) / record.step_ms;
+  }
   processor_ms_ = now;
 
   const ParameterStore& store = model.parameters();
@@ -49,7 +53,7 @@ void HostMeter::fill(StepRecord& record, const Workspace& workspace, const Trans
   record.memory_bytes["moments"] = size(adam.first_moment()) + size(adam.second_moment());
   record.memory_bytes["activations"] = static_cast<std::int64_t>(workspace.saved().peak_bytes());
   record.memory_bytes["scratch"] = static_cast<std::int64_t>(workspace.scratch().peak_bytes());
-  record.memory_bytes["peak"] = peak_resident_bytes();
+  if (threads_ > 0) record.memory_bytes["peak"] = peak_resident_bytes();
 }
 
 std::string digest_of(Backend& backend, ConstTensor tensor) {

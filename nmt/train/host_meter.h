@@ -14,7 +14,8 @@ namespace babelring {
 /// What a step cost the machine: network bytes of the host's interfaces, processor time, memory by purpose.
 class HostMeter {
  public:
-  /// One rank of each host counts the network; the others report 0. `threads` of this rank could be busy.
+  /// One rank of each host counts the network; the others report 0. `threads` of this rank could be busy; 0 where a
+  /// device computes, whose busy time is that of the step's parts.
   HostMeter(bool counts_network, int threads);
 
   /// Fills the fields of `record` for the time since the last call (or construction).

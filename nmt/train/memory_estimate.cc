@@ -41,7 +41,7 @@ class Sizes {
 std::int64_t kept_bytes(const ModelConfig& model, const Sizes& sizes, std::int64_t source, std::int64_t target) {
   const std::int64_t encoder = model.encoder_layers * sizes.encoder_row() + sizes.stack_row();
   const std::int64_t decoder =
-      model.decoder_layers * sizes.decoder_row() + sizes.stack_row() + f32_bytes;  // target_out
+      model.decoder_layers * sizes.decoder_row() + sizes.stack_row() + 4 * f32_bytes;  // target_out and its losses
   return source * (encoder + model.decoder_layers * sizes.memory_row()) + target * decoder;
 }
 

@@ -10,6 +10,7 @@ ModelOwnership::ModelOwnership(Backend& backend, Communicator& communicator)
       one_copy_(backend.host_memory() && communicator.shares_memory() && communicator.size() > 1) {}
 
 Buffer ModelOwnership::allocate(std::size_t bytes) const {
+  const AllocationPurpose named(backend_, "weights and moments");
   return one_copy_ ? communicator_.allocate_common(bytes) : backend_.allocate(bytes);
 }
 
@@ -17,6 +18,7 @@ ParameterMemory ModelOwnership::parameter_memory() const {
   return {.weights = [this](std::size_t bytes) { return allocate(bytes); },
           .gradients =
               [this](std::size_t bytes) {
+                const AllocationPurpose named(backend_, "gradients");
                 return backend_.host_memory() ? communicator_.allocate(bytes) : backend_.allocate(bytes);
               }};
 }

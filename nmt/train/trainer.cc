@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "nmt/train/memory_plan.h"
+
 namespace babelring {
 
 namespace {
@@ -32,7 +34,7 @@ Trainer::Trainer(const TrainerParts& parts)
       schedule_(parts.config.optimizer.schedule),
       workspace_(parts.backend),
       runner_(parts.config, model_, adam_, ownership_, parts.backend, parts.communicator, workspace_, parts.observer),
-      meter_(parts.communicator.local_rank() == 0, parts.threads) {
+      meter_(parts.communicator.local_rank() == 0, parts.backend.host_memory() ? parts.threads : 0) {
   state_.corpus_digest = parts.corpus.digest();
   ownership_.write(
       [this] { model_.initialize(parts_.backend, static_cast<std::uint64_t>(parts_.config.training.seed)); });
@@ -62,7 +64,7 @@ std::string Trainer::run() {
   watch_ = Stopwatch();
   Pipeline pipeline(plan_, {.rank = parts_.communicator.rank(),
                             .world = parts_.communicator.size(),
-                            .micro_batch_tokens = parts_.config.data.micro_batch_tokens,
+                            .micro_batch_tokens = prepare_memory(),
                             .first_update = state_.progress.update + 1,
                             .prefetch = parts_.config.data.prefetch});
   UpdateResult last{.loss = {}, .elapsed_minutes = state_.elapsed_minutes};
@@ -74,11 +76,22 @@ std::string Trainer::run() {
     if (last.votes.checkpoint) save_as_wished();
     reason = reason_to_end(last);
   }
+  parts_.backend.synchronize();  // whatever still goes wrong in the last update is this run's failure
   if (!last.votes.stop && state_.progress.update > 0) {
     evaluate(parse_duration("validation.bleu_every", parts_.config.validation.bleu_every).value() > 0);
   }
   if (!last.votes.without_checkpoint) save();
   return reason;
+}
+
+/// Most tokens of a micro-batch, and room for them.
+std::int64_t Trainer::prepare_memory() {
+  const MemoryPlan plan = plan_memory(parts_.config, plan_, model_, parts_.backend, parts_.communicator);
+  if (!plan.answer.empty() && parts_.communicator.rank() == 0) spdlog::info("{}", plan.answer);
+  // The processor's memory is taken page by page as it is written; of a device's, what does not fit into its blocks
+  // would lie idle beside larger ones.
+  if (!parts_.backend.host_memory()) workspace_.reserve(plan.need);
+  return plan.micro_batch_tokens;
 }
 
 /// Decided from what all ranks know alike, so that all end at the same update.
@@ -121,6 +134,7 @@ UpdateResult Trainer::train_update(Pipeline& pipeline) {
     record.weights_digest = digest_of(parts_.backend, model_.parameters().masters());
   }
   meter_.fill(record, workspace_, model_, adam_);
+  if (parts_.gpu_meter != nullptr) parts_.gpu_meter->fill(record);
   parts_.records.write(std::move(record));
   if (votes.checkpoint) wish_granted_ = wish;
   return result;

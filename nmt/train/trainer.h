@@ -8,6 +8,7 @@
 #include "nmt/optim/schedule.h"
 #include "nmt/train/checkpoint_request.h"
 #include "nmt/train/checkpointing.h"
+#include "nmt/train/gpu_meter.h"
 #include "nmt/train/host_meter.h"
 #include "nmt/train/run_state.h"
 #include "nmt/train/stop_request.h"
@@ -28,6 +29,7 @@ struct TrainerParts {
   const StopRequest& stop;
   CheckpointRequest* checkpoint_request = nullptr;  // of rank 0
   StepObserver* observer = nullptr;
+  GpuMeter* gpu_meter = nullptr;      // null: no GPU, or none that tells
   int threads = 1;                    // the backend's, for the busy fraction
   std::int64_t model_vocabulary = 0;  // pieces the model knows
 };
@@ -57,6 +59,7 @@ class Trainer {
   void save();
   void save_as_wished();
   bool due(const std::string& every, const Progress& before) const;
+  std::int64_t prepare_memory();
   double minutes() const { return minutes_before_ + watch_.elapsed_ms() / 60000; }
 
   TrainerParts parts_;

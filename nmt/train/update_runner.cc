@@ -1,6 +1,27 @@
 #include "nmt/train/update_runner.h"
 
+#include <bit>
+#include <utility>
+
 namespace babelring {
+
+namespace {
+
+/// Whatever decides which ops a pass gives to the backend, and on which memory.
+std::vector<std::int64_t> pass_key(const Context& context, const DeviceBatch& batch, float gradient_scale) {
+  std::vector<std::int64_t> key = {context.accumulate ? 1 : 0, std::bit_cast<std::int32_t>(gradient_scale)};
+  for (const Sequences* side : {&batch.source, &batch.target}) {
+    const auto* offsets = side->offsets.as<std::int32_t>();
+    key.push_back(side->offsets.shape.elements());
+    key.insert(key.end(), offsets, offsets + side->offsets.shape.elements());
+    for (const ConstTensor& tensor : {side->ids, side->positions})
+      key.push_back(std::bit_cast<std::int64_t>(tensor.data));
+  }
+  key.push_back(std::bit_cast<std::int64_t>(batch.target_out.data));
+  return key;
+}
+
+}  // namespace
 
 UpdateRunner::UpdateRunner(const TrainConfig& config, Transformer& model, Adam& adam, const ModelOwnership& ownership,
                            Backend& backend, Communicator& communicator, Workspace& workspace, StepObserver* observer)
@@ -12,12 +33,30 @@ UpdateRunner::UpdateRunner(const TrainConfig& config, Transformer& model, Adam& 
       communicator_(communicator),
       workspace_(workspace),
       observer_(observer),
-      gradients_(ownership.gradient_sum(model.parameters(),
-                                        static_cast<std::int64_t>(config.communication.bucket_mb * 1e6))) {}
+      gradients_(
+          ownership.gradient_sum(model.parameters(), static_cast<std::int64_t>(config.communication.bucket_mb * 1e6))),
+      clock_(backend.make_marks()),
+      repeats_(config.training.cuda_graphs && !backend.host_memory() && communicator.size() == 1 &&
+               observer == nullptr && config.model.dropout == 0 && config.model.attention_dropout == 0 &&
+               config.model.activation_dropout == 0) {}
 
-LossSums UpdateRunner::accumulate(const UpdateBatches& batches, StepRecord& record) {
-  PhaseClock clock;
-  LossSums sums;
+/// Forward and backward of a batch whose shape may come again. Dropout's seeds and ranks that wait for gradients would
+/// differ from one time to the next, so there are none.
+ConstTensor UpdateRunner::repeated(Context& context, const DeviceBatch& batch, float gradient_scale) {
+  context.clock = nullptr;  // its marks would be repeated too
+  const auto ready = std::exchange(context.gradient_ready, {});
+  clock_.enter(StepPart::whole_pass);
+  const ConstTensor losses = backend_.repeat(pass_key(context, batch, gradient_scale),
+                                             [&] { return model_.add_gradients(context, batch, gradient_scale); });
+  if (!ready) return losses;
+  const auto& parameters = model_.parameters().all();
+  for (auto parameter = parameters.rbegin(); parameter != parameters.rend(); ++parameter) ready(*parameter);
+  return losses;
+}
+
+/// Gives forward and backward of every micro-batch to the backend.
+std::vector<FetchedLosses> UpdateRunner::start_gradients(const UpdateBatches& batches) {
+  std::vector<FetchedLosses> losses;
   gradients_->begin();
   for (std::size_t i = 0; i < batches.micro_batches.size(); ++i) {
     Context context = workspace_.begin(model_.compute_dtype());
@@ -26,31 +65,24 @@ LossSums UpdateRunner::accumulate(const UpdateBatches& batches, StepRecord& reco
     context.dropout_seed =
         derive_seed(static_cast<std::uint64_t>(config_.training.seed), static_cast<std::uint64_t>(batches.update));
     context.observer = observer_;
-    context.clock = &clock;
+    context.clock = &clock_;
     if (i + 1 == batches.micro_batches.size()) {
       context.gradient_ready = [this](const Parameter& parameter) { gradients_->ready(parameter); };
     }
-    clock.enter(Phase::forward);
+    clock_.enter(StepPart::forward);
     const DeviceBatch batch(backend_, context.saved, batches.micro_batches[i]);
-    sums += model_.accumulate_gradients(context, batch, 1.0f / static_cast<float>(batches.global_target_tokens));
-    clock.enter(Phase::backward);
+    const float scale = 1.0f / static_cast<float>(batches.global_target_tokens);
+    losses.emplace_back(backend_,
+                        repeats_ ? repeated(context, batch, scale) : model_.add_gradients(context, batch, scale));
   }
-  backend_.synchronize();
-  clock.enter(Phase::backward);
-  record.forward_ms = clock.forward_ms();
-  record.backward_ms = clock.backward_ms();
-  return sums;
+  return losses;
 }
 
-UpdateResult UpdateRunner::run(const UpdateBatches& batches, double learning_rate, double data_ms, const Votes& votes,
-                               double minutes, StepRecord& record) {
-  const Stopwatch step;
-  const CommTotals before = communicator_.totals();
-  const double flops_before = backend_.flops();
-  const LossSums local = accumulate(batches, record);
-
-  Stopwatch lap;
-  gradients_->finish();
+/// Losses and votes of all ranks, in the order that UpdateResult is made from.
+std::vector<double> UpdateRunner::summed_over_ranks(const std::vector<FetchedLosses>& losses, const Votes& votes,
+                                                    double minutes) {
+  LossSums local;
+  for (const FetchedLosses& part : losses) local += part.sums();
   std::vector<double> shared = {local.loss,
                                 local.nll,
                                 local.correct,
@@ -60,12 +92,30 @@ UpdateResult UpdateRunner::run(const UpdateBatches& batches, double learning_rat
                                 votes.without_checkpoint ? 1.0 : 0.0,
                                 votes.checkpoint ? 1.0 : 0.0};
   communicator_.sum(shared);
-  record.exposed_communication_ms = lap.lap_ms();
+  return shared;
+}
 
-  const UpdateStats stats = adam_.step(backend_, learning_rate, gradients_->squares());
-  backend_.synchronize();
+UpdateResult UpdateRunner::run(const UpdateBatches& batches, double learning_rate, double data_ms, const Votes& votes,
+                               double minutes, StepRecord& record) {
+  const Stopwatch step;
+  const CommTotals before = communicator_.totals();
+  const double flops_before = backend_.flops();
+  const std::vector<FetchedLosses> losses = start_gradients(batches);
+
+  clock_.enter(StepPart::communication);
+  {
+    const WorkRange range(backend_, "gradient_sum");
+    gradients_->finish();
+  }
+  const WorkRange range(backend_, "optimizer");
+  clock_.enter(StepPart::optimizer);
+  const std::vector<double> squares = gradients_->squares();  // a download: the losses are here too
+  clock_.enter(StepPart::communication);
+  const std::vector<double> shared = summed_over_ranks(losses, votes, minutes);
+  clock_.enter(StepPart::optimizer);
+  const UpdateStats stats = adam_.step(backend_, learning_rate, squares);
   ownership_.publish();
-  record.optimizer_ms = lap.lap_ms();
+  clock_.enter(StepPart::other);
 
   const UpdateResult result{
       .loss = {.loss = shared[0], .nll = shared[1], .correct = shared[2], .tokens = shared[3]},
@@ -88,8 +138,7 @@ UpdateResult UpdateRunner::run(const UpdateBatches& batches, double learning_rat
   record.flops = backend_.flops() - flops_before;
   record.data_ms = data_ms;
   record.step_ms = data_ms + step.elapsed_ms();
-  record.other_ms = record.step_ms - record.data_ms - record.forward_ms - record.backward_ms -
-                    record.exposed_communication_ms - record.optimizer_ms;
+  clock_.fill(record);
   return result;
 }
 

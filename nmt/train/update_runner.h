@@ -10,6 +10,7 @@
 #include "nmt/optim/adam.h"
 #include "nmt/train/config.h"
 #include "nmt/train/model_ownership.h"
+#include "nmt/train/step_clock.h"
 #include "nmt/train/workspace.h"
 
 namespace babelring {
@@ -29,7 +30,7 @@ struct UpdateResult {
 };
 
 /// One optimizer update: gradients of this rank's micro-batches, their sum over ranks, Adam on what of the model is
-/// this rank's to update.
+/// this rank's to update. A device is waited for once, for the gradient's norm; it runs Adam while the host goes on.
 class UpdateRunner {
  public:
   /// All must outlive the runner. `model` and `adam` were made with the memory and the shares of `ownership`.
@@ -42,7 +43,9 @@ class UpdateRunner {
                    double minutes, StepRecord& record);
 
  private:
-  LossSums accumulate(const UpdateBatches& batches, StepRecord& record);
+  std::vector<FetchedLosses> start_gradients(const UpdateBatches& batches);
+  ConstTensor repeated(Context& context, const DeviceBatch& batch, float gradient_scale);
+  std::vector<double> summed_over_ranks(const std::vector<FetchedLosses>& losses, const Votes& votes, double minutes);
 
   const TrainConfig& config_;
   Transformer& model_;
@@ -53,6 +56,8 @@ class UpdateRunner {
   Workspace& workspace_;
   StepObserver* observer_;
   std::unique_ptr<GradientSum> gradients_;
+  StepClock clock_;
+  bool repeats_;  // gives passes to Backend::repeat()
 };
 
 }  // namespace babelring

@@ -4,13 +4,18 @@
 
 namespace babelring {
 
+/// Bytes of the two arenas.
+struct ArenaBytes {
+  std::size_t saved = 0, scratch = 0;
+};
+
 /// The two arenas that passes over micro-batches share, and the contexts made of them.
 class Workspace {
  public:
   explicit Workspace(Backend& backend)
       : backend_(backend),
-        saved_([&backend](std::size_t bytes) { return backend.allocate(bytes); }),
-        scratch_([&backend](std::size_t bytes) { return backend.allocate(bytes); }) {}
+        saved_(allocator("activations, which data.micro_batch_tokens bounds (auto: by what is free)")),
+        scratch_(allocator("scratch, which data.micro_batch_tokens bounds (auto: by what is free)")) {}
 
   /// A context for one micro-batch; what earlier ones kept is given back.
   Context begin(DType dtype) {
@@ -18,10 +23,22 @@ class Workspace {
     scratch_.reset();
     return {.backend = backend_, .saved = saved_, .scratch = scratch_, .dtype = dtype};
   }
+  /// Takes so many bytes at once, before the first begin(), so that blocks fit whatever comes up to that.
+  void reserve(const ArenaBytes& bytes) {
+    saved_.reserve(bytes.saved);
+    scratch_.reserve(bytes.scratch);
+  }
   const Arena& saved() const { return saved_; }
   const Arena& scratch() const { return scratch_; }
 
  private:
+  Arena::Allocate allocator(const char* purpose) {
+    return [this, purpose](std::size_t bytes) {
+      const AllocationPurpose named(backend_, purpose);
+      return backend_.allocate(bytes);
+    };
+  }
+
   Backend& backend_;
   Arena saved_, scratch_;
 };

@@ -57,6 +57,22 @@ TEST_F(OptionsTest, LoadsEveryTypeAndKeepsTheRest) {
   EXPECT_EQ(outer_.name, "first run");
 }
 
+TEST(Options, AWordMayStandForAnInteger) {
+  std::int64_t budget = 0;
+  OptionBinder binder;
+  binder.integer_or("budget", budget, 0, 50, "auto", -1, "tokens at once");
+  load_yaml(binder, "budget: auto", "run.yaml");
+  EXPECT_EQ(budget, -1);
+  EXPECT_EQ(dump_yaml(binder), "budget: auto\n");
+  EXPECT_EQ(binder.find("budget")->type, "integer or auto");
+  apply_override(binder, "budget=7");
+  EXPECT_EQ(budget, 7);
+  for (const char* wrong : {"budget=-1", "budget=51", "budget=automatic"}) {
+    EXPECT_THAT([&] { apply_override(binder, wrong); },
+                ThrowsMessage<UsageFailure>(HasSubstr("expected an integer from 0 to 50 or auto")));
+  }
+}
+
 TEST_F(OptionsTest, EmptyTextKeepsDefaults) {
   for (const char* yaml : {"", "# nothing\n", "{}", "---\n"}) EXPECT_NO_THROW(load(yaml)) << yaml;
   EXPECT_EQ(outer_.layers, 6);

@@ -29,6 +29,7 @@ StepRecord sample_step() {
   step.step_ms = 1.0 / 3;
   step.communication_bytes = INT64_MAX;
   step.memory_bytes = {{"weights", 123}, {"peak", 456}};
+  step.gpu = {{"utilization_percent", 93}, {"pcie_rx_bytes", 1 << 20}};
   step.skipped = true;
   step.weights_digest = "ab12";
   return step;
@@ -68,6 +69,7 @@ TEST(Records, ValuesSurvive) {
   EXPECT_EQ(step.step_ms, 1.0 / 3);
   EXPECT_EQ(step.communication_bytes, INT64_MAX);
   EXPECT_EQ(step.memory_bytes.at("peak"), 456);
+  EXPECT_EQ(step.gpu.at("utilization_percent"), 93);
   EXPECT_TRUE(step.skipped);
   EXPECT_EQ(back.header.host, "hostA");
   EXPECT_EQ(back.header.time_ms, 1795247730123);

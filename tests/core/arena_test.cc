@@ -35,6 +35,17 @@ TEST_F(ArenaTest, ScopeRewinds) {
   EXPECT_EQ(arena_.peak_bytes(), 256U + 512U);
 }
 
+TEST_F(ArenaTest, TakesAtOnceWhatIsReserved) {
+  arena_.reserve(0);
+  EXPECT_EQ(blocks_, 0);
+  arena_.reserve(100'000);
+  EXPECT_EQ(blocks_, 1);
+  for (const int elements : {1'000, 20'000, 3'000}) arena_.make(Shape{elements}, DType::f32);
+  EXPECT_EQ(blocks_, 1);
+  arena_.reserve(200'000);  // too late: tensors lie in the first block
+  EXPECT_EQ(blocks_, 1);
+}
+
 TEST_F(ArenaTest, BlocksAreReusedAfterReset) {
   for (int round = 0; round < 5; ++round) {
     for (int i = 0; i < 40; ++i) arena_.make(Shape{100}, DType::f32);

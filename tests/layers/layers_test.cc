@@ -212,7 +212,9 @@ TEST_P(Layers, OutputLoss) {
     const Tensor targets = check.ids(wanted);
     check.run(
         [&](Context& c) {
-          const LossSums sums = layer.run(c, hidden.value, targets, 0, Tensor());
+          const FetchedLosses losses(c.backend, layer.run(c, hidden.value, targets, 0, Tensor()));
+          c.backend.synchronize();
+          const LossSums sums = losses.sums();
           EXPECT_EQ(sums.tokens, static_cast<double>(rows));
           const auto mean = static_cast<float>(sums.loss / sums.tokens);
           const Tensor y = c.saved.make(Shape{1}, DType::f32);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "nmt/base/failure.h"
+#include "nmt/ops/cuda/event_marks.h"
 #include "nmt/ops/cuda/kernels.h"
 
 namespace babelring::cuda {
@@ -20,15 +21,24 @@ Workspace& CudaBackend::on_device() {
 
 Buffer CudaBackend::allocate(std::size_t bytes) {
   on_device();
-  return allocate_device(bytes);
+  ++allocations_;
+  return allocate_device_for(allocation_purpose(), bytes);
 }
 
 void CudaBackend::upload(const void* host, Tensor to) {
   if (!to.contiguous()) fail("upload: {} has a row stride of {}", to.shape.text(), to.row_stride);
-  if (to.bytes() == 0) return;
+  if (to.bytes() == 0 || on_device().staging().upload(to.data, host, to.bytes())) return;
   // From memory that is not pinned: the driver has taken its copy when the call returns, and in the stream it comes
   // after what still reads the tensor.
-  require(cudaMemcpyAsync(to.data, host, to.bytes(), cudaMemcpyHostToDevice, on_device().stream()), "upload");
+  require(cudaMemcpyAsync(to.data, host, to.bytes(), cudaMemcpyHostToDevice, workspace_.stream()), "upload");
+}
+
+std::shared_ptr<const std::vector<float>> CudaBackend::fetch(ConstTensor from) {
+  if (!from.contiguous() || from.dtype != DType::f32) {
+    fail("fetch: {} {} with a row stride of {}, contiguous f32 is needed", name_of(from.dtype), from.shape.text(),
+         from.row_stride);
+  }
+  return on_device().staging().fetch(from.data, static_cast<std::size_t>(from.shape.elements()));
 }
 
 void CudaBackend::download(ConstTensor from, void* host) {
@@ -40,6 +50,39 @@ void CudaBackend::download(ConstTensor from, void* host) {
 
 void CudaBackend::synchronize() {
   on_device().check_indices();
+}
+
+MemoryRoom CudaBackend::memory() const {
+  MemoryRoom room;
+  require(cudaSetDevice(device_.number), "taking the device");
+  require(cudaMemGetInfo(&room.free, &room.total), "asking for free memory");
+  return room;
+}
+
+std::unique_ptr<WorkMarks> CudaBackend::make_marks() {
+  on_device();
+  return std::make_unique<EventMarks>(workspace_.stream());
+}
+
+ConstTensor CudaBackend::repeat(const std::vector<std::int64_t>& key, const std::function<ConstTensor()>& work) {
+  if (observed()) return work();
+  on_device();
+  recorded_.enter(allocations_);
+  RecordedWork* known = recorded_.find(key);
+  if (known == nullptr) {
+    if (!recorded_.seen_before(key)) return work();  // which makes what memory and plans the ops need
+    const double flops_before = flops();
+    Capture capture(workspace_.stream(), workspace_.lists());
+    const ConstTensor result = work();
+    RecordedWork recording = capture.finish();
+    recording.result = result;
+    recording.flops = flops() - flops_before;
+    known = &recorded_.keep(key, std::move(recording));
+  } else {
+    add_flops(known->flops);
+  }
+  require(cudaGraphLaunch(known->graph.get(), workspace_.stream()), "repeating a graph");
+  return known->result;
 }
 
 std::string CudaBackend::description() const {

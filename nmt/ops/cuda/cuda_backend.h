@@ -3,6 +3,9 @@
 #include <string>
 
 #include "nmt/ops/backend.h"
+#include "nmt/ops/cuda/graph.h"
+#include "nmt/ops/cuda/ranges.h"
+#include "nmt/ops/cuda/repeat_cache.h"
 #include "nmt/ops/cuda/workspace.h"
 
 namespace babelring::cuda {
@@ -17,9 +20,16 @@ class CudaBackend final : public Backend {
   Buffer allocate(std::size_t bytes) override;
   void upload(const void* host, Tensor to) override;
   void download(ConstTensor from, void* host) override;
+  std::shared_ptr<const std::vector<float>> fetch(ConstTensor from) override;
   void synchronize() override;
   std::string description() const override;
   bool host_memory() const override { return false; }
+  MemoryRoom memory() const override;
+  std::unique_ptr<WorkMarks> make_marks() override;
+  /// Records work that is given for the second time, from the third time on repeats it.
+  ConstTensor repeat(const std::vector<std::int64_t>& key, const std::function<ConstTensor()>& work) override;
+  void begin_range(const char* name) override { cuda::begin_range(name); }
+  void end_range() override { cuda::end_range(); }
 
  private:
   void do_run(const LinearForward& op) override;
@@ -54,6 +64,8 @@ class CudaBackend final : public Backend {
   };
   Device device_;
   Workspace workspace_;
+  RepeatCache<RecordedWork> recorded_;
+  std::int64_t allocations_ = 0;  // recorded work may point into memory that came or went since
 };
 
 }  // namespace babelring::cuda

@@ -6,6 +6,7 @@
 namespace babelring::cuda {
 
 const std::int32_t* DeviceLists::on_device(std::span<const std::int32_t> list) {
+  if (pinned_ != nullptr) return pin(list);
   ++uses_;
   for (Kept& kept : kept_) {
     if (kept.last_use < 0 || !std::equal(list.begin(), list.end(), kept.list.begin(), kept.list.end())) continue;
@@ -17,11 +18,27 @@ const std::int32_t* DeviceLists::on_device(std::span<const std::int32_t> list) {
   oldest.last_use = -1;  // should something throw
   if (oldest.copy.bytes() < list.size_bytes()) oldest.copy = allocate_device(std::bit_ceil(list.size_bytes()));
   oldest.list.assign(list.begin(), list.end());
-  // From memory that is not pinned: the driver has taken its copy when the call returns.
-  require(cudaMemcpyAsync(oldest.copy.data(), oldest.list.data(), list.size_bytes(), cudaMemcpyHostToDevice, stream_),
-          "copying a list to the device");
+  if (!staging_.upload(oldest.copy.data(), oldest.list.data(), list.size_bytes())) {
+    // From memory that is not pinned: the driver has taken its copy when the call returns.
+    require(cudaMemcpyAsync(oldest.copy.data(), oldest.list.data(), list.size_bytes(), cudaMemcpyHostToDevice, stream_),
+            "copying a list to the device");
+  }
   oldest.last_use = uses_;
   return static_cast<const std::int32_t*>(oldest.copy.data());
+}
+
+const std::int32_t* DeviceLists::pin(std::span<const std::int32_t> list) {
+  for (std::size_t i = 0; i < pinned_->lists.size(); ++i) {
+    const auto& known = pinned_->lists[i];
+    if (std::equal(list.begin(), list.end(), known.begin(), known.end())) {
+      return static_cast<const std::int32_t*>(pinned_->copies[i].data());
+    }
+  }
+  Buffer copy = allocate_device(list.size_bytes());
+  require(cudaMemcpy(copy.data(), list.data(), list.size_bytes(), cudaMemcpyHostToDevice),
+          "copying a list to the device");
+  pinned_->lists.emplace_back(list.begin(), list.end());
+  return static_cast<const std::int32_t*>(pinned_->copies.emplace_back(std::move(copy)).data());
 }
 
 }  // namespace babelring::cuda

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "nmt/core/buffer.h"
-#include "nmt/ops/cuda/handles.h"
+#include "nmt/ops/cuda/pinned_staging.h"
 
 namespace babelring::cuda {
 
@@ -13,22 +13,35 @@ namespace babelring::cuda {
 /// pass ask for the same few again and again, so the last ones are kept.
 class DeviceLists {
  public:
-  /// `stream` runs every kernel that reads the copies; it must outlive the object.
-  explicit DeviceLists(const Stream& stream) : stream_(stream.get()), kept_(most_kept) {}
+  /// `staging` is of the stream that runs every kernel that reads the copies. Both must outlive the object.
+  DeviceLists(const Stream& stream, PinnedStaging& staging)
+      : stream_(stream.get()), staging_(staging), kept_(most_kept) {}
 
   /// The list on the device; valid until so many others were asked for.
   const std::int32_t* on_device(std::span<const std::int32_t> list);
   static constexpr std::size_t most_kept = 16;
 
+  /// Lists and their copies, there for as long as somebody holds them.
+  struct Pinned {
+    std::vector<std::vector<std::int32_t>> lists;
+    std::vector<Buffer> copies;
+  };
+  /// From now on lists go there, copied at once beside the stream, which is being recorded; null: no more.
+  void pin_into(Pinned* pinned) { pinned_ = pinned; }
+
  private:
+  const std::int32_t* pin(std::span<const std::int32_t> list);
+
   struct Kept {
     std::vector<std::int32_t> list;
     Buffer copy;
     std::int64_t last_use = -1;  // -1: never
   };
   cudaStream_t stream_;
+  PinnedStaging& staging_;
   std::vector<Kept> kept_;
   std::int64_t uses_ = 0;
+  Pinned* pinned_ = nullptr;
 };
 
 }  // namespace babelring::cuda

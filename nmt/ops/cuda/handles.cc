@@ -28,7 +28,23 @@ Event make_event() {
   return Event(event);
 }
 
+Event make_timed_event() {
+  cudaEvent_t event = nullptr;
+  require(cudaEventCreateWithFlags(&event, cudaEventDefault), "an event");
+  return Event(event);
+}
+
+Buffer allocate_pinned(std::size_t bytes) {
+  void* data = nullptr;
+  require(cudaHostAlloc(&data, bytes, cudaHostAllocDefault), "allocating pinned memory");
+  return Buffer(data, bytes, [](void* memory) { cudaFreeHost(memory); });
+}
+
 Buffer allocate_device(std::size_t bytes) {
+  return allocate_device_for("ops beside their operands", bytes);
+}
+
+Buffer allocate_device_for(const char* purpose, std::size_t bytes) {
   if (bytes == 0) return {};
   void* data = nullptr;
   const cudaError_t status = cudaMalloc(&data, bytes);
@@ -36,7 +52,7 @@ Buffer allocate_device(std::size_t bytes) {
     static_cast<void>(cudaGetLastError());  // or the next launch would be blamed for it
     std::size_t unused = 0, installed = 0;
     require(cudaMemGetInfo(&unused, &installed), "asking for free memory");
-    fail("out of memory on the GPU: {} bytes were needed, {} of {} are free", bytes, unused, installed);
+    fail("out of memory on the GPU: {} bytes were needed for {}; {} of {} are free", bytes, purpose, unused, installed);
   }
   require(status, "allocating memory");
   Buffer buffer(data, bytes, [](void* memory) { cudaFree(memory); });

@@ -49,8 +49,13 @@ using MatmulPreference = Owned<cublasLtMatmulPreference_t, cublasLtMatmulPrefere
 Stream make_stream();
 /// Without timing: only to wait for.
 Event make_event();
+Event make_timed_event();
 
-/// Zeroed memory of the device now current. Throws Failure: bytes needed, free and installed.
+/// Zeroed memory of the device now current. Throws Failure: bytes needed and what for, free and installed.
+Buffer allocate_device_for(const char* purpose, std::size_t bytes);
+/// The same for what ops need besides their operands.
 Buffer allocate_device(std::size_t bytes);
+/// Of the host, which the device copies from and to while both go on.
+Buffer allocate_pinned(std::size_t bytes);
 
 }  // namespace babelring::cuda

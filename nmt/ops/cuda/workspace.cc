@@ -29,8 +29,9 @@ std::string_view name_of_list(BadIndex place) {
 
 Workspace::Workspace()
     : stream_(make_stream()),
+      staging_(stream_),
       products_(stream_),
-      lists_(stream_),
+      lists_(stream_, staging_),
       scratch_(allocate_device),
       index_error_(allocate_device(sizeof(IndexError))),
       attention_route_(cuda::attention_route(std::getenv("BABELRING_CUDA_ATTENTION"))) {}
@@ -39,6 +40,7 @@ void Workspace::check_indices() {
   IndexError error;
   require(cudaMemcpyAsync(&error, index_error_.data(), sizeof error, cudaMemcpyDeviceToHost, stream()), "synchronize");
   require(cudaStreamSynchronize(stream()), "synchronize");
+  staging_.deliver();
   const auto place = static_cast<BadIndex>(error.place);
   if (place == BadIndex::none) return;
   require(cudaMemsetAsync(index_error_.data(), 0, sizeof error, stream()), "synchronize");

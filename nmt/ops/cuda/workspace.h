@@ -28,17 +28,19 @@ class Workspace {
   cudaStream_t stream() const { return stream_.get(); }
   Products& products() { return products_; }
   DeviceLists& lists() { return lists_; }
+  PinnedStaging& staging() { return staging_; }
   /// As the environment had it when the workspace was made.
   AttentionRoute attention_route() const { return attention_route_; }
   /// For intermediate results; each op takes them in an Arena::Scope of its own. Kernels of the next op that reuse the
   /// memory run after those of this one.
   Arena& scratch() { return scratch_; }
   IndexError* index_error() const { return static_cast<IndexError*>(index_error_.data()); }
-  /// Throws Failure, once, if a kernel found an index out of range. Waits for the stream.
+  /// Waits for the stream and delivers what was fetched. Throws Failure, once, if a kernel found an index out of range.
   void check_indices();
 
  private:
   Stream stream_;
+  PinnedStaging staging_;
   Products products_;
   DeviceLists lists_;
   Arena scratch_;

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <list>
+#include <utility>
+#include <vector>
+
+namespace babelring::cuda {
+
+/// Recordings of work by key, compared word by word. What was asked for once only is not worth one; of the recordings,
+/// the one not used for longest goes first. A change of generation, of the memory that recordings point into, ends all.
+template <class Recording>
+class RepeatCache {
+ public:
+  using Key = std::vector<std::int64_t>;
+  static constexpr std::size_t most_recordings = 8, most_seen = 64;
+
+  /// Before anything else is asked: forgets all if `generation` is another than last time.
+  void enter(std::int64_t generation) {
+    if (generation == generation_) return;
+    generation_ = generation;
+    recordings_.clear();
+    seen_.clear();
+  }
+  /// The key's recording, now the one used last; null if there is none.
+  Recording* find(const Key& key) {
+    const auto found = std::find_if(recordings_.begin(), recordings_.end(),
+                                    [&](const auto& recording) { return recording.first == key; });
+    if (found == recordings_.end()) return nullptr;
+    recordings_.splice(recordings_.begin(), recordings_, found);
+    return &found->second;
+  }
+  /// Whether the key was asked for before, among the last ones; it is from now on.
+  bool seen_before(const Key& key) {
+    if (std::find(seen_.begin(), seen_.end(), key) != seen_.end()) return true;
+    seen_.push_back(key);
+    if (seen_.size() > most_seen) seen_.pop_front();
+    return false;
+  }
+  /// Of a key that has none.
+  Recording& keep(Key key, Recording recording) {
+    recordings_.emplace_front(std::move(key), std::move(recording));
+    if (recordings_.size() > most_recordings) recordings_.pop_back();
+    return recordings_.front().second;
+  }
+
+ private:
+  std::int64_t generation_ = 0;
+  std::list<std::pair<Key, Recording>> recordings_;  // the one used last first
+  std::deque<Key> seen_;                             // the newest last
+};
+
+}  // namespace babelring::cuda

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <memory>
+
+#include "nmt/ops/backend.h"
+
+namespace babelring {
+
+/// A backend that checks every op and computes nothing: its memory has addresses but no bytes, whoever downloads reads
+/// zeros. For finding out what memory a pass needs. `room` is what it says of its memory.
+std::unique_ptr<Backend> make_dry_backend(const MemoryRoom& room = {});
+
+}  // namespace babelring

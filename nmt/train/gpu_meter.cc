@@ -1,0 +1,60 @@
+#include "nmt/train/gpu_meter.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace babelring {
+
+GpuMeter::GpuMeter(std::unique_ptr<GpuSource> source, std::chrono::milliseconds period)
+    : source_(std::move(source)), period_(period) {
+  if (!read_once()) return;
+  told_ = newest_.counters;
+  thread_ = std::jthread([this](const std::stop_token& stop) { read_on(stop); });
+}
+
+GpuMeter::~GpuMeter() = default;
+
+/// False: there will be no more.
+bool GpuMeter::read_once() {
+  Result<GpuReading> reading = source_->read();
+  if (!reading) spdlog::warn("power, clocks and traffic of the GPU are measured no more: {}", reading.message());
+  const std::lock_guard lock(mutex_);
+  newest_ = reading.ok() ? std::move(reading).value() : GpuReading{};
+  return reading.ok();
+}
+
+void GpuMeter::read_on(const std::stop_token& stop) {
+  do {
+    std::unique_lock lock(mutex_);
+    stopped_.wait_for(lock, stop, period_, [&stop] { return stop.stop_requested(); });
+  } while (!stop.stop_requested() && read_once());
+}
+
+void GpuMeter::fill(StepRecord& record) {
+  const std::lock_guard lock(mutex_);
+  record.power_w = newest_.power_w;
+  record.power_limit_w = newest_.power_limit_w;
+  record.gpu = newest_.values;
+  if (const auto used = newest_.values.find("memory_used_bytes"); used != newest_.values.end()) {
+    peak_bytes_ = std::max(peak_bytes_, used->second);
+    record.memory_bytes["peak"] = peak_bytes_;
+  }
+  for (const auto& [name, count] : newest_.counters) {
+    const auto before = told_.find(name);
+    // A counter that begins again, or has just appeared, counts from its next reading on.
+    record.gpu[name] = before != told_.end() && count >= before->second ? count - before->second : 0;
+  }
+  told_ = newest_.counters;
+}
+
+std::unique_ptr<GpuMeter> make_gpu_meter(const std::string& identity, const std::string& library) {
+  if (identity.empty()) return nullptr;
+  Result<std::unique_ptr<GpuSource>> source = open_nvml(identity, library);
+  if (source.ok()) return std::make_unique<GpuMeter>(std::move(source).value());
+  spdlog::info("power, clocks and traffic of the GPU are not measured: {}", source.message());
+  return nullptr;
+}
+
+}  // namespace babelring

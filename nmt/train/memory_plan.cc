@@ -1,0 +1,124 @@
+#include "nmt/train/memory_plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "nmt/base/failure.h"
+#include "nmt/train/dry_backend.h"
+
+namespace babelring {
+
+namespace {
+
+constexpr std::int64_t typical_sentence = 32;
+
+/// One side of sentences with ids that every vocabulary has.
+PackedSequences even_sentences(std::int64_t tokens, std::int64_t sentences) {
+  PackedSequences side;
+  side.ids.assign(static_cast<std::size_t>(tokens), 0);
+  for (std::int64_t i = 1; i <= sentences; ++i)
+    side.offsets.push_back(static_cast<std::int32_t>(i * tokens / sentences));
+  return side;
+}
+
+/// Tokens of either side in a rank's share of an update, with room for uneven ones.
+struct ShareTokens {
+  std::int64_t source, target;
+  std::int64_t larger() const { return std::max(source, target); }
+};
+
+ShareTokens share_of(const TrainConfig& config, const Plan& plan, int ranks) {
+  const double target = static_cast<double>(config.data.tokens_per_update) / ranks;
+  const double source = target * static_cast<double>(plan.source_tokens()) / static_cast<double>(plan.target_tokens());
+  const auto roomy = [&](double tokens) { return std::llround(1.1 * tokens) + config.data.max_length; };
+  return {.source = roomy(source), .target = roomy(target)};
+}
+
+/// Bytes that this rank's arenas may take of what is free.
+std::size_t arena_room(const Backend& backend, const Communicator& communicator, const MemoryRoom& room) {
+  const auto kept = static_cast<std::size_t>(static_cast<double>(room.total) * memory_margin) +
+                    (backend.host_memory() ? 0 : device_margin_bytes);
+  const std::size_t left = room.free - std::min(room.free, kept);
+  return backend.host_memory() ? left / static_cast<std::size_t>(communicator.local_size()) : left;
+}
+
+/// The most tokens, to 1 % or 16, of both sides for which the arenas need at most `room`; 0 if `least` is too many.
+std::int64_t most_tokens(const Transformer& model, std::size_t room, std::int64_t least, std::int64_t most) {
+  const auto fits = [&](std::int64_t tokens) {
+    const ArenaBytes need = dry_run(model, tokens, tokens);
+    return need.saved + need.scratch <= room;
+  };
+  if (!fits(least)) return 0;
+  if (most <= least || fits(most)) return std::max(least, most);
+  std::int64_t low = least, high = most;
+  while (high - low > std::max<std::int64_t>(16, low / 100)) {
+    const std::int64_t middle = low + (high - low) / 2;
+    (fits(middle) ? low : high) = middle;
+  }
+  return low;
+}
+
+std::int64_t least_over_ranks(std::int64_t mine, Communicator& communicator) {
+  std::int64_t least = mine;
+  for (const std::string& theirs : communicator.all_gather(std::to_string(mine))) {
+    least = std::min<std::int64_t>(least, std::stoll(theirs));
+  }
+  return least;
+}
+
+void answer_auto(MemoryPlan& plan, const TrainConfig& config, std::int64_t most, const Transformer& model,
+                 const Backend& backend, Communicator& communicator) {
+  constexpr const char* key = "data.micro_batch_tokens: auto";
+  const MemoryRoom room = backend.memory();
+  const std::size_t usable = arena_room(backend, communicator, room);
+  const std::int64_t mine = room.total > 0 ? most_tokens(model, usable, config.data.max_length, most) : -1;
+  plan.micro_batch_tokens = least_over_ranks(mine, communicator);
+  if (plan.micro_batch_tokens < 0)
+    throw UsageFailure(fmt::format("{}: a rank's host does not say how much memory is free; give a number", key));
+  if (plan.micro_batch_tokens == 0) {
+    const ArenaBytes need = dry_run(model, config.data.max_length, config.data.max_length);
+    throw UsageFailure(fmt::format(
+        "{}: a sentence of {} tokens (data.max_length) needs {} bytes, a rank has {} for it: {} of {} are free", key,
+        config.data.max_length, need.saved + need.scratch, usable, room.free, room.total));
+  }
+  plan.answer = fmt::format("{}: {} tokens, {:.2f} GiB of rank 0's; {:.2f} of {:.2f} GiB were free", key,
+                            plan.micro_batch_tokens, static_cast<double>(usable) / (1 << 30),
+                            static_cast<double>(room.free) / (1 << 30), static_cast<double>(room.total) / (1 << 30));
+}
+
+}  // namespace
+
+ArenaBytes dry_run(const Transformer& model, std::int64_t source_tokens, std::int64_t target_tokens) {
+  const std::int64_t tokens = std::max(source_tokens, target_tokens);
+  const std::int64_t sentences =
+      std::min({source_tokens, target_tokens, (tokens + typical_sentence - 1) / typical_sentence});
+  PackedBatch batch;
+  batch.source = even_sentences(source_tokens, sentences);
+  batch.target_in = even_sentences(target_tokens, sentences);
+  batch.target_out = batch.target_in.ids;
+  const std::unique_ptr<Backend> backend = make_dry_backend();
+  Workspace workspace(*backend);
+  Context context = workspace.begin(model.compute_dtype());
+  context.training = true;
+  model.accumulate_gradients(context, DeviceBatch(*backend, context.saved, batch), 1);
+  return {.saved = workspace.saved().peak_bytes(), .scratch = workspace.scratch().peak_bytes()};
+}
+
+MemoryPlan plan_memory(const TrainConfig& config, const Plan& plan, const Transformer& model, const Backend& backend,
+                       Communicator& communicator) {
+  const ShareTokens share = share_of(config, plan, communicator.size());
+  MemoryPlan memory{.micro_batch_tokens = config.data.micro_batch_tokens};
+  if (config.data.micro_batch_tokens == DataConfig::automatic) {
+    answer_auto(memory, config, share.larger(), model, backend, communicator);
+  }
+  const auto limited = [&](std::int64_t tokens) {
+    // A sentence that is longer than the limit is a micro-batch by itself.
+    const std::int64_t limit = std::max<std::int64_t>(memory.micro_batch_tokens, config.data.max_length);
+    return memory.micro_batch_tokens > 0 ? std::min(tokens, limit) : tokens;
+  };
+  if (!backend.host_memory()) memory.need = dry_run(model, limited(share.source), limited(share.target));
+  return memory;
+}
+
+}  // namespace babelring

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "nmt/comm/communicator.h"
+#include "nmt/data/plan.h"
+#include "nmt/model/transformer.h"
+#include "nmt/train/config.h"
+#include "nmt/train/workspace.h"
+
+namespace babelring {
+
+/// What training's arenas are made for.
+struct MemoryPlan {
+  std::int64_t micro_batch_tokens = 0;  // as PipelineOptions has it; on all ranks the same
+  ArenaBytes need;                      // on a device, of the largest micro-batch that is to be expected
+  std::string answer;                   // how `auto` was answered, for people; else ""
+};
+
+/// Of the room that is left when the model and its moments have theirs, `auto` leaves this part of what is installed,
+/// and as many bytes besides on a device, where ops take memory of their own.
+inline constexpr double memory_margin = 0.1;
+inline constexpr std::size_t device_margin_bytes = std::size_t{1} << 30;
+
+/// What the arenas need for forward and backward of a micro-batch of so many tokens, found by a dry run that gives
+/// every op to a backend without memory, which computes nothing.
+ArenaBytes dry_run(const Transformer& model, std::int64_t source_tokens, std::int64_t target_tokens);
+
+/// Answers data.micro_batch_tokens: auto with the most tokens that fit into the backend's free memory, for the rank
+/// that has the least, and measures what the arenas need. Every rank calls it, once its model has been made. Throws
+/// UsageFailure where not even the longest sentence fits, or nobody says what is free.
+MemoryPlan plan_memory(const TrainConfig& config, const Plan& plan, const Transformer& model, const Backend& backend,
+                       Communicator& communicator);
+
+}  // namespace babelring

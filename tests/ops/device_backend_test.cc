@@ -1,0 +1,200 @@
+#include <gmock/gmock.h>
+
+#include <functional>
+#include <numeric>
+
+#include "nmt/base/failure.h"
+#include "tests/ops/op_fixture.h"
+
+namespace babelring {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+/// What a backend of a GPU does besides ops: on the emulation everywhere, on a GPU where there is one.
+class DeviceBackend : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    const bool emulated = std::string(GetParam()) == "emulated";
+    if (!emulated && find_cuda().devices == 0) GTEST_SKIP() << "no GPU: " << find_cuda().why;
+    backend_ = emulated ? make_emulated_cuda_backend() : make_cuda_backend(0);
+  }
+  /// n floats on the device.
+  Tensor floats(std::int64_t n) {
+    buffers_.push_back(backend_->allocate(static_cast<std::size_t>(n) * sizeof(float)));
+    return buffers_.back().view(Shape{n}, DType::f32);
+  }
+  std::vector<float> downloaded(ConstTensor tensor) const {
+    std::vector<float> values(static_cast<std::size_t>(tensor.shape.elements()));
+    backend_->download(tensor, values.data());
+    return values;
+  }
+
+  std::unique_ptr<Backend> backend_;
+  std::vector<Buffer> buffers_;
+};
+INSTANTIATE_TEST_SUITE_P(Devices, DeviceBackend, testing::Values("emulated", "cuda"));
+
+/// More than the pinned blocks hold, from one place in the host's memory that is written anew each time.
+TEST_P(DeviceBackend, UploadsWhatTheHostHadThen) {
+  constexpr int count = 300;
+  std::vector<float> host(10'000);
+  std::vector<Tensor> tensors;
+  for (int i = 0; i < count; ++i) {
+    tensors.push_back(floats(std::ssize(host)));
+    std::fill(host.begin(), host.end(), static_cast<float>(i));
+    backend_->upload(host.data(), tensors.back());
+  }
+  for (int i = 0; i < count; i += 37) {
+    EXPECT_EQ(downloaded(tensors[static_cast<std::size_t>(i)]), std::vector<float>(host.size(), static_cast<float>(i)));
+  }
+  const Tensor large = floats(1'000'000);  // more than a block
+  host.resize(1'000'000);
+  std::iota(host.begin(), host.end(), 0.0f);
+  backend_->upload(host.data(), large);
+  EXPECT_EQ(downloaded(large), host);
+}
+
+TEST_P(DeviceBackend, FetchesWhatWasThereWhenItWasAsked) {
+  const Tensor x = floats(5);
+  std::vector<std::shared_ptr<const std::vector<float>>> fetched;
+  for (const float value : {1.0f, 2.0f, 3.0f}) {
+    backend_->run(Fill{.y = x, .value = value});
+    fetched.push_back(backend_->fetch(x));
+  }
+  backend_->synchronize();
+  for (std::size_t i = 0; i < fetched.size(); ++i) {
+    EXPECT_EQ(*fetched[i], std::vector<float>(5, static_cast<float>(i + 1)));
+  }
+  const auto again = backend_->fetch(x);
+  downloaded(x);
+  EXPECT_EQ(*again, std::vector<float>(5, 3.0f));
+}
+
+TEST_P(DeviceBackend, MarksTellTheTimeOfWork) {
+  const auto marks = backend_->make_marks();
+  ASSERT_NE(marks, nullptr);
+  const Tensor x = floats(1000);
+  for (int round = 0; round < 3; ++round) {  // the same marks again
+    marks->record(0);
+    for (int i = 0; i < 20; ++i) backend_->run(Fill{.y = x, .value = 1});
+    marks->record(1);
+    backend_->synchronize();
+    ASSERT_TRUE(marks->reached(0) && marks->reached(1));
+    EXPECT_GE(marks->between_ms(0, 1), 0);
+  }
+}
+
+TEST_P(DeviceBackend, KnowsItsMemory) {
+  const MemoryRoom before = backend_->memory();
+  EXPECT_GT(before.free, 0U);
+  EXPECT_LE(before.free, before.total);
+  floats(16 << 20);
+  EXPECT_LE(backend_->memory().free + (std::size_t{64} << 20), before.free);
+}
+
+TEST_P(DeviceBackend, SaysWhatMemoryWasFor) {
+  const AllocationPurpose named(*backend_, "activations");
+  EXPECT_THAT([&] { backend_->allocate(std::size_t{1} << 50); },
+              ThrowsMessage<Failure>(HasSubstr("1125899906842624 bytes were needed for activations; ")));
+}
+
+/// Work that adds x to y and returns y.
+class Repeated : public DeviceBackend {
+ protected:
+  ConstTensor add(const std::vector<std::int64_t>& key) {
+    return backend_->repeat(key, [&] {
+      ++given_;
+      backend_->run(Add{.x = x_, .y = y_});
+      return ConstTensor(y_);
+    });
+  }
+  void SetUp() override {
+    DeviceBackend::SetUp();
+    if (backend_ == nullptr) return;
+    x_ = floats(100);
+    y_ = floats(100);
+    backend_->run(Fill{.y = x_, .value = 1});
+    backend_->run(Fill{.y = y_, .value = 0});
+  }
+
+  Tensor x_, y_;
+  int given_ = 0;  // how often the work was really given to the backend
+};
+INSTANTIATE_TEST_SUITE_P(Devices, Repeated, testing::Values("emulated", "cuda"));
+
+TEST_P(Repeated, WorkIsRecordedTheSecondTime) {
+  for (int times = 1; times <= 6; ++times) {
+    EXPECT_EQ(downloaded(add({7})), std::vector<float>(100, static_cast<float>(times)));
+    EXPECT_EQ(given_, std::min(times, 2));
+  }
+  backend_->run(Fill{.y = x_, .value = 10});  // it reads what is there when it is repeated
+  EXPECT_EQ(downloaded(add({7})), std::vector<float>(100, 16.0f));
+  add({8});
+  EXPECT_EQ(given_, 3) << "another key";
+}
+
+TEST_P(Repeated, WorkIsGivenAnewWhenMemoryHasChanged) {
+  for (int times = 0; times < 3; ++times) add({7});
+  EXPECT_EQ(given_, 2);
+  floats(1);
+  for (int times = 0; times < 3; ++times) add({7});
+  EXPECT_EQ(given_, 4);
+  EXPECT_EQ(downloaded(y_), std::vector<float>(100, 6.0f));
+}
+
+/// Offsets lie in the host's memory: the recording keeps its own copies, whatever other ops ask for meanwhile.
+TEST_P(Repeated, ListsStayWithTheRecording) {
+  constexpr std::int64_t tokens = 12, width = 16;
+  const auto tensor = [&](float value) {
+    buffers_.push_back(backend_->allocate(tokens * width * sizeof(float)));
+    const Tensor made = buffers_.back().view(Shape{tokens, width}, DType::f32);
+    std::vector<float> values(tokens * width);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = value * static_cast<float>(i % 13) - 1;
+    backend_->upload(values.data(), made);
+    return made;
+  };
+  const Tensor q = tensor(0.1f), k = tensor(0.2f), v = tensor(0.3f), out = tensor(0);
+  buffers_.push_back(backend_->allocate(tokens * sizeof(float)));
+  const Tensor sums = buffers_.back().view(Shape{tokens, 1}, DType::f32);
+  const auto attend = [&](const std::vector<std::int32_t>& offsets) {
+    const ConstTensor list(offsets.data(), Shape{std::ssize(offsets)}, DType::i32);
+    backend_->run(AttentionForward{.q = q,
+                                   .k = k,
+                                   .v = v,
+                                   .q_offsets = list,
+                                   .k_offsets = list,
+                                   .heads = 1,
+                                   .scale = 0.25f,
+                                   .out = out,
+                                   .log_sum_exp = sums});
+    return ConstTensor(out);
+  };
+  const std::vector<float> expected = downloaded(attend({0, 5, 12}));
+  for (int times = 0; times < 4; ++times) {
+    const std::vector<std::int32_t> offsets = {0, 5, 12};  // gone before the recording is repeated
+    EXPECT_EQ(downloaded(backend_->repeat({1}, [&] { return attend(offsets); })), expected) << times;
+    for (std::int32_t middle = 1; middle < 12; ++middle) attend({0, middle, 12});
+    for (std::int32_t middle = 2; middle < 12; ++middle) attend({0, 1, middle, 12});
+  }
+}
+
+TEST_P(Repeated, CountsItsOperations) {
+  buffers_.push_back(backend_->allocate(64 * 64 * sizeof(float)));
+  const Tensor square = buffers_.back().view(Shape{64, 64}, DType::f32);
+  buffers_.push_back(backend_->allocate(64 * 64 * sizeof(float)));
+  const Tensor product = buffers_.back().view(Shape{64, 64}, DType::f32);
+  double last = backend_->flops();
+  for (int times = 0; times < 4; ++times) {
+    backend_->repeat({1}, [&] {
+      backend_->run(LinearForward{.x = square, .weight = square, .y = product});
+      return ConstTensor(product);
+    });
+    EXPECT_EQ(backend_->flops() - last, 2.0 * 64 * 64 * 64) << times;
+    last = backend_->flops();
+  }
+}
+
+}  // namespace
+}  // namespace babelring

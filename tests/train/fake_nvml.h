@@ -1,0 +1,15 @@
+#pragma once
+
+namespace babelring {
+
+/// What the fake NVML says. Its function fake_nvml() hands it out.
+struct FakeNvml {
+  const char* uuid = "GPU-00112233-4455-6677-8899-aabbccddeeff";
+  unsigned milliwatts = 412500;
+  unsigned long long memory_used = 600, nvlink_tx_kib = 5, pcie_tx = 100, pcie_rx = 200;
+  int init_status = 0, power_status = 0;
+  bool lost = false;
+  int inits = 0, shutdowns = 0;
+};
+
+}  // namespace babelring

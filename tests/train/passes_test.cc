@@ -1,0 +1,73 @@
+#include <gtest/gtest.h>
+
+#include "nmt/train/trainer.h"
+#include "tests/data/synthetic.h"
+#include "tests/reference/test_backends.h"
+#include "tests/train/small_training.h"
+
+namespace babelring {
+namespace {
+
+/// How one rank gives the passes of its updates to a backend.
+std::vector<StepRecord> train_alone(const TrainConfig& config, const Corpus& corpus, const std::string& device) {
+  const auto backend = make_test_backend(device);
+  const auto communicator = make_single_communicator();
+  Collector records;
+  const StopRequest stop;
+  Trainer trainer({.config = config,
+                   .backend = *backend,
+                   .communicator = *communicator,
+                   .corpus = corpus,
+                   .records = records,
+                   .stop = stop,
+                   .model_vocabulary = pieces});
+  trainer.begin("r_00000000000000000000000000", 1);
+  trainer.run();
+  return records.steps;
+}
+
+double parts_of(const StepRecord& step) {
+  return step.data_ms + step.forward_ms + step.backward_ms + step.exposed_communication_ms + step.optimizer_ms +
+         step.other_ms;
+}
+
+/// Updates of one shape, two passes each, on the GPU's own code: recorded once and repeated, they give the same bits.
+TEST(Passes, RepeatedAsGraphsChangeNothing) {
+  const Corpus corpus =
+      make_synthetic({.sentences = 64, .vocabulary_size = pieces, .min_length = 7, .max_length = 7, .seed = 3});
+  TrainConfig config = small_config();
+  config.model = {.encoder_layers = 1, .decoder_layers = 1, .width = 16, .heads = 2, .inner = 16, .dropout = 0};
+  config.data.tokens_per_update = 64;
+  config.data.micro_batch_tokens = 32;
+  config.training.stop_after = "7u";
+  const std::vector<StepRecord> given = train_alone(config, corpus, "emulated");
+  config.training.cuda_graphs = true;
+  const std::vector<StepRecord> repeated = train_alone(config, corpus, "emulated");
+  ASSERT_EQ(repeated.size(), 7U);
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    EXPECT_EQ(repeated[i].loss, given[i].loss) << i + 1;
+    EXPECT_EQ(repeated[i].weights_digest, given[i].weights_digest) << i + 1;
+    EXPECT_EQ(repeated[i].flops, given[i].flops) << i + 1;
+    // Of a pass given as a whole a third counts as forward.
+    EXPECT_NEAR(repeated[i].backward_ms, 2 * repeated[i].forward_ms, 1e-6 * repeated[i].step_ms) << i + 1;
+    for (const StepRecord& step : {given[i], repeated[i]}) {
+      EXPECT_GT(step.forward_ms + step.backward_ms, 0);
+      EXPECT_GE(step.other_ms, 0);
+      EXPECT_NEAR(parts_of(step), step.step_ms, 1e-6 * step.step_ms);
+    }
+  }
+}
+
+TEST(Passes, OfAutoAreAsFewAsFit) {
+  const Corpus corpus = make_synthetic({.sentences = 100, .vocabulary_size = pieces, .max_length = 12});
+  TrainConfig config = small_config();
+  config.training.stop_after = "5u";
+  const std::vector<StepRecord> whole = train_alone(config, corpus, "cpu");
+  config.data.micro_batch_tokens = DataConfig::automatic;
+  const std::vector<StepRecord> found = train_alone(config, corpus, "cpu");
+  ASSERT_EQ(found.size(), whole.size());
+  for (std::size_t i = 0; i < whole.size(); ++i) EXPECT_EQ(found[i].weights_digest, whole[i].weights_digest);
+}
+
+}  // namespace
+}  // namespace babelring
