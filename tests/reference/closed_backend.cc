@@ -3,32 +3,58 @@
 #include <sys/mman.h>
 
 #include <map>
+#include <mutex>
 
 #include "nmt/base/failure.h"
+#include "tests/comm/fake_device_stream.h"
 
 namespace babelring {
 
 namespace {
 
-/// Pages that can be shut. Outlives the backend: the last Buffer may be dropped after it.
+/// Pages that are shut while nobody uses them: the backend's thread or that of its stream. Outlives the backend: the
+/// last Buffer may be dropped after it.
 class ShutMemory {
  public:
   void* add(std::size_t bytes) {
-    void* pages = ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    const std::lock_guard lock(mutex_);
+    const int protection = users_ > 0 ? PROT_READ | PROT_WRITE : PROT_NONE;
+    void* pages = ::mmap(nullptr, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (pages == MAP_FAILED) fail("closed backend: no {} bytes", bytes);
     sizes_[pages] = bytes;
     return pages;
   }
-  void remove(void* pages) { ::munmap(pages, sizes_.extract(pages).mapped()); }
+  void remove(void* pages) {
+    const std::lock_guard lock(mutex_);
+    ::munmap(pages, sizes_.extract(pages).mapped());
+  }
+  void open() {
+    const std::lock_guard lock(mutex_);
+    if (users_++ == 0) protect(PROT_READ | PROT_WRITE);
+  }
+  void shut() {
+    const std::lock_guard lock(mutex_);
+    if (--users_ == 0) protect(PROT_NONE);
+  }
+
+ private:
   void protect(int protection) const {
     for (const auto& [pages, bytes] : sizes_) {
       if (::mprotect(pages, bytes, protection) != 0) fail("closed backend: mprotect of {} bytes", bytes);
     }
   }
 
- private:
+  std::mutex mutex_;  // guards what follows
   std::map<void*, std::size_t> sizes_;
+  int users_ = 0;
 };
+
+template <class Use>
+void use_opened(ShutMemory& memory, Use use) {
+  memory.open();
+  use();
+  memory.shut();
+}
 
 class ClosedBackend final : public Backend {
  public:
@@ -45,13 +71,16 @@ class ClosedBackend final : public Backend {
   void synchronize() override {}
   std::string description() const override { return "closed " + cpu_->description(); }
   bool host_memory() const override { return false; }
+  std::unique_ptr<DeviceStream> make_stream() override {
+    return std::make_unique<FakeDeviceStream>(
+        [this](std::size_t bytes) { return allocate(bytes); },
+        [memory = memory_](const FakeDeviceStream::Work& work) { use_opened(*memory, work); });
+  }
 
  private:
   template <class Use>
   void opened(Use use) {
-    memory_->protect(PROT_READ | PROT_WRITE);
-    use();
-    memory_->protect(PROT_NONE);
+    use_opened(*memory_, use);
   }
   template <class Op>
   void run_opened(const Op& op) {

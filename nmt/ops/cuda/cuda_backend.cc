@@ -5,6 +5,7 @@
 #include "nmt/base/failure.h"
 #include "nmt/ops/cuda/event_marks.h"
 #include "nmt/ops/cuda/kernels.h"
+#include "nmt/ops/cuda/side_stream.h"
 
 namespace babelring::cuda {
 
@@ -62,6 +63,11 @@ MemoryRoom CudaBackend::memory() const {
 std::unique_ptr<WorkMarks> CudaBackend::make_marks() {
   on_device();
   return std::make_unique<EventMarks>(workspace_.stream());
+}
+
+std::unique_ptr<DeviceStream> CudaBackend::make_stream() {
+  on_device();
+  return std::make_unique<SideStream>(device_.number, workspace_.stream());
 }
 
 ConstTensor CudaBackend::repeat(const std::vector<std::int64_t>& key, const std::function<ConstTensor()>& work) {

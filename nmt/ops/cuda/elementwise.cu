@@ -25,17 +25,21 @@ __global__ void add_kernel(const T* x, T* y, std::int64_t count) {
 
 }  // namespace
 
-void run(const Cast& op, Workspace& workspace) {
-  const std::int64_t count = op.x.shape.elements();
+void cast(ConstTensor x, Tensor y, cudaStream_t stream) {
+  const std::int64_t count = x.shape.elements();
   if (count == 0) return;
-  with_device_type(op.x.dtype, [&](auto from) {
-    with_device_type(op.y.dtype, [&](auto to) {
+  with_device_type(x.dtype, [&](auto from) {
+    with_device_type(y.dtype, [&](auto to) {
       using From = decltype(from);
       using To = decltype(to);
-      launch(op.name, {elementwise_blocks(count), elementwise_threads, workspace.stream()}, cast_kernel<From, To>,
-             op.x.as<From>(), op.y.as<To>(), count);
+      launch(Cast::name, {elementwise_blocks(count), elementwise_threads, stream}, cast_kernel<From, To>, x.as<From>(),
+             y.as<To>(), count);
     });
   });
+}
+
+void run(const Cast& op, Workspace& workspace) {
+  cast(op.x, op.y, workspace.stream());
 }
 
 void run(const Fill& op, Workspace& workspace) {

@@ -1,0 +1,79 @@
+#include "nmt/ops/cuda/side_stream.h"
+
+#include "nmt/base/failure.h"
+#include "nmt/ops/cuda/kernels.h"
+
+namespace babelring::cuda {
+namespace {
+
+class EventMark final : public DeviceStream::Mark {
+ public:
+  explicit EventMark(cudaStream_t stream) : event_(make_timed_event()) {
+    require(cudaEventRecord(event_.get(), stream), "marking a stream");
+  }
+  bool reached() const override {
+    const cudaError_t status = cudaEventQuery(event_.get());
+    if (status == cudaErrorNotReady) {
+      static_cast<void>(cudaGetLastError());  // or the next launch would be blamed for it
+      return false;
+    }
+    require(status, "asking for an event");
+    return true;
+  }
+  double ms_since(const Mark& earlier) const override {
+    float ms = 0;
+    require(cudaEventElapsedTime(&ms, static_cast<const EventMark&>(earlier).event_.get(), event_.get()),
+            "time between events");
+    return static_cast<double>(ms);
+  }
+
+ private:
+  Event event_;
+};
+
+/// What `later` gets from now on waits for what `earlier` has got so far.
+void order(cudaStream_t earlier, const Event& event, cudaStream_t later) {
+  require(cudaEventRecord(event.get(), earlier), "marking a stream");
+  require(cudaStreamWaitEvent(later, event.get(), 0), "letting a stream wait");
+}
+
+}  // namespace
+
+SideStream::SideStream(int device, cudaStream_t backend_stream)
+    : device_(device),
+      backend_stream_(backend_stream),
+      given_(make_event()),
+      queued_(make_event()),
+      stream_(make_stream()) {}
+
+void* SideStream::handle() {
+  require(cudaSetDevice(device_), "taking the device");
+  return stream_.get();
+}
+
+void SideStream::after_backend() {
+  handle();
+  order(backend_stream_, given_, stream_.get());
+}
+
+void SideStream::before_backend() {
+  handle();
+  order(stream_.get(), queued_, backend_stream_);
+}
+
+Buffer SideStream::allocate(std::size_t bytes) {
+  handle();
+  return allocate_device(bytes);
+}
+
+void SideStream::convert(ConstTensor from, Tensor to) {
+  handle();
+  cast(from, to, stream_.get());
+}
+
+std::unique_ptr<DeviceStream::Mark> SideStream::mark() {
+  handle();
+  return std::make_unique<EventMark>(stream_.get());
+}
+
+}  // namespace babelring::cuda
