@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "nmt/ops/cuda/attention_plan.h"
+#include "nmt/ops/cuda/cudnn_attention.h"
 #include "nmt/ops/cuda/device_math.cuh"
 #include "nmt/ops/cuda/kernels.h"
 #include "nmt/ops/cuda/launch.cuh"
@@ -240,6 +241,11 @@ std::vector<std::int32_t> run_short_ones(const Op& op, const ConstTensor& offset
   return split.rest;
 }
 
+bool wants_cudnn(const Workspace& workspace) {
+  const AttentionRoute route = workspace.attention_route();
+  return route == AttentionRoute::automatic || route == AttentionRoute::cudnn;
+}
+
 void forward_group(const AttentionForward& op, const GroupPass& pass, Workspace& workspace) {
   const Tensor q = pass.padded(op.q, false), k = pass.padded(op.k, true), v = pass.padded(op.v, true);
   const Tensor scores = pass.scores(DType::f32), probabilities = pass.scores(op.q.dtype), out = pass.rows(false);
@@ -280,6 +286,7 @@ void backward_group(const AttentionBackward& op, const GroupPass& pass, Workspac
 void run(const AttentionForward& op, Workspace& workspace) {
   if (op.q.shape[1] == 0) return;
   const std::vector<std::int32_t> rest = run_short_ones(op, op.q_offsets, workspace);
+  if (wants_cudnn(workspace) && run_by_cudnn(op, rest, workspace)) return;
   const AttentionPlan plan = plan_attention(list_of(op.q_offsets), list_of(op.k_offsets), rest, op.heads);
   for (const AttentionGroup& group : plan.groups) {
     const Arena::Scope scope(workspace.scratch());
@@ -290,6 +297,7 @@ void run(const AttentionForward& op, Workspace& workspace) {
 void run(const AttentionBackward& op, Workspace& workspace) {
   if (op.q.shape[1] == 0) return;
   const std::vector<std::int32_t> rest = run_short_ones(op, op.k_offsets, workspace);
+  if (wants_cudnn(workspace) && run_by_cudnn(op, rest, workspace)) return;
   const AttentionPlan plan = plan_attention(list_of(op.q_offsets), list_of(op.k_offsets), rest, op.heads);
   for (const AttentionGroup& group : plan.groups) {
     const Arena::Scope scope(workspace.scratch());

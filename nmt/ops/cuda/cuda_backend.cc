@@ -99,10 +99,10 @@ std::string CudaBackend::description() const {
   const std::size_t blas = cublasLtGetVersion();
   const AttentionRoute route = workspace_.attention_route();
   const std::string forced = route == AttentionRoute::automatic ? "" : fmt::format("; attention {}", name_of(route));
-  return fmt::format("cuda (device {}: {}, sm_{}{}, {:.0f} GiB; driver for CUDA {}.{}, cuBLASLt {}.{}{})",
+  return fmt::format("cuda (device {}: {}, sm_{}{}, {:.0f} GiB; driver for CUDA {}.{}, cuBLASLt {}.{}, {}{})",
                      device_.number, properties.name, properties.major, properties.minor,
                      static_cast<double>(properties.totalGlobalMem) / (1 << 30), driver / 1000, driver % 1000 / 10,
-                     blas / 10000, blas % 10000 / 100, forced);
+                     blas / 10000, blas % 10000 / 100, workspace_.cudnn().description(), forced);
 }
 
 void CudaBackend::do_run(const LinearForward& op) {

@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "nmt/base/failure.h"
+#include "nmt/ops/cuda/cudnn_attention.h"
 
 namespace babelring::cuda {
 
@@ -32,6 +33,7 @@ Workspace::Workspace()
       staging_(stream_),
       products_(stream_),
       lists_(stream_, staging_),
+      cudnn_(current_cudnn_device()),
       scratch_(allocate_device),
       index_error_(allocate_device(sizeof(IndexError))),
       attention_route_(cuda::attention_route(std::getenv("BABELRING_CUDA_ATTENTION"))) {}

@@ -2,6 +2,7 @@
 
 #include "nmt/core/arena.h"
 #include "nmt/ops/cuda/attention_plan.h"
+#include "nmt/ops/cuda/cudnn_plans.h"
 #include "nmt/ops/cuda/device_lists.h"
 #include "nmt/ops/cuda/handles.h"
 #include "nmt/ops/cuda/products.h"
@@ -28,6 +29,8 @@ class Workspace {
   cudaStream_t stream() const { return stream_.get(); }
   Products& products() { return products_; }
   DeviceLists& lists() { return lists_; }
+  CudnnPlans& cudnn() { return cudnn_; }
+  const CudnnPlans& cudnn() const { return cudnn_; }
   PinnedStaging& staging() { return staging_; }
   /// As the environment had it when the workspace was made.
   AttentionRoute attention_route() const { return attention_route_; }
@@ -43,6 +46,7 @@ class Workspace {
   PinnedStaging staging_;
   Products products_;
   DeviceLists lists_;
+  CudnnPlans cudnn_;
   Arena scratch_;
   Buffer index_error_;
   AttentionRoute attention_route_;
