@@ -234,7 +234,7 @@ TEST_F(CheckTest, Elementwise) {
 
 /// Indices are read where the data is: by the backend.
 class IndexTest : public CheckTest, public testing::WithParamInterface<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Devices, IndexTest, testing::Values("cpu", "closed", "cuda"));
+INSTANTIATE_TEST_SUITE_P(Devices, IndexTest, testing::Values("cpu", "closed", "emulated", "cuda"));
 
 TEST_P(IndexTest, OutOfRangeIsRefused) {
   const auto tested = make_tested_backend(GetParam(), 1);

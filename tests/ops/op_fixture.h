@@ -13,6 +13,7 @@
 #include "nmt/ops/backend.h"
 #include "nmt/ops/cuda_module.h"
 #include "tests/reference/closed_backend.h"
+#include "tests/reference/emulated_cuda.h"
 #include "tests/reference/matrix.h"
 #include "tests/reference/reference_backend.h"
 #include "tests/reference/staged_backend.h"
@@ -88,10 +89,12 @@ struct Precision {
   const char* device = "cpu";
 };
 
-/// The CPU, a GPU (null where there is none) or the CPU in a GPU's place; the last two take tensors on the host.
+/// The CPU, a GPU (null where there is none), its code on the CPU, or the CPU in its place; all take tensors on the
+/// host.
 inline std::unique_ptr<Backend> make_tested_backend(std::string_view device, int threads) {
   if (device == "cpu") return make_cpu_backend(threads);
   if (device == "closed") return make_staged_backend(make_closed_backend());
+  if (device == "emulated") return make_staged_backend(make_emulated_cuda_backend());
   return find_cuda().devices == 0 ? nullptr : make_staged_backend(make_cuda_backend(0));
 }
 
@@ -127,8 +130,10 @@ class OpTest : public testing::TestWithParam<Precision> {
   std::unique_ptr<Backend> reference = make_reference_backend();
 };
 
-inline const auto gpu_precisions = testing::Values(
-    Precision{DType::f32, 3e-5, "closed"}, Precision{DType::f32, 3e-5, "cuda"}, Precision{DType::bf16, 1e-2, "cuda"});
+inline const auto gpu_precisions =
+    testing::Values(Precision{DType::f32, 3e-5, "closed"}, Precision{DType::f32, 3e-5, "emulated"},
+                    Precision{DType::bf16, 1e-2, "emulated"}, Precision{DType::f32, 3e-5, "cuda"},
+                    Precision{DType::bf16, 1e-2, "cuda"});
 inline const auto precisions = testing::Values(Precision{DType::f32, 3e-5}, Precision{DType::bf16, 1e-2});
 inline std::string precision_name(const testing::TestParamInfo<Precision>& info) {
   const std::string device = info.param.device, type(name_of(info.param.type));

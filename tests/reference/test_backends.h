@@ -7,18 +7,20 @@
 #include "nmt/ops/backend.h"
 #include "nmt/ops/cuda_module.h"
 #include "tests/reference/closed_backend.h"
+#include "tests/reference/emulated_cuda.h"
 #include "tests/reference/reference_backend.h"
 
 namespace babelring {
 
-/// What layers and models are tested on; "closed" and "cuda" have memory that the host cannot see.
-inline const std::string test_backends[] = {"cpu", "reference", "closed", "cuda"};
+/// What layers and models are tested on; all but the first two as a GPU is: with memory that is not the host's.
+inline const std::string test_backends[] = {"cpu", "reference", "closed", "emulated", "cuda"};
 
 /// The one of that name; null for cuda where there is no GPU.
 inline std::unique_ptr<Backend> make_test_backend(const std::string& name) {
   if (name == "cpu") return make_cpu_backend(1);
   if (name == "reference") return make_reference_backend();
   if (name == "closed") return make_closed_backend();
+  if (name == "emulated") return make_emulated_cuda_backend();
   return find_cuda().devices == 0 ? nullptr : make_cuda_backend(0);
 }
 

@@ -1,0 +1,278 @@
+#include <cublasLt.h>
+#include <cuda_bf16.h>
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+/// cuBLASLt, multiplying with plain loops. It is as strict as the library's documents: descriptions that do not fit
+/// each other, other alignments than were promised when the algorithm was chosen, and host memory are refused.
+struct cublasLtContext {};
+struct cublasLtMatmulDescOpaque_t {
+  std::int32_t turn_a = CUBLAS_OP_N, turn_b = CUBLAS_OP_N;
+  std::uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+  const void* bias = nullptr;
+  std::int32_t bias_type = -1;
+};
+struct cublasLtMatrixLayoutOpaque_t {
+  cudaDataType_t type = CUDA_R_32F;
+  std::uint64_t rows = 0, columns = 0;
+  std::int64_t column_stride = 0;
+  std::int32_t batch = 1;
+  std::int64_t batch_stride = 0;
+
+  std::size_t element() const { return type == CUDA_R_16BF ? 2 : 4; }
+  /// From the first element to behind the last.
+  std::size_t bytes() const {
+    const auto strides = static_cast<std::uint64_t>((batch - 1) * batch_stride) +
+                         (columns - 1) * static_cast<std::uint64_t>(column_stride);
+    return (strides + rows) * element();
+  }
+};
+struct cublasLtMatmulPreferenceOpaque_t {
+  std::uint64_t workspace = 0;
+  std::uint32_t alignment[4] = {256, 256, 256, 256};  // of a, b, c and d
+};
+
+namespace babelring::emulation {
+
+namespace {
+
+/// What an algorithm is chosen for; it is held against the call.
+struct Choice {
+  std::uint32_t alignment[4];
+  std::uint64_t workspace;
+  std::uint64_t rows, columns, depth;
+};
+static_assert(sizeof(Choice) <= sizeof(cublasLtMatmulAlgo_t));
+
+struct Problem {
+  cublasLtMatmulDescOpaque_t description;
+  cublasLtMatrixLayoutOpaque_t a, b, c;
+  float alpha, beta;
+
+  std::uint64_t depth() const { return description.turn_a == CUBLAS_OP_T ? a.rows : a.columns; }
+  bool has_bias() const {
+    return description.epilogue == CUBLASLT_EPILOGUE_BIAS || description.epilogue == CUBLASLT_EPILOGUE_RELU_BIAS;
+  }
+  bool has_relu() const {
+    return description.epilogue == CUBLASLT_EPILOGUE_RELU || description.epilogue == CUBLASLT_EPILOGUE_RELU_BIAS;
+  }
+};
+
+bool fits(const Problem& p) {
+  const bool turn_a = p.description.turn_a == CUBLAS_OP_T, turn_b = p.description.turn_b == CUBLAS_OP_T;
+  const auto layout_fits = [](const cublasLtMatrixLayoutOpaque_t& m) {
+    return m.rows > 0 && m.columns > 0 && static_cast<std::uint64_t>(m.column_stride) >= m.rows && m.batch > 0;
+  };
+  return layout_fits(p.a) && layout_fits(p.b) && layout_fits(p.c) && p.a.type == p.b.type && p.a.batch == p.c.batch &&
+         p.b.batch == p.c.batch && (turn_a ? p.a.columns : p.a.rows) == p.c.rows &&
+         (turn_b ? p.b.rows : p.b.columns) == p.c.columns && (turn_b ? p.b.columns : p.b.rows) == p.depth();
+}
+
+/// So that the kernels which stand in for the library are run as well, it has no algorithm for odd addresses, and adds
+/// a bias only in the result's own type.
+bool has_algorithm(const Problem& p, const std::uint32_t* alignment) {
+  if (*std::min_element(alignment, alignment + 3) < 4) return false;
+  return !p.has_bias() || p.description.bias_type == p.c.type;
+}
+
+float load(const void* data, cudaDataType_t type, std::uint64_t at) {
+  if (type == CUDA_R_32F) return static_cast<const float*>(data)[at];
+  return __bfloat162float(static_cast<const __nv_bfloat16*>(data)[at]);
+}
+
+void store(float value, void* data, cudaDataType_t type, std::uint64_t at) {
+  if (type == CUDA_R_32F) {
+    static_cast<float*>(data)[at] = value;
+  } else {
+    static_cast<__nv_bfloat16*>(data)[at] = __float2bfloat16_rn(value);
+  }
+}
+
+/// Column-major, turned as the product wants it.
+std::vector<float> operand(const void* data, const cublasLtMatrixLayoutOpaque_t& layout, bool turn,
+                           std::uint64_t batch) {
+  std::vector<float> values(layout.rows * layout.columns);
+  const std::uint64_t first = batch * static_cast<std::uint64_t>(layout.batch_stride);
+  for (std::uint64_t column = 0; column < layout.columns; ++column) {
+    for (std::uint64_t row = 0; row < layout.rows; ++row) {
+      const std::uint64_t from = first + column * static_cast<std::uint64_t>(layout.column_stride) + row;
+      values[turn ? row * layout.columns + column : column * layout.rows + row] = load(data, layout.type, from);
+    }
+  }
+  return values;
+}
+
+void multiply(const Problem& p, const void* a, const void* b, void* c) {
+  const std::uint64_t rows = p.c.rows, depth = p.depth();
+  std::vector<float> sums(rows);
+  for (std::uint64_t batch = 0; batch < static_cast<std::uint64_t>(p.c.batch); ++batch) {
+    const std::vector<float> of_a = operand(a, p.a, p.description.turn_a == CUBLAS_OP_T, batch);
+    const std::vector<float> of_b = operand(b, p.b, p.description.turn_b == CUBLAS_OP_T, batch);
+    for (std::uint64_t column = 0; column < p.c.columns; ++column) {
+      std::fill(sums.begin(), sums.end(), 0.0f);
+      for (std::uint64_t l = 0; l < depth; ++l) {
+        const float factor = of_b[column * depth + l];
+        const float* from = &of_a[l * rows];
+        for (std::uint64_t row = 0; row < rows; ++row) sums[row] += from[row] * factor;
+      }
+      const std::uint64_t first =
+          batch * static_cast<std::uint64_t>(p.c.batch_stride) + column * static_cast<std::uint64_t>(p.c.column_stride);
+      for (std::uint64_t row = 0; row < rows; ++row) {
+        float value = p.alpha * sums[row];
+        if (p.beta != 0) value += p.beta * load(c, p.c.type, first + row);
+        if (p.has_bias()) value += load(p.description.bias, p.c.type, row);
+        store(p.has_relu() && !(value > 0) ? 0.0f : value, c, p.c.type, first + row);
+      }
+    }
+  }
+}
+
+bool aligned(const void* data, std::uint32_t to) {
+  return reinterpret_cast<std::uintptr_t>(data) % to == 0;
+}
+
+template <class Value>
+cublasStatus_t take(Value& to, const void* value, std::size_t bytes) {
+  if (bytes != sizeof to) return CUBLAS_STATUS_INVALID_VALUE;
+  std::memcpy(&to, value, bytes);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+template <class Handle, class... Values>
+cublasStatus_t make(Handle* handle, Values... values) {
+  *handle = new std::remove_pointer_t<Handle>{values...};
+  return CUBLAS_STATUS_SUCCESS;
+}
+template <class Handle>
+cublasStatus_t destroy(Handle handle) {
+  delete handle;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+}  // namespace
+
+}  // namespace babelring::emulation
+
+namespace emulation = babelring::emulation;
+
+const char* cublasLtGetStatusName(cublasStatus_t status) {
+  switch (status) {
+    case CUBLAS_STATUS_SUCCESS:
+      return "CUBLAS_STATUS_SUCCESS";
+    case CUBLAS_STATUS_INVALID_VALUE:
+      return "CUBLAS_STATUS_INVALID_VALUE";
+    case CUBLAS_STATUS_NOT_SUPPORTED:
+      return "CUBLAS_STATUS_NOT_SUPPORTED";
+  }
+  return "?";
+}
+std::size_t cublasLtGetVersion() {
+  return 130100;
+}
+cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
+  return emulation::make(handle);
+}
+cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
+  return emulation::destroy(handle);
+}
+
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* description, cublasComputeType_t compute,
+                                        cudaDataType_t scale) {
+  if (compute != CUBLAS_COMPUTE_32F || scale != CUDA_R_32F) return CUBLAS_STATUS_INVALID_VALUE;
+  return emulation::make(description);
+}
+cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t description) {
+  return emulation::destroy(description);
+}
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t description,
+                                              cublasLtMatmulDescAttributes_t attribute, const void* value,
+                                              std::size_t bytes) {
+  switch (attribute) {
+    case CUBLASLT_MATMUL_DESC_TRANSA:
+      return emulation::take(description->turn_a, value, bytes);
+    case CUBLASLT_MATMUL_DESC_TRANSB:
+      return emulation::take(description->turn_b, value, bytes);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE:
+      return emulation::take(description->epilogue, value, bytes);
+    case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
+      return emulation::take(description->bias, value, bytes);
+    case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE:
+      return emulation::take(description->bias_type, value, bytes);
+  }
+  return CUBLAS_STATUS_INVALID_VALUE;
+}
+
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDataType_t type, std::uint64_t rows,
+                                          std::uint64_t columns, std::int64_t column_stride) {
+  return emulation::make(layout, type, rows, columns, column_stride);
+}
+cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
+  return emulation::destroy(layout);
+}
+cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
+                                                cublasLtMatrixLayoutAttribute_t attribute, const void* value,
+                                                std::size_t bytes) {
+  return attribute == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT ? emulation::take(layout->batch, value, bytes)
+                                                         : emulation::take(layout->batch_stride, value, bytes);
+}
+
+cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* preference) {
+  return emulation::make(preference);
+}
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) {
+  return emulation::destroy(preference);
+}
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
+                                                    cublasLtMatmulPreferenceAttributes_t attribute, const void* value,
+                                                    std::size_t bytes) {
+  if (attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES)
+    return emulation::take(preference->workspace, value, bytes);
+  return emulation::take(preference->alignment[attribute - CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES], value, bytes);
+}
+
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t description,
+                                              cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                              cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t,
+                                              cublasLtMatmulPreference_t preference, int most,
+                                              cublasLtMatmulHeuristicResult_t* results, int* count) {
+  const emulation::Problem problem{*description, *a, *b, *c, 1, 0};
+  *count = 0;
+  if (most < 1 || !emulation::fits(problem)) return CUBLAS_STATUS_INVALID_VALUE;
+  if (!emulation::has_algorithm(problem, preference->alignment)) return CUBLAS_STATUS_NOT_SUPPORTED;
+  emulation::Choice choice{
+      .workspace = preference->workspace, .rows = c->rows, .columns = c->columns, .depth = problem.depth()};
+  std::copy_n(preference->alignment, 4, choice.alignment);
+  *results = {.workspaceSize = preference->workspace, .state = CUBLAS_STATUS_SUCCESS};
+  std::memcpy(&results->algo, &choice, sizeof choice);
+  *count = 1;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description, const void* alpha, const void* a,
+                              cublasLtMatrixLayout_t a_layout, const void* b, cublasLtMatrixLayout_t b_layout,
+                              const void* beta, const void* c, cublasLtMatrixLayout_t c_layout, void* d,
+                              cublasLtMatrixLayout_t, const cublasLtMatmulAlgo_t* algorithm, void* workspace,
+                              std::size_t workspace_bytes, cudaStream_t stream) {
+  const emulation::Problem problem{*description,
+                                   *a_layout,
+                                   *b_layout,
+                                   *c_layout,
+                                   *static_cast<const float*>(alpha),
+                                   *static_cast<const float*>(beta)};
+  emulation::Choice choice{};
+  std::memcpy(&choice, algorithm, sizeof choice);
+  const bool chosen = choice.rows == problem.c.rows && choice.columns == problem.c.columns &&
+                      choice.depth == problem.depth() && choice.workspace <= workspace_bytes &&
+                      emulation::aligned(a, choice.alignment[0]) && emulation::aligned(b, choice.alignment[1]) &&
+                      emulation::aligned(c, choice.alignment[2]) && emulation::aligned(d, choice.alignment[3]) &&
+                      (!problem.has_bias() || emulation::aligned(problem.description.bias, 16));
+  const bool there =
+      emulation::on_device(a, problem.a.bytes()) && emulation::on_device(b, problem.b.bytes()) &&
+      emulation::on_device(d, problem.c.bytes()) && emulation::on_device(workspace, choice.workspace) &&
+      (!problem.has_bias() || emulation::on_device(problem.description.bias, problem.c.rows * problem.c.element()));
+  if (c != d || !chosen || !there || !emulation::fits(problem)) return CUBLAS_STATUS_INVALID_VALUE;
+  emulation::enqueue(stream, [=] { emulation::multiply(problem, a, b, d); });
+  return CUBLAS_STATUS_SUCCESS;
+}

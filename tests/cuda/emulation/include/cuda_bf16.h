@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <bit>
+#include <cstdint>
+
+/// The stored format; arithmetic is done in f32 throughout.
+struct __nv_bfloat16 {
+  std::uint16_t bits;
+};
+struct alignas(4) __nv_bfloat162 {
+  __nv_bfloat16 x, y;
+};
+
+inline float __bfloat162float(__nv_bfloat16 value) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(value.bits) << 16);
+}
+/// To nearest, ties to even; every NaN becomes the same.
+inline __nv_bfloat16 __float2bfloat16_rn(float value) {
+  const auto raw = std::bit_cast<std::uint32_t>(value);
+  if ((raw & 0x7fffffffU) > 0x7f800000U) return {0x7fff};
+  return {static_cast<std::uint16_t>((raw + 0x7fffU + ((raw >> 16) & 1U)) >> 16)};
+}
+inline __nv_bfloat16 __float2bfloat16(float value) {
+  return __float2bfloat16_rn(value);
+}
+inline __nv_bfloat162 __floats2bfloat162_rn(float x, float y) {
+  return {__float2bfloat16_rn(x), __float2bfloat16_rn(y)};
+}
+inline float2 __bfloat1622float2(__nv_bfloat162 pair) {
+  return {__bfloat162float(pair.x), __bfloat162float(pair.y)};
+}

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+
+namespace babelring::emulation {
+
+enum class Place { device, pinned };
+
+/// What was allocated and not freed: the device's memory, and the host's that the device may read. From malloc, so that
+/// the address sanitizer watches over it, and full of NaN.
+class Memory {
+ public:
+  static constexpr std::size_t installed = std::size_t{8} << 30;
+
+  /// Null if it does not fit.
+  void* allocate(std::size_t bytes, Place place);
+  /// False if there is nothing such.
+  bool release(void* data, Place place);
+  bool holds(const void* data, std::size_t bytes, Place place) const;
+  std::size_t unused() const { return installed - used_; }
+  /// The first word of an argument that is an address in memory which only the host sees; 0 if there is none.
+  std::uintptr_t find_host_address(const void* argument, std::size_t bytes) const;
+
+ private:
+  struct Block {
+    std::size_t bytes;
+    Place place;
+  };
+  /// The block that an address lies in or at the end of.
+  const Block* block_at(std::uintptr_t address, std::uintptr_t* begin) const;
+
+  std::map<std::uintptr_t, Block> blocks_;
+  std::size_t used_ = 0;
+};
+
+}  // namespace babelring::emulation

@@ -1,0 +1,155 @@
+#include <cuda_runtime_api.h>
+
+#include "tests/cuda/emulation/device.h"
+
+/// Streams, events and graphs.
+namespace babelring::emulation {
+
+Stream& stream_of(cudaStream_t stream) {
+  return stream == nullptr ? *device().default_stream : *stream->stream;
+}
+
+void submit(Stream& stream, Task task) {
+  if (stream.captured != nullptr) {
+    stream.captured->push_back(std::move(task));
+  } else {
+    stream.queue.push_back(std::move(task));
+  }
+}
+
+cudaError_t outcome() {
+  std::string fault = device().streams.take_fault();
+  if (fault.empty()) return cudaSuccess;
+  return refuse(cudaErrorLaunchFailure, std::move(fault));
+}
+
+namespace {
+
+/// The end of an event's recording.
+Task reaching(const std::shared_ptr<Mark>& mark) {
+  return {.work = [mark] {
+    mark->when = std::chrono::steady_clock::now();
+    mark->reached = true;
+    return std::string();
+  }};
+}
+
+void record(Stream& stream, const std::shared_ptr<EventState>& event) {
+  event->mark = std::make_shared<Mark>();
+  stream.queue.push_back(reaching(event->mark));
+}
+
+}  // namespace
+
+}  // namespace babelring::emulation
+
+using babelring::emulation::device;
+using babelring::emulation::outcome;
+using babelring::emulation::record;
+using babelring::emulation::stream_of;
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
+  const std::lock_guard lock(device().mutex);
+  *stream = new CUstream_st{device().streams.create()};
+  return cudaSuccess;
+}
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  const std::lock_guard lock(device().mutex);
+  device().streams.destroy(stream->stream);
+  delete stream;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  const std::lock_guard lock(device().mutex);
+  if (stream_of(stream).captured != nullptr) return cudaErrorStreamCaptureUnsupported;
+  device().streams.run_until_empty(stream_of(stream));
+  return outcome();
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  *event = new CUevent_st{std::make_shared<babelring::emulation::EventState>()};
+  return cudaSuccess;
+}
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  delete event;
+  return cudaSuccess;
+}
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  const std::lock_guard lock(device().mutex);
+  if (stream_of(stream).captured != nullptr) return cudaErrorStreamCaptureUnsupported;
+  record(stream_of(stream), event->state);
+  return cudaSuccess;
+}
+/// While a graph is recorded: each launch of the graph will record the event.
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned flags) {
+  if (flags != cudaEventRecordExternal) return cudaEventRecord(event, stream);
+  const std::lock_guard lock(device().mutex);
+  if (stream_of(stream).captured == nullptr) {
+    record(stream_of(stream), event->state);
+  } else {
+    stream_of(stream).captured->push_back({.records = event->state});
+  }
+  return cudaSuccess;
+}
+/// Something gets done meanwhile, or who asks again and again would ask for ever.
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  const std::lock_guard lock(device().mutex);
+  if (event->state->mark == nullptr || event->state->mark->reached) return outcome();
+  device().streams.run_one();
+  return cudaErrorNotReady;
+}
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  const std::lock_guard lock(device().mutex);
+  if (event->state->mark != nullptr) device().streams.run_until(*event->state->mark);
+  return outcome();
+}
+cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t begin, cudaEvent_t end) {
+  const std::lock_guard lock(device().mutex);
+  const auto &first = begin->state->mark, &last = end->state->mark;
+  if (first == nullptr || last == nullptr) return cudaErrorInvalidValue;
+  if (!first->reached || !last->reached) return cudaErrorNotReady;
+  *ms = std::chrono::duration<float, std::milli>(last->when - first->when).count();
+  return cudaSuccess;
+}
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  const std::lock_guard lock(device().mutex);
+  if (event->state->mark != nullptr) submit(stream_of(stream), {.awaits = event->state->mark});
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+  const std::lock_guard lock(device().mutex);
+  if (stream == nullptr || stream->stream->captured != nullptr) return cudaErrorStreamCaptureUnsupported;
+  stream->stream->captured = std::make_unique<std::vector<babelring::emulation::Task>>();
+  return cudaSuccess;
+}
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  const std::lock_guard lock(device().mutex);
+  if (stream->stream->captured == nullptr) return cudaErrorInvalidValue;
+  *graph = new CUgraph_st{std::move(*stream->stream->captured)};
+  stream->stream->captured.reset();
+  return cudaSuccess;
+}
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long) {
+  *executable = new CUgraphExec_st{graph->tasks};
+  return cudaSuccess;
+}
+cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
+  const std::lock_guard lock(device().mutex);
+  for (const babelring::emulation::Task& task : executable->tasks) {
+    if (task.records != nullptr) {
+      record(stream_of(stream), task.records);
+    } else {
+      submit(stream_of(stream), task);
+    }
+  }
+  return cudaSuccess;
+}
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
+  delete executable;
+  return cudaSuccess;
+}
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  delete graph;
+  return cudaSuccess;
+}

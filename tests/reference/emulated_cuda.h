@@ -1,0 +1,13 @@
+#pragma once
+
+#include <memory>
+
+#include "nmt/ops/backend.h"
+
+namespace babelring {
+
+/// The GPU module's own kernels and host code without a GPU: each of CUDA's threads runs on the CPU, one at a time
+/// (tests/cuda/emulation). Slow.
+std::unique_ptr<Backend> make_emulated_cuda_backend();
+
+}  // namespace babelring
