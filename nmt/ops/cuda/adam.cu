@@ -6,6 +6,7 @@
 #include "nmt/ops/cuda/device_math.cuh"
 #include "nmt/ops/cuda/kernels.h"
 #include "nmt/ops/cuda/launch.cuh"
+#include "nmt/ops/cuda/pieces.cuh"
 
 namespace babelring::cuda {
 
@@ -32,18 +33,40 @@ AdamStep folded(const AdamUpdate& op) {
           .keep = 1 - op.learning_rate * op.weight_decay};
 }
 
-__global__ void adam_kernel(float* master, const float* gradient, float* first, float* second, bfloat* compute,
-                            std::int64_t count, AdamStep step) {
-  for (std::int64_t i = first_element(); i < count; i += element_step()) {
-    const float g = gradient[i] * step.scale;
-    const float m = first[i] * step.beta1 + g * step.rest1;
-    const float v = second[i] * step.beta2 + g * g * step.rest2;
-    first[i] = m;
-    second[i] = v;
-    const float updated = m / (sqrtf(v * step.v_correction) + step.eps) * step.rate + master[i] * step.keep;
-    master[i] = updated;
-    if (compute != nullptr) compute[i] = narrow<bfloat>(updated);
+struct AdamOperands {
+  float* master;
+  const float* gradient;
+  float *first, *second;
+  bfloat* compute;  // or null
+};
+
+/// Fused where it says so, so that an element's bits do not depend on n.
+template <int n>
+__device__ void update_piece(const AdamOperands& of, std::int64_t at, const AdamStep& step) {
+  auto master = piece_at<n>(of.master + at), first = piece_at<n>(of.first + at), second = piece_at<n>(of.second + at);
+  const auto gradient = piece_at<n>(of.gradient + at);
+  Piece<bfloat, n> compute;
+#pragma unroll
+  for (int e = 0; e < n; ++e) {
+    const float g = gradient.of[e] * step.scale;
+    const float m = fmaf(first.of[e], step.beta1, g * step.rest1);
+    const float v = fmaf(second.of[e], step.beta2, g * g * step.rest2);
+    const float ratio = m / (sqrtf(v * step.v_correction) + step.eps);
+    const float updated = fmaf(ratio, step.rate, master.of[e] * step.keep);
+    first.of[e] = m, second.of[e] = v, master.of[e] = updated, compute.of[e] = narrow<bfloat>(updated);
   }
+  put_piece(of.first + at, first);
+  put_piece(of.second + at, second);
+  put_piece(of.master + at, master);
+  if (of.compute != nullptr) put_piece(of.compute + at, compute);
+}
+
+/// Pieces of n elements, and one by one what is left of `count`.
+template <int n>
+__global__ void adam_kernel(AdamOperands of, std::int64_t count, AdamStep step) {
+  const std::int64_t whole = count / n * n;
+  for (std::int64_t i = first_element() * n; i < whole; i += element_step() * n) update_piece<n>(of, i, step);
+  for (std::int64_t i = whole + first_element(); i < count; i += element_step()) update_piece<1>(of, i, step);
 }
 
 /// One block of threads for a SquaredNorm::block. `parts` are pointers to `count` elements each, added in order; the
@@ -77,9 +100,16 @@ LaunchPlace norm_place(std::int64_t count, const Workspace& workspace) {
 void run(const AdamUpdate& op, Workspace& workspace) {
   const std::int64_t count = op.master.shape.elements();
   if (count == 0) return;
-  launch("adam_update", {elementwise_blocks(count), elementwise_threads, workspace.stream()}, adam_kernel,
-         op.master.as<float>(), op.gradient.as<float>(), op.m.as<float>(), op.v.as<float>(),
-         op.compute ? op.compute.as<bfloat>() : nullptr, count, folded(op));
+  const AdamOperands operands{.master = op.master.as<float>(),
+                              .gradient = op.gradient.as<float>(),
+                              .first = op.m.as<float>(),
+                              .second = op.v.as<float>(),
+                              .compute = op.compute ? op.compute.as<bfloat>() : nullptr};
+  with_pieces<float>(
+      {}, {operands.master, operands.gradient, operands.first, operands.second, operands.compute}, [&](auto n) {
+        launch(op.name, {elementwise_blocks((count + n - 1) / n), elementwise_threads, workspace.stream()},
+               adam_kernel<n>, operands, count, folded(op));
+      });
 }
 
 void run(const SquaredNorm& op, Workspace& workspace) {

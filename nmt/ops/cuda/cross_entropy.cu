@@ -6,13 +6,16 @@
 #include "nmt/ops/cuda/device_math.cuh"
 #include "nmt/ops/cuda/kernels.h"
 #include "nmt/ops/cuda/launch.cuh"
+#include "nmt/ops/cuda/pieces.cuh"
 
 namespace babelring::cuda {
 
 namespace {
 
-// One block a row: a row of logits is read from memory once and then from the caches.
-constexpr int row_threads = 256;
+// One block a row, n columns a thread at a time. A row of logits is read from memory once and then from the caches:
+// with so many threads no more rows are under way than these hold.
+constexpr int row_threads = 512;
+constexpr float log2_e = 1.4426950408889634f;
 
 /// An element and its place; of two, the larger comes first, of equals the one further left.
 struct Ranked {
@@ -42,19 +45,39 @@ __device__ Ranked block_first(Ranked mine) {
 }
 
 /// An element as it is ranked: what is not a number comes last.
-template <class T>
-__device__ Ranked ranked(const T* x, int i) {
-  const float value = widen(x[i]);
-  return {isnan(value) ? -INFINITY : value, i};
+__device__ Ranked ranked(float value, int place) {
+  return {isnan(value) ? -INFINITY : value, place};
 }
 
-/// The sum of e^(x - largest) over a row.
-template <class T>
-__device__ float sum_of_exponentials(const T* x, int width, float largest) {
-  float sum = 0;
-  for (int i = threadIdx.x; i < width; i += row_threads) sum += expf(widen(x[i]) - largest);
-  return block_reduce<row_threads>(sum, Plus());
-}
+/// Of the elements that a thread has seen: the first, and the sum of e^(x - first).
+struct Seen {
+  Ranked best{-INFINITY, INT_MAX};
+  float exponentials = 0;
+
+  template <class T, int n>
+  __device__ void add(const Piece<T, n>& piece, int place) {
+    const float before_it = best.value;
+#pragma unroll
+    for (int e = 0; e < n; ++e) {
+      const Ranked one = ranked(widen(piece.of[e]), place + e);
+      if (before(one, best)) best = one;
+    }
+    const float shift = offset(best.value);
+    if (best.value > before_it) exponentials *= exp2f(before_it * log2_e - shift);
+#pragma unroll
+    for (int e = 0; e < n; ++e) exponentials += exp2f(widen(piece.of[e]) * log2_e - shift);
+  }
+  /// The sum relative to another element.
+  __device__ float relative_to(float largest) const {
+    return exponentials * exp2f(offset(best.value) - offset(largest));
+  }
+
+ private:
+  /// Nothing but minus infinity seen yet: e^(x - 0) is 0 then, and NaN for what is not a number.
+  __device__ static float offset(float largest) {
+    return largest == -INFINITY ? 0.0f : largest * log2_e;
+  }
+};
 
 template <class T>
 struct LossOperands {
@@ -68,37 +91,42 @@ struct LossOperands {
   float smoothing, gradient_scale;
 };
 
-template <class T>
+template <int n, class T>
 __device__ void write_gradient(const LossOperands<T>& of, std::int64_t row, int width, int target, float largest,
                                float exponentials) {
   const T* x = of.logits + row * of.stride;
   T* gradient = of.dlogits + row * of.gradient_stride;
-  const float to_p = of.gradient_scale / exponentials;
+  const float shift = largest * log2_e, to_p = of.gradient_scale / exponentials;
   const float share = of.gradient_scale * of.smoothing / static_cast<float>(width);
   const float of_target = of.gradient_scale * (1 - of.smoothing);
-  for (int i = threadIdx.x; i < width; i += row_threads) {
-    const float d = expf(widen(x[i]) - largest) * to_p - share;
-    gradient[i] = narrow<T>(i == target ? d - of_target : d);
+  for (int i = threadIdx.x * n; i < width; i += row_threads * n) {
+    auto piece = piece_at<n>(x + i);
+#pragma unroll
+    for (int e = 0; e < n; ++e) {
+      const float d = exp2f(widen(piece.of[e]) * log2_e - shift) * to_p - share;
+      piece.of[e] = narrow<T>(i + e == target ? d - of_target : d);
+    }
+    put_piece(gradient + i, piece);
   }
 }
 
-template <class T>
-__global__ void cross_entropy_kernel(LossOperands<T> of, int width, IndexError* error) {
+template <int n, class T>
+__global__ void __launch_bounds__(row_threads) cross_entropy_kernel(LossOperands<T> of, int width, IndexError* error) {
   const std::int64_t row = blockIdx.x;
   const int target = of.targets[row];
   if (!index_in_range(target, width, row, BadIndex::targets, error)) return;
   const T* x = of.logits + row * of.stride;
-  Ranked best{-INFINITY, INT_MAX};
+  Seen seen;
   float elements = 0;
-  for (int i = threadIdx.x; i < width; i += row_threads) {
-    const Ranked one = ranked(x, i);
-    elements += widen(x[i]);
-    if (before(one, best)) best = one;
+  for (int i = threadIdx.x * n; i < width; i += row_threads * n) {
+    const auto piece = piece_at<n>(x + i);
+    for (const T value : piece.of) elements += widen(value);
+    seen.add(piece, i);
   }
-  best = block_first(best);
+  const Ranked best = block_first(seen.best);
   elements = block_reduce<row_threads>(elements, Plus());
   const float target_logit = widen(x[target]);
-  const float exponentials = sum_of_exponentials(x, width, best.value);
+  const float exponentials = block_reduce<row_threads>(seen.relative_to(best.value), Plus());
   if (threadIdx.x == 0) {
     const double log_sum = log(static_cast<double>(exponentials)) + static_cast<double>(best.value);
     const double nll = log_sum - static_cast<double>(target_logit);
@@ -109,29 +137,35 @@ __global__ void cross_entropy_kernel(LossOperands<T> of, int width, IndexError* 
     if (of.predicted != nullptr) of.predicted[row] = best.place;
   }
   // Every thread is past the reductions, so nobody reads what another overwrites in place.
-  if (of.dlogits != nullptr) write_gradient(of, row, width, target, best.value, exponentials);
+  if (of.dlogits != nullptr) write_gradient<n>(of, row, width, target, best.value, exponentials);
 }
 
 /// Finds one after another: each time the first of those behind the last one found.
-template <class T>
-__global__ void top_k_kernel(const T* logits, int width, float* scores, int* indices, int k) {
+template <int n, class T>
+__global__ void __launch_bounds__(row_threads)
+    top_k_kernel(const T* logits, int width, float* scores, int* indices, int k) {
   const std::int64_t row = blockIdx.x;
   const T* x = logits + row * width;
-  Ranked last{INFINITY, -1};
-  float log_sum = 0;
+  Seen seen;
+  for (int i = threadIdx.x * n; i < width; i += row_threads * n) seen.add(piece_at<n>(x + i), i);
+  Ranked best = block_first(seen.best);
+  const float log_sum = logf(block_reduce<row_threads>(seen.relative_to(best.value), Plus())) + best.value;
   for (int found = 0; found < k; ++found) {
-    Ranked best{-INFINITY, INT_MAX};
-    for (int i = threadIdx.x; i < width; i += row_threads) {
-      const Ranked one = ranked(x, i);
-      if (before(last, one) && before(one, best)) best = one;
-    }
-    best = block_first(best);
-    if (found == 0) log_sum = logf(sum_of_exponentials(x, width, best.value)) + best.value;
     if (threadIdx.x == 0) {
       scores[row * k + found] = best.value - log_sum;
       indices[row * k + found] = best.place;
     }
-    last = best;
+    if (found + 1 == k) break;
+    Ranked next{-INFINITY, INT_MAX};
+    for (int i = threadIdx.x * n; i < width; i += row_threads * n) {
+      const auto piece = piece_at<n>(x + i);
+#pragma unroll
+      for (int e = 0; e < n; ++e) {
+        const Ranked one = ranked(widen(piece.of[e]), i + e);
+        if (before(best, one) && before(one, next)) next = one;
+      }
+    }
+    best = block_first(next);
   }
 }
 
@@ -153,8 +187,12 @@ void run(const CrossEntropy& op, Workspace& workspace) {
                                    .predicted = op.predicted ? op.predicted.as<int>() : nullptr,
                                    .smoothing = op.smoothing,
                                    .gradient_scale = op.gradient_scale};
-    launch(op.name, {static_cast<unsigned>(rows), row_threads, workspace.stream()}, cross_entropy_kernel<T>, operands,
-           static_cast<int>(op.logits.shape[1]), workspace.index_error());
+    with_pieces<T>({op.logits.shape[1], op.logits.row_stride, op.dlogits ? op.dlogits.row_stride : 0},
+                   {op.logits.data, op.dlogits.data}, [&](auto n) {
+                     launch(op.name, {static_cast<unsigned>(rows), row_threads, workspace.stream()},
+                            cross_entropy_kernel<n, T>, operands, static_cast<int>(op.logits.shape[1]),
+                            workspace.index_error());
+                   });
   });
 }
 
@@ -163,9 +201,11 @@ void run(const LogSoftmaxTopK& op, Workspace& workspace) {
   if (rows == 0) return;
   with_device_type(op.logits.dtype, [&](auto tag) {
     using T = decltype(tag);
-    launch(op.name, {static_cast<unsigned>(rows), row_threads, workspace.stream()}, top_k_kernel<T>, op.logits.as<T>(),
-           static_cast<int>(op.logits.shape[1]), op.scores.as<float>(), op.indices.as<int>(),
-           static_cast<int>(op.scores.shape[1]));
+    with_pieces<T>({op.logits.shape[1]}, {op.logits.data}, [&](auto n) {
+      launch(op.name, {static_cast<unsigned>(rows), row_threads, workspace.stream()}, top_k_kernel<n, T>,
+             op.logits.as<T>(), static_cast<int>(op.logits.shape[1]), op.scores.as<float>(), op.indices.as<int>(),
+             static_cast<int>(op.scores.shape[1]));
+    });
   });
 }
 

@@ -3,29 +3,51 @@
 #include "nmt/ops/cuda/device_math.cuh"
 #include "nmt/ops/cuda/kernels.h"
 #include "nmt/ops/cuda/launch.cuh"
+#include "nmt/ops/cuda/pieces.cuh"
 
 namespace babelring::cuda {
 
 namespace {
 
-/// One block a row.
-template <class T>
-__global__ void dropout_kernel(const T* x, std::int64_t x_stride, T* y, std::int64_t y_stride, int width,
-                               DropoutKey key) {
-  const std::int64_t row = blockIdx.x;
+constexpr int rows_at_once = 8;  // a warp takes a row, n columns a lane at a time
+constexpr int dropout_threads = rows_at_once * warp_lanes;
+
+unsigned row_blocks(std::int64_t rows) {
+  return static_cast<unsigned>((rows + rows_at_once - 1) / rows_at_once);
+}
+__device__ std::int64_t row_of_warp() {
+  return static_cast<std::int64_t>(blockIdx.x) * rows_at_once + threadIdx.x / warp_lanes;
+}
+
+template <int n, class T>
+__global__ void dropout_kernel(const T* x, std::int64_t x_stride, T* y, std::int64_t y_stride, std::int64_t rows,
+                               int width, DropoutKey key) {
+  const std::int64_t row = row_of_warp();
+  if (row >= rows) return;
   const DeviceDropoutRow mask(key, row);
-  for (int i = threadIdx.x; i < width; i += blockDim.x) {
-    y[row * y_stride + i] = narrow<T>(mask.apply(widen(x[row * x_stride + i]), i));
+  for (int i = threadIdx.x % warp_lanes * n; i < width; i += warp_lanes * n) {
+    auto piece = piece_at<n>(x + row * x_stride + i);
+#pragma unroll
+    for (int e = 0; e < n; ++e) piece.of[e] = narrow<T>(mask.apply(widen(piece.of[e]), i + e));
+    put_piece(y + row * y_stride + i, piece);
   }
 }
 
-template <class T>
-__global__ void residual_dropout_kernel(const T* residual, const T* branch, T* y, int width, DropoutKey key) {
-  const std::int64_t row = blockIdx.x;
+template <int n, class T>
+__global__ void residual_dropout_kernel(const T* residual, const T* branch, T* y, std::int64_t rows, int width,
+                                        DropoutKey key) {
+  const std::int64_t row = row_of_warp();
+  if (row >= rows) return;
   const DeviceDropoutRow mask(key, row);
-  for (int i = threadIdx.x; i < width; i += blockDim.x) {
+  for (int i = threadIdx.x % warp_lanes * n; i < width; i += warp_lanes * n) {
     const std::int64_t at = row * width + i;
-    y[at] = narrow<T>(widen(residual[at]) + mask.apply(widen(branch[at]), i));
+    auto piece = piece_at<n>(residual + at);
+    const auto added = piece_at<n>(branch + at);
+#pragma unroll
+    for (int e = 0; e < n; ++e) {
+      piece.of[e] = narrow<T>(widen(piece.of[e]) + mask.apply(widen(added.of[e]), i + e));
+    }
+    put_piece(y + at, piece);
   }
 }
 
@@ -36,8 +58,11 @@ void run(const Dropout& op, Workspace& workspace) {
   if (op.x.shape.elements() == 0) return;
   with_device_type(op.x.dtype, [&](auto tag) {
     using T = decltype(tag);
-    launch(op.name, {static_cast<unsigned>(rows), elementwise_threads, workspace.stream()}, dropout_kernel<T>,
-           op.x.as<T>(), op.x.row_stride, op.y.as<T>(), op.y.row_stride, static_cast<int>(op.x.shape[1]), op.key);
+    const int width = static_cast<int>(op.x.shape[1]);
+    with_pieces<T>({width, op.x.row_stride, op.y.row_stride}, {op.x.data, op.y.data}, [&](auto n) {
+      launch(op.name, {row_blocks(rows), dropout_threads, workspace.stream()}, dropout_kernel<n, T>, op.x.as<T>(),
+             op.x.row_stride, op.y.as<T>(), op.y.row_stride, rows, width, op.key);
+    });
   });
 }
 
@@ -46,8 +71,11 @@ void run(const ResidualDropout& op, Workspace& workspace) {
   if (op.y.shape.elements() == 0) return;
   with_device_type(op.y.dtype, [&](auto tag) {
     using T = decltype(tag);
-    launch(op.name, {static_cast<unsigned>(rows), elementwise_threads, workspace.stream()}, residual_dropout_kernel<T>,
-           op.residual.as<T>(), op.branch.as<T>(), op.y.as<T>(), static_cast<int>(op.y.shape[1]), op.key);
+    const int width = static_cast<int>(op.y.shape[1]);
+    with_pieces<T>({width}, {op.residual.data, op.branch.data, op.y.data}, [&](auto n) {
+      launch(op.name, {row_blocks(rows), dropout_threads, workspace.stream()}, residual_dropout_kernel<n, T>,
+             op.residual.as<T>(), op.branch.as<T>(), op.y.as<T>(), rows, width, op.key);
+    });
   });
 }
 

@@ -3,6 +3,7 @@
 #include "nmt/ops/cuda/device_math.cuh"
 #include "nmt/ops/cuda/kernels.h"
 #include "nmt/ops/cuda/launch.cuh"
+#include "nmt/ops/cuda/pieces.cuh"
 
 namespace babelring::cuda {
 
@@ -18,9 +19,16 @@ __global__ void fill_kernel(T* y, float value, std::int64_t count) {
   for (std::int64_t i = first_element(); i < count; i += element_step()) y[i] = narrow<T>(value);
 }
 
-template <class T>
-__global__ void add_kernel(const T* x, T* y, std::int64_t count) {
-  for (std::int64_t i = first_element(); i < count; i += element_step()) y[i] = narrow<T>(widen(x[i]) + widen(y[i]));
+/// `pieces` of n elements.
+template <int n, class T>
+__global__ void add_kernel(const T* x, T* y, std::int64_t pieces) {
+  for (std::int64_t i = first_element(); i < pieces; i += element_step()) {
+    auto piece = piece_at<n>(y + i * n);
+    const auto added = piece_at<n>(x + i * n);
+#pragma unroll
+    for (int e = 0; e < n; ++e) piece.of[e] = narrow<T>(widen(added.of[e]) + widen(piece.of[e]));
+    put_piece(y + i * n, piece);
+  }
 }
 
 }  // namespace
@@ -57,8 +65,10 @@ void run(const Add& op, Workspace& workspace) {
   if (count == 0) return;
   with_device_type(op.y.dtype, [&](auto tag) {
     using T = decltype(tag);
-    launch(op.name, {elementwise_blocks(count), elementwise_threads, workspace.stream()}, add_kernel<T>, op.x.as<T>(),
-           op.y.as<T>(), count);
+    with_pieces<T>({count}, {op.x.data, op.y.data}, [&](auto n) {
+      launch(op.name, {elementwise_blocks(count / n), elementwise_threads, workspace.stream()}, add_kernel<n, T>,
+             op.x.as<T>(), op.y.as<T>(), count / n);
+    });
   });
 }
 

@@ -4,18 +4,28 @@
 #include "nmt/ops/cuda/kernels.h"
 #include "nmt/ops/cuda/launch.cuh"
 #include "nmt/ops/cuda/launch.h"
+#include "nmt/ops/cuda/pieces.cuh"
 
 namespace babelring::cuda {
 
 namespace {
 
-// A warp takes a row, a block so many. A lane goes through every 32nd column, and reads again what it wrote itself.
+// A warp takes a row, a block so many. A lane goes through every 32nd piece of n columns, and reads again what it wrote
+// itself.
 constexpr int rows_at_once = 4;
 constexpr int norm_threads = rows_at_once * warp_lanes;
 
 unsigned row_blocks(std::int64_t rows) {
   return static_cast<unsigned>((rows + rows_at_once - 1) / rows_at_once);
 }
+
+template <int n>
+__device__ int first_column() {
+  return static_cast<int>(threadIdx.x % warp_lanes) * n;
+}
+/// From one piece of a lane to its next.
+template <int n>
+constexpr int column_step = warp_lanes* n;
 
 __device__ std::int64_t row_of_warp() {
   return static_cast<std::int64_t>(blockIdx.x) * rows_at_once + threadIdx.x / warp_lanes;
@@ -29,45 +39,61 @@ struct NormOperands {
 };
 
 /// y of the row x, whose elements add up to `total` over the warp.
-template <class T>
+template <int n, class T>
 __device__ void normalize_row(const T* x, T* y, int width, std::int64_t row, float total, const NormOperands& norm) {
-  const int lane = threadIdx.x % warp_lanes;
   const float mean = warp_sum(total) / static_cast<float>(width);
   float squares = 0;
-  for (int i = lane; i < width; i += warp_lanes) {
-    const float apart = widen(x[i]) - mean;
-    squares += apart * apart;
+  for (int i = first_column<n>(); i < width; i += column_step<n>) {
+    const auto piece = piece_at<n>(x + i);
+    for (const T value : piece.of) {
+      const float apart = widen(value) - mean;
+      squares += apart * apart;
+    }
   }
   const float rstd = 1.0f / sqrtf(warp_sum(squares) / static_cast<float>(width) + norm.eps);
-  for (int i = lane; i < width; i += warp_lanes) {
-    y[i] = narrow<T>((widen(x[i]) - mean) * rstd * norm.gain[i] + norm.bias[i]);
+  for (int i = first_column<n>(); i < width; i += column_step<n>) {
+    auto piece = piece_at<n>(x + i);
+    const auto gain = piece_at<n>(norm.gain + i), bias = piece_at<n>(norm.bias + i);
+#pragma unroll
+    for (int e = 0; e < n; ++e) {
+      piece.of[e] = narrow<T>((widen(piece.of[e]) - mean) * rstd * gain.of[e] + bias.of[e]);
+    }
+    put_piece(y + i, piece);
   }
-  if (lane == 0) norm.mean[row] = mean, norm.rstd[row] = rstd;
+  if (threadIdx.x % warp_lanes == 0) norm.mean[row] = mean, norm.rstd[row] = rstd;
 }
 
-template <class T>
+template <int n, class T>
 __global__ void layer_norm_kernel(const T* x, T* y, std::int64_t rows, int width, NormOperands norm) {
   const std::int64_t row = row_of_warp();
   if (row >= rows) return;
   float total = 0;
-  for (int i = threadIdx.x % warp_lanes; i < width; i += warp_lanes) total += widen(x[row * width + i]);
-  normalize_row(x + row * width, y + row * width, width, row, total, norm);
+  for (int i = first_column<n>(); i < width; i += column_step<n>) {
+    const auto piece = piece_at<n>(x + row * width + i);
+    for (const T value : piece.of) total += widen(value);
+  }
+  normalize_row<n>(x + row * width, y + row * width, width, row, total, norm);
 }
 
-template <class T>
+template <int n, class T>
 __global__ void residual_norm_kernel(const T* residual, const T* branch, T* sum, T* y, std::int64_t rows, int width,
                                      DropoutKey key, NormOperands norm) {
   const std::int64_t row = row_of_warp();
   if (row >= rows) return;
   const DeviceDropoutRow mask(key, row);
   float total = 0;
-  for (int i = threadIdx.x % warp_lanes; i < width; i += warp_lanes) {
+  for (int i = first_column<n>(); i < width; i += column_step<n>) {
     const std::int64_t at = row * width + i;
-    const T stored = narrow<T>(widen(residual[at]) + mask.apply(widen(branch[at]), i));
-    sum[at] = stored;
-    total += widen(stored);
+    auto piece = piece_at<n>(residual + at);
+    const auto added = piece_at<n>(branch + at);
+#pragma unroll
+    for (int e = 0; e < n; ++e) {
+      piece.of[e] = narrow<T>(widen(piece.of[e]) + mask.apply(widen(added.of[e]), i + e));
+      total += widen(piece.of[e]);
+    }
+    put_piece(sum + at, piece);
   }
-  normalize_row(sum + row * width, y + row * width, width, row, total, norm);
+  normalize_row<n>(sum + row * width, y + row * width, width, row, total, norm);
 }
 
 /// The parts of dgain and dbias of sum_block_rows rows: a thread a column, a block of rows each.
@@ -97,29 +123,41 @@ struct NormBackwardOperands {
   bool accumulate;
 };
 
-template <class T>
+template <int n, class T>
 __global__ void norm_backward_kernel(NormBackwardOperands<T> of, std::int64_t rows, int width, DropoutKey key) {
   const std::int64_t row = row_of_warp();
   if (row >= rows) return;
-  const int lane = threadIdx.x % warp_lanes;
   const float mean = of.mean[row], rstd = of.rstd[row];
   float sum = 0, projection = 0;
-  for (int i = lane; i < width; i += warp_lanes) {
+  for (int i = first_column<n>(); i < width; i += column_step<n>) {
     const std::int64_t at = row * width + i;
-    const float g = widen(of.dy[at]) * of.gain[i];
-    sum += g;
-    projection += g * ((widen(of.x[at]) - mean) * rstd);
+    const auto dy = piece_at<n>(of.dy + at), x = piece_at<n>(of.x + at);
+    const auto gain = piece_at<n>(of.gain + i);
+#pragma unroll
+    for (int e = 0; e < n; ++e) {
+      const float g = widen(dy.of[e]) * gain.of[e];
+      sum += g;
+      projection += g * ((widen(x.of[e]) - mean) * rstd);
+    }
   }
   const float mean_g = warp_sum(sum) / static_cast<float>(width);
   const float slope = warp_sum(projection) / static_cast<float>(width) * rstd;
   const DeviceDropoutRow mask(key, row);
-  for (int i = lane; i < width; i += warp_lanes) {
+  for (int i = first_column<n>(); i < width; i += column_step<n>) {
     const std::int64_t at = row * width + i;
-    const float g = widen(of.dy[at]) * of.gain[i];
-    const float d = (g - mean_g - (widen(of.x[at]) - mean) * slope) * rstd;
-    const T dx = narrow<T>(of.accumulate ? d + widen(of.dx[at]) : d);
-    of.dx[at] = dx;
-    if (of.dbranch != nullptr) of.dbranch[at] = narrow<T>(mask.apply(widen(dx), i));
+    const auto dy = piece_at<n>(of.dy + at), x = piece_at<n>(of.x + at);
+    const auto gain = piece_at<n>(of.gain + i);
+    Piece<T, n> dx{}, dbranch;
+    if (of.accumulate) dx = piece_at<n>(of.dx + at);
+#pragma unroll
+    for (int e = 0; e < n; ++e) {
+      const float g = widen(dy.of[e]) * gain.of[e];
+      const float d = (g - mean_g - (widen(x.of[e]) - mean) * slope) * rstd;
+      dx.of[e] = narrow<T>(of.accumulate ? d + widen(dx.of[e]) : d);
+      dbranch.of[e] = narrow<T>(mask.apply(widen(dx.of[e]), i + e));
+    }
+    put_piece(of.dx + at, dx);
+    if (of.dbranch != nullptr) put_piece(of.dbranch + at, dbranch);
   }
 }
 
@@ -136,8 +174,10 @@ void run(const LayerNormForward& op, Workspace& workspace) {
   if (op.x.shape.elements() == 0) return;
   with_device_type(op.x.dtype, [&](auto tag) {
     using T = decltype(tag);
-    launch(op.name, {row_blocks(rows), norm_threads, workspace.stream()}, layer_norm_kernel<T>, op.x.as<T>(),
-           op.y.as<T>(), rows, static_cast<int>(op.x.shape[1]), norm_operands(op));
+    with_pieces<T>({op.x.shape[1]}, {op.x.data, op.y.data, op.gain.data, op.bias.data}, [&](auto n) {
+      launch(op.name, {row_blocks(rows), norm_threads, workspace.stream()}, layer_norm_kernel<n, T>, op.x.as<T>(),
+             op.y.as<T>(), rows, static_cast<int>(op.x.shape[1]), norm_operands(op));
+    });
   });
 }
 
@@ -146,9 +186,14 @@ void run(const ResidualNormForward& op, Workspace& workspace) {
   if (op.y.shape.elements() == 0) return;
   with_device_type(op.y.dtype, [&](auto tag) {
     using T = decltype(tag);
-    launch(op.name, {row_blocks(rows), norm_threads, workspace.stream()}, residual_norm_kernel<T>, op.residual.as<T>(),
-           op.branch.as<T>(), op.sum.as<T>(), op.y.as<T>(), rows, static_cast<int>(op.y.shape[1]), op.key,
-           norm_operands(op));
+    const auto places = {
+        op.residual.data, op.branch.data, static_cast<const void*>(op.sum.data), static_cast<const void*>(op.y.data),
+        op.gain.data,     op.bias.data};
+    with_pieces<T>({op.y.shape[1]}, places, [&](auto n) {
+      launch(op.name, {row_blocks(rows), norm_threads, workspace.stream()}, residual_norm_kernel<n, T>,
+             op.residual.as<T>(), op.branch.as<T>(), op.sum.as<T>(), op.y.as<T>(), rows,
+             static_cast<int>(op.y.shape[1]), op.key, norm_operands(op));
+    });
   });
 }
 
@@ -171,8 +216,10 @@ void run(const LayerNormBackward& op, Workspace& workspace) {
                                            .dx = op.dx.as<T>(),
                                            .dbranch = op.dbranch ? op.dbranch.as<T>() : nullptr,
                                            .accumulate = op.accumulate};
-    launch(op.name, {row_blocks(rows), norm_threads, workspace.stream()}, norm_backward_kernel<T>, operands, rows,
-           static_cast<int>(width), op.key);
+    with_pieces<T>({width}, {operands.dy, operands.x, operands.gain, operands.dx, operands.dbranch}, [&](auto n) {
+      launch(op.name, {row_blocks(rows), norm_threads, workspace.stream()}, norm_backward_kernel<n, T>, operands, rows,
+             static_cast<int>(width), op.key);
+    });
   });
   launch_add_blocks(partial, blocks, 2 * width, op.dgain, true, workspace.stream());
   launch_add_blocks(partial + width, blocks, 2 * width, op.dbias, true, workspace.stream());

@@ -4,6 +4,7 @@
 #include "nmt/ops/cuda/kernels.h"
 #include "nmt/ops/cuda/launch.cuh"
 #include "nmt/ops/cuda/launch.h"
+#include "nmt/ops/cuda/pieces.cuh"
 
 namespace babelring::cuda {
 
@@ -44,12 +45,18 @@ __global__ void epilogue_kernel(T* y, std::int64_t stride, int width, const floa
   }
 }
 
-/// dx = 0 where the gate is not positive.
-template <class T>
+/// dx = 0 where the gate is not positive. One block a row, n columns a thread at a time.
+template <int n, class T>
 __global__ void gate_kernel(T* dx, std::int64_t stride, const T* gate, std::int64_t gate_stride, int width) {
   const std::int64_t row = blockIdx.x;
-  for (int i = threadIdx.x; i < width; i += blockDim.x) {
-    if (!(widen(gate[row * gate_stride + i]) > 0)) dx[row * stride + i] = narrow<T>(0);
+  for (int i = threadIdx.x * n; i < width; i += blockDim.x * n) {
+    auto piece = piece_at<n>(dx + row * stride + i);
+    const auto gates = piece_at<n>(gate + row * gate_stride + i);
+#pragma unroll
+    for (int e = 0; e < n; ++e) {
+      if (!(widen(gates.of[e]) > 0)) piece.of[e] = narrow<T>(0);
+    }
+    put_piece(dx + row * stride + i, piece);
   }
 }
 
@@ -65,12 +72,22 @@ __global__ void column_sums_kernel(const T* dy, std::int64_t stride, std::int64_
   partial[static_cast<std::int64_t>(blockIdx.x) * width + column] = sum;
 }
 
+constexpr int sum_lanes = 16;  // threads that share a column's blocks
+
+/// 32 columns a block. A thread adds every 16th block of a column, then one adds the 16 sums.
 __global__ void add_blocks_kernel(const float* partial, std::int64_t blocks, std::int64_t stride, float* sum, int count,
                                   bool accumulate) {
-  const int i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i >= count) return;
-  float total = accumulate ? sum[i] : 0.0f;
-  for (std::int64_t b = 0; b < blocks; ++b) total += partial[b * stride + i];
+  __shared__ float of_lanes[sum_lanes][warp_lanes];
+  const int i = blockIdx.x * warp_lanes + threadIdx.x;
+  float total = 0;
+  if (i < count) {
+    for (std::int64_t b = threadIdx.y; b < blocks; b += sum_lanes) total += partial[b * stride + i];
+  }
+  of_lanes[threadIdx.y][threadIdx.x] = total;
+  __syncthreads();
+  if (threadIdx.y > 0 || i >= count) return;
+  total = accumulate ? sum[i] : 0.0f;
+  for (int lane = 0; lane < sum_lanes; ++lane) total += of_lanes[lane][threadIdx.x];
   sum[i] = total;
 }
 
@@ -127,8 +144,9 @@ void launch_add_blocks(const float* partial, std::int64_t blocks, std::int64_t s
                        bool accumulate, cudaStream_t stream) {
   const std::int64_t count = sum.shape.elements();
   if (count == 0) return;
-  launch("sums over rows", {elementwise_blocks(count), elementwise_threads, stream}, add_blocks_kernel, partial, blocks,
-         stride, sum.as<float>(), static_cast<int>(count), accumulate);
+  const auto grid = static_cast<unsigned>((count + warp_lanes - 1) / warp_lanes);
+  launch("sums over rows", {grid, dim3(warp_lanes, sum_lanes), stream}, add_blocks_kernel, partial, blocks, stride,
+         sum.as<float>(), static_cast<int>(count), accumulate);
 }
 
 void run(const LinearForward& op, Workspace& workspace) {
@@ -147,8 +165,10 @@ void run(const LinearBackwardData& op, Workspace& workspace) {
   if (!op.gate || op.dx.shape.elements() == 0) return;
   with_device_type(op.dx.dtype, [&](auto tag) {
     using T = decltype(tag);
-    launch(op.name, {static_cast<unsigned>(shape.m), elementwise_threads, workspace.stream()}, gate_kernel<T>,
-           op.dx.as<T>(), op.dx.row_stride, op.gate.as<T>(), op.gate.row_stride, static_cast<int>(shape.n));
+    with_pieces<T>({shape.n, op.dx.row_stride, op.gate.row_stride}, {op.dx.data, op.gate.data}, [&](auto n) {
+      launch(op.name, {static_cast<unsigned>(shape.m), elementwise_threads, workspace.stream()}, gate_kernel<n, T>,
+             op.dx.as<T>(), op.dx.row_stride, op.gate.as<T>(), op.gate.row_stride, static_cast<int>(shape.n));
+    });
   });
 }
 

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <initializer_list>
+#include <type_traits>
+
+/// Rows read and written 16 bytes at a time.
+namespace babelring::cuda {
+
+/// Elements side by side that one instruction moves.
+template <class T, int n>
+struct alignas(n * sizeof(T) < 16 ? n * sizeof(T) : 16) Piece {
+  T of[n];
+};
+template <int n, class T>
+__device__ inline Piece<T, n> piece_at(const T* from) {
+  return *reinterpret_cast<const Piece<T, n>*>(from);
+}
+template <int n, class T>
+__device__ inline void put_piece(T* to, const Piece<T, n>& piece) {
+  *reinterpret_cast<Piece<T, n>*>(to) = piece;
+}
+
+/// Calls body(std::integral_constant): how many elements of T to move at once. 16 bytes of them where all places and
+/// all extents (of rows, and from one row to the next) are multiples of that, else one.
+template <class T, class Body>
+void with_pieces(std::initializer_list<std::int64_t> extents, std::initializer_list<const void*> places, Body&& body) {
+  constexpr int n = 16 / sizeof(T);
+  const bool aligned =
+      std::all_of(extents.begin(), extents.end(), [](std::int64_t extent) { return extent % n == 0; }) &&
+      std::all_of(places.begin(), places.end(),
+                  [](const void* place) { return reinterpret_cast<std::uintptr_t>(place) % 16 == 0; });
+  if (aligned) {
+    body(std::integral_constant<int, n>());
+  } else {
+    body(std::integral_constant<int, 1>());
+  }
+}
+
+}  // namespace babelring::cuda
