@@ -67,7 +67,8 @@ class Backend {
   /// Copies contiguous elements from the host, or to it; complete on return.
   virtual void upload(const void* host, Tensor to) = 0;
   virtual void download(ConstTensor from, void* host) = 0;
-  /// As download(), of f32, but nothing is waited for: the numbers are there after the next synchronize() or download().
+  /// As download(), of f32, but nothing is waited for: the numbers are there after the next synchronize() or
+  /// download().
   virtual std::shared_ptr<const std::vector<float>> fetch(ConstTensor from) {
     auto numbers = std::make_shared<std::vector<float>>(static_cast<std::size_t>(from.shape.elements()));
     download(from, numbers->data());
