@@ -2,7 +2,8 @@
 // of a roofline. Sentences are sorted by length and searched a batch at a time. Without a checkpoint the weights are
 // random; hypotheses then never end by themselves and are cut at about the length of their source. The last line is
 // JSON.
-//   bench_decode --data FOLDER [--set test] [--preset base] [--checkpoint FOLDER] [--beam 4] [--batch-sentences 64] …
+//   bench_decode --data FOLDER [--set test] [--device cpu|cuda] [--preset base] [--checkpoint FOLDER] [--beam 4]
+//   [--batch-sentences 64] …
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -13,7 +14,9 @@
 #include "nmt/base/clock.h"
 #include "nmt/data/manifest.h"
 #include "nmt/decode/beam_search.h"
+#include "nmt/ops/cuda_module.h"
 #include "nmt/train/model_loader.h"
+#include "tests/bench/device_peaks.h"
 #include "tests/bench/op_times.h"
 #include "tests/bench/train_measurement.h"
 
@@ -23,7 +26,7 @@ namespace {
 using Source = std::span<const std::int32_t>;
 
 struct Options {
-  std::string data, set = "test", preset = "base", norm = "post", precision = "bf16", checkpoint;
+  std::string data, set = "test", device = "cpu", preset = "base", norm = "post", precision = "bf16", checkpoint;
   BeamOptions beam{.beam = 4};
   std::size_t batch_sentences = 64;
   std::int64_t sentences = 0;
@@ -122,14 +125,14 @@ json::object describe(const Options& options, const Backend& backend, const Tran
 }
 
 int run(const Options& options) {
-  const auto backend = make_cpu_backend(options.threads);
+  const auto backend = options.device == "cuda" ? make_cuda_backend(0) : make_cpu_backend(options.threads);
   const auto model = make_model(options, *backend);
   const Corpus corpus = Corpus::open(options.data, options.set);
   const auto batches = make_batches(corpus, options);
   if (batches.empty()) fail("decode: {} of {} has no sentences", options.set, options.data);
   BeamSearch search(*model, *backend);
   search_all(search, {batches.front()}, options.beam);
-  MachinePeaks peaks = measure_machine_peaks(options.threads);
+  MachinePeaks peaks = measure_peaks(*backend, options.threads);
   std::vector<double> seconds;
   Totals totals;
   for (int repeat = 0; repeat < options.repeats; ++repeat) {
@@ -137,7 +140,7 @@ int run(const Options& options) {
     totals = search_all(search, batches, options.beam);
     seconds.push_back(watch.elapsed_ms() / 1e3);
   }
-  peaks = larger_of(peaks, measure_machine_peaks(options.threads));
+  peaks = larger_of(peaks, measure_peaks(*backend, options.threads));
   OpTimes times(false);
   backend->observe(&times);
   search_all(search, batches, options.beam);
@@ -174,6 +177,7 @@ int run(const Options& options) {
 void declare(CLI::App& app, Options& options) {
   app.add_option("--data", options.data, "a folder of `nmt prepare`")->required();
   app.add_option("--set", options.set)->capture_default_str();
+  app.add_option("--device", options.device)->check(CLI::IsMember({"cpu", "cuda"}))->capture_default_str();
   app.add_option("--sentences", options.sentences, "the first so many; 0: all")->check(CLI::NonNegativeNumber);
   app.add_option("--preset", options.preset)->check(CLI::IsMember({"tiny", "base", "big"}))->capture_default_str();
   app.add_option("--norm", options.norm)->check(CLI::IsMember({"post", "pre"}))->capture_default_str();

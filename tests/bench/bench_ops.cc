@@ -1,8 +1,9 @@
 // Every op at the shapes of a Transformer: time and error in one row. The median of the repeats after one warm-up, the
 // spread (largest minus smallest over the median), GFLOP/s or GB/s, the share of this machine's own peak measured in
-// the same run (multiply-adds in registers, or the triad; operands in a cache may beat the latter), and the largest
-// error against the reference on up to 96 rows. The last line is JSON.
-//   bench_ops [--threads 2] [--repeats 10] [--tokens 2048] [--only TEXT]
+// the same run (on the processor multiply-adds in registers, or the triad; on a GPU a large product, or y += x;
+// operands in a cache may beat the latter), and the largest error against the reference on some rows. On a GPU a repeat
+// is many calls on several sets of operands, too large together for its cache. The last line is JSON.
+//   bench_ops [--device cpu|cuda] [--preset tiny base] [--threads 2] [--repeats 10] [--tokens 2048] [--only TEXT]
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -11,8 +12,10 @@
 
 #include "nmt/base/clock.h"
 #include "nmt/base/json.h"
+#include "nmt/ops/cuda_module.h"
 #include "tests/bench/bench_ops_cases.h"
-#include "tests/bench/machine_peaks.h"
+#include "tests/bench/device_peaks.h"
+#include "tests/reference/staged_backend.h"
 
 namespace babelring {
 namespace {
@@ -20,33 +23,56 @@ namespace {
 struct Options {
   int threads = 2, repeats = 10;
   std::int64_t tokens = 2048;
-  std::string only;
+  std::string device = "cpu", only;
+  std::vector<std::string> presets = {"tiny", "base"};
 };
 
 struct Timing {
   double median_ms = 0, spread = 0;
 };
 
-Timing measure(const std::function<void()>& body, int repeats) {
-  body();
+Timing measure(Backend& backend, const std::function<void()>& body, int calls, int repeats) {
+  ms_per_call(backend, body, calls);
   std::vector<double> ms;
-  for (int i = 0; i < repeats; ++i) {
-    const Stopwatch watch;
-    body();
-    ms.push_back(watch.elapsed_ms());
-  }
+  for (int i = 0; i < repeats; ++i) ms.push_back(ms_per_call(backend, body, calls));
   std::sort(ms.begin(), ms.end());
   const double median = ms[ms.size() / 2];
   return {median, (ms.back() - ms.front()) / median};
 }
 
-json::object run_case(Backend& backend, const OpCase& one, const MachinePeaks& peaks, int repeats) {
-  const Timing timing = measure([&] { one.run(backend); }, repeats);
-  const bool product = one.flops > 0;
-  const double rate = (product ? one.flops : one.bytes) / timing.median_ms / 1e6;
+/// A GPU's caches hold tens of MB, and starting a kernel takes as long as a small one runs: several sets of operands in
+/// turn there, called one after another.
+Timing measure(Backend& backend, const OpCase& one, const PreparedOp& first, int repeats) {
+  if (backend.host_memory()) return measure(backend, first.run, 1, repeats);
+  constexpr double past_caches = 256e6, all_operands = 16e9;
+  const double most = std::min(16.0, std::max(1.0, all_operands / first.bytes));
+  std::vector<PreparedOp> sets = {first};
+  while (static_cast<double>(sets.size()) < std::min(most, past_caches / first.bytes)) {
+    sets.push_back(one.prepare(backend));
+  }
+  std::size_t next = 0;
+  return measure(
+      backend, [&] { sets[next++ % sets.size()].run(); }, 32, repeats);
+}
+
+/// Where an op runs, and where its small twin on the host's tensors does.
+struct Devices {
+  std::unique_ptr<Backend> measured, checked;
+};
+
+Devices make_devices(const Options& options) {
+  if (options.device == "cpu") return {make_cpu_backend(options.threads), make_cpu_backend(options.threads)};
+  return {make_cuda_backend(0), make_staged_backend(make_cuda_backend(0))};
+}
+
+json::object run_case(const Devices& devices, const OpCase& one, const MachinePeaks& peaks, int repeats) {
+  const PreparedOp op = one.prepare(*devices.measured);
+  const Timing timing = measure(*devices.measured, one, op, repeats);
+  const bool product = op.flops > 0;
+  const double rate = (product ? op.flops : op.bytes) / timing.median_ms / 1e6;
   const double flops_peak = one.type == DType::bf16 ? peaks.bf16_flops : peaks.f32_flops;
   const double peak = (product ? flops_peak : peaks.triad_bytes) / 1e9;
-  const double error = one.error();
+  const double error = one.error(*devices.checked);
   fmt::print("{:<52} {:>9.3f} {:>7.0f}% {:>9.1f} {:<7} {:>5.0f}% {:>9.1e}\n", one.name, timing.median_ms,
              100 * timing.spread, rate, product ? "GFLOP/s" : "GB/s", 100 * rate / peak, error);
   return {{"op", one.name},
@@ -55,20 +81,24 @@ json::object run_case(Backend& backend, const OpCase& one, const MachinePeaks& p
           {"rate", rate},
           {"unit", product ? "GFLOP/s" : "GB/s"},
           {"share_of_peak", rate / peak},
+          {"type", name_of(one.type)},
           {"error", error}};
 }
 
 int run(const Options& options) {
-  const auto backend = make_cpu_backend(options.threads);
-  const MachinePeaks peaks = measure_machine_peaks(options.threads);
+  const Devices devices = make_devices(options);
+  const MachinePeaks peaks = measure_peaks(*devices.measured, options.threads);
+  fmt::print("{}\n", devices.measured->description());
   print_peaks(peaks);
   fmt::print("{:<52} {:>9} {:>8} {:>9} {:<7} {:>6} {:>9}\n", "op", "ms", "spread", "rate", "", "peak", "error");
   json::array rows;
-  for (const OpCase& one : op_cases(options.tokens)) {
-    if (one.name.find(options.only) == std::string::npos) continue;
-    rows.push_back(run_case(*backend, one, peaks, options.repeats));
+  for (const std::string& preset : options.presets) {
+    for (const OpCase& one : op_cases(preset, options.tokens)) {
+      if (one.name.find(options.only) == std::string::npos) continue;
+      rows.push_back(run_case(devices, one, peaks, options.repeats));
+    }
   }
-  std::cout << to_text(json::object{{"backend", backend->description()},
+  std::cout << to_text(json::object{{"backend", devices.measured->description()},
                                     {"peaks", to_json(peaks)},
                                     {"tokens", options.tokens},
                                     {"rows", rows}})
@@ -82,6 +112,8 @@ int run(const Options& options) {
 int main(int argc, char** argv) {
   CLI::App app("Time and error of every op");
   babelring::Options options;
+  app.add_option("--device", options.device)->check(CLI::IsMember({"cpu", "cuda"}))->capture_default_str();
+  app.add_option("--preset", options.presets, "whose shapes")->check(CLI::IsMember({"tiny", "base", "big"}));
   app.add_option("--threads", options.threads, "of the backend")->check(CLI::PositiveNumber);
   app.add_option("--repeats", options.repeats, "timed runs a row")->check(CLI::Range(1, 1000));
   app.add_option("--tokens", options.tokens, "rows")->check(CLI::Range(64, 1000000));

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "nmt/model/config.h"
+#include "tests/bench/bench_tensors.h"
 #include "tests/reference/matrix.h"
 #include "tests/reference/reference_backend.h"
 
@@ -12,67 +14,36 @@ namespace babelring {
 
 namespace {
 
-/// Tensors of one case.
-class Pool {
- public:
-  Tensor make(Shape shape, DType type) {
-    buffers_.push_back(allocate_host(static_cast<std::size_t>(std::max<std::int64_t>(shape.elements(), 1)) * 4));
-    return buffers_.back().view(shape, type);
-  }
-  Tensor normal(Shape shape, DType type) {
-    const Tensor tensor = make(shape, type);
-    for (std::int64_t i = 0; i < shape.elements(); ++i) {
-      const auto value = static_cast<float>(2 * random_.uniform() - 1);
-      type == DType::bf16 ? void(tensor.as<BFloat16>()[i] = BFloat16(value)) : void(tensor.as<float>()[i] = value);
-    }
-    return tensor;
-  }
-  Tensor integers(std::int64_t count, std::int64_t bound) {
-    const Tensor tensor = make({count}, DType::i32);
-    std::generate_n(tensor.as<std::int32_t>(), count,
-                    [&] { return static_cast<std::int32_t>(random_.below(static_cast<std::uint64_t>(bound))); });
-    return tensor;
-  }
-  /// Sentences of 20 to 40 tokens, `rows` in all.
-  Tensor offsets(std::int64_t rows) {
-    std::vector<std::int32_t> places = {0};
-    while (places.back() < rows) {
-      const auto length = static_cast<std::int64_t>(20 + random_.below(21));
-      places.push_back(static_cast<std::int32_t>(std::min(rows, places.back() + length)));
-    }
-    const Tensor tensor = make({static_cast<std::int64_t>(places.size())}, DType::i32);
-    std::copy(places.begin(), places.end(), tensor.as<std::int32_t>());
-    return tensor;
-  }
-
- private:
-  Random random_{7};
-  std::vector<Buffer> buffers_;
-};
-
 double relative_error(const ConstTensor& found, const ConstTensor& expected) {
   const auto a = reference::load(found), b = reference::load(expected);
   double apart = 0, largest = 1e-30;
   for (std::size_t i = 0; i < a.values.size(); ++i) {
-    apart = std::max(apart, std::abs(a.values[i] - b.values[i]));
+    const double difference = std::abs(a.values[i] - b.values[i]);
+    if (std::isnan(difference)) return INFINITY;
+    apart = std::max(apart, difference);
     largest = std::max(largest, std::abs(b.values[i]));
   }
   return apart / largest;
 }
 
-/// A case of ops made by `make(pool, rows)`; `result` is what is compared with the reference, on at most 96 rows.
+/// A case of ops made by `make(tensors, rows)`; `result` is what is compared with the reference, on 96 rows, or on 16
+/// where its plain loops would take seconds.
 template <class Make, class Op>
 OpCase op_case(std::string what, std::int64_t rows, DType type, Make make, Tensor Op::*result) {
-  const auto pool = std::make_shared<Pool>();
-  const Op op = make(*pool, rows);
-  OpCase one{fmt::format("{} {} {}", Op::name, name_of(type), what), op.flops(), op.bytes(), type, {}, {}};
-  one.run = [pool, op](Backend& backend) { backend.run(op); };
-  one.error = [make, rows, result] {
-    Pool found_pool, expected_pool;  // the same seed: the same values
-    const Op found = make(found_pool, std::min<std::int64_t>(rows, 96));
-    const Op expected = make(expected_pool, std::min<std::int64_t>(rows, 96));
-    make_cpu_backend()->run(found);
-    make_reference_backend()->run(expected);
+  OpCase one{fmt::format("{} {} {}", Op::name, name_of(type), what), type, {}, {}};
+  one.prepare = [make, rows](Backend& backend) {
+    const auto tensors = std::make_shared<BenchTensors>(backend);
+    const Op op = make(*tensors, rows);
+    return PreparedOp{op.flops(), op.bytes(), [tensors, op] { tensors->backend().run(op); }};
+  };
+  one.error = [make, rows, result](Backend& tested) {
+    const auto reference = make_reference_backend();
+    BenchTensors probe(*reference), found_tensors(tested), expected_tensors(*reference);
+    const bool slow = make(probe, 16).flops() > 1e8;
+    const std::int64_t few = std::min<std::int64_t>(rows, slow ? 16 : 96);
+    const Op found = make(found_tensors, few), expected = make(expected_tensors, few);  // of the same seed
+    tested.run(found);
+    reference->run(expected);
     return relative_error(found.*result, expected.*result);
   };
   return one;
@@ -80,31 +51,31 @@ OpCase op_case(std::string what, std::int64_t rows, DType type, Make make, Tenso
 
 void add_linear(std::vector<OpCase>& cases, std::int64_t rows, std::int64_t in, std::int64_t out, DType type) {
   const std::string what = fmt::format("{}x{}x{}", rows, out, in);
-  const auto forward = [=](Pool& pool, std::int64_t n) {
-    return LinearForward{.x = pool.normal({n, in}, type),
-                         .weight = pool.normal({out, in}, type),
-                         .bias = pool.normal({out}, DType::f32),
+  const auto forward = [=](BenchTensors& pool, std::int64_t n) {
+    return LinearForward{.x = pool.uniform({n, in}, type),
+                         .weight = pool.uniform({out, in}, type),
+                         .bias = pool.uniform({out}, DType::f32),
                          .y = pool.make({n, out}, type)};
   };
-  const auto data = [=](Pool& pool, std::int64_t n) {
+  const auto data = [=](BenchTensors& pool, std::int64_t n) {
     return LinearBackwardData{
-        .dy = pool.normal({n, out}, type), .weight = pool.normal({out, in}, type), .dx = pool.make({n, in}, type)};
+        .dy = pool.uniform({n, out}, type), .weight = pool.uniform({out, in}, type), .dx = pool.make({n, in}, type)};
   };
-  const auto weight = [=](Pool& pool, std::int64_t n) {
-    return LinearBackwardWeight{.dy = pool.normal({n, out}, type),
-                                .x = pool.normal({n, in}, type),
+  const auto weight = [=](BenchTensors& pool, std::int64_t n) {
+    return LinearBackwardWeight{.dy = pool.uniform({n, out}, type),
+                                .x = pool.uniform({n, in}, type),
                                 .dweight = pool.make({out, in}, DType::f32),
                                 .dbias = pool.make({out}, DType::f32)};
   };
   cases.push_back(op_case(what, rows, type, forward, &LinearForward::y));
-  const auto relu = [=](Pool& pool, std::int64_t n) {
+  const auto relu = [=](BenchTensors& pool, std::int64_t n) {
     LinearForward op = forward(pool, n);
     op.activation = Activation::relu;
     return op;
   };
-  const auto through_relu = [=](Pool& pool, std::int64_t n) {
+  const auto through_relu = [=](BenchTensors& pool, std::int64_t n) {
     LinearBackwardData op = data(pool, n);
-    op.gate = pool.normal({n, in}, type), op.gate_scale = 1.1f;
+    op.gate = pool.uniform({n, in}, type), op.gate_scale = 1.1f;
     return op;
   };
   cases.push_back(op_case(what + " and ReLU", rows, type, relu, &LinearForward::y));
@@ -116,8 +87,8 @@ void add_linear(std::vector<OpCase>& cases, std::int64_t rows, std::int64_t in, 
 void add_attention(std::vector<OpCase>& cases, std::int64_t rows, int heads, std::int64_t head_width, DType type) {
   const std::int64_t width = heads * head_width;
   const std::string what = fmt::format("{} tokens, {} heads of {}", rows, heads, head_width);
-  const auto forward = [=](Pool& pool, std::int64_t n) {
-    const Tensor qkv = pool.normal({n, 3 * width}, type), offsets = pool.offsets(n);
+  const auto forward = [=](BenchTensors& pool, std::int64_t n) {
+    const Tensor qkv = pool.uniform({n, 3 * width}, type), offsets = pool.offsets(n);
     return AttentionForward{.q = qkv.column_slice(0, width),
                             .k = qkv.column_slice(width, width),
                             .v = qkv.column_slice(2 * width, width),
@@ -129,11 +100,11 @@ void add_attention(std::vector<OpCase>& cases, std::int64_t rows, int heads, std
                             .out = pool.make({n, width}, type),
                             .log_sum_exp = pool.make({n, heads}, DType::f32)};
   };
-  const auto backward = [=](Pool& pool, std::int64_t n) {
+  const auto backward = [=](BenchTensors& pool, std::int64_t n) {
     const AttentionForward op = forward(pool, n);
-    make_cpu_backend()->run(op);
+    pool.backend().run(op);
     const Tensor gradient = pool.make({n, 3 * width}, type);
-    return AttentionBackward{.dout = pool.normal({n, width}, type),
+    return AttentionBackward{.dout = pool.uniform({n, width}, type),
                              .out = op.out,
                              .q = op.q,
                              .k = op.k,
@@ -154,27 +125,26 @@ void add_attention(std::vector<OpCase>& cases, std::int64_t rows, int heads, std
 
 /// One step of hypotheses over cached keys, one after another or listed.
 void add_decoding(std::vector<OpCase>& cases, std::int64_t rows, int heads, std::int64_t head_width, DType type) {
-  constexpr std::int64_t keys = 30;
+  constexpr std::int32_t keys = 30;
   const std::int64_t width = heads * head_width;
   const std::string what = fmt::format("{} rows of {} keys, {} heads of {}", rows, keys, heads, head_width);
-  const auto listed = [=](Pool& pool, std::int64_t n) {
-    const Tensor cache = pool.normal({n * keys, 2 * width}, type);
-    const Tensor count = pool.make({n}, DType::i32);
-    std::fill_n(count.as<std::int32_t>(), n, static_cast<std::int32_t>(keys));
-    return DecodeAttention{.q = pool.normal({n, width}, type),
-                           .keys = cache.column_slice(0, width),
-                           .values = cache.column_slice(width, width),
-                           .key_rows = Tensor(pool.integers(n * keys, n * keys).data, {n, keys}, DType::i32),
-                           .key_count = count,
-                           .heads = heads,
-                           .scale = 1 / std::sqrt(static_cast<float>(head_width)),
-                           .out = pool.make({n, width}, type)};
+  const auto listed = [=](BenchTensors& pool, std::int64_t n) {
+    const Tensor cache = pool.uniform({n * keys, 2 * width}, type);
+    return DecodeAttention{
+        .q = pool.uniform({n, width}, type),
+        .keys = cache.column_slice(0, width),
+        .values = cache.column_slice(width, width),
+        .key_rows = pool.host_integers({n, keys}, n * keys),
+        .key_count = pool.host_list(std::vector<std::int32_t>(static_cast<std::size_t>(n), std::int32_t{keys})),
+        .heads = heads,
+        .scale = 1 / std::sqrt(static_cast<float>(head_width)),
+        .out = pool.make({n, width}, type)};
   };
-  const auto in_turn = [=](Pool& pool, std::int64_t n) {
+  const auto in_turn = [=](BenchTensors& pool, std::int64_t n) {
     DecodeAttention op = listed(pool, n);
-    const Tensor begin = pool.make({n}, DType::i32);
-    for (std::int64_t row = 0; row < n; ++row) begin.as<std::int32_t>()[row] = static_cast<std::int32_t>(row * keys);
-    op.key_begin = begin, op.key_rows = {};
+    std::vector<std::int32_t> begin;
+    for (std::int64_t row = 0; row < n; ++row) begin.push_back(static_cast<std::int32_t>(row * keys));
+    op.key_begin = pool.host_list(begin), op.key_rows = {};
     return op;
   };
   cases.push_back(op_case(what, rows, type, in_turn, &DecodeAttention::out));
@@ -184,36 +154,36 @@ void add_decoding(std::vector<OpCase>& cases, std::int64_t rows, int heads, std:
 void add_norms(std::vector<OpCase>& cases, std::int64_t rows, std::int64_t width, DType type) {
   const std::string what = fmt::format("{}x{}", rows, width);
   const DropoutKey key{.key = 1, .probability = 0.1f};
-  const auto norm = [=](Pool& pool, std::int64_t n) {
-    return LayerNormForward{.x = pool.normal({n, width}, type),
-                            .gain = pool.normal({width}, DType::f32),
-                            .bias = pool.normal({width}, DType::f32),
+  const auto norm = [=](BenchTensors& pool, std::int64_t n) {
+    return LayerNormForward{.x = pool.uniform({n, width}, type),
+                            .gain = pool.uniform({width}, DType::f32),
+                            .bias = pool.uniform({width}, DType::f32),
                             .y = pool.make({n, width}, type),
                             .mean = pool.make({n}, DType::f32),
                             .rstd = pool.make({n}, DType::f32)};
   };
-  const auto norm_backward = [=](Pool& pool, std::int64_t n) {
-    return LayerNormBackward{.dy = pool.normal({n, width}, type),
-                             .x = pool.normal({n, width}, type),
-                             .gain = pool.normal({width}, DType::f32),
-                             .mean = pool.normal({n}, DType::f32),
-                             .rstd = pool.normal({n}, DType::f32),
+  const auto norm_backward = [=](BenchTensors& pool, std::int64_t n) {
+    return LayerNormBackward{.dy = pool.uniform({n, width}, type),
+                             .x = pool.uniform({n, width}, type),
+                             .gain = pool.uniform({width}, DType::f32),
+                             .mean = pool.uniform({n}, DType::f32),
+                             .rstd = pool.uniform({n}, DType::f32),
                              .dx = pool.make({n, width}, type),
                              .dgain = pool.make({width}, DType::f32),
                              .dbias = pool.make({width}, DType::f32)};
   };
-  const auto residual_norm = [=](Pool& pool, std::int64_t n) {
-    return ResidualNormForward{.residual = pool.normal({n, width}, type),
-                               .branch = pool.normal({n, width}, type),
+  const auto residual_norm = [=](BenchTensors& pool, std::int64_t n) {
+    return ResidualNormForward{.residual = pool.uniform({n, width}, type),
+                               .branch = pool.uniform({n, width}, type),
                                .key = key,
-                               .gain = pool.normal({width}, DType::f32),
-                               .bias = pool.normal({width}, DType::f32),
+                               .gain = pool.uniform({width}, DType::f32),
+                               .bias = pool.uniform({width}, DType::f32),
                                .sum = pool.make({n, width}, type),
                                .y = pool.make({n, width}, type),
                                .mean = pool.make({n}, DType::f32),
                                .rstd = pool.make({n}, DType::f32)};
   };
-  const auto residual_norm_backward = [=](Pool& pool, std::int64_t n) {
+  const auto residual_norm_backward = [=](BenchTensors& pool, std::int64_t n) {
     LayerNormBackward op = norm_backward(pool, n);
     op.dbranch = pool.make({n, width}, type), op.key = key;
     return op;
@@ -224,30 +194,31 @@ void add_norms(std::vector<OpCase>& cases, std::int64_t rows, std::int64_t width
   cases.push_back(op_case(what + " with its branch", rows, type, residual_norm_backward, &LayerNormBackward::dbranch));
 }
 
-void add_row_ops(std::vector<OpCase>& cases, std::int64_t rows, std::int64_t width, DType type) {
+void add_row_ops(std::vector<OpCase>& cases, std::int64_t rows, std::int64_t width, std::int64_t vocabulary,
+                 DType type) {
   const std::string what = fmt::format("{}x{}", rows, width);
   const DropoutKey key{.key = 1, .probability = 0.1f};
-  const auto dropout = [=](Pool& pool, std::int64_t n) {
-    return Dropout{.x = pool.normal({n, width}, type), .y = pool.make({n, width}, type), .key = key};
+  const auto dropout = [=](BenchTensors& pool, std::int64_t n) {
+    return Dropout{.x = pool.uniform({n, width}, type), .y = pool.make({n, width}, type), .key = key};
   };
-  const auto residual = [=](Pool& pool, std::int64_t n) {
-    return ResidualDropout{.residual = pool.normal({n, width}, type),
-                           .branch = pool.normal({n, width}, type),
+  const auto residual = [=](BenchTensors& pool, std::int64_t n) {
+    return ResidualDropout{.residual = pool.uniform({n, width}, type),
+                           .branch = pool.uniform({n, width}, type),
                            .y = pool.make({n, width}, type),
                            .key = key};
   };
-  const auto embedding = [=](Pool& pool, std::int64_t n) {
-    return EmbeddingForward{.ids = pool.integers(n, 10000),
+  const auto embedding = [=](BenchTensors& pool, std::int64_t n) {
+    return EmbeddingForward{.ids = pool.integers(n, vocabulary),
                             .positions = pool.integers(n, 40),
-                            .table = pool.normal({10000, width}, type),
+                            .table = pool.uniform({vocabulary, width}, type),
                             .y = pool.make({n, width}, type),
                             .scale = 8,
                             .key = key};
   };
-  const auto embedding_backward = [=](Pool& pool, std::int64_t n) {
-    return EmbeddingBackward{.ids = pool.integers(n, 10000),
-                             .dy = pool.normal({n, width}, type),
-                             .dtable = pool.make({10000, width}, DType::f32),
+  const auto embedding_backward = [=](BenchTensors& pool, std::int64_t n) {
+    return EmbeddingBackward{.ids = pool.integers(n, vocabulary),
+                             .dy = pool.uniform({n, width}, type),
+                             .dtable = pool.make({vocabulary, width}, DType::f32),
                              .scale = 8,
                              .key = key};
   };
@@ -259,8 +230,8 @@ void add_row_ops(std::vector<OpCase>& cases, std::int64_t rows, std::int64_t wid
 
 void add_losses(std::vector<OpCase>& cases, std::int64_t rows, std::int64_t vocabulary, DType type) {
   const std::string what = fmt::format("{}x{}", rows, vocabulary);
-  const auto loss = [=](Pool& pool, std::int64_t n) {
-    return CrossEntropy{.logits = pool.normal({n, vocabulary}, type),
+  const auto loss = [=](BenchTensors& pool, std::int64_t n) {
+    return CrossEntropy{.logits = pool.uniform({n, vocabulary}, type),
                         .targets = pool.integers(n, vocabulary),
                         .smoothing = 0.1f,
                         .dlogits = pool.make({n, vocabulary}, type),
@@ -268,8 +239,8 @@ void add_losses(std::vector<OpCase>& cases, std::int64_t rows, std::int64_t voca
                         .nll = pool.make({n}, DType::f32),
                         .correct = pool.make({n}, DType::f32)};
   };
-  const auto top_k = [=](Pool& pool, std::int64_t n) {
-    return LogSoftmaxTopK{.logits = pool.normal({n, vocabulary}, type),
+  const auto top_k = [=](BenchTensors& pool, std::int64_t n) {
+    return LogSoftmaxTopK{.logits = pool.uniform({n, vocabulary}, type),
                           .scores = pool.make({n, 5}, DType::f32),
                           .indices = pool.make({n, 5}, DType::i32)};
   };
@@ -278,19 +249,19 @@ void add_losses(std::vector<OpCase>& cases, std::int64_t rows, std::int64_t voca
 }
 
 void add_optimizer(std::vector<OpCase>& cases, std::int64_t count) {
-  const auto adam = [=](Pool& pool, std::int64_t n) {
-    return AdamUpdate{.master = pool.normal({n}, DType::f32),
-                      .gradient = pool.normal({n}, DType::f32),
+  const auto adam = [=](BenchTensors& pool, std::int64_t n) {
+    return AdamUpdate{.master = pool.uniform({n}, DType::f32),
+                      .gradient = pool.uniform({n}, DType::f32),
                       .m = pool.make({n}, DType::f32),
                       .v = pool.make({n}, DType::f32),
                       .compute = pool.make({n}, DType::bf16),
                       .learning_rate = 1e-3f};
   };
-  const auto norm = [=](Pool& pool, std::int64_t n) {
-    return SquaredNorm{.x = pool.normal({n}, DType::f32), .sums = pool.make({SquaredNorm::blocks(n)}, DType::f32)};
+  const auto norm = [=](BenchTensors& pool, std::int64_t n) {
+    return SquaredNorm{.x = pool.uniform({n}, DType::f32), .sums = pool.make({SquaredNorm::blocks(n)}, DType::f32)};
   };
-  const auto sum = [=](Pool& pool, std::int64_t n) {
-    return SumWithNorm{.parts = {pool.normal({n}, DType::f32), pool.normal({n}, DType::f32)},
+  const auto sum = [=](BenchTensors& pool, std::int64_t n) {
+    return SumWithNorm{.parts = {pool.uniform({n}, DType::f32), pool.uniform({n}, DType::f32)},
                        .sum = pool.make({n}, DType::f32),
                        .norms = pool.make({SquaredNorm::blocks(n)}, DType::f32)};
   };
@@ -302,19 +273,20 @@ void add_optimizer(std::vector<OpCase>& cases, std::int64_t count) {
 
 }  // namespace
 
-std::vector<OpCase> op_cases(std::int64_t tokens) {
+std::vector<OpCase> op_cases(const std::string& preset, std::int64_t tokens) {
+  const ModelConfig model = model_preset("transformer-" + preset);
+  const std::int64_t width = model.width, inner = model.inner, vocabulary = preset == "tiny" ? 10000 : 32000;
   std::vector<OpCase> cases;
   for (const DType type : {DType::f32, DType::bf16}) {
-    for (const auto& [in, out] :
-         {std::pair{512, 512}, {512, 1536}, {512, 2048}, {2048, 512}, {512, 10000}, {128, 128}, {128, 256}}) {
+    for (const auto& [in, out] : {std::pair{width, width}, {width, 3 * width}, {width, inner}, {inner, width}}) {
       add_linear(cases, tokens, in, out, type);
     }
-    add_attention(cases, tokens, 8, 64, type);
-    add_attention(cases, tokens, 4, 32, type);
-    add_decoding(cases, tokens / 8, 8, 64, type);
-    add_norms(cases, tokens, 512, type);
-    add_row_ops(cases, tokens, 512, type);
-    add_losses(cases, tokens / 4, 10000, type);
+    add_linear(cases, tokens / 4, width, vocabulary, type);
+    add_attention(cases, tokens, model.heads, width / model.heads, type);
+    add_decoding(cases, tokens / 8, model.heads, width / model.heads, type);
+    add_norms(cases, tokens, width, type);
+    add_row_ops(cases, tokens, width, vocabulary, type);
+    add_losses(cases, tokens / 4, vocabulary, type);
   }
   add_optimizer(cases, 10'000'000);
   return cases;

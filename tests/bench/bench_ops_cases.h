@@ -1,7 +1,6 @@
 #pragma once
 
 #include <functional>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -9,17 +8,24 @@
 
 namespace babelring {
 
-/// One row of the table: an op at a model's shape.
-struct OpCase {
-  std::string name;                   // linear_forward bf16 2048x512x512
-  double flops = 0;                   // of matrix products; 0: judged by bytes
-  double bytes = 0;                   // read and written at least once
-  DType type = DType::f32;            // which peak to hold the rate against
-  std::function<void(Backend&)> run;  // on tensors the case owns
-  std::function<double()> error;      // of a small twin, relative to the largest expected value, by the reference
+/// An op on tensors of its own.
+struct PreparedOp {
+  double flops = 0;  // of matrix products; 0: judged by bytes
+  double bytes = 0;  // read and written at least once
+  std::function<void()> run;
 };
 
-/// `tokens` rows of transformer-base and transformer-tiny in sentences of about 30.
-std::vector<OpCase> op_cases(std::int64_t tokens);
+/// One row of the table: an op at a model's shape.
+struct OpCase {
+  std::string name;                             // linear_forward bf16 2048x512x512
+  DType type = DType::f32;                      // which peak to hold the rate against
+  std::function<PreparedOp(Backend&)> prepare;  // in the memory of a backend, which must outlive the op
+  /// Of a small twin, relative to the largest value that the reference expects; the backend takes tensors in the host's
+  /// memory.
+  std::function<double(Backend&)> error;
+};
+
+/// Of a model preset (tiny, base, big) with `tokens` rows, those of logits fewer, in sentences of about 30.
+std::vector<OpCase> op_cases(const std::string& preset, std::int64_t tokens);
 
 }  // namespace babelring

@@ -1,12 +1,15 @@
 // Time of a training update as `worker` runs it, on random tokens or prepared text: target tokens a second, the split
 // of an update, what each op takes against its floor, and the share of the roofline that docs/performance.md derives.
 // The machine's peaks are measured before and after the updates of each repeat. The last line is JSON.
-//   bench_train_step [--preset base|tiny] [--precision bf16|f32] [--threads 2] [--updates 5] [--repeats 1] …
+//   bench_train_step [--device cpu|cuda] [--preset base|tiny|big] [--precision bf16|f32] [--threads 2] [--updates 5] …
 //   mpirun -np 2 --bind-to none bench_train_step --threads 1 …
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
+#include <fstream>
 #include <iostream>
+#include <map>
 #include <memory>
 
 #include "nmt/base/version.h"
@@ -24,7 +27,7 @@ struct Options {
   MeasurementOptions measurement;
   int observed = 3;
   bool by_size = false;
-  std::string spool, server = "none";
+  std::string spool, server = "none", batches_file;
 };
 
 json::object describe(const Options& options, TrainingCase& training, const Communicator& communicator) {
@@ -63,9 +66,9 @@ void print_summary(const json::object& result) {
              number("backward_ms"));
   fmt::print("waiting for ranks {:.1f}, optimizer {:.1f}, report {:.2f}\n", number("exposed_communication_ms"),
              number("optimizer_ms"), number("report_ms"));
-  fmt::print("{:.0f} target tokens/s ({:.0f} to {:.0f}); {:.1f} GFLOP an update, {:.0f} GFLOP/s; ",
+  fmt::print("{:.0f} target tokens/s ({:.0f} to {:.0f}); {:.1f} GFLOP an update, {:.0f} GFLOP/s = {:.1f} %; ",
              number("target_tokens_per_s"), number("target_tokens_per_s_min"), number("target_tokens_per_s_max"),
-             number("matmul_gflop_per_step"), number("matmul_gflop_per_s"));
+             number("matmul_gflop_per_step"), number("matmul_gflop_per_s"), 100 * number("flop_utilisation"));
   fmt::print("roofline {:.1f} ms = {:.1f} %; peak memory {:.0f} MB; loss {:.4f} to {:.4f}\n", number("roofline_ms"),
              100 * number("roofline_fraction"), number("peak_memory_bytes") / 1e6, number("first_loss"),
              number("last_loss"));
@@ -106,18 +109,38 @@ std::unique_ptr<Reporter> make_reporter(const Options& options, const TrainConfi
   return reporter;
 }
 
+/// Processor time so far of each thread of this process, in seconds.
+std::map<std::string, double> thread_times() {
+  std::map<std::string, double> times;
+  for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
+    double nanoseconds = 0;
+    std::ifstream(thread.path() / "schedstat") >> nanoseconds;
+    times[thread.path().filename().string()] = nanoseconds / 1e9;
+  }
+  return times;
+}
+
 int work(Options& options, Communicator& communicator) {
   TrainingCase training(options.training, communicator);
+  const std::map<std::string, double> before_reporter = thread_times();
   const auto reporter = make_reporter(options, training.config(), communicator);
+  const std::map<std::string, double> with_reporter = thread_times();
   options.measurement.threads = options.training.threads;
   options.measurement.records = reporter.get();
   const TrainMeasurement measured = measure_training(training, communicator, options.measurement);
   const OpTimes times = observe(training, options);
+  double reporter_seconds = 0;
+  for (const auto& [thread, seconds] : thread_times()) {
+    if (with_reporter.contains(thread) && !before_reporter.contains(thread)) reporter_seconds += seconds;
+  }
   const std::int64_t unsent = reporter == nullptr ? 0 : reporter->close(std::chrono::seconds(10));
   if (communicator.rank() != 0) return 0;
   json::object result = describe(options, training, communicator);
   for (auto& [key, value] : summarize(measured)) result[key] = value;
-  if (reporter != nullptr) result["records_not_confirmed"] = unsent;
+  if (reporter != nullptr) {
+    result["records_not_confirmed"] = unsent;
+    result["reporter_processor_s"] = reporter_seconds;
+  }
   fmt::print("{}; {}\n", training.backend().description(), communicator.description());
   print_peaks(measured.peaks);
   const MachinePeaks share = share_of(measured.peaks, communicator.size());
@@ -132,6 +155,8 @@ void declare_training(CLI::App& app, TrainingCaseOptions& training) {
   app.add_option("--preset", training.preset)->check(CLI::IsMember({"tiny", "base", "big"}))->capture_default_str();
   app.add_option("--precision", training.precision)->check(CLI::IsMember({"bf16", "f32"}))->capture_default_str();
   app.add_option("--norm", training.norm)->check(CLI::IsMember({"post", "pre"}))->capture_default_str();
+  app.add_option("--device", training.device)->check(CLI::IsMember({"cpu", "cuda", "auto"}))->capture_default_str();
+  app.add_flag("--cuda-graphs", training.cuda_graphs, "as training.cuda_graphs: of one shape, without dropout");
   app.add_option("--threads", training.threads, "of each rank")->check(CLI::PositiveNumber)->capture_default_str();
   app.add_option("--dropout", training.dropout, "on embeddings and sub-layer outputs; default: the preset's");
   app.add_option("--attention-dropout", training.attention_dropout, "on attention weights")->capture_default_str();
@@ -163,11 +188,17 @@ void declare_measurement(CLI::App& app, Options& options) {
   app.add_option("--observed", options.observed, "updates of which the table shows each op's shortest; 0: no table")
       ->check(CLI::Range(0, 1000));
   app.add_flag("--by-size", options.by_size, "a line for each size of an op");
+  app.add_option("--write-batches", options.batches_file,
+                 "do not train: write what --warmup and --updates would be trained on, a line of JSON an update");
   app.add_option("--spool", options.spool, "report every update, as `worker` does, by way of this folder");
   app.add_option("--server", options.server, "and send it to this address")->needs("--spool");
 }
 
 int run(Options& options, int& argc, char**& argv) {
+  if (!options.batches_file.empty()) {
+    write_batches(options.training, options.measurement.warm_up + options.measurement.updates, options.batches_file);
+    return 0;
+  }
   if (!MpiSession::under_mpirun()) return work(options, *make_single_communicator());
   const MpiSession session(argc, argv);
   return work(options, *make_mpi_communicator(train_config(options.training).communication.options()));

@@ -1,9 +1,15 @@
 // The arithmetic of the benchmarks, on figures that are given.
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <cstring>
+
 #include "nmt/data/special_ids.h"
+#include "tests/bench/bench_tensors.h"
+#include "tests/bench/device_peaks.h"
 #include "tests/bench/op_times.h"
 #include "tests/bench/train_measurement.h"
+#include "tests/reference/closed_backend.h"
 
 namespace babelring {
 namespace {
@@ -101,10 +107,33 @@ TEST(PeaksTest, EveryFigureIsMeasured) {
   EXPECT_FALSE(measured.bf16_instruction.empty());
 }
 
+TEST(PeaksTest, ADeviceIsMeasuredThroughItsOps) {
+  const auto device = make_closed_backend();
+  const MachinePeaks measured = measure_device_peaks(*device, 0.001, {.product_edge = 32, .elements = 5000});
+  for (const double figure : {measured.bf16_flops, measured.f32_flops, measured.triad_bytes, measured.read_bytes}) {
+    EXPECT_GT(figure, 0);
+    EXPECT_TRUE(std::isfinite(figure));
+  }
+}
+
+TEST(BenchTensorsTest, AreTheSameInTheMemoryOfADevice) {
+  const auto device = make_closed_backend(), host = make_cpu_backend(1);
+  BenchTensors there(*device), here(*host);
+  const Shape shape{3, 400'000};  // more than are drawn
+  std::vector<float> copy(1'200'000);
+  device->download(there.uniform(shape, DType::f32), copy.data());
+  EXPECT_EQ(std::memcmp(copy.data(), here.uniform(shape, DType::f32).data, copy.size() * sizeof(float)), 0);
+  EXPECT_EQ(copy[0], copy[1 << 20]);
+  std::vector<std::int32_t> ids(7);
+  device->download(there.integers(7, 50), ids.data());
+  EXPECT_EQ(std::memcmp(ids.data(), here.integers(7, 50).data, sizeof(std::int32_t) * ids.size()), 0);
+  EXPECT_EQ(std::memcmp(there.offsets(100).data, here.offsets(100).data, sizeof(std::int32_t) * 4), 0);
+}
+
 TEST(SummaryTest, RatesAreMediansAndMeans) {
   EXPECT_EQ(median({3, 1, 2}), 2);
   EXPECT_EQ(median({4, 1, 2, 3}), 2.5);
-  TrainMeasurement measured;
+  TrainMeasurement measured{.type = DType::bf16, .peaks = peaks};
   for (const double ms : {10.0, 20.0, 40.0}) {
     measured.updates.push_back({.wall_ms = ms});
     measured.costs.push_back({.wall_ms = ms,
@@ -122,6 +151,7 @@ TEST(SummaryTest, RatesAreMediansAndMeans) {
   EXPECT_DOUBLE_EQ(number("target_tokens_per_s_mean"), 300e3 / 70);
   EXPECT_DOUBLE_EQ(number("tokens_per_s_mean"), 390e3 / 70);
   EXPECT_DOUBLE_EQ(number("roofline_fraction"), 0.1);
+  EXPECT_DOUBLE_EQ(number("flop_utilisation"), 0.05);
 }
 
 }  // namespace

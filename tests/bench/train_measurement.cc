@@ -4,6 +4,8 @@
 #include <fstream>
 #include <string>
 
+#include "tests/bench/device_peaks.h"
+
 namespace babelring {
 
 namespace {
@@ -22,9 +24,9 @@ std::int64_t memory_peak() {
 }
 
 /// What all ranks together reach when each measures at the same time.
-MachinePeaks shared_peaks(Communicator& communicator, const MeasurementOptions& options) {
+MachinePeaks shared_peaks(Backend& backend, Communicator& communicator, const MeasurementOptions& options) {
   communicator.barrier();
-  MachinePeaks peaks = measure_machine_peaks(static_cast<int>(options.threads), options.peak_seconds);
+  MachinePeaks peaks = measure_peaks(backend, static_cast<int>(options.threads), options.peak_seconds);
   std::vector<double> sums = {peaks.bf16_flops, peaks.f32_flops, peaks.triad_bytes, peaks.read_bytes};
   communicator.sum(sums);
   peaks.threads *= communicator.size();
@@ -106,10 +108,10 @@ double roofline_ms(const MachinePeaks& peaks, DType type, double flops, double b
 
 TrainMeasurement measure_training(TrainingCase& training, Communicator& communicator,
                                   const MeasurementOptions& options) {
-  TrainMeasurement all;
+  TrainMeasurement all{.type = training.precision()};
   all.first_loss = training.update(options.records).record.loss;
   for (int i = 1; i < options.warm_up; ++i) training.update(options.records);
-  MachinePeaks before = shared_peaks(communicator, options);
+  MachinePeaks before = shared_peaks(training.backend(), communicator, options);
   all.peaks = before;
   for (int repeat = 0; repeat < options.repeats; ++repeat) {
     const std::size_t first = all.costs.size();
@@ -118,7 +120,12 @@ TrainMeasurement measure_training(TrainingCase& training, Communicator& communic
       all.costs.push_back(cost_of(all.updates.back(), communicator));
     }
     all.memory_bytes = std::max(all.memory_bytes, memory_peak());
-    const MachinePeaks after = shared_peaks(communicator, options), around = larger_of(before, after);
+    if (!training.backend().host_memory()) {
+      const MemoryRoom room = training.backend().memory();
+      all.device_bytes = std::max(all.device_bytes, static_cast<std::int64_t>(room.total - room.free));
+    }
+    const MachinePeaks after = shared_peaks(training.backend(), communicator, options),
+                       around = larger_of(before, after);
     for (std::size_t i = first; i < all.costs.size(); ++i) {
       UpdateCost& cost = all.costs[i];
       cost.roofline_ms = roofline_ms(around, training.precision(), cost.flops, cost.unavoidable_bytes);
@@ -137,11 +144,15 @@ json::object summarize(const TrainMeasurement& measurement) {
   add_split(result, measurement.updates);
   result["matmul_gflop_per_step"] = middle([](const UpdateCost& cost) { return cost.flops / 1e9; });
   result["matmul_gflop_per_s"] = middle([](const UpdateCost& cost) { return cost.flops / cost.wall_ms / 1e6; });
+  result["flop_utilisation"] = middle([&](const UpdateCost& cost) {
+    return roofline_ms(measurement.peaks, measurement.type, cost.flops, 0) / cost.wall_ms;
+  });
   result["unavoidable_megabytes_per_step"] =
       middle([](const UpdateCost& cost) { return cost.unavoidable_bytes / 1e6; });
   result["roofline_ms"] = middle([](const UpdateCost& cost) { return cost.roofline_ms; });
   result["roofline_fraction"] = middle([](const UpdateCost& cost) { return cost.roofline_ms / cost.wall_ms; });
   result["peak_memory_bytes"] = measurement.memory_bytes;
+  if (measurement.device_bytes > 0) result["device_used_bytes"] = measurement.device_bytes;
   result["first_loss"] = measurement.first_loss;
   result["last_loss"] = measurement.updates.back().record.loss;
   result["peaks"] = to_json(measurement.peaks);

@@ -26,11 +26,13 @@ struct UpdateCost {
 };
 
 struct TrainMeasurement {
+  DType type = DType::f32;           // of products
   std::vector<TimedUpdate> updates;  // of this rank
   std::vector<UpdateCost> costs;     // of all ranks, one an update
   MachinePeaks peaks;                // of all ranks together, the largest
   double first_loss = 0;             // of the first update ever
   std::int64_t memory_bytes = 0;     // largest resident size of this process while it trained
+  std::int64_t device_bytes = 0;     // in use of the device's memory, by everyone, after its updates; 0: no device
 };
 
 /// On every rank.

@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 
+#include "nmt/base/failure.h"
+#include "nmt/base/json.h"
 #include "nmt/data/manifest.h"
+#include "nmt/train/device.h"
 
 namespace babelring {
 
@@ -11,6 +15,10 @@ namespace {
 
 std::int64_t vocabulary_of(const TrainingCaseOptions& options) {
   return options.data_folder.empty() ? options.random.vocabulary : load_manifest(options.data_folder).vocabulary_size;
+}
+
+json::array to_array(const std::vector<std::int32_t>& values) {
+  return json::array(values.begin(), values.end());
 }
 
 }  // namespace
@@ -32,16 +40,40 @@ TrainConfig train_config(const TrainingCaseOptions& options) {
   config.data.micro_batch_tokens = options.micro_batch_tokens;
   config.training.precision = options.precision;
   config.training.threads = options.threads;
+  config.training.device = options.device;
+  config.training.cuda_graphs = options.cuda_graphs;
   config.communication.all_reduce = options.all_reduce;
   config.communication.bucket_mb = options.bucket_mb;
   config.check();
   return config;
 }
 
+void write_batches(const TrainingCaseOptions& options, int updates, const std::string& file) {
+  std::unique_ptr<Corpus> corpus;
+  std::unique_ptr<Plan> plan;
+  if (!options.data_folder.empty()) {
+    corpus = std::make_unique<Corpus>(Corpus::open(options.data_folder, options.data_set));
+    plan = std::make_unique<Plan>(*corpus, PlanOptions{.tokens_per_update = options.tokens_per_update});
+  }
+  std::ofstream out(file);
+  for (int update = 1; update <= updates; ++update) {
+    const UpdateBatches batches = plan ? make_update(*plan, {}, update) : random_update(options.random, 0, 1);
+    const PackedBatch& batch = batches.micro_batches.at(0);
+    out << to_text(json::object{{"vocabulary", vocabulary_of(options)},
+                                {"source", to_array(batch.source.ids)},
+                                {"source_offsets", to_array(batch.source.offsets)},
+                                {"target_in", to_array(batch.target_in.ids)},
+                                {"target_out", to_array(batch.target_out)},
+                                {"target_offsets", to_array(batch.target_in.offsets)}})
+        << "\n";
+  }
+  if (!out.flush()) fail("write batches: {} cannot be written", file);
+}
+
 TrainingCase::TrainingCase(const TrainingCaseOptions& options, Communicator& communicator)
     : config_(train_config(options)),
       communicator_(communicator),
-      backend_(make_cpu_backend(options.threads)),
+      backend_(choose_backend(options.device, options.threads, communicator).backend),
       ownership_(*backend_, communicator),
       model_(config_.model, vocabulary_of(options), static_cast<float>(config_.optimizer.label_smoothing),
              ownership_.parameter_memory(), options.precision == "bf16" ? DType::bf16 : DType::f32),
@@ -49,7 +81,7 @@ TrainingCase::TrainingCase(const TrainingCaseOptions& options, Communicator& com
             [this](std::size_t bytes) { return ownership_.allocate(bytes); }),
       workspace_(*backend_),
       runner_(config_, model_, adam_, ownership_, *backend_, communicator, workspace_, nullptr),
-      meter_(communicator.local_rank() == 0, options.threads),
+      meter_(communicator.local_rank() == 0, backend_->host_memory() ? options.threads : 0),
       data_(make_data(options)) {
   ownership_.write([this] { model_.initialize(*backend_, static_cast<std::uint64_t>(config_.training.seed)); });
 }

@@ -16,8 +16,10 @@ struct TrainingCaseOptions {
   std::string preset = "base";     // of ModelConfig, without "transformer-"
   std::string precision = "bf16";  // or f32
   std::string norm = "post";       // or pre
-  int threads = 2;                 // of each rank
-  double dropout = -1;             // on embeddings and sub-layer outputs; negative: the preset's
+  std::string device = "cpu";      // cuda, auto
+  bool cuda_graphs = false;
+  int threads = 2;      // of each rank
+  double dropout = -1;  // on embeddings and sub-layer outputs; negative: the preset's
   double attention_dropout = 0, activation_dropout = 0;
   bool attention_bias = true;
   std::string tied_embeddings = "all";
@@ -32,6 +34,10 @@ struct TrainingCaseOptions {
 
 /// The configuration that `worker` would have.
 TrainConfig train_config(const TrainingCaseOptions& options);
+
+/// Writes what rank 0 of one is trained on, a line of JSON an update, for other programs to train on the same:
+/// source, target_in, target_out (ids), source_offsets, target_offsets, and vocabulary (pieces).
+void write_batches(const TrainingCaseOptions& options, int updates, const std::string& file);
 
 /// One update as this rank saw it.
 struct TimedUpdate {

@@ -31,6 +31,11 @@ TEST(CudaModule, SaysWhatTheLoaderSays) {
   fs::remove_all(folder);
 }
 
+/// Beside this program, wherever both were carried.
+fs::path module_of_this_build() {
+  return fs::read_symlink("/proc/self/exe").parent_path() / cuda_module_file;
+}
+
 TEST(CudaModule, RefusesAnotherLibrary) {
   const CudaSupport support = open_cuda_module("/proc/self/exe");
   EXPECT_EQ(support.module, nullptr);
@@ -39,7 +44,7 @@ TEST(CudaModule, RefusesAnotherLibrary) {
 
 /// It is linked whole: all that it needs but NVIDIA's libraries is in it, and without a driver it answers.
 TEST(CudaModule, OfThisBuildOpensWhereNvidiasLibrariesAre) {
-  const fs::path file = fs::path(BABELRING_BIN_DIR) / cuda_module_file;
+  const fs::path file = module_of_this_build();
   if (!fs::exists(file)) GTEST_SKIP() << "this build has no " << cuda_module_file;
   const CudaSupport support = open_cuda_module(file);
   if (support.module == nullptr) {
@@ -56,7 +61,7 @@ TEST(CudaModule, FindsDevicesOrSaysWhyThereAreNone) {
   const CudaSupport& support = find_cuda();
   EXPECT_EQ(support.devices == 0, !support.why.empty()) << support.why;
   EXPECT_EQ(support.why.find('\n'), std::string::npos);
-  const bool built = fs::exists(fs::path(BABELRING_BIN_DIR) / cuda_module_file);
+  const bool built = fs::exists(module_of_this_build());
   EXPECT_EQ(support.why == "this build has no libbabelring_cuda.so", !built);
   if (support.devices > 0) return;
   try {
