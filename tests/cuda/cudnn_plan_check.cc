@@ -1,6 +1,8 @@
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 
+#include <filesystem>
+
 #include "nmt/ops/cuda/cudnn_batches.h"
 
 /// A program of its own: a driver that runs nothing (fake_driver.c) stands in for libcuda.so.1 in the whole process, so
@@ -22,12 +24,16 @@ constexpr char h200[] =
 class CudnnPlanCheck : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    // By its name, found once, it is libcuda.so.1 to all that ask for one.
-    ASSERT_NE(::dlopen(BABELRING_FAKE_DRIVER, RTLD_NOW | RTLD_GLOBAL), nullptr) << ::dlerror();
+    // By its name, which it is found under from now on, it is libcuda.so.1 to all that ask for one.
+    driver = ::dlopen(BABELRING_FAKE_DRIVER, RTLD_NOW | RTLD_GLOBAL);
+    if (driver == nullptr && std::filesystem::exists(BABELRING_FAKE_DRIVER)) FAIL() << ::dlerror();
   }
   void SetUp() override {
+    if (driver == nullptr)
+      GTEST_SKIP() << BABELRING_FAKE_DRIVER << " is not here: plans are checked where they are built";
     if (plans.description().starts_with("no cuDNN")) GTEST_SKIP() << plans.description();
   }
+  static inline void* driver = nullptr;
   CudnnPlans plans{{.capability = 90, .description = h200}};
 };
 

@@ -9,7 +9,7 @@ namespace babelring::cuda {
 
 namespace {
 
-constexpr std::int64_t shortest_cudnn_length = 64, most_cudnn_sentences = 512;
+constexpr std::int64_t shortest_cudnn_length = 256;  // what its backward fills shorter sentences up to
 
 std::int64_t rows_of(std::span<const std::int32_t> offsets, std::int32_t sentence) {
   const auto s = static_cast<std::size_t>(sentence);
@@ -33,8 +33,7 @@ std::vector<CudnnBatch> cudnn_batches(std::span<const std::int32_t> q_offsets, s
   }
   std::vector<CudnnBatch> batches;
   for (const auto& [length, members] : by_length) {
-    const std::int64_t room =
-        std::clamp<std::int64_t>(most_cudnn_scores / (heads * length * length), 1, most_cudnn_sentences);
+    const std::int64_t room = std::max<std::int64_t>(1, most_cudnn_scores / (heads * length * length));
     for (std::size_t first = 0; first < members.size(); first += static_cast<std::size_t>(room)) {
       const auto begin = members.begin() + static_cast<std::ptrdiff_t>(first);
       const auto count = std::min<std::ptrdiff_t>(room, members.end() - begin);
