@@ -15,7 +15,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Pair;
 
-const std::string identity = "00112233445566778899aabbccddeeff";
+const std::string fake_identity = "00112233445566778899aabbccddeeff";
 
 /// The fake library, opened a second time to set what it says; it starts anew.
 class OpenedFake {
@@ -37,7 +37,7 @@ class OpenedFake {
 
 TEST(Nvml, TellsAllThatTheGpuTells) {
   const OpenedFake fake("libfake_nvml.so");
-  const auto source = open_nvml(identity, fake.path).value();
+  const auto source = open_nvml(fake_identity, fake.path).value();
   const GpuReading reading = source->read().value();
   EXPECT_EQ(reading.power_w, 412.5);
   EXPECT_EQ(reading.power_limit_w, 700);
@@ -50,7 +50,7 @@ TEST(Nvml, TellsAllThatTheGpuTells) {
 
 TEST(Nvml, LeavesOutWhatAnOlderLibraryLacksOrTheGpuRefuses) {
   const OpenedFake fake("libfake_old_nvml.so");
-  const auto source = open_nvml(identity, fake.path).value();
+  const auto source = open_nvml(fake_identity, fake.path).value();
   fake.says->power_status = 3;  // not supported
   const GpuReading reading = source->read().value();
   EXPECT_EQ(reading.power_w, 0);
@@ -63,15 +63,15 @@ TEST(Nvml, LeavesOutWhatAnOlderLibraryLacksOrTheGpuRefuses) {
 TEST(Nvml, FindsAPartOfACard) {
   const OpenedFake fake("libfake_nvml.so");
   fake.says->uuid = "MIG-00112233-4455-6677-8899-aabbccddeeff";
-  EXPECT_TRUE(open_nvml(identity, fake.path).ok());
+  EXPECT_TRUE(open_nvml(fake_identity, fake.path).ok());
 }
 
 TEST(Nvml, SaysInOneLineWhatIsMissing) {
-  EXPECT_THAT(open_nvml(identity, "libno-such-nvml.so").message(), HasSubstr("libno-such-nvml.so"));
-  EXPECT_THAT(open_nvml(identity, "libm.so.6").message(), HasSubstr("libm.so.6 has no nvmlInit_v2"));
+  EXPECT_THAT(open_nvml(fake_identity, "libno-such-nvml.so").message(), HasSubstr("libno-such-nvml.so"));
+  EXPECT_THAT(open_nvml(fake_identity, "libm.so.6").message(), HasSubstr("libm.so.6 has no nvmlInit_v2"));
   const OpenedFake fake("libfake_nvml.so");
   fake.says->init_status = 9;
-  EXPECT_EQ(open_nvml(identity, fake.path).message(), "nvmlInit: Driver Not Loaded");
+  EXPECT_EQ(open_nvml(fake_identity, fake.path).message(), "nvmlInit: Driver Not Loaded");
   fake.says->init_status = 0;
   EXPECT_EQ(open_nvml("ffeeddccbbaa99887766554433221100", fake.path).message(),
             "NVML knows no GPU-ffeeddcc-bbaa-9988-7766-554433221100: Not Found");
@@ -80,7 +80,7 @@ TEST(Nvml, SaysInOneLineWhatIsMissing) {
 
 TEST(Nvml, EndsWhatItBegan) {
   const OpenedFake fake("libfake_nvml.so");
-  open_nvml(identity, fake.path).value().reset();
+  open_nvml(fake_identity, fake.path).value().reset();
   EXPECT_EQ(fake.says->inits, 1);
   EXPECT_EQ(fake.says->shutdowns, 1);
 }
@@ -146,7 +146,7 @@ TEST(GpuMeter, GoesOnWithoutAGpuThatVanished) {
   const LogCapture log;
   const OpenedFake fake("libfake_nvml.so");
   fake.says->lost = true;
-  GpuMeter meter(open_nvml(identity, fake.path).value(), std::chrono::milliseconds(1));
+  GpuMeter meter(open_nvml(fake_identity, fake.path).value(), std::chrono::milliseconds(1));
   StepRecord step;
   meter.fill(step);
   EXPECT_EQ(step.power_w, 0);
@@ -158,10 +158,10 @@ TEST(GpuMeter, IsThereOnlyWhereThereIsSomethingToMeasure) {
   const LogCapture log;
   EXPECT_EQ(make_gpu_meter(""), nullptr);
   EXPECT_EQ(log.text(), "");
-  EXPECT_EQ(make_gpu_meter(identity, "libno-such-nvml.so"), nullptr);
+  EXPECT_EQ(make_gpu_meter(fake_identity, "libno-such-nvml.so"), nullptr);
   EXPECT_THAT(log.text(), HasSubstr("power, clocks and traffic of the GPU are not measured: libno-such-nvml.so"));
   const OpenedFake fake("libfake_nvml.so");
-  EXPECT_NE(make_gpu_meter(identity, fake.path), nullptr);
+  EXPECT_NE(make_gpu_meter(fake_identity, fake.path), nullptr);
 }
 
 }  // namespace

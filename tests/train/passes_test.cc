@@ -39,20 +39,22 @@ TEST(Passes, RepeatedAsGraphsChangeNothing) {
   config.model = {.encoder_layers = 1, .decoder_layers = 1, .width = 16, .heads = 2, .inner = 16, .dropout = 0};
   config.data.tokens_per_update = 64;
   config.data.micro_batch_tokens = 32;
-  config.training.stop_after = "7u";
+  config.training.stop_after = "5u";
   const std::vector<StepRecord> given = train_alone(config, corpus, "emulated");
   config.training.cuda_graphs = true;
   const std::vector<StepRecord> repeated = train_alone(config, corpus, "emulated");
-  ASSERT_EQ(repeated.size(), 7U);
+  ASSERT_EQ(repeated.size(), 5U);
   for (std::size_t i = 0; i < given.size(); ++i) {
     EXPECT_EQ(repeated[i].loss, given[i].loss) << i + 1;
     EXPECT_EQ(repeated[i].weights_digest, given[i].weights_digest) << i + 1;
     EXPECT_EQ(repeated[i].flops, given[i].flops) << i + 1;
     // Of a pass given as a whole a third counts as forward.
-    EXPECT_NEAR(repeated[i].backward_ms, 2 * repeated[i].forward_ms, 1e-6 * repeated[i].step_ms) << i + 1;
+    EXPECT_NEAR(repeated[i].backward_ms, 2 * repeated[i].forward_ms, 0.01 * repeated[i].step_ms) << i + 1;
     for (const StepRecord& step : {given[i], repeated[i]}) {
       EXPECT_GT(step.forward_ms + step.backward_ms, 0);
       EXPECT_GE(step.other_ms, 0);
+      EXPECT_GT(step.busy_fraction, 0);
+      EXPECT_LE(step.busy_fraction, 1);
       EXPECT_NEAR(parts_of(step), step.step_ms, 1e-6 * step.step_ms);
     }
   }
