@@ -120,6 +120,7 @@ TEST_P(LinearTest, BackwardTakesStridedViews) {
 
 /// More than one pass over k, more rows than one thread's caches hold, and edges in every direction.
 TEST_P(LinearTest, DeepAndTallProductsEqualReference) {
+  if (std::string_view(GetParam().device) == "emulated") GTEST_SKIP() << "its products are plain loops, and slow";
   const std::int64_t rows = 2085, in = 70, out = 4099;
   const Tensor dy = tensors.normal({rows, out}, type());
   for (const bool accumulate : {false, true}) {
@@ -139,6 +140,7 @@ TEST_P(LinearTest, DeepAndTallProductsEqualReference) {
 
 /// Over the size from which a product is made for its exact rows.
 TEST_P(LinearTest, LargeProductEqualsReference) {
+  if (std::string_view(GetParam().device) == "emulated") GTEST_SKIP() << "its products are plain loops, and slow";
   const LinearForward op{.x = tensors.normal({1031, 512}, type()),
                          .weight = tensors.normal({1024, 512}, type()),
                          .bias = tensors.normal({1024}, DType::f32),

@@ -10,8 +10,10 @@ namespace babelring::cuda {
 
 /// Any product, slowly; its epilogue is left out.
 void launch_plain_product(const ProductShape& shape, const ProductOperands& operands, cudaStream_t stream);
-/// The epilogue alone, in place on C.
-void launch_epilogue(const ProductShape& shape, const ProductOperands& operands, cudaStream_t stream);
+/// C = the bias, in every row; the product is added to it then, and all is rounded once.
+void launch_bias(const ProductShape& shape, const ProductOperands& operands, cudaStream_t stream);
+/// Cuts C at zero.
+void launch_relu(const ProductShape& shape, const ProductOperands& operands, cudaStream_t stream);
 
 /// Sums over rows are taken in two steps of a fixed order, so that they recur bit by bit: first of blocks of so many
 /// rows, one after another, then of the blocks.

@@ -35,13 +35,19 @@ __global__ void plain_product_kernel(ProductShape shape, const T* a, const T* b,
   to = narrow<C>(alpha * sum + (shape.accumulate ? widen(to) : 0.0f));
 }
 
-/// Adds a bias, or none, and cuts at zero if `relu`. One block a row.
+/// One block a row.
 template <class T>
-__global__ void epilogue_kernel(T* y, std::int64_t stride, int width, const float* bias, bool relu) {
+__global__ void bias_kernel(T* y, std::int64_t stride, int width, const float* bias) {
+  T* row = y + blockIdx.x * stride;
+  for (int i = threadIdx.x; i < width; i += blockDim.x) row[i] = narrow<T>(bias[i]);
+}
+
+/// One block a row.
+template <class T>
+__global__ void relu_kernel(T* y, std::int64_t stride, int width) {
   T* row = y + blockIdx.x * stride;
   for (int i = threadIdx.x; i < width; i += blockDim.x) {
-    const float value = widen(row[i]) + (bias != nullptr ? bias[i] : 0.0f);
-    row[i] = narrow<T>(relu && value < 0 ? 0.0f : value);
+    if (widen(row[i]) < 0) row[i] = narrow<T>(0);
   }
 }
 
@@ -130,13 +136,19 @@ void launch_plain_product(const ProductShape& shape, const ProductOperands& oper
   });
 }
 
-void launch_epilogue(const ProductShape& shape, const ProductOperands& operands, cudaStream_t stream) {
-  const bool relu = shape.epilogue == Epilogue::relu || shape.epilogue == Epilogue::bias_relu;
-  const bool bias = shape.epilogue == Epilogue::bias || shape.epilogue == Epilogue::bias_relu;
+void launch_bias(const ProductShape& shape, const ProductOperands& operands, cudaStream_t stream) {
   with_device_type(shape.c_type, [&](auto tag) {
     using T = decltype(tag);
-    launch("the end of a product", {static_cast<unsigned>(shape.m), elementwise_threads, stream}, epilogue_kernel<T>,
-           static_cast<T*>(operands.c), shape.c_row, static_cast<int>(shape.n), bias ? operands.bias : nullptr, relu);
+    launch("a product's bias", {static_cast<unsigned>(shape.m), elementwise_threads, stream}, bias_kernel<T>,
+           static_cast<T*>(operands.c), shape.c_row, static_cast<int>(shape.n), operands.bias);
+  });
+}
+
+void launch_relu(const ProductShape& shape, const ProductOperands& operands, cudaStream_t stream) {
+  with_device_type(shape.c_type, [&](auto tag) {
+    using T = decltype(tag);
+    launch("a product's relu", {static_cast<unsigned>(shape.m), elementwise_threads, stream}, relu_kernel<T>,
+           static_cast<T*>(operands.c), shape.c_row, static_cast<int>(shape.n));
   });
 }
 

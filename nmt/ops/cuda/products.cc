@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "nmt/ops/cuda/kernels.h"
 #include "nmt/ops/cuda/launch.h"
 
 namespace babelring::cuda {
@@ -9,7 +10,8 @@ namespace babelring::cuda {
 namespace {
 
 constexpr std::size_t library_memory = std::size_t{32} << 20;  // what NVIDIA advises for Hopper
-constexpr std::size_t most_plans = 16384;                      // packed batches have ever new numbers of rows
+constexpr std::size_t bias_memory = std::size_t{1} << 20;
+constexpr std::size_t most_plans = 16384;  // packed batches have ever new numbers of rows
 
 cudaDataType_t cuda_type(DType type) {
   return type == DType::bf16 ? CUDA_R_16BF : CUDA_R_32F;
@@ -73,7 +75,7 @@ bool has_bias(Epilogue epilogue) {
 }  // namespace
 
 Products::Products(const Stream& stream)
-    : stream_(stream.get()), handle_(make_handle()), memory_(allocate_device(library_memory)) {}
+    : stream_(stream.get()), handle_(make_handle()), memory_(allocate_device(library_memory + bias_memory)) {}
 
 /// Row-major C = A B is the library's C^T = B^T A^T: its first operand is our B, its second our A.
 void Products::describe(Plan& plan, const ProductShape& shape, const ProductOperands& operands) const {
@@ -90,8 +92,8 @@ void Products::describe(Plan& plan, const ProductShape& shape, const ProductOper
   plan.c = make_layout(shape.c_type, shape.n, shape.m, shape.c_row, shape.batch, shape.c_batch);
   set(plan.description, CUBLASLT_MATMUL_DESC_EPILOGUE, library_epilogue(shape.epilogue));
   if (!has_bias(shape.epilogue)) return;
-  set(plan.description, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, CUDA_R_32F);
-  set(plan.description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.bias);
+  set(plan.description, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, cuda_type(shape.c_type));
+  set(plan.description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias_for_library(shape, operands));
 }
 
 void Products::choose(Plan& plan, const ProductShape& shape) const {
@@ -123,7 +125,14 @@ const Products::Plan& Products::plan_for(const ProductShape& shape, const Produc
 }
 
 void Products::multiply(const Plan& plan, const ProductShape& shape, const ProductOperands& operands) const {
-  if (has_bias(shape.epilogue)) set(plan.description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.bias);
+  if (has_bias(shape.epilogue)) {
+    const void* bias = bias_for_library(shape, operands);
+    if (shape.c_type == DType::bf16) {
+      cast(ConstTensor(operands.bias, {shape.n}, DType::f32), Tensor(const_cast<void*>(bias), {shape.n}, DType::bf16),
+           stream_);
+    }
+    set(plan.description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
+  }
   const float beta = shape.accumulate ? 1.0f : 0.0f;
   require(cublasLtMatmul(handle_.get(), plan.description.get(), &operands.alpha, operands.b, plan.b.get(), operands.a,
                          plan.a.get(), &beta, operands.c, plan.c.get(), operands.c, plan.c.get(), &plan.algorithm,
@@ -131,19 +140,29 @@ void Products::multiply(const Plan& plan, const ProductShape& shape, const Produ
           "a matrix product");
 }
 
+const void* Products::bias_for_library(const ProductShape& shape, const ProductOperands& operands) const {
+  if (shape.c_type == DType::bf16) {
+    const bool fits = static_cast<std::size_t>(shape.n) * size_of(DType::bf16) <= bias_memory;
+    return fits ? static_cast<const std::byte*>(memory_.data()) + library_memory : nullptr;
+  }
+  // Libraries read vectors of a bias; its alignment is no part of a plan's key, so only whole vectors are given.
+  return alignment_of(operands.bias, 0, 0) == 16 ? operands.bias : nullptr;
+}
+
 void Products::run(const ProductShape& shape, const ProductOperands& operands) {
   if (shape.m == 0 || shape.n == 0 || shape.batch == 0) return;
-  // Libraries read vectors of a bias; its alignment is no part of a plan's key, so only whole vectors are given.
-  const bool fits = !has_bias(shape.epilogue) || alignment_of(operands.bias, 0, 0) == 16;
-  if (fits) {
+  const bool bias = has_bias(shape.epilogue);
+  if (!bias || bias_for_library(shape, operands) != nullptr) {
     const Plan& plan = plan_for(shape, operands);
     if (plan.found) return multiply(plan, shape, operands);
     if (shape.epilogue == Epilogue::none) return launch_plain_product(shape, operands, stream_);
   }
   ProductShape bare = shape;
   bare.epilogue = Epilogue::none;
+  bare.accumulate |= bias;
+  if (bias) launch_bias(shape, operands, stream_);
   run(bare, operands);
-  launch_epilogue(shape, operands, stream_);
+  if (shape.epilogue != Epilogue::bias) launch_relu(shape, operands, stream_);
 }
 
 }  // namespace babelring::cuda

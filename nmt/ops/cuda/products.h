@@ -18,8 +18,8 @@ struct ProductOperands {
 };
 
 /// Matrix products through cuBLASLt, accumulated in f32 (never TF32). The algorithm is chosen once for a shape and
-/// kept. Where the library has none with the epilogue, it multiplies without and a kernel of ours follows; where it has
-/// none at all, a plain kernel of ours multiplies.
+/// kept. A bias goes in the result's type, which is what the library takes. Where it has none with the epilogue, it
+/// multiplies without, between kernels of ours; where it has none at all, a plain kernel of ours multiplies.
 class Products {
  public:
   /// The stream must outlive the object.
@@ -38,10 +38,12 @@ class Products {
   void describe(Plan& plan, const ProductShape& shape, const ProductOperands& operands) const;
   void choose(Plan& plan, const ProductShape& shape) const;
   void multiply(const Plan& plan, const ProductShape& shape, const ProductOperands& operands) const;
+  /// Where the library finds the bias; null where it cannot.
+  const void* bias_for_library(const ProductShape& shape, const ProductOperands& operands) const;
 
   cudaStream_t stream_;
   BlasHandle handle_;
-  Buffer memory_;  // for the library's own use
+  Buffer memory_;  // for the library's own use, and behind it for a bias in bf16
   std::unordered_map<ProductShape, Plan, ProductShapeHash> plans_;
 };
 
