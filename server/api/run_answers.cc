@@ -23,8 +23,7 @@ RunText run_text(const store::RunRow& run, std::uint64_t revision, std::int64_t 
   RunText made;
   made.revision = revision;
   made.before_age = text.substr(0, age);
-  made.after_age = "}";
-  made.tag = state + '-' + digest_of(made.before_age + made.after_age);
+  made.tag = state + '-' + digest_of(made.before_age);
   made.updated_ms = run.updated_ms;
   const bool becomes_stale = run.state == "running" && now_ms - run.updated_ms <= stale_after_ms;
   made.holds_until_ms = becomes_stale ? run.updated_ms + stale_after_ms : std::numeric_limits<std::int64_t>::max();
@@ -35,8 +34,8 @@ http::Response run_answer(const http::Request& request, const RunText& text, std
   char digits[24];
   const std::string_view age(digits, std::to_chars(digits, digits + sizeof digits, now_ms - text.updated_ms).ptr);
   std::string body;
-  body.reserve(text.before_age.size() + age.size() + text.after_age.size());
-  body.append(text.before_age).append(age).append(text.after_age);
+  body.reserve(text.before_age.size() + age.size() + 1);
+  body.append(text.before_age).append(age).append("}");
   // The age is a part of the tag, so nobody keeps an old one.
   std::string etag;
   etag.reserve(text.tag.size() + age.size() + 3);
@@ -55,7 +54,7 @@ std::shared_ptr<const RunText> RunTexts::find(const std::string& run, std::uint6
 }
 
 void RunTexts::keep(const std::string& run, RunText text) {
-  if (text.before_age.size() + text.after_age.size() > most_bytes) return;
+  if (text.before_age.size() > most_bytes) return;
   auto held = std::make_shared<const RunText>(std::move(text));
   const std::lock_guard lock(mutex_);
   if (texts_.size() >= most_texts && !texts_.contains(run)) texts_.clear();

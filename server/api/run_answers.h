@@ -11,11 +11,11 @@
 
 namespace babelring::api {
 
-/// A run as GET answers it, all but what the passing of time alone changes: its age stands between the two texts.
+/// A run as GET answers it, all but what the passing of time alone changes: its age, which is the last member.
 struct RunText {
   std::uint64_t revision = 0;  // of the store, when it was read
-  std::string before_age, after_age;
-  std::string tag;  // the entity tag's beginning: STATE-DIGEST
+  std::string before_age;      // the age and a brace follow
+  std::string tag;             // the entity tag's beginning: STATE-DIGEST
   std::int64_t updated_ms = 0;
   std::int64_t holds_until_ms = 0;  // then the run is stale, which the text does not say
 };

@@ -199,23 +199,22 @@ asio::awaitable<bool> Session::serve_one() {
 
   request->address = address_;
   auto admission = dispatcher_.admit(*request, head->content_length);
-  if (admission.refusal) {
+  std::optional<Response> response = std::move(admission.refusal);
+  const Connections::BodyRoom room =
+      response ? Connections::BodyRoom() : connections_.room_for_body(head->content_length, limits_.body_bytes_in_all);
+  if (!response && !room) {
+    response = problem_response(Problem(503, "busy", "too many bodies are being read; send it again"), request->id);
+  }
+  if (response) {
     if (head->content_length > 0) request->keep_alive = false;  // its body was not read
-    co_return co_await write(*request, *admission.refusal);
+  } else {
+    if (head->content_length > 0) {
+      if (head->expects_continue) co_await write_all("HTTP/1.1 100 Continue\r\n\r\n", {});
+      if (!co_await read_body(*request, head->content_length)) co_return false;
+    }
+    response = dispatcher_.answer_now(*request, admission);
+    if (!response) response = co_await answer(request, std::move(admission));
   }
-  const Connections::BodyRoom room = connections_.room_for_body(head->content_length, limits_.body_bytes_in_all);
-  if (!room) {
-    request->keep_alive = false;
-    Response busy =
-        problem_response(Problem(503, "busy", "too many bodies are being read; send it again"), request->id);
-    co_return co_await write(*request, busy);
-  }
-  if (head->content_length > 0) {
-    if (head->expects_continue) co_await write_all("HTTP/1.1 100 Continue\r\n\r\n", {});
-    if (!co_await read_body(*request, head->content_length)) co_return false;
-  }
-  std::optional<Response> response = dispatcher_.answer_now(*request, admission);
-  if (!response) response = co_await answer(request, std::move(admission));
   const Outgoing out = begin_write(*request, *response);
   if (!out.whole) co_await write_rest(*request, *response, out);
   co_return out.reusable && !finishing_;

@@ -63,8 +63,6 @@ class Session : public std::enable_shared_from_this<Session> {
   Outgoing begin_write(const Request& request, Response& response);
   /// Sends what begin_write() left. An event stream is left to write_events().
   Awaitable<void> write_rest(const Request& request, Response& response, const Outgoing& out);
-  /// Writes head and body. False when the connection cannot be used again.
-  Awaitable<bool> write(const Request& request, Response& response);
   Awaitable<void> write_file(const FileSlice& slice);
   Awaitable<void> write_pieces(Producer& producer, bool chunked);
   Awaitable<void> write_events();

@@ -79,12 +79,6 @@ asio::awaitable<void> Session::write_rest(const Request& request, Response& resp
   }
 }
 
-asio::awaitable<bool> Session::write(const Request& request, Response& response) {
-  const Outgoing out = begin_write(request, response);
-  if (!out.whole) co_await write_rest(request, response, out);
-  co_return out.reusable && !finishing_;
-}
-
 std::size_t Session::send_now(std::string_view first, std::string_view second) {
   if (transport_.encrypted()) return 0;
   error_code code;

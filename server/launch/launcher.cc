@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <utility>
+
 #include "server/launch/process.h"
 
 namespace babelring::launch {
@@ -42,15 +44,17 @@ std::vector<std::string> worker_command(const Profile& profile, const LaunchOrde
   return command;
 }
 
-std::vector<std::string> filled_command(const std::vector<std::string>& command, const LaunchOrder& order) {
+std::vector<std::string> full_command(const Profile& profile, const LaunchOrder& order,
+                                      std::vector<std::string> usual) {
   std::string hosts;
   for (const Host& host : order.hosts) hosts += fmt::format("{}{}:{}", hosts.empty() ? "" : ",", host.name, host.slots);
-  std::vector<std::string> filled = command;
-  for (std::string& part : filled) {
+  std::vector<std::string> command = profile.command.empty() ? std::move(usual) : profile.command;
+  for (std::string& part : command) {
     replace_all(part, "{ranks}", std::to_string(order.world_size));
     replace_all(part, "{hosts}", hosts);
   }
-  return filled;
+  for (std::string& part : worker_command(profile, order)) command.push_back(std::move(part));
+  return command;
 }
 
 std::vector<std::string> launch_environment(const Profile& profile, const LaunchOrder& order) {

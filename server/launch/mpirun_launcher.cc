@@ -26,18 +26,13 @@ std::vector<ProcessFacts> members_of(const store::LauncherHandle& handle) {
 }  // namespace
 
 std::vector<std::string> MpirunLauncher::command(const Profile& profile, const LaunchOrder& order) const {
-  std::vector<std::string> command = profile.command;
-  if (command.empty()) {
-    command = {"mpirun", "-np", "{ranks}", "--bind-to", "none"};
-    if (order.hosts.empty()) {
-      command.emplace_back("--oversubscribe");  // ranks share cores; how many there may be is the profile's to say
-    } else {
-      command.insert(command.end(), {"-H", "{hosts}"});
-    }
+  std::vector<std::string> usual = {"mpirun", "-np", "{ranks}", "--bind-to", "none"};
+  if (order.hosts.empty()) {
+    usual.emplace_back("--oversubscribe");  // ranks share cores; how many there may be is the profile's to say
+  } else {
+    usual.insert(usual.end(), {"-H", "{hosts}"});
   }
-  command = filled_command(command, order);
-  for (std::string& part : worker_command(profile, order)) command.push_back(std::move(part));
-  return command;
+  return full_command(profile, order, std::move(usual));
 }
 
 store::LauncherHandle MpirunLauncher::start(const Profile& profile, const LaunchOrder& order) {

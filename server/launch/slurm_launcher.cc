@@ -28,6 +28,15 @@ std::vector<std::string> slurm_environment() {
   return environment;
 }
 
+/// Those that `which` names. Throws Failure where squeue does not say.
+std::vector<SlurmJob> list_jobs(std::string which) {
+  const ProgramAnswer answer =
+      ask_slurm({"squeue", "--noheader", "--states=all", std::move(which), std::string("--Format=") + format},
+                slurm_environment(), "");
+  if (answer.code != 0) fail("squeue: exit code {}: {}", answer.code, printable(answer.complaint).substr(0, 300));
+  return parse_squeue(answer.output);
+}
+
 std::string job_name(const std::string& run, std::int64_t attempt) {
   return fmt::format("babelring-{}-{}", run, attempt);
 }
@@ -38,12 +47,10 @@ std::filesystem::path script_path(const LaunchOrder& order) {
 
 /// What the job runs: the arguments, each in quotes, and nothing else.
 std::string job_script(const Profile& profile, const LaunchOrder& order) {
-  std::vector<std::string> command = profile.command;
-  if (command.empty()) command = {"mpirun", "-np", "{ranks}", "--bind-to", "none"};
-  command = filled_command(command, order);
-  for (std::string& part : worker_command(profile, order)) command.push_back(std::move(part));
   std::string script = "#!/bin/sh\nexec";
-  for (const std::string& part : command) script += ' ' + shell_quoted(part);
+  for (const std::string& part : full_command(profile, order, {"mpirun", "-np", "{ranks}", "--bind-to", "none"})) {
+    script += ' ' + shell_quoted(part);
+  }
   return script + '\n';
 }
 
@@ -89,11 +96,7 @@ store::LauncherHandle SlurmLauncher::start(const Profile& profile, const LaunchO
 }
 
 std::optional<store::LauncherHandle> SlurmLauncher::find(const std::string& run, std::int64_t attempt) {
-  const ProgramAnswer answer = ask_slurm(
-      {"squeue", "--noheader", "--states=all", "--name=" + job_name(run, attempt), std::string("--Format=") + format},
-      slurm_environment(), "");
-  if (answer.code != 0) fail("squeue: exit code {}: {}", answer.code, printable(answer.complaint).substr(0, 300));
-  const auto jobs = parse_squeue(answer.output);
+  const auto jobs = list_jobs("--name=" + job_name(run, attempt));
   if (jobs.empty()) return std::nullopt;
   return store::LauncherHandle{.job = jobs.back().id};
 }
@@ -122,11 +125,7 @@ void SlurmLauncher::poll_loop() {
     std::string trouble;
     std::vector<SlurmJob> jobs;
     try {
-      const ProgramAnswer answer = ask_slurm({"squeue", "--noheader", "--states=all",
-                                              fmt::format("--user={}", getuid()), std::string("--Format=") + format},
-                                             slurm_environment(), "");
-      if (answer.code == 0) jobs = parse_squeue(answer.output);
-      if (answer.code != 0) trouble = "squeue: " + printable(answer.complaint).substr(0, 200);
+      jobs = list_jobs(fmt::format("--user={}", getuid()));
     } catch (const std::exception& failure) {  // no memory, say: the next look may succeed
       trouble = failure.what();
     }

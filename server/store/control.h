@@ -60,8 +60,8 @@ void purge_run(Database& database, std::int64_t run);
 
 /// Not over and not external, in the order of the queue.
 std::vector<LaunchRow> active_launches(Reader& reader);
-/// Runs whose current attempt was started by hand and that are stopping or lost: of a LaunchRow `number`, `id`,
-/// `state`, `attempt` and `stop_grace_s`.
+/// Runs whose current attempt was started by hand and that are stopping or lost; what only the server's own have is
+/// empty or 0.
 std::vector<LaunchRow> ending_externals(Reader& reader);
 /// What the records of an attempt say of its end, and their detail; two empty texts if nothing.
 std::pair<std::string, std::string> find_outcome(Reader& reader, std::int64_t run, std::int64_t attempt);

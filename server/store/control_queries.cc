@@ -8,17 +8,15 @@ std::optional<std::int64_t> integer_or_nothing(const Statement& row, int column)
   return row.integer(column);
 }
 
-}  // namespace
+constexpr std::string_view launch_columns =
+    "SELECT r.run, r.id, r.name, r.profile, folder, launch_config, state, r.attempt, launch_ranks, max_restarts, "
+    "restarts, resume_folder, resume_step, place, stop_wish, stop_grace_s, coalesce(launcher, ''), coalesce(pid, 0), "
+    "coalesce(start_ticks, 0), coalesce(job, ''), coalesce(outcome, ''), coalesce(outcome_detail, ''), "
+    "(SELECT coalesce(max(step), 0) FROM checkpoints c WHERE c.run = r.run AND NOT removed) "
+    "FROM runs r LEFT JOIN launches l ON l.run = r.run LEFT JOIN attempts a ON a.run = r.run AND a.attempt = r.attempt "
+    "WHERE deleted_ms IS NULL AND ";
 
-std::vector<LaunchRow> active_launches(Reader& reader) {
-  Statement rows = reader.database.prepare(
-      "SELECT r.run, r.id, r.name, r.profile, folder, launch_config, state, r.attempt, launch_ranks, max_restarts, "
-      "restarts, resume_folder, resume_step, place, stop_wish, stop_grace_s, coalesce(launcher, ''), coalesce(pid, 0), "
-      "coalesce(start_ticks, 0), coalesce(job, ''), coalesce(outcome, ''), coalesce(outcome_detail, ''), "
-      "(SELECT coalesce(max(step), 0) FROM checkpoints c WHERE c.run = r.run AND NOT removed) "
-      "FROM runs r JOIN launches USING (run) LEFT JOIN attempts a ON a.run = r.run AND a.attempt = r.attempt "
-      "WHERE state IN ('queued', 'launching', 'running', 'stopping', 'restarting', 'suspended', 'lost') "
-      "AND deleted_ms IS NULL AND (coalesce(launcher, '') <> 'external' OR state = 'queued') ORDER BY place");
+std::vector<LaunchRow> read_launches(Statement rows) {
   std::vector<LaunchRow> launches;
   while (rows.step()) {
     LaunchRow run;
@@ -48,22 +46,20 @@ std::vector<LaunchRow> active_launches(Reader& reader) {
   return launches;
 }
 
+}  // namespace
+
+std::vector<LaunchRow> active_launches(Reader& reader) {
+  static const std::string query = std::string(launch_columns) +
+                                   "l.run IS NOT NULL AND state IN ('queued', 'launching', 'running', 'stopping', "
+                                   "'restarting', 'suspended', 'lost') "
+                                   "AND (coalesce(launcher, '') <> 'external' OR state = 'queued') ORDER BY place";
+  return read_launches(reader.database.prepare(query));
+}
+
 std::vector<LaunchRow> ending_externals(Reader& reader) {
-  Statement rows = reader.database.prepare(
-      "SELECT r.run, r.id, state, r.attempt, stop_grace_s FROM runs r "
-      "JOIN attempts a ON a.run = r.run AND a.attempt = r.attempt "
-      "WHERE state IN ('stopping', 'lost') AND launcher = 'external' AND deleted_ms IS NULL");
-  std::vector<LaunchRow> runs;
-  while (rows.step()) {
-    LaunchRow run;
-    run.number = rows.integer(0);
-    run.id = rows.text(1);
-    run.state = run_state_of(rows.text(2)).value_or(RunState::lost);
-    run.attempt = rows.integer(3);
-    run.stop_grace_s = rows.integer(4);
-    runs.push_back(std::move(run));
-  }
-  return runs;
+  static const std::string query =
+      std::string(launch_columns) + "state IN ('stopping', 'lost') AND launcher = 'external'";
+  return read_launches(reader.database.prepare(query));
 }
 
 std::pair<std::string, std::string> find_outcome(Reader& reader, std::int64_t run, std::int64_t attempt) {
