@@ -49,7 +49,8 @@ Result<Record> parse_line(std::string_view line) {
   const auto value = parse_json(line);
   if (!value.ok()) return Error{value.message()};
   if (!value->is_object()) return Error{"expected a JSON object"};
-  return record_from_json(value->get_object());
+  UnknownMembers newer;  // of a worker that ran before this older one: the rest is sent all the same
+  return record_from_json(value->get_object(), &newer);
 }
 
 bool same_origin(const RecordHeader& a, const RecordHeader& b) {

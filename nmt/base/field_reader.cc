@@ -16,7 +16,8 @@ std::string found_json(const json::value& value) {
   return text.size() <= 60 ? text : text.substr(0, 60) + "…";
 }
 
-FieldReader::FieldReader(const json::object& in, std::string place) : in_(in), place_(std::move(place)) {
+FieldReader::FieldReader(const json::object& in, std::string place, UnknownMembers* unknown)
+    : in_(in), place_(std::move(place)), unknown_(unknown) {
   const json::value* names = in_.if_contains("non_finite");
   if (names == nullptr) return;
   known_.emplace_back("non_finite");
@@ -27,15 +28,26 @@ FieldReader::FieldReader(const json::object& in, std::string place) : in_(in), p
   }
 }
 
+bool FieldReader::knows(std::string_view name) const {
+  return std::find(known_.begin(), known_.end(), name) != known_.end();
+}
+
 const std::string& FieldReader::finish() {
   for (const auto& member : in_) {
     if (!error_.empty()) break;
     const std::string name(member.key());
-    if (std::find(known_.begin(), known_.end(), name) == known_.end()) {
+    if (knows(name)) continue;
+    if (unknown_ == nullptr) {
       error_ = fmt::format("{}{}: unknown member{}", place_, printable(name), did_you_mean(name, known_));
+    } else if (unknown_->count++ == 0) {
+      unknown_->first = place_ + printable(name);
     }
   }
-  if (non_finite_ != nullptr && error_.empty() && non_finite_used_ != non_finite_->size()) {
+  if (non_finite_ == nullptr || !error_.empty()) return error_;
+  const auto meant = std::count_if(non_finite_->begin(), non_finite_->end(), [this](const auto& entry) {
+    return unknown_ == nullptr || knows(entry.key());  // of a member that was passed over
+  });
+  if (static_cast<std::ptrdiff_t>(non_finite_used_) != meant) {
     error_ = fmt::format("{}non_finite: names a member that is not a null number", place_);
   }
   return error_;

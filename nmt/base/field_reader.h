@@ -21,8 +21,9 @@ std::string found_json(const json::value& value);
 /// kept; what follows it is not read.
 class FieldReader {
  public:
-  /// `place` stands before each member in a complaint: "records[3].".
-  FieldReader(const json::object& in, std::string place);
+  /// `place` stands before each member in a complaint: "records[3].". With `unknown`, members that nobody asks for are
+  /// counted there instead of refused.
+  FieldReader(const json::object& in, std::string place, UnknownMembers* unknown = nullptr);
 
   template <class T>
   void required(std::string_view name, T& value) {
@@ -39,13 +40,17 @@ class FieldReader {
     if (member != nullptr && error_.empty()) read(name, *member, value);
   }
 
+  /// A member that somebody else reads.
+  void leave(std::string_view name) { known_.emplace_back(name); }
+
   /// The first complaint so far, or "".
   const std::string& error() const { return error_; }
 
-  /// After the last member: refuses unknown ones. Returns the first complaint, or "".
+  /// After the last member: refuses or counts unknown ones. Returns the first complaint, or "".
   const std::string& finish();
 
  private:
+  bool knows(std::string_view name) const;
   void complain(std::string_view name, std::string_view wanted, const json::value& value);
 
   void read(std::string_view name, const json::value& in, double& out);
@@ -60,7 +65,7 @@ class FieldReader {
       const json::value& element = in.get_array()[i];
       const std::string place = fmt::format("{}[{}]", name, i);
       if (!element.is_object()) return complain(place, "an object", element);
-      FieldReader reader(element.get_object(), place_ + place + ".");
+      FieldReader reader(element.get_object(), place_ + place + ".", unknown_);
       visit_fields(out.emplace_back(), reader);
       error_ = reader.finish();
     }
@@ -69,6 +74,7 @@ class FieldReader {
   const json::object& in_;
   std::string place_;
   std::string error_;
+  UnknownMembers* unknown_;
   std::vector<std::string> known_;
   const json::object* non_finite_ = nullptr;
   std::size_t non_finite_used_ = 0;

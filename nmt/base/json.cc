@@ -16,6 +16,8 @@
 namespace babelring {
 namespace {
 
+constexpr std::size_t most_members = 100'000;  // of open objects; to find repeated names is dearer than to read them
+
 template <class Number>
 void append_number(std::string& out, Number number) {
   std::array<char, 32> digits{};
@@ -158,7 +160,7 @@ class StrictHandler {
     names_.push_back(std::move(name_));
     name_.clear();
     stack_.push_key(part);
-    return true;
+    return names_.size() <= most_members || refuse(code, fmt::format("more than {} members", most_members));
   }
   bool on_string_part(Text part, std::size_t bytes, Code& code) {
     stack_.push_chars(part);

@@ -87,6 +87,8 @@ void visit_fields(Checkpoint& checkpoint, Visitor&& field) {
   field("best", checkpoint.best);
   field("removed", checkpoint.removed);
   field("write_seconds", checkpoint.write_seconds);
+  field("version", checkpoint.version);
+  field("world_size", checkpoint.world_size);
 }
 
 template <same_record<LogRecord> Log, class Visitor>

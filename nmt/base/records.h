@@ -92,6 +92,8 @@ struct CheckpointRecord {
   bool best = false;
   bool removed = false;
   double write_seconds = 0;
+  std::string version;          // of the program that wrote it
+  std::int64_t world_size = 0;  // ranks that trained it
 };
 
 struct LogRecord {
@@ -128,9 +130,16 @@ std::string_view kind_of(const RecordBody& body);
 /// `non_finite: {"loss": "nan"}` ("nan", "inf", "-inf"). Schema: docs/formats.md.
 json::object to_json(const Record& record);
 
-/// The inverse. The Error names the member, what was found and what was expected; unknown members are refused. Absent
-/// members keep their defaults, except those that say which thing the record is about (docs/formats.md).
-Result<Record> record_from_json(const json::object& object);
+/// Members that this program does not know: a newer one wrote them.
+struct UnknownMembers {
+  std::int64_t count = 0;
+  std::string first;  // its place: records[3].humidity
+};
+
+/// The inverse. The Error names the member, what was found and what was expected. Unknown members are refused, or with
+/// `unknown` passed over and counted there. Absent members keep their defaults, except those that say which thing the
+/// record is about (docs/formats.md).
+Result<Record> record_from_json(const json::object& object, UnknownMembers* unknown = nullptr);
 
 /// The body of POST /api/v1/runs/{run}/records: records of one rank of one attempt.
 /// {"attempt":1,"rank":0,"host":"h","records":[{"sequence":1,"kind":"step","time_ms":…,…},…]}
@@ -138,7 +147,8 @@ json::object batch_to_json(std::int64_t attempt, std::int64_t rank, std::string_
                            std::span<const Record> records);
 
 /// The inverse, for the run named in the path. The Error names the record by its place: records[3].loss: …
-Result<std::vector<Record>> batch_from_json(std::string_view run, const json::value& batch);
+Result<std::vector<Record>> batch_from_json(std::string_view run, const json::value& batch,
+                                            UnknownMembers* unknown = nullptr);
 
 /// Where records go. The trainer writes; the worker's reporter spools and sends; tests collect.
 class RecordSink {

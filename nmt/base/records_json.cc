@@ -75,9 +75,9 @@ json::object to_json(const Record& record) {
   return object;
 }
 
-Result<Record> record_from_json(const json::object& object) {
+Result<Record> record_from_json(const json::object& object, UnknownMembers* unknown) {
   Record record;
-  FieldReader field(object, "");
+  FieldReader field(object, "", unknown);
   field.required("run", record.header.run);
   visit_origin(record.header, field);
   std::string complaint = read_item(record, field, "");
@@ -104,20 +104,20 @@ json::object batch_to_json(std::int64_t attempt, std::int64_t rank, std::string_
   return batch;
 }
 
-Result<std::vector<Record>> batch_from_json(std::string_view run, const json::value& batch) {
+Result<std::vector<Record>> batch_from_json(std::string_view run, const json::value& batch, UnknownMembers* unknown) {
   if (!batch.is_object()) return Error{"batch: expected an object, found " + found_json(batch)};
-  json::object outer = batch.get_object();
+  const json::object& outer = batch.get_object();
   const json::value* items = outer.if_contains("records");
   if (items == nullptr || !items->is_array()) {
     return Error{"batch: records: expected an array of objects" +
                  (items ? ", found " + found_json(*items) : std::string(", but absent"))};
   }
-  const json::array records_in = items->get_array();
-  outer.erase("records");
+  const json::array& records_in = items->get_array();
   RecordHeader header;
   header.run = std::string(run);
-  FieldReader field(outer, "");
+  FieldReader field(outer, "", unknown);
   visit_origin(header, field);
+  field.leave("records");
   std::string complaint = field.finish();
   if (complaint.empty()) complaint = check_origin(header);
   std::vector<Record> records;
@@ -127,7 +127,7 @@ Result<std::vector<Record>> batch_from_json(std::string_view run, const json::va
     if (!records_in[i].is_object()) {
       return Error{fmt::format("batch: records[{}]: expected an object, found {}", i, found_json(records_in[i]))};
     }
-    FieldReader item(records_in[i].get_object(), place);
+    FieldReader item(records_in[i].get_object(), place, unknown);
     complaint = read_item(records.emplace_back(Record{.header = header, .body = {}}), item, place);
   }
   if (!complaint.empty()) return Error{"batch: " + complaint};

@@ -104,6 +104,7 @@ std::string checkpoint_name(std::int64_t update) {
 CheckpointRecord write_checkpoint_files(const CheckpointContent& content, const fs::path& folder) {
   CheckpointRecord record{.update = content.update, .sacrebleu = content.sacrebleu, .loss = content.loss};
   record.best = content.best;
+  record.version = version;
   auto& files = record.files;
   files.push_back(write_safetensors(folder / weights_name, content.weights));
   if (!content.optimizer.empty()) files.push_back(write_safetensors(folder / optimizer_name, content.optimizer));

@@ -82,6 +82,7 @@ void CheckpointKeeper::write(const Transformer& model, const Adam& adam, const R
   second.append(content.optimizer, store, "v.");
   if (!vocabulary_model_.empty()) content.copies["spm.model"] = vocabulary_model_;
   CheckpointStore::Saved saved = store_->save(content, guard_);
+  saved.saved.world_size = communicator_.size();
   records_.write(std::move(saved.saved));
   for (CheckpointRecord& removed : saved.removed) records_.write(std::move(removed));
 }

@@ -168,19 +168,26 @@ void Engine::judge_run(const Rule& rule, const std::string& id, Run& run, Time n
   if (rule.kind == Kind::loss_spike) run.loss_open = run.loss_open || open;
 }
 
-void Engine::close_orphans(std::vector<Change>& changes) {
+void Engine::close_orphans(const std::vector<FreeSpace>& disks, std::vector<Change>& changes) {
   for (auto entry = states_.begin(); entry != states_.end();) {
     const auto& [name, run, subject] = entry->first;
     const auto rule = std::find_if(rules_.begin(), rules_.end(), [&](const Rule& each) { return each.name == name; });
-    const bool known = rule != rules_.end() && applies(*rule, run) && (run.empty() || runs_.contains(run));
-    if (known) {
+    const auto watched = [&](const std::string& folder) {
+      return std::any_of(disks.begin(), disks.end(), [&](const FreeSpace& disk) { return disk.folder == folder; });
+    };
+    const bool ruled = rule != rules_.end() && applies(*rule, run);
+    const bool left = ruled && rule->kind == Kind::disk_low && !watched(subject);
+    if (ruled && !left && (run.empty() || runs_.contains(run))) {
       ++entry;
       continue;
     }
     const bool ended = rule != rules_.end() && !run.empty() && !runs_.contains(run);
     if (entry->second.open) {
       changes.push_back({false, name, run, subject, rule == rules_.end() ? Kind::nan : rule->kind,
-                         ended ? "the run is no longer running" : "its rule is off", 0, 0});
+                         ended  ? "the run is no longer running"
+                         : left ? "nothing is written there any more"
+                                : "its rule is off",
+                         0, 0});
     }
     entry = states_.erase(entry);
   }
@@ -216,7 +223,7 @@ std::vector<Change> Engine::judge(const std::vector<RunningRun>& running, const 
       if (applies(rule, id)) judge_run(rule, id, run, now, changes);
     }
   }
-  close_orphans(changes);
+  close_orphans(disks, changes);
   return changes;
 }
 

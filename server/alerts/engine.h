@@ -87,8 +87,8 @@ class Engine {
   Condition condition_of(const Rule& rule, const Run& run, Time now) const;
   void settle(const Rule& rule, const std::string& run, const std::string& subject, const Condition& condition,
               Time now, std::vector<Change>& changes);
-  /// Clears what is open of rules and runs that are gone.
-  void close_orphans(std::vector<Change>& changes);
+  /// Clears what is open of rules, runs and folders that are gone.
+  void close_orphans(const std::vector<FreeSpace>& disks, std::vector<Change>& changes);
 
   std::vector<Rule> rules_;
   std::map<std::string, Run> runs_;

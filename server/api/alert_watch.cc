@@ -1,13 +1,17 @@
 #include "server/api/alert_watch.h"
 
 #include <spdlog/spdlog.h>
+#include <sys/stat.h>
 
+#include <algorithm>
+#include <set>
 #include <system_error>
 #include <utility>
 
 #include "nmt/base/clock.h"
 #include "nmt/base/json.h"
 #include "server/api/answers.h"
+#include "server/store/checkpoints.h"
 
 namespace babelring::api {
 namespace {
@@ -147,10 +151,27 @@ void AlertWatch::judge() {
 
 std::vector<alerts::FreeSpace> AlertWatch::free_space() const {
   std::vector<alerts::FreeSpace> disks;
-  for (const auto& folder : folders_) {
+  std::set<dev_t> looked_at;
+  const auto look = [&](const std::filesystem::path& folder, bool again) {
+    struct stat status {};
     std::error_code error;
+    if (stat(folder.c_str(), &status) != 0 || (!looked_at.insert(status.st_dev).second && !again)) return;
     const auto space = std::filesystem::space(folder, error);
     if (!error) disks.push_back({folder.string(), static_cast<double>(space.available)});
+  };
+  for (const auto& folder : folders_) look(folder, true);
+  std::vector<store::CheckpointRow> newest;
+  {
+    auto reader = store_.reader();
+    newest = store::newest_of_active_runs(*reader, wall_time_ms() - store::forgotten_ms);
+  }
+  for (const store::CheckpointRow& checkpoint : newest) {
+    std::error_code error;
+    const auto folder = std::filesystem::weakly_canonical(checkpoint.folder, error).parent_path();
+    const auto above = [&](const std::filesystem::path& root) {
+      return std::mismatch(root.begin(), root.end(), folder.begin(), folder.end()).first == root.end();
+    };
+    if (!error && std::any_of(folders_.begin(), folders_.end(), above)) look(folder, false);
   }
   return disks;
 }

@@ -20,7 +20,8 @@ namespace babelring::api {
 /// takes no writes holds nothing up: what was found is written when it takes them again. Thread-safe.
 class AlertWatch {
  public:
-  /// `folders` are those whose file systems must not fill up. The references must outlive the watch. Throws SqlFailure.
+  /// `folders` are those whose file systems must not fill up, and others below them to which active runs write their
+  /// checkpoints. The references must outlive the watch. Throws SqlFailure.
   AlertWatch(store::Store& store, EventHub& events, std::vector<std::filesystem::path> folders,
              std::chrono::milliseconds interval = std::chrono::seconds(2));
   ~AlertWatch();

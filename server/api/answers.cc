@@ -14,8 +14,10 @@ http::Response json_response(const json::value& value) {
   return http::text_response(200, "application/json", to_text(value));
 }
 
-http::Response page_response(const http::Request& request, json::array items, std::optional<std::string> next) {
+http::Response page_response(const http::Request& request, json::array items, std::optional<std::string> next,
+                             json::object more) {
   json::object page = {{"items", std::move(items)}, {"next_cursor", nullptr}};
+  for (auto& member : more) page[member.key()] = std::move(member.value());
   if (next) page["next_cursor"] = *next;
   http::Response response = json_response(page);
   if (!next) return response;
@@ -114,8 +116,12 @@ json::object eval_item(const store::EvalRow& eval) {
 json::object checkpoint_item(const store::CheckpointRow& checkpoint) {
   const auto files = parse_json(checkpoint.files);
   std::int64_t bytes = 0;
-  for (const json::value& file : files.value().as_array())
-    bytes += file.as_object().at("size").to_number<std::int64_t>();
+  json::value config_digest = nullptr;
+  for (const json::value& file : files.value().as_array()) {
+    const json::object& facts = file.as_object();
+    bytes += facts.at("size").to_number<std::int64_t>();
+    if (facts.at("name") == "config.yaml") config_digest = facts.at("sha256");
+  }
   return {{"id", checkpoint.id},
           {"run", checkpoint.run},
           {"update", checkpoint.step},
@@ -129,6 +135,9 @@ json::object checkpoint_item(const store::CheckpointRow& checkpoint) {
           {"loss", checkpoint.loss},
           {"bytes", bytes},
           {"write_seconds", checkpoint.write_seconds},
+          {"version", checkpoint.version.empty() ? json::value(nullptr) : json::value(checkpoint.version)},
+          {"world_size", checkpoint.world_size > 0 ? json::value(checkpoint.world_size) : nullptr},
+          {"config_sha256", std::move(config_digest)},
           {"files", files.value()}};
 }
 

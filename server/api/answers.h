@@ -15,8 +15,9 @@ namespace babelring::api {
 
 /// 200 with JSON.
 http::Response json_response(const json::value& value);
-/// {"items": …, "next_cursor": …} and, with a cursor, Link: rel="next".
-http::Response page_response(const http::Request& request, json::array items, std::optional<std::string> next);
+/// {"items": …, "next_cursor": …} and `more`; with a cursor also Link: rel="next".
+http::Response page_response(const http::Request& request, json::array items, std::optional<std::string> next,
+                             json::object more = {});
 
 /// The whole text as a decimal integer, or nothing.
 std::optional<std::int64_t> parse_integer(const std::string& text);

@@ -3,11 +3,13 @@
 #include <spdlog/spdlog.h>
 
 #include <atomic>
+#include <functional>
 #include <mutex>
 #include <thread>
 
 #include "nmt/base/clock.h"
 #include "server/api/answers.h"
+#include "server/api/audited.h"
 #include "server/api/service.h"
 
 namespace babelring::api {
@@ -27,11 +29,13 @@ class BackupMaker {
   BackupMaker(const BackupMaker&) = delete;
   BackupMaker& operator=(const BackupMaker&) = delete;
 
-  /// Throws Problem: 409 while one is under way, 507 where there is no room for another.
-  json::object start() {
+  /// Throws Problem: 409 while one is under way, 507 where there is no room for another. `note` writes down who asked,
+  /// before anything is begun; what it throws, too.
+  json::object start(const std::function<void()>& note) {
     const std::lock_guard lock(mutex_);
     if (running_) throw http::Problem(409, "backup_running", "a backup is being made already");
     require_room();
+    note();
     if (thread_.joinable()) thread_.join();
     started_ms_ = wall_time_ms();
     target_ = service_.store.folder() / "backups" / ("babelring-" + store::file_time(started_ms_) + ".db");
@@ -105,8 +109,12 @@ class BackupMaker {
 void add_backup_routes(http::Router& router, Service& service) {
   const std::string path = "/api/v1/admin/backup";
   auto maker = std::make_shared<BackupMaker>(service);  // lives as long as the routes
-  router.add("POST", path, http::Scope::admin, [maker, path](const http::Request&) {
-    http::Response response = json_response(maker->start());
+  router.add("POST", path, http::Scope::admin, [&service, maker, path](const http::Request& request) {
+    const auto note = [&] {
+      audited_write(
+          service, request, 202, [](store::Database&) {}, path);
+    };
+    http::Response response = json_response(maker->start(note));
     response.status = 202;
     response.set("Location", path);
     return response;

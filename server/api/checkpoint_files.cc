@@ -15,6 +15,7 @@
 #include "server/http/download.h"
 #include "server/http/problem.h"
 #include "server/store/checkpoints.h"
+#include "server/store/failpoint.h"
 #include "server/store/queries.h"
 
 namespace babelring::api {
@@ -23,7 +24,6 @@ namespace {
 namespace fs = std::filesystem;
 constexpr const char* pin_name = "pinned";
 constexpr const char* sums_name = "SHA256SUMS";
-constexpr std::int64_t forgotten_ms = 3'600'000;  // a run that said nothing for so long writes no checkpoint
 
 bool lies_below(const fs::path& root, const fs::path& path) {
   const auto [in_root, in_path] = std::mismatch(root.begin(), root.end(), path.begin(), path.end());
@@ -58,14 +58,56 @@ std::string stranger_in(const fs::path& folder, const std::vector<ManifestFile>&
   return {};
 }
 
-}  // namespace
+/// The recorded folder without links and dots, which may not be there. Throws Problem 409.
+fs::path recorded_folder(const Service& service, const store::CheckpointRow& checkpoint) {
+  std::error_code error;
+  const fs::path recorded(checkpoint.folder);
+  fs::path folder = fs::weakly_canonical(recorded, error);
+  const auto& roots = service.checkpoint_roots;
+  const bool below =
+      !error && recorded.is_absolute() && folder.filename() == checkpoint.name &&
+      std::any_of(roots.begin(), roots.end(), [&](const auto& root) { return lies_below(root, folder); });
+  if (below) return folder;
+  throw http::Problem(409, "outside_roots",
+                      fmt::format("checkpoint {} was written to {}, which is below no --checkpoint-root of this server",
+                                  checkpoint.id, checkpoint.folder));
+}
 
-store::CheckpointRow require_checkpoint(Service& service, const http::Request& request) {
-  const std::string& id = request.parameter("checkpoint");
+/// Where a checkpoint goes before its files do. The next start of the worker sweeps there, too.
+fs::path doomed_of(const fs::path& folder) {
+  return folder.parent_path() / (".tmp-deleted-" + folder.filename().string());
+}
+
+void remove_doomed(const fs::path& doomed) {
+  const http::UniqueFd opened = open_folder(doomed);
+  if (!opened) refuse(doomed, "cannot remove");
+  for (const auto& entry : fs::directory_iterator(doomed)) unlinkat(opened.get(), entry.path().filename().c_str(), 0);
+  if (rmdir(doomed.c_str()) != 0) refuse(doomed, "cannot remove");
+  const http::UniqueFd parent = open_folder(doomed.parent_path());
+  if (parent) fsync(parent.get());
+}
+
+store::CheckpointRow find_checkpoint_row(Service& service, const std::string& id) {
   auto reader = service.store.reader();
   auto checkpoint = valid_id(id, 'c') ? store::find_checkpoint(*reader, id) : std::nullopt;
   if (!checkpoint) throw http::Problem(404, "checkpoint_unknown", fmt::format("no checkpoint '{}'", id));
   return std::move(*checkpoint);
+}
+
+}  // namespace
+
+store::CheckpointRow require_checkpoint(Service& service, const http::Request& request) {
+  return find_checkpoint_row(service, request.parameter("checkpoint"));
+}
+
+store::CheckpointRow require_loadable(Service& service, const std::string& id) {
+  store::CheckpointRow checkpoint = find_checkpoint_row(service, id);
+  const fs::path folder = folder_of(service, checkpoint);
+  const auto files = manifest_of(checkpoint);
+  if (files.empty()) throw http::Problem(422, "incomplete", fmt::format("checkpoint {} is not complete", id));
+  for (const ManifestFile& file : files) open_file(folder, file);
+  checkpoint.folder = folder.string();
+  return checkpoint;
 }
 
 std::vector<ManifestFile> manifest_of(const store::CheckpointRow& checkpoint) {
@@ -87,21 +129,9 @@ std::string sums_of(const std::vector<ManifestFile>& files) {
 
 fs::path folder_of(const Service& service, const store::CheckpointRow& checkpoint) {
   if (checkpoint.removed) {
-    throw http::Problem(410, "removed", fmt::format("checkpoint {} was removed by retention", checkpoint.id));
+    throw http::Problem(410, "removed", fmt::format("checkpoint {} was removed", checkpoint.id));
   }
-  std::error_code error;
-  const fs::path recorded(checkpoint.folder);
-  const fs::path folder = fs::weakly_canonical(recorded, error);
-  const auto& roots = service.checkpoint_roots;
-  const bool below =
-      !error && recorded.is_absolute() && folder.filename() == checkpoint.name &&
-      std::any_of(roots.begin(), roots.end(), [&](const auto& root) { return lies_below(root, folder); });
-  if (!below) {
-    throw http::Problem(
-        409, "outside_roots",
-        fmt::format("checkpoint {} was written to {}, which is below no --checkpoint-root of this server",
-                    checkpoint.id, checkpoint.folder));
-  }
+  const fs::path folder = recorded_folder(service, checkpoint);
   // Nobody but a worker makes that file, so what a record calls a checkpoint is one.
   if (!http::open_beneath(folder, "state.json")) {
     throw http::Problem(410, "gone", fmt::format("checkpoint {} is no longer on this machine", checkpoint.id));
@@ -138,7 +168,7 @@ bool have_room_for_next(Service& service) {
   std::vector<store::CheckpointRow> newest;
   {
     auto reader = service.store.reader();
-    newest = store::newest_of_active_runs(*reader, wall_time_ms() - forgotten_ms);
+    newest = store::newest_of_active_runs(*reader, wall_time_ms() - store::forgotten_ms);
   }
   for (const store::CheckpointRow& checkpoint : newest) {
     try {
@@ -155,6 +185,11 @@ bool have_room_for_next(Service& service) {
     }
   }
   return true;
+}
+
+bool is_marked(const fs::path& folder) {
+  std::error_code error;
+  return fs::exists(fs::symlink_status(folder / pin_name, error));
 }
 
 void mark_pinned(const fs::path& folder, bool pinned) {
@@ -175,21 +210,26 @@ void mark_pinned(const fs::path& folder, bool pinned) {
   }
 }
 
+void require_removable(const fs::path& folder, const std::vector<ManifestFile>& files) {
+  const std::string stranger = stranger_in(folder, files);
+  if (stranger.empty()) return;
+  throw http::Problem(
+      409, "foreign_files",
+      fmt::format("{} has '{}', which is not as in this checkpoint: nothing was removed", folder.string(), stranger));
+}
+
 void remove_folder(const fs::path& folder, const std::vector<ManifestFile>& files) {
-  if (const std::string stranger = stranger_in(folder, files); !stranger.empty()) {
-    throw http::Problem(
-        409, "foreign_files",
-        fmt::format("{} has '{}', which is not as in this checkpoint: nothing was removed", folder.string(), stranger));
-  }
-  // Renamed first: a removal that is interrupted leaves no half checkpoint, and the next start of the worker sweeps up.
-  const fs::path doomed = folder.parent_path() / (".tmp-deleted-" + folder.filename().string());
+  require_removable(folder, files);
+  // Renamed first: a removal that is interrupted leaves no half checkpoint.
+  const fs::path doomed = doomed_of(folder);
   if (rename(folder.c_str(), doomed.c_str()) != 0) refuse(folder, "cannot remove");
-  const http::UniqueFd opened = open_folder(doomed);
-  if (!opened) refuse(doomed, "cannot remove");
-  for (const auto& entry : fs::directory_iterator(doomed)) unlinkat(opened.get(), entry.path().filename().c_str(), 0);
-  if (rmdir(doomed.c_str()) != 0) refuse(doomed, "cannot remove");
-  const http::UniqueFd parent = open_folder(folder.parent_path());
-  if (parent) fsync(parent.get());
+  store::failpoint("removal_renamed");
+  remove_doomed(doomed);
+}
+
+void sweep_removed(const Service& service, const store::CheckpointRow& checkpoint) {
+  const fs::path doomed = doomed_of(recorded_folder(service, checkpoint));
+  if (open_folder(doomed)) remove_doomed(doomed);
 }
 
 }  // namespace babelring::api

@@ -15,6 +15,9 @@ namespace babelring::api {
 
 /// The checkpoint named by {checkpoint}. Throws Problem 404.
 store::CheckpointRow require_checkpoint(Service& service, const http::Request& request);
+/// The checkpoint of that id to begin a run with: complete, its files there with their sizes, `folder` without links.
+/// Throws Problem 404, 409, 410 or 422.
+store::CheckpointRow require_loadable(Service& service, const std::string& id);
 
 struct ManifestFile {
   std::string name;
@@ -41,13 +44,18 @@ OnDisk look_at(const Service& service, const store::CheckpointRow& checkpoint);
 /// count as well: their disks are not this server's to judge.
 bool have_room_for_next(Service& service);
 
+/// Is there a file `pinned` in the folder?
+bool is_marked(const std::filesystem::path& folder);
 /// Makes or removes the file `pinned` in the folder, which the worker's own retention respects too. Throws Problem 410
 /// if the folder is gone, 409 if it cannot be written.
 void mark_pinned(const std::filesystem::path& folder, bool pinned);
 
-/// Removes the checkpoint from disk: its folder disappears at once, then the files of the manifest go, and nothing
-/// else. True when nothing is left of it. Throws Problem 409 where the folder has a file that no checkpoint has, or
-/// cannot be changed.
+/// Throws Problem 409 where the folder has a file that this checkpoint has not.
+void require_removable(const std::filesystem::path& folder, const std::vector<ManifestFile>& files);
+/// Removes the checkpoint from disk: its folder disappears at once, then its files go. Throws Problem 409 as above, or
+/// where the folder cannot be changed.
 void remove_folder(const std::filesystem::path& folder, const std::vector<ManifestFile>& files);
+/// What an interrupted remove_folder() has left of a checkpoint that is gone. Throws as folder_of() and Problem 409.
+void sweep_removed(const Service& service, const store::CheckpointRow& checkpoint);
 
 }  // namespace babelring::api

@@ -2,6 +2,7 @@
 #include "nmt/base/records.h"
 #include "server/api/answers.h"
 #include "server/api/audited.h"
+#include "server/api/checkpoint_changes.h"
 #include "server/api/checkpoint_files.h"
 #include "server/api/conditional.h"
 #include "server/api/retention.h"
@@ -62,14 +63,16 @@ void announce_checkpoint(Service& service, const std::string& id) {
   if (checkpoint) service.events.publish(checkpoint->run, "checkpoint", to_text(checkpoint_item(*checkpoint)));
 }
 
-/// The mark on disk is what holds the worker back; the row is what people see. In this order a failure between the two
-/// leaves one more file on the disk and never one less.
+/// The mark on disk is what holds the worker back; the row is what people see.
 http::Response pin(Service& service, const http::Request& request, bool pinned) {
   const store::CheckpointRow checkpoint = require_checkpoint(service, request);
   require_match(request, state_of(checkpoint_item(checkpoint)));
-  if (pinned || !checkpoint.removed) mark_pinned(folder_of(service, checkpoint), pinned);
-  audited_write(service, request, 204,
-                [&](store::Database& database) { store::set_pinned(database, checkpoint.id, pinned); });
+  if (checkpoint.removed && !pinned) return no_content();
+  change_pin(folder_of(service, checkpoint), pinned, [&] {
+    audited_write(service, request, 204, [&](store::Database& database) {
+      static_cast<void>(store::set_pinned(database, checkpoint.id, pinned));
+    });
+  });
   announce_checkpoint(service, checkpoint.id);
   return no_content();
 }
@@ -82,13 +85,15 @@ http::Response pin(Service& service, const http::Request& request, bool pinned) 
   throw http::Problem(409, "in_use", fmt::format("{} is being read just now", checkpoint.name));
 }
 
-http::Response remove_checkpoint(Service& service, const http::Request& request) {
+http::Response delete_checkpoint(Service& service, const http::Request& request) {
   const store::CheckpointRow checkpoint = require_checkpoint(service, request);
   require_match(request, state_of(checkpoint_item(checkpoint)));
-  const auto folder = folder_of(service, checkpoint);
+  folder_of(service, checkpoint);
   if (const std::string why = protection_on_disk(service, checkpoint); !why.empty()) refuse_removal(checkpoint, why);
-  remove_folder(folder, manifest_of(checkpoint));
-  audited_write(service, request, 204, [&](store::Database& database) { store::set_removed(database, checkpoint.id); });
+  remove_checkpoint(service, checkpoint, [&] {
+    audited_write(service, request, 204,
+                  [&](store::Database& database) { store::begin_removal(database, checkpoint.id); });
+  });
   announce_checkpoint(service, checkpoint.id);
   return no_content();
 }
@@ -102,7 +107,7 @@ void add_checkpoint_routes(http::Router& router, Service& service) {
              [&service](const Request& request) { return list_checkpoints(service, request); });
   router.add("GET", one, Scope::read, [&service](const Request& request) { return show_checkpoint(service, request); });
   router.add("DELETE", one, Scope::operate,
-             [&service](const Request& request) { return remove_checkpoint(service, request); });
+             [&service](const Request& request) { return delete_checkpoint(service, request); });
   router.add("PUT", one + "/pin", Scope::operate,
              [&service](const Request& request) { return pin(service, request, true); });
   router.add("DELETE", one + "/pin", Scope::operate,

@@ -1,6 +1,5 @@
 #include "server/api/control.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "nmt/base/clock.h"
@@ -81,24 +80,6 @@ std::optional<std::string> read_labels(Body& body) {
     }
   }
   return to_text(object);
-}
-
-store::CheckpointRow require_checkpoint(Service& service, const std::string& id) {
-  auto reader = service.store.reader();
-  auto checkpoint = valid_id(id, 'c') ? store::find_checkpoint(*reader, id) : std::nullopt;
-  if (!checkpoint) throw http::Problem(404, "checkpoint_unknown", fmt::format("no checkpoint '{}'", id));
-  if (checkpoint->removed) throw http::Problem(410, "removed", fmt::format("checkpoint {} was removed", id));
-  std::error_code error;
-  const auto folder = std::filesystem::canonical(checkpoint->folder, error);
-  if (error) throw http::Problem(409, "unreadable", fmt::format("checkpoint {}: {}", id, error.message()));
-  const auto below = [&](const std::filesystem::path& root) {
-    return std::mismatch(root.begin(), root.end(), folder.begin(), folder.end()).first == root.end();
-  };
-  if (std::none_of(service.checkpoint_roots.begin(), service.checkpoint_roots.end(), below)) {
-    throw http::Problem(409, "outside_roots", "the checkpoint's folder is not below a --checkpoint-root");
-  }
-  checkpoint->folder = folder.string();
-  return std::move(*checkpoint);
 }
 
 }  // namespace babelring::api

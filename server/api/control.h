@@ -12,6 +12,8 @@
 
 namespace babelring::api {
 
+inline constexpr double fresh_s = 10;  // a heartbeat this young: its rank is there, and orders will arrive
+
 /// What starts and watches runs. Throws Problem 503 in a process that has none.
 launch::ControlPlane& control_of(Service& service);
 
@@ -36,8 +38,5 @@ http::Response run_response(Service& service, const std::string& run, int status
 
 /// The member `labels`: an object of at most 64 short texts, as JSON text. Throws Problem 400.
 std::optional<std::string> read_labels(Body& body);
-
-/// The checkpoint that a body names by its id, in a folder that may be read. Throws Problem 404, 409 or 410.
-store::CheckpointRow require_checkpoint(Service& service, const std::string& id);
 
 }  // namespace babelring::api

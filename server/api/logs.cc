@@ -1,11 +1,13 @@
 #include "server/store/logs.h"
 
 #include <algorithm>
+#include <array>
 
 #include "nmt/base/clock.h"
 #include "nmt/base/log.h"
 #include "server/api/answers.h"
 #include "server/api/service.h"
+#include "server/http/accept.h"
 
 namespace babelring::api {
 namespace {
@@ -16,9 +18,8 @@ constexpr std::size_t most_text_bytes = std::size_t{64} << 10;  // of one line
 enum class Form { json, ndjson, text };
 
 Form form_of(const http::Request& request) {
-  const std::string_view accept = request.header("accept");
-  if (accept.starts_with("application/x-ndjson")) return Form::ndjson;
-  return accept.starts_with("text/plain") ? Form::text : Form::json;
+  static const std::array<std::string, 3> types = {"application/json", "application/x-ndjson", "text/plain"};
+  return static_cast<Form>(http::accepted_type(request.header("accept"), types).value_or(0));
 }
 
 /// The beginning of a line that is too long for an answer, cut between characters.

@@ -80,6 +80,8 @@ void add_ingest(std::vector<MetricFamily>& families, const store::WriterCounts& 
   counter(families, "babelring_ingest_records_total", "Records that were stored", counts.records);
   counter(families, "babelring_ingest_duplicates_total", "Records that were there already", counts.duplicates);
   counter(families, "babelring_ingest_batches_total", "Batches that were stored", counts.batches);
+  counter(families, "babelring_ingest_unknown_members_total",
+          "Members of records that this program does not know and has passed over", counts.unknown_members);
   counter(families, "babelring_ingest_refused_total", "Batches refused for what they say", counts.refused);
   counter(families, "babelring_ingest_failures_total", "Transactions that the database did not take", counts.failed);
   family(families, "babelring_ingest_commit_seconds", "Time of a commit, with its fsync", MetricType::Histogram)
@@ -128,7 +130,7 @@ struct RunFamilies {
   MetricFamily age{"babelring_rank_heartbeat_age_seconds", "Since the rank's last heartbeat", MetricType::Gauge, {}};
   MetricFamily busy{"babelring_rank_busy_ratio", "Processor time over wall time and threads", MetricType::Gauge, {}};
   MetricFamily gpu{
-      "babelring_gpu_utilization_ratio", "The same, of ranks that compute on a GPU", MetricType::Gauge, {}};
+      "babelring_gpu_utilization_ratio", "Part of the time in which the rank's GPU computed", MetricType::Gauge, {}};
   MetricFamily write{"babelring_checkpoint_write_seconds",
                      "Time of the newest checkpoint until it was durable",
                      MetricType::Gauge,
@@ -159,9 +161,10 @@ void add_ranks(RunFamilies& into, const Service& service, store::Reader& reader,
     finite_gauge(into.waiting, labels, rank.last.value("exposed_communication_ms") / 1000);
     const double busy = rank.last.value("busy_fraction");
     finite_gauge(into.busy, labels, busy);
-    if (rank.device.find("cuda") != std::string::npos || rank.device.find("NVIDIA") != std::string::npos) {
-      finite_gauge(into.gpu, labels, busy);
-    }
+    const double told = rank.last.value("gpu.utilization_percent") / 100;
+    const bool on_gpu =
+        rank.device.find("cuda") != std::string::npos || rank.device.find("NVIDIA") != std::string::npos;
+    finite_gauge(into.gpu, labels, on_gpu && !std::isfinite(told) ? busy : told);
   }
 }
 

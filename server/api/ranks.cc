@@ -2,11 +2,20 @@
 
 #include "nmt/base/clock.h"
 #include "server/api/answers.h"
-#include "server/api/service.h"
-#include "server/launch/control_plane.h"
+#include "server/api/control.h"
 
 namespace babelring::api {
 namespace {
+
+/// In one word. `age_s`: of its last heartbeat, if it sends any.
+const char* state_of_rank(const store::RunRow& run, const store::RankRow& rank, std::optional<double> age_s,
+                          std::int64_t now_ms) {
+  const auto state = store::run_state_of(run.state);
+  if (state && !store::has_attempt(*state) && *state != store::RunState::lost) return "ended";
+  const bool silent = age_s ? *age_s > fresh_s : now_ms - rank.updated_ms > stale_after_ms;
+  if (silent || state == store::RunState::lost) return "silent";
+  return rank.last_update == 0 ? "starting" : "training";
+}
 
 http::Response list_ranks(Service& service, const http::Request& request) {
   auto reader = service.store.reader();
@@ -33,11 +42,12 @@ http::Response list_ranks(Service& service, const http::Request& request) {
       item[key] = rank.last.value(key);
     }
     const auto heard = beats.find(rank.rank);
-    const bool beats_too = heard != beats.end();
-    const auto age_s = [&] { return service.control->heartbeats().age_s(heard->second); };
-    item["heartbeat_age_ms"] = beats_too ? json::value(static_cast<std::int64_t>(age_s() * 1000)) : nullptr;
-    item["since_update_s"] = beats_too ? json::value(heard->second.beat.since_update_s + age_s()) : nullptr;
-    item["resident_bytes"] = beats_too ? json::value(heard->second.beat.resident_bytes) : nullptr;
+    std::optional<double> age_s;
+    if (heard != beats.end()) age_s = service.control->heartbeats().age_s(heard->second);
+    item["state"] = state_of_rank(run, rank, age_s, now_ms);
+    item["heartbeat_age_ms"] = age_s ? json::value(static_cast<std::int64_t>(*age_s * 1000)) : nullptr;
+    item["since_update_s"] = age_s ? json::value(heard->second.beat.since_update_s + *age_s) : nullptr;
+    item["resident_bytes"] = age_s ? json::value(heard->second.beat.resident_bytes) : nullptr;
     items.push_back(std::move(item));
   }
   return json_response(json::object{{"attempt", run.attempt}, {"items", std::move(items)}, {"next_cursor", nullptr}});

@@ -2,6 +2,9 @@
 
 #include <spdlog/spdlog.h>
 
+#include <mutex>
+#include <set>
+
 #include "nmt/base/clock.h"
 #include "server/api/alert_watch.h"
 #include "server/api/answers.h"
@@ -15,7 +18,8 @@ namespace {
 
 constexpr std::size_t most_records = 10'000;
 constexpr std::size_t most_metric_key_bytes = 128;
-constexpr std::size_t most_memory_keys = 64;
+constexpr std::size_t most_names = 64;  // of memory_bytes and of gpu
+constexpr std::size_t most_newer_runs = 10'000;
 
 /// What the record schema does not say but the store relies on.
 void check_record(const Record& record, std::size_t index) {
@@ -27,18 +31,42 @@ void check_record(const Record& record, std::size_t index) {
   const auto* step = std::get_if<StepRecord>(&record.body);
   if (step == nullptr) return;
   if (step->update < 1) refuse("update: expected at least 1");
-  if (step->memory_bytes.size() > most_memory_keys) refuse("memory_bytes: more than 64 purposes");
-  for (const auto& [purpose, bytes] : step->memory_bytes) {
-    if (purpose.size() > most_metric_key_bytes) refuse("memory_bytes: a purpose is longer than 128 bytes");
-    if (purpose.find_first_of("\n\r\",/") != std::string::npos)
-      refuse("memory_bytes: a purpose has a reserved character");
-  }
+  const auto check_names = [&](const char* member, const std::map<std::string, std::int64_t>& values) {
+    if (values.size() > most_names) refuse(fmt::format("{}: more than {} names", member, most_names));
+    for (const auto& [name, value] : values) {
+      if (name.size() > most_metric_key_bytes) refuse(fmt::format("{}: a name is longer than 128 bytes", member));
+      if (name.find_first_of("\n\r\",/") != std::string::npos) {
+        refuse(fmt::format("{}: a name has a reserved character", member));
+      }
+    }
+  };
+  check_names("memory_bytes", step->memory_bytes);
+  check_names("gpu", step->gpu);
 }
 
-store::Batch parse_batch(const http::Request& request) {
+/// Says once a run that its workers report what this program does not know. Thread-safe.
+class NewerWorkers {
+ public:
+  void note(const std::string& run, const UnknownMembers& unknown) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (runs_.size() >= most_newer_runs) runs_.clear();
+      if (!runs_.insert(run).second) return;
+    }
+    spdlog::warn("run {}: its workers are newer than this server: '{}' and what else it does not know is not stored",
+                 run, unknown.first);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<std::string> runs_;
+};
+
+store::Batch parse_batch(const http::Request& request, NewerWorkers& newer) {
   const std::string& run = request.parameter("run");
   if (!valid_id(run, 'r')) throw http::Problem(404, "run_unknown", fmt::format("no run '{}'", run));
-  auto records = batch_from_json(run, parse_body(request));
+  UnknownMembers unknown;
+  auto records = batch_from_json(run, parse_body(request), &unknown);
   if (!records) throw http::Problem(422, "record_refused", records.message());
   if (records->empty()) throw http::Problem(422, "record_refused", "records: expected at least one");
   if (records->size() > most_records) throw http::Problem(422, "record_refused", "records: expected at most 10000");
@@ -47,7 +75,10 @@ store::Batch parse_batch(const http::Request& request) {
   if (header.attempt < 1 || header.rank < 0) {
     throw http::Problem(422, "record_refused", "expected attempt from 1 and rank from 0");
   }
-  return {run, header.attempt, header.rank, header.host, std::move(*records)};
+  if (unknown.count > 0) newer.note(run, unknown);
+  store::Batch batch{run, header.attempt, header.rank, header.host, std::move(*records)};
+  batch.unknown_members = unknown.count;
+  return batch;
 }
 
 /// Tells the event streams what a committed batch brought.
@@ -118,9 +149,10 @@ http::Response ingest_response(const store::IngestResult& result, const std::str
   return json_response(json::object{{"accepted", result.fresh.size()}, {"duplicates", result.duplicates}});
 }
 
-void ingest(Service& service, const std::shared_ptr<const http::Request>& request, const http::Reply& reply) {
+void ingest(Service& service, NewerWorkers& newer, const std::shared_ptr<const http::Request>& request,
+            const http::Reply& reply) {
   const auto row = std::make_shared<AuditedRow>(service, *request, 200);
-  store::Batch wish = parse_batch(*request);
+  store::Batch wish = parse_batch(*request, newer);
   wish.besides = [row](store::Database& database) { row->append(database); };
   const bool taken = service.store.submit(
       std::move(wish), [&service, request, row, reply](const store::Batch& batch, const store::IngestResult& result) {
@@ -139,8 +171,9 @@ void ingest(Service& service, const std::shared_ptr<const http::Request>& reques
 
 void add_record_routes(http::Router& router, Service& service) {
   http::Route route{"POST", "/api/v1/runs/{run}/records", http::Scope::ingest, std::size_t{4} << 20, false, {}, {}};
-  route.handler = [&service](const std::shared_ptr<const http::Request>& request, const http::Reply& reply) {
-    ingest(service, request, reply);
+  auto newer = std::make_shared<NewerWorkers>();
+  route.handler = [&service, newer](const std::shared_ptr<const http::Request>& request, const http::Reply& reply) {
+    ingest(service, *newer, request, reply);
   };
   router.add(std::move(route));
 }

@@ -7,6 +7,7 @@
 #include "server/api/answers.h"
 #include "server/api/audited.h"
 #include "server/api/body.h"
+#include "server/api/checkpoint_changes.h"
 #include "server/api/checkpoint_files.h"
 #include "server/api/conditional.h"
 #include "server/api/retention_policy.h"
@@ -24,11 +25,6 @@ struct Candidates {
   std::vector<RetentionCandidate> facts;
 };
 
-bool has_mark(const fs::path& folder) {
-  std::error_code error;
-  return fs::exists(fs::symlink_status(folder / "pinned", error));
-}
-
 bool is_linked_best(const fs::path& folder) {
   std::error_code error;
   return fs::read_symlink(folder.parent_path() / "best", error) == folder.filename();
@@ -43,7 +39,7 @@ RetentionCandidate facts_of(const Service& service, const store::CheckpointRow& 
   facts.removable = (state == OnDisk::intact || state == OnDisk::damaged) && !service.downloads.in_use(row.id);
   if (state == OnDisk::intact || state == OnDisk::damaged) {
     const fs::path folder = folder_of(service, row);
-    facts.pinned = facts.pinned || has_mark(folder);
+    facts.pinned = facts.pinned || is_marked(folder);
     facts.best = facts.best || is_linked_best(folder);
   }
   return facts;
@@ -75,8 +71,9 @@ void apply(Service& service, const std::string& run_id) {
   for (const std::size_t place : choose_removals(policy.value(), candidates.facts)) {
     const store::CheckpointRow& row = candidates.rows[place];
     try {
-      remove_folder(folder_of(service, row), manifest_of(row));
-      service.store.write([&](store::Database& database) { store::set_removed(database, row.id); });
+      remove_checkpoint(service, row, [&] {
+        service.store.write([&](store::Database& database) { store::begin_removal(database, row.id); });
+      });
       spdlog::info("retention: removed {} of {}", row.name, run_id);
     } catch (const std::exception& failure) {  // the others are tried all the same, this one in the next round
       spdlog::warn("retention: {} of {}: {}", row.name, run_id, failure.what());
@@ -130,7 +127,7 @@ std::string protection_on_disk(Service& service, const store::CheckpointRow& che
   return "";
 }
 
-RetentionKeeper::RetentionKeeper(Service& service) : service_(service) {
+RetentionKeeper::RetentionKeeper(Service& service) : service_(service), unfinished_(service) {
   thread_ = std::thread([this] { loop(); });
 }
 
@@ -152,6 +149,7 @@ void RetentionKeeper::poke() {
 }
 
 void RetentionKeeper::loop() {
+  unfinished_.finish(stopping_);
   for (;;) {
     {
       std::unique_lock lock(mutex_);

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <string>
 #include <thread>
 
+#include "server/api/checkpoint_changes.h"
 #include "server/api/service.h"
 #include "server/store/rows.h"
 
@@ -15,8 +17,9 @@ namespace babelring::api {
 std::string protection_on_disk(Service& service, const store::CheckpointRow& checkpoint);
 
 /// Applies the retention policies of runs to checkpoints below this server's roots, every few seconds in a thread of
-/// its own. The worker's own retention (checkpoint.keep_last of its configuration) works beside it; both rename a
-/// folder before they empty it, and neither takes what is pinned, best or the last complete.
+/// its own, after it has finished what an earlier server left unfinished. The worker's own retention
+/// (checkpoint.keep_last of its configuration) works beside it; both rename a folder before they empty it, and neither
+/// takes what is pinned, best or the last complete.
 class RetentionKeeper {
  public:
   explicit RetentionKeeper(Service& service);
@@ -34,7 +37,9 @@ class RetentionKeeper {
   Service& service_;
   std::mutex mutex_;
   std::condition_variable wake_;
-  bool stopping_ = false, poked_ = false;
+  std::atomic<bool> stopping_ = false;
+  bool poked_ = false;
+  UnfinishedChanges unfinished_;
   std::thread thread_;  // last: starts when everything else is there
 };
 

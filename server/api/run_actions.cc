@@ -4,13 +4,13 @@
 #include "nmt/base/clock.h"
 #include "server/api/answers.h"
 #include "server/api/audited.h"
+#include "server/api/checkpoint_files.h"
 #include "server/api/control.h"
 
 namespace babelring::api {
 namespace {
 
 constexpr std::size_t most_action_bytes = 128 << 10;
-constexpr double fresh_s = 10;  // a heartbeat this young: orders will arrive
 
 store::RunRow find(Service& service, const http::Request& request) {
   auto reader = service.store.reader();
@@ -76,7 +76,7 @@ http::Response resume(Service& service, const http::Request& request) {
     const std::string checkpoint = body.text("checkpoint", 28).value_or("latest");
     body.finish();
     if (checkpoint != "latest") {
-      const store::CheckpointRow row = require_checkpoint(service, checkpoint);
+      const store::CheckpointRow row = require_loadable(service, checkpoint);
       if (row.run != run.id) Body::refuse("checkpoint", "is of another run; submit a run with resume_from");
       wish.folder = row.folder;
       wish.step = row.step;

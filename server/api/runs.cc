@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <cmath>
+#include <sstream>
 
 #include "nmt/base/clock.h"
+#include "nmt/base/log.h"
 #include "server/api/answers.h"
 #include "server/api/control.h"
 #include "server/api/service.h"
@@ -68,7 +70,29 @@ store::RunFilter read_filter(const http::Request& request) {
   return filter;
 }
 
+/// The members that `fields` names, in its order; empty without it.
+std::vector<std::string> read_fields(const http::Request& request) {
+  std::vector<std::string> fields;
+  std::istringstream text(request.query_value("fields").value_or(""));
+  const json::object every = run_item({}, 0);
+  for (std::string field; std::getline(text, field, ',');) {
+    if (!every.contains(field)) {
+      throw http::Problem(400, "bad_parameter",
+                          fmt::format("fields: a run in a list has no member '{}'", printable(field.substr(0, 100))));
+    }
+    fields.push_back(std::move(field));
+  }
+  return fields;
+}
+
+json::object parts_of(const json::object& item, const std::vector<std::string>& fields) {
+  json::object parts;
+  for (const std::string& field : fields) parts[field] = item.at(field);
+  return parts;
+}
+
 http::Response list_runs(Service& service, const http::Request& request) {
+  const std::vector<std::string> fields = read_fields(request);
   store::RunFilter filter = read_filter(request);
   const std::int64_t limit = page_limit(request);
   filter.limit = limit + 1;  // one more tells whether there is a next page
@@ -82,8 +106,13 @@ http::Response list_runs(Service& service, const http::Request& request) {
     next = changed ? make_cursor(last.updated_ms, last.number) : make_cursor(last.number, 0);
   }
   json::array items;
-  for (const store::RunRow& run : runs) items.push_back(run_item(run, wall_time_ms()));
-  return page_response(request, std::move(items), std::move(next));
+  for (const store::RunRow& run : runs) {
+    json::object item = run_item(run, wall_time_ms());
+    items.push_back(fields.empty() ? std::move(item) : parts_of(item, fields));
+  }
+  json::object more;
+  if (!fields.empty()) more["fields"] = json::array(fields.begin(), fields.end());
+  return page_response(request, std::move(items), std::move(next), std::move(more));
 }
 
 http::Response show_run(Service& service, const http::Request& request) {

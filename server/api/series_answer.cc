@@ -1,9 +1,12 @@
 #include "server/api/series_answer.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
+
+#include "server/http/accept.h"
 
 namespace babelring::api {
 namespace {
@@ -33,10 +36,11 @@ std::string columns_of(const Asked& asked, const store::Series& series) {
 
 SeriesForm form_of(const http::Request& request) {
   const std::string format = choice_query(request, "format", {"", "json", "csv", "f64"});
-  const std::string_view accept = request.header("accept");
-  if (format == "csv" || (format.empty() && accept.starts_with("text/csv"))) return SeriesForm::csv;
-  if (format == "f64" || (format.empty() && accept.starts_with(f64_type))) return SeriesForm::f64;
-  return SeriesForm::json;
+  if (!format.empty()) {
+    return format == "csv" ? SeriesForm::csv : format == "f64" ? SeriesForm::f64 : SeriesForm::json;
+  }
+  static const std::array<std::string, 3> types = {"application/json", "text/csv", f64_type};
+  return static_cast<SeriesForm>(http::accepted_type(request.header("accept"), types).value_or(0));
 }
 
 json::array non_finite_json(const store::Series& series) {

@@ -2,6 +2,7 @@
 #include "nmt/base/records.h"
 #include "server/api/answers.h"
 #include "server/api/audited.h"
+#include "server/api/checkpoint_files.h"
 #include "server/api/control.h"
 #include "server/api/step_time.h"
 
@@ -63,7 +64,7 @@ Submission read_submission(Service& service, const http::Request& request) {
   wish.run.labels = read_labels(body).value_or("{}");
   wish.run.notes = body.text("notes", most_notes_bytes).value_or("");
   if (const auto checkpoint = body.text("resume_from", 28)) {
-    const store::CheckpointRow row = require_checkpoint(service, *checkpoint);
+    const store::CheckpointRow row = require_loadable(service, *checkpoint);
     wish.run.resume_folder = row.folder;
     wish.run.resume_step = row.step;
   }

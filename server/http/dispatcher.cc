@@ -1,5 +1,6 @@
 #include "server/http/dispatcher.h"
 
+#include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 
 #include <utility>
@@ -7,6 +8,7 @@
 #include "nmt/base/clock.h"
 #include "nmt/base/digest.h"
 #include "nmt/base/log.h"
+#include "server/http/accept.h"
 #include "server/http/compress.h"
 #include "server/http/problem.h"
 
@@ -30,6 +32,14 @@ std::optional<Response> check_body(const Request& request, const Route& route, s
   }
   if (request.header("content-type").starts_with("application/json")) return std::nullopt;
   return problem_response(Problem(415, "not_json", "Content-Type must be application/json"), request.id);
+}
+
+/// The refusal of a request whose Accept field takes nothing that the route gives.
+std::optional<Response> check_accept(const Request& request, const Route& route) {
+  const std::string_view accept = request.header("accept");
+  if (accept.empty() || route.gives.empty() || accepted_type(accept, route.gives)) return std::nullopt;
+  const std::string given = fmt::format("this gives {}, which Accept does not take", fmt::join(route.gives, ", "));
+  return problem_response(Problem(406, "not_acceptable", given), request.id);
 }
 
 }  // namespace
@@ -65,6 +75,7 @@ Dispatcher::Admission Dispatcher::consider(Request& request, std::int64_t body_b
     if (route.prompt) return {check_body(request, route, body_bytes), &route};  // whatever else is going on
     auto refusal = gate_->check_caller(request, route.scope, route.open_here);
     if (!refusal) refusal = check_body(request, route, body_bytes);
+    if (!refusal) refusal = check_accept(request, route);
     return {std::move(refusal), &route};
   }
   if (auto refusal = gate_->check_caller(request, Scope::none)) return {std::move(refusal), nullptr};

@@ -49,6 +49,10 @@ void Router::wrap(const std::function<AsyncHandler(const Route&, AsyncHandler)>&
   for (Route& route : routes_) route.handler = make(route, std::move(route.handler));
 }
 
+void Router::state_types(const std::function<std::vector<std::string>(const Route&)>& types_of) {
+  for (Route& route : routes_) route.gives = types_of(route);
+}
+
 Router::Match Router::match(Request& request) const {
   Match match;
   for (const Route& route : routes_) {

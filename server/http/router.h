@@ -27,8 +27,9 @@ struct Route {
   bool prompt = false;  // answered on the connection's own thread, because it never waits for anything
   AsyncHandler handler;
   std::vector<std::string> segments;
-  bool open_here = false;        // processes of this machine need no token, unless a proxy asks for them
-  QuickHandler quick = nullptr;  // asked before the handler; absent: only that one answers
+  bool open_here = false;               // processes of this machine need no token, unless a proxy asks for them
+  QuickHandler quick = nullptr;         // asked before the handler; absent: only that one answers
+  std::vector<std::string> gives = {};  // media types of its answers; empty: an Accept field is not looked at
 };
 
 /// A route that answers by returning.
@@ -44,6 +45,9 @@ class Router {
 
   /// Replaces every handler by what `make` gives for it.
   void wrap(const std::function<AsyncHandler(const Route&, AsyncHandler)>& make);
+
+  /// Sets what each route gives.
+  void state_types(const std::function<std::vector<std::string>(const Route&)>& types_of);
 
   /// `tell` is called, from any thread, for each request that is refused or answered without its handler; the route
   /// is null where none fits.

@@ -21,6 +21,8 @@ CheckpointRow checkpoint_of(const Statement& row) {
   checkpoint.removed = row.integer(11) != 0;
   checkpoint.write_seconds = row.real(12);
   checkpoint.pinned = row.integer(13) != 0;
+  checkpoint.version = row.text(14);
+  checkpoint.world_size = row.integer(15);
   return checkpoint;
 }
 
@@ -36,12 +38,14 @@ std::vector<CheckpointRow> list_checkpoints(Reader& reader, std::int64_t run, co
   // Two constant texts instead of an order built from the request.
   constexpr std::string_view by_step =
       "SELECT checkpoint, c.id, runs.id, c.name, step, c.created_ms, folder, files, sacrebleu, loss, best, removed, "
-      "write_seconds, pinned FROM checkpoints c JOIN runs USING (run) WHERE c.run = ?1 AND (?2 OR NOT removed) AND "
+      "write_seconds, pinned, c.version, c.world_size FROM checkpoints c JOIN runs USING (run) WHERE c.run = ?1 AND "
+      "(?2 OR NOT removed) AND "
       "(?3 < 0 OR pinned = ?3) AND (?4 < 0 OR (NOT removed AND files <> '[]') = ?4) AND "
       "(?6 = 0 OR (step, checkpoint) < (?5, ?6)) ORDER BY step DESC, checkpoint DESC LIMIT ?7";
   constexpr std::string_view by_bleu =
       "SELECT checkpoint, c.id, runs.id, c.name, step, c.created_ms, folder, files, sacrebleu, loss, best, removed, "
-      "write_seconds, pinned FROM checkpoints c JOIN runs USING (run) WHERE c.run = ?1 AND (?2 OR NOT removed) AND "
+      "write_seconds, pinned, c.version, c.world_size FROM checkpoints c JOIN runs USING (run) WHERE c.run = ?1 AND "
+      "(?2 OR NOT removed) AND "
       "(?3 < 0 OR pinned = ?3) AND (?4 < 0 OR (NOT removed AND files <> '[]') = ?4) AND ?5 >= 0 AND "
       "(?6 = 0 OR (coalesce(sacrebleu, -1), checkpoint) < (SELECT coalesce(sacrebleu, -1), checkpoint FROM checkpoints "
       "WHERE checkpoint = ?6)) ORDER BY coalesce(sacrebleu, -1) DESC, checkpoint DESC LIMIT ?7";
@@ -56,7 +60,7 @@ std::vector<CheckpointRow> list_checkpoints(Reader& reader, std::int64_t run, co
 std::optional<CheckpointRow> find_checkpoint(Reader& reader, std::string_view id) {
   Statement row = reader.database.prepare(
       "SELECT checkpoint, c.id, runs.id, c.name, step, c.created_ms, folder, files, sacrebleu, loss, best, removed, "
-      "write_seconds, pinned FROM checkpoints c JOIN runs USING (run) WHERE c.id = ?");
+      "write_seconds, pinned, c.version, c.world_size FROM checkpoints c JOIN runs USING (run) WHERE c.id = ?");
   row.bind(id);
   if (!row.step()) return std::nullopt;
   return checkpoint_of(row);
@@ -65,7 +69,8 @@ std::optional<CheckpointRow> find_checkpoint(Reader& reader, std::string_view id
 std::vector<CheckpointRow> newest_of_active_runs(Reader& reader, std::int64_t since_ms) {
   Statement rows = reader.database.prepare(
       "SELECT checkpoint, c.id, runs.id, c.name, step, c.created_ms, folder, files, sacrebleu, loss, best, removed, "
-      "write_seconds, pinned FROM runs JOIN checkpoints c ON checkpoint = (SELECT n.checkpoint FROM checkpoints n "
+      "write_seconds, pinned, c.version, c.world_size FROM runs JOIN checkpoints c ON checkpoint = (SELECT "
+      "n.checkpoint FROM checkpoints n "
       "WHERE n.run = runs.run AND NOT n.removed ORDER BY n.step DESC LIMIT 1) "
       "WHERE state IN ('launching', 'running', 'stopping', 'restarting', 'suspended') AND deleted_ms IS NULL "
       "AND runs.updated_ms > ?");
@@ -75,12 +80,40 @@ std::vector<CheckpointRow> newest_of_active_runs(Reader& reader, std::int64_t si
   return checkpoints;
 }
 
-void set_pinned(Database& database, std::string_view id, bool pinned) {
-  database.prepare("UPDATE checkpoints SET pinned = ? WHERE id = ?").bind(pinned, id).run();
+bool set_pinned(Database& database, std::string_view id, bool pinned) {
+  Statement update =
+      database.prepare("UPDATE checkpoints SET pinned = ?1 WHERE id = ?2 AND pinned <> ?1 AND NOT removed RETURNING 1");
+  update.bind(pinned, id);
+  return update.step();
 }
 
-void set_removed(Database& database, std::string_view id) {
-  database.prepare("UPDATE checkpoints SET removed = 1, pinned = 0 WHERE id = ?").bind(id).run();
+void begin_removal(Database& database, std::string_view id) {
+  database.prepare("UPDATE checkpoints SET removed = 1, pinned = 0, removing = 1 WHERE id = ?").bind(id).run();
+}
+
+void end_removal(Database& database, std::string_view id, bool removed) {
+  database.prepare("UPDATE checkpoints SET removing = 0, removed = ? WHERE id = ? AND removing")
+      .bind(removed, id)
+      .run();
+}
+
+std::vector<CheckpointRow> begun_removals(Reader& reader) {
+  Statement rows = reader.database.prepare(
+      "SELECT checkpoint, c.id, runs.id, c.name, step, c.created_ms, folder, files, sacrebleu, loss, best, removed, "
+      "write_seconds, pinned, c.version, c.world_size FROM checkpoints c JOIN runs USING (run) WHERE removing");
+  std::vector<CheckpointRow> checkpoints;
+  while (rows.step()) checkpoints.push_back(checkpoint_of(rows));
+  return checkpoints;
+}
+
+std::vector<CheckpointRow> kept_checkpoints(Reader& reader) {
+  Statement rows = reader.database.prepare(
+      "SELECT checkpoint, c.id, runs.id, c.name, step, c.created_ms, folder, '[]', sacrebleu, loss, best, removed, "
+      "write_seconds, pinned, c.version, c.world_size FROM checkpoints c JOIN runs USING (run) "
+      "WHERE NOT removed AND files <> '[]'");
+  std::vector<CheckpointRow> checkpoints;
+  while (rows.step()) checkpoints.push_back(checkpoint_of(rows));
+  return checkpoints;
 }
 
 void set_retention(Database& database, std::int64_t run, std::string_view policy,

@@ -15,13 +15,14 @@ void WriterCounters::note_batch(const Batch& batch, const IngestResult& result) 
   std::uint64_t points = 0;
   for (const auto& fresh : result.fresh) {
     const auto* step = std::get_if<StepRecord>(&batch.records[fresh.index].body);
-    if (step != nullptr) points += numbers_a_step_ + step->memory_bytes.size();
+    if (step != nullptr) points += numbers_a_step_ + step->memory_bytes.size() + step->gpu.size();
   }
   const std::lock_guard lock(mutex_);
   ++counts_.batches;
   counts_.records += result.fresh.size();
   counts_.duplicates += static_cast<std::uint64_t>(result.duplicates);
   counts_.points += points;
+  counts_.unknown_members += static_cast<std::uint64_t>(batch.unknown_members);
 }
 
 void WriterCounters::note_failure(bool refused) {

@@ -17,6 +17,7 @@ struct WriterCounts {
   double commit_seconds = 0;
   std::uint64_t batches = 0, records = 0, duplicates = 0;
   std::uint64_t points = 0;  // numbers of step records
+  std::uint64_t unknown_members = 0;
   std::uint64_t refused = 0, failed = 0;
 };
 
@@ -29,7 +30,7 @@ class WriterCounters {
   WriterCounts read() const;
 
  private:
-  const std::uint64_t numbers_a_step_ = stored_metrics(StepRecord{}).size();  // memory comes on top
+  const std::uint64_t numbers_a_step_ = stored_metrics(StepRecord{}).size();  // what has names comes on top
   mutable std::mutex mutex_;
   WriterCounts counts_;
 };

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <string>
@@ -12,7 +13,7 @@ namespace {
 /// What BABELRING_FAILPOINT says, read once.
 struct Wish {
   std::string name;
-  long left = 0;
+  std::atomic<long> left = 0;
 
   Wish() {
     const char* text = std::getenv("BABELRING_FAILPOINT");
@@ -29,8 +30,7 @@ struct Wish {
 
 void failpoint(std::string_view name) {
   static Wish wish;
-  if (wish.left <= 0 || name != wish.name) return;
-  if (--wish.left == 0) kill(getpid(), SIGKILL);
+  if (name == wish.name && wish.left.fetch_sub(1) == 1) kill(getpid(), SIGKILL);
 }
 
 }  // namespace babelring::store

@@ -180,15 +180,18 @@ std::string Ingest::store(const Target& target, const Record& record, const Chec
   // A removal record need not repeat the file list; what was known of the files stays.
   Statement upsert = database_.prepare(
       "INSERT INTO checkpoints(id, run, name, step, created_ms, folder, files, sacrebleu, loss, best, removed, "
-      "write_seconds) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT(run, name) DO UPDATE SET "
-      "step = excluded.step, removed = excluded.removed, "
+      "write_seconds, version, world_size) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
+      "ON CONFLICT(run, name) DO UPDATE SET step = excluded.step, removed = excluded.removed, removing = 0, "
+      "version = coalesce(nullif(excluded.version, ''), version), "
+      "world_size = coalesce(nullif(excluded.world_size, 0), world_size), "
       "best = CASE WHEN excluded.removed THEN best ELSE excluded.best END, "
       "files = CASE WHEN excluded.files = '[]' THEN files ELSE excluded.files END, "
       "folder = CASE WHEN excluded.folder = '' THEN folder ELSE excluded.folder END, "
       "sacrebleu = coalesce(excluded.sacrebleu, sacrebleu), loss = coalesce(excluded.loss, loss) RETURNING id");
   const std::string id = make_id('c'), files_text = to_text(files);
   upsert.bind(id, target.run, checkpoint.name, checkpoint.update, record.header.time_ms, checkpoint.folder, files_text,
-              checkpoint.sacrebleu, checkpoint.loss, checkpoint.best, checkpoint.removed, checkpoint.write_seconds);
+              checkpoint.sacrebleu, checkpoint.loss, checkpoint.best, checkpoint.removed, checkpoint.write_seconds,
+              checkpoint.version, checkpoint.world_size);
   upsert.step();
   return upsert.text(0);
 }

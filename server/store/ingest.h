@@ -23,6 +23,7 @@ struct Batch {
   std::string host;
   std::vector<Record> records;
   std::function<void(Database&)> besides = nullptr;  // done in the same transaction, after the records
+  std::int64_t unknown_members = 0;                  // passed over: of a worker that is newer than this program
 };
 
 /// What became of a batch.

@@ -59,6 +59,8 @@ struct CheckpointRow {
   std::string files;  // JSON array of {name, size, sha256}
   double sacrebleu = absent, loss = absent, write_seconds = absent;
   bool best = false, removed = false, pinned = false;
+  std::string version;          // of the program that wrote it; empty: not known
+  std::int64_t world_size = 0;  // ranks that trained it; 0: not known
 };
 
 /// Which checkpoints: by update or by sacreBLEU, greatest first, those that stand after `before`.

@@ -187,6 +187,14 @@ CREATE TABLE alerts (
   acknowledged_ms INTEGER, acknowledged_by TEXT NOT NULL DEFAULT '');
 CREATE INDEX alerts_by_run ON alerts(run, alert);
 CREATE UNIQUE INDEX alerts_open ON alerts(rule, run, subject) WHERE cleared_ms IS NULL;  -- one fault, one alert
+)sql",
+                                                                // 6: where checkpoints come from, and where they go
+                                                                R"sql(
+ALTER TABLE checkpoints ADD COLUMN version TEXT NOT NULL DEFAULT '';
+ALTER TABLE checkpoints ADD COLUMN world_size INTEGER NOT NULL DEFAULT 0;
+-- A removal that has begun: its files are going. A server that was killed meanwhile finishes it at its next start.
+ALTER TABLE checkpoints ADD COLUMN removing INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX checkpoints_removing ON checkpoints(checkpoint) WHERE removing;
 )sql"};
 
 }  // namespace

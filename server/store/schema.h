@@ -5,7 +5,7 @@
 namespace babelring::store {
 
 /// The schema this program writes and reads.
-inline constexpr int schema_version = 5;
+inline constexpr int schema_version = 6;
 
 /// Brings the database to schema_version, in one transaction. Throws Failure, touching nothing, if the
 /// file was written by a newer program.

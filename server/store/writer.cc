@@ -32,7 +32,7 @@ void take_back_wal(Database& database) {
 }
 
 std::size_t text_bytes(const StepRecord& step) {
-  return step.memory_bytes.size() * 64;
+  return (step.memory_bytes.size() + step.gpu.size()) * 64;
 }
 std::size_t text_bytes(const EvalRecord& eval) {
   std::size_t bytes = 0;

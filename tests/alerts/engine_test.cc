@@ -166,6 +166,18 @@ TEST_F(EngineTest, WatchesDisksWithRoomBetweenBothLimits) {
   EXPECT_FALSE(changes[0].raised);
 }
 
+TEST_F(EngineTest, ClearsTheAlertOfADiskThatNobodyWritesToAnyMore) {
+  disks_.push_back({"/data/run/checkpoints", 1e6});
+  auto changes = wait(4s);
+  ASSERT_EQ(changes.size(), 1u);
+  EXPECT_EQ(changes[0].subject, "/data/run/checkpoints");
+  disks_.pop_back();
+  changes = wait(2s);
+  ASSERT_EQ(changes.size(), 1u);
+  EXPECT_FALSE(changes[0].raised);
+  EXPECT_EQ(changes[0].message, "nothing is written there any more");
+}
+
 TEST_F(EngineTest, ClearsWhatARunLeavesBehind) {
   train(20);
   ASSERT_EQ(wait(70s).size(), 1u);

@@ -191,6 +191,31 @@ TEST(Records, BadBatchesNameTheRecord) {
   EXPECT_THAT(batch_from_json("r_x", parse_json(head + "[]}").value()).message(), HasSubstr("run: expected r_"));
 }
 
+TEST(Records, WhatANewerProgramAddsIsPassedOverWhereItMayBe) {
+  const std::string text =
+      R"({"attempt":1,"rank":0,"host":"h","mood":"good","records":[{"sequence":1,"time_ms":1,"kind":"step","update":1,)"
+      R"("humidity":0.5,"loss":null,"haze":null,"non_finite":{"loss":"nan","haze":"inf"}},)"
+      R"({"sequence":2,"time_ms":1,"kind":"eval","update":1,"set":"v","samples":[{"source":"a","reference":"b",)"
+      R"("hypothesis":"c","votes":3}]}]})";
+  EXPECT_EQ(batch_error(text), "batch: mood: unknown member");
+  UnknownMembers unknown;
+  const auto batch = batch_from_json(run_id, parse_json(text).value(), &unknown);
+  ASSERT_TRUE(batch.ok()) << batch.message();
+  EXPECT_EQ(unknown.count, 4);
+  EXPECT_EQ(unknown.first, "mood");
+  EXPECT_TRUE(std::isnan(std::get<StepRecord>(batch->at(0).body).loss));
+  EXPECT_EQ(std::get<EvalRecord>(batch->at(1).body).samples.at(0).hypothesis, "c");
+  const auto refused = [&](const std::string& member) {
+    UnknownMembers passed_over;
+    const std::string head = R"({"attempt":1,"rank":0,"records":[{"sequence":1,"time_ms":1,"kind":"step","update":1,)";
+    return batch_from_json(run_id, parse_json(head + member + "}]}").value(), &passed_over).message();
+  };
+  EXPECT_EQ(refused(R"("loss":"low")"),
+            "batch: records[0].loss: expected a number (or null and an entry in non_finite), found \"low\"");
+  EXPECT_EQ(refused(R"("loss":1,"non_finite":{"loss":"nan"})"),
+            "batch: records[0].non_finite: names a member that is not a null number");
+}
+
 TEST(Records, MetricsAreTheNumbersInDeclaredOrder) {
   const auto metrics = metrics_of(sample_step());
   ASSERT_GE(metrics.size(), 26U);

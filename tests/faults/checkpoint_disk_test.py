@@ -9,6 +9,7 @@ import sys
 import time
 import unittest
 import urllib.error
+import urllib.request
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
@@ -68,6 +69,11 @@ class CheckpointDiskTest(SystemTest):
             self.assertFalse(answer["ready"])
             return answer["checkpoint_disk"]
 
+    def alerts(self) -> list[dict]:
+        """Open ones of the checkpoints' disk."""
+        return [alert for alert in self.server_.get("/api/v1/alerts?state=open")["items"]
+                if alert["kind"] == "disk_low" and alert["subject"] == str(self.checkpoints)]
+
     def expect_survival(self, fault: str, break_, heal, full: bool = False) -> None:
         wait_for("readiness", lambda: self.checkpoint_disk() == "ok")
         begin = time.monotonic()
@@ -84,6 +90,7 @@ class CheckpointDiskTest(SystemTest):
                  lambda: {item["name"] for item in self.server_.get(path)["items"]} == set(kept))
         if full:
             self.assertEqual(self.checkpoint_disk(), "failing")
+            wait_for("an alert", self.alerts)
         listed = {record["name"] for record in self.records("run", "checkpoint")}
         self.assertLessEqual(set(self.names()), listed)
         begin = time.monotonic()
@@ -92,6 +99,7 @@ class CheckpointDiskTest(SystemTest):
         recovered = time.monotonic() - begin
         if full:
             wait_for("readiness again", lambda: self.checkpoint_disk() == "ok")
+            wait_for("the alert's end", lambda: not self.alerts())
         os.kill(self.run_.rank_pids()[0], signal.SIGTERM)
         self.assertEqual(self.run_.wait(60), 0, self.run_.text())
         unfinished = [path.name for path in self.checkpoints.iterdir() if path.name.startswith(".tmp-")]
@@ -102,6 +110,9 @@ class CheckpointDiskTest(SystemTest):
 
     def test_full_disk(self) -> None:
         self.training()
+        rules = [{"name": "disk", "kind": "disk_low", "threshold": 1e6, "clear_s": 0}]  # the file system has 24 MB
+        with urllib.request.urlopen(self.server_.request("/api/v1/alert-rules", "PUT", {"items": rules})) as answer:
+            self.assertEqual(answer.status, 200)
         self.expect_survival("F4", lambda: FaultTest.fill(self.checkpoints), lambda filler: filler.unlink(), full=True)
 
     def test_read_only_file_system(self) -> None:

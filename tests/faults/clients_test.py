@@ -1,4 +1,4 @@
-"""F15 and F16: readers that hardly read, and connections that hold still or drip."""
+"""F15, F16 and F18: readers that hardly read, connections that hold still or drip, bodies made to be dear."""
 
 import json
 import selectors
@@ -6,6 +6,7 @@ import socket
 import statistics
 import time
 import unittest
+from pathlib import Path
 
 from harness import LONG, Figures, FaultTest, run_id, step, wait_for
 
@@ -75,6 +76,33 @@ class ClientsTest(FaultTest):
         self.assertLess(statistics.median(busy), 3 * statistics.median(quiet) + 20)
         Figures.show("F15", slow_readers=readers, sent_mb=sent / 1e6, grown_mb=grown / 1e6, closed_after_s=closed,
                      p99_quiet_ms=percentile(quiet, 0.99), p99_ms=percentile(busy, 0.99))
+
+    def peak_bytes(self) -> int:
+        """The most memory since the last call."""
+        process = Path(f"/proc/{self.under_test.process.pid}")
+        peak = int((process / "status").read_text().split("VmHWM:")[1].split()[0]) * 1024
+        (process / "clear_refs").write_text("5")
+        return peak
+
+    def test_hostile_bodies_are_refused_at_once_and_cost_little(self) -> None:
+        size = 4_000_000
+        bodies = {"depth": "[" * size, "objects": '{"a":' * (size // 5), "digits": '{"a":' + "9" * (size - 10) + "}",
+                  "values": "[" + "1," * (size // 2 - 2) + "1]", "text": '{"a":"' + "x" * (size - 10) + '"}',
+                  "members": "{" + ",".join(f'"{i}":1' for i in range(size // 12)) + "}",
+                  "surrogates": '{"a":"' + "\\ud800" * (size // 6 - 2) + '"}', "overflow": '{"a":1e400}', "nan": '{"a":NaN}'}
+        times, grown = {}, {}
+        for name, body in bodies.items():
+            self.peak_bytes()
+            before = self.under_test.rss_bytes()
+            began = time.monotonic()
+            status, _ = self.under_test.request("POST", f"/api/v1/runs/{run_id(1)}/records", body)
+            times[name] = (time.monotonic() - began) * 1000
+            self.assertIn(status, (400, 422), name)
+            grown[name] = max(0, self.peak_bytes() - before) / len(body) if len(body) == size else 0
+        self.assertLess(max(grown.values()), 30, grown)
+        self.assertLess(max(times.values()), 2000, times)
+        Figures.show("F18", bodies=len(bodies), slowest_ms=max(times.values()), slowest=max(times, key=times.get),
+                     memory_over_body=max(grown.values()), dearest=max(grown, key=grown.get))
 
     def test_many_connections_that_hold_still_or_drip(self) -> None:
         idle_count, dripping = (10_000, 500) if LONG else (800, 100)

@@ -1,6 +1,7 @@
 """F3: the server is killed while ranks report, at random moments and at the points around its commit, with a database that
 is large already. Ranks and readers of the event stream go on with the next one."""
 
+import hashlib
 import random
 import sys
 import time
@@ -9,7 +10,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
 
-from harness import LONG, SEED, Figures, FaultTest, Follower, Server, grow_database, wait_for  # noqa: E402
+from harness import LONG, SEED, Figures, FaultTest, Follower, Server, grow_database, run_id, wait_for  # noqa: E402
 from system import SystemTest  # noqa: E402
 
 FAILPOINTS = ["applied", "committed", "acknowledged"]
@@ -71,6 +72,49 @@ class CrashTest(FaultTest):
     def test_killed_around_the_commit(self) -> None:
         self.rounds(30 if LONG else 6,
                     lambda rng: {"BABELRING_FAILPOINT": f"{rng.choice(FAILPOINTS)}@{rng.randint(1, 40)}"}, "F3 failpoints")
+
+
+class UnfinishedChangeTest(FaultTest):
+    """Killed between what a request changes in the database and what it changes on disk."""
+
+    def checkpoint(self, server, update: int) -> str:
+        """Makes one as a worker leaves it, and reports it. Its path of the API."""
+        folder = server.folder / "run" / "checkpoints" / f"update-{update:08}"
+        folder.mkdir(parents=True)
+        texts = {"weights.safetensors": "w" * 1000, "config.yaml": "seed: 1\n", "state.json": "{}"}
+        files = []
+        for name, text in texts.items():
+            (folder / name).write_text(text, encoding="utf-8")
+            files.append({"name": name, "size": len(text), "sha256": hashlib.sha256(text.encode()).hexdigest()})
+        (folder / "SHA256SUMS").write_text("".join(f"{file['sha256']}  {file['name']}\n" for file in files), encoding="utf-8")
+        record = {"sequence": update, "kind": "checkpoint", "time_ms": 1795233600000, "update": update, "name": folder.name,
+                  "folder": str(folder.resolve()), "files": files}
+        body = {"attempt": 1, "rank": 0, "host": "h", "records": [record]}
+        self.assertEqual(server.request("POST", f"/api/v1/runs/{run_id(1)}/records", body)[0], 200)
+        listed = server.get(f"/api/v1/runs/{run_id(1)}/checkpoints")["items"]
+        return "/api/v1/checkpoints/" + next(item["id"] for item in listed if item["update"] == update)
+
+    def test_what_a_killed_server_began_the_next_one_finishes(self) -> None:
+        server = self.server()
+        server.start()
+        paths = {update: self.checkpoint(server, update) for update in (10, 20, 30, 40)}
+        server.stop()
+        cases = [("removal_begun", "DELETE", 10, ""), ("removal_renamed", "DELETE", 20, ""), ("pin_marked", "PUT", 30, "/pin")]
+        for failpoint, method, update, more in cases:
+            server.start(BABELRING_FAILPOINT=f"{failpoint}@1")
+            self.assertEqual(server.request(method, paths[update] + more), (0, None))
+            server.process.wait(30)
+            server.start()
+            done = "pinned" if more else "removed"
+            wait_for(f"{failpoint} to be mended", lambda: server.get(paths[update])[done])
+            folder = server.folder / "run" / "checkpoints" / f"update-{update:08}"
+            wait_for("the folder's end", lambda: folder.exists() == bool(more))
+            rows = [row for row in server.get("/api/v1/audit")["items"] if row["object"] == paths[update] + more]
+            self.assertEqual([(row["method"], row["status"]) for row in rows], [(method, 204)])
+            server.stop()
+        self.assertEqual(sorted(path.name for path in (server.folder / "run" / "checkpoints").iterdir()),
+                         ["update-00000030", "update-00000040"])
+        Figures.show("F3 between database and disk", points=len(cases), unfinished=0)
 
 
 class SpoolTest(SystemTest):

@@ -57,6 +57,14 @@ class PrometheusTest : public ::testing::Test {
   testing::TestServer server;
 };
 
+TEST_F(PrometheusTest, TellsWhatAGpuTellsOfItself) {
+  Record step = step_record(5, 4);
+  std::get<StepRecord>(step.body).gpu["utilization_percent"] = 80;
+  testing::put(server.store(), {step});
+  const std::string labels = "{run=\"" + run_id + "\",rank=\"0\",host=\"hostA\"}";
+  EXPECT_EQ(value_of(scrape(), "babelring_gpu_utilization_ratio" + labels), "0.8");
+}
+
 TEST_F(PrometheusTest, TellsOfRunsRanksRequestsAndIngest) {
   const std::string text = scrape();
   const std::string labels = "{run=\"" + run_id + "\",name=\"a \\\"name\\\"\\nwith\\\\all\"}";

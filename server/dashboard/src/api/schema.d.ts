@@ -969,6 +969,7 @@ export interface components {
             attempt: number;
             number: number;
         };
+        /** @description Members that the server does not know are passed over */
         Heartbeat: {
             attempt: number;
             /** @default 0 */
@@ -1190,6 +1191,12 @@ export interface components {
             items: components["schemas"]["Run"][];
             next_cursor: components["schemas"]["Cursor"];
         };
+        RunPartPage: {
+            fields: string[];
+            items: Record<string, never>[];
+            next_cursor: components["schemas"]["Cursor"];
+        };
+        /** @description Members that the server does not know, here and in records, are passed over */
         Batch: {
             attempt: number;
             rank: number;
@@ -1312,6 +1319,11 @@ export interface components {
                 host: string;
                 pid: number;
                 device: string;
+                /**
+                 * @description silent: no heartbeat for 10 s; ended: its attempt is over
+                 * @enum {unknown}
+                 */
+                state: "starting" | "training" | "silent" | "ended";
                 update: number;
                 records: number;
                 /** @description Sequence numbers below the newest that never came */
@@ -1384,6 +1396,12 @@ export interface components {
             loss: components["schemas"]["Number"];
             bytes: number;
             write_seconds: components["schemas"]["Number"];
+            /** @description Of the program that wrote it; null from older workers */
+            version: string | null;
+            /** @description Ranks that trained it; null from older workers */
+            world_size: number | null;
+            /** @description Of its config.yaml */
+            config_sha256: string | null;
             files: {
                 name: string;
                 size: number;
@@ -1608,6 +1626,8 @@ export interface operations {
                 created_after?: number;
                 archived?: boolean;
                 sort?: "-created_at" | "created_at" | "-updated_at";
+                /** @description Members of a run, comma-separated; absent for all */
+                fields?: string;
                 limit?: components["parameters"]["limit"];
                 /** @description next_cursor of the page before */
                 cursor?: components["parameters"]["cursor"];
@@ -1624,7 +1644,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["RunPage"];
+                    "application/json": components["schemas"]["RunPage"] | components["schemas"]["RunPartPage"];
                 };
             };
             default: components["responses"]["Problem"];

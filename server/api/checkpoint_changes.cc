@@ -1,0 +1,115 @@
+#include "server/api/checkpoint_changes.h"
+
+#include <spdlog/spdlog.h>
+
+#include "nmt/base/clock.h"
+#include "server/api/checkpoint_files.h"
+#include "server/http/problem.h"
+#include "server/store/checkpoints.h"
+#include "server/store/failpoint.h"
+
+namespace babelring::api {
+namespace {
+
+namespace fs = std::filesystem;
+
+void end_removal(Service& service, const std::string& id, bool removed) {
+  try {
+    service.store.write([&](store::Database& database) { store::end_removal(database, id, removed); });
+  } catch (const std::exception& failure) {  // done all the same; the next start sees to the row
+    spdlog::warn("checkpoint {}: its removal is not noted as done: {}", id, failure.what());
+  }
+}
+
+/// The audit's row for a pin that the server itself brings into line with the mark on disk.
+http::WriteNote note_of_mark(const store::CheckpointRow& checkpoint, bool pinned) {
+  http::WriteNote note;
+  note.time_ms = wall_time_ms();
+  note.actor = "server";
+  note.method = pinned ? "PUT" : "DELETE";
+  note.route = "/api/v1/checkpoints/{checkpoint}/pin";
+  note.object = "/api/v1/checkpoints/" + checkpoint.id + "/pin";
+  note.status = 204;
+  return note;
+}
+
+}  // namespace
+
+void remove_checkpoint(Service& service, const store::CheckpointRow& checkpoint, const std::function<void()>& begin) {
+  const fs::path folder = folder_of(service, checkpoint);
+  const auto files = manifest_of(checkpoint);
+  require_removable(folder, files);
+  begin();
+  store::failpoint("removal_begun");
+  try {
+    remove_folder(folder, files);
+  } catch (const std::exception&) {
+    end_removal(service, checkpoint.id, !fs::exists(folder));
+    throw;
+  }
+  end_removal(service, checkpoint.id, true);
+}
+
+void change_pin(const fs::path& folder, bool pinned, const std::function<void()>& write) {
+  const bool before = is_marked(folder);
+  mark_pinned(folder, pinned);
+  store::failpoint("pin_marked");
+  try {
+    write();
+  } catch (const std::exception&) {
+    if (before != pinned) mark_pinned(folder, before);
+    throw;
+  }
+}
+
+UnfinishedChanges::UnfinishedChanges(Service& service) : service_(service) {
+  auto reader = service.store.reader();
+  removals_ = store::begun_removals(*reader);
+  kept_ = store::kept_checkpoints(*reader);
+}
+
+void UnfinishedChanges::finish(const std::atomic<bool>& stop) {
+  const auto each = [&](const std::vector<store::CheckpointRow>& checkpoints, const auto& act) {
+    for (const store::CheckpointRow& checkpoint : checkpoints) {
+      if (stop) return;
+      try {
+        act(checkpoint);
+      } catch (const std::exception& failure) {
+        spdlog::warn("checkpoint {} of {}: {}", checkpoint.name, checkpoint.run, failure.what());
+      }
+    }
+  };
+  each(removals_, [this](const auto& checkpoint) { finish_removal(checkpoint); });
+  each(kept_, [this](const auto& checkpoint) { follow_mark(checkpoint); });
+}
+
+void UnfinishedChanges::finish_removal(const store::CheckpointRow& begun) {
+  store::CheckpointRow checkpoint = begun;
+  checkpoint.removed = false;  // its folder is to be looked at
+  bool removed = true;
+  try {
+    const fs::path folder = folder_of(service_, checkpoint);
+    removed = !is_marked(folder);  // pinned by hand since
+    if (removed) remove_folder(folder, manifest_of(checkpoint));
+  } catch (const http::Problem& problem) {
+    if (problem.code() == "not_writable") throw;  // the next start tries again
+    if (problem.code() == "gone") sweep_removed(service_, checkpoint);
+    if (problem.code() != "gone") spdlog::warn("checkpoint {}: {}", checkpoint.id, problem.what());
+  }
+  end_removal(service_, checkpoint.id, removed);
+  spdlog::info("checkpoint {} of {}: a removal that was cut short is finished", checkpoint.name, checkpoint.run);
+}
+
+void UnfinishedChanges::follow_mark(const store::CheckpointRow& checkpoint) {
+  std::error_code error;
+  if (checkpoint.pinned == is_marked(checkpoint.folder) || !fs::exists(checkpoint.folder, error)) return;
+  const fs::path folder = folder_of(service_, checkpoint);
+  service_.store.write([&](store::Database& database) {
+    const bool pinned = is_marked(folder);  // now, as a request may just be changing it
+    if (store::set_pinned(database, checkpoint.id, pinned)) {
+      service_.audit.append(database, note_of_mark(checkpoint, pinned));
+    }
+  });
+}
+
+}  // namespace babelring::api
