@@ -131,9 +131,12 @@ TEST(BeamSearch, WorksInBf16) {
   }
 }
 
-TEST(BeamSearch, OnTheGpuFindsWhatTheProcessorFinds) {
-  if (find_cuda().devices == 0) GTEST_SKIP() << "no GPU: " << find_cuda().why;
-  const auto gpu = make_cuda_backend(0), cpu = make_cpu_backend(1);
+class BeamSearchOnTheGpu : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Devices, BeamSearchOnTheGpu, testing::Values("emulated", "cuda"));
+
+TEST_P(BeamSearchOnTheGpu, FindsWhatTheProcessorFinds) {
+  const auto gpu = make_test_backend(GetParam()), cpu = make_cpu_backend(1);
+  if (gpu == nullptr) GTEST_SKIP() << "no GPU: " << find_cuda().why;
   const TinyModel on_gpu(*gpu, 23), on_cpu(*cpu, 23);
   const auto sources = made_up_sources(lengths, 23);
   const BeamOptions options{.beam = 4, .n_best = 4, .max_length_factor = 1, .max_length_extra = 6};
