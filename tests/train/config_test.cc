@@ -24,6 +24,14 @@ TEST(TrainConfig, PresetGivesTheModelAndKeysOverrideIt) {
   EXPECT_EQ(config.training.max_minutes, 3);
 }
 
+TEST(TrainConfig, MicroBatchesMayBeAutomatic) {
+  const TrainConfig config = read_config("data:\n  folder: d\n  micro_batch_tokens: auto\n", "test.yaml", {});
+  EXPECT_EQ(config.data.micro_batch_tokens, DataConfig::automatic);
+  EXPECT_EQ(read_config(config_yaml(config), "again.yaml", {}).data.micro_batch_tokens, DataConfig::automatic);
+  EXPECT_EQ(message_of("data:\n  folder: d\n", {"data.micro_batch_tokens=some"}),
+            "override data.micro_batch_tokens: expected an integer from 0 to 1099511627776 or auto, found 'some'");
+}
+
 TEST(TrainConfig, OverrideOfThePresetChangesTheModel) {
   const TrainConfig config = read_config("data:\n  folder: d\n", "test.yaml", {"preset=transformer-big"});
   EXPECT_EQ(config.model.width, 1024);
