@@ -12,10 +12,6 @@ void require(cublasStatus_t status, std::string_view call) {
   if (status != CUBLAS_STATUS_SUCCESS) fail("cuda: {}: {}", call, cublasLtGetStatusName(status));
 }
 
-void require_launch(std::string_view kernel) {
-  require(cudaGetLastError(), kernel);
-}
-
 Stream make_stream() {
   cudaStream_t stream = nullptr;
   require(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "a stream");

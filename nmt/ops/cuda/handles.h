@@ -15,8 +15,6 @@ namespace babelring::cuda {
 /// Throw Failure with the call and CUDA's words for the status, unless it is a success.
 void require(cudaError_t status, std::string_view call);
 void require(cublasStatus_t status, std::string_view call);
-/// The status of the kernel launch just made.
-void require_launch(std::string_view kernel);
 
 /// A C handle and the function that ends it.
 template <class Handle, auto release>
