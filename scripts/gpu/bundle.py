@@ -1,0 +1,170 @@
+#!/usr/bin/env python3
+"""What scripts/gpu_bundle.sh runs once the programs are there: lays out a folder that runs on a machine with a driver and
+Python alone, and packs it."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+from collections.abc import Iterable
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PROGRAMS = ("worker", "nmt", "test_ops", "test_layers", "test_model", "test_decode", "test_train", "test_cuda", "test_mpi_nccl",
+             "bench_ops", "bench_train_step", "bench_decode")
+MODULE = "libbabelring_cuda.so"
+# Of the C library, which a machine has; and NVIDIA's, which it has where it has a GPU.
+LEFT_OUT = re.compile(r"^(linux-vdso|ld-linux|lib(c|m|dl|rt|pthread|resolv|util|anl|mvec)\.so"
+                      r"|lib(cuda|cublas|cudnn|nccl|nvrtc|nvJitLink))")
+# Open MPI's for networks and job managers, with which their libraries would come, and for OpenSHMEM.
+PLUGINS_LEFT_OUT = re.compile(r"ofi|openib|psm|ucx|slurm|gridengine|flux|_rsh|simulator|atomic|memheap|scoll|spml|sshmem")
+SYSTEM_LIBRARIES = pathlib.Path("/usr/lib/x86_64-linux-gnu")
+PLUGINS = pathlib.Path("lib/x86_64-linux-gnu/openmpi/lib/openmpi3")  # fixed relative to the prefix
+CARRIED = ("LICENSE", "scripts/gpu_check.sh", "scripts/gpu/*.py", "scripts/bench/torch_gpu_step.py", "configs/*.yaml",
+           "tests/golden/model/*.json")
+MOST_BYTES = 50 << 20
+# Name, pieces, and what nmt prepare is told of files in the folder of text.
+TEXTS = (
+    ("multi30k", 8000, {"--train": ["multi30k/train"], "--valid": ["multi30k/val"], "--test": ["multi30k/test_2016_flickr"]}),
+    ("tatoeba", 16000, {"--train": ["tatoeba/train"], "--valid": ["tatoeba/dev"]}),
+    ("wmt", 32000, {"--train": ["wmt16-train/europarl-v7-head", "wmt16-train/opennmt-10k"]}),
+)
+
+
+def stop(text: str) -> None:
+    print(f"gpu_bundle: {text}", file=sys.stderr)
+    raise SystemExit(1)
+
+
+def run(*words: object) -> str:
+    command = [str(word) for word in words]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError as error:
+        stop(f"{command[0]}: {error}")
+    if done.returncode != 0:
+        last = (done.stderr.strip() or done.stdout.strip()).splitlines()
+        stop(f"{' '.join(command[:3])}: exit code {done.returncode}: {last[-1] if last else ''}")
+    return done.stdout
+
+
+def parse_ldd(output: str, of: str) -> dict[str, pathlib.Path]:
+    """Libraries by name, without those left out. Ends this program if one is missing."""
+    found = {}
+    for line in output.splitlines():
+        name, arrow, path = line.strip().partition(" => ")
+        if not arrow or LEFT_OUT.match(pathlib.Path(name).name):
+            continue
+        if path.startswith("not found"):
+            stop(f"{of}: {name} is not found here")
+        found[name] = pathlib.Path(path.rsplit(" (", 1)[0])
+    return found
+
+
+def libraries(files: Iterable[pathlib.Path]) -> dict[str, pathlib.Path]:
+    """All that these need."""
+    found: dict[str, pathlib.Path] = {}
+    for file in files:
+        found |= parse_ldd(run("ldd", file), file.name)
+    return found
+
+
+def put(source: pathlib.Path, target: pathlib.Path, rpath: str = "", strip: bool = False) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(source.resolve(), target)
+    target.chmod(target.stat().st_mode | 0o200)
+    if strip:
+        run("strip", "--strip-unneeded", target)
+    if rpath:
+        run("patchelf", "--set-rpath", rpath, target)
+
+
+def lay_programs(programs: pathlib.Path, out: pathlib.Path) -> None:
+    ours = [programs / name for name in (*PROGRAMS, MODULE) if (programs / name).is_file()]
+    missing = sorted({"worker", "nmt", MODULE} - {file.name for file in ours})
+    if missing:
+        stop(f"{programs} has no {', '.join(missing)}")
+    launchers = [pathlib.Path(shutil.which(name) or stop(f"no {name} on PATH") or "") for name in ("mpirun", "orted")]
+    plugins = [file for file in sorted((SYSTEM_LIBRARIES / "openmpi/lib/openmpi3").glob("mca_*.so"))
+               if not PLUGINS_LEFT_OUT.search(file.name)]
+    if not plugins:
+        stop(f"no plugins of Open MPI in {SYSTEM_LIBRARIES}/openmpi/lib/openmpi3: is it Debian's?")
+    for file in ours:
+        put(file, out / "bin" / file.name, "$ORIGIN/../lib", strip=True)
+    for file in launchers:
+        put(file, out / "bin" / file.name, "$ORIGIN/../lib")
+    for file in plugins:
+        put(file, out / PLUGINS / file.name, "$ORIGIN/../../../..")
+    for name, file in sorted(libraries([*ours, *launchers, *plugins]).items()):
+        put(file, out / "lib" / name, "$ORIGIN")
+    shutil.copytree("/usr/share/openmpi", out / "share" / "openmpi", dirs_exist_ok=True,
+                    ignore=lambda folder, names: [name for name in names if not name.endswith((".txt", ".conf", ".ini"))])
+
+
+def lay_texts(programs: pathlib.Path, text: pathlib.Path, out: pathlib.Path) -> list[str]:
+    """Prepares what there is; returns the names."""
+    done = []
+    for name, pieces, sets in TEXTS:
+        words: list[object] = []
+        for option, stems in sets.items():
+            for stem in stems:
+                words += [option, *(text / f"{stem}.{language}.gz" for language in ("en", "de"))]
+        absent = [word for word in words if isinstance(word, pathlib.Path) and not word.is_file()]
+        if absent:
+            print(f"gpu_bundle: without {name}: no {absent[0]}", file=sys.stderr)
+            continue
+        run(programs / "nmt", "prepare", *words, "--output", out / "data" / name, "--vocabulary-size", pieces)
+        done.append(name)
+    return done
+
+
+def lay_scripts(out: pathlib.Path) -> None:
+    for pattern in CARRIED:
+        for file in sorted(ROOT.glob(pattern)):
+            put(file, out / file.relative_to(ROOT))
+
+
+def describe(programs: pathlib.Path, texts: list[str]) -> dict[str, object]:
+    commit = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty"], capture_output=True, text=True, check=False)
+    return {"version": run(programs / "nmt", "--version").strip(), "commit": commit.stdout.strip(),
+            "packed": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), "texts": texts}
+
+
+def pack(folder: pathlib.Path, file: pathlib.Path) -> int:
+    """By xz, which Python itself can unpack; returns the bytes."""
+    with tarfile.open(file, "w:xz", preset=6) as tar:
+        tar.add(folder, arcname=folder.name)
+    return file.stat().st_size
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="scripts/gpu_bundle.sh")
+    parser.add_argument("--bin", type=pathlib.Path, required=True, help=argparse.SUPPRESS)
+    parser.add_argument("--text", type=pathlib.Path, help="folder with multi30k, tatoeba and wmt16-train, NAME.{en,de}.gz in each")
+    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build" / "gpu-bundle", help="folder; FOLDER.tar.xz is the bundle")
+    options = parser.parse_args()
+    out = options.out.resolve()
+    if out.exists() and not (out / "bundle.json").exists() and any(out.iterdir()):
+        stop(f"--out: {out} is no earlier bundle and not empty")
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+    (out / "bundle.json").write_text("{}")  # whose folder this is, also when something fails
+    lay_programs(options.bin.resolve(), out)
+    lay_scripts(out)
+    texts = lay_texts(options.bin.resolve(), options.text.resolve(), out) if options.text else []
+    (out / "bundle.json").write_text(json.dumps(describe(options.bin.resolve(), texts)) + "\n")
+    file = out.with_name(out.name + ".tar.xz")
+    size = pack(out, file)
+    print(f"{file}: {size / 2**20:.1f} MiB, with {', '.join(texts) or 'no text'}")
+    if size > MOST_BYTES:
+        stop(f"{file} has {size / 2**20:.1f} MiB, at most {MOST_BYTES >> 20} are wanted")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,177 @@
+"""A part of the check while it runs: its time, its folder, its programs."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+Figures = dict[str, Any]
+
+
+class Missing(Exception):
+    """What a part needs and this machine has not; no failure."""
+
+
+class Failed(Exception):
+    """What was found and what was expected. `figures` are kept all the same."""
+
+    def __init__(self, text: str, figures: Figures | None = None) -> None:
+        super().__init__(text)
+        self.figures = figures or {}
+
+
+class Late(Failed):
+    """The part's time is over."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    """What is checked, with what."""
+
+    root: pathlib.Path      # with scripts, configs and the tests' stored models
+    programs: pathlib.Path
+    data: pathlib.Path      # prepared text: multi30k, tatoeba, wmt
+    work: pathlib.Path
+    device: str             # cuda, or cpu, where everything is small
+    environment: dict[str, str]  # of our programs
+    torch_python: str
+
+    @property
+    def quick(self) -> bool:
+        return self.device == "cpu"
+
+    def program(self, name: str) -> pathlib.Path:
+        path = self.programs / name
+        if not path.is_file():
+            raise Missing(f"no {name} in {self.programs}")
+        return path
+
+    def prepared(self, name: str) -> pathlib.Path:
+        folder = self.data / name
+        if not (folder / "manifest.json").is_file():
+            raise Missing(f"no prepared text {folder}")
+        return folder
+
+
+@dataclasses.dataclass(frozen=True)
+class Done:
+    """A program that has ended."""
+
+    name: str
+    code: int
+    output: str
+    errors: str
+    seconds: float
+
+    def require(self) -> Done:
+        """Itself, if it succeeded; else raises Failed with its last words."""
+        if self.code == 0:
+            return self
+        how = f"signal {signal.Signals(-self.code).name}" if self.code < 0 else f"exit code {self.code}"
+        words = [line for line in (self.errors + "\n" + self.output).splitlines() if line.strip()]
+        raise Failed(f"{self.name}: {how}: {words[-1][:300] if words else 'it said nothing'}")
+
+    def json(self) -> Figures:
+        """The object on the last line."""
+        lines = self.require().output.rstrip("\n").split("\n")
+        try:
+            found = json.loads(lines[-1])
+        except json.JSONDecodeError:
+            found = None
+        if not isinstance(found, dict):
+            raise Failed(f"{self.name}: its last line is no JSON object: {lines[-1][:200]!r}")
+        return found
+
+
+class Stage:
+    """One part. Its functions may be called by several threads."""
+
+    def __init__(self, setting: Setting, name: str, seconds: float, log: Callable[[str], None]) -> None:
+        self.setting, self.name, self._log = setting, name, log
+        self.folder = setting.work / name
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.ends = time.monotonic() + seconds
+        self._lock, self._count = threading.Lock(), 0
+
+    def left(self) -> float:
+        """Seconds."""
+        return self.ends - time.monotonic()
+
+    def run(self, *words: object, most: float = 1e9, environment: dict[str, str] | None = None) -> Done:
+        """Runs a program to its end, in the time that is left and at most so many seconds; what it says goes to the log.
+        `environment` is added to that of our programs. Raises Late when it had to be killed, with all that it started."""
+        command = [str(word) for word in words]
+        name = pathlib.Path(command[0]).name
+        limit = min(most, self.left())
+        if limit <= 0:
+            raise Late(f"{name}: no time was left to start it")
+        with self._lock:
+            self._count += 1
+            place = self.folder / f"{self._count:02}-{name}"
+        began = time.monotonic()
+        with open(f"{place}.out", "w+", encoding="utf-8", errors="replace") as out, \
+                open(f"{place}.err", "w+", encoding="utf-8", errors="replace") as err:
+            try:
+                process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True,
+                                           env=self.setting.environment | (environment or {}), cwd=self.folder)
+            except OSError as error:
+                raise Failed(f"{name}: {error}") from error
+            try:
+                code: int | None = process.wait(limit)
+            except subprocess.TimeoutExpired:
+                code = None
+            finally:
+                end_session(process)
+            seconds = time.monotonic() - began
+            out.seek(0), err.seek(0)
+            done = Done(name, -signal.SIGKILL if code is None else code, out.read(), err.read(), seconds)
+        self._log(f"== {self.name}: {' '.join(command)}\n{done.output}{done.errors}== {done.code} after {seconds:.1f} s\n")
+        if code is None:
+            raise Late(f"{name}: killed after {seconds:.0f} s")
+        return done
+
+
+def end_session(process: subprocess.Popen[str]) -> None:
+    """Ends a program that still runs, and what it started: mpirun's ranks are in sessions of their own, and end when it
+    asks them to."""
+    for sent, patience in ((signal.SIGTERM, 5), (signal.SIGKILL, None)):
+        if process.poll() is not None:
+            return
+        os.killpg(process.pid, sent)
+        try:
+            process.wait(patience)
+        except subprocess.TimeoutExpired:
+            continue
+
+
+def in_parallel(calls: Sequence[Callable[[], Any]], workers: int) -> list[Any]:
+    """What each returned or raised, in their order."""
+    results: list[Any] = [None] * len(calls)
+    waiting = iter(list(enumerate(calls)))
+    lock = threading.Lock()
+
+    def work() -> None:
+        while True:
+            with lock:
+                place, call = next(waiting, (-1, None))
+            if call is None:
+                return
+            try:
+                results[place] = call()
+            except Exception as error:  # noqa: BLE001: handed to the caller
+                results[place] = error
+
+    threads = [threading.Thread(target=work) for _ in range(min(workers, len(calls)))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return results

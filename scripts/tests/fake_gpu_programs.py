@@ -1,0 +1,133 @@
+"""Stands for every program that scripts/gpu_check.sh runs, by the name it is called by; small figures that fit each other.
+FAKE_FAULT says what one of them does wrong."""
+
+import json
+import os
+import pathlib
+import sys
+import time
+
+NAME = pathlib.Path(sys.argv[0]).name
+ARGUMENTS = sys.argv[1:]
+FAULT = os.environ.get("FAKE_FAULT", "")
+
+
+def value(option: str, default: str = "") -> str:
+    for place, word in enumerate(ARGUMENTS):
+        if word == option:
+            return ARGUMENTS[place + 1]
+        if word.startswith(option + "="):
+            return word.partition("=")[2]
+    return default
+
+
+def say(found: object) -> None:
+    print("a table\n" + json.dumps(found))
+
+
+def test_program() -> None:
+    if "--gtest_list_tests" in ARGUMENTS:
+        print("Running main()\nGpu/LinearTest.\n  Works/cuda_f32  # GetParam()\nGpu/AdamTest.\n  Works/cuda_f32")
+        return
+    bad = FAULT == NAME
+    tests = [{"name": "Works/cuda_f32", "result": "COMPLETED"}, {"name": "Waits", "result": "SKIPPED"}]
+    print("some_test.cc:7: Skipped\na second GPU is needed")
+    if bad:
+        tests.append({"name": "Breaks/cuda_bf16", "result": "COMPLETED", "failures": [{"failure": "off"}]})
+    if value("--gtest_output"):
+        pathlib.Path(value("--gtest_output").removeprefix("json:")).write_text(json.dumps(
+            {"testsuites": [{"name": "Gpu/LinearTest", "testsuite": tests}]}))
+    raise SystemExit(1 if bad else 0)
+
+
+def worker() -> None:
+    if "--help" in ARGUMENTS:
+        return
+    if FAULT == "slow worker":
+        time.sleep(60)
+    if os.environ.get("FAKE_RANKS") and "training.device=cuda" in ARGUMENTS:
+        print("error: device cuda: ranks 0 and 1 on here would share one GPU, each rank needs its own", file=sys.stderr)
+        raise SystemExit(2)
+    folder = pathlib.Path(value("--run-dir"))
+    stop = value("training.stop_after", "60e")
+    last = int(stop[:-1]) if stop.endswith("u") else 50
+    before = len(list(folder.glob("checkpoints/*")))
+    (folder / "checkpoints" / f"update-{last:08}").mkdir(parents=True, exist_ok=True)
+    spool = folder / "spool" / f"attempt-{before + 1}" / "rank-0.jsonl"
+    spool.parent.mkdir(parents=True)
+    first = 1 + max((int(path.name[7:]) for path in folder.glob("checkpoints/*") if int(path.name[7:]) < last), default=0)
+    off = 0.1 if FAULT == "worker" and ("second" in folder.name or folder.name == "moved") else 0
+    spool.write_text("".join(json.dumps(
+        {"kind": "step", "update": update, "epoch": update, "loss": 9 - update / 100 + off, "step_ms": 10, "data_ms": 1,
+         "forward_ms": 3, "backward_ms": 4, "exposed_communication_ms": 0, "optimizer_ms": 1.9, "other_ms": 0.1,
+         "update_target_tokens": 6000, "weights_digest": f"{update}-{off}"}) + "\n" for update in range(first, last + 1)))
+
+
+def nmt() -> None:
+    if ARGUMENTS[0] == "average":
+        pathlib.Path(value("--output")).mkdir()
+    if ARGUMENTS[0] == "evaluate":
+        print(json.dumps({"sacrebleu": 12.0 if FAULT == "nmt" else 40.5, "signature": "s", "perplexity": 4.5,
+                          "sentences_per_second": 900}))
+    if ARGUMENTS[0] == "--version":
+        print("nmt 9.9")
+
+
+PEAKS = {"bf16_gflop_per_s": 8e5, "f32_gflop_per_s": 5e4, "triad_gb_per_s": 4000, "read_gb_per_s": 4100}
+
+
+def bench_ops() -> None:
+    if "--help" in ARGUMENTS:
+        return
+    kind = "bf16" if "bf16" in value("--only") else "f32"
+    rows = [{"op": f"{value('--only')} of {value('--preset')}", "ms": 0.1, "rate": 4e5, "unit": "GFLOP/s", "share_of_peak": 0.5,
+             "type": kind, "error": None if FAULT == NAME else 1e-5}]
+    if kind == "f32":
+        rows.append(rows[0] | {"op": "adam_update f32 10000000", "share_of_peak": 0.8})
+    say({"backend": "cuda (a device)", "peaks": PEAKS, "rows": rows})
+
+
+def bench_train_step() -> None:
+    if value("--write-batches"):
+        pathlib.Path(value("--write-batches")).write_text("{}\n")
+        return
+    off = 0.5 if FAULT == NAME and "--cuda-graphs" in ARGUMENTS else 0
+    if "--help" not in ARGUMENTS:
+        say({"target_tokens_per_s": 7e5, "step_ms": 35, "flop_utilisation": 0.46, "first_loss": 10.5, "last_loss": 9.5 + off,
+             "matmul_gflop_per_s": 3e5, "parameters": 100, "device_used_bytes": 10**10, "ops": []})
+
+
+def bench_decode() -> None:
+    off = 0.1 if FAULT == NAME and value("--device") == "cpu" else 0
+    if "--help" not in ARGUMENTS:
+        say({"beam": 4, "sentences": 64, "sentences_per_s": 1000.0, "target_tokens_per_s": 12000.0, "roofline_fraction": 0.1,
+             "mean_log_probability": -5.0 - off, "parameters": 100})
+
+
+def torch_python() -> None:
+    if "-c" in ARGUMENTS:
+        print("2.11.0+cu130" if "torch" in value("-c") else "")
+    elif FAULT == NAME:
+        raise SystemExit("no kernel for this device")
+    else:
+        print(json.dumps({"target_tokens_per_s": 5e5, "step_ms": 50, "first_loss": 10.6, "last_loss": 9.6, "parameters": 100,
+                          "device_used_bytes": 2 * 10**10, "attention": "varlen", "compile": "default", "padding": 0.01,
+                          "tried": [], "failed": []}))
+
+
+def mpirun() -> None:
+    place = next(i for i, word in enumerate(ARGUMENTS) if word.startswith("/"))
+    os.environ["FAKE_RANKS"] = value("-np")
+    os.execv(ARGUMENTS[place], ARGUMENTS[place:])
+
+
+def compute_sanitizer() -> None:
+    bad = FAULT == "compute-sanitizer" and "Adam" in " ".join(ARGUMENTS) and value("--tool") == "racecheck"
+    print("========= Race reported" if bad else "========= ERROR SUMMARY: 0 errors")
+    raise SystemExit(86 if bad else 0)
+
+
+if NAME.startswith("test_"):
+    test_program()
+else:
+    globals()[NAME.replace("-", "_")]()

@@ -1,0 +1,204 @@
+"""Tests of scripts/gpu_check.sh and gpu_bundle.sh, with small programs in place of the real ones and no GPU."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from unittest import mock
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "scripts" / "gpu"))
+
+import bundle  # noqa: E402
+import machine  # noqa: E402
+import report  # noqa: E402
+import stage  # noqa: E402
+import tests as test_parts  # noqa: E402
+import training  # noqa: E402
+
+FAKES = (*bundle.PROGRAMS, "mpirun", "compute-sanitizer", "torch_python")
+# The check with a GPU that is not there.
+WITH_A_GPU = f"""
+import sys
+sys.path.insert(0, {str(ROOT / "scripts" / "gpu")!r})
+import machine
+machine.count_gpus = lambda: (1, "")
+import main
+main.main()
+"""
+
+
+def runs(process: int) -> bool:
+    """Not ended, whether or not anybody has asked how."""
+    try:
+        return pathlib.Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+class Check(unittest.TestCase):
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        text = (ROOT / "scripts" / "tests" / "fake_gpu_programs.py").read_text(encoding="utf-8")
+        (self.folder / "bin").mkdir()
+        for name in FAKES:
+            (self.folder / "bin" / name).write_text(f"#!{sys.executable}\n{text}", encoding="utf-8")
+            (self.folder / "bin" / name).chmod(0o755)
+        for name in ("multi30k", "tatoeba", "wmt"):
+            (self.folder / "data" / name).mkdir(parents=True)
+            (self.folder / "data" / name / "manifest.json").write_text("{}", encoding="utf-8")
+
+    def check(self, *words: str, fault: str = "", gpu: bool = True) -> tuple[subprocess.CompletedProcess[str], dict]:
+        program = [sys.executable, "-c", WITH_A_GPU] if gpu else [str(ROOT / "scripts" / "gpu_check.sh")]
+        environment = os.environ | {"FAKE_FAULT": fault, "PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}",
+                                    "PYTHONDONTWRITEBYTECODE": "1"}
+        done = subprocess.run([*program, "--bin", self.folder / "bin", "--data", self.folder / "data", "--out", self.folder / "out",
+                               "--torch-python", self.folder / "bin" / "torch_python", *words], capture_output=True, text=True,
+                              env=environment, check=False)
+        file = self.folder / "out" / "gpu_check.json"
+        return done, json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+
+    def test_every_part_passes_and_is_told(self) -> None:
+        done, whole = self.check()
+        self.assertEqual([(part["part"], part["status"], part["found"]) for part in whole["parts"] if part["status"] != "passed"], [])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("18 passed, 0 failed, 0 late, 0 missing", done.stdout)
+        self.assertIn("1 tests passed, 0 failed, 1 skipped (a second GPU is needed)", done.stdout)
+        self.assertIn("base | ours | 700,000", done.stdout)
+        self.assertNotIn("adam_update", done.stdout.split("## Bars")[0])
+        tables = (self.folder / "out" / "gpu_check.md").read_text(encoding="utf-8")
+        self.assertIn("| adam_update f32 10000000 f32 | 100.0 |", tables)
+        bars = {bar["what"]: bar["reached"] for bar in whole["bars"]}
+        self.assertEqual(bars["transformer-base, against PyTorch compiled"], "yes")
+        self.assertEqual(len(bars), 5)
+        self.assertIn("== ranks: mpirun", (self.folder / "out" / "gpu_check.log").read_text(encoding="utf-8"))
+
+    def test_what_is_wrong_fails_its_part(self) -> None:
+        for fault, part, said in (("worker", "determinism", "after update 1"), ("worker", "exchange", "expected 1e-4"),
+                                  ("nmt", "multi30k", "expected 37"), ("bench_ops", "ops", "off by more"),
+                                  ("bench_train_step", "updates", "with CUDA graphs"),
+                                  ("torch_python", "updates", "no kernel for this device"), ("bench_decode", "decode", "expected 1e-3"),
+                                  ("compute-sanitizer", "sanitizer", "racecheck Gpu/AdamTest")):
+            with self.subTest(fault=fault, part=part):
+                needed = ["multi30k"] if part == "decode" else []
+                done, whole = self.check("--only", part, *needed, fault=fault)
+                states = {one["part"]: one for one in whole["parts"]}
+                self.assertEqual((done.returncode, states[part]["status"]), (1, "failed"))
+                self.assertIn(said, states[part]["found"])
+
+    def test_a_failure_stops_no_other_part(self) -> None:
+        done, whole = self.check("--only", "test_ops", "test_layers", "decode", "multi30k", fault="test_ops")
+        states = {one["part"]: one["status"] for one in whole["parts"]}
+        self.assertEqual(states, {"test_ops": "failed", "test_layers": "passed", "multi30k": "passed", "decode": "passed"})
+        self.assertIn("Breaks/cuda_bf16", done.stdout)
+
+    def test_no_part_begins_when_its_time_would_not_do(self) -> None:
+        done, whole = self.check("--only", "determinism", "decode", "--minutes", "0.1")
+        self.assertEqual((done.returncode, whole["parts"][0]["status"]), (1, "late"))
+        self.assertIn("not run", whole["parts"][0]["found"])
+
+    def test_what_is_missing_is_no_failure_beside_what_passes(self) -> None:
+        shutil.rmtree(self.folder / "data" / "wmt")
+        (self.folder / "bin" / "bench_decode").unlink()
+        done, whole = self.check("--only", "updates", "decode", "multi30k")
+        states = {one["part"]: one["status"] for one in whole["parts"]}
+        self.assertEqual(states, {"updates": "missing", "multi30k": "passed", "decode": "missing"})
+        self.assertEqual(done.returncode, 0)
+        self.assertEqual(self.check("--only", "updates")[0].returncode, 1)
+
+    def test_without_a_gpu_one_line_and_a_code_of_its_own(self) -> None:
+        if machine.count_gpus()[0] > 0:
+            self.skipTest("this machine has a GPU")
+        done, whole = self.check(gpu=False)
+        self.assertEqual((done.returncode, whole, len(done.stderr.splitlines())), (3, {}, 1))
+        self.assertIn("no GPU: ", done.stderr)
+
+    def test_wrong_usage_is_told(self) -> None:
+        done, _ = self.check("--only", "everything", gpu=False)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("found part 'everything'", done.stderr)
+
+
+class Programs(unittest.TestCase):
+    def test_what_a_killed_program_started_ends_with_it(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            setting = mock.Mock(work=pathlib.Path(folder), environment=dict(os.environ))
+            said: list[str] = []
+            one = stage.Stage(setting, "part", 0.5, said.append)
+            with self.assertRaises(stage.Late):
+                one.run("/bin/sh", "-c", "sleep 60 & echo $!; wait")
+            child = int(said[0].splitlines()[1])
+            ended = time.monotonic() + 30
+            while runs(child):
+                self.assertLess(time.monotonic(), ended, "it lives on")
+            with self.assertRaisesRegex(stage.Late, "no time was left"):
+                one.run("/bin/true")
+
+    def test_a_failure_has_the_last_words(self) -> None:
+        with self.assertRaisesRegex(stage.Failed, "worker: exit code 2: it is broken"):
+            stage.Done("worker", 2, "", "begin\nit is broken\n\n", 1).require()
+        with self.assertRaisesRegex(stage.Failed, "nmt: signal SIGILL"):
+            stage.Done("nmt", -4, "", "", 1).require()
+        with self.assertRaisesRegex(stage.Failed, "no JSON object: 'table'"):
+            stage.Done("bench_ops", 0, "table\n", "", 1).json()
+
+    def test_each_call_gives_what_it_returned_or_raised(self) -> None:
+        found = stage.in_parallel([lambda: 1, lambda: 1 / 0, lambda: 3], 2)
+        self.assertEqual((found[0], found[2]), (1, 3))
+        self.assertIsInstance(found[1], ZeroDivisionError)
+
+
+class Judging(unittest.TestCase):
+    def test_suites_that_were_not_finished_are_named(self) -> None:
+        work = [("memcheck", "Gpu/A."), ("memcheck", "Gpu/B.")]
+        clean = stage.Done("compute-sanitizer", 0, "", "", 1)
+        found, figures = test_parts.judge_sanitizer(work, [clean, stage.Late("killed")])
+        self.assertEqual((figures["clean"], figures["out_of_time"]), (["memcheck Gpu/A"], ["memcheck Gpu/B"]))
+        self.assertIn("1 not finished in time", found)
+        with self.assertRaises(stage.Failed):
+            test_parts.judge_sanitizer(work, [stage.Late("killed")] * 2)
+
+    def test_no_test_at_all_is_a_failure(self) -> None:
+        with self.assertRaisesRegex(stage.Failed, "expected some"):
+            test_parts.judge(test_parts.Counts(0, (), ("no GPU",)), stage.Done("test_ops", 0, "", "", 1), {})
+
+    def test_the_score_wanted_grows_with_the_epochs(self) -> None:
+        self.assertAlmostEqual(training.expected_bleu(2), 11.1)
+        self.assertAlmostEqual(training.expected_bleu(16), 38.5)
+        self.assertAlmostEqual(training.expected_bleu(99), 40.5)
+
+    def test_only_missing_parts_are_no_success(self) -> None:
+        self.assertFalse(report.all_passed({"parts": [{"status": "missing"}]}))
+        self.assertFalse(report.all_passed({"parts": [{"status": "passed"}, {"status": "late"}]}))
+
+
+class Bundle(unittest.TestCase):
+    def test_libraries_of_the_system_and_of_nvidia_stay_behind(self) -> None:
+        text = ("\tlinux-vdso.so.1 (0x1)\n\tlibc.so.6 => /lib/libc.so.6 (0x2)\n\tlibgomp.so.1 => /lib/libgomp.so.1 (0x3)\n"
+                "\tlibcublasLt.so.13 => not found\n\tlibmpi.so.40 => /lib/libmpi.so.40 (0x4)\n\t/lib64/ld-linux-x86-64.so.2 (0x5)\n")
+        self.assertEqual(bundle.parse_ldd(text, "worker"), {"libgomp.so.1": pathlib.Path("/lib/libgomp.so.1"),
+                                                            "libmpi.so.40": pathlib.Path("/lib/libmpi.so.40")})
+        with self.assertRaises(SystemExit), mock.patch("sys.stderr"):
+            bundle.parse_ldd("\tlibdnnl.so.2 => not found\n", "worker")
+
+    def test_a_folder_that_is_no_bundle_is_left_alone(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            (pathlib.Path(folder) / "letter").write_text("dear", encoding="utf-8")
+            done = subprocess.run([sys.executable, ROOT / "scripts" / "gpu" / "bundle.py", "--bin", folder, "--out", folder],
+                                  capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("is no earlier bundle", done.stderr)
+            self.assertTrue((pathlib.Path(folder) / "letter").exists())
+
+
+if __name__ == "__main__":
+    unittest.main()
