@@ -62,6 +62,26 @@ TEST_P(CrossEntropyTest, LargeLogitsStayFinite) {
                       {&CrossEntropy::dlogits, &CrossEntropy::loss});
 }
 
+/// Of threads that share a row, some have nothing to do in a short one.
+TEST_P(CrossEntropyTest, SmallLogitsAreAsGoodAsLargeOnes) {
+  for (const double level : {-1000.0, -100.0, 100.0}) {
+    const Tensor logits = tensors.zeros({1, 5}, type());
+    reference::Matrix values(1, 5);
+    std::fill(values.values.begin(), values.values.end(), level);
+    reference::store(values, logits);
+    expect_as_reference(CrossEntropy{.logits = logits,
+                                     .targets = tensors.list({2}),
+                                     .dlogits = tensors.zeros({1, 5}, type()),
+                                     .loss = tensors.zeros({1}, DType::f32),
+                                     .nll = tensors.zeros({1}, DType::f32),
+                                     .correct = tensors.zeros({1}, DType::f32)},
+                        {&CrossEntropy::dlogits, &CrossEntropy::loss, &CrossEntropy::nll});
+    const LogSoftmaxTopK best{
+        .logits = logits, .scores = tensors.zeros({1, 2}, DType::f32), .indices = tensors.zeros({1, 2}, DType::i32)};
+    expect_as_reference(best, {&LogSoftmaxTopK::scores});
+  }
+}
+
 TEST_P(CrossEntropyTest, ShowsWhatIsNotANumberInItsRowOnly) {
   const Tensor logits = tensors.normal({2, 50}, type());
   reference::Matrix values = reference::load(logits);

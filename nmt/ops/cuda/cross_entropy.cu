@@ -15,7 +15,6 @@ namespace {
 // One block a row, n columns a thread at a time. A row of logits is read from memory once and then from the caches:
 // with so many threads no more rows are under way than these hold.
 constexpr int row_threads = 512;
-constexpr float log2_e = 1.4426950408889634f;
 
 /// An element and its place; of two, the larger comes first, of equals the one further left.
 struct Ranked {
@@ -49,6 +48,11 @@ __device__ Ranked ranked(float value, int place) {
   return {isnan(value) ? -INFINITY : value, place};
 }
 
+/// e^x, x being the difference of two logits: scaled after it was taken, so that large ones lose nothing.
+__device__ float power(float x) {
+  return exp2f(x * 1.4426950408889634f);
+}
+
 /// Of the elements that a thread has seen: the first, and the sum of e^(x - first).
 struct Seen {
   Ranked best{-INFINITY, INT_MAX};
@@ -63,19 +67,19 @@ struct Seen {
       if (before(one, best)) best = one;
     }
     const float shift = offset(best.value);
-    if (best.value > before_it) exponentials *= exp2f(before_it * log2_e - shift);
+    if (best.value > before_it) exponentials *= power(before_it - shift);
 #pragma unroll
-    for (int e = 0; e < n; ++e) exponentials += exp2f(widen(piece.of[e]) * log2_e - shift);
+    for (int e = 0; e < n; ++e) exponentials += power(widen(piece.of[e]) - shift);
   }
-  /// The sum relative to another element.
+  /// The sum relative to another element. Who saw nothing has no share, not even 0 times infinity.
   __device__ float relative_to(float largest) const {
-    return exponentials * exp2f(offset(best.value) - offset(largest));
+    return exponentials == 0 ? 0.0f : exponentials * power(offset(best.value) - offset(largest));
   }
 
  private:
   /// Nothing but minus infinity seen yet: e^(x - 0) is 0 then, and NaN for what is not a number.
   __device__ static float offset(float largest) {
-    return largest == -INFINITY ? 0.0f : largest * log2_e;
+    return largest == -INFINITY ? 0.0f : largest;
   }
 };
 
@@ -96,14 +100,14 @@ __device__ void write_gradient(const LossOperands<T>& of, std::int64_t row, int 
                                float exponentials) {
   const T* x = of.logits + row * of.stride;
   T* gradient = of.dlogits + row * of.gradient_stride;
-  const float shift = largest * log2_e, to_p = of.gradient_scale / exponentials;
+  const float to_p = of.gradient_scale / exponentials;
   const float share = of.gradient_scale * of.smoothing / static_cast<float>(width);
   const float of_target = of.gradient_scale * (1 - of.smoothing);
   for (int i = threadIdx.x * n; i < width; i += row_threads * n) {
     auto piece = piece_at<n>(x + i);
 #pragma unroll
     for (int e = 0; e < n; ++e) {
-      const float d = exp2f(widen(piece.of[e]) * log2_e - shift) * to_p - share;
+      const float d = power(widen(piece.of[e]) - largest) * to_p - share;
       piece.of[e] = narrow<T>(i + e == target ? d - of_target : d);
     }
     put_piece(gradient + i, piece);
