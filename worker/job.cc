@@ -16,6 +16,7 @@
 #include "nmt/data/manifest.h"
 #include "nmt/data/vocabulary.h"
 #include "nmt/train/device.h"
+#include "nmt/train/gradient_transport.h"
 #include "nmt/train/precision.h"
 #include "nmt/train/trainer.h"
 #include "worker/console.h"
@@ -195,6 +196,9 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
              LogRecords& log) {
   const bool first_rank = communicator.rank() == 0;
   const auto [backend, why_cpu, gpu] = open_device(config, communicator);
+  if (first_rank && !why_cpu.empty()) spdlog::info("no GPU is used: {}", why_cpu);
+  const GradientTransport transport = choose_gradient_transport(config.communication, *backend, communicator);
+  Communicator& ranks = transport.nccl != nullptr ? *transport.nccl : communicator;
   const std::filesystem::path folder =
       options.run_folder.empty() ? std::filesystem::path("runs") / config.name : options.run_folder;
   std::optional<RunFolder> opened;
@@ -206,7 +210,7 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
     write_file_atomically(folder / "config.yaml", config_yaml(config));
     spdlog::info("run {} attempt {}: {} ranks on {}, {}", identity.run, identity.attempt, communicator.size(),
                  fmt::join(communicator.hosts(), ", "), communicator.description());
-    if (!why_cpu.empty()) spdlog::info("no GPU is used: {}", why_cpu);
+    if (!transport.line.empty()) spdlog::info("gradients: {}", transport.line);
   }
 
   const std::filesystem::path data_folder = config.data.folder;
@@ -220,12 +224,12 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
   if (first_rank) console = std::make_unique<Console>(config, isatty(STDERR_FILENO) == 1);
   FanOut records(console.get(), reporter, heartbeat.get());
 
-  CheckpointKeeper checkpoints(config, folder / "checkpoints", vocabulary_file, *backend, communicator, records,
+  CheckpointKeeper checkpoints(config, folder / "checkpoints", vocabulary_file, *backend, ranks, records,
                                [&opened] { opened->require_current(); });
   const std::unique_ptr<GpuMeter> gpu_meter = make_gpu_meter(gpu);
   Trainer trainer({.config = config,
                    .backend = *backend,
-                   .communicator = communicator,
+                   .communicator = ranks,
                    .corpus = corpus,
                    .vocabulary = &vocabulary,
                    .checkpoints = &checkpoints,

@@ -56,21 +56,22 @@ void CheckpointConfig::bind(OptionBinder& b) {
 }
 
 void CommConfig::bind(OptionBinder& b) {
-  b.choice("all_reduce", all_reduce, {"auto", "shared_memory", "ring", "mpi"},
-           "in memory that the ranks of one host share, by an own ring of messages, or the MPI library's; auto: the "
-           "first where all ranks are on one host, else the second");
-  b.choice(
-      "gradient_wire", gradient_wire, {"f32", "bf16"},
-      "how the ring sends gradients; bf16 halves the bytes, each hop rounds to 8 bits; in shared memory f32 always");
+  b.choice("all_reduce", all_reduce, {"auto", "shared_memory", "ring", "mpi", "nccl", "nccl_ring"},
+           "in memory that the ranks of one host share, by an own ring of messages, or the MPI library's; between GPUs "
+           "by NCCL, with the algorithm that it chooses or its ring; auto: NCCL between GPUs that have it, else memory "
+           "where all ranks are on one host, else the ring");
+  b.choice("gradient_wire", gradient_wire, {"f32", "bf16"},
+           "how the ring and NCCL send gradients; bf16 halves the bytes, each hop rounds to 8 bits; in shared memory "
+           "f32 always");
   b.number("bucket_mb", bucket_mb, 0.001, 4096, "gradient bytes reduced together, in MB");
   b.number("deadline_s", deadline_s, 0.1, 86400, "seconds after which a collective gives up and names the peer");
 }
 
 CommOptions CommConfig::options() const {
-  const std::map<std::string, AllReduceAlgorithm> algorithms = {{"auto", AllReduceAlgorithm::automatic},
-                                                                {"shared_memory", AllReduceAlgorithm::shared_memory},
-                                                                {"ring", AllReduceAlgorithm::ring},
-                                                                {"mpi", AllReduceAlgorithm::mpi}};
+  const std::map<std::string, AllReduceAlgorithm> algorithms = {
+      {"auto", AllReduceAlgorithm::automatic}, {"shared_memory", AllReduceAlgorithm::shared_memory},
+      {"nccl", AllReduceAlgorithm::automatic}, {"nccl_ring", AllReduceAlgorithm::automatic},
+      {"ring", AllReduceAlgorithm::ring},      {"mpi", AllReduceAlgorithm::mpi}};
   return {.algorithm = algorithms.at(all_reduce),
           .wire = gradient_wire == "bf16" ? GradientWire::bf16 : GradientWire::f32,
           .deadline = std::chrono::milliseconds(static_cast<std::int64_t>(deadline_s * 1000))};
@@ -100,7 +101,7 @@ void TrainConfig::check() const {
   parse_duration("validation.bleu_every", validation.bleu_every);
   parse_duration("checkpoint.every", checkpoint.every);
   if (communication.all_reduce == "mpi" && communication.gradient_wire == "bf16") {
-    throw UsageFailure("communication.gradient_wire: bf16 goes with all_reduce ring or auto, found mpi");
+    throw UsageFailure("communication.gradient_wire: bf16 goes with all_reduce ring, nccl or auto, found mpi");
   }
   if (data.folder.empty()) throw UsageFailure("data.folder: missing; expected a folder written by `nmt prepare`");
 }

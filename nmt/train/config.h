@@ -75,6 +75,7 @@ struct CommConfig {
   double deadline_s = 120;
 
   void bind(OptionBinder& binder);
+  /// Of the ranks' communicator on the host.
   CommOptions options() const;
 };
 

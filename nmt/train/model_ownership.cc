@@ -19,7 +19,7 @@ ParameterMemory ModelOwnership::parameter_memory() const {
           .gradients =
               [this](std::size_t bytes) {
                 const AllocationPurpose named(backend_, "gradients");
-                return backend_.host_memory() ? communicator_.allocate(bytes) : backend_.allocate(bytes);
+                return communicator_sums() ? communicator_.allocate(bytes) : backend_.allocate(bytes);
               }};
 }
 
@@ -30,8 +30,12 @@ Shares ModelOwnership::shares(std::int64_t count) const {
 std::unique_ptr<GradientSum> ModelOwnership::gradient_sum(const ParameterStore& store,
                                                           std::int64_t bucket_bytes) const {
   if (one_copy_) return make_sum_of_shares(backend_, communicator_, store, shares(store.flat_size()));
-  return backend_.host_memory() ? make_bucketed_sum(backend_, communicator_, store, bucket_bytes)
-                                : make_staged_sum(backend_, communicator_, store, bucket_bytes);
+  return communicator_sums() ? make_bucketed_sum(backend_, communicator_, store, bucket_bytes)
+                             : make_staged_sum(backend_, communicator_, store, bucket_bytes);
+}
+
+bool ModelOwnership::communicator_sums() const {
+  return backend_.host_memory() != communicator_.device_memory();
 }
 
 void ModelOwnership::write(const std::function<void()>& write) const {

@@ -41,6 +41,9 @@ class ModelOwnership {
   void spread(Tensor tensor) const;
 
  private:
+  /// Whether gradients are where the communicator sums, on the host or on the device.
+  bool communicator_sums() const;
+
   Backend& backend_;
   Communicator& communicator_;
   bool one_copy_;

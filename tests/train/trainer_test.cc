@@ -8,6 +8,8 @@
 #include <thread>
 
 #include "nmt/data/batch.h"
+#include "nmt/train/gradient_transport.h"
+#include "tests/comm/fake_nccl.h"
 #include "tests/data/synthetic.h"
 #include "tests/data/temporary_folder.h"
 #include "tests/reference/test_backends.h"
@@ -29,11 +31,14 @@ Corpus small_corpus() {
 void train_rank(const TrainConfig& config, const Corpus& corpus, Communicator& communicator, const fs::path& folder,
                 Collector& records, const StopRequest& stop = {}, const std::string& device = "cpu") {
   const auto backend = make_test_backend(device);
+  const GradientTransport transport =
+      choose_gradient_transport(config.communication, *backend, communicator, [] { return FakeNccl::library(); });
+  Communicator& ranks = transport.nccl ? *transport.nccl : communicator;
   std::optional<CheckpointKeeper> keeper;
-  if (!folder.empty()) keeper.emplace(config, folder, "", *backend, communicator, records);
+  if (!folder.empty()) keeper.emplace(config, folder, "", *backend, ranks, records);
   Trainer trainer({.config = config,
                    .backend = *backend,
-                   .communicator = communicator,
+                   .communicator = ranks,
                    .corpus = corpus,
                    .checkpoints = keeper ? &*keeper : nullptr,
                    .records = records,
@@ -76,16 +81,23 @@ TEST(Trainer, OneTwoAndFourRanksSeeTheSameLosses) {
   }
 }
 
-/// Nothing above the ops looks into a GPU's memory, and gradients that it holds are summed through the host's: training
-/// and validation, a checkpoint and resuming from it, one rank and two that could share the host's memory.
-TEST(Trainer, MemoryThatTheHostCannotSeeChangesNothing) {
+/// Nothing above the ops looks into a GPU's memory, and gradients that it holds are summed through the host's, or by
+/// NCCL while backward goes on: training and validation, a checkpoint and resuming from it, one rank and two that could
+/// share the host's memory.
+class TrainerOnDevice : public testing::TestWithParam<const char*> {};
+
+TEST_P(TrainerOnDevice, MemoryThatTheHostCannotSeeChangesNothing) {
+  ::setenv("NCCL_DEBUG", "WARN", 1);  // ranks that are threads must not write to their common environment
+  FakeNccl::reset();
   TrainConfig config = small_config();
   config.training.digest_every = "1u";
   for (const int ranks : {1, 2}) {
+    config.communication.all_reduce = "auto";
     config.training.stop_after = "6u";
     const std::vector<StepRecord> expected = train(config, ranks);
     const TemporaryFolder folder;
     config.training.stop_after = "4u";
+    config.communication.all_reduce = GetParam();
     std::vector<StepRecord> found = train(config, ranks, folder.path(), true, "closed");
     config.training.stop_after = "6u";
     for (StepRecord& record : train(config, ranks, folder.path(), true, "closed")) found.push_back(std::move(record));
@@ -95,7 +107,11 @@ TEST(Trainer, MemoryThatTheHostCannotSeeChangesNothing) {
       EXPECT_EQ(found[i].weights_digest, expected[i].weights_digest) << ranks << " ranks, update " << i + 1;
     }
   }
+  const bool by_nccl = std::string(GetParam()) == "nccl";
+  EXPECT_EQ(FakeNccl::calls(1).size() > 6 * 3, by_nccl) << "several buckets in each update";
 }
+
+INSTANTIATE_TEST_SUITE_P(Transports, TrainerOnDevice, testing::Values("ring", "nccl"));
 
 TEST(Trainer, MicroBatchesDoNotChangeTheUpdate) {
   TrainConfig config = small_config();
