@@ -9,6 +9,7 @@
 #include "nmt/base/version.h"
 #include "nmt/cli/average.h"
 #include "nmt/cli/completion.h"
+#include "nmt/cli/doctor/doctor.h"
 #include "nmt/cli/evaluate.h"
 #include "nmt/cli/prepare.h"
 #include "nmt/cli/score.h"
@@ -36,6 +37,7 @@ void declare(CLI::App& app) {
   babelring::add_score(app);
   babelring::add_average(app);
   babelring::add_run(app, read_configuration);
+  babelring::add_doctor(app);
   babelring::add_completion(app);
 }
 

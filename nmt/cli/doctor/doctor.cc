@@ -1,0 +1,94 @@
+#include "nmt/cli/doctor/doctor.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <thread>
+
+#include "nmt/base/failure.h"
+#include "nmt/cli/doctor/finding.h"
+#include "nmt/cli/doctor/gpu.h"
+#include "nmt/cli/doctor/machine.h"
+#include "nmt/cli/doctor/network.h"
+#include "nmt/cli/doctor/server.h"
+#include "nmt/cli/doctor/storage.h"
+#include "nmt/comm/mpi_probe.h"
+#include "nmt/ops/backend.h"
+
+namespace babelring {
+namespace {
+
+struct DoctorArguments {
+  std::vector<std::string> hosts;
+  std::string folder = "runs";
+  std::string server;
+  std::string token_file, ca_file;
+  bool as_json = false;
+};
+
+Finding mpi_finding() {
+  const MpiReport report = probe_mpi(std::chrono::seconds(20));
+  Finding finding{.area = "mpi", .text = fmt::format("{}, calls from any thread at once", report.library)};
+  if (!report.why.empty()) {
+    finding.verdict = Verdict::fail;
+    finding.text = fmt::format("{}: {}", report.library, report.why);
+    finding.advice = "several ranks need it, one does not; scripts/setup.sh installs Open MPI";
+  }
+  return finding;
+}
+
+void append(Findings& findings, Findings more) {
+  std::move(more.begin(), more.end(), std::back_inserter(findings));
+}
+
+Findings examine(const DoctorArguments& arguments) {
+  // First, for it makes a process of this one, which should have no threads yet.
+  Findings mpi{mpi_finding()};
+  const KernelFiles files;
+  const int processors = static_cast<int>(std::thread::hardware_concurrency());
+  Findings findings = machine_findings(files, make_cpu_backend(1)->description(), processors);
+  append(findings, std::move(mpi));
+  const char* chosen = std::getenv("NCCL_SOCKET_IFNAME");
+  append(findings, network_findings(read_interfaces(files, interface_addresses()), arguments.hosts, route_to,
+                                    chosen != nullptr ? std::optional<std::string>(chosen) : std::nullopt));
+  append(findings, infiniband_findings(files));
+  append(findings, gpu_findings(report_gpus(files)));
+  append(findings, storage_findings(arguments.folder));
+  if (!arguments.server.empty()) {
+    append(findings, server_findings(find_server(arguments.server, arguments.token_file, arguments.ca_file)));
+  }
+  return findings;
+}
+
+void run_doctor(const DoctorArguments& arguments) {
+  const Findings findings = examine(arguments);
+  if (arguments.as_json) {
+    fmt::print("{}\n", to_text(json_of(findings)));
+  } else {
+    fmt::print("{}", text_of(findings));
+  }
+  const auto failed = std::count_if(findings.begin(), findings.end(),
+                                    [](const Finding& finding) { return finding.verdict == Verdict::fail; });
+  if (failed > 0) fail("doctor: {} of {} checks failed", failed, findings.size());
+}
+
+}  // namespace
+
+void add_doctor(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("doctor", "Looks at this machine before a run, and says what to do");
+  const auto arguments = std::make_shared<DoctorArguments>();
+  command->add_option("--hosts", arguments->hosts, "the run's other hosts, a,b: which interface leads to them")
+      ->delimiter(',');
+  command->add_option("--runs", arguments->folder, "folder that runs are to be kept in")->capture_default_str();
+  command->add_option("--server", arguments->server, "address of a server to try, http://host:port");
+  command->add_option("--token-file", arguments->token_file, "file with its token; else BABELRING_TOKEN");
+  command->add_option("--ca-file", arguments->ca_file, "whom https trusts; else BABELRING_CA_FILE");
+  command->add_flag("--json", arguments->as_json, "prints one JSON object");
+  command->callback([arguments] { run_doctor(*arguments); });
+}
+
+}  // namespace babelring

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "nmt/base/json.h"
+
+namespace babelring {
+
+/// How well a thing is: it works; it works badly, or may surprise; it does not work.
+enum class Verdict { ok, warn, fail };
+
+/// One line of `nmt doctor`.
+struct Finding {
+  std::string area;  // "network"
+  Verdict verdict = Verdict::ok;
+  std::string text;    // what was found
+  std::string advice;  // what to do; empty: nothing
+};
+using Findings = std::vector<Finding>;
+
+/// Where the kernel tells of the machine. Tests have trees of their own.
+struct KernelFiles {
+  std::filesystem::path proc = "/proc", sys = "/sys";
+};
+
+/// First line of a file without its end; empty if it cannot be read.
+std::string first_line(const std::filesystem::path& file);
+
+/// The worst of them.
+Verdict worst_of(const Findings& findings);
+/// For people: a line each, and under it what to do.
+std::string text_of(const Findings& findings);
+/// {"verdict": "ok", "findings": [{"area", "verdict", "text", "advice"}]}.
+json::object json_of(const Findings& findings);
+
+}  // namespace babelring

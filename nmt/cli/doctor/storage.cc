@@ -1,0 +1,128 @@
+#include "nmt/cli/doctor/storage.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "nmt/base/atomic_file.h"
+#include "nmt/base/clock.h"
+#include "nmt/base/failure.h"
+
+namespace babelring {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The folder, or the nearest one above it that exists.
+fs::path existing_folder(const fs::path& wanted) {
+  fs::path folder = fs::absolute(wanted).lexically_normal();
+  std::error_code error;
+  while (!fs::is_directory(folder, error) && folder != folder.parent_path()) folder = folder.parent_path();
+  return folder;
+}
+
+/// Of the numbers that statfs(2) gives those that many machines may share.
+bool on_network(const fs::path& folder) {
+  struct statfs of_folder {};
+  if (::statfs(folder.c_str(), &of_folder) != 0) return false;
+  switch (static_cast<unsigned>(of_folder.f_type)) {
+    case 0x6969:      // NFS
+    case 0xff534d42:  // CIFS
+    case 0xfe534d42:  // SMB2
+    case 0x65735546:  // FUSE
+    case 0x0bd00bd0:  // Lustre
+    case 0x00c36400:  // Ceph
+    case 0x01021997:  // 9P
+      return true;
+    default:
+      return false;
+  }
+}
+
+Finding room_finding(const fs::path& folder) {
+  constexpr double gb = 1e9;
+  std::error_code error;
+  const double available = static_cast<double>(fs::space(folder, error).available);
+  Finding finding{.area = "storage",
+                  .text = fmt::format("{}: {:.1f} GB free{}", folder.string(), error ? 0 : available / gb,
+                                      on_network(folder) ? ", on the network" : "")};
+  if (error || available < 10 * gb) {
+    finding.verdict = error || available < gb ? Verdict::fail : Verdict::warn;
+    finding.advice =
+        "a checkpoint of transformer-base is 0.9 GB, and several are kept: free some room, or choose "
+        "another folder (--run-dir)";
+  }
+  return finding;
+}
+
+class OpenFile {
+ public:
+  explicit OpenFile(const fs::path& file) : descriptor_(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {}
+  ~OpenFile() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+  }
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
+  bool lock() const { return ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0; }
+
+ private:
+  int descriptor_;
+};
+
+/// A lock that one holds another must not get.
+std::string why_no_locks(const fs::path& file) {
+  const OpenFile first(file), second(file);
+  if (!first.lock()) return std::strerror(errno);
+  if (second.lock()) return "two processes get one lock";
+  return errno == EWOULDBLOCK ? "" : std::strerror(errno);
+}
+
+Finding lock_finding(const fs::path& folder, const fs::path& file) {
+  Finding finding{.area = "storage", .text = fmt::format("{}: files can be locked", folder.string())};
+  const std::string why = why_no_locks(file);
+  if (why.empty()) return finding;
+  finding.verdict = Verdict::fail;
+  finding.text = fmt::format("{}: files cannot be locked: {}", folder.string(), why);
+  finding.advice = "spools and the server's data need flock(2): choose a local folder, or mount with locks";
+  return finding;
+}
+
+Finding write_finding(const fs::path& folder, const fs::path& file) {
+  constexpr double slow_ms = 500;
+  const Stopwatch watch;
+  Finding finding{.area = "storage", .text = {}};
+  try {
+    write_file_atomically(file, "nmt doctor\n");
+  } catch (const Failure& failure) {
+    finding.verdict = Verdict::fail;
+    finding.text = failure.what();
+    finding.advice = "runs are written here: give yourself the right, or choose another folder (--run-dir)";
+    return finding;
+  }
+  const double ms = watch.elapsed_ms();
+  finding.text = fmt::format("{}: a small durable write takes {:.0f} ms", folder.string(), ms);
+  if (ms > slow_ms) {
+    finding.verdict = Verdict::warn;
+    finding.advice = "checkpoints and spools wait for this disk";
+  }
+  return finding;
+}
+
+}  // namespace
+
+Findings storage_findings(const std::filesystem::path& wanted) {
+  const fs::path folder = existing_folder(wanted);
+  const fs::path file = folder / fmt::format(".nmt-doctor-{}", getpid());
+  Findings findings{room_finding(folder), write_finding(folder, file)};
+  if (findings.back().verdict != Verdict::fail) findings.push_back(lock_finding(folder, file));
+  std::error_code ignored;
+  fs::remove(file, ignored);
+  return findings;
+}
+
+}  // namespace babelring

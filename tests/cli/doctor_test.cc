@@ -1,0 +1,238 @@
+#include <gmock/gmock.h>
+
+#include <fstream>
+
+#include "nmt/cli/doctor/finding.h"
+#include "nmt/cli/doctor/gpu.h"
+#include "nmt/cli/doctor/machine.h"
+#include "nmt/cli/doctor/network.h"
+#include "nmt/cli/doctor/server.h"
+#include "nmt/cli/doctor/storage.h"
+#include "tests/data/temporary_folder.h"
+
+namespace babelring {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::Field;
+using testing::HasSubstr;
+
+/// A finding with that verdict and those words, and, unless it is well, something to do.
+auto says(Verdict verdict, const std::string& words) {
+  return AllOf(Field(&Finding::verdict, verdict), Field(&Finding::text, HasSubstr(words)));
+}
+
+/// Trees like the kernel's.
+class DoctorTest : public testing::Test {
+ protected:
+  KernelFiles files() const { return {folder_ / "proc", folder_ / "sys"}; }
+  void write(const std::string& path, const std::string& content) const {
+    fs::create_directories((folder_ / path).parent_path());
+    std::ofstream(folder_ / path) << content;
+  }
+  /// A machine with eight processors and 16 GiB.
+  void write_machine(const std::string& flags) const {
+    std::string info;
+    for (int i = 0; i < 8; ++i) {
+      info += "processor\t: " + std::to_string(i) + "\nmodel name\t: Test CPU\nflags\t\t: fpu " + flags + "\n\n";
+    }
+    write("proc/cpuinfo", info);
+    write("proc/loadavg", "0.50 0.40 0.30 1/200 1234\n");
+    write("proc/meminfo", "MemTotal:       16777216 kB\nMemFree: 1 kB\nMemAvailable:   12582912 kB\n");
+    write("proc/self/cgroup", "0::/job\n");
+  }
+  void write_interface(const std::string& name, const std::string& type, const std::string& state,
+                       const std::string& speed) const {
+    write("sys/class/net/" + name + "/type", type + "\n");
+    write("sys/class/net/" + name + "/operstate", state + "\n");
+    write("sys/class/net/" + name + "/speed", speed + "\n");
+    write("sys/class/net/" + name + "/mtu", "1500\n");
+  }
+  /// Two cards, a bridge and a loopback; eth1 is slow.
+  std::vector<NetworkInterface> interfaces() const {
+    write_interface("lo", "772", "unknown", "");
+    write_interface("eth0", "1", "up", "25000");
+    write_interface("eth1", "1", "up", "100");
+    write_interface("eth2", "1", "down", "-1");
+    write_interface("docker0", "1", "up", "-1");
+    write("sys/class/net/docker0/bridge/bridge_id", "1\n");
+    write("sys/class/net/bonding_masters", "\n");
+    return read_interfaces(
+        files(),
+        {{"lo", {"127.0.0.1", "::1"}}, {"eth0", {"10.0.0.1"}}, {"eth1", {"192.168.1.1"}}, {"docker0", {"172.17.0.1"}}});
+  }
+
+  TemporaryFolder folder_;
+};
+
+Result<HostRoute> fake_route(const std::string& host) {
+  if (host == "by-eth0") return HostRoute{"10.0.0.2", "10.0.0.1"};
+  if (host == "by-eth1") return HostRoute{"192.168.1.2", "192.168.1.1"};
+  if (host == "ourselves") return HostRoute{"10.0.0.1", "10.0.0.1"};
+  if (host == "debian") return HostRoute{"127.0.1.1", "127.0.0.1"};
+  if (host == "strange") return HostRoute{"10.9.9.9", "10.9.9.1"};
+  return Error{"its name is not known: Name or service not known"};
+}
+
+TEST_F(DoctorTest, ProcessorFeaturesSayWhatKernelsThereAre) {
+  write_machine("avx2 avx512_bf16 amx_tile amx_bf16");
+  EXPECT_THAT(machine_findings(files(), "cpu (bf16 in AMX tiles, oneDNN)", 8)[0],
+              says(Verdict::ok, "Test CPU: cpu (bf16 in AMX tiles, oneDNN)"));
+  const Finding withheld = machine_findings(files(), "cpu (oneDNN)", 8)[0];
+  EXPECT_THAT(withheld, says(Verdict::warn, "Test CPU"));
+  EXPECT_THAT(withheld.advice, HasSubstr("BABELRING_CPU_ISA"));
+  write_machine("avx2 avx512_bf16");
+  EXPECT_EQ(machine_findings(files(), "cpu (oneDNN)", 8)[0].verdict, Verdict::ok);
+  write_machine("avx2");
+  EXPECT_THAT(machine_findings(files(), "cpu (oneDNN)", 8)[0].advice, HasSubstr("training.precision=f32"));
+}
+
+TEST_F(DoctorTest, LimitsOfTheControlGroupCount) {
+  write_machine("avx512_bf16");
+  EXPECT_THAT(machine_findings(files(), "cpu", 8),
+              ElementsAre(testing::_, says(Verdict::ok, "may use 8 of 8 processors"),
+                          says(Verdict::ok, "16.0 GiB, 12.0 GiB available")));
+  write("sys/fs/cgroup/job/cpu.max", "150000 100000\n");
+  write("sys/fs/cgroup/job/memory.max", "2147483648\n");
+  const Findings limited = machine_findings(files(), "cpu", 8);
+  EXPECT_THAT(limited[1], says(Verdict::warn, "for 1.5 of them in time"));
+  EXPECT_THAT(limited[1].advice, HasSubstr("1 threads together"));
+  EXPECT_THAT(limited[2], says(Verdict::warn, "a limit of 2.0 GiB"));
+  write("sys/fs/cgroup/job/cpu.max", "max 100000\n");
+  write("proc/loadavg", "7.90 4 4 1/2 3\n");
+  EXPECT_THAT(machine_findings(files(), "cpu", 8)[1], says(Verdict::warn, "load 7.9"));
+}
+
+TEST_F(DoctorTest, MachineThatTellsNothingIsNoFault) {
+  const Findings findings = machine_findings({folder_ / "absent", folder_ / "absent"}, "cpu", 2);
+  EXPECT_THAT(findings[1], says(Verdict::ok, "may use 2 of 2"));
+}
+
+TEST_F(DoctorTest, InterfacesAreDescribed) {
+  const Findings findings = network_findings(interfaces(), {}, fake_route, {});
+  EXPECT_THAT(findings, ElementsAre(says(Verdict::ok, "docker0: bridge, up, mtu 1500, 172.17.0.1"),
+                                    says(Verdict::ok, "eth0: ethernet, up, 25000 Mbit/s, mtu 1500, 10.0.0.1"),
+                                    says(Verdict::warn, "eth1: ethernet, up, 100 Mbit/s"),
+                                    says(Verdict::ok, "eth2: ethernet, down, mtu 1500, no address"),
+                                    says(Verdict::ok, "lo: loopback, unknown, mtu 1500, 127.0.0.1 ::1"),
+                                    says(Verdict::ok, "several interfaces may lead to other hosts: eth0, eth1")));
+  EXPECT_THAT(findings.back().advice, HasSubstr("--hosts"));
+}
+
+TEST_F(DoctorTest, InterfaceIsProposedThatLeadsToTheHosts) {
+  const Findings findings = network_findings(interfaces(), {"by-eth0", "ourselves"}, fake_route, {});
+  EXPECT_THAT(findings, Contains(says(Verdict::ok, "by-eth0 is 10.0.0.2: by eth0, from 10.0.0.1")));
+  EXPECT_THAT(findings.back(), says(Verdict::ok, "NCCL_SOCKET_IFNAME=eth0 and btl_tcp_if_include=eth0"));
+  EXPECT_EQ(findings.back().advice,
+            "mpirun -x NCCL_SOCKET_IFNAME=eth0 --mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0 …");
+  EXPECT_THAT(network_findings(interfaces(), {"ourselves"}, fake_route, {}).back(), says(Verdict::ok, "no other host"));
+}
+
+TEST_F(DoctorTest, HostsThatCannotShareARingAreFound) {
+  EXPECT_THAT(network_findings(interfaces(), {"by-eth0", "by-eth1"}, fake_route, {}).back(),
+              says(Verdict::warn, "reached by different interfaces: eth0, eth1"));
+  const Findings findings = network_findings(interfaces(), {"debian", "nobody", "strange"}, fake_route, {});
+  EXPECT_THAT(findings, Contains(AllOf(says(Verdict::warn, "debian is 127.0.1.1: by lo"),
+                                       Field(&Finding::advice, HasSubstr("/etc/hosts")))));
+  EXPECT_THAT(findings, Contains(says(Verdict::fail, "nobody: its name is not known")));
+  EXPECT_THAT(findings, Contains(says(Verdict::warn, "by no interface that has 10.9.9.1")));
+}
+
+TEST_F(DoctorTest, ChosenInterfaceMustBeThere) {
+  const auto chosen = [this](const std::string& value) {
+    return network_findings(interfaces(), {}, fake_route, value).back();
+  };
+  EXPECT_THAT(chosen("eth"), says(Verdict::ok, "takes eth0, eth1"));
+  EXPECT_THAT(chosen("=eth1"), says(Verdict::ok, "takes eth1"));
+  EXPECT_THAT(chosen("^lo,docker"), says(Verdict::ok, "takes eth0, eth1"));
+  EXPECT_THAT(chosen("ib0"), says(Verdict::fail, "NCCL_SOCKET_IFNAME=ib0 takes no interface"));
+  EXPECT_THAT(chosen("=eth"), says(Verdict::fail, "takes no interface"));
+  EXPECT_THAT(chosen("eth2"), says(Verdict::fail, "takes no interface")) << "it is down";
+}
+
+TEST_F(DoctorTest, AdaptersOfInfinibandTellTheirState) {
+  EXPECT_THAT(infiniband_findings(files()), ElementsAre());
+  for (const auto& [adapter, state] : {std::pair("mlx5_0", "4: ACTIVE"), std::pair("mlx5_1", "1: DOWN")}) {
+    const std::string port = std::string("sys/class/infiniband/") + adapter + "/ports/1/";
+    write(port + "state", std::string(state) + "\n");
+    write(port + "rate", "400 Gb/sec (4X NDR)\n");
+    write(port + "link_layer", "InfiniBand\n");
+  }
+  EXPECT_THAT(infiniband_findings(files()),
+              ElementsAre(says(Verdict::ok, "mlx5_0 port 1: InfiniBand, 4: ACTIVE, 400 Gb/sec (4X NDR)"),
+                          says(Verdict::warn, "mlx5_1 port 1: InfiniBand, 1: DOWN")));
+}
+
+TEST_F(DoctorTest, RouteToThisMachineIsTheLoopback) {
+  const Result<HostRoute> route = route_to("127.0.0.1");
+  ASSERT_TRUE(route) << route.message();
+  EXPECT_EQ(route->source, "127.0.0.1");
+  EXPECT_EQ(route->address, "127.0.0.1");
+  EXPECT_THAT(interface_addresses().at("lo"), Contains("127.0.0.1"));
+  EXPECT_FALSE(route_to("no.such.host.invalid"));
+}
+
+TEST_F(DoctorTest, GpusThatCannotBeUsedAreAFault) {
+  const GpuReport none{.why = "there is no NVIDIA driver", .nccl = {.why = "no libnccl.so.2"}};
+  EXPECT_EQ(worst_of(gpu_findings(none)), Verdict::ok) << "a machine without GPUs is well";
+  EXPECT_THAT(gpu_findings(none)[0], says(Verdict::ok, "no GPU is used: there is no NVIDIA driver"));
+  GpuReport report = none;
+  report.cards = 2;
+  EXPECT_THAT(gpu_findings(report)[0], says(Verdict::fail, "2 of NVIDIA's in the machine, none usable"));
+  EXPECT_THAT(gpu_findings(report)[0].advice, HasSubstr("nvidia-smi"));
+  report.devices = {"cuda (device 0: NVIDIA H200)"};
+  report.driver = "NVRM version: NVIDIA UNIX x86_64 Kernel Module";
+  report.cudnn.version = "9.19.0";
+  EXPECT_THAT(gpu_findings(report),
+              ElementsAre(says(Verdict::ok, "NVRM"), says(Verdict::ok, "NVIDIA H200"),
+                          says(Verdict::warn, "no NCCL: no libnccl.so.2"), says(Verdict::ok, "cuDNN 9.19.0")));
+}
+
+TEST_F(DoctorTest, CardsAreCountedOnTheBus) {
+  for (const auto& [device, vendor, type] :
+       {std::tuple("0000:17:00.0", "0x10de", "0x030200"), std::tuple("0000:17:00.1", "0x10de", "0x040300"),
+        std::tuple("0000:00:02.0", "0x8086", "0x030000")}) {
+    write(std::string("sys/bus/pci/devices/") + device + "/vendor", std::string(vendor) + "\n");
+    write(std::string("sys/bus/pci/devices/") + device + "/class", std::string(type) + "\n");
+  }
+  write("proc/driver/nvidia/version", "NVRM version: 580\nGCC version: 12\n");
+  const GpuReport report = report_gpus(files());
+  EXPECT_EQ(report.cards, 1);
+  EXPECT_EQ(report.driver, "NVRM version: 580");
+  EXPECT_TRUE(report.nccl.version.empty() != report.nccl.why.empty()) << "one of the two";
+  EXPECT_TRUE(report.cudnn.version.empty() != report.cudnn.why.empty());
+}
+
+TEST_F(DoctorTest, FolderForRunsIsTried) {
+  const Findings findings = storage_findings(folder_ / "runs/deep");
+  ASSERT_EQ(findings.size(), 3U);
+  EXPECT_THAT(findings[0].text, AllOf(HasSubstr(folder_.path().string() + ": "), HasSubstr("GB free")));
+  EXPECT_THAT(findings[1].text, HasSubstr("a small durable write takes"));
+  EXPECT_THAT(findings[2], says(Verdict::ok, "files can be locked"));
+  EXPECT_TRUE(fs::is_empty(folder_.path()));
+  EXPECT_THAT(storage_findings("/proc/self/runs"), Contains(Field(&Finding::verdict, Verdict::fail)));
+}
+
+TEST_F(DoctorTest, ClocksAreCompared) {
+  constexpr std::int64_t now = 784111777'000;  // Sun, 06 Nov 1994 08:49:37 GMT
+  EXPECT_EQ(clock_ahead_s("Sun, 06 Nov 1994 08:49:37 GMT", now).value(), 0);
+  EXPECT_EQ(clock_ahead_s("Sun, 06 Nov 1994 08:49:37 GMT", now + 900).value(), 0);
+  EXPECT_EQ(clock_ahead_s("Sun, 06 Nov 1994 08:50:37 GMT", now).value(), 60);
+  EXPECT_EQ(clock_ahead_s("Sun, 06 Nov 1994 08:48:36 GMT", now).value(), -60);
+  EXPECT_EQ(clock_ahead_s("yesterday", now).message(), "the server's Date is \"yesterday\"");
+}
+
+TEST_F(DoctorTest, FindingsReadAsTextAndJson) {
+  const Findings findings{{.area = "memory", .text = "16 GiB"},
+                          {.area = "gpu", .verdict = Verdict::warn, .text = "no NCCL", .advice = "install it"}};
+  EXPECT_EQ(text_of(findings), "ok   memory    16 GiB\nwarn gpu       no NCCL\n               -> install it\n");
+  EXPECT_EQ(to_text(json_of(findings)),
+            R"({"verdict":"warn","findings":[{"area":"memory","verdict":"ok","text":"16 GiB","advice":""},)"
+            R"({"area":"gpu","verdict":"warn","text":"no NCCL","advice":"install it"}]})");
+}
+
+}  // namespace
+}  // namespace babelring

@@ -1,0 +1,94 @@
+"""`nmt doctor` as a program, on this machine as it is."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
+from system import BIN  # noqa: E402
+
+
+class StandIn(http.server.BaseHTTPRequestHandler):
+    """A server that knows one token, and whose clock may be wrong."""
+
+    date = ""
+
+    def do_GET(self) -> None:  # noqa: N802
+        """Like ours: readiness for everybody, runs for those who have the token."""
+        allowed = self.path == "/readyz" or self.headers.get("Authorization") == "Bearer good"
+        body = b'{"items": []}' if allowed else b'{"title": "Unauthorized", "status": 401, "detail": "no token"}'
+        self.send_response(200 if allowed else 401)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def date_time_string(self, timestamp: float | None = None) -> str:
+        """The Date header."""
+        return self.date or super().date_time_string(timestamp)
+
+    def log_message(self, *_: object) -> None:
+        """Nothing on the console."""
+
+
+def doctor(*arguments: str) -> tuple[int, list[dict[str, str]]]:
+    """Exit code and findings."""
+    done = subprocess.run([str(BIN / "nmt"), "doctor", "--json", *arguments], capture_output=True, text=True, check=False,
+                          timeout=100)
+    return done.returncode, json.loads(done.stdout)["findings"]
+
+
+class Doctor(unittest.TestCase):
+    """What it says about the machine that the test runs on."""
+
+    def test_looks_at_everything(self) -> None:
+        """Every area is there, this machine can run MPI, and text and exit code agree with the findings."""
+        with tempfile.TemporaryDirectory() as folder:
+            code, findings = doctor("--runs", folder, "--hosts", "127.0.0.1")
+        areas = {finding["area"] for finding in findings}
+        self.assertLessEqual({"processor", "memory", "mpi", "network", "gpu", "storage"}, areas)
+        self.assertEqual([one["verdict"] for one in findings if one["area"] == "mpi"], ["ok"], findings)
+        self.assertEqual(code, 1 if any(one["verdict"] == "fail" for one in findings) else 0)
+        self.assertTrue(any("127.0.0.1" in one["text"] and "lo" in one["text"] for one in findings), findings)
+
+    def test_fails_where_something_does_not_work(self) -> None:
+        """An unknown host is named, with what to do."""
+        done = subprocess.run([str(BIN / "nmt"), "doctor", "--hosts", "no.such.host.invalid"], capture_output=True,
+                              text=True, check=False, timeout=100)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("no.such.host.invalid: its name is not known", done.stdout)
+        self.assertIn("-> name it in DNS", done.stdout)
+        self.assertRegex(done.stderr, r"^nmt: doctor: \d+ of \d+ checks failed\n$")
+
+    def test_tries_the_server(self) -> None:
+        """Token and clock; an address where nobody listens."""
+        server = http.server.HTTPServer(("127.0.0.1", 0), StandIn)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}"
+        with tempfile.TemporaryDirectory() as folder:
+            token = Path(folder) / "token"
+            token.write_text("good\n", encoding="utf-8")
+            verdicts = [one["verdict"] for one in doctor("--server", address, "--token-file", str(token))[1]
+                        if one["area"] == "server"]
+            self.assertEqual(verdicts, ["ok", "ok", "ok"])
+            token.write_text("bad\n", encoding="utf-8")
+            StandIn.date = "Sun, 06 Nov 1994 08:49:37 GMT"
+            code, findings = doctor("--server", address, "--token-file", str(token))
+        mine = [one for one in findings if one["area"] == "server"]
+        self.assertEqual((code, [one["verdict"] for one in mine]), (1, ["ok", "fail", "warn"]))
+        self.assertIn("401", mine[1]["text"])
+        self.assertIn("behind ours", mine[2]["text"])
+        server.shutdown()
+        server.server_close()
+        code, findings = doctor("--server", address)
+        self.assertEqual((code, [one["verdict"] for one in findings if one["area"] == "server"]), (1, ["fail"]))
+
+
+if __name__ == "__main__":
+    unittest.main()
