@@ -5,6 +5,9 @@
 
 #include <condition_variable>
 
+#include "nmt/ops/backend.h"
+#include "nmt/ops/cuda_module.h"
+#include "nmt/train/device.h"
 #include "tests/train/fake_nvml.h"
 #include "tests/worker/log_capture.h"
 
@@ -83,6 +86,21 @@ TEST(Nvml, EndsWhatItBegan) {
   open_nvml(fake_identity, fake.path).value().reset();
   EXPECT_EQ(fake.says->inits, 1);
   EXPECT_EQ(fake.says->shutdowns, 1);
+}
+
+TEST(Nvml, TellsOfTheGpuThatCudaComputesOn) {
+  if (find_cuda().devices == 0) GTEST_SKIP() << "no GPU: " << find_cuda().why;
+  for (int rank = 0; rank < find_cuda().devices; ++rank) {
+    const auto source = open_nvml(report_device(rank).identity);
+    ASSERT_TRUE(source.ok()) << source.message();
+    const auto backend = make_cuda_backend(rank);
+    const Buffer held = backend->allocate(std::size_t{1} << 30);
+    const GpuReading reading = (*source)->read().value();
+    EXPECT_GE(reading.values.at("memory_used_bytes"), std::int64_t{1} << 30);
+    EXPECT_GT(reading.power_w, 0);
+    EXPECT_GE(reading.power_limit_w, 100);
+    EXPECT_GT(reading.values.at("clock_mhz"), 0);
+  }
 }
 
 /// Says what the test puts there, and lets it wait for a reading.

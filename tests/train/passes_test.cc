@@ -31,8 +31,13 @@ double parts_of(const StepRecord& step) {
          step.other_ms;
 }
 
+class PassesOnDevice : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Devices, PassesOnDevice, testing::Values("emulated", "cuda"));
+
 /// Updates of one shape, two passes each, on the GPU's own code: recorded once and repeated, they give the same bits.
-TEST(Passes, RepeatedAsGraphsChangeNothing) {
+TEST_P(PassesOnDevice, RepeatedAsGraphsChangeNothing) {
+  const std::string device = GetParam();
+  if (device == "cuda" && find_cuda().devices == 0) GTEST_SKIP() << "no GPU: " << find_cuda().why;
   const Corpus corpus =
       make_synthetic({.sentences = 64, .vocabulary_size = pieces, .min_length = 7, .max_length = 7, .seed = 3});
   TrainConfig config = small_config();
@@ -40,9 +45,9 @@ TEST(Passes, RepeatedAsGraphsChangeNothing) {
   config.data.tokens_per_update = 64;
   config.data.micro_batch_tokens = 32;
   config.training.stop_after = "5u";
-  const std::vector<StepRecord> given = train_alone(config, corpus, "emulated");
+  const std::vector<StepRecord> given = train_alone(config, corpus, device);
   config.training.cuda_graphs = true;
-  const std::vector<StepRecord> repeated = train_alone(config, corpus, "emulated");
+  const std::vector<StepRecord> repeated = train_alone(config, corpus, device);
   ASSERT_EQ(repeated.size(), 5U);
   for (std::size_t i = 0; i < given.size(); ++i) {
     EXPECT_EQ(repeated[i].loss, given[i].loss) << i + 1;

@@ -37,6 +37,8 @@ const std::int32_t* DeviceLists::pin(std::span<const std::int32_t> list) {
   Buffer copy = allocate_device(list.size_bytes());
   require(cudaMemcpy(copy.data(), list.data(), list.size_bytes(), cudaMemcpyHostToDevice),
           "copying a list to the device");
+  // From memory that is not pinned it returns when the driver has its copy; our stream does not wait for this one.
+  require(cudaStreamSynchronize(nullptr), "copying a list to the device");
   pinned_->lists.emplace_back(list.begin(), list.end());
   return static_cast<const std::int32_t*>(pinned_->copies.emplace_back(std::move(copy)).data());
 }
