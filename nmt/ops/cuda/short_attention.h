@@ -15,7 +15,8 @@
 /// forward reads q, k, v and writes out, 102 MB, 21 us at 4.8 TB/s; the backward reads q, k, v, out, dout and writes
 /// dq, dk, dv, 205 MB, 43 us. The matrix units need 1.5 and 3.8 GFLOP, padded to sixteens about twice that, under 10
 /// us; exponentials and dropout's hashes about 10 us, beside the copies of other blocks. So memory bounds both: 30 us
-/// and 60 us are expected, 1.6 ms for the 18 of an update, a twentieth of what batched products and their copies move.
+/// and 60 us are expected, 1.6 ms for the 18 of an update. Batched products, with copies of operands and scores in
+/// memory, move about three times as much by some eight launches.
 namespace babelring::cuda {
 
 /// Whether the kernels take the op's type, head width, strides and alignment: bf16, heads of a multiple of 8 columns up
