@@ -106,7 +106,7 @@ export async function checkWidth(page, where) {
   assert.ok(width <= inner, `${where}: ${width} px wide in a window of ${inner} px: ${widest.join('\n')}`);
 }
 
-export const shows = (page, kind, timeout = 10_000) =>
+export const shows = (page, kind, timeout = 30_000) =>
   page.waitForFunction((wanted) => document.querySelector('#connection').dataset.kind === wanted, kind, { timeout });
 
 /// The page of this title is there, and nothing of the one before it.
@@ -131,7 +131,7 @@ export async function pageWeight(context, address, hash) {
 }
 
 /// Waits until `check` gives something true.
-export async function until(what, check, ms = 10_000) {
+export async function until(what, check, ms = 30_000) {
   for (const end = Date.now() + ms; Date.now() < end;) {
     if (await check()) return;
     await new Promise((resolve) => setTimeout(resolve, 50));

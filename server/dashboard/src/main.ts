@@ -6,7 +6,7 @@ import { abortPage, BASE } from './api/request';
 import { askSelf } from './api/self';
 import { hasToken, onUnauthorized, setScope, startSession } from './api/session';
 import { setText } from './lib/dom';
-import { addShortcuts, onShortcutKey, openHelp } from './lib/keys';
+import { addShortcuts, onShortcutKey } from './lib/keys';
 import { parseRoute, type Route } from './lib/routes';
 import { applyTheme, readTheme } from './lib/theme_choice';
 import type { Page, StatusKind } from './views/page';
@@ -120,7 +120,7 @@ startSession();
 applyTheme(readTheme());
 onUnauthorized(() => void logIn());
 addShortcuts('Everywhere', [
-  { keys: ['?'], what: 'this help', run: () => void openHelp() },
+  { keys: ['?'], what: 'this help', run: () => void header.openHelp() },
   { keys: ['g'], what: 'the list of runs', run: () => { location.hash = '#/runs'; } },
   { keys: ['t'], what: 'light, dark, or as the system', run: () => header.switchTheme() },
 ]);

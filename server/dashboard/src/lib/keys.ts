@@ -33,8 +33,3 @@ export function onShortcutKey(event: KeyboardEvent): void {
 
 /// All shortcuts of the page that is shown, by group.
 export const shortcutGroups = (): ReadonlyMap<string, readonly Shortcut[]> => groups;
-
-/// The help is fetched when somebody wants it.
-export async function openHelp(): Promise<void> {
-  (await import('../views/help')).showHelp();
-}

@@ -2,7 +2,6 @@ import { request } from '../api/request';
 import type { Run } from '../api/types';
 import { RunWatch, type News } from '../lib/news';
 import { hashOfRun } from '../lib/view_state';
-import { NOTIFY_KEY } from './notify_button';
 
 const EVERY_MS = 15_000;
 
@@ -38,18 +37,21 @@ function tell(news: News): void {
   };
 }
 
-/// The reader's wish: asks the browser for permission, or ends it. `say` tells what came of it.
-export async function switchNotifications(say: (text: string) => void): Promise<void> {
+/// The reader's wish: asks the browser for permission, or ends it. `say` tells what came of it; returns whether it is on now.
+export async function switchNotifications(say: (text: string) => void): Promise<boolean> {
+  const off = (why: string): boolean => {
+    say(why);
+    return false;
+  };
   if (timer !== null) {
-    localStorage.removeItem(NOTIFY_KEY);
     watchRuns(false);
-    return say('No more notifications.');
+    return off('No more notifications.');
   }
-  if (!('Notification' in window) || !isSecureContext) return say('This browser shows no notifications here: it wants https or a loopback address.');
+  if (!('Notification' in window) || !isSecureContext) return off('This browser shows no notifications here: it wants https or a loopback address.');
   if ((await Notification.requestPermission()) !== 'granted') {
-    return say('The browser does not allow notifications of this page: its settings can change that.');
+    return off('The browser does not allow notifications of this page: its settings can change that.');
   }
-  localStorage.setItem(NOTIFY_KEY, '1');
   watchRuns(true);
   say('You will be told when a run fails or falls silent, while this page is open.');
+  return true;
 }

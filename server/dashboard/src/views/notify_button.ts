@@ -1,12 +1,13 @@
 import { h } from '../lib/dom';
 
-export const NOTIFY_KEY = 'babelring.notify';
+const NOTIFY_KEY = 'babelring.notify';
 
 /// Tells by notifications of the browser when a run fails or falls silent. What does it is fetched when it is wanted.
 export class NotifyButton {
   readonly element = h('button', { type: 'button', class: 'chip', title: 'A notification when a run fails or falls silent', onclick: async () => {
     const { switchNotifications } = await import('./notifier');
-    await switchNotifications(this.say);
+    if (await switchNotifications(this.say)) localStorage.setItem(NOTIFY_KEY, '1');
+    else localStorage.removeItem(NOTIFY_KEY);
     this.draw();
   } }, 'notify');
 

@@ -2,8 +2,7 @@ import { explain } from '../api/client';
 import { may } from '../api/session';
 import type { RunData } from '../data/run_data';
 import { h, replaceChildren, setText } from '../lib/dom';
-
-export type ActionId = 'checkpoint' | 'stop' | 'resume' | 'delete' | 'restore';
+import type { ActionId } from './run_ask';
 
 const TOLD_MS = 8000;  // so long is said what was done; then the run's state tells
 

@@ -4,7 +4,8 @@ import type { RunData } from '../data/run_data';
 import { h } from '../lib/dom';
 import { formatCount } from '../lib/format';
 import { ask, choice, type Question } from './ask';
-import type { ActionId } from './run_actions';
+
+export type ActionId = 'checkpoint' | 'stop' | 'resume' | 'delete' | 'restore';
 
 interface Action extends Question {
   body?: (form: FormData) => Record<string, unknown>;

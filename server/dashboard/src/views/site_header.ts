@@ -2,7 +2,6 @@ import { request } from '../api/request';
 import { may, type Need } from '../api/session';
 import type { TokenSelf } from '../api/types';
 import { h, patchChildren, replaceChildren } from '../lib/dom';
-import { openHelp } from '../lib/keys';
 import { applyTheme, nextTheme, readTheme } from '../lib/theme_choice';
 import { NotifyButton } from './notify_button';
 import { showSession } from './session_badge';
@@ -23,10 +22,15 @@ export class SiteHeader {
   constructor(private readonly nav: HTMLElement, tools: HTMLElement, say: (text: string) => void) {
     this.notify = new NotifyButton(say);
     replaceChildren(tools, this.notify.element, this.theme,
-      h('button', { type: 'button', class: 'chip', 'aria-label': 'Keyboard shortcuts', title: 'Keyboard shortcuts', onclick: () => void openHelp() }, '?'),
+      h('button', { type: 'button', class: 'chip', 'aria-label': 'Keyboard shortcuts', title: 'Keyboard shortcuts', onclick: () => void this.openHelp() }, '?'),
       this.session);
     this.drawTheme();
     this.drawNav();
+  }
+
+  /// The help is fetched when somebody wants it.
+  async openHelp(): Promise<void> {
+    (await import('./help')).showHelp();
   }
 
   /// The page that is open, for the navigation.
