@@ -5,17 +5,28 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 
 namespace babelring::emulation {
 
 void* Memory::allocate(std::size_t bytes, Place place) {
-  constexpr std::size_t alignment = 256;
+  constexpr std::size_t alignment = 256, large = std::size_t{4} << 20;
   if (bytes > unused()) return nullptr;
-  void* data = std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
-  if (data == nullptr) return nullptr;
-  std::memset(data, 0xff, bytes);
-  blocks_[reinterpret_cast<std::uintptr_t>(data)] = {bytes, place};
+  // Small blocks end where they end, so that the address sanitizer sees what reaches beyond.
+  void *origin = nullptr, *data = nullptr;
+  if (bytes < large) {
+    if (::posix_memalign(&origin, alignment, bytes) != 0) return nullptr;
+    data = origin;
+  } else {
+    std::size_t room = bytes + alignment;
+    origin = data = std::calloc(room, 1);
+    if (origin == nullptr || std::align(alignment, bytes, data, room) == nullptr) return nullptr;
+  }
+  if (bytes < large) std::memset(data, 0xff, bytes);
+  blocks_[reinterpret_cast<std::uintptr_t>(data)] = {bytes, place, origin};
   used_ += bytes;
+  untouched_ = bytes < large ? nullptr : data;
+  untouched_bytes_ = bytes;
   return data;
 }
 
@@ -23,8 +34,8 @@ bool Memory::release(void* data, Place place) {
   const auto block = blocks_.find(reinterpret_cast<std::uintptr_t>(data));
   if (block == blocks_.end() || block->second.place != place) return false;
   used_ -= block->second.bytes;
+  std::free(block->second.origin);
   blocks_.erase(block);
-  std::free(data);
   return true;
 }
 

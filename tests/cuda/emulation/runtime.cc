@@ -93,6 +93,7 @@ cudaError_t release(void* data, Place place) {
 cudaError_t set_bytes(void* to, int value, std::size_t bytes, cudaStream_t stream) {
   const std::lock_guard lock(device().mutex);
   if (!device().memory.holds(to, bytes, Place::device)) return refuse(cudaErrorInvalidValue, "not the device's memory");
+  if (value == 0 && device().memory.still_zero(to, bytes)) return cudaSuccess;
   submit(stream_of(stream), {.work = [=] {
            std::memset(to, value, bytes);
            return std::string();

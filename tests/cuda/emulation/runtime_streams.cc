@@ -10,6 +10,7 @@ Stream& stream_of(cudaStream_t stream) {
 }
 
 void submit(Stream& stream, Task task) {
+  device().memory.touch();
   if (stream.captured != nullptr) {
     stream.captured->push_back(std::move(task));
   } else {

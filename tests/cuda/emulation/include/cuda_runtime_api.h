@@ -120,7 +120,8 @@ template <class... Expected, class... Actual>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Expected...), Actual&&... actual) {
   std::tuple<std::remove_cv_t<Expected>...> values(std::forward<Actual>(actual)...);
   return std::apply(
-      [&](const auto&... value) {
+      [&](auto&... value) {
+        (__builtin_clear_padding(&value), ...);  // what is left over there may look like an address
         return babelring::emulation::launch(*config, reinterpret_cast<const void*>(kernel),
                                             {babelring::emulation::Argument{&value, sizeof value}...},
                                             [kernel, values] { std::apply(kernel, values); });
