@@ -196,7 +196,6 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
              LogRecords& log) {
   const bool first_rank = communicator.rank() == 0;
   const auto [backend, why_cpu, gpu] = open_device(config, communicator);
-  if (first_rank && !why_cpu.empty()) spdlog::info("no GPU is used: {}", why_cpu);
   const GradientTransport transport = choose_gradient_transport(config.communication, *backend, communicator);
   Communicator& ranks = transport.nccl != nullptr ? *transport.nccl : communicator;
   const std::filesystem::path folder =
@@ -210,6 +209,7 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
     write_file_atomically(folder / "config.yaml", config_yaml(config));
     spdlog::info("run {} attempt {}: {} ranks on {}, {}", identity.run, identity.attempt, communicator.size(),
                  fmt::join(communicator.hosts(), ", "), communicator.description());
+    if (!why_cpu.empty()) spdlog::info("no GPU is used: {}", why_cpu);
     if (!transport.line.empty()) spdlog::info("gradients: {}", transport.line);
   }
 

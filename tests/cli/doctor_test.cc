@@ -22,7 +22,7 @@ using testing::HasSubstr;
 
 /// A finding with that verdict and those words, and, unless it is well, something to do.
 auto says(Verdict verdict, const std::string& words) {
-  return AllOf(Field(&Finding::verdict, verdict), Field(&Finding::text, HasSubstr(words)));
+  return AllOf(Field(&Diagnosis::verdict, verdict), Field(&Diagnosis::text, HasSubstr(words)));
 }
 
 /// Trees like the kernel's.
@@ -81,7 +81,7 @@ TEST_F(DoctorTest, ProcessorFeaturesSayWhatKernelsThereAre) {
   write_machine("avx2 avx512_bf16 amx_tile amx_bf16");
   EXPECT_THAT(machine_findings(files(), "cpu (bf16 in AMX tiles, oneDNN)", 8)[0],
               says(Verdict::ok, "Test CPU: cpu (bf16 in AMX tiles, oneDNN)"));
-  const Finding withheld = machine_findings(files(), "cpu (oneDNN)", 8)[0];
+  const Diagnosis withheld = machine_findings(files(), "cpu (oneDNN)", 8)[0];
   EXPECT_THAT(withheld, says(Verdict::warn, "Test CPU"));
   EXPECT_THAT(withheld.advice, HasSubstr("BABELRING_CPU_ISA"));
   write_machine("avx2 avx512_bf16");
@@ -97,7 +97,7 @@ TEST_F(DoctorTest, LimitsOfTheControlGroupCount) {
                           says(Verdict::ok, "16.0 GiB, 12.0 GiB available")));
   write("sys/fs/cgroup/job/cpu.max", "150000 100000\n");
   write("sys/fs/cgroup/job/memory.max", "2147483648\n");
-  const Findings limited = machine_findings(files(), "cpu", 8);
+  const Diagnoses limited = machine_findings(files(), "cpu", 8);
   EXPECT_THAT(limited[1], says(Verdict::warn, "for 1.5 of them in time"));
   EXPECT_THAT(limited[1].advice, HasSubstr("1 threads together"));
   EXPECT_THAT(limited[2], says(Verdict::warn, "a limit of 2.0 GiB"));
@@ -107,12 +107,12 @@ TEST_F(DoctorTest, LimitsOfTheControlGroupCount) {
 }
 
 TEST_F(DoctorTest, MachineThatTellsNothingIsNoFault) {
-  const Findings findings = machine_findings({folder_ / "absent", folder_ / "absent"}, "cpu", 2);
+  const Diagnoses findings = machine_findings({folder_ / "absent", folder_ / "absent"}, "cpu", 2);
   EXPECT_THAT(findings[1], says(Verdict::ok, "may use 2 of 2"));
 }
 
 TEST_F(DoctorTest, InterfacesAreDescribed) {
-  const Findings findings = network_findings(interfaces(), {}, fake_route, {});
+  const Diagnoses findings = network_findings(interfaces(), {}, fake_route, {});
   EXPECT_THAT(findings, ElementsAre(says(Verdict::ok, "docker0: bridge, up, mtu 1500, 172.17.0.1"),
                                     says(Verdict::ok, "eth0: ethernet, up, 25000 Mbit/s, mtu 1500, 10.0.0.1"),
                                     says(Verdict::warn, "eth1: ethernet, up, 100 Mbit/s"),
@@ -123,7 +123,7 @@ TEST_F(DoctorTest, InterfacesAreDescribed) {
 }
 
 TEST_F(DoctorTest, InterfaceIsProposedThatLeadsToTheHosts) {
-  const Findings findings = network_findings(interfaces(), {"by-eth0", "ourselves"}, fake_route, {});
+  const Diagnoses findings = network_findings(interfaces(), {"by-eth0", "ourselves"}, fake_route, {});
   EXPECT_THAT(findings, Contains(says(Verdict::ok, "by-eth0 is 10.0.0.2: by eth0, from 10.0.0.1")));
   EXPECT_THAT(findings.back(), says(Verdict::ok, "NCCL_SOCKET_IFNAME=eth0 and btl_tcp_if_include=eth0"));
   EXPECT_EQ(findings.back().advice,
@@ -134,9 +134,9 @@ TEST_F(DoctorTest, InterfaceIsProposedThatLeadsToTheHosts) {
 TEST_F(DoctorTest, HostsThatCannotShareARingAreFound) {
   EXPECT_THAT(network_findings(interfaces(), {"by-eth0", "by-eth1"}, fake_route, {}).back(),
               says(Verdict::warn, "reached by different interfaces: eth0, eth1"));
-  const Findings findings = network_findings(interfaces(), {"debian", "nobody", "strange"}, fake_route, {});
+  const Diagnoses findings = network_findings(interfaces(), {"debian", "nobody", "strange"}, fake_route, {});
   EXPECT_THAT(findings, Contains(AllOf(says(Verdict::warn, "debian is 127.0.1.1: by lo"),
-                                       Field(&Finding::advice, HasSubstr("/etc/hosts")))));
+                                       Field(&Diagnosis::advice, HasSubstr("/etc/hosts")))));
   EXPECT_THAT(findings, Contains(says(Verdict::fail, "nobody: its name is not known")));
   EXPECT_THAT(findings, Contains(says(Verdict::warn, "by no interface that has 10.9.9.1")));
 }
@@ -207,13 +207,13 @@ TEST_F(DoctorTest, CardsAreCountedOnTheBus) {
 }
 
 TEST_F(DoctorTest, FolderForRunsIsTried) {
-  const Findings findings = storage_findings(folder_ / "runs/deep");
+  const Diagnoses findings = storage_findings(folder_ / "runs/deep");
   ASSERT_EQ(findings.size(), 3U);
   EXPECT_THAT(findings[0].text, AllOf(HasSubstr(folder_.path().string() + ": "), HasSubstr("GB free")));
   EXPECT_THAT(findings[1].text, HasSubstr("a small durable write takes"));
   EXPECT_THAT(findings[2], says(Verdict::ok, "files can be locked"));
   EXPECT_TRUE(fs::is_empty(folder_.path()));
-  EXPECT_THAT(storage_findings("/proc/self/runs"), Contains(Field(&Finding::verdict, Verdict::fail)));
+  EXPECT_THAT(storage_findings("/proc/self/runs"), Contains(Field(&Diagnosis::verdict, Verdict::fail)));
 }
 
 TEST_F(DoctorTest, ClocksAreCompared) {
@@ -226,8 +226,8 @@ TEST_F(DoctorTest, ClocksAreCompared) {
 }
 
 TEST_F(DoctorTest, FindingsReadAsTextAndJson) {
-  const Findings findings{{.area = "memory", .text = "16 GiB"},
-                          {.area = "gpu", .verdict = Verdict::warn, .text = "no NCCL", .advice = "install it"}};
+  const Diagnoses findings{{.area = "memory", .text = "16 GiB"},
+                           {.area = "gpu", .verdict = Verdict::warn, .text = "no NCCL", .advice = "install it"}};
   EXPECT_EQ(text_of(findings), "ok   memory    16 GiB\nwarn gpu       no NCCL\n               -> install it\n");
   EXPECT_EQ(to_text(json_of(findings)),
             R"({"verdict":"warn","findings":[{"area":"memory","verdict":"ok","text":"16 GiB","advice":""},)"

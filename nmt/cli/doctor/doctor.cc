@@ -30,9 +30,9 @@ struct DoctorArguments {
   bool as_json = false;
 };
 
-Finding mpi_finding() {
+Diagnosis mpi_finding() {
   const MpiReport report = probe_mpi(std::chrono::seconds(20));
-  Finding finding{.area = "mpi", .text = fmt::format("{}, calls from any thread at once", report.library)};
+  Diagnosis finding{.area = "mpi", .text = fmt::format("{}, calls from any thread at once", report.library)};
   if (!report.why.empty()) {
     finding.verdict = Verdict::fail;
     finding.text = fmt::format("{}: {}", report.library, report.why);
@@ -41,16 +41,16 @@ Finding mpi_finding() {
   return finding;
 }
 
-void append(Findings& findings, Findings more) {
+void append(Diagnoses& findings, Diagnoses more) {
   std::move(more.begin(), more.end(), std::back_inserter(findings));
 }
 
-Findings examine(const DoctorArguments& arguments) {
+Diagnoses examine(const DoctorArguments& arguments) {
   // First, for it makes a process of this one, which should have no threads yet.
-  Findings mpi{mpi_finding()};
+  Diagnoses mpi{mpi_finding()};
   const KernelFiles files;
   const int processors = static_cast<int>(std::thread::hardware_concurrency());
-  Findings findings = machine_findings(files, make_cpu_backend(1)->description(), processors);
+  Diagnoses findings = machine_findings(files, make_cpu_backend(1)->description(), processors);
   append(findings, std::move(mpi));
   const char* chosen = std::getenv("NCCL_SOCKET_IFNAME");
   append(findings, network_findings(read_interfaces(files, interface_addresses()), arguments.hosts, route_to,
@@ -65,14 +65,14 @@ Findings examine(const DoctorArguments& arguments) {
 }
 
 void run_doctor(const DoctorArguments& arguments) {
-  const Findings findings = examine(arguments);
+  const Diagnoses findings = examine(arguments);
   if (arguments.as_json) {
     fmt::print("{}\n", to_text(json_of(findings)));
   } else {
     fmt::print("{}", text_of(findings));
   }
   const auto failed = std::count_if(findings.begin(), findings.end(),
-                                    [](const Finding& finding) { return finding.verdict == Verdict::fail; });
+                                    [](const Diagnosis& finding) { return finding.verdict == Verdict::fail; });
   if (failed > 0) fail("doctor: {} of {} checks failed", failed, findings.size());
 }
 

@@ -22,24 +22,24 @@ std::string first_line(const std::filesystem::path& file) {
   return line;
 }
 
-Verdict worst_of(const Findings& findings) {
+Verdict worst_of(const Diagnoses& findings) {
   Verdict worst = Verdict::ok;
-  for (const Finding& finding : findings) worst = std::max(worst, finding.verdict);
+  for (const Diagnosis& finding : findings) worst = std::max(worst, finding.verdict);
   return worst;
 }
 
-std::string text_of(const Findings& findings) {
+std::string text_of(const Diagnoses& findings) {
   std::string text;
-  for (const Finding& finding : findings) {
+  for (const Diagnosis& finding : findings) {
     text += fmt::format("{:<5}{:<10}{}\n", word_for(finding.verdict), finding.area, finding.text);
     if (!finding.advice.empty()) text += fmt::format("{:<15}-> {}\n", "", finding.advice);
   }
   return text;
 }
 
-json::object json_of(const Findings& findings) {
+json::object json_of(const Diagnoses& findings) {
   json::array list;
-  for (const Finding& finding : findings) {
+  for (const Diagnosis& finding : findings) {
     list.push_back(json::object{{"area", finding.area},
                                 {"verdict", word_for(finding.verdict)},
                                 {"text", finding.text},

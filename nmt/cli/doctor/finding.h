@@ -12,13 +12,13 @@ namespace babelring {
 enum class Verdict { ok, warn, fail };
 
 /// One line of `nmt doctor`.
-struct Finding {
+struct Diagnosis {
   std::string area;  // "network"
   Verdict verdict = Verdict::ok;
   std::string text;    // what was found
   std::string advice;  // what to do; empty: nothing
 };
-using Findings = std::vector<Finding>;
+using Diagnoses = std::vector<Diagnosis>;
 
 /// Where the kernel tells of the machine. Tests have trees of their own.
 struct KernelFiles {
@@ -29,10 +29,10 @@ struct KernelFiles {
 std::string first_line(const std::filesystem::path& file);
 
 /// The worst of them.
-Verdict worst_of(const Findings& findings);
+Verdict worst_of(const Diagnoses& findings);
 /// For people: a line each, and under it what to do.
-std::string text_of(const Findings& findings);
+std::string text_of(const Diagnoses& findings);
 /// {"verdict": "ok", "findings": [{"area", "verdict", "text", "advice"}]}.
-json::object json_of(const Findings& findings);
+json::object json_of(const Diagnoses& findings);
 
 }  // namespace babelring

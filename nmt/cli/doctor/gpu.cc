@@ -38,8 +38,8 @@ LibraryReport report_cudnn() {
   return {.version = fmt::format("{}.{}.{}", number / 10000, number / 100 % 100, number % 100), .why = {}};
 }
 
-Finding device_finding(const GpuReport& report) {
-  Finding finding{.area = "gpu", .text = fmt::format("no GPU is used: {}", report.why)};
+Diagnosis device_finding(const GpuReport& report) {
+  Diagnosis finding{.area = "gpu", .text = fmt::format("no GPU is used: {}", report.why)};
   if (report.cards == 0) return finding;
   finding.verdict = Verdict::fail;
   finding.text = fmt::format("{} of NVIDIA's in the machine, none usable: {}", report.cards, report.why);
@@ -48,8 +48,8 @@ Finding device_finding(const GpuReport& report) {
   return finding;
 }
 
-Finding library_finding(const char* name, const LibraryReport& library, const GpuReport& report, const char* cost) {
-  Finding finding{.area = "gpu", .text = fmt::format("{} {}", name, library.version)};
+Diagnosis library_finding(const char* name, const LibraryReport& library, const GpuReport& report, const char* cost) {
+  Diagnosis finding{.area = "gpu", .text = fmt::format("{} {}", name, library.version)};
   if (!library.version.empty()) return finding;
   finding.text = fmt::format("no {}: {}", name, library.why);
   if (report.devices.empty()) return finding;
@@ -78,8 +78,8 @@ GpuReport report_gpus(const KernelFiles& files) {
   return report;
 }
 
-Findings gpu_findings(const GpuReport& report) {
-  Findings findings;
+Diagnoses gpu_findings(const GpuReport& report) {
+  Diagnoses findings;
   if (!report.driver.empty()) findings.push_back({.area = "gpu", .text = report.driver});
   for (const std::string& device : report.devices) findings.push_back({.area = "gpu", .text = device});
   if (report.devices.empty()) findings.push_back(device_finding(report));

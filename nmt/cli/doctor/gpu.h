@@ -22,6 +22,6 @@ struct GpuReport {
 /// Opens the GPU module, if there is a driver, and each device; the libraries by their names.
 GpuReport report_gpus(const KernelFiles& files);
 
-Findings gpu_findings(const GpuReport& report);
+Diagnoses gpu_findings(const GpuReport& report);
 
 }  // namespace babelring

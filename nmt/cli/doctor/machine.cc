@@ -30,10 +30,10 @@ ProcessorInfo read_processor_info(const KernelFiles& files) {
   return info;
 }
 
-Finding feature_finding(const ProcessorInfo& info, const std::string& kernels) {
+Diagnosis feature_finding(const ProcessorInfo& info, const std::string& kernels) {
   const auto has = [&](const char* flag) { return info.flags.find(fmt::format(" {} ", flag)) != std::string::npos; };
   const std::string model = info.model.empty() ? "a processor that the kernel does not describe" : info.model;
-  Finding finding{.area = "processor", .text = fmt::format("{}: {}", model, kernels)};
+  Diagnosis finding{.area = "processor", .text = fmt::format("{}: {}", model, kernels)};
   if (has("amx_bf16") && has("amx_tile")) {
     if (kernels.find("AMX") != std::string::npos) return finding;
     finding.verdict = Verdict::warn;
@@ -66,9 +66,9 @@ double processor_quota(const KernelFiles& files) {
   return !words.fail() && period > 0 ? quota / period : 0;
 }
 
-Finding count_finding(const KernelFiles& files, const ProcessorInfo& info, int processors) {
+Diagnosis count_finding(const KernelFiles& files, const ProcessorInfo& info, int processors) {
   const double quota = processor_quota(files);
-  Finding finding{
+  Diagnosis finding{
       .area = "processor",
       .text = fmt::format("this process may use {} of {} processors", processors, std::max(info.count, processors))};
   if (quota > 0 && quota < processors) {
@@ -87,7 +87,7 @@ Finding count_finding(const KernelFiles& files, const ProcessorInfo& info, int p
   return finding;
 }
 
-Finding memory_finding(const KernelFiles& files) {
+Diagnosis memory_finding(const KernelFiles& files) {
   constexpr double gib = 1 << 30;
   double total = 0, available = 0;
   std::ifstream stream(files.proc / "meminfo");
@@ -96,8 +96,8 @@ Finding memory_finding(const KernelFiles& files) {
     if (name == "MemTotal:") total = kibibytes * 1024;
     if (name == "MemAvailable:") available = kibibytes * 1024;
   }
-  Finding finding{.area = "memory",
-                  .text = fmt::format("{:.1f} GiB, {:.1f} GiB available", total / gib, available / gib)};
+  Diagnosis finding{.area = "memory",
+                    .text = fmt::format("{:.1f} GiB, {:.1f} GiB available", total / gib, available / gib)};
   double limit = 0;
   std::istringstream(cgroup_value(files, "memory.max")) >> limit;
   if (limit > 0 && limit < total) finding.text += fmt::format(", a limit of {:.1f} GiB (cgroup)", limit / gib);
@@ -111,7 +111,7 @@ Finding memory_finding(const KernelFiles& files) {
 
 }  // namespace
 
-Findings machine_findings(const KernelFiles& files, const std::string& kernels, int processors) {
+Diagnoses machine_findings(const KernelFiles& files, const std::string& kernels, int processors) {
   const ProcessorInfo info = read_processor_info(files);
   return {feature_finding(info, kernels), count_finding(files, info, processors), memory_finding(files)};
 }

@@ -7,6 +7,6 @@ namespace babelring {
 /// The processor's model and what its features mean for the kernels, how many processors and how much memory this
 /// process may use (its cgroup limits both), and what else runs. `kernels`: what the CPU backend says of itself.
 /// `processors`: those that this process may run on.
-Findings machine_findings(const KernelFiles& files, const std::string& kernels, int processors);
+Diagnoses machine_findings(const KernelFiles& files, const std::string& kernels, int processors);
 
 }  // namespace babelring

@@ -10,7 +10,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::int64_t number_in(const fs::path& file) {
+std::int64_t kernel_number(const fs::path& file) {
   const std::string line = first_line(file);
   const std::size_t digits = line.find_first_not_of("0123456789");
   return line.empty() || digits != std::string::npos || line.size() > 12 ? 0 : std::stoll(line);  // -1: unknown
@@ -18,7 +18,7 @@ std::int64_t number_in(const fs::path& file) {
 
 /// By what the kernel's folder of it holds; the numbers are ARPHRD_* of linux/if_arp.h.
 std::string kind_of(const fs::path& folder) {
-  const std::int64_t type = number_in(folder / "type");
+  const std::int64_t type = kernel_number(folder / "type");
   if (type == 772) return "loopback";
   if (type == 32) return "infiniband";
   if (fs::exists(folder / "bridge")) return "bridge";
@@ -26,13 +26,13 @@ std::string kind_of(const fs::path& folder) {
   return type == 1 ? "ethernet" : "tunnel";
 }
 
-Finding interface_finding(const NetworkInterface& one) {
+Diagnosis interface_finding(const NetworkInterface& one) {
   constexpr std::int64_t slow_megabits = 1000;
   std::string text = fmt::format("{}: {}, {}", one.name, one.kind, one.state);
   if (one.megabits > 0) text += fmt::format(", {} Mbit/s", one.megabits);
   if (one.mtu > 0) text += fmt::format(", mtu {}", one.mtu);
   text += one.addresses.empty() ? ", no address" : fmt::format(", {}", fmt::join(one.addresses, " "));
-  Finding finding{.area = "network", .text = text};
+  Diagnosis finding{.area = "network", .text = text};
   if (one.usable() && one.megabits > 0 && one.megabits < slow_megabits) {
     finding.verdict = Verdict::warn;
     finding.advice = "slower than 1 Gbit/s: gradients of 240 MB take 4 s and more between two hosts";
@@ -48,9 +48,9 @@ const NetworkInterface* interface_with(const std::vector<NetworkInterface>& inte
 }
 
 /// What leads to one host; adds the interface to `used` unless the host is this one.
-Finding host_finding(const std::vector<NetworkInterface>& interfaces, const std::string& host, FindRoute find_route,
-                     std::set<std::string>& used) {
-  Finding finding{.area = "network", .text = {}};
+Diagnosis host_finding(const std::vector<NetworkInterface>& interfaces, const std::string& host, FindRoute find_route,
+                       std::set<std::string>& used) {
+  Diagnosis finding{.area = "network", .text = {}};
   const Result<HostRoute> route = find_route(host);
   if (!route) {
     finding.verdict = Verdict::fail;
@@ -80,9 +80,9 @@ std::string proposal(const std::string& name) {
                      name);
 }
 
-Finding proposal_finding(const std::vector<NetworkInterface>& interfaces, const std::set<std::string>& used,
-                         bool hosts_given) {
-  Finding finding{.area = "network", .text = {}};
+Diagnosis proposal_finding(const std::vector<NetworkInterface>& interfaces, const std::set<std::string>& used,
+                           bool hosts_given) {
+  Diagnosis finding{.area = "network", .text = {}};
   std::vector<std::string> usable;
   for (const NetworkInterface& one : interfaces) {
     if (one.usable()) usable.push_back(one.name);
@@ -111,7 +111,7 @@ Finding proposal_finding(const std::vector<NetworkInterface>& interfaces, const 
 }
 
 /// NCCL's words: "eth,ib" are beginnings of names, "=eth0" a whole name, "^docker" all but those.
-Finding chosen_finding(const std::vector<NetworkInterface>& interfaces, const std::string& chosen) {
+Diagnosis chosen_finding(const std::vector<NetworkInterface>& interfaces, const std::string& chosen) {
   std::string list = chosen;
   const bool without = list.starts_with('^');
   const bool whole = list.starts_with('=') || list.starts_with("^=");
@@ -129,8 +129,8 @@ Finding chosen_finding(const std::vector<NetworkInterface>& interfaces, const st
     });
     if (named != without && one.state != "down" && !one.addresses.empty()) taken.push_back(one.name);
   }
-  Finding finding{.area = "network",
-                  .text = fmt::format("NCCL_SOCKET_IFNAME={} takes {}", chosen, fmt::join(taken, ", "))};
+  Diagnosis finding{.area = "network",
+                    .text = fmt::format("NCCL_SOCKET_IFNAME={} takes {}", chosen, fmt::join(taken, ", "))};
   if (taken.empty()) {
     finding.verdict = Verdict::fail;
     finding.text = fmt::format("NCCL_SOCKET_IFNAME={} takes no interface that is up and has an address", chosen);
@@ -151,8 +151,8 @@ std::vector<NetworkInterface> read_interfaces(const KernelFiles& files,
     NetworkInterface one{.name = folder.filename().string(),
                          .state = first_line(folder / "operstate"),
                          .kind = kind_of(folder),
-                         .megabits = number_in(folder / "speed"),
-                         .mtu = number_in(folder / "mtu"),
+                         .megabits = kernel_number(folder / "speed"),
+                         .mtu = kernel_number(folder / "mtu"),
                          .addresses = {}};
     if (const auto found = addresses.find(one.name); found != addresses.end()) one.addresses = found->second;
     interfaces.push_back(std::move(one));
@@ -161,9 +161,9 @@ std::vector<NetworkInterface> read_interfaces(const KernelFiles& files,
   return interfaces;
 }
 
-Findings network_findings(const std::vector<NetworkInterface>& interfaces, const std::vector<std::string>& hosts,
-                          FindRoute find_route, const std::optional<std::string>& chosen) {
-  Findings findings;
+Diagnoses network_findings(const std::vector<NetworkInterface>& interfaces, const std::vector<std::string>& hosts,
+                           FindRoute find_route, const std::optional<std::string>& chosen) {
+  Diagnoses findings;
   for (const NetworkInterface& one : interfaces) findings.push_back(interface_finding(one));
   std::set<std::string> used;
   for (const std::string& host : hosts) findings.push_back(host_finding(interfaces, host, find_route, used));
@@ -172,16 +172,16 @@ Findings network_findings(const std::vector<NetworkInterface>& interfaces, const
   return findings;
 }
 
-Findings infiniband_findings(const KernelFiles& files) {
-  Findings findings;
+Diagnoses infiniband_findings(const KernelFiles& files) {
+  Diagnoses findings;
   std::error_code error;
   for (const auto& adapter : fs::directory_iterator(files.sys / "class/infiniband", error)) {
     for (const auto& port : fs::directory_iterator(adapter.path() / "ports", error)) {
       const std::string state = first_line(port.path() / "state");  // "4: ACTIVE"
-      Finding finding{.area = "network",
-                      .text = fmt::format("{} port {}: {}, {}, {}", adapter.path().filename().string(),
-                                          port.path().filename().string(), first_line(port.path() / "link_layer"),
-                                          state, first_line(port.path() / "rate"))};
+      Diagnosis finding{.area = "network",
+                        .text = fmt::format("{} port {}: {}, {}, {}", adapter.path().filename().string(),
+                                            port.path().filename().string(), first_line(port.path() / "link_layer"),
+                                            state, first_line(port.path() / "rate"))};
       if (state.find("ACTIVE") == std::string::npos) {
         finding.verdict = Verdict::warn;
         finding.advice = "NCCL uses active ports only: see the cable, the switch and the subnet manager";

@@ -40,10 +40,10 @@ using FindRoute = Result<HostRoute> (*)(const std::string& host);
 
 /// Interfaces, what leads to the hosts, and what to tell NCCL and Open MPI about it. `chosen`: NCCL_SOCKET_IFNAME, if
 /// it is set.
-Findings network_findings(const std::vector<NetworkInterface>& interfaces, const std::vector<std::string>& hosts,
-                          FindRoute find_route, const std::optional<std::string>& chosen);
+Diagnoses network_findings(const std::vector<NetworkInterface>& interfaces, const std::vector<std::string>& hosts,
+                           FindRoute find_route, const std::optional<std::string>& chosen);
 
 /// Adapters of /sys/class/infiniband.
-Findings infiniband_findings(const KernelFiles& files);
+Diagnoses infiniband_findings(const KernelFiles& files);
 
 }  // namespace babelring

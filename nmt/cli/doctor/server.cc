@@ -12,8 +12,8 @@
 namespace babelring {
 namespace {
 
-Finding answer_finding(const ServerAccess& access, const Result<HttpAnswer>& ready, double ms) {
-  Finding finding{.area = "server", .text = {}};
+Diagnosis answer_finding(const ServerAccess& access, const Result<HttpAnswer>& ready, double ms) {
+  Diagnosis finding{.area = "server", .text = {}};
   if (!ready) {
     finding.verdict = Verdict::fail;
     finding.text = fmt::format("{}: {}", access.address, ready.message());
@@ -28,8 +28,8 @@ Finding answer_finding(const ServerAccess& access, const Result<HttpAnswer>& rea
   return finding;
 }
 
-Finding token_finding(const ServerAccess& access, HttpClient& client) {
-  Finding finding{.area = "server", .text = access.token.empty() ? "it asks for no token" : "it takes the token"};
+Diagnosis token_finding(const ServerAccess& access, HttpClient& client) {
+  Diagnosis finding{.area = "server", .text = access.token.empty() ? "it asks for no token" : "it takes the token"};
   const Result<HttpAnswer> runs = client.send({.target = "/api/v1/runs?limit=1"});
   if (runs && runs->success()) return finding;
   finding.verdict = Verdict::fail;
@@ -41,9 +41,9 @@ Finding token_finding(const ServerAccess& access, HttpClient& client) {
   return finding;
 }
 
-Finding clock_finding(const HttpAnswer& answer, std::int64_t now_ms, double round_trip_ms) {
+Diagnosis clock_finding(const HttpAnswer& answer, std::int64_t now_ms, double round_trip_ms) {
   constexpr double tolerated_s = 5;
-  Finding finding{.area = "server", .text = {}};
+  Diagnosis finding{.area = "server", .text = {}};
   const Result<double> ahead = clock_ahead_s(std::string(answer.header("date")), now_ms);
   if (!ahead) {
     finding.verdict = Verdict::warn;
@@ -70,13 +70,13 @@ Result<double> clock_ahead_s(const std::string& date, std::int64_t now_ms) {
   return now < from ? from - now : now > from + 1 ? from + 1 - now : 0.0;
 }
 
-Findings server_findings(const ServerAccess& access) {
+Diagnoses server_findings(const ServerAccess& access) {
   HttpClient client(access.address, client_options(access));
   const Stopwatch watch;
   const Result<HttpAnswer> ready = client.send({.target = "/readyz"});
   const double ms = watch.elapsed_ms();
   const std::int64_t now = wall_time_ms();
-  Findings findings{answer_finding(access, ready, ms)};
+  Diagnoses findings{answer_finding(access, ready, ms)};
   if (!ready) return findings;
   findings.push_back(token_finding(access, client));
   findings.push_back(clock_finding(*ready, now, ms));

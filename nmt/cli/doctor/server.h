@@ -6,7 +6,7 @@
 namespace babelring {
 
 /// Whether the server answers, is well, takes the token, and how far its clock is from ours.
-Findings server_findings(const ServerAccess& access);
+Diagnoses server_findings(const ServerAccess& access);
 
 /// Seconds that a clock which says `date` (of HTTP: "Sun, 06 Nov 1994 08:49:37 GMT") is ahead of `now_ms` since 1970;
 /// zero within the second that it does not tell. The Error quotes what is no date.

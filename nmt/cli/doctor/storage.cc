@@ -44,13 +44,13 @@ bool on_network(const fs::path& folder) {
   }
 }
 
-Finding room_finding(const fs::path& folder) {
+Diagnosis room_finding(const fs::path& folder) {
   constexpr double gb = 1e9;
   std::error_code error;
   const double available = static_cast<double>(fs::space(folder, error).available);
-  Finding finding{.area = "storage",
-                  .text = fmt::format("{}: {:.1f} GB free{}", folder.string(), error ? 0 : available / gb,
-                                      on_network(folder) ? ", on the network" : "")};
+  Diagnosis finding{.area = "storage",
+                    .text = fmt::format("{}: {:.1f} GB free{}", folder.string(), error ? 0 : available / gb,
+                                        on_network(folder) ? ", on the network" : "")};
   if (error || available < 10 * gb) {
     finding.verdict = error || available < gb ? Verdict::fail : Verdict::warn;
     finding.advice =
@@ -82,8 +82,8 @@ std::string why_no_locks(const fs::path& file) {
   return errno == EWOULDBLOCK ? "" : std::strerror(errno);
 }
 
-Finding lock_finding(const fs::path& folder, const fs::path& file) {
-  Finding finding{.area = "storage", .text = fmt::format("{}: files can be locked", folder.string())};
+Diagnosis lock_finding(const fs::path& folder, const fs::path& file) {
+  Diagnosis finding{.area = "storage", .text = fmt::format("{}: files can be locked", folder.string())};
   const std::string why = why_no_locks(file);
   if (why.empty()) return finding;
   finding.verdict = Verdict::fail;
@@ -92,10 +92,10 @@ Finding lock_finding(const fs::path& folder, const fs::path& file) {
   return finding;
 }
 
-Finding write_finding(const fs::path& folder, const fs::path& file) {
+Diagnosis write_finding(const fs::path& folder, const fs::path& file) {
   constexpr double slow_ms = 500;
   const Stopwatch watch;
-  Finding finding{.area = "storage", .text = {}};
+  Diagnosis finding{.area = "storage", .text = {}};
   try {
     write_file_atomically(file, "nmt doctor\n");
   } catch (const Failure& failure) {
@@ -115,10 +115,10 @@ Finding write_finding(const fs::path& folder, const fs::path& file) {
 
 }  // namespace
 
-Findings storage_findings(const std::filesystem::path& wanted) {
+Diagnoses storage_findings(const std::filesystem::path& wanted) {
   const fs::path folder = existing_folder(wanted);
   const fs::path file = folder / fmt::format(".nmt-doctor-{}", getpid());
-  Findings findings{room_finding(folder), write_finding(folder, file)};
+  Diagnoses findings{room_finding(folder), write_finding(folder, file)};
   if (findings.back().verdict != Verdict::fail) findings.push_back(lock_finding(folder, file));
   std::error_code ignored;
   fs::remove(file, ignored);

@@ -6,6 +6,6 @@ namespace babelring {
 
 /// Whether runs can be kept in `folder` (or where it would be made): room, locks between processes, durable writes.
 /// Writes a small file there and removes it.
-Findings storage_findings(const std::filesystem::path& folder);
+Diagnoses storage_findings(const std::filesystem::path& folder);
 
 }  // namespace babelring
