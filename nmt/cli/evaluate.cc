@@ -13,10 +13,9 @@
 #include "nmt/base/json.h"
 #include "nmt/cli/evaluation_set.h"
 #include "nmt/cli/model_options.h"
-#include "nmt/data/batch.h"
 #include "nmt/metrics/bleu.h"
 #include "nmt/metrics/chrf.h"
-#include "nmt/train/workspace.h"
+#include "nmt/train/teacher_forced.h"
 
 namespace babelring {
 
@@ -51,18 +50,6 @@ std::int64_t sentences_of(const EvaluationSet& set) {
   return std::ssize(set.references);
 }
 
-/// Teacher-forced.
-LossSums losses(const Transformer& model, const EvaluationSet& set, Backend& backend) {
-  constexpr std::int64_t batch_tokens = 2048;
-  Workspace workspace(backend);
-  LossSums sums;
-  for (const PackedBatch& batch : sequential_batches(set.corpus, 0, sentences_of(set), batch_tokens)) {
-    Context context = workspace.begin(model.compute_dtype());
-    sums += model.evaluate(context, DeviceBatch(backend, context.saved, batch));
-  }
-  return sums;
-}
-
 std::vector<std::string> hypotheses_of(const LoadedModel& loaded, const EvaluationSet& set,
                                        const TranslateOptions& options, Backend& backend) {
   std::vector<std::span<const std::int32_t>> sources;
@@ -70,7 +57,7 @@ std::vector<std::string> hypotheses_of(const LoadedModel& loaded, const Evaluati
   Translator translator(*loaded.transformer, loaded.vocabulary, backend);
   std::vector<std::string> hypotheses;
   for (const Translation& translation : translator.translate_ids(sources, options)) {
-    hypotheses.push_back(single_line(translation.text()));
+    hypotheses.push_back(translation.text());
     if (translation.cut_pieces > 0) {
       spdlog::warn("sentence {}: only the first {} of {} pieces were translated (--max-source)", hypotheses.size(),
                    translation.source_pieces - translation.cut_pieces, translation.source_pieces);
@@ -82,7 +69,12 @@ std::vector<std::string> hypotheses_of(const LoadedModel& loaded, const Evaluati
 /// Everything there is to say, as it is printed with --json.
 json::object evaluate(const EvaluateArguments& arguments, const LoadedModel& loaded, const EvaluationSet& set,
                       Backend& backend) {
-  const LossSums sums = losses(*loaded.transformer, set, backend);
+  const Bleu bleu({.tokenizer = tokenizer_named(arguments.tokenizer).value(), .lowercase = arguments.lowercase});
+  Workspace workspace(backend);
+  const TeacherForced forced = teacher_forced(
+      *loaded.transformer, {.corpus = set.corpus, .references = set.references, .vocabulary = loaded.vocabulary}, 0,
+      sentences_of(set), bleu, backend, workspace);
+  const LossSums& sums = forced.losses;
   const Stopwatch watch;
   const std::vector<std::string> hypotheses = hypotheses_of(loaded, set, arguments.model.translate, backend);
   const double seconds = watch.elapsed_ms() / 1000;
@@ -91,7 +83,6 @@ json::object evaluate(const EvaluateArguments& arguments, const LoadedModel& loa
     for (const std::string& hypothesis : hypotheses) file.write(hypothesis + "\n");
     file.commit();
   }
-  const Bleu bleu({.tokenizer = tokenizer_named(arguments.tokenizer).value(), .lowercase = arguments.lowercase});
   const Chrf chrf({.lowercase = arguments.lowercase});
   const BleuScore score = bleu.corpus(hypotheses, {set.references});
   return {{"checkpoint", loaded.checkpoint.folder.string()},
@@ -103,6 +94,7 @@ json::object evaluate(const EvaluateArguments& arguments, const LoadedModel& loa
           {"nll", sums.nll / sums.tokens},
           {"perplexity", std::exp(sums.nll / sums.tokens)},
           {"accuracy", sums.correct / sums.tokens},
+          {"teacher_forced_bleu", bleu.score(forced.bleu).score},
           {"sacrebleu", score.score},
           {"bleu", score.text()},
           {"signature", bleu.signature()},
@@ -122,6 +114,9 @@ void print_report(const json::object& report) {
              number("target_tokens"));
   fmt::print("loss        {:.4f} label-smoothed, {:.4f} nats a token (perplexity {:.2f}), accuracy {:.2f} %\n",
              number("loss"), number("nll"), number("perplexity"), 100 * number("accuracy"));
+  fmt::print(
+      "            teacher-forced BLEU {:.2f}: each piece given the reference before it, nothing is translated\n",
+      number("teacher_forced_bleu"));
   fmt::print("{}\n            {}\n", text("bleu"), text("signature"));
   fmt::print("chrF2 = {:.2f}\n            {}\n", number("chrf"), text("chrf_signature"));
   fmt::print("speed       {:.1f} sentences/s (beam {}, {})\n", number("sentences_per_second"), number("beam"),

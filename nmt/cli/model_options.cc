@@ -63,9 +63,4 @@ LoadedModel ModelOptions::load(Backend& backend) const {
   return load_model(find_checkpoint(checkpoint), backend, type);
 }
 
-std::string single_line(std::string text) {
-  std::replace(text.begin(), text.end(), '\n', ' ');
-  return text;
-}
-
 }  // namespace babelring

@@ -35,7 +35,4 @@ struct ModelOptions {
   void declare_search(CLI::App& command);
 };
 
-/// The text on one line.
-std::string single_line(std::string text);
-
 }  // namespace babelring

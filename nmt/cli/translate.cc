@@ -80,12 +80,12 @@ void print_translation_json(std::ostream& out, std::int64_t number, const std::s
 
 void print_translation(std::ostream& out, std::int64_t number, const Translation& translation, int n_best) {
   if (n_best == 1) {
-    out << single_line(translation.text()) << '\n';
+    out << translation.text() << '\n';
     return;
   }
   int rank = 0;
   for (const Rendering& rendering : translation.n_best) {
-    out << fmt::format("{}\t{}\t{:.6f}\t{}\n", number, ++rank, rendering.score, single_line(rendering.text));
+    out << fmt::format("{}\t{}\t{:.6f}\t{}\n", number, ++rank, rendering.score, rendering.text);
   }
 }
 

@@ -102,12 +102,12 @@ Request read_request(const json::object& object, const TranslateOptions& usual) 
 json::object translation_json(const Translation& translation) {
   json::array n_best;
   for (const Rendering& rendering : translation.n_best) {
-    n_best.push_back(json::object{{"hyp", single_line(rendering.text)},
+    n_best.push_back(json::object{{"hyp", rendering.text},
                                   {"score", rendering.score},
                                   {"log_probability", rendering.log_probability},
                                   {"complete", rendering.complete}});
   }
-  return {{"hyp", single_line(translation.text())},
+  return {{"hyp", translation.text()},
           {"score", translation.n_best.empty() ? json::value(nullptr) : json::value(translation.n_best.front().score)},
           {"source_pieces", translation.source_pieces},
           {"nbest", std::move(n_best)}};

@@ -82,7 +82,9 @@ std::vector<Translation> Translator::translate_ids(std::span<const Source> sourc
 Translation Translator::rendered(const std::vector<Hypothesis>& hypotheses, std::int64_t source_pieces) const {
   Translation translation{.source_pieces = source_pieces};
   for (const Hypothesis& hypothesis : hypotheses) {
-    translation.n_best.push_back({.text = vocabulary_.decode(hypothesis.ids),
+    std::string text = vocabulary_.decode(hypothesis.ids);
+    std::replace(text.begin(), text.end(), '\n', ' ');  // the n-th line out is of the n-th line in
+    translation.n_best.push_back({.text = std::move(text),
                                   .score = hypothesis.score,
                                   .log_probability = hypothesis.log_probability,
                                   .complete = hypothesis.complete});

@@ -24,7 +24,7 @@ struct TranslateOptions {
 
 /// One way to translate a line.
 struct Rendering {
-  std::string text;
+  std::string text;            // one line
   double score = 0;            // log-probability over the length penalty; larger is better, at most 0
   double log_probability = 0;  // natural
   bool complete = true;        // false: cut at the maximum length

@@ -53,36 +53,35 @@ void submit(const SubmitArguments& arguments, const ConfigReader& read_config) {
 }
 
 struct StopArguments {
-  ServerChoice server;
-  std::string run;
+  RunChoice chosen;
   bool now = false, wait = false;
   std::optional<std::int64_t> grace_s;
 };
 
 void stop(const StopArguments& arguments) {
-  ApiClient api(arguments.server.access());
-  const std::string id = text_of(find_run(api, arguments.run), "id");
+  ApiClient api(arguments.chosen.access());
+  const std::string id = text_of(find_run(api, arguments.chosen.run), "id");
   json::object body = {{"mode", arguments.now ? "now" : "checkpoint"}};
   if (arguments.grace_s) body["grace_s"] = *arguments.grace_s;
-  report(api.send("POST", "/runs/" + id + "/stop", body, make_id('k')), arguments.server.as_json, "stopping");
-  if (arguments.wait) watch_run(arguments.server.access(), id, arguments.server.as_json, Screen::of_stdout());
+  report(api.send("POST", "/runs/" + id + "/stop", body, make_id('k')), arguments.chosen.as_json, "stopping");
+  if (arguments.wait) watch_run(arguments.chosen.access(), id, arguments.chosen.as_json, Screen::of_stdout());
 }
 
 struct ResumeArguments {
-  ServerChoice server;
-  std::string run, checkpoint;
+  RunChoice chosen;
+  std::string checkpoint;
   std::optional<std::int64_t> world_size;
   bool watch = false;
 };
 
 void resume(const ResumeArguments& arguments) {
-  ApiClient api(arguments.server.access());
-  const std::string id = text_of(find_run(api, arguments.run), "id");
+  ApiClient api(arguments.chosen.access());
+  const std::string id = text_of(find_run(api, arguments.chosen.run), "id");
   json::object body;
   if (!arguments.checkpoint.empty()) body["checkpoint"] = arguments.checkpoint;
   if (arguments.world_size) body["world_size"] = *arguments.world_size;
-  report(api.send("POST", "/runs/" + id + "/resume", body, make_id('k')), arguments.server.as_json, "resuming");
-  if (arguments.watch) watch_run(arguments.server.access(), id, arguments.server.as_json, Screen::of_stdout());
+  report(api.send("POST", "/runs/" + id + "/resume", body, make_id('k')), arguments.chosen.as_json, "resuming");
+  if (arguments.watch) watch_run(arguments.chosen.access(), id, arguments.chosen.as_json, Screen::of_stdout());
 }
 
 }  // namespace
@@ -131,23 +130,20 @@ void add_run_submit(CLI::App& run, ConfigReader read_config) {
 void add_run_stop(CLI::App& run) {
   CLI::App* command = run.add_subcommand("stop", "Ends a run, with a checkpoint");
   const auto arguments = std::make_shared<StopArguments>();
-  command->add_option("run", arguments->run, "id or name, or the beginning of one")->required();
   command->add_flag("--now", arguments->now, "at once, without a checkpoint");
-  command->add_option("--grace-s", arguments->grace_s, "seconds it has before it is killed")
-      ->check(CLI::Range(0, 86400));
+  command->add_option("--grace-s", arguments->grace_s, "seconds it has before it is killed")->check(CLI::Range(0, 600));
   command->add_flag("--wait", arguments->wait, "until it has ended");
-  arguments->server.declare(*command);
+  arguments->chosen.declare(*command);
   command->callback([arguments] { stop(*arguments); });
 }
 
 void add_run_resume(CLI::App& run) {
   CLI::App* command = run.add_subcommand("resume", "Goes on with an ended run, from a checkpoint");
   const auto arguments = std::make_shared<ResumeArguments>();
-  command->add_option("run", arguments->run, "id or name, or the beginning of one")->required();
   command->add_option("--checkpoint", arguments->checkpoint, "id of the checkpoint; else the newest");
   command->add_option("--world-size", arguments->world_size, "ranks; else as before")->check(CLI::Range(1, 4096));
   command->add_flag("--watch", arguments->watch, "follow the run until it ends");
-  arguments->server.declare(*command);
+  arguments->chosen.declare(*command);
   command->callback([arguments] { resume(*arguments); });
 }
 

@@ -136,13 +136,11 @@ void print_logs(const ServerAccess& access, const LogRequest& request, bool as_j
 void add_run_logs(CLI::App& run) {
   CLI::App* command = run.add_subcommand("logs", "Prints what the ranks of a run have logged");
   struct Arguments {
-    ServerChoice server;
-    std::string run;
+    RunChoice chosen;
     LogRequest request;
   };
   const auto arguments = std::make_shared<Arguments>();
   LogRequest& request = arguments->request;
-  command->add_option("run", arguments->run, "id or name, or the beginning of one")->required();
   command->add_flag("--follow,-f", request.follow, "go on with what comes, until the run has ended");
   command->add_option("--rank", request.rank, "only this rank's")->check(CLI::NonNegativeNumber);
   command->add_option("--level", request.level, "only lines of this level")
@@ -151,12 +149,12 @@ void add_run_logs(CLI::App& run) {
   command->add_option("--tail", request.tail, "the newest so many lines")
       ->check(CLI::Range(1, 500))
       ->capture_default_str();
-  arguments->server.declare(*command);
+  arguments->chosen.declare(*command);
   command->callback([arguments] {
-    const ServerAccess access = arguments->server.access();
+    const ServerAccess access = arguments->chosen.access();
     ApiClient api(access);
-    arguments->request.run = text_of(find_run(api, arguments->run), "id");
-    print_logs(access, arguments->request, arguments->server.as_json, Screen::of_stdout());
+    arguments->request.run = text_of(find_run(api, arguments->chosen.run), "id");
+    print_logs(access, arguments->request, arguments->chosen.as_json, Screen::of_stdout());
   });
 }
 

@@ -12,6 +12,11 @@ void ServerChoice::declare(CLI::App& command) {
   command.add_flag("--json", as_json, "JSON for scripts instead of text for people");
 }
 
+void RunChoice::declare(CLI::App& command) {
+  command.add_option("run", run, "id or name, or the beginning of one")->required();
+  ServerChoice::declare(command);
+}
+
 void add_run(CLI::App& app, ConfigReader read_config) {
   CLI::App* run = app.add_subcommand("run", "Starts, watches and steers runs on a server, and fetches what they made");
   run->require_subcommand(1);

@@ -25,6 +25,14 @@ struct ServerChoice {
   ServerAccess access() const { return find_server(server, token_file, ca_file); }
 };
 
+/// What every command about one run takes.
+struct RunChoice : ServerChoice {
+  std::string run;
+
+  /// Adds the run, and what every command has.
+  void declare(CLI::App& command);
+};
+
 /// Reads a configuration file with key=value over it, and gives it as YAML text. Throws UsageFailure with file, line
 /// and column.
 using ConfigReader = std::function<std::string(const std::string& file, const std::vector<std::string>& overrides)>;

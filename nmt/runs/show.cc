@@ -86,22 +86,20 @@ void print_run(const json::object& run, const Screen& screen) {
 void add_run_show(CLI::App& run) {
   CLI::App* command = run.add_subcommand("show", "Shows one run");
   struct Arguments {
-    ServerChoice server;
-    std::string run;
+    RunChoice chosen;
     bool config = false;
   };
   const auto arguments = std::make_shared<Arguments>();
-  command->add_option("run", arguments->run, "id or name, or the beginning of one")->required();
   command->add_flag("--config", arguments->config, "its configuration, as YAML, and nothing else");
-  arguments->server.declare(*command);
+  arguments->chosen.declare(*command);
   command->callback([arguments] {
-    ApiClient api(arguments->server.access());
-    const json::object found = find_run(api, arguments->run);
+    ApiClient api(arguments->chosen.access());
+    const json::object found = find_run(api, arguments->chosen.run);
     const Screen screen = Screen::of_stdout();
     if (arguments->config) {
       const json::value* config = found.if_contains("config");
       if (config != nullptr && config->is_string()) screen.out << std::string_view(config->get_string());
-    } else if (arguments->server.as_json) {
+    } else if (arguments->chosen.as_json) {
       screen.out << to_text(found) << '\n';
     } else {
       print_run(found, screen);
@@ -111,17 +109,12 @@ void add_run_show(CLI::App& run) {
 
 void add_run_checkpoints(CLI::App& run) {
   CLI::App* command = run.add_subcommand("checkpoints", "Lists the checkpoints of a run, the newest first");
-  struct Arguments {
-    ServerChoice server;
-    std::string run;
-  };
-  const auto arguments = std::make_shared<Arguments>();
-  command->add_option("run", arguments->run, "id or name, or the beginning of one")->required();
-  arguments->server.declare(*command);
-  command->callback([arguments] {
-    ApiClient api(arguments->server.access());
-    const std::string id = text_of(find_run(api, arguments->run), "id");
-    list_checkpoints(api, id, arguments->server.as_json, Screen::of_stdout());
+  const auto chosen = std::make_shared<RunChoice>();
+  chosen->declare(*command);
+  command->callback([chosen] {
+    ApiClient api(chosen->access());
+    const std::string id = text_of(find_run(api, chosen->run), "id");
+    list_checkpoints(api, id, chosen->as_json, Screen::of_stdout());
   });
 }
 

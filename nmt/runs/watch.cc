@@ -100,17 +100,12 @@ void watch_run(const ServerAccess& access, const std::string& run_id, bool as_js
 
 void add_run_watch(CLI::App& run) {
   CLI::App* command = run.add_subcommand("watch", "Follows a run until it ends; Ctrl-C leaves it alone");
-  struct Arguments {
-    ServerChoice server;
-    std::string run;
-  };
-  const auto arguments = std::make_shared<Arguments>();
-  command->add_option("run", arguments->run, "id or name, or the beginning of one")->required();
-  arguments->server.declare(*command);
-  command->callback([arguments] {
-    const ServerAccess access = arguments->server.access();
+  const auto chosen = std::make_shared<RunChoice>();
+  chosen->declare(*command);
+  command->callback([chosen] {
+    const ServerAccess access = chosen->access();
     ApiClient api(access);
-    watch_run(access, text_of(find_run(api, arguments->run), "id"), arguments->server.as_json, Screen::of_stdout());
+    watch_run(access, text_of(find_run(api, chosen->run), "id"), chosen->as_json, Screen::of_stdout());
   });
 }
 

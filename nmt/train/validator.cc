@@ -4,15 +4,12 @@
 #include <limits>
 #include <span>
 
-#include "nmt/data/batch.h"
 #include "nmt/decode/translator.h"
 #include "nmt/metrics/chrf.h"
 
 namespace babelring {
 
 namespace {
-
-constexpr std::int64_t batch_tokens = 2048;
 
 /// The contiguous share of `rank` in `count` items.
 struct Share {
@@ -46,7 +43,10 @@ Validator::Validator(const TrainConfig& config, const Vocabulary& vocabulary, Ba
 
 EvalRecord Validator::run(const Transformer& model, bool translate) const {
   const Stopwatch watch;
-  const TeacherForced forced = teacher_forced(model);
+  const Share share(corpus_.sentences(), communicator_);
+  const HeldOut set{.corpus = corpus_, .references = text_.target, .vocabulary = vocabulary_};
+  const TeacherForced forced =
+      over_ranks(teacher_forced(model, set, share.first, share.last, Bleu(), backend_, workspace_));
   const LossSums& sums = forced.losses;
   EvalRecord record{.set = config_.data.valid_set,
                     .loss = sums.loss / sums.tokens,
@@ -64,35 +64,7 @@ EvalRecord Validator::run(const Transformer& model, bool translate) const {
   return record;
 }
 
-Validator::TeacherForced Validator::teacher_forced(const Transformer& model) const {
-  const Share share(corpus_.sentences(), communicator_);
-  TeacherForced sums;
-  std::int64_t sentence = share.first;
-  for (const PackedBatch& batch : sequential_batches(corpus_, share.first, share.last, batch_tokens)) {
-    add_batch(model, batch, sentence, sums);
-    sentence += batch.target_in.sentences();
-  }
-  return over_ranks(sums);
-}
-
-void Validator::add_batch(const Transformer& model, const PackedBatch& batch, std::int64_t first_sentence,
-                          TeacherForced& sums) const {
-  Context context = workspace_.begin(model.compute_dtype());
-  const DeviceBatch on_device(backend_, context.saved, batch);
-  const Tensor predicted = context.saved.make(on_device.target_out.shape, DType::i32);
-  sums.losses += model.evaluate(context, on_device, predicted);
-  std::vector<std::int32_t> pieces(batch.target_out.size());
-  backend_.download(predicted, pieces.data());
-  const Bleu bleu;
-  for (std::size_t i = 0; i + 1 < batch.target_in.offsets.size(); ++i) {
-    const auto begin = pieces.begin() + batch.target_in.offsets[i],
-               end = pieces.begin() + batch.target_in.offsets[i + 1];
-    sums.bleu +=
-        bleu.count(vocabulary_.decode({begin, end}), {text_.target[static_cast<std::size_t>(first_sentence) + i]});
-  }
-}
-
-Validator::TeacherForced Validator::over_ranks(TeacherForced sums) const {
+TeacherForced Validator::over_ranks(TeacherForced sums) const {
   const auto each_sum = [&sums](auto&& visit) {
     for (double* sum : {&sums.losses.loss, &sums.losses.nll, &sums.losses.correct, &sums.losses.tokens}) visit(*sum);
     for (std::int64_t& count : sums.bleu.correct) visit(count);
@@ -118,9 +90,7 @@ std::vector<std::string> Validator::translations(const Transformer& model, std::
       .beam = {.beam = config_.validation.beam, .length_penalty = config_.validation.length_penalty}};
   std::string mine;
   for (const Translation& translation : translator.translate_ids(sources, options)) {
-    std::string line = translation.text();
-    std::replace(line.begin(), line.end(), '\n', ' ');
-    mine += line + "\n";
+    mine += translation.text() + "\n";
   }
   std::vector<std::string> all;
   for (const std::string& part : communicator_.all_gather(mine)) {

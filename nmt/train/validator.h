@@ -8,9 +8,9 @@
 #include "nmt/comm/communicator.h"
 #include "nmt/data/corpus.h"
 #include "nmt/data/vocabulary.h"
-#include "nmt/metrics/bleu.h"
 #include "nmt/model/transformer.h"
 #include "nmt/train/config.h"
+#include "nmt/train/teacher_forced.h"
 #include "nmt/train/workspace.h"
 
 namespace babelring {
@@ -28,13 +28,6 @@ class Validator {
   EvalRecord run(const Transformer& model, bool translate) const;
 
  private:
-  struct TeacherForced {
-    LossSums losses;
-    BleuCounts bleu;
-  };
-  TeacherForced teacher_forced(const Transformer& model) const;
-  void add_batch(const Transformer& model, const PackedBatch& batch, std::int64_t first_sentence,
-                 TeacherForced& sums) const;
   TeacherForced over_ranks(TeacherForced sums) const;
   std::vector<std::string> translations(const Transformer& model, std::int64_t sentences) const;
   void score(const std::vector<std::string>& hypotheses, EvalRecord& record) const;

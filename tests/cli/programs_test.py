@@ -170,12 +170,14 @@ class ProgramsTest(unittest.TestCase):
             result = json.loads(out.splitlines()[-1])
             self.assertEqual((result["set"], result["sentences"]), ("test", 3))
             self.assertIn("tok:13a", result["signature"])
+            self.assertTrue(0 <= result["teacher_forced_bleu"] <= 100)
             losses[checkpoint] = result["nll"]
         first, last, mean = losses.values()
         self.assertLess(last, first)
         self.assertLess(abs(mean - (first + last) / 2), abs(first - last) / 2, "between the two it is the mean of")
         table = self.succeeds("evaluate --checkpoint mean --source toy2.en --reference toy2.de --max-sentences 2 --beam 1")
         self.assertIn("BLEU = ", table)
+        self.assertIn("teacher-forced BLEU ", table)
 
 
 if __name__ == "__main__":

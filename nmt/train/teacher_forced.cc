@@ -1,0 +1,38 @@
+#include "nmt/train/teacher_forced.h"
+
+#include "nmt/data/batch.h"
+
+namespace babelring {
+namespace {
+
+constexpr std::int64_t tokens_at_once = 2048;
+
+void add_forced_batch(const Transformer& model, const HeldOut& set, const PackedBatch& batch, std::size_t sentence,
+                      const Bleu& bleu, Backend& backend, Workspace& workspace, TeacherForced& sums) {
+  Context context = workspace.begin(model.compute_dtype());
+  const DeviceBatch on_device(backend, context.saved, batch);
+  const Tensor predicted = context.saved.make(on_device.target_out.shape, DType::i32);
+  sums.losses += model.evaluate(context, on_device, predicted);
+  std::vector<std::int32_t> pieces(batch.target_out.size());
+  backend.download(predicted, pieces.data());
+  for (std::size_t i = 0; i + 1 < batch.target_in.offsets.size(); ++i, ++sentence) {
+    const auto begin = pieces.begin() + batch.target_in.offsets[i],
+               end = pieces.begin() + batch.target_in.offsets[i + 1];
+    sums.bleu += bleu.count(set.vocabulary.decode({begin, end}), {set.references[sentence]});
+  }
+}
+
+}  // namespace
+
+TeacherForced teacher_forced(const Transformer& model, const HeldOut& set, std::int64_t first, std::int64_t last,
+                             const Bleu& bleu, Backend& backend, Workspace& workspace) {
+  TeacherForced sums;
+  auto sentence = static_cast<std::size_t>(first);
+  for (const PackedBatch& batch : sequential_batches(set.corpus, first, last, tokens_at_once)) {
+    add_forced_batch(model, set, batch, sentence, bleu, backend, workspace, sums);
+    sentence += static_cast<std::size_t>(batch.target_in.sentences());
+  }
+  return sums;
+}
+
+}  // namespace babelring

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "nmt/data/corpus.h"
+#include "nmt/data/vocabulary.h"
+#include "nmt/metrics/bleu.h"
+#include "nmt/model/transformer.h"
+#include "nmt/train/workspace.h"
+
+namespace babelring {
+
+/// A held-out set: pieces, the raw lines of the targets, and what turns the one into the other.
+struct HeldOut {
+  const Corpus& corpus;
+  const std::vector<std::string>& references;
+  const Vocabulary& vocabulary;
+};
+
+/// Sums over sentences, each piece predicted from the reference before it; they add up over ranks.
+struct TeacherForced {
+  LossSums losses;
+  BleuCounts bleu;  // of the likeliest pieces, as `bleu` counts them
+};
+
+/// Of the sentences from `first` up to `last`, without it.
+TeacherForced teacher_forced(const Transformer& model, const HeldOut& set, std::int64_t first, std::int64_t last,
+                             const Bleu& bleu, Backend& backend, Workspace& workspace);
+
+}  // namespace babelring
