@@ -2,13 +2,14 @@
 #include <fmt/format.h>
 #include <ifaddrs.h>
 #include <netdb.h>
-#include <unistd.h>
+#include <sys/socket.h>
 
 #include <array>
 #include <cerrno>
 #include <cstring>
 #include <memory>
 
+#include "nmt/base/file_descriptor.h"
 #include "nmt/cli/doctor/network.h"
 
 namespace babelring {
@@ -28,20 +29,6 @@ std::string digits_of(const sockaddr* address) {
   }
   return text.data();
 }
-
-class Socket {
- public:
-  explicit Socket(int family) : descriptor_(::socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {}
-  ~Socket() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-  }
-  Socket(const Socket&) = delete;
-  Socket& operator=(const Socket&) = delete;
-  int get() const { return descriptor_; }
-
- private:
-  int descriptor_;
-};
 
 }  // namespace
 
@@ -67,11 +54,11 @@ Result<HostRoute> route_to(const std::string& host) {
   }
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> all(first, ::freeaddrinfo);
   // A datagram socket that is connected sends nothing, but has the source address that the kernel would use.
-  const Socket socket(first->ai_family);
+  const FileDescriptor socket(::socket(first->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   sockaddr_storage source{};
   socklen_t size = sizeof source;
-  if (socket.get() < 0 || ::connect(socket.get(), first->ai_addr, first->ai_addrlen) != 0 ||
-      ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&source), &size) != 0) {
+  if (socket.number() < 0 || ::connect(socket.number(), first->ai_addr, first->ai_addrlen) != 0 ||
+      ::getsockname(socket.number(), reinterpret_cast<sockaddr*>(&source), &size) != 0) {
     return Error{fmt::format("there is no route to {}: {}", digits_of(first->ai_addr), std::strerror(errno))};
   }
   return HostRoute{digits_of(first->ai_addr), digits_of(reinterpret_cast<sockaddr*>(&source))};

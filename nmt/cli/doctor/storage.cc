@@ -12,6 +12,7 @@
 #include "nmt/base/atomic_file.h"
 #include "nmt/base/clock.h"
 #include "nmt/base/failure.h"
+#include "nmt/base/file_descriptor.h"
 
 namespace babelring {
 namespace {
@@ -60,25 +61,19 @@ Diagnosis room_finding(const fs::path& folder) {
   return finding;
 }
 
-class OpenFile {
- public:
-  explicit OpenFile(const fs::path& file) : descriptor_(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {}
-  ~OpenFile() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-  }
-  OpenFile(const OpenFile&) = delete;
-  OpenFile& operator=(const OpenFile&) = delete;
-  bool lock() const { return ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0; }
+FileDescriptor open_to_lock(const fs::path& file) {
+  return FileDescriptor(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+}
 
- private:
-  int descriptor_;
-};
+bool take_lock(const FileDescriptor& file) {
+  return ::flock(file.number(), LOCK_EX | LOCK_NB) == 0;
+}
 
 /// A lock that one holds another must not get.
 std::string why_no_locks(const fs::path& file) {
-  const OpenFile first(file), second(file);
-  if (!first.lock()) return std::strerror(errno);
-  if (second.lock()) return "two processes get one lock";
+  const FileDescriptor first = open_to_lock(file), second = open_to_lock(file);
+  if (!take_lock(first)) return std::strerror(errno);
+  if (take_lock(second)) return "two processes get one lock";
   return errno == EWOULDBLOCK ? "" : std::strerror(errno);
 }
 
