@@ -49,13 +49,16 @@ def run_tests(stage: Stage, program: str, tests: str, name: str, environment: di
     return count(report, done.output), done
 
 
-def judge(counts: Counts, done: Done, figures: Figures) -> tuple[str, Figures]:
+def judge(stage: Stage, counts: Counts, done: Done, figures: Figures) -> tuple[str, Figures]:
+    """Where a GPU is checked, a test that finds none has found something."""
     figures |= {"passed": counts.passed, "failed": list(counts.failed), "skipped": len(counts.skipped)}
     found = f"{counts.passed} tests passed, {len(counts.failed)} failed"
     if counts.skipped:
         found += f", {len(counts.skipped)} skipped ({'; '.join(sorted(set(counts.skipped)))[:150]})"
     if counts.failed:
         raise Failed(f"{found}: {', '.join(counts.failed)[:300]}", figures)
+    if not stage.setting.quick and any(why.startswith("no GPU") for why in counts.skipped):
+        raise Failed(f"{found}: expected a GPU that can be used", figures)
     if done.code != 0:
         raise Failed(f"{found}, yet exit code {done.code}", figures)
     if counts.passed == 0:
@@ -69,7 +72,7 @@ def test_program(stage: Stage) -> tuple[str, Figures]:
     if stage.name in ("test_cuda", "test_decode", "test_train"):
         tests = "*"  # these are small
     counts, done = run_tests(stage, stage.name, tests, "all")
-    return judge(counts, done, {})
+    return judge(stage, counts, done, {})
 
 
 def routes(stage: Stage) -> tuple[str, Figures]:
@@ -80,7 +83,7 @@ def routes(stage: Stage) -> tuple[str, Figures]:
     for route in ("auto",) if stage.setting.quick else ROUTES:
         counts, done = run_tests(stage, "test_ops", tests, route, {"BABELRING_CUDA_ATTENTION": route})
         figures[route] = {}
-        text, _ = judge(counts, done, figures[route])
+        text, _ = judge(stage, counts, done, figures[route])
         found.append(f"{route}: {text}")
     return "; ".join(found), figures
 

@@ -167,9 +167,12 @@ class Judging(unittest.TestCase):
         with self.assertRaises(stage.Failed):
             test_parts.judge_sanitizer(work, [stage.Late("killed")] * 2)
 
-    def test_no_test_at_all_is_a_failure(self) -> None:
-        with self.assertRaisesRegex(stage.Failed, "expected some"):
-            test_parts.judge(test_parts.Counts(0, (), ("no GPU",)), stage.Done("test_ops", 0, "", "", 1), {})
+    def test_no_test_at_all_is_a_failure_and_so_is_no_gpu_where_one_is_checked(self) -> None:
+        done, without = stage.Done("test_ops", 0, "", "", 1), test_parts.Counts(3, (), ("no GPU: it is gone",))
+        for quick, counts, said in ((True, test_parts.Counts(0, (), ()), "expected some"), (False, without, "expected a GPU")):
+            with self.assertRaisesRegex(stage.Failed, said):
+                test_parts.judge(mock.Mock(setting=mock.Mock(quick=quick)), counts, done, {})
+        self.assertIn("3 tests passed", test_parts.judge(mock.Mock(setting=mock.Mock(quick=True)), without, done, {})[0])
 
     def test_the_score_wanted_grows_with_the_epochs(self) -> None:
         self.assertAlmostEqual(training.expected_bleu(2), 11.1)
