@@ -11,15 +11,13 @@ namespace babelring {
 /// A small random Transformer, with weights large enough that its predictions differ clearly.
 struct TinyModel {
   static ModelConfig config(const std::string& norm) {
-    ModelConfig config;
-    config.encoder_layers = 2;
-    config.decoder_layers = 2;
-    config.width = 16;
-    config.heads = 2;
-    config.inner = 24;
-    config.norm = norm;
-    config.attention_bias = norm == "post";
-    return config;
+    return {.encoder_layers = 2,
+            .decoder_layers = 2,
+            .width = 16,
+            .heads = 2,
+            .inner = 24,
+            .norm = norm,
+            .attention_bias = norm == "post"};
   }
 
   explicit TinyModel(Backend& backend, std::int64_t vocabulary = 23, const std::string& norm = "pre",

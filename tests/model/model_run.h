@@ -46,17 +46,17 @@ inline std::vector<Pair> test_pairs() {
 }
 
 inline ModelConfig small_config(const std::string& norm, const std::string& tied, double dropout) {
-  ModelConfig config;
-  config.encoder_layers = 2;
-  config.decoder_layers = 2;
-  config.width = 8;
-  config.heads = 2;
-  config.inner = 13;
-  config.norm = norm;
-  config.tied_embeddings = tied;
-  config.attention_bias = tied == "none";
-  config.dropout = config.attention_dropout = config.activation_dropout = dropout;
-  return config;
+  return {.encoder_layers = 2,
+          .decoder_layers = 2,
+          .width = 8,
+          .heads = 2,
+          .inner = 13,
+          .dropout = dropout,
+          .attention_dropout = dropout,
+          .activation_dropout = dropout,
+          .norm = norm,
+          .tied_embeddings = tied,
+          .attention_bias = tied == "none"};
 }
 
 /// A Transformer with all that a pass over it needs.

@@ -66,17 +66,15 @@ void check_estimate(const ModelConfig& model, const std::string& precision, int 
 }
 
 ModelConfig small_model(const std::string& norm, const std::string& tied, double dropout) {
-  ModelConfig model;
-  model.encoder_layers = 3;
-  model.decoder_layers = 2;
-  model.width = 128;
-  model.heads = 4;
-  model.inner = 512;
-  model.norm = norm;
-  model.tied_embeddings = tied;
-  model.attention_bias = tied == "decoder";
-  model.dropout = dropout;
-  return model;
+  return {.encoder_layers = 3,
+          .decoder_layers = 2,
+          .width = 128,
+          .heads = 4,
+          .inner = 512,
+          .dropout = dropout,
+          .norm = norm,
+          .tied_embeddings = tied,
+          .attention_bias = tied == "decoder"};
 }
 
 TEST(MemoryEstimate, IsWhatAnUpdateTakes) {
