@@ -7,7 +7,7 @@ namespace babelring::cuda {
 
 namespace {
 
-constexpr std::int64_t tensor_alignment = 16;          // bytes
+constexpr std::int64_t cudnn_tensor_alignment = 16;    // bytes
 constexpr std::int64_t first_number_of_inside = 1000;  // below: tensors in memory
 
 /// What an operation computes in.
@@ -34,7 +34,7 @@ CudnnTensor CudnnGraph::add(std::int64_t number, const CudnnForm& form, std::opt
   tensor.set_list(CUDNN_ATTR_TENSOR_DIMENSIONS, form.extents);
   tensor.set_list(CUDNN_ATTR_TENSOR_STRIDES, form.strides);
   tensor.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, number);
-  tensor.set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, tensor_alignment);
+  tensor.set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, cudnn_tensor_alignment);
   if (kind) tensor.set(*kind, true);
   if (starts != nullptr) tensor.set(CUDNN_ATTR_TENSOR_RAGGED_OFFSET_DESC, starts->descriptor);
   tensor.finalize();
