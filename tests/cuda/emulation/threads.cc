@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "nmt/core/random.h"
@@ -68,7 +69,7 @@ class Block {
   void meet(std::source_location where);
   void meet_lanes(unsigned mask, const void* in, void* out, Combine combine, const char* what,
                   std::source_location where);
-  [[noreturn]] void fault(const std::string& text);
+  [[noreturn]] void fault(std::string&& text);
   Thread& current() { return *current_; }
 
   /// What a fiber does all its life.
@@ -228,9 +229,10 @@ void Block::leave_barrier_if_all_are_there() {
 
 void Block::meet(std::source_location where) {
   if (!at_barrier_.empty() && !same_line(at_barrier_.front()->where, where)) {
-    fault(fmt::format("block {}: threads wait at different barriers: thread {} at {}, thread {} at {}",
-                      text_of(blockIdx), text_of(at_barrier_.front()->index), text_of(at_barrier_.front()->where),
-                      text_of(current_->index), text_of(where)));
+    std::string text = fmt::format("block {}: threads wait at different barriers: thread {} at {}, thread {} at {}",
+                                   text_of(blockIdx), text_of(at_barrier_.front()->index),
+                                   text_of(at_barrier_.front()->where), text_of(current_->index), text_of(where));
+    fault(std::move(text));
   }
   at_barrier_.push_back(current_);
   current_->where = where;
@@ -243,14 +245,17 @@ void Block::meet_lanes(unsigned mask, const void* in, void* out, Combine combine
   const unsigned lane = current_->number % warp_lanes;
   Warp& warp = warp_of(*current_);
   if ((mask >> lane & 1) == 0) {
-    fault(fmt::format("{}: {}: lane {} is not in its own mask {:08x}", text_of(where), what, lane, mask));
+    std::string text = fmt::format("{}: {}: lane {} is not in its own mask {:08x}", text_of(where), what, lane, mask);
+    fault(std::move(text));
   }
   if (warp.meeting.present == 0) {
     warp.mask = mask, warp.combine = combine, warp.what = what, warp.where = where;
   } else if (warp.mask != mask || warp.combine != combine || !same_line(warp.where, where)) {
-    fault(fmt::format("block {}, warp {}: lanes diverge: {} at {} with mask {:08x}, lane {} in {} at {} with {:08x}",
-                      text_of(blockIdx), current_->number / warp_lanes, warp.what, text_of(warp.where), warp.mask, lane,
-                      what, text_of(where), mask));
+    std::string text =
+        fmt::format("block {}, warp {}: lanes diverge: {} at {} with mask {:08x}, lane {} in {} at {} with {:08x}",
+                    text_of(blockIdx), current_->number / warp_lanes, warp.what, text_of(warp.where), warp.mask, lane,
+                    what, text_of(where), mask);
+    fault(std::move(text));
   }
   warp.meeting.present |= 1U << lane;
   warp.meeting.in[lane] = in, warp.meeting.out[lane] = out;
@@ -271,8 +276,8 @@ void Block::complete(Warp& warp, const Thread* without) {
   release(lanes);
 }
 
-void Block::fault(const std::string& text) {
-  fault_ = text;
+void Block::fault(std::string&& text) {
+  fault_ = std::move(text);
   Fiber::running().switch_to(main_);
   std::terminate();  // nobody takes it up again
 }
@@ -316,8 +321,8 @@ std::string run_grid(dim3 grid, dim3 size, std::size_t shared_bytes, const std::
   return "";
 }
 
-void fault(const std::string& text) {
-  block->fault(text);
+void fault(std::string&& text) {
+  block->fault(std::move(text));
 }
 
 void meet_block(std::source_location where) {

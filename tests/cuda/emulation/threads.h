@@ -21,8 +21,8 @@ std::string run_grid(dim3 grid, dim3 block, std::size_t shared_bytes, const std:
 
 // The rest is for the running threads.
 
-/// Ends the grid.
-[[noreturn]] void fault(const std::string& text);
+/// Ends the grid. Nothing on the thread's stack is destroyed: callers leave no memory behind there.
+[[noreturn]] void fault(std::string&& text);
 
 /// Returns when all threads of the block that have not ended are here.
 void meet_block(std::source_location where);
