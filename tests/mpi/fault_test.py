@@ -97,12 +97,12 @@ def stopped(job):
     job.wait_ready()
     os.kill(job.pids[1], signal.SIGSTOP)
     return (DEADLINE_S + 8,
-            r"(all-reduce of 1\.0 MB(?: by NCCL)?|sum of 1 doubles) \(collective \d+\) made no progress for 3\.\d s on rank [02] "
+            r"(all-reduce of 1\.0 MB(?: by NCCL)?|sum of 1 doubles) \(collective \d+\) made no progress for [3-9]\.\d s on rank [02] "
             r"\(host .*\): no answer from rank 1 \(host .*\): stopped or lost", 3)
 
 
 def late(job):
-    return 30 + DEADLINE_S, r"made no progress for 3\.\d s .*rank 1 \(host .*\) answers, but has entered only \d+ coll", 3
+    return 30 + DEADLINE_S, r"made no progress for [3-9]\.\d s .*rank 1 \(host .*\) answers, but has entered only \d+ coll", 3
 
 
 def paused(job):

@@ -32,7 +32,8 @@ double parts_of(const StepRecord& step) {
 }
 
 class PassesOnDevice : public testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Devices, PassesOnDevice, testing::Values("emulated", "cuda"));
+INSTANTIATE_TEST_SUITE_P(Devices, PassesOnDevice, testing::Values("emulated", "cuda"),
+                         [](const auto& device) { return std::string(device.param); });
 
 /// Updates of one shape, two passes each, on the GPU's own code: recorded once and repeated, they give the same bits.
 TEST_P(PassesOnDevice, RepeatedAsGraphsChangeNothing) {
@@ -53,8 +54,9 @@ TEST_P(PassesOnDevice, RepeatedAsGraphsChangeNothing) {
     EXPECT_EQ(repeated[i].loss, given[i].loss) << i + 1;
     EXPECT_EQ(repeated[i].weights_digest, given[i].weights_digest) << i + 1;
     EXPECT_EQ(repeated[i].flops, given[i].flops) << i + 1;
-    // Of a pass given as a whole a third counts as forward.
-    EXPECT_NEAR(repeated[i].backward_ms, 2 * repeated[i].forward_ms, 0.01 * repeated[i].step_ms) << i + 1;
+    // Of a pass given as a whole a third counts as forward, and so does what is uploaded before it.
+    EXPECT_LE(repeated[i].backward_ms, 2.000001 * repeated[i].forward_ms) << i + 1;
+    EXPECT_GT(repeated[i].backward_ms, repeated[i].forward_ms) << i + 1;
     for (const StepRecord& step : {given[i], repeated[i]}) {
       EXPECT_GT(step.forward_ms + step.backward_ms, 0);
       EXPECT_GE(step.other_ms, 0);
