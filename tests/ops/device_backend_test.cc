@@ -34,7 +34,8 @@ class DeviceBackend : public testing::TestWithParam<const char*> {
   std::unique_ptr<Backend> backend_;
   std::vector<Buffer> buffers_;
 };
-INSTANTIATE_TEST_SUITE_P(Devices, DeviceBackend, testing::Values("emulated", "cuda"));
+INSTANTIATE_TEST_SUITE_P(Devices, DeviceBackend, testing::Values("emulated", "cuda"),
+                         [](const auto& device) { return std::string(device.param); });
 
 /// More than the pinned blocks hold, from one place in the host's memory that is written anew each time.
 TEST_P(DeviceBackend, UploadsWhatTheHostHadThen) {
@@ -122,7 +123,8 @@ class Repeated : public DeviceBackend {
   Tensor x_, y_;
   int given_ = 0;  // how often the work was really given to the backend
 };
-INSTANTIATE_TEST_SUITE_P(Devices, Repeated, testing::Values("emulated", "cuda"));
+INSTANTIATE_TEST_SUITE_P(Devices, Repeated, testing::Values("emulated", "cuda"),
+                         [](const auto& device) { return std::string(device.param); });
 
 TEST_P(Repeated, WorkIsRecordedTheSecondTime) {
   for (int times = 1; times <= 6; ++times) {
