@@ -50,6 +50,7 @@ bool concerns(int rank) {
 
 struct NcclCommObject {
   Meeting* meeting = nullptr;
+  std::string name;  // of the memory, until all ranks have it
   int rank = 0, ranks = 1;
   std::chrono::steady_clock::time_point joined_at = std::chrono::steady_clock::now();
   std::atomic<int> result{0};
@@ -62,6 +63,7 @@ struct NcclCommObject {
 
   ~NcclCommObject() {
     if (meeting != nullptr) ::munmap(meeting, sizeof *meeting);
+    ::shm_unlink(name.c_str());  // already gone but where a rank has not come
   }
 };
 
@@ -157,6 +159,7 @@ int fake_join(NcclComm* comm, int ranks, NcclUniqueId id, int rank, NcclConfig* 
   ::close(file);
   if (memory == MAP_FAILED) return 2;
   made->meeting = static_cast<Meeting*>(memory);
+  made->name = id.bytes;
   made->rank = rank;
   made->ranks = ranks;
   made->meeting->processes[rank] = getpid();
