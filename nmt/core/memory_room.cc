@@ -16,6 +16,16 @@ std::optional<std::size_t> number_in(const std::filesystem::path& file) {
   return in >> number ? std::optional(number) : std::nullopt;
 }
 
+/// The number behind a name in a file of lines "name number"; 0 if there is none.
+std::size_t number_of(const std::filesystem::path& file, const std::string& wanted) {
+  std::ifstream in(file);
+  std::string name;
+  for (std::size_t number = 0; in >> name >> number;) {
+    if (name == wanted) return number;
+  }
+  return 0;
+}
+
 }  // namespace
 
 MemoryRoom host_memory_room(const std::filesystem::path& meminfo, const std::filesystem::path& group) {
@@ -29,7 +39,9 @@ MemoryRoom host_memory_room(const std::filesystem::path& meminfo, const std::fil
   const auto most = number_in(group / "memory.max"), used = number_in(group / "memory.current");
   if (most && used && *most < room.total) {
     room.total = *most;
-    room.free = std::min(room.free, *most - std::min(*most, *used));
+    // Pages of files that were read or written once, such as checkpoints, count as used, but make room when asked.
+    const std::size_t kept = *used - std::min(*used, number_of(group / "memory.stat", "inactive_file"));
+    room.free = std::min(room.free, *most - std::min(*most, kept));
   }
   return room;
 }

@@ -40,6 +40,13 @@ TEST_F(HostMemoryRoom, IsWhatTheControlGroupLeaves) {
   EXPECT_EQ(room().total, std::size_t{8'000'000} * 1024);
 }
 
+TEST_F(HostMemoryRoom, CountsCachedFilesAsFree) {
+  write("memory.max", "1000000\n");
+  write("memory.current", "900000\n");
+  write("memory.stat", "anon 200000\nfile 700000\ninactive_file 600000\nactive_file 100000\n");
+  EXPECT_EQ(room().free, 700'000U);
+}
+
 TEST_F(HostMemoryRoom, IsNotKnownWhereNobodySays) {
   EXPECT_EQ(host_memory_room("/no/such/file", "/no/such/folder").total, 0U);
   const MemoryRoom here = host_memory_room();
