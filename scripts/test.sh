@@ -18,10 +18,14 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 LOGS=$ROOT/build/test-logs
 EXCHANGES=$LOGS/exchanges.jsonl
 PROMTOOL=${PROMTOOL:-$ROOT/build/tools/promtool}
+UNIT_TESTS=(-L unit -LE 'slow|learning')
+# What reads bytes from outside. Left to the nightly run, which has everything: arithmetic on tensors and what links it, and the
+# checks of every pointer's use (null, vptr, object-size, alignment), which take half of the compile time.
+ASAN_TESTS=("${UNIT_TESTS[@]}" -E '^(cli|cuda|decode|layers|model|ops|ops_without_tiles|optim|train|worker)$')
 # Rooms with threads of their own; the server's and what it leans on in every run, the worker's in the nightly one. Computation
 # (oneDNN with OpenMP) is left out: the sanitizer cannot see into libgomp.
-TSAN_TESTS='^(alerts|client|comm|launch|translate|server)([_.-].*)?$'
-TSAN_TESTS_ALL='^(alerts|client|comm|data|launch|runs|translate|worker|server)([_.-].*)?$'
+TSAN_TESTS=("${UNIT_TESTS[@]}" -R '^(alerts|client|comm|launch|translate|server)([_.-].*)?$')
+TSAN_TESTS_ALL=("${UNIT_TESTS[@]}" -R '^(alerts|client|comm|data|launch|runs|translate|worker|server)([_.-].*)?$')
 STAGES=(setup checks scripts build ctest contract page browser tidy asan tsan fuzz)
 SKIPPED=77
 SLOW_STAGES=(setup build slow page_load faults_long fuzz_long tidy_all asan_full tsan_full)
@@ -29,6 +33,7 @@ SLOW_STAGES=(setup build slow page_load faults_long fuzz_long tidy_all asan_full
 PRESET=ci
 
 passed=0 failed=0 skipped=0 summary=()
+fixed_addresses=()  # what starts programs without address space randomisation, where they need that
 
 parse_arguments() {
   stages=("${STAGES[@]}")
@@ -89,11 +94,11 @@ stage_build() {
   cmake --build --preset "$PRESET" -j "$(build_jobs)"
 }
 
-# As many tests at once as there are processors, unless CTEST_PARALLEL_LEVEL says otherwise.
+# CTEST_PARALLEL_LEVEL tests at once, by default as many as there are processors.
 run_ctest() { # BUILD-FOLDER RESULT-NAME CTEST-ARGUMENTS...
   local folder=$1 name=$2
   shift 2
-  ctest --test-dir "$folder" --output-on-failure --no-tests=error --output-junit "$LOGS/$name.xml" \
+  "${fixed_addresses[@]}" ctest --test-dir "$folder" --output-on-failure --no-tests=error --output-junit "$LOGS/$name.xml" \
     --test-output-size-passed 100000 --test-output-size-failed 200000 "$@"
 }
 
@@ -102,7 +107,7 @@ stage_ctest() {
   rm -f "$EXCHANGES"
   if [ -x "$PROMTOOL" ]; then export PROMTOOL; fi
   # Whole-system tests wait for most of their time.
-  CTEST_PARALLEL_LEVEL=$((2 * $(nproc))) BABELRING_EXCHANGES=$EXCHANGES run_ctest "build/$PRESET" ctest -LE slow
+  CTEST_PARALLEL_LEVEL=$((2 * CTEST_PARALLEL_LEVEL)) BABELRING_EXCHANGES=$EXCHANGES run_ctest "build/$PRESET" ctest -LE slow
 }
 
 # What the server answered in its tests, and the page's types, against server/api/openapi.yaml.
@@ -172,44 +177,47 @@ names = {test["name"].split("_without_")[0] for test in json.load(sys.stdin)["te
 print("\n".join("test_" + name for name in sorted(names)))'
 }
 
-sanitize() { # PRESET CTEST-ARGUMENTS...
+compile_sanitized() { # PRESET CTEST-ARGUMENTS...
   local preset=$1 targets
   shift
   cmake --preset "$preset"
   mapfile -t targets < <(test_targets "build/$preset" "$@")
   cmake --build --preset "$preset" -j "$(build_jobs)" --target "${targets[@]}"
-  run_ctest "build/$preset" "${preset//-/_}" "$@"
+}
+
+# For main: what the stages asan and tsan will run, compiled with what time other stages leave, such as those of tests that wait.
+# It ends well whatever comes: what it did not get done the stages do, and say.
+compile_sanitized_meanwhile() {
+  set +e
+  renice -n 19 -p "$BASHPID"
+  compile_sanitized asan "${ASAN_TESTS[@]}"
+  compile_sanitized tsan "${TSAN_TESTS[@]}"
 }
 
 under_asan() { # PRESET CTEST-ARGUMENTS...
+  local preset=$1
+  shift
   export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1
   export LSAN_OPTIONS=suppressions=$ROOT/scripts/lib/lsan.supp:print_suppressions=0
   export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
-  sanitize "$@" -L unit -LE 'slow|learning'
+  compile_sanitized "$preset" "$@"
+  run_ctest "build/$preset" "${preset//-/_}" "$@"
 }
 
-# What reads bytes from outside. Left to the nightly run, which has everything: arithmetic on tensors and what links it, and the
-# checks of every pointer's use (null, vptr, object-size, alignment), which take half of the compile time.
-stage_asan() { under_asan asan -E '^(cli|cuda|decode|layers|model|ops|ops_without_tiles|optim|train|worker)$'; }
+stage_asan() { under_asan asan "${ASAN_TESTS[@]}"; }
 
-stage_asan_full() { under_asan asan-full; }
+stage_asan_full() { under_asan asan-full "${UNIT_TESTS[@]}"; }
+
+stage_tsan() { under_tsan "${TSAN_TESTS[@]}"; }
+
+stage_tsan_full() { under_tsan "${TSAN_TESTS_ALL[@]}"; }
 
 # g++ 12's thread sanitizer needs the addresses that a kernel without randomisation gives.
-stage_tsan() { under_tsan "$TSAN_TESTS"; }
-
-stage_tsan_full() { under_tsan "$TSAN_TESTS_ALL"; }
-
-under_tsan() { # TESTS
+under_tsan() { # CTEST-ARGUMENTS...
   export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:suppressions=$ROOT/scripts/lib/tsan.supp
-  if setarch "$(uname -m)" -R true 2>/dev/null; then
-    run_ctest() {
-      local folder=$1 name=$2
-      shift 2
-      setarch "$(uname -m)" -R ctest --test-dir "$folder" --output-on-failure --no-tests=error \
-        --output-junit "$LOGS/$name.xml" --test-output-size-passed 100000 --test-output-size-failed 200000 "$@"
-    }
-  fi
-  sanitize tsan -L unit -LE 'slow|learning' -R "$1"
+  if setarch "$(uname -m)" -R true 2>/dev/null; then fixed_addresses=(setarch "$(uname -m)" -R); fi
+  compile_sanitized tsan "$@"
+  run_ctest build/tsan tsan "$@"
 }
 
 # Each fuzzer for a while. Skipped without clang.
@@ -263,7 +271,7 @@ run_stage() {
 }
 
 main() {
-  local stage stages built=yes began=$SECONDS  # run_stage sets built
+  local stage stages built=yes began=$SECONDS meanwhile=''  # run_stage sets built
   parse_arguments "$@"
   cd "$ROOT"
   CTEST_PARALLEL_LEVEL=${CTEST_PARALLEL_LEVEL:-$(nproc)}
@@ -274,6 +282,14 @@ main() {
       summary+=("$(printf '%-9s             not run: the build failed' "$stage")")
       continue
     fi
+    if [ "$stage" = ctest ] && [[ " ${stages[*]} " = *" asan tsan "* ]]; then
+      set -m  # in a process group of its own, which ends with this script
+      compile_sanitized_meanwhile >"$LOGS/sanitized.log" 2>&1 &
+      meanwhile=$!
+      set +m
+      trap 'kill -- "-$meanwhile" 2>/dev/null || true' EXIT
+    fi
+    if [ "$stage" = asan ] && [ -n "$meanwhile" ]; then wait "$meanwhile" || true; fi
     run_stage "$stage"
   done
   printf '\n'
