@@ -34,6 +34,7 @@ SLOW_STAGES=(setup build slow page_load faults_long fuzz_long tidy_all asan_full
 PRESET=ci
 
 passed=0 failed=0 skipped=0 summary=()
+meanwhile=''  # what compiles beside the stages, if it was started
 fixed_addresses=()  # what starts programs without address space randomisation, where they need that
 
 parse_arguments() {
@@ -272,7 +273,7 @@ run_stage() {
 }
 
 main() {
-  local stage stages built=yes began=$SECONDS meanwhile=''  # run_stage sets built
+  local stage stages built=yes began=$SECONDS  # run_stage sets built
   parse_arguments "$@"
   cd "$ROOT"
   CTEST_PARALLEL_LEVEL=${CTEST_PARALLEL_LEVEL:-$(nproc)}
