@@ -121,12 +121,12 @@ void Pool::serve(Slot& slot) {
     }
     lock.lock();
     slot.last_used = SteadyClock::now();  // before anybody hears of it: what is asked next is later
-    lock.unlock();
-    job->done(std::move(outcome));
-    lock.lock();
     slot.busy = false;
     if (!slot.helper) slot.checkpoint.clear();
     changed_.notify_all();
+    lock.unlock();
+    job->done(std::move(outcome));
+    lock.lock();
   }
   drop_helper(slot);
 }
@@ -199,7 +199,7 @@ Outcome Pool::failed(Slot& slot, Helper::Trouble trouble, const std::string& doi
   }
   if (trouble == Helper::Trouble::ended) {
     // Its output has ended: so does it, by itself, in a moment, and its exit code says more than ours would.
-    const auto patience = SteadyClock::now() + std::chrono::seconds(1);
+    const auto patience = SteadyClock::now() + std::chrono::seconds(5);
     while (slot.helper->running() && SteadyClock::now() < patience) {
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }

@@ -28,7 +28,6 @@ json::value answer(const json::object& request) {
     std::string text(std::string_view(line.as_string()));
     if (text == "die") kill(getpid(), SIGKILL);
     if (text == "hang") hang();
-    if (text == "slow") std::this_thread::sleep_for(std::chrono::milliseconds(300));
     if (text == "nonsense") return "nonsense";
     if (text == "long") {
       return {{"id", id}, {"error", json::object{{"code", "too_long"}, {"detail", "text[0]: 700 tokens"}}}};
