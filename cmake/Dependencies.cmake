@@ -1,7 +1,7 @@
 # Every library from outside, found once. Rooms name the imported targets they link.
 set(Boost_NO_WARN_NEW_VERSIONS ON)
 set(BABELRING_BOOST_HINT "scripts/setup.sh installs libboost1.81-dev, libboost-json1.81-dev and libboost-url1.81-dev")
-find_package(Boost 1.81 QUIET COMPONENTS json url filesystem)
+find_package(Boost 1.81 QUIET COMPONENTS json url)
 if(NOT Boost_FOUND)
   message(FATAL_ERROR "Boost 1.81 or newer not found; ${BABELRING_BOOST_HINT}")
 endif()

@@ -10,13 +10,14 @@
 #     --text SRC,TGT                        updates of real text in turns with sentences of one length, as many tokens
 #     --metrics-cost                        with spool and server at every update, in turns with neither
 #   scripts/bench.sh ops [options]          every op at a model's shapes: time, share of the peak, error
-#   scripts/bench.sh all-reduce [options]   our ring against MPI's, by size
+#   scripts/bench.sh all-reduce [options]   our ring against MPI's, by size; --device cuda: NCCL against both
 #   scripts/bench.sh decode [options]       beam search over text: sentences a second and its roofline
 #   scripts/bench.sh data [options]         preparing text, and batches a second
 #   scripts/bench.sh server [options]       the server's load bars in turns with nginx (packages nginx-light, wrk), 2 minutes
 #
-# "scripts/bench.sh MODE --help" tells every option. Nothing else may run on the machine meanwhile; what did is said
-# beside each figure. BABELRING_BIN names a folder of programs to use as they are, instead of build/bench/bin.
+# "scripts/bench.sh MODE --help" tells every option, "scripts/bench.sh MODE -- --help" those of the program behind it.
+# Nothing else may run on the machine meanwhile; what did is said beside each figure. BABELRING_BIN names a folder of
+# programs to use as they are, instead of build/bench/bin.
 set -euo pipefail
 # shellcheck source=scripts/lib/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
@@ -31,11 +32,24 @@ build() {
   quietly "$log" "the build" cmake --build "$ROOT/build/bench" -j "$(build_jobs)" --target "${PROGRAMS[@]}"
 }
 
+# asks_for_options MODE WORD...: whether only options are asked for that need no program to tell them.
+asks_for_options() {
+  local word
+  [ "$1" != ops ] || return 1
+  for word in "${@:2}"; do
+    case $word in
+      --) return 1 ;;
+      --help | -h) return 0 ;;
+    esac
+  done
+  return 1
+}
+
 case ${1:-} in
   --help | -h) print_header && exit 0 ;;
   train-step | ops | all-reduce | decode | data | server) ;;
   '') usage_error "found no mode, expected train-step, ops, all-reduce, decode, data or server" ;;
   *) usage_error "found mode '$1', expected train-step, ops, all-reduce, decode, data or server" ;;
 esac
-[ -n "${BABELRING_BIN:-}" ] || [[ "$* " == "train-step "*"--help "* ]] || build
+[ -n "${BABELRING_BIN:-}" ] || asks_for_options "$@" || build
 exec python3 "$ROOT/scripts/bench/main.py" --programs "${BABELRING_BIN:-$ROOT/build/bench/bin}" "$@"

@@ -20,15 +20,15 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 # Boost by version only: an unversioned libboost-*-dev is 1.74 here and the two sets exclude each other.
 BUILD_PACKAGES=(
   build-essential g++ cmake ninja-build ccache git pkg-config
-  libboost1.81-dev libboost-filesystem1.81-dev libboost-json1.81-dev libboost-url1.81-dev
+  libboost1.81-dev libboost-json1.81-dev libboost-url1.81-dev
   libopenmpi-dev libdnnl-dev libsentencepiece-dev libicu-dev
   libsqlite3-dev libssl-dev zlib1g-dev libzstd-dev prometheus-cpp-dev
   libspdlog-dev libfmt-dev libyaml-cpp-dev libcli11-dev
 )
-RUN_PACKAGES=(openmpi-bin openssh-client python3 curl ca-certificates iproute2 procps)
+RUN_PACKAGES=(openmpi-bin openssh-client python3 curl ca-certificates)
 TEST_PACKAGES=(
-  libgtest-dev libgmock-dev libbenchmark-dev
-  clang-format clang-tidy shellcheck universal-ctags nftables libarchive-tools
+  libgtest-dev libgmock-dev
+  clang-format clang-tidy shellcheck universal-ctags iproute2 libarchive-tools openssl
   python3-protobuf python3-crcmod zsh
   faketime clang libclang-rt-14-dev # libFuzzer: 45 MB beside what clang-tidy brings
 )
@@ -73,11 +73,11 @@ explain_elsewhere() {
 setup.sh installs packages on Debian 12 (bookworm); this is ${1:-an unknown system}.
 Elsewhere please install these yourself, then run with BABELRING_SKIP_SETUP=1:
   a C++20 compiler (g++ 12 or newer), CMake 3.25, Ninja, git, pkg-config; ccache if you like
-  Boost 1.81 or newer: headers, filesystem, json, url (Beast, Asio and Process are headers)
+  Boost 1.81 or newer: headers (Beast, Asio), json, url
   Open MPI 4.1 with mpirun and an ssh client; oneDNN 2.6; SentencePiece 0.1.97; ICU
   SQLite 3.40, OpenSSL 3, zlib, zstd 1.5, prometheus-cpp 1.0 (core); spdlog 1.10, fmt 9, yaml-cpp 0.7, CLI11 2.1
-  python3, curl, ip and ps for the scripts; dpkg-deb for the corpus of the quickstart
-  tests only: GoogleTest 1.12 with gmock, Google Benchmark 1.7, clang-format and clang-tidy 14, shellcheck, ctags;
+  python3 and curl for the scripts; dpkg-deb for the corpus of the quickstart
+  tests only: GoogleTest 1.12 with gmock, clang-format and clang-tidy 14, shellcheck, ctags, ip, openssl;
     Node 20.19 with npm and Chromium for those of the dashboard
   for GPUs only: NVIDIA's CUDA toolkit 13.0 or newer (nvcc, cuBLASLt)
 On Debian this script's --list (and --list --test) prints the package names.

@@ -91,9 +91,13 @@ launch::ControlOptions control_options(const ServerOptions& options, const std::
 void connect_control(launch::ControlPlane& control, api::Service& service, const ServerOptions& options) {
   service.control = &control;
   control.on_change([&service](const std::string& run) { api::note_change(service, run); });
-  control.on_purge([&service](const store::CheckpointRow& checkpoint) {
-    api::remove_folder(api::folder_of(service, checkpoint), api::manifest_of(checkpoint));
-  });
+  control.on_purge(
+      [&service](const store::CheckpointRow& checkpoint) {
+        api::remove_folder(api::folder_of(service, checkpoint), api::manifest_of(checkpoint));
+      },
+      [&service](store::Database& database, const std::string& run) {
+        service.audit.append(database, api::note_of_server("DELETE", "/api/v1/runs/{run}", "/api/v1/runs/" + run, 204));
+      });
   if (!options.tokens) return;
   control.on_launch([&service](const std::string& run) {
     return std::vector<std::string>{"BABELRING_TOKEN=" + service.tokens.make_run_token(run)};

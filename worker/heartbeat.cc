@@ -20,6 +20,15 @@ std::string text_of(const json::object& object, const char* name) {
   return member != nullptr && member->is_string() ? std::string(member->get_string().c_str()) : "";
 }
 
+/// Empty where the GPU tells nothing. What it counts is for step records, which know since when.
+json::object gpu_of(const GpuReading& reading) {
+  json::object gpu;
+  for (const auto& [name, value] : reading.values) gpu[name] = value;
+  if (reading.power_w > 0) gpu["power_w"] = reading.power_w;
+  if (reading.power_limit_w > 0) gpu["power_limit_w"] = reading.power_limit_w;
+  return gpu;
+}
+
 }  // namespace
 
 Heartbeat::Heartbeat(HeartbeatOptions options, HeartbeatOrders orders)
@@ -65,21 +74,24 @@ void Heartbeat::loop() {
 json::object Heartbeat::body() const {
   const HostState host = read_host_state(options_.folder);
   const SteadyClock::time_point updated{SteadyClock::duration(updated_at_.load(std::memory_order_relaxed))};
-  return {{"attempt", options_.attempt},
-          {"rank", options_.rank},
-          {"host", options_.host},
-          {"pid", getpid()},
-          {"update", update_.load(std::memory_order_relaxed)},
-          {"since_update_s", std::chrono::duration<double>(SteadyClock::now() - updated).count()},
-          {"checkpoint_done", orders_.checkpoint.done()},
-          {"resident_bytes", host.resident_bytes},
-          {"memory_bytes", host.memory_bytes},
-          {"memory_available_bytes", host.memory_available_bytes},
-          {"disk_free_bytes", host.disk_free_bytes},
-          {"network_rx_bytes", host.network_rx_bytes},
-          {"network_tx_bytes", host.network_tx_bytes},
-          {"processors", host.processors},
-          {"load", host.load}};
+  json::object said = {{"attempt", options_.attempt},
+                       {"rank", options_.rank},
+                       {"host", options_.host},
+                       {"pid", getpid()},
+                       {"update", update_.load(std::memory_order_relaxed)},
+                       {"since_update_s", std::chrono::duration<double>(SteadyClock::now() - updated).count()},
+                       {"checkpoint_done", orders_.checkpoint.done()},
+                       {"resident_bytes", host.resident_bytes},
+                       {"memory_bytes", host.memory_bytes},
+                       {"memory_available_bytes", host.memory_available_bytes},
+                       {"disk_free_bytes", host.disk_free_bytes},
+                       {"network_rx_bytes", host.network_rx_bytes},
+                       {"network_tx_bytes", host.network_tx_bytes},
+                       {"processors", host.processors},
+                       {"load", host.load}};
+  json::object gpu = options_.gpu ? gpu_of(options_.gpu()) : json::object();
+  if (!gpu.empty()) said["gpu"] = std::move(gpu);
+  return said;
 }
 
 bool Heartbeat::beat() {

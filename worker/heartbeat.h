@@ -14,6 +14,7 @@
 #include "nmt/base/clock.h"
 #include "nmt/base/json.h"
 #include "nmt/train/checkpoint_request.h"
+#include "nmt/train/nvml.h"
 #include "nmt/train/stop_request.h"
 
 namespace babelring {
@@ -27,6 +28,8 @@ struct HeartbeatOptions {
   std::int64_t rank = 0;
   std::string host;
   std::filesystem::path folder;  // whose free space is told
+  /// What the GPU says of itself; absent: there is none. Called on the heartbeat's thread.
+  std::function<GpuReading()> gpu = {};
   std::chrono::milliseconds between{1000};
   std::chrono::milliseconds longest_retry{5000};  // while the server does not answer
   std::chrono::milliseconds request_timeout{5000};

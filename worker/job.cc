@@ -100,8 +100,10 @@ void end_fenced(const std::string& why) {
 /// Without a server there is nobody to tell.
 std::unique_ptr<Heartbeat> start_heartbeat(const JobOptions& options, const std::filesystem::path& folder,
                                            const RunIdentity& identity, const Communicator& communicator,
-                                           HeartbeatOrders orders) {
+                                           const GpuMeter* gpu_meter, HeartbeatOrders orders) {
   if (options.server == "none") return nullptr;
+  std::function<GpuReading()> gpu;
+  if (gpu_meter != nullptr) gpu = [gpu_meter] { return gpu_meter->newest(); };
   return std::make_unique<Heartbeat>(
       HeartbeatOptions{.server = options.server,
                        .token = options.token,
@@ -110,7 +112,8 @@ std::unique_ptr<Heartbeat> start_heartbeat(const JobOptions& options, const std:
                        .attempt = identity.attempt,
                        .rank = communicator.rank(),
                        .host = communicator.hosts()[static_cast<std::size_t>(communicator.rank())],
-                       .folder = folder},
+                       .folder = folder,
+                       .gpu = std::move(gpu)},
       std::move(orders));
 }
 
@@ -203,8 +206,9 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
   std::optional<RunFolder> opened;
   const RunIdentity identity = share_identity(options, folder, communicator, opened);
   CheckpointRequest checkpoint_request;
+  const std::unique_ptr<GpuMeter> gpu_meter = make_gpu_meter(gpu);
   const std::unique_ptr<Heartbeat> heartbeat =
-      start_heartbeat(options, folder, identity, communicator, {stop, checkpoint_request, end_fenced});
+      start_heartbeat(options, folder, identity, communicator, gpu_meter.get(), {stop, checkpoint_request, end_fenced});
   if (first_rank) {
     write_file_atomically(folder / "config.yaml", config_yaml(config));
     spdlog::info("run {} attempt {}: {} ranks on {}, {}", identity.run, identity.attempt, communicator.size(),
@@ -226,7 +230,6 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
 
   CheckpointKeeper checkpoints(config, folder / "checkpoints", vocabulary_file, *backend, ranks, records,
                                [&opened] { opened->require_current(); });
-  const std::unique_ptr<GpuMeter> gpu_meter = make_gpu_meter(gpu);
   Trainer trainer({.config = config,
                    .backend = *backend,
                    .communicator = ranks,

@@ -16,6 +16,7 @@
 #include "nmt/comm/mpi_session.h"
 #include "worker/config_check.h"
 #include "worker/job.h"
+#include "worker/run_folder.h"
 
 namespace {
 
@@ -116,6 +117,7 @@ int work(const CommandLine& line, bool under_mpirun) {
   init_log(communicator->size() > 1 ? fmt::format("rank {}", communicator->rank()) : "", line.log_level);
   LogRecords log;
   try {
+    if (!line.job.run.empty() || line.job.attempt != 0) check_identity(line.job.run, line.job.attempt);
     // The communicator's own options are part of the configuration, which rank 0 may be alone to see: share it first.
     const TrainConfig config = shared_config(line.job, *communicator);
     JobOptions job = line.job;

@@ -1,6 +1,7 @@
 #include "worker/run_folder.h"
 
 #include <algorithm>
+#include <system_error>
 
 #include "nmt/base/atomic_file.h"
 #include "nmt/base/failure.h"
@@ -13,10 +14,23 @@ namespace {
 
 constexpr const char* file_name = "run.json";
 
+void make_run_folder(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) fail("run folder {}: cannot be made: {}", folder.string(), error.message());
+}
+
 }  // namespace
 
+void check_identity(const std::string& run, std::int64_t attempt) {
+  if (!valid_id(run, 'r')) {
+    throw UsageFailure(fmt::format("--run-id: expected r_ and 26 digits or capital letters, found '{}'", run));
+  }
+  if (attempt < 1) throw UsageFailure(fmt::format("--attempt: expected at least 1, found {}", attempt));
+}
+
 RunFolder::RunFolder(std::filesystem::path path) : path_(std::move(path)) {
-  std::filesystem::create_directories(path_);
+  make_run_folder(path_);
   if (const auto before = stored()) {
     run_ = before->run;
     attempt_ = std::max(before->attempt, fenced_attempt(path_)) + 1;  // one may be given up before it began
@@ -28,9 +42,8 @@ RunFolder::RunFolder(std::filesystem::path path) : path_(std::move(path)) {
 
 RunFolder::RunFolder(std::filesystem::path path, const std::string& run, std::int64_t attempt)
     : path_(std::move(path)), run_(run), attempt_(attempt) {
-  if (!valid_id(run, 'r')) throw UsageFailure(fmt::format("--run-id: '{}' is none", run));
-  if (attempt < 1) throw UsageFailure(fmt::format("--attempt: expected at least 1, found {}", attempt));
-  std::filesystem::create_directories(path_);
+  check_identity(run, attempt);
+  make_run_folder(path_);
   const auto before = stored();
   if (before && before->run != run) fail("{}: holds run {}, expected {}", path_.string(), before->run, run);
   if (before && before->attempt >= attempt) {

@@ -7,6 +7,10 @@
 
 namespace babelring {
 
+/// Refuses what no server calls a run and an attempt. Every rank was given the same words: called on all before they
+/// wait for each other. Throws UsageFailure.
+void check_identity(const std::string& run, std::int64_t attempt);
+
 /// The folder of one run: run.json (its id and attempt), config.yaml, checkpoints/, spool/.
 class RunFolder {
  public:

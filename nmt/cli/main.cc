@@ -56,6 +56,7 @@ int main(int argc, char** argv) {
     babelring::init_log("");
     declare(app);
     app.parse(argc, argv);
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) babelring::fail("standard output: cannot be written");
     return 0;
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) return app.exit(error);

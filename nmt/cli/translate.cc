@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <memory>
@@ -35,6 +36,7 @@ class LineSource {
  public:
   explicit LineSource(const std::string& name) : name_(name == "-" ? "standard input" : name) {
     if (name == "-") return;
+    if (std::filesystem::is_directory(name)) fail("{}: cannot be read: it is a folder", name);
     file_.open(name);
     if (!file_) fail("{}: cannot be read", name);
   }

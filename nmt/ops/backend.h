@@ -62,6 +62,12 @@ class Backend {
 
   /// 256-byte aligned, zeroed. Throws Failure (bytes needed and free) when there is none.
   virtual Buffer allocate(std::size_t bytes) = 0;
+  /// A copy for LinearForward::packed of a contiguous weight [out, in], f32 or bf16. Null where products would gain
+  /// nothing by it.
+  virtual std::unique_ptr<const PackedWeight> pack(ConstTensor weight) {
+    static_cast<void>(weight);
+    return nullptr;
+  }
   /// Whether the host can read and write what allocate() gives; elsewhere upload() and download() do.
   virtual bool host_memory() const { return true; }
   /// Copies contiguous elements from the host, or to it; complete on return.

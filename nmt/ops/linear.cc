@@ -22,6 +22,10 @@ void LinearForward::check() const {
   check.shape({"weight", weight}, {weight.shape[0], x.shape[1]}, {"x", x});
   check.same_type({"weight", weight}, {"x", x});
   check.contiguous({{"weight", weight}});
+  if (packed != nullptr && (packed->shape != weight.shape || packed->dtype != weight.dtype)) {
+    fail("{}: packed is of a weight {} {}, weight is {} {}", name, packed->shape.text(), name_of(packed->dtype),
+         weight.shape.text(), name_of(weight.dtype));
+  }
   if (bias) {
     check.shape({"bias", bias}, {weight.shape[0]}, {"weight", weight});
     check.type({"bias", bias}, DType::f32);

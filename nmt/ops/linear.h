@@ -2,11 +2,20 @@
 
 #include <string_view>
 
+#include "nmt/core/buffer.h"
 #include "nmt/core/tensor.h"
 
 namespace babelring {
 
 enum class Activation { none, relu };
+
+/// A weight once more, in the order in which a backend's products read it: made by Backend::pack(), for weights that are
+/// multiplied many times as they are. What is written to the weight later does not come here.
+struct PackedWeight {
+  Shape shape;  // of the weight, [out, in]
+  DType dtype = DType::f32;
+  Buffer elements;
+};
 
 /// y = activation(x W^T + bias). Products accumulate in f32.
 struct LinearForward {
@@ -15,6 +24,7 @@ struct LinearForward {
   ConstTensor bias;    // [out] f32; absent: none
   Tensor y;            // [rows, out], type of x or f32, overwritten; may be strided; must not alias x
   Activation activation = Activation::none;
+  const PackedWeight* packed = nullptr;  // of `weight`, by the backend that runs this; null: none
   static constexpr std::string_view name = "linear_forward";
   void check() const;
   double flops() const { return 2.0 * static_cast<double>(x.rows() * weight.shape[0] * weight.shape[1]); }

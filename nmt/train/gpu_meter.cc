@@ -49,6 +49,11 @@ void GpuMeter::fill(StepRecord& record) {
   told_ = newest_.counters;
 }
 
+GpuReading GpuMeter::newest() const {
+  const std::lock_guard lock(mutex_);
+  return newest_;
+}
+
 std::unique_ptr<GpuMeter> make_gpu_meter(const std::string& identity, const std::string& library) {
   if (identity.empty()) return nullptr;
   Result<std::unique_ptr<GpuSource>> source = open_nvml(identity, library);

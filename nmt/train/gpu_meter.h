@@ -27,13 +27,16 @@ class GpuMeter {
   /// reading.
   void fill(StepRecord& record);
 
+  /// The newest reading; without any figure when the GPU is lost. For any thread.
+  GpuReading newest() const;
+
  private:
   bool read_once();
   void read_on(const std::stop_token& stop);
 
   std::unique_ptr<GpuSource> source_;
   std::chrono::milliseconds period_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable_any stopped_;
   GpuReading newest_;
   std::map<std::string, std::int64_t> told_;  // counters as they were at the last fill()

@@ -34,6 +34,14 @@ class Run:
         return float(self.result[key])  # type: ignore[arg-type]
 
 
+def program(folder: pathlib.Path, name: str) -> pathlib.Path:
+    """One of ours. Ends this program where it is missing."""
+    path = folder / name
+    if not path.is_file():
+        sys.exit(f"bench: no program {path}; scripts/bench.sh builds it in build/bench unless BABELRING_BIN names another folder")
+    return path
+
+
 def processor_times() -> figures.ProcessorTimes:
     return figures.ProcessorTimes.of(pathlib.Path("/proc/stat").read_text(encoding="utf-8"))
 

@@ -4,6 +4,17 @@
 
 namespace babelring::api {
 
+http::WriteNote note_of_server(std::string method, std::string route, std::string object, int status) {
+  http::WriteNote note;
+  note.time_ms = wall_time_ms();
+  note.actor = "server";
+  note.method = std::move(method);
+  note.route = std::move(route);
+  note.object = std::move(object);
+  note.status = status;
+  return note;
+}
+
 AuditedRow::AuditedRow(Service& service, const http::Request& request, int status, std::string made)
     : audit_(service.audit), note_(request.note.get()) {
   if (note_ == nullptr) return;

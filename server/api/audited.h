@@ -8,6 +8,9 @@
 
 namespace babelring::api {
 
+/// The row of the audit for what the server does by itself, with `server` for an actor.
+http::WriteNote note_of_server(std::string method, std::string route, std::string object, int status);
+
 /// The row of the audit for what a request changes, written in the transaction that changes it: there is no change
 /// without its row. A request that changes nothing is noted when it is answered, like one that is refused.
 class AuditedRow {

@@ -2,7 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
-#include "nmt/base/clock.h"
+#include "server/api/audited.h"
 #include "server/api/checkpoint_files.h"
 #include "server/http/problem.h"
 #include "server/store/checkpoints.h"
@@ -21,16 +21,8 @@ void end_removal(Service& service, const std::string& id, bool removed) {
   }
 }
 
-/// The audit's row for a pin that the server itself brings into line with the mark on disk.
-http::WriteNote note_of_mark(const store::CheckpointRow& checkpoint, bool pinned) {
-  http::WriteNote note;
-  note.time_ms = wall_time_ms();
-  note.actor = "server";
-  note.method = pinned ? "PUT" : "DELETE";
-  note.route = "/api/v1/checkpoints/{checkpoint}/pin";
-  note.object = "/api/v1/checkpoints/" + checkpoint.id + "/pin";
-  note.status = 204;
-  return note;
+http::WriteNote note_of_removal(const store::CheckpointRow& checkpoint, int status) {
+  return note_of_server("DELETE", "/api/v1/checkpoints/{checkpoint}", "/api/v1/checkpoints/" + checkpoint.id, status);
 }
 
 }  // namespace
@@ -48,6 +40,23 @@ void remove_checkpoint(Service& service, const store::CheckpointRow& checkpoint,
     throw;
   }
   end_removal(service, checkpoint.id, true);
+}
+
+void remove_by_retention(Service& service, const store::CheckpointRow& checkpoint) {
+  bool begun = false;
+  try {
+    remove_checkpoint(service, checkpoint, [&] {
+      service.store.write([&](store::Database& database) {
+        store::begin_removal(database, checkpoint.id);
+        service.audit.append(database, note_of_removal(checkpoint, 204));
+      });
+      begun = true;
+    });
+  } catch (const std::exception& failure) {
+    const auto* problem = dynamic_cast<const http::Problem*>(&failure);
+    if (begun) service.audit.note(note_of_removal(checkpoint, problem != nullptr ? problem->status() : 500), {});
+    throw;
+  }
 }
 
 void change_pin(const fs::path& folder, bool pinned, const std::function<void()>& write) {
@@ -96,7 +105,11 @@ void UnfinishedChanges::finish_removal(const store::CheckpointRow& begun) {
     if (problem.code() == "gone") sweep_removed(service_, checkpoint);
     if (problem.code() != "gone") spdlog::warn("checkpoint {}: {}", checkpoint.id, problem.what());
   }
-  end_removal(service_, checkpoint.id, removed);
+  service_.store.write([&](store::Database& database) {
+    store::end_removal(database, checkpoint.id, removed);
+    // That it was removed stands there since it began.
+    if (!removed) service_.audit.append(database, note_of_removal(checkpoint, 409));
+  });
   spdlog::info("checkpoint {} of {}: a removal that was cut short is finished", checkpoint.name, checkpoint.run);
 }
 
@@ -107,7 +120,9 @@ void UnfinishedChanges::follow_mark(const store::CheckpointRow& checkpoint) {
   service_.store.write([&](store::Database& database) {
     const bool pinned = is_marked(folder);  // now, as a request may just be changing it
     if (store::set_pinned(database, checkpoint.id, pinned)) {
-      service_.audit.append(database, note_of_mark(checkpoint, pinned));
+      service_.audit.append(
+          database, note_of_server(pinned ? "PUT" : "DELETE", "/api/v1/checkpoints/{checkpoint}/pin",
+                                   "/api/v1/checkpoints/" + checkpoint.id + "/pin", 204));
     }
   });
 }

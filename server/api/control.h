@@ -21,6 +21,9 @@ launch::ControlPlane& control_of(Service& service);
 void add_body_route(http::Router& router, std::string method, std::string path, http::Scope scope,
                     std::size_t most_bytes, http::Handler handler);
 
+/// A rank's GPU as its newest heartbeat tells it; null without one.
+json::value gpu_item(const std::optional<launch::BeatGpu>& gpu);
+
 /// Tells the event streams how a run stands now.
 void announce_run(Service& service, const std::string& run);
 

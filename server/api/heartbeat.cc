@@ -10,6 +10,17 @@ namespace {
 
 constexpr std::int64_t huge = std::int64_t{1} << 60;
 
+std::optional<launch::BeatGpu> read_gpu(Body& body) {
+  const json::value* gpu = body.value("gpu");
+  if (gpu == nullptr) return std::nullopt;
+  Body part(*gpu, "gpu/");
+  return launch::BeatGpu{.utilization_percent = part.integer("utilization_percent", 0, huge),
+                         .memory_used_bytes = part.integer("memory_used_bytes", 0, huge),
+                         .clock_mhz = part.integer("clock_mhz", 0, huge),
+                         .power_w = part.number("power_w", 0, 1e12),
+                         .power_limit_w = part.number("power_limit_w", 0, 1e12)};
+}
+
 launch::Beat read_beat(const http::Request& request) {
   Body body(request);
   const auto count = [&](const char* name) { return body.integer(name, 0, huge).value_or(0); };
@@ -23,6 +34,7 @@ launch::Beat read_beat(const http::Request& request) {
   beat.since_update_s = body.number("since_update_s", 0, 1e12).value_or(0);
   beat.checkpoint_done = count("checkpoint_done");
   beat.resident_bytes = count("resident_bytes");
+  beat.gpu = read_gpu(body);
   beat.memory_bytes = count("memory_bytes");
   beat.memory_available_bytes = count("memory_available_bytes");
   beat.disk_free_bytes = count("disk_free_bytes");
@@ -73,9 +85,13 @@ http::Response take(Service& service, const http::Request& request) {
 json::object node_item(const launch::Node& node, const launch::Heartbeats& heartbeats) {
   const launch::Beat& beat = node.newest.beat;
   json::array ranks;
-  for (const auto& [run, rank] : node.ranks) ranks.push_back({{"run", run}, {"rank", rank}});
+  for (const launch::Node::Rank& rank : node.ranks) {
+    ranks.push_back({{"run", rank.run}, {"rank", rank.rank}, {"gpu", gpu_item(rank.gpu)}});
+  }
+  const double age_s = heartbeats.age_s(node.newest);
   return {{"host", node.host},
-          {"heartbeat_age_ms", static_cast<std::int64_t>(heartbeats.age_s(node.newest) * 1000)},
+          {"heartbeat_age_ms", static_cast<std::int64_t>(age_s * 1000)},
+          {"silent", age_s > fresh_s},
           {"processors", beat.processors},
           {"load", beat.load},
           {"memory_bytes", beat.memory_bytes},
@@ -102,6 +118,16 @@ http::Response show_node(Service& service, const http::Request& request) {
 }
 
 }  // namespace
+
+json::value gpu_item(const std::optional<launch::BeatGpu>& gpu) {
+  if (!gpu) return nullptr;
+  const auto told = [](const auto& figure) { return figure ? json::value(*figure) : json::value(nullptr); };
+  return json::object{{"utilization_percent", told(gpu->utilization_percent)},
+                      {"memory_used_bytes", told(gpu->memory_used_bytes)},
+                      {"clock_mhz", told(gpu->clock_mhz)},
+                      {"power_w", told(gpu->power_w)},
+                      {"power_limit_w", told(gpu->power_limit_w)}};
+}
 
 void add_heartbeat_routes(http::Router& router, Service& service) {
   add_body_route(router, "POST", "/api/v1/runs/{run}/heartbeat", http::Scope::ingest, 64 << 10,

@@ -48,6 +48,7 @@ http::Response list_ranks(Service& service, const http::Request& request) {
     item["heartbeat_age_ms"] = age_s ? json::value(static_cast<std::int64_t>(*age_s * 1000)) : nullptr;
     item["since_update_s"] = age_s ? json::value(heard->second.beat.since_update_s + *age_s) : nullptr;
     item["resident_bytes"] = age_s ? json::value(heard->second.beat.resident_bytes) : nullptr;
+    item["gpu"] = age_s ? gpu_item(heard->second.beat.gpu) : nullptr;
     items.push_back(std::move(item));
   }
   return json_response(json::object{{"attempt", run.attempt}, {"items", std::move(items)}, {"next_cursor", nullptr}});

@@ -75,7 +75,7 @@ void ControlPlane::loop() {
       pause = supervisor.tick();
       if (SteadyClock::now() >= next_purge) {
         next_purge = SteadyClock::now() + between_purges;
-        purge_deleted_runs(store_, remove_, wall_time_ms());
+        purge_deleted_runs(store_, remove_, note_purge_, wall_time_ms());
       }
     } catch (const std::exception& failure) {  // a full disk, say: the next look may succeed
       spdlog::error("supervisor: {}", failure.what());

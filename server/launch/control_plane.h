@@ -36,8 +36,12 @@ class ControlPlane {
   void on_launch(std::function<std::vector<std::string>(const std::string& run)> environment) {
     environment_ = std::move(environment);
   }
-  /// Before start(): what removes the checkpoints of runs that were deleted with theirs. Without it they stay.
-  void on_purge(RemoveCheckpoint remove) { remove_ = std::move(remove); }
+  /// Before start(): what removes the checkpoints of runs that were deleted with theirs, and notes that a run is gone.
+  /// Without it checkpoints stay, and nothing is noted.
+  void on_purge(RemoveCheckpoint remove, NotePurge note) {
+    remove_ = std::move(remove);
+    note_purge_ = std::move(note);
+  }
   /// Begins to supervise. `address` is where workers report to, unless their profile says otherwise.
   void start(const std::string& address);
 
@@ -64,6 +68,7 @@ class ControlPlane {
     return std::vector<std::string>();
   };
   RemoveCheckpoint remove_ = [](const store::CheckpointRow&) { fail("nothing here removes checkpoints"); };
+  NotePurge note_purge_ = [](store::Database&, const std::string&) {};
   std::mutex mutex_;
   std::condition_variable wake_;
   bool woken_ = false, stopping_ = false;

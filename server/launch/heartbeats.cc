@@ -52,7 +52,7 @@ std::vector<Node> Heartbeats::nodes() const {
     Node& node = hosts[heard.beat.host];
     if (node.host.empty() || heard.at > node.newest.at) node.newest = heard;
     node.host = heard.beat.host;
-    if (now - heard.at <= recent) node.ranks.push_back(key);
+    if (now - heard.at <= recent) node.ranks.push_back({key.first, key.second, heard.beat.gpu});
   }
   std::vector<Node> nodes;
   for (auto& [name, node] : hosts) nodes.push_back(std::move(node));

@@ -13,6 +13,12 @@
 
 namespace babelring::launch {
 
+/// A rank's GPU, as its driver tells; absent: what it does not tell.
+struct BeatGpu {
+  std::optional<std::int64_t> utilization_percent, memory_used_bytes, clock_mhz;
+  std::optional<double> power_w, power_limit_w;
+};
+
 /// A rank's sign of life, as it says it.
 struct Beat {
   std::int64_t attempt = 0, rank = 0, pid = 0, update = 0;
@@ -20,6 +26,7 @@ struct Beat {
   double since_update_s = 0;         // since the last update was done, or since the rank started
   std::int64_t checkpoint_done = 0;  // the newest wish for a checkpoint that was carried out
   std::int64_t resident_bytes = 0;   // of the process
+  std::optional<BeatGpu> gpu;        // absent: none, or nothing is known of it
   // Of the host:
   std::int64_t memory_bytes = 0, memory_available_bytes = 0, disk_free_bytes = 0;
   std::int64_t network_rx_bytes = 0, network_tx_bytes = 0;  // since its interfaces came up
@@ -35,9 +42,14 @@ struct HeardBeat {
 
 /// A host as its newest heartbeat shows it.
 struct Node {
+  struct Rank {
+    std::string run;
+    std::int64_t rank = 0;
+    std::optional<BeatGpu> gpu;
+  };
   std::string host;
   HeardBeat newest;
-  std::vector<std::pair<std::string, std::int64_t>> ranks;  // run and rank, of the last minute
+  std::vector<Rank> ranks;  // of the last minute
 };
 
 /// The newest heartbeat of every rank, in memory only: after a restart ranks report again within seconds. Thread-safe.

@@ -36,7 +36,8 @@ void remove_checkpoints(store::Store& store, const store::DoomedRun& run, const 
 
 }  // namespace
 
-void purge_deleted_runs(store::Store& store, const RemoveCheckpoint& remove, std::int64_t now_ms) {
+void purge_deleted_runs(store::Store& store, const RemoveCheckpoint& remove, const NotePurge& note,
+                        std::int64_t now_ms) {
   std::vector<store::DoomedRun> doomed;
   {
     auto reader = store.reader();
@@ -44,7 +45,10 @@ void purge_deleted_runs(store::Store& store, const RemoveCheckpoint& remove, std
   }
   for (const store::DoomedRun& run : doomed) {
     if (run.checkpoints_too) remove_checkpoints(store, run, remove);
-    store.write([&](store::Database& database) { store::purge_run(database, run.number); });
+    store.write([&](store::Database& database) {
+      store::purge_run(database, run.number);
+      note(database, run.id);
+    });
     spdlog::info("run {}: removed for good", run.id);
   }
 }

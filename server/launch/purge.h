@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 
 #include "server/store/rows.h"
 #include "server/store/store.h"
@@ -14,8 +15,12 @@ inline constexpr std::int64_t deleted_kept_ms = std::int64_t{7} * 24 * 3600 * 10
 /// Removes one checkpoint from disk, or throws to say why it stays: a worker's word is no leave to remove anything.
 using RemoveCheckpoint = std::function<void(const store::CheckpointRow&)>;
 
+/// Notes that a run is removed for good, in the transaction that does it.
+using NotePurge = std::function<void(store::Database&, const std::string& run)>;
+
 /// Removes the runs for good that were deleted long enough ago, and, where that was asked for, their checkpoints, and
 /// the folder of a run that the server started.
-void purge_deleted_runs(store::Store& store, const RemoveCheckpoint& remove, std::int64_t now_ms);
+void purge_deleted_runs(store::Store& store, const RemoveCheckpoint& remove, const NotePurge& note,
+                        std::int64_t now_ms);
 
 }  // namespace babelring::launch

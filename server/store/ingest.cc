@@ -177,11 +177,15 @@ std::string Ingest::store(const Target& target, const Record& record, const Chec
   if (checkpoint.best) {
     database_.prepare("UPDATE checkpoints SET best = 0 WHERE run = ? AND best = 1").bind(target.run).run();
   }
-  // A removal record need not repeat the file list; what was known of the files stays.
+  // A removal record need not repeat the file list; what was known of the files stays. Other files, or files after a
+  // removal, are another checkpoint under the same name, which was made now.
   Statement upsert = database_.prepare(
       "INSERT INTO checkpoints(id, run, name, step, created_ms, folder, files, sacrebleu, loss, best, removed, "
       "write_seconds, version, world_size) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
       "ON CONFLICT(run, name) DO UPDATE SET step = excluded.step, removed = excluded.removed, removing = 0, "
+      "(created_ms, write_seconds) = (SELECT iif(made, excluded.created_ms, created_ms), "
+      "iif(made, excluded.write_seconds, write_seconds) FROM (SELECT NOT excluded.removed AND excluded.files <> '[]' "
+      "AND (removed OR files <> excluded.files) AS made)), "
       "version = coalesce(nullif(excluded.version, ''), version), "
       "world_size = coalesce(nullif(excluded.world_size, 0), world_size), "
       "best = CASE WHEN excluded.removed THEN best ELSE excluded.best END, "

@@ -1,2 +1,2 @@
 add_executable(bench_all_reduce bench_all_reduce.cc)
-target_link_libraries(bench_all_reduce PRIVATE babelring_comm CLI11::CLI11)
+target_link_libraries(bench_all_reduce PRIVATE babelring_bench CLI11::CLI11)

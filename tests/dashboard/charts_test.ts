@@ -1,4 +1,4 @@
-import { networkData, searchOf } from '../../server/dashboard/src/charts/definitions';
+import { CHARTS, networkData, searchOf } from '../../server/dashboard/src/charts/definitions';
 import { evalLines } from '../../server/dashboard/src/charts/lines';
 import type { RunData } from '../../server/dashboard/src/data/run_data';
 import { formatOf } from '../../server/dashboard/src/lib/metric_format';
@@ -41,6 +41,34 @@ describe('the network of hosts', () => {
   });
   it('takes the reader\'s word where no rank knows', () => {
     expect(networkData(runOf(TRAFFIC), { ...VIEW, linkGbit: 1 }).lines.at(-1)).toMatchObject({ label: 'link capacity', y: [125e6, 125e6] });
+  });
+});
+
+describe('what only some machines measure', () => {
+  const offered = (max: Record<string, number>): string[] => {
+    const run = { keys: [], evals: [], measures: (name: string) => (max[name] ?? 0) > 0 } as unknown as RunData;
+    return CHARTS.filter(({ when }) => when?.(run) ?? true).map(({ id }) => id);
+  };
+  const chart = (id: string, values: Record<string, [number, number]>, more: object = {}) => {
+    const run = Object.assign(runOf(values), { alerts: [], attempts: [], ...more });
+    return CHARTS.find((one) => one.id === id)!.data(run, VIEW);
+  };
+  it('has a chart where it was measured', () => {
+    const everywhere = offered({});
+    expect(everywhere).toContain('loss');
+    expect(offered({ power_w: 0 })).toEqual(everywhere);
+    const gpu = { power_w: 300, busy_fraction: 0.9, 'gpu.utilization_percent': 97, 'gpu.memory_used_bytes': 4e10 };
+    expect(offered(gpu)).toEqual([...everywhere, 'power', 'busy', 'gpu', 'gpu_memory']);
+  });
+  it('has the limit of power beside it', () => {
+    const { lines } = chart('power', { power_w: [1200, 1350] }, { ranks: [0, 1], key: () => ({ max: 700 }) });
+    expect(lines.map(({ kind, y }) => [kind, y])).toEqual([['line', [1200, 1350]], ['limit', [1400, 1400]]]);
+    expect(chart('power', { power_w: [90, 95] }, { ranks: [0], key: () => undefined }).lines.length).toBe(1);
+  });
+  it('tells a GPU\'s use and memory', () => {
+    const told = (id: string, key: string, value: number) => chart(id, { [key]: [value, value] }).lines.map(({ label, y, format }) => `${label} ${format(y[1]!)}`);
+    expect(told('gpu', 'gpu.utilization_percent', 97)).toEqual(['utilisation 97']);
+    expect(told('gpu_memory', 'gpu.memory_used_bytes', 4.2e10)).toEqual(['used 42.0 GB']);
   });
 });
 

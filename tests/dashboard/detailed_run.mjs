@@ -149,7 +149,8 @@ export class DetailedRun {
         target_tokens: tokens[rank], update_target_tokens: all, step_ms: Object.values(parts).reduce((sum, part) => sum + part, 0), ...parts,
         communication_ms: parts.exposed_communication_ms + 70 * noise(), communication_bytes: 365e6, network_rx_bytes: Math.round(180e6 * noise()),
         network_tx_bytes: Math.round(182e6 * noise()), network_link_bytes_per_second: this.linkBytes, flops: 1.4e12, busy_fraction: 0.72 * noise(), power_w: this.powered ? 131 * noise() : 0,
-        power_limit_w: this.powered ? 150 : 0, memory_bytes: this.memory(update), skipped: nan, weights_digest: '',
+        power_limit_w: this.powered ? 150 : 0, memory_bytes: this.memory(update),
+        ...(this.powered ? { gpu: { utilization_percent: Math.round(91 * noise()), memory_used_bytes: 4_400_000_000 } } : {}), skipped: nan, weights_digest: '',
         ...(nan ? { non_finite: { loss: 'nan', nll: 'nan', gradient_norm: 'nan' } } : {}) }, timeMs);
     });
     if (nan) this.log(0, 'error', `update ${update}: the gradient is not finite; nothing was updated`, timeMs);

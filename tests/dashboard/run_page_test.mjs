@@ -71,6 +71,8 @@ async function checkCharts(page) {
   await until('the links have their line', async () => (await values(page, 'network'))['link capacity'] === '1.25 GB/s');
   assert.match(await noteOf(page, 'network'), /busiest [4-6]\d % of its link's 1\.25 GB\/s/);
   assert.equal(await page.locator('#link').isVisible(), false, 'nobody is asked for what is known');
+  await chart(page, 'gpu').scrollIntoViewIfNeeded();
+  await until('the use of GPUs', async () => Number((await values(page, 'gpu')).utilisation) > 80);
   await page.evaluate(() => scrollTo(0, 0));
 }
 

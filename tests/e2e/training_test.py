@@ -78,6 +78,16 @@ class TrainingTest(SystemTest):
         self.assertEqual(len(errors), 1, run.text())
         self.assertIn("model.width", errors[0])
 
+    def test_a_wrong_run_or_attempt_ends_all_ranks_with_one_line(self) -> None:
+        for words, complaint in ((["--run-id", "r_x", "--attempt", "1"], "--run-id: expected r_ and 26 digits"),
+                                 (["--run-id", f"r_{26 * '0'}", "--attempt", "0"], "--attempt: expected at least 1"),
+                                 (["--attempt", "2"], "--run-id: expected r_ and 26 digits")):
+            run = self.start_run(ranks=3, overrides=[*words, "communication.deadline_s=100000"])
+            self.assertEqual(run.wait(), 2, run.text())
+            self.assertEqual(run.text().count(complaint), 1, run.text())
+            self.assertNotIn("gave up", run.text())
+            run.log.unlink()
+
     def test_missing_data_folder_is_named(self) -> None:
         run = self.start_run(overrides=["data.folder=/nonexistent/data"])
         self.assertEqual(run.wait(), 1)

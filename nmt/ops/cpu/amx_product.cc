@@ -22,7 +22,7 @@ class Run {
     k_chunk_ = steps_of((p_.k + passes - 1) / passes) * 32;
     n_chunk_ = std::clamp<std::int64_t>(b_limit_bytes / panel_bytes(), 1, n_panels_);
     threads_ = p_.m * p_.n * p_.k < 64 * 1024 ? 1 : workspace.threads();
-    const std::int64_t b_bytes = n_chunk_ * panel_bytes();
+    const std::int64_t b_bytes = p_.packed_b == nullptr ? n_chunk_ * panel_bytes() : 0;
     const std::int64_t sums_bytes = passes > 1 ? m_panels_ * n_panels_ * block_bytes : 0;
     of_thread_ = panel_bytes() + BlockMultiplier::ring_blocks(n_chunk_) * block_bytes;
     b_ = static_cast<char*>(static_cast<void*>(workspace.shared((b_bytes + sums_bytes + threads_ * of_thread_) / 4)));
@@ -47,15 +47,17 @@ class Run {
     const std::int64_t depth = std::min(k_chunk_, p_.k - k), thread = omp_get_thread_num();
     const std::int64_t threads = omp_get_num_threads();
     const std::int64_t own_first = n_count * thread / threads, own_end = n_count * (thread + 1) / threads;
-    for (std::int64_t j = own_first; j < own_end; ++j) pack_b(n + j, k, depth, b_of(j));
+    if (p_.packed_b == nullptr) {
+      for (std::int64_t j = own_first; j < own_end; ++j) pack_b(n + j, k, depth, b_of(j));
 #pragma omp barrier
+    }
     const bool by_rows = m_panels_ >= 2 * threads;
     const std::int64_t m_first = by_rows ? m_panels_ * thread / threads : 0;
     const std::int64_t m_end = by_rows ? m_panels_ * (thread + 1) / threads : m_panels_;
     const std::int64_t n_first = by_rows ? 0 : own_first, n_end = by_rows ? n_count : own_end;
     char* memory = thread_memory_ + thread * of_thread_;
     BlockMultiplier multiplier(p_, memory + panel_bytes(), BlockMultiplier::ring_blocks(n_chunk_));
-    const BlockMultiplier::PanelsOfB b{b_of(n_first), n_end - n_first, panel_bytes()};
+    const BlockMultiplier::PanelsOfB b = panels_of_b(k, n + n_first, n_first, n_end - n_first);
     BlockMultiplier::Sums sums{.continued = k > 0, .last = k + depth == p_.k, .accumulate = p_.accumulate};
     for (std::int64_t m = m_first; m < m_end; ++m) {
       if (kept_sums_ != nullptr) sums.kept = kept_sums_ + (m * n_panels_ + n + n_first) * block_bytes;
@@ -63,6 +65,14 @@ class Run {
     }
     multiplier.complete();
 #pragma omp barrier  // before B's memory is written again
+  }
+
+  /// Panels [panel, panel + count) of B from k on, which pass() packed as its own `packed` and following.
+  BlockMultiplier::PanelsOfB panels_of_b(std::int64_t k, std::int64_t panel, std::int64_t packed,
+                                         std::int64_t count) const {
+    if (p_.packed_b == nullptr) return {b_of(packed), count, panel_bytes()};
+    const std::int64_t whole_panel = steps_of(p_.k) * step_bytes;
+    return {p_.packed_b + panel * whole_panel + k / 32 * step_bytes, count, whole_panel};
   }
 
   char* b_of(std::int64_t panel) const {
@@ -103,6 +113,22 @@ class Run {
 };
 
 }  // namespace
+
+Buffer pack_transposed_b(const ConstTensor& b, int threads) {
+  const std::int64_t n = b.shape[0], k = b.shape[1], panels = panels_of(n), steps = steps_of(k);
+  Buffer packed = allocate_host(static_cast<std::size_t>(panels * steps * step_bytes));
+  char* to = static_cast<char*>(packed.data());
+#pragma omp parallel for schedule(static) num_threads(threads)
+  for (std::int64_t panel = 0; panel < panels; ++panel) {
+    const std::int64_t first = panel * panel_width, count = std::min(panel_width, n - first);
+    const BFloat16* rows = b.as<BFloat16>() + first * k;
+    for (std::int64_t step = 0; step < steps; ++step) {
+      pack_columns_transposed(rows + 32 * step, k, count, std::min<std::int64_t>(32, k - 32 * step),
+                              to + (panel * steps + step) * step_bytes);
+    }
+  }
+  return packed;
+}
 
 void multiply(const AmxProduct& product, Workspace& workspace) {
   if (product.m == 0 || product.n == 0 || product.k == 0) return;

@@ -2,7 +2,8 @@
 
 #include <cstdint>
 
-#include "nmt/core/dtype.h"
+#include "nmt/core/buffer.h"
+#include "nmt/core/tensor.h"
 #include "nmt/ops/cpu/workspace.h"
 
 namespace babelring::cpu {
@@ -17,6 +18,7 @@ struct AmxProduct {
   const BFloat16* b = nullptr;  // element (p, j) at b[p * b_stride + j]; transposed: b[j * b_stride + p]
   std::int64_t b_stride = 0;
   bool b_transposed = false;
+  const char* packed_b = nullptr;  // B as pack_transposed_b() leaves it, read instead; null: packed on the way
   void* c = nullptr;  // element (i, j) at c[i * c_stride + j]
   std::int64_t c_stride = 0;
   DType c_type = DType::bf16;
@@ -28,6 +30,9 @@ struct AmxProduct {
   std::int64_t gate_stride = 0;
   float factor = 1;
 };
+
+/// All panels of the transpose of a contiguous bf16 [n, k], each over the whole of k (amx_pack.h), one after another.
+Buffer pack_transposed_b(const ConstTensor& b, int threads);
 
 /// Needs amx_available(). The result does not depend on the number of threads.
 void multiply(const AmxProduct& product, Workspace& workspace);

@@ -22,6 +22,11 @@ namespace cpu {
 
 CpuBackend::CpuBackend(int threads) : workspace_(threads) {}
 
+std::unique_ptr<const PackedWeight> CpuBackend::pack(ConstTensor weight) {
+  if (!weight.contiguous()) fail("pack: {} has a row stride of {}", weight.shape.text(), weight.row_stride);
+  return cpu::pack(weight, workspace_);
+}
+
 void CpuBackend::upload(const void* host, Tensor to) {
   if (!to.contiguous()) fail("upload: {} has a row stride of {}", to.shape.text(), to.row_stride);
   if (to.bytes() > 0) std::memcpy(to.data, host, to.bytes());

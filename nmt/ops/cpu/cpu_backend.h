@@ -14,6 +14,7 @@ class CpuBackend final : public Backend {
   explicit CpuBackend(int threads);
 
   Buffer allocate(std::size_t bytes) override { return allocate_host(bytes); }
+  std::unique_ptr<const PackedWeight> pack(ConstTensor weight) override;
   void upload(const void* host, Tensor to) override;
   void download(ConstTensor from, void* host) override;
   void synchronize() override {}

@@ -4,6 +4,7 @@
 
 #include "nmt/ops/cpu/amx.h"
 #include "nmt/ops/cpu/amx_product.h"
+#include "nmt/ops/cpu/packed_product.h"
 #include "nmt/ops/cpu/vector_math.h"
 
 namespace babelring::cpu {
@@ -99,15 +100,26 @@ void apply_gate(const LinearBackwardData& op, int threads) {
 
 }  // namespace
 
+std::unique_ptr<const PackedWeight> pack(const ConstTensor& weight, const Workspace& workspace) {
+  if (instruction_set() == InstructionSet::basic) return nullptr;
+  auto packed = std::make_unique<PackedWeight>();
+  packed->shape = weight.shape, packed->dtype = weight.dtype;
+  packed->elements = on_tiles(weight.dtype) ? pack_transposed_b(weight, workspace.threads())
+                                            : pack_panels(weight, workspace.threads());
+  return packed;
+}
+
 void run(const LinearForward& op, Products& products, Workspace& workspace) {
   if (on_tiles(op.x.dtype)) {
     AmxProduct product = product_to(op.y, op.x.shape[1]);
     set_a(product, op.x);
     set_b(product, op.weight, true);
+    if (op.packed != nullptr) product.packed_b = static_cast<const char*>(op.packed->elements.data());
     product.bias = op.bias.as<float>(), product.relu = op.activation == Activation::relu;
     product.stream = static_cast<std::int64_t>(op.y.bytes()) > streamed_bytes;
     return multiply(product, workspace);
   }
+  if (op.packed != nullptr) return multiply_by_panels(op, workspace);
   ProductShape shape;
   shape.n = op.weight.shape[0], shape.k = op.weight.shape[1];
   shape.a_row = op.x.row_stride, shape.a_column = 1;

@@ -106,6 +106,13 @@ function powerData(run: RunData, view: ViewState): ChartData {
   return limit > 0 ? { ...data, lines: [...data.lines, line] } : data;
 }
 
+/// Shown where the key was ever more than 0: power is 0 where nobody measures it, and the rest is absent without a GPU.
+const measured = (id: string, key: string, title: string, unit: string, axisFormat: ChartDefinition['axisFormat'], data: ChartDefinition['data']): ChartDefinition =>
+  ({ id, title, unit, keys: () => [key], when: (run) => run.measures(key), axisFormat, data });
+
+const GPU_BUSY = 'gpu.utilization_percent';
+const GPU_MEMORY = 'gpu.memory_used_bytes';
+
 const CHARTS_ALONE: readonly ChartDefinition[] = [
   { id: 'loss', title: 'Loss', unit: 'nats per target token', keys: () => ['loss'], evals: ['loss'], axisFormat: tick, data: lossData },
   { id: 'bleu', title: 'Translation quality', unit: 'held-out set', keys: () => [], evals: ['sacrebleu', 'chrf'],
@@ -132,10 +139,10 @@ const CHARTS_ALONE: readonly ChartDefinition[] = [
   { id: 'memory', title: 'Memory by purpose', unit: 'sum over ranks', when: (run) => memoryLayers(run).length > 0,
     keys: (run) => [PEAK, ...memoryLayers(run).map(({ name }) => name)], stacked: true, axisFormat: (value) => formatSi(value, 'B'),
     data: (run, view) => memoryData(run, { ...view, smoothing: 0 }) },
-  { id: 'power', title: 'Power', unit: 'W, sum over ranks', keys: () => ['power_w'], when: (run) => run.measures('power_w'),
-    axisFormat: rate, data: powerData },
-  { id: 'busy', title: 'Busy', unit: 'mean over ranks', keys: () => ['busy_fraction'], when: (run) => run.measures('busy_fraction'),
-    axisFormat: (value) => formatPercent(value, 0), data: one('busy_fraction', 'busy', 'blue', percent) },
+  measured('power', 'power_w', 'Power', 'W, sum over ranks', rate, powerData),
+  measured('busy', 'busy_fraction', 'Busy', 'mean over ranks', (value) => formatPercent(value, 0), one('busy_fraction', 'busy', 'blue', percent)),
+  measured('gpu', GPU_BUSY, 'GPU utilisation', '%, mean over ranks', tick, one(GPU_BUSY, 'utilisation', 'teal', plain)),
+  measured('gpu_memory', GPU_MEMORY, 'GPU memory used', 'sum over ranks', formatBytes, one(GPU_MEMORY, 'used', 'violet', formatBytes)),
 ];
 
 /// What happened to the run is marked on all of them.
