@@ -252,6 +252,12 @@ count() { # STAGE STATUS
   if [ "$2" -eq 0 ]; then passed=$((passed + 1)) detail=passed; else failed=$((failed + 1)) detail=FAILED; fi
 }
 
+# What failed tests said stands anywhere in a long log.
+told_by_failed_tests() { # STAGE
+  if [ ! -e "$LOGS/$1.xml" ]; then return; fi
+  python3 scripts/lib/count_tests.py --failures "$LOGS/$1.xml" | head -n -1
+}
+
 run_stage() {
   local stage=$1 log=$LOGS/$1.log status=0 began=$SECONDS detail
   rm -f "$LOGS/$stage".*
@@ -267,7 +273,7 @@ run_stage() {
     say "ok ($detail, $((SECONDS - began)) s)"
   else
     say "FAILED ($detail, $((SECONDS - began)) s); the last lines of $log:"
-    tail -n 60 "$log" | sed 's/^/  | /' >&2
+    { tail -n 60 "$log" && told_by_failed_tests "$stage"; } | sed 's/^/  | /' >&2
     if [ "$stage" = build ]; then built=no; fi
   fi
 }

@@ -8,6 +8,7 @@
 #include "nmt/base/failure.h"
 #include "nmt/base/log.h"
 #include "server/api/alert_watch.h"
+#include "server/api/audited.h"
 #include "server/api/checkpoint_files.h"
 #include "server/api/control.h"
 #include "server/api/service.h"

@@ -32,7 +32,7 @@ std::vector<float> mean_of(const std::vector<SafetensorsReader>& inputs, const s
 
 }  // namespace
 
-Checkpoint average_checkpoints(const std::vector<fs::path>& inputs, const fs::path& output) {
+Checkpoint average_checkpoints(const std::vector<fs::path>& inputs, const fs::path& output) try {
   if (inputs.empty()) throw UsageFailure("average: expected at least one checkpoint, found none");
   if (fs::exists(output)) throw UsageFailure(fmt::format("average: {} exists already", output.string()));
   std::vector<Checkpoint> checkpoints;
@@ -69,6 +69,8 @@ Checkpoint average_checkpoints(const std::vector<fs::path>& inputs, const fs::pa
   fs::rename(temporary, absolute);
   sync_folder(absolute.parent_path());
   return load_checkpoint(absolute).value();
+} catch (const fs::filesystem_error& error) {
+  fail("average: {}: {}", error.path1().string(), error.code().message());
 }
 
 }  // namespace babelring

@@ -15,7 +15,7 @@ namespace babelring {
 /// found, but for rounding of near-equal scores. Deterministic. Not thread-safe.
 class BeamSearch {
  public:
-  /// Both must outlive the search.
+  /// Both must outlive the search, and the model's weights stay as they are: products read packed copies.
   BeamSearch(const Transformer& model, Backend& backend) : decoder_(model, backend) {}
 
   /// `sources` hold pieces, without </s>. Returns for each the n best, best first, at least one. A source without
@@ -23,6 +23,9 @@ class BeamSearch {
   /// range.
   std::vector<std::vector<Hypothesis>> search(std::span<const std::span<const std::int32_t>> sources,
                                               const BeamOptions& options);
+
+  /// Memory that packed weights take.
+  std::size_t packed_bytes() const { return decoder_.packed_bytes(); }
 
  private:
   void step(std::vector<SentenceBeam>& beams, const BeamOptions& options);

@@ -27,6 +27,7 @@ PackedSequences pack_sources(std::span<const std::span<const std::int32_t>> sour
 CachedDecoder::CachedDecoder(const Transformer& model, Backend& backend)
     : model_(model),
       backend_(backend),
+      packed_(backend),
       batch_(arena_on(backend)),
       saved_(arena_on(backend)),
       scratch_(arena_on(backend)) {}
@@ -34,7 +35,11 @@ CachedDecoder::CachedDecoder(const Transformer& model, Backend& backend)
 Context CachedDecoder::context() {
   saved_.reset();
   scratch_.reset();
-  return {.backend = backend_, .saved = saved_, .scratch = scratch_, .dtype = model_.compute_dtype()};
+  return {.backend = backend_,
+          .saved = saved_,
+          .scratch = scratch_,
+          .dtype = model_.compute_dtype(),
+          .packed_weights = &packed_};
 }
 
 void CachedDecoder::start(std::span<const std::span<const std::int32_t>> sources, std::int64_t max_rows,

@@ -11,7 +11,8 @@ namespace babelring {
 
 /// The model's side of beam search: encodes a batch of sentences once, then takes hypotheses forward one token a step,
 /// keeping the keys and values of all positions so far. These stay where they were written: a hypothesis that goes on
-/// from another only remembers where its past is. Memory is kept between batches. Not thread-safe.
+/// from another only remembers where its past is. Memory is kept between batches, and so are the weights, packed for
+/// products: the model must not change while the decoder lives. Not thread-safe.
 class CachedDecoder {
  public:
   /// Both must outlive the decoder.
@@ -32,6 +33,9 @@ class CachedDecoder {
   /// Of a row of the last step; valid until the next.
   NextTokens next(std::int32_t row) const;
 
+  /// Memory that packed weights take.
+  std::size_t packed_bytes() const { return packed_.bytes(); }
+
  private:
   Context context();
   void follow_parents(std::span<const Row> rows);
@@ -40,6 +44,7 @@ class CachedDecoder {
 
   const Transformer& model_;
   Backend& backend_;
+  PackedWeights packed_;
   Arena batch_, saved_, scratch_;  // batch_ lives from start() to start()
   std::vector<std::int32_t> source_offsets_;
   std::vector<Tensor> memories_;  // of each layer, [source tokens, 2 width]

@@ -7,6 +7,7 @@
 #include "nmt/core/arena.h"
 #include "nmt/core/parameters.h"
 #include "nmt/core/random.h"
+#include "nmt/layers/packed_weights.h"
 #include "nmt/ops/backend.h"
 
 namespace babelring {
@@ -38,6 +39,7 @@ struct Context {
   std::uint64_t dropout_seed = 0;  // of the update
   StepObserver* observer = nullptr;
   PhaseClock* clock = nullptr;
+  PackedWeights* packed_weights = nullptr;  // where forward products find their weights, in inference alone
   /// Called in backward when a parameter's gradient is complete for this micro-batch; may be empty.
   std::function<void(const Parameter&)> gradient_ready;
 
@@ -50,6 +52,9 @@ struct Context {
   }
   void ready(const Parameter* parameter) const {
     if (parameter != nullptr && gradient_ready) gradient_ready(*parameter);
+  }
+  const PackedWeight* packed(ConstTensor weight) const {
+    return packed_weights == nullptr ? nullptr : packed_weights->of(weight);
   }
   void enter(Phase phase) const {
     if (clock != nullptr) clock->enter(phase);

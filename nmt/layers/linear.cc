@@ -19,16 +19,19 @@ void Linear::forward_into(Context& context, ConstTensor x, Tensor y, Activation 
                                     .weight = weight_->compute,
                                     .bias = bias_ != nullptr ? ConstTensor(bias_->master) : ConstTensor(),
                                     .y = y,
-                                    .activation = activation});
+                                    .activation = activation,
+                                    .packed = context.packed(weight_->compute)});
 }
 
 void Linear::forward_rows(Context& context, ConstTensor x, std::int64_t first, Tensor y) const {
   const std::int64_t count = y.columns();
+  const ConstTensor weight = weight_->compute.row_slice(first, count);
   context.backend.run(
       LinearForward{.x = x,
-                    .weight = weight_->compute.row_slice(first, count),
+                    .weight = weight,
                     .bias = bias_ != nullptr ? ConstTensor(bias_->master).row_slice(first, count) : ConstTensor(),
-                    .y = y});
+                    .y = y,
+                    .packed = context.packed(weight)});
 }
 
 void Linear::backward_parameters(Context& context, ConstTensor dy, ConstTensor x) const {

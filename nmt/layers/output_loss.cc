@@ -42,7 +42,8 @@ std::int64_t OutputLoss::scratch_bytes(std::int64_t tokens, std::int64_t vocabul
 
 Tensor OutputLoss::logits(Context& context, ConstTensor hidden) const {
   Tensor logits = context.scratch.make(Shape{hidden.rows(), projection_->shape[0]}, context.dtype);
-  context.backend.run(LinearForward{.x = hidden, .weight = projection_->compute, .y = logits});
+  const ConstTensor weight = projection_->compute;
+  context.backend.run(LinearForward{.x = hidden, .weight = weight, .y = logits, .packed = context.packed(weight)});
   return logits;
 }
 

@@ -12,7 +12,11 @@ import sys
 import server_load
 import texts
 import train_step
-from runs import run
+from runs import program, run
+
+# Of modes that take its options.
+PROGRAMS = {"train-step": "bench_train_step", "ops": "bench_ops", "all-reduce": "bench_all_reduce", "decode": "bench_decode",
+            "data": "bench_data"}
 
 
 def declare_text(parser: argparse.ArgumentParser, text_needed: str) -> None:
@@ -26,7 +30,7 @@ def parser() -> argparse.ArgumentParser:
     modes = whole.add_subparsers(dest="mode", required=True, metavar="MODE")
     train_step.declare(modes.add_parser("train-step", help="updates of a model"))
     modes.add_parser("ops", help="every op; options are those of bench_ops", add_help=False)
-    reduce = modes.add_parser("all-reduce", help="our ring against MPI's")
+    reduce = modes.add_parser("all-reduce", help="our ring against MPI's, or NCCL; further options are those of bench_all_reduce")
     reduce.add_argument("--ranks", type=int, default=2)
     reduce.add_argument("--bind-to", default="none")
     declare_text(modes.add_parser("decode", help="beam search; further options are those of bench_decode"),
@@ -39,20 +43,30 @@ def parser() -> argparse.ArgumentParser:
 
 def command(options: argparse.Namespace, rest: list[str]) -> list[str]:
     """Of the modes that are one program."""
+    own = str(program(options.programs, PROGRAMS[options.mode]))
+    words = [word for word in rest if word != "--"]
     if options.mode == "ops":
-        return [str(options.programs / "bench_ops"), *rest]
+        return [own, *words]
     if options.mode == "all-reduce":
-        launcher = ["mpirun", "-np", str(options.ranks), "--bind-to", options.bind_to, "--oversubscribe"]
-        return [*launcher, str(options.programs / "bench_all_reduce"), *rest]
+        return ["mpirun", "-np", str(options.ranks), "--bind-to", options.bind_to, "--oversubscribe", own, *words]
     if options.mode == "decode":
-        data = texts.prepared(options.programs, options.text, options.pieces)
-        return [str(options.programs / "bench_decode"), "--data", str(data), *rest]
+        return [own, "--data", str(texts.prepared(options.programs, options.text, options.pieces)), *words]
     source, target = texts.pair_of(options.text)
-    return [str(options.programs / "bench_data"), "--source", str(source), "--target", str(target), "--pieces",
-            str(options.pieces), *rest]
+    return [own, "--source", str(source), "--target", str(target), "--pieces", str(options.pieces), *words]
+
+
+def help_asked_of(mode: str, words: list[str]) -> str:
+    """The program whose options are asked for: behind --, or by the mode that has none of its own."""
+    behind = words[words.index("--") + 1:] if "--" in words else words if mode == "ops" else []
+    return PROGRAMS.get(mode, "") if {"--help", "-h"} & set(behind) else ""
 
 
 def main() -> None:
+    _, _, folder, mode, *words = sys.argv  # of --programs FOLDER MODE …
+    name = help_asked_of(mode, words)
+    if name:
+        asked = str(program(pathlib.Path(folder), name))
+        os.execv(asked, [asked, "--help"])
     options, rest = parser().parse_known_args()
     if options.mode == "train-step":
         if rest:
@@ -62,9 +76,6 @@ def main() -> None:
         if rest:
             sys.exit(f"scripts/bench.sh: unknown option {rest[0]}")
         result = server_load.main(options, options.programs)
-    elif "--help" in rest or "-h" in rest:
-        program = command(options, rest)
-        os.execvp(program[0], program)
     else:
         one = run(command(options, rest))
         print(one.output)

@@ -11,6 +11,8 @@ import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from runs import program
+
 START_S = 30
 
 
@@ -24,7 +26,7 @@ def metrics_server(programs: pathlib.Path, folder: pathlib.Path) -> Iterator[Ser
     """A server on a free port with its data under `folder`."""
     log = folder / "server.log"
     with open(log, "w", encoding="utf-8") as output:
-        process = subprocess.Popen([programs / "server", "--listen", "127.0.0.1:0", "--data", folder / "server",
+        process = subprocess.Popen([program(programs, "server"), "--listen", "127.0.0.1:0", "--data", folder / "server",
                                     "--checkpoint-root", folder], stdout=output, stderr=subprocess.STDOUT)
     try:
         yield Server(address(process, log), process.pid)

@@ -87,7 +87,7 @@ class Target:
 
 
 def start_server(programs: pathlib.Path, folder: pathlib.Path) -> Target:
-    known = subprocess.run([programs / "server", "--help"], capture_output=True, text=True, check=True).stdout
+    known = subprocess.run([program(programs, "server"), "--help"], capture_output=True, text=True, check=True).stdout
     # The bars are the server's; how often one client may ask is not among them.
     options = ["--request-rate", "0"] if "--request-rate" in known else []
     process = subprocess.Popen([str(programs / "server"), "--listen", "127.0.0.1:0", "--data", str(folder / "data"),
@@ -174,7 +174,7 @@ def in_turns(rounds: int, sides: dict[str, Callable[[], dict[str, float]]]) -> d
 
 def load(programs: pathlib.Path, target: Target, run: str, *words: object) -> dict[str, float]:
     token = ["--token", target.token] if target.token else []
-    done = subprocess.run([str(programs / "bench_server"), "--port", str(target.port), *token, "--run", run, *map(str, words)],
+    done = subprocess.run([str(program(programs, "bench_server")), "--port", str(target.port), *token, "--run", run, *map(str, words)],
                           stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode != 0:
         sys.exit(f"bench: bench_server {words[0]}: exit code {done.returncode}")

@@ -7,6 +7,8 @@ import pathlib
 import subprocess
 import sys
 
+from runs import program
+
 WORK = pathlib.Path(__file__).resolve().parents[2] / "build" / "bench-data"
 
 
@@ -36,7 +38,7 @@ def prepared(programs: pathlib.Path, text: str, pieces: int) -> pathlib.Path:
     folder = folder_for(files, pieces)
     if not (folder / "manifest.json").exists():
         names = [str(file) for file in files]
-        command = [programs / "nmt", "prepare", "--train", *names, "--test", *names, "--keep-held-out", "--output", folder,
+        command = [program(programs, "nmt"), "prepare", "--train", *names, "--test", *names, "--keep-held-out", "--output", folder,
                    "--vocabulary-size", str(pieces)]
         done = subprocess.run(command, stdout=sys.stderr, check=False)
         if done.returncode != 0:

@@ -12,7 +12,7 @@ import comparison
 import figures
 import texts
 from metrics_server import metrics_server
-from runs import Run, in_turns, run
+from runs import Run, in_turns, program, run
 
 # Options of bench_train_step under the same names.
 PASSED_ON = ("preset", "precision", "threads", "sentences", "source_length", "target_length", "vocabulary", "dropout",
@@ -55,7 +55,7 @@ def measure(options: argparse.Namespace, programs: pathlib.Path, *extra: str | i
     """One process, or one mpirun, of bench_train_step; `changes` are options to have another value."""
     options = argparse.Namespace(**vars(options) | changes)
     launcher = ["mpirun", "-np", options.ranks, "--bind-to", options.bind_to] if options.ranks > 1 else []
-    words = [*launcher, programs / "bench_train_step"]
+    words = [*launcher, program(programs, "bench_train_step")]
     for name in PASSED_ON:
         if getattr(options, name) is not None:
             words += ["--" + name.replace("_", "-"), getattr(options, name)]

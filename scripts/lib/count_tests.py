@@ -2,7 +2,8 @@
 """Counts single test cases in ctest's JUnit files (*.xml) and in logs of Python's unittest (anything else).
 
 A ctest entry is a whole GoogleTest program or unittest script: its own summary says how many cases it ran. An entry
-without one (another script, a program that crashed) counts as one case. Prints "PASSED FAILED SKIPPED".
+without one (another script, a program that crashed) counts as one case. Prints "PASSED FAILED SKIPPED"; with --failures
+first what the failed ones of JUnit files said.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import sys
 import xml.etree.ElementTree as xml
 
 Counts = tuple[int, int, int]
-
+MOST_LINES = 80  # shown of one ctest entry
 
 def _most(pattern: str, text: str) -> int:
     """The largest number that a pattern finds: the ranks of an MPI test print the same summary each."""
@@ -49,6 +50,26 @@ def junit_counts(text: str) -> Counts:
     return totals[0], totals[1], totals[2]
 
 
+def told_by(output: str) -> list[str]:
+    """Of a failed entry's output the last lines of its failed GoogleTest cases; of another program's its last ones."""
+    lines = output.splitlines()
+    ends = [i for i, line in enumerate(lines) if re.match(r"\[  FAILED  \] .*\(\d+ ms\)$", line)]
+    chosen: list[str] = []
+    for end in ends:
+        begin = max((i for i in range(end) if lines[i].startswith("[ RUN      ]")), default=0)
+        chosen += lines[begin:end + 1]
+    return (chosen or lines)[-MOST_LINES:]
+
+
+def failures(text: str) -> list[str]:
+    """For each failed entry of a JUnit file its name, then what it said."""
+    told: list[str] = []
+    for case in xml.fromstring(text).iter("testcase"):
+        if _status(case) == "fail":
+            told += [f"failed: {case.get('name')}", *told_by(case.findtext("system-out") or case.findtext("failure") or "")]
+    return told
+
+
 def unittest_counts(text: str) -> Counts:
     ran = _most(r"Ran (\d+) tests? in", text)
     failed = _most(r"failures=(\d+)", text) + _most(r"errors=(\d+)", text)
@@ -58,10 +79,12 @@ def unittest_counts(text: str) -> Counts:
 
 def main() -> int:
     totals = [0, 0, 0]
-    for name in sys.argv[1:]:
+    for name in [name for name in sys.argv[1:] if name != "--failures"]:
         text = pathlib.Path(name).read_text(encoding="utf-8", errors="replace")
         for i, count in enumerate(junit_counts(text) if name.endswith(".xml") else unittest_counts(text)):
             totals[i] += count
+        if "--failures" in sys.argv and name.endswith(".xml"):
+            print(*failures(text), sep="\n")
     print(*totals)
     return 0
 

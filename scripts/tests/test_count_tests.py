@@ -38,6 +38,16 @@ class Counting(unittest.TestCase):
             <testcase status="fail"><system-out>[  FAILED  ] 2 tests</system-out></testcase></testsuite>"""
         self.assertEqual(count_tests.junit_counts(text), (3, 2, 0))
 
+    def test_what_failed_is_told_without_what_passed(self) -> None:
+        text = """<testsuite><testcase name="base" status="run"><system-out>fine</system-out></testcase>
+            <testcase name="pool" status="fail"><system-out>[ RUN      ] Pool.One\n[       OK ] Pool.One (1 ms)
+[ RUN      ] Pool.Two\npool_test.cc:7: Failure\n[  FAILED  ] Pool.Two (3 ms)\n[  FAILED  ] 1 test, listed below:</system-out></testcase>
+            <testcase name="script" status="fail"><system-out>no such file</system-out></testcase>
+            <testcase name="page"><failure>expected 3</failure></testcase></testsuite>"""
+        self.assertEqual(count_tests.failures(text), [
+            "failed: pool", "[ RUN      ] Pool.Two", "pool_test.cc:7: Failure", "[  FAILED  ] Pool.Two (3 ms)",
+            "failed: script", "no such file", "failed: page", "expected 3"])
+
     def test_a_unittest_log_is_read(self) -> None:
         self.assertEqual(count_tests.unittest_counts("...\nRan 30 tests in 3.2s\n\nOK (skipped=1)\n"), (29, 0, 1))
         self.assertEqual(count_tests.unittest_counts("F\nRan 4 tests in 1s\n\nFAILED (failures=1, errors=2)\n"), (1, 3, 0))

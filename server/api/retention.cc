@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "server/api/answers.h"
 #include "server/api/audited.h"
@@ -18,6 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr auto interval = std::chrono::seconds(10);
+constexpr auto after_a_failure = std::chrono::hours(1);  // or when a policy is set
 constexpr std::int64_t most_checkpoints = 1000;  // of a run, looked at in one round
 
 struct Candidates {
@@ -58,7 +60,8 @@ Candidates candidates_of(Service& service, const std::string& run_id) {
   return candidates;
 }
 
-void apply(Service& service, const std::string& run_id) {
+/// `refused`: what could not be removed, and when to try again.
+void apply(Service& service, const std::string& run_id, RefusedRemovals& refused) {
   std::string text;
   {
     auto reader = service.store.reader();
@@ -70,12 +73,12 @@ void apply(Service& service, const std::string& run_id) {
   const Candidates candidates = candidates_of(service, run_id);
   for (const std::size_t place : choose_removals(policy.value(), candidates.facts)) {
     const store::CheckpointRow& row = candidates.rows[place];
+    if (const auto found = refused.find(row.id); found != refused.end() && SteadyClock::now() < found->second) continue;
     try {
-      remove_checkpoint(service, row, [&] {
-        service.store.write([&](store::Database& database) { store::begin_removal(database, row.id); });
-      });
+      remove_by_retention(service, row);
       spdlog::info("retention: removed {} of {}", row.name, run_id);
-    } catch (const std::exception& failure) {  // the others are tried all the same, this one in the next round
+    } catch (const std::exception& failure) {  // the others are tried all the same
+      refused[row.id] = SteadyClock::now() + after_a_failure;
       spdlog::warn("retention: {} of {}: {}", row.name, run_id, failure.what());
     }
   }
@@ -155,7 +158,7 @@ void RetentionKeeper::loop() {
       std::unique_lock lock(mutex_);
       wake_.wait_for(lock, interval, [&] { return stopping_ || poked_; });
       if (stopping_) return;
-      poked_ = false;
+      if (std::exchange(poked_, false)) refused_.clear();
     }
     try {
       apply_all();
@@ -171,7 +174,7 @@ void RetentionKeeper::apply_all() {
     auto reader = service_.store.reader();
     runs = store::runs_with_retention(*reader);
   }
-  for (const std::string& run : runs) apply(service_, run);
+  for (const std::string& run : runs) apply(service_, run, refused_);
 }
 
 void add_retention_routes(http::Router& router, Service& service) {

@@ -157,6 +157,7 @@ int run(const Options& options) {
   result["sentences_per_s_min"] = sentences / *slowest;
   result["sentences_per_s_max"] = sentences / *fastest;
   result["target_tokens_per_s"] = tokens / middle;
+  result["packed_megabytes"] = static_cast<double>(search.packed_bytes()) / 1e6;
   result["gflop"] = cost.flops / 1e9;
   result["unavoidable_megabytes"] = cost.bytes / 1e6;
   result["roofline_s"] = floor;

@@ -68,6 +68,11 @@ class ClosedBackend final : public Backend {
   void download(ConstTensor from, void* host) override {
     opened([&] { cpu_->download(from, host); });
   }
+  std::unique_ptr<const PackedWeight> pack(ConstTensor weight) override {
+    std::unique_ptr<const PackedWeight> packed;
+    opened([&] { packed = cpu_->pack(weight); });
+    return packed;
+  }
   void synchronize() override {}
   std::string description() const override { return "closed " + cpu_->description(); }
   bool host_memory() const override { return false; }
