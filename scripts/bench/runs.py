@@ -56,7 +56,10 @@ def run(command: Sequence[str | pathlib.Path], companion: int | None = None) -> 
     program when it fails."""
     words = [str(word) for word in command]
     before, spent = processor_times(), process_seconds(companion)
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment())
+    try:
+        process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment())
+    except OSError as error:
+        sys.exit(f"bench: {words[0]}: {error.strerror}")
     assert process.stdout is not None
     output = process.stdout.read()
     _, status, usage = os.wait4(process.pid, 0)

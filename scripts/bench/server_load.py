@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable
 
 import figures
+from runs import program
 
 RUN = "r_01J8ZQ4T5W6X7Y8Z9A0B1C2D3E"
 LISTEN = "r_01J8ZQ4T5W6X7Y8Z9A0B1C2D3F"

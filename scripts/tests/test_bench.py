@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -214,6 +215,36 @@ class Modes(unittest.TestCase):
     def test_a_failing_program_ends_it(self) -> None:
         (self.folder / "bench_train_step").write_text(f"#!{sys.executable}\nimport sys; sys.exit(3)", encoding="utf-8")
         self.assertIn("exit code 3", self.bench("train-step", code=1)[1])
+
+    def test_behind_two_dashes_the_program_tells_its_options(self) -> None:
+        self.assertEqual(self.bench("train-step", "--", "--help")[0]["arguments"], ["--help"])
+
+    def test_a_missing_program_is_told_in_one_line(self) -> None:
+        (self.folder / "bench_train_step").unlink()
+        for arguments, name in ((["train-step"], "bench_train_step"), (["train-step", "--", "--help"], "bench_train_step"),
+                                (["ops", "--help"], "bench_ops"), (["all-reduce", "--", "--help"], "bench_all_reduce"),
+                                (["data", "--", "-h"], "bench_data")):
+            with self.subTest(arguments=arguments):
+                _, output = self.bench(*arguments, code=1)
+                self.assertEqual(output, f"bench: no program {self.folder / name}; scripts/bench.sh builds it in build/bench "
+                                         "unless BABELRING_BIN names another folder\n")
+
+    def test_only_what_needs_a_program_builds(self) -> None:
+        for folder in ("bench", "lib"):
+            shutil.copytree(ROOT / "scripts" / folder, self.folder / "scripts" / folder)
+        shutil.copy(ROOT / "scripts" / "bench.sh", self.folder / "scripts")
+        cmake = self.folder / "cmake"
+        cmake.write_text(f"#!/bin/sh\ntouch {self.folder}/built\n", encoding="utf-8")
+        cmake.chmod(0o755)
+        environment = os.environ | {"PATH": f"{self.folder}:{os.environ['PATH']}", "PYTHONDONTWRITEBYTECODE": "1"}
+        environment.pop("BABELRING_BIN", None)
+        for words, builds in (("train-step --help", False), ("all-reduce --ranks 3 -h", False), ("train-step -- --help", True),
+                              ("ops --help", True), ("train-step --preset tiny", True)):
+            with self.subTest(words=words):
+                done = subprocess.run([self.folder / "scripts" / "bench.sh", *words.split()], capture_output=True, text=True,
+                                      env=environment, check=False)
+                self.assertEqual(((self.folder / "built").exists(), done.returncode), (builds, int(builds)), done.stderr)
+                (self.folder / "built").unlink(missing_ok=True)
 
     def test_a_wrong_mode_is_refused(self) -> None:
         self.assertIn("found mode 'trainstep', expected train-step", self.bench("trainstep", code=2)[1])
