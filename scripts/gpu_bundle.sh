@@ -7,7 +7,8 @@
 # Builds build/gpu first, for any x86-64 processor and for GPUs of CUDA_ARCHITECTURES (90-real), unless --bin names a folder
 # of programs, which must be of a build with BABELRING_NATIVE=OFF to run on other processors. FOLDER of --text has
 # multi30k, tatoeba and wmt16-train with NAME.en.gz and NAME.de.gz; what is absent is left out, with the parts that want it.
-# Leaves --out (build/gpu-bundle) and beside it the same as .tar.xz, at most 50 MiB. Needs patchelf (Debian's).
+# Leaves --out (build/gpu-bundle) and beside it the same as .tar.xz, at most 50 MiB. What Debian has of what it needs is
+# installed first (scripts/setup.sh --bundle); the CUDA toolkit is not (docs/gpu.md).
 #
 # There:  python3 -m tarfile -e gpu-bundle.tar.xz && gpu-bundle/scripts/gpu_check.sh
 set -euo pipefail
@@ -24,7 +25,8 @@ while [ $# -gt 0 ]; do
   esac
   shift
 done
-command -v patchelf >/dev/null || die "patchelf is needed: apt-get install patchelf"
+"$ROOT/scripts/setup.sh" --bundle
+command -v patchelf >/dev/null || die "patchelf is missing"
 
 if [ "$bin" = "$ROOT/build/gpu/bin" ]; then
   log=$ROOT/build/gpu/build.log

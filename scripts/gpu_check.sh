@@ -8,8 +8,8 @@
 #   scripts/gpu_check.sh --list           names the parts
 #   scripts/gpu_check.sh --help           every option
 #
-# Runs from a build (--bin build/dev/bin) or from what scripts/gpu_bundle.sh packs for a machine that has only a driver
-# and Python. A part has its own time, and none stops the others; what a machine lacks (compute-sanitizer, PyTorch, text)
+# Takes the programs of --bin, or of the first of these folders that has a worker: bin (what scripts/gpu_bundle.sh packs for
+# a machine that has only a driver and Python), build/gpu/bin (what it packs it from), build/dev/bin, build/ci/bin. A part has its own time, and none stops the others; what a machine lacks (compute-sanitizer, PyTorch, text)
 # is said. Leaves gpu_check.json, gpu_check.md and gpu_check.log in --out (gpu_check). Exits 0 if nothing failed, 1 if a
 # part did or had no time left, 2 on wrong usage, 3 if there is no GPU.
 set -euo pipefail

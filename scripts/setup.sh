@@ -3,6 +3,7 @@
 #
 #   scripts/setup.sh            what building and running need
 #   scripts/setup.sh --test     also what only the tests and checks need (a browser only where there is Node)
+#   scripts/setup.sh --bundle   also what only scripts/gpu_bundle.sh needs
 #   scripts/setup.sh --check    installs nothing; names what is missing and exits 1 if anything is
 #   scripts/setup.sh --list     prints the package names, one a line
 #   scripts/setup.sh --replace  lets apt remove packages that are in the way (Boost 1.74's -dev packages)
@@ -32,14 +33,16 @@ TEST_PACKAGES=(
   python3-protobuf python3-crcmod zsh
   faketime clang libclang-rt-14-dev # libFuzzer: 45 MB beside what clang-tidy brings
 )
+BUNDLE_PACKAGES=(patchelf libgtest-dev libgmock-dev)
 PAGE_TEST_PACKAGES=(chromium)  # 180 MB with what it needs: only where Node is, without which the page is not tested
 
-test_too=no mode=install replace=no
+test_too=no bundle_too=no mode=install replace=no
 
 parse_arguments() {
   while [ $# -gt 0 ]; do
     case $1 in
       --test) test_too=yes ;;
+      --bundle) bundle_too=yes ;;
       --check) mode=check ;;
       --list) mode=list ;;
       --replace) replace=yes ;;
@@ -52,6 +55,7 @@ parse_arguments() {
 
 wanted() {
   printf '%s\n' "${BUILD_PACKAGES[@]}" "${RUN_PACKAGES[@]}"
+  if [ "$bundle_too" = yes ]; then printf '%s\n' "${BUNDLE_PACKAGES[@]}"; fi
   [ "$test_too" = yes ] || return 0
   printf '%s\n' "${TEST_PACKAGES[@]}"
   if has_node; then printf '%s\n' "${PAGE_TEST_PACKAGES[@]}"; fi

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAMS = ("worker", "nmt", "test_ops", "test_layers", "test_model", "test_decode", "test_train", "test_cuda", "test_mpi_nccl",
-             "bench_ops", "bench_train_step", "bench_decode")
+             "bench_ops", "bench_train_step", "bench_decode", "bench_all_reduce")
 MODULE = "libbabelring_cuda.so"
 EMULATED = "libbabelring_cuda_emulated.so"  # the tests'
 # Of the C library, which a machine has; and NVIDIA's, which it has where it has a GPU.

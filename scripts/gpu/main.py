@@ -24,8 +24,8 @@ from stage import Failed, Figures, Late, Missing, Setting, Stage, in_parallel
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 NO_GPU = 3
-# A build's folders of programs, where none is named.
-BUILDS = ("bin", "build/gpu/bin", "build/dev/bin", "build/release/bin", "build/ci/bin")
+# Folders of programs, where none is named: a bundle's, and those of builds that have tests and benchmarks.
+BUILDS = ("bin", "build/gpu/bin", "build/dev/bin", "build/ci/bin")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,6 +50,7 @@ PARTS = (
     Part("determinism", training.determinism, 40, 20),
     Part("exchange", training.exchange, 60, 25),
     Part("ranks", training.ranks, 45, 15),
+    Part("all_reduce", speed.all_reduce, 60, 5),
     Part("ops", speed.ops, 60, 25),
     Part("updates", speed.updates, 160, 80),
     Part("multi30k", training.multi30k, 100, 60),
@@ -66,7 +67,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--list", action="store_true", help="name the parts and end")
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda",
                         help="cpu: tries out, in small, what runs without a GPU")
-    parser.add_argument("--bin", type=pathlib.Path, help="folder of programs; default: the bundle's, or a build's")
+    parser.add_argument("--bin", type=pathlib.Path, help=f"folder of programs; default: the first with a worker of {', '.join(BUILDS)}")
     parser.add_argument("--data", type=pathlib.Path, help="folder with multi30k, tatoeba and wmt, each of nmt prepare")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("gpu_check"), help="folder of the results")
     parser.add_argument("--torch-python", default="python3", help="the Python that has PyTorch")
@@ -95,7 +96,7 @@ def find_programs(options: argparse.Namespace) -> pathlib.Path:
     for build in BUILDS:
         if (ROOT / build / "worker").is_file():
             return ROOT / build
-    usage(f"no programs in {ROOT}/bin or a build's folder: build, or name one with --bin")
+    usage(f"no worker in {' '.join(BUILDS)} of {ROOT}: build, or name a folder with --bin")
     raise AssertionError
 
 
@@ -165,6 +166,7 @@ def main() -> None:
                       machine.environment(ROOT, programs, options.torch_python), options.torch_python)
     log = options.out / "gpu_check.log"
     log.write_text("", encoding="utf-8")
+    print(f"gpu_check: programs of {programs}", file=sys.stderr)
     began = time.monotonic()
     check = Check(setting, options.minutes, log)
     try:

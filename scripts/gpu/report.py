@@ -70,6 +70,13 @@ def decode_table(figures: Figures) -> list[str]:
     return table(head, rows) if rows else []
 
 
+def all_reduce_table(figures: Figures) -> list[str]:
+    rows = [(row["algorithm"], number(row["payload_bytes"] / 1e6, ",.2f"), number(row["bucket_bytes"] / 1e6, ",.2f"),
+             number(row["median_ms"], ".3f"), number(row["bus_gb_per_s"], ".2f"), number(row["error"], ".1e"))
+            for row in figures.get("rows", [])]
+    return table(("all-reduce by", "MB", "in buckets of, MB", "ms", "bus, GB/s", "error"), rows) if rows else []
+
+
 def bars(whole: Figures) -> list[tuple[str, str, str, str]]:
     """What docs/performance.md wants of one H200: what was found, the bar, whether it is reached."""
     found: list[tuple[str, str, str, str]] = []
@@ -98,13 +105,14 @@ def bars(whole: Figures) -> list[tuple[str, str, str, str]]:
 
 
 def text_of(whole: Figures, brief: bool) -> str:
-    """`brief`: without the long table of ops."""
+    """`brief`: without the long tables."""
     gpus = "; ".join(whole["machine"]["gpus"]) or "none"
     lines = [f"# GPU check, {whole['date']}", "", f"GPU: {gpus}. {figures_of(whole, 'ops').get('backend', '')}", "",
              *table(("part", "result", "s", "found"), [(part["part"], part["status"], part["seconds"], part["found"])
                                                       for part in whole["parts"]])]
-    for title, part, make in (("Ops", "ops", ops_table), ("Updates", "updates", updates_table), ("Beam search", "decode", decode_table)):
-        if brief and part == "ops":
+    for title, part, make in (("Ops", "ops", ops_table), ("Updates", "updates", updates_table),
+                              ("All-reduces", "all_reduce", all_reduce_table), ("Beam search", "decode", decode_table)):
+        if brief and part in ("ops", "all_reduce"):
             continue
         body = make(figures_of(whole, part))
         if body:

@@ -53,6 +53,22 @@ def ops(stage: Stage) -> tuple[str, Figures]:
             f"{peak['copy_gb_per_s'] / 1e3:.2f} TB/s"), figures
 
 
+def all_reduce(stage: Stage) -> tuple[str, Figures]:
+    """A gradient summed over ranks, each with a GPU of its own: by NCCL and by way of the host's memory."""
+    many = 2 if stage.setting.quick else min(machine.count_gpus()[0], 8)
+    if many < 2:
+        raise Missing("skipped: there is one GPU, and each rank needs its own")
+    words = ["mpirun", "--oversubscribe", "--bind-to", "none", "-np", many, stage.setting.program("bench_all_reduce"), "--device",
+             stage.setting.device, "--repeats", 2 if stage.setting.quick else 5, "--largest-mb", 1 if stage.setting.quick else 100]
+    figures = stage.run(*words).json()
+    best: dict[str, float] = {}
+    for row in figures["rows"]:
+        best[row["algorithm"]] = max(best.get(row["algorithm"], 0.0), row["bus_gb_per_s"])
+    if not best:
+        raise Failed("no row of figures", figures)
+    return f"{many} ranks, GB/s of a bus: " + ", ".join(f"{name} {rate:.2f}" for name, rate in best.items()), figures
+
+
 def cases(stage: Stage) -> tuple[tuple[str, str, int, int], ...]:
     return SMALL_CASES if stage.setting.quick else CASES
 

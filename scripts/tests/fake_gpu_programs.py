@@ -104,6 +104,12 @@ def bench_decode() -> None:
              "mean_log_probability": -5.0 - off, "parameters": 100})
 
 
+def bench_all_reduce() -> None:
+    if "--help" not in ARGUMENTS:
+        say({"rows": [{"algorithm": name, "payload_bytes": 10**8, "bucket_bytes": 4 * 10**6, "median_ms": 1.0, "error": 1e-7,
+                       "bus_gb_per_s": rate} for name, rate in (("nccl", 150.0), ("nccl", 120.0), ("ring", 6.5))]})
+
+
 def torch_python() -> None:
     if "-c" in ARGUMENTS:
         print("2.11.0+cu130" if "torch" in value("-c") else "")

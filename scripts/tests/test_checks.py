@@ -100,7 +100,9 @@ class Setup(Tree):
         self.assertIn("libboost1.81-dev", boost)
         self.assertTrue(all("1.81" in name for name in boost), boost)
         self.assertEqual(len(names), len(set(names)))
-        self.assertLess(set(self.run_setup("--list").stdout.split()), set(names))
+        plain = set(self.run_setup("--list").stdout.split())
+        self.assertLess(plain, set(names))
+        self.assertEqual(set(self.run_setup("--list", "--bundle").stdout.split()) - plain, {"patchelf", "libgtest-dev", "libgmock-dev"})
 
     def test_check_names_what_a_broken_system_lacks(self) -> None:
         self.write("bin/dpkg-query", "#!/bin/sh\necho 'cmake installed'\necho 'git half-installed'\nexit 1\n")

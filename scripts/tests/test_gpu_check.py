@@ -17,6 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts" / "gpu"))
 
 import bundle  # noqa: E402
+import main as gpu_main  # noqa: E402
 import machine  # noqa: E402
 import report  # noqa: E402
 import stage  # noqa: E402
@@ -26,10 +27,10 @@ import training  # noqa: E402
 FAKES = (*bundle.PROGRAMS, "mpirun", "compute-sanitizer", "torch_python")
 # The check with a GPU that is not there.
 WITH_A_GPU = f"""
-import sys
+import os, sys
 sys.path.insert(0, {str(ROOT / "scripts" / "gpu")!r})
 import machine
-machine.count_gpus = lambda: (1, "")
+machine.count_gpus = lambda: (int(os.environ.get("FAKE_GPUS", "1")), "")
 import main
 main.main()
 """
@@ -57,9 +58,9 @@ class Check(unittest.TestCase):
             (self.folder / "data" / name).mkdir(parents=True)
             (self.folder / "data" / name / "manifest.json").write_text("{}", encoding="utf-8")
 
-    def check(self, *words: str, fault: str = "", gpu: bool = True) -> tuple[subprocess.CompletedProcess[str], dict]:
+    def check(self, *words: str, fault: str = "", gpu: bool = True, gpus: int = 1) -> tuple[subprocess.CompletedProcess[str], dict]:
         program = [sys.executable, "-c", WITH_A_GPU] if gpu else [str(ROOT / "scripts" / "gpu_check.sh")]
-        environment = os.environ | {"FAKE_FAULT": fault, "PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}",
+        environment = os.environ | {"FAKE_FAULT": fault, "FAKE_GPUS": str(gpus), "PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}",
                                     "PYTHONDONTWRITEBYTECODE": "1"}
         done = subprocess.run([*program, "--bin", self.folder / "bin", "--data", self.folder / "data", "--out", self.folder / "out",
                                "--torch-python", self.folder / "bin" / "torch_python", *words], capture_output=True, text=True,
@@ -69,9 +70,10 @@ class Check(unittest.TestCase):
 
     def test_every_part_passes_and_is_told(self) -> None:
         done, whole = self.check()
-        self.assertEqual([(part["part"], part["status"], part["found"]) for part in whole["parts"] if part["status"] != "passed"], [])
+        self.assertEqual([(part["part"], part["status"], part["found"]) for part in whole["parts"] if part["status"] != "passed"],
+                         [("all_reduce", "missing", "skipped: there is one GPU, and each rank needs its own")])
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("18 passed, 0 failed, 0 late, 0 missing", done.stdout)
+        self.assertIn("18 passed, 0 failed, 0 late, 1 missing", done.stdout)
         self.assertIn("1 tests passed, 0 failed, 1 skipped (a second GPU is needed)", done.stdout)
         self.assertIn("base | ours | 700,000", done.stdout)
         self.assertNotIn("adam_update", done.stdout.split("## Bars")[0])
@@ -81,6 +83,15 @@ class Check(unittest.TestCase):
         self.assertEqual(bars["transformer-base, against PyTorch compiled"], "yes")
         self.assertEqual(len(bars), 5)
         self.assertIn("== ranks: mpirun", (self.folder / "out" / "gpu_check.log").read_text(encoding="utf-8"))
+
+    def test_several_gpus_sum_gradients(self) -> None:
+        done, whole = self.check("--only", "all_reduce", gpus=4)
+        self.assertEqual((done.returncode, whole["parts"][0]["status"]), (0, "passed"), done.stderr)
+        self.assertEqual(whole["parts"][0]["found"], "4 ranks, GB/s of a bus: nccl 150.00, ring 6.50")
+        log = (self.folder / "out" / "gpu_check.log").read_text(encoding="utf-8")
+        self.assertIn("-np 4", log)
+        self.assertIn("bench_all_reduce --device cuda", log)
+        self.assertIn("| nccl | 100.00 | 4.00 | 1.000 | 150.00 |", (self.folder / "out" / "gpu_check.md").read_text(encoding="utf-8"))
 
     def test_what_is_wrong_fails_its_part(self) -> None:
         for fault, part, said in (("worker", "determinism", "after update 1"), ("worker", "exchange", "expected 1e-4"),
@@ -129,6 +140,15 @@ class Check(unittest.TestCase):
 
 
 class Programs(unittest.TestCase):
+    def test_a_bundle_comes_before_builds_and_those_for_it_before_others(self) -> None:
+        with tempfile.TemporaryDirectory() as folder, mock.patch.object(gpu_main, "ROOT", pathlib.Path(folder)), mock.patch("sys.stderr"):
+            with self.assertRaises(SystemExit):
+                gpu_main.find_programs(mock.Mock(bin=None))
+            for place in ("build/dev/bin", "build/gpu/bin", "bin"):
+                (pathlib.Path(folder) / place).mkdir(parents=True)
+                (pathlib.Path(folder) / place / "worker").touch()
+                self.assertEqual(gpu_main.find_programs(mock.Mock(bin=None)), pathlib.Path(folder) / place)
+
     def test_what_a_killed_program_started_ends_with_it(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             setting = mock.Mock(work=pathlib.Path(folder), environment=dict(os.environ))
