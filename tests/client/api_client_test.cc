@@ -64,11 +64,7 @@ TEST(ApiClient, SaysWhatIsNoAnswer) {
   ScriptedServer server([](const ScriptedRequest&) { return ScriptedAnswer{.body = "<html>"}; });
   ApiClient api({server.address(), ""});
   EXPECT_THAT([&] { api.get("/runs"); }, ThrowsMessage<Failure>(HasSubstr("GET /api/v1/runs answered no JSON object")));
-  std::uint16_t port = 0;
-  {
-    port = ScriptedServer([](const ScriptedRequest&) { return ScriptedAnswer{}; }).port();
-  }
-  ApiClient nobody({"http://127.0.0.1:" + std::to_string(port), ""});
+  ApiClient nobody({"http://127.0.0.1:1", ""});
   EXPECT_THAT([&] { nobody.send("POST", "/runs", {}); },
               ThrowsMessage<Failure>(HasSubstr("connect: Connection refused")));
 }

@@ -7,6 +7,7 @@
 
 #include "client/problem.h"
 #include "tests/client/scripted_server.h"
+#include "tests/soon.h"
 
 namespace babelring {
 namespace {
@@ -14,7 +15,7 @@ namespace {
 using namespace std::chrono_literals;
 using testing::ElementsAre;
 
-const EventStream::Options quick{.silence = 700ms, .first_retry = 1ms, .longest_retry = 10ms};
+const EventStream::Options quick{.silence = 600s, .first_retry = 1ms, .longest_retry = 10ms};
 
 TEST(EventStream, GoesOnBehindTheLastEventAfterEachLoss) {
   ScriptedServer server([](const ScriptedRequest& request) -> ScriptedAnswer {
@@ -24,7 +25,7 @@ TEST(EventStream, GoesOnBehindTheLastEventAfterEachLoss) {
       case 1:
         return {.status = 503, .body = R"({"detail":"too many event streams are open"})"};
       case 2:
-        return {.pieces = {"id: 7-3\ndata: c\n\n"}, .hold = true};  // then silence
+        return {.pieces = {"id: 7-3\ndata: c\n\n"}};
       default:
         return {.pieces = {"id: 7-4\nevent: last\ndata: d\n\n"}, .hold = true};
     }
@@ -52,6 +53,25 @@ TEST(EventStream, GoesOnBehindTheLastEventAfterEachLoss) {
   EXPECT_THAT(asked, ElementsAre("", "7-2", "7-2", "7-3"));
 }
 
+TEST(EventStream, SilenceIsALossToo) {
+  ScriptedServer server([](const ScriptedRequest& request) -> ScriptedAnswer {
+    if (request.header("last-event-id").empty()) return {.pieces = {"id: 7-1\ndata: a\n\n"}, .hold = true};
+    return {.pieces = {"id: 7-2\nevent: last\ndata: b\n\n"}, .hold = true};
+  });
+  EventStream stream({server.address(), ""}, "/", {.silence = 300ms, .first_retry = 1ms, .longest_retry = 10ms});
+  std::vector<std::string> events;
+  int losses = 0;
+  stream.follow({.on_event =
+                     [&](const ServerEvent& event) {
+                       events.push_back(event.data);
+                       return event.name != "last";
+                     },
+                 .on_connected = {},
+                 .on_lost = [&](const std::string&) { ++losses; }});
+  EXPECT_THAT(events, ElementsAre("a", "b"));
+  EXPECT_GE(losses, 1);
+}
+
 TEST(EventStream, ARefusalForGoodIsThrown) {
   ScriptedServer server(
       [](const ScriptedRequest&) { return ScriptedAnswer{.status = 404, .body = R"({"detail":"no run 'r'"})"}; });
@@ -72,7 +92,7 @@ TEST(EventStream, EndsAtOnceWhenToldWhileItListensOrWaits) {
     });
     ASSERT_TRUE(server.wait_for_requests(1));
     stream.end();
-    ASSERT_EQ(followed.wait_for(10s), std::future_status::ready);
+    ASSERT_EQ(followed.wait_for(patience), std::future_status::ready);
   }
 }
 

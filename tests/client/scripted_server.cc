@@ -8,6 +8,8 @@
 #include <boost/beast/http.hpp>
 #include <cctype>
 
+#include "tests/soon.h"
+
 namespace babelring {
 
 namespace asio = boost::asio;
@@ -44,7 +46,7 @@ std::vector<ScriptedRequest> ScriptedServer::requests() const {
 
 bool ScriptedServer::wait_for_requests(std::size_t count) const {
   std::unique_lock lock(mutex_);
-  return changed_.wait_for(lock, std::chrono::seconds(10), [&] { return requests_.size() >= count; });
+  return changed_.wait_for(lock, patience, [&] { return requests_.size() >= count; });
 }
 
 void ScriptedServer::accept_all() {

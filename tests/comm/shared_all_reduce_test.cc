@@ -42,7 +42,7 @@ void drive(const SharedBoard& board, SharedAllReduce& collective) {
     const auto rung = board.own().bell.count();
     const auto progress = collective.advance();
     if (progress == Collective::Progress::done) return;
-    if (progress == Collective::Progress::none) board.own().bell.wait(rung, std::chrono::seconds(20));
+    if (progress == Collective::Progress::none) board.own().bell.wait(rung, std::chrono::minutes(1));
   }
 }
 

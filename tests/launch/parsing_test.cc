@@ -43,12 +43,14 @@ TEST(Process, RunsWithinLimits) {
 }
 
 TEST(Process, LeadsASessionThatIsFoundByItsMarks) {
-  const pid_t pid = start_process({.arguments = {"/bin/sleep", "60"}, .environment = {"BABELRING_RUN=r_test"}});
+  const std::string mark =
+      "BABELRING_RUN=r_" + std::to_string(getpid()) + "_test";  // others may run this test beside us
+  const pid_t pid = start_process({.arguments = {"/bin/sleep", "600"}, .environment = {mark}});
   EXPECT_FALSE(poll_child(pid));
   EXPECT_EQ(find_process(pid)->session, pid);
   EXPECT_EQ(session_members(pid).size(), 1U);
-  ASSERT_EQ(leaders_with_environment({"BABELRING_RUN=r_test"}).size(), 1U);
-  EXPECT_TRUE(leaders_with_environment({"BABELRING_RUN=r_tes"}).empty());
+  ASSERT_EQ(leaders_with_environment({mark}).size(), 1U);
+  EXPECT_TRUE(leaders_with_environment({mark.substr(0, mark.size() - 1)}).empty());
   kill(pid, SIGKILL);
   std::optional<Ended> ended;
   while (!(ended = poll_child(pid))) usleep(1000);

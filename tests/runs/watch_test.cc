@@ -11,6 +11,7 @@
 
 #include "nmt/base/json.h"
 #include "tests/client/scripted_server.h"
+#include "tests/soon.h"
 
 namespace babelring {
 namespace {
@@ -110,7 +111,7 @@ TEST(Watch, CtrlCLeavesTheRunAloneAndSaysSo) {
   auto watched = std::async(std::launch::async, [&] { watch_run({server.address(), ""}, id, false, {.out = out}); });
   ASSERT_TRUE(server.wait_for_requests(3)) << "the run, the stream, and the run again";
   ::kill(::getpid(), SIGINT);
-  ASSERT_EQ(watched.wait_for(std::chrono::seconds(10)), std::future_status::ready);
+  ASSERT_EQ(watched.wait_for(patience), std::future_status::ready);
   watched.get();
   EXPECT_THAT(out.str(), HasSubstr("no longer watching; the run goes on (`nmt run stop " + id + "` ends it)\n"));
   for (const ScriptedRequest& request : server.requests()) EXPECT_EQ(request.method, "GET");
