@@ -19,8 +19,8 @@ seeds=
 while [ $# -gt 0 ]; do
   case $1 in
     --long) export BABELRING_FAULTS=long ;;
-    --seeds) seeds=$(option_value "$1" $# "${2:-}") && shift ;;
-    --seed) BABELRING_SEED=$(option_value "$1" $# "${2:-}") && export BABELRING_SEED && shift ;;
+    --seeds) seeds=$(option_value "$1" $# "${2:-}"); shift ;;
+    --seed) BABELRING_SEED=$(option_value "$1" $# "${2:-}"); export BABELRING_SEED; shift ;;
     --help | -h) print_header && exit 0 ;;
     *) usage_error "unknown option $1" ;;
   esac

@@ -22,8 +22,8 @@ corpus=libreoffice output='' downloads=''
 parse_arguments() {
   while [ $# -gt 0 ]; do
     case $1 in
-      --corpus) corpus=$(option_value "$1" $# "${2:-}") && shift ;;
-      --downloads) downloads=$(option_value "$1" $# "${2:-}") && shift ;;
+      --corpus) corpus=$(option_value "$1" $# "${2:-}"); shift ;;
+      --downloads) downloads=$(option_value "$1" $# "${2:-}"); shift ;;
       --help | -h) print_header && exit 0 ;;
       -*) usage_error "unknown option $1" ;;
       *) [ -z "$output" ] || usage_error "one output folder expected, found $output and $1"; output=$1 ;;

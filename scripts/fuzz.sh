@@ -12,11 +12,11 @@ set -euo pipefail
 # shellcheck source=scripts/lib/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
-limit=(-max_total_time=10)
+limit=-max_total_time=10
 while [ $# -gt 0 ]; do
   case $1 in
-    --seconds) limit=("-max_total_time=$(option_value "$1" $# "${2:-}")") && shift ;;
-    --runs) limit=("-runs=$(option_value "$1" $# "${2:-}")") && shift ;;
+    --seconds) limit=-max_total_time=$(option_value "$1" $# "${2:-}"); shift ;;
+    --runs) limit=-runs=$(option_value "$1" $# "${2:-}"); shift ;;
     --help | -h) print_header && exit 0 ;;
     *) usage_error "unknown option $1" ;;
   esac
@@ -39,7 +39,7 @@ quietly "$log" "the build" cmake --build build/fuzz -j "$(build_jobs)"
 fuzz() { # TARGET
   local target=$1
   mkdir -p "build/fuzz/corpus/$target" build/fuzz/findings
-  if "build/fuzz/fuzz_$target" "${limit[@]}" -max_len=16384 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
+  if "build/fuzz/fuzz_$target" "$limit" -max_len=16384 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
     -artifact_prefix="build/fuzz/findings/$target-" "build/fuzz/corpus/$target" "tests/fuzz/corpus/$target" \
     >"build/fuzz/$target.log" 2>&1; then
     awk -v target="$target" '/^stat::number_of_executed_units/ { runs = $2 } /^stat::average_exec_per_sec/ { rate = $2 }
@@ -54,7 +54,7 @@ fuzz() { # TARGET
 # Two at a time: each is one thread.
 status=0
 for pair in "request records" "config safetensors"; do
-  say "fuzz $pair: ${limit[*]}"
+  say "fuzz $pair: $limit"
   processes=()
   for target in $pair; do
     fuzz "$target" &

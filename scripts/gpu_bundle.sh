@@ -19,8 +19,8 @@ bin=$ROOT/build/gpu/bin others=()
 while [ $# -gt 0 ]; do
   case $1 in
     --help | -h) print_header && exit 0 ;;
-    --bin) bin=$(option_value "$1" $# "${2:-}") && shift ;;
-    --text | --out) others+=("$1" "$(option_value "$1" $# "${2:-}")") && shift ;;
+    --bin) bin=$(option_value "$1" $# "${2:-}"); shift ;;
+    --text | --out) value=$(option_value "$1" $# "${2:-}"); others+=("$1" "$value"); shift ;;
     *) usage_error "unknown option $1" ;;
   esac
   shift

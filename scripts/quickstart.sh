@@ -31,13 +31,13 @@ mpirun_pid=''
 parse_arguments() {
   while [ $# -gt 0 ]; do
     case $1 in
-      --minutes) minutes=$(positive_number "$1" "$(option_value "$1" $# "${2:-}")") && shift ;;
-      --corpus) corpus=$(option_value "$1" $# "${2:-}") && shift ;;
-      --dir) dir=$(option_value "$1" $# "${2:-}") && shift ;;
-      --config) config=$(option_value "$1" $# "${2:-}") && shift ;;
-      --vocabulary-size) vocabulary_size=$(positive_number "$1" "$(option_value "$1" $# "${2:-}")") && shift ;;
-      --ranks) ranks=$(positive_number "$1" "$(option_value "$1" $# "${2:-}")") && shift ;;
-      --listen) listen=$(option_value "$1" $# "${2:-}") && shift ;;
+      --minutes) minutes=$(option_value "$1" $# "${2:-}"); require_positive "$1" "$minutes"; shift ;;
+      --corpus) corpus=$(option_value "$1" $# "${2:-}"); shift ;;
+      --dir) dir=$(option_value "$1" $# "${2:-}"); shift ;;
+      --config) config=$(option_value "$1" $# "${2:-}"); shift ;;
+      --vocabulary-size) vocabulary_size=$(option_value "$1" $# "${2:-}"); require_positive "$1" "$vocabulary_size"; shift ;;
+      --ranks) ranks=$(option_value "$1" $# "${2:-}"); require_positive "$1" "$ranks"; shift ;;
+      --listen) listen=$(option_value "$1" $# "${2:-}"); shift ;;
       --stop) stop_only=yes ;;
       --help | -h) print_header && exit 0 ;;
       *) usage_error "unknown option $1" ;;
@@ -46,9 +46,8 @@ parse_arguments() {
   done
 }
 
-positive_number() {
+require_positive() {
   [[ $2 =~ ^[0-9]+(\.[0-9]+)?$ && ! $2 =~ ^0+(\.0+)?$ ]] || usage_error "$1: found '$2', expected a positive number"
-  printf '%s' "$2"
 }
 
 # Fills in what the corpus and the machine decide.

@@ -38,12 +38,13 @@ meanwhile=''  # what compiles beside the stages, if it was started
 fixed_addresses=()  # what starts programs without address space randomisation, where they need that
 
 parse_arguments() {
+  local only
   stages=("${STAGES[@]}")
   while [ $# -gt 0 ]; do
     case $1 in
       --fast) stages=(setup checks scripts build ctest contract page browser) ;;
       --slow) stages=("${SLOW_STAGES[@]}") PRESET=dev ;;
-      --only) stages_for "$(option_value "$1" $# "${2:-}")" && shift ;;
+      --only) only=$(option_value "$1" $# "${2:-}"); stages_for "$only"; shift ;;
       --help | -h) print_header && exit 0 ;;
       *) usage_error "unknown option $1" ;;
     esac
@@ -161,7 +162,7 @@ in_browser() { # SECONDS SCRIPT ARGUMENTS...
 
 # The page in Chromium, served by the server that was just built; walk_test.mjs also starts workers and a translator.
 stage_browser() {
-  in_browser 300 browser_test.mjs && in_browser 300 run_page_test.mjs && in_browser 300 walk_test.mjs
+  in_browser 900 browser_test.mjs && in_browser 900 run_page_test.mjs && in_browser 900 walk_test.mjs
 }
 
 # The page with a million updates, hundreds of metrics, and live charts for minutes.

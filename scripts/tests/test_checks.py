@@ -133,5 +133,17 @@ class Setup(Tree):
         self.assertEqual(self.run_setup("--nonsense").returncode, 2)
 
 
+
+class Arguments(unittest.TestCase):
+
+    def test_an_option_without_its_value_is_one_line_and_does_nothing(self) -> None:
+        for call in ("quickstart.sh --dir", "quickstart.sh --minutes", "fetch_corpus.sh --downloads", "test.sh --only", "faults.sh --seed",
+                     "fuzz.sh --seconds", "gpu_bundle.sh --text"):
+            with self.subTest(call=call):
+                script, option = call.split()
+                done = subprocess.run([ROOT / "scripts" / script, option], capture_output=True, text=True, timeout=60)
+                self.assertEqual((done.returncode, done.stderr), (2, f"{script}: {option} needs a value (see --help)\n"))
+
+
 if __name__ == "__main__":
     unittest.main()
