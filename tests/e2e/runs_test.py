@@ -32,7 +32,7 @@ class RunsTest(SystemTest):
         return super().server()
 
     def nmt(self, *words: str, code: int = 0, **environment: str) -> str:
-        done = subprocess.run([BIN / "nmt", "run", *words], capture_output=True, text=True, timeout=120,
+        done = subprocess.run([BIN / "nmt", "run", *words], capture_output=True, text=True, timeout=300,
                               env=self.environment | environment, cwd=self.folder)
         self.assertEqual(done.returncode, code, f"{words}\n{done.stdout}\n{done.stderr}")
         if code != 0:
@@ -54,9 +54,15 @@ class RunsTest(SystemTest):
 
     def test_a_run_from_submission_to_translation(self) -> None:
         self.addCleanup(self.end_runs)
-        text = self.nmt("submit", "--config", str(self.config), "training.stop_after=30u", "checkpoint.every=10u",
-                        "validation.every=10u", "validation.bleu_every=0", "--name", "first", "--world-size", "2",
-                        "--label", "team=a", "--watch")
+        blocker = self.submit("--name", "blocker", *SLOW)  # while it runs, the first one waits: all of it can be watched
+        watching = subprocess.Popen([BIN / "nmt", "run", "submit", "--config", self.config, "training.stop_after=30u",
+                                     "checkpoint.every=10u", "validation.every=10u", "validation.bleu_every=0", "--name", "first",
+                                     "--world-size", "2", "--label", "team=a", "--watch"],
+                                    stdout=subprocess.PIPE, text=True, env=self.environment)
+        wait_for("its event stream", lambda: b"\nbabelring_sse_subscribers 1\n" in self.at.get_bytes("/metrics"))
+        self.nmt("stop", blocker, "--now")
+        text, _ = watching.communicate(timeout=300)
+        self.assertEqual(watching.returncode, 0, text)
         self.assertRegex(text, r"^submitted r_\w{26} \(first\): \w+\n")
         self.assertIn("is running", text)
         self.assertIn("validation on valid after update 30", text)
@@ -69,7 +75,7 @@ class RunsTest(SystemTest):
         self.assertRegex(table, rf"{run} +first +succeeded +30/30")
         self.assertIn("ranks           2\n", self.nmt("show", "fir"))
         self.assertRegex(self.nmt("show", "fir"), r"last validation +update 30, valid, teacher-forced BLEU \d+\.\d\d, loss \d")
-        self.assertIn("tokens_per_update: 400", self.nmt("show", run[:10], "--config"))
+        self.assertIn("tokens_per_update: 400", self.nmt("show", run[:20], "--config"))
         log = self.nmt("logs", "first", "--tail", "50")
         self.assertRegex(log, r"Z \[rank 0\] info: .* sentence pairs")
         self.assertRegex(log, r"Z \[rank 0\] info: validation on valid after update 30: loss")
@@ -114,9 +120,9 @@ class RunsTest(SystemTest):
         wait_for("the first update", lambda: (json.loads(self.nmt("show", run, "--json"))["update"] or 0) > 0)
         self.assertIn("stopping " + run, self.nmt("stop", "endless", "--wait"))
         self.assertEqual(self.state(run), "stopped")
-        self.assertEqual(watching.wait(timeout=30), 0)
+        self.assertEqual(watching.wait(timeout=120), 0)
         self.assertIn("stopped", watching.stdout.read().splitlines()[-1])
-        self.assertEqual(follower.wait(timeout=30), 0, "the run has ended, and so do its logs")
+        self.assertEqual(follower.wait(timeout=120), 0, "the run has ended, and so do its logs")
         self.assertIn("409", self.nmt("stop", run, code=1))
         before = json.loads(self.nmt("show", run, "--json"))
         self.assertIn("resuming", self.nmt("resume", run, "--world-size", "2"))
@@ -136,15 +142,15 @@ class RunsTest(SystemTest):
         os.close(side)
         seen = self.read_terminal(terminal, "\r\x1b[K[")
         watching.send_signal(signal.SIGINT)
-        self.assertEqual(watching.wait(timeout=30), 0)
+        self.assertEqual(watching.wait(timeout=120), 0)
         seen += self.read_terminal(terminal, "goes on")
         self.assertIn("\r\x1b[K[", seen, "a bar is drawn on a terminal")
         self.assertIn(f"no longer watching; the run goes on (`nmt run stop {run}` ends it)", seen)
-        self.assertEqual(self.state(run), "running")
+        wait_for("the run to go on", lambda: self.state(run) == "running")
 
     @staticmethod
     def read_terminal(terminal: int, until: str) -> str:
-        text, end = "", time.monotonic() + 60
+        text, end = "", time.monotonic() + 120
         while until not in text and time.monotonic() < end:
             if not select.select([terminal], [], [], 1)[0]:
                 continue

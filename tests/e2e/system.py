@@ -7,6 +7,7 @@ import os
 import random
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -36,8 +37,9 @@ def toy_corpus(folder: Path, lines: int, seed: int) -> tuple[Path, Path]:
     return paths
 
 
-def wait_for(what: str, condition: Callable[[], Any], seconds: float = 60) -> Any:
-    """The first true value of `condition`, or a failure that says what was waited for."""
+def wait_for(what: str, condition: Callable[[], Any], seconds: float = 120) -> Any:
+    """The first true value of `condition`, or a failure that says what was waited for. However busy a machine is, what comes
+    for sure comes within that time: a shorter one would only test the machine."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         value = condition()
@@ -55,11 +57,21 @@ def is_running(pid: int) -> bool:
         return False
 
 
+def held_port() -> socket.socket:
+    """Holds a free port of loopback: bound to it without listening, so that nobody else is given it, and a server may have it."""
+    holder = socket.socket()
+    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    holder.bind(("127.0.0.1", 0))
+    return holder
+
+
 class Server:
-    """A `server` on a port that stays the same when it is started again."""
+    """A `server` on a port that stays the same, and its own, when it is started again."""
 
     def __init__(self, folder: Path, checkpoints: Path) -> None:
-        self.folder, self.checkpoints, self.port = folder, checkpoints, 0
+        self.folder, self.checkpoints = folder, checkpoints
+        self.holder = held_port()
+        self.port = self.holder.getsockname()[1]
         self.start()
 
     def start(self) -> None:
@@ -69,16 +81,20 @@ class Server:
         line = self.process.stdout.readline()
         assert "listening on" in line, f"server said: {line!r}"
         self.address = line.split("listening on ")[1].strip().rstrip("/")
-        self.port = int(self.address.rsplit(":", 1)[1])
 
     def kill(self) -> None:
         self.process.kill()
         self.process.wait()
         self.process.stdout.close()
 
+    def end(self) -> None:
+        """For good."""
+        self.kill()
+        self.holder.close()
+
     def stop(self) -> int:
         self.process.terminate()
-        code = self.process.wait(timeout=15)
+        code = self.process.wait(timeout=120)
         self.process.stdout.close()
         return code
 
@@ -90,11 +106,11 @@ class Server:
                                       headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"})
 
     def get(self, path: str) -> Any:
-        with urllib.request.urlopen(self.request(path), timeout=10) as answer:
+        with urllib.request.urlopen(self.request(path), timeout=60) as answer:
             return json.load(answer)
 
     def get_bytes(self, path: str) -> bytes:
-        with urllib.request.urlopen(self.request(path), timeout=30) as answer:
+        with urllib.request.urlopen(self.request(path), timeout=60) as answer:
             return answer.read()
 
 
@@ -115,7 +131,7 @@ class Run:
     def text(self) -> str:
         return self.log.read_text(encoding="utf-8", errors="replace")
 
-    def wait(self, seconds: float = 120) -> int:
+    def wait(self, seconds: float = 300) -> int:
         return self.process.wait(timeout=seconds)
 
     def pids(self) -> list[int]:
@@ -168,7 +184,7 @@ optimizer: {{learning_rate: 0.003, warm_up: 50u}}
 training: {{stop_after: 60u, precision: f32, threads: 1, digest_every: 1u, log_every: 20u}}
 validation: {{every: 0, bleu_every: 0, beam: 2}}
 checkpoint: {{every: 20u}}
-communication: {{deadline_s: 20, bucket_mb: 0.1}}
+communication: {{deadline_s: 120, bucket_mb: 0.1}}
 """, encoding="utf-8")
 
     def setUp(self) -> None:
@@ -176,7 +192,7 @@ communication: {{deadline_s: 20, bucket_mb: 0.1}}
 
     def server(self) -> Server:
         server = Server(self.folder / "server", self.folder)
-        self.addCleanup(server.kill)
+        self.addCleanup(server.end)
         return server
 
     def start_run(self, name: str = "run", ranks: int = 2, server: str = "none",

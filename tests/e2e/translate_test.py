@@ -71,7 +71,7 @@ class TranslateTest(SystemTest):
         self.assertIn("text[1]: ", long["error"]["detail"])
         self.same_words(ask(json.dumps({"id": 10, "text": LINES}))["items"])
         process.stdin.close()
-        self.assertEqual(process.wait(timeout=10), 0, "it ends with its input")
+        self.assertEqual(process.wait(timeout=120), 0, "it ends with its input")
 
     def serve(self) -> list[dict[str, Any]]:
         """A server that knows a run with checkpoints; these, the newest first."""
@@ -125,7 +125,7 @@ class TranslateTest(SystemTest):
         self.assertEqual(len(both), 2)
         self.at.stop()
         for pid in both:
-            wait_for("its translators end with the server", lambda: not is_running(pid), 10)
+            wait_for("its translators end with the server", lambda: not is_running(pid))
 
     def killed_in_the_middle(self, checkpoint: dict[str, Any]) -> None:
         """Killed before the request has reached it, it is replaced and the answer is 200: then once more."""
@@ -171,4 +171,4 @@ class TranslateTest(SystemTest):
         self.assertEqual(self.post(newest["id"], text=["a"])[0], 200, "others are not touched")
         [translator] = self.translators()
         self.at.process.kill()
-        wait_for("its translators end with a server that was killed", lambda: not is_running(translator), 10)
+        wait_for("its translators end with a server that was killed", lambda: not is_running(translator))

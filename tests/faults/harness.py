@@ -10,6 +10,7 @@ import os
 import random
 import shutil
 import signal
+import socket
 import sqlite3
 import subprocess
 import tempfile
@@ -30,7 +31,7 @@ def run_id(number: int) -> str:
     return "r_01J8ZQ4T5W6X7Y8Z9A0B1C" + "".join(DIGITS[number >> shift & 31] for shift in (15, 10, 5, 0))
 
 
-def wait_for(what: str, condition: Callable[[], Any], seconds: float = 30) -> Any:
+def wait_for(what: str, condition: Callable[[], Any], seconds: float = 120) -> Any:
     """The first true value of `condition`, or a failure that says what was waited for."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -46,10 +47,15 @@ SERVER_OPTIONS = ["--without-tokens", "--request-rate", "0"]
 
 
 class Server:
-    """The `server` program on a port that stays the same when it is started again."""
+    """The `server` program on a port that stays the same, and its own, when it is started again."""
 
     def __init__(self, folder: Path, options: list[str] | None = None) -> None:
-        self.folder, self.options, self.port = folder, options or [], 0
+        self.folder, self.options = folder, options or []
+        # Bound to the port without listening: nobody else is given it, and a server may have it.
+        self.holder = socket.socket()
+        self.holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.holder.bind(("127.0.0.1", 0))
+        self.port = self.holder.getsockname()[1]
         self.process: subprocess.Popen | None = None
 
     def start(self, wrapper: list[str] | None = None, wait: bool = True, **environment: str) -> float:
@@ -67,7 +73,6 @@ class Server:
                 break
         else:
             raise AssertionError(f"server: exit code {self.process.wait()}: {log.read_text()[-2000:]}")
-        self.port = int(line.strip().rstrip("/").rsplit(":", 1)[1])
         self.process.stdout.close()
         if wait:
             wait_for("an answer of the server", lambda: self.request("GET", "/healthz")[0] == 200)
@@ -79,14 +84,14 @@ class Server:
         if self.process:
             self.process.wait()
 
-    def stop(self, seconds: float = 20) -> int:
+    def stop(self, seconds: float = 120) -> int:
         self.process.terminate()
         return self.process.wait(seconds)
 
     def alive(self) -> bool:
         return self.process is not None and self.process.poll() is None
 
-    def request(self, method: str, path: str, body: Any = None, timeout: float = 30) -> tuple[int, Any]:
+    def request(self, method: str, path: str, body: Any = None, timeout: float = 60) -> tuple[int, Any]:
         """Status and parsed answer; status 0 when the connection failed."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
         try:
@@ -164,7 +169,7 @@ class Follower(threading.Thread):
 
     def run(self) -> None:
         while not self.stopping.is_set():
-            connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=20)
+            connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=60)
             try:
                 headers = {"Last-Event-ID": self.last_id} if self.last_id else {}
                 connection.request("GET", f"/api/v1/events?run={self.run_id}&topic=metrics", headers=headers)
@@ -227,6 +232,7 @@ def grow_database(folder: Path, megabytes: int) -> int:
     assert status == 200, answer
     code = server.stop()
     assert code == 0, f"exit code {code}"
+    server.holder.close()
     with contextlib.closing(sqlite3.connect(folder / "babelring.db", isolation_level=None)) as database:
         for pragma in ("journal_mode = OFF", "synchronous = OFF", "cache_size = -65536"):
             database.execute(f"PRAGMA {pragma}")
@@ -267,6 +273,7 @@ class FaultTest(unittest.TestCase):
 
     def server(self, folder: Path | None = None, options: list[str] | None = None) -> Server:
         server = Server(folder or self.folder / "server", options)
+        self.addCleanup(server.holder.close)
         self.addCleanup(server.kill)
         return server
 
@@ -282,7 +289,7 @@ class FaultTest(unittest.TestCase):
         for reporter in reporters:
             reporter.stopping.set()
         for reporter in reporters:
-            reporter.join(60)
+            reporter.join(120)
 
     def check_history(self, server: Server, reporters: list[Reporter]) -> int:
         """Everything acknowledged is there with its value, nothing is there twice. The number of points checked."""
@@ -314,9 +321,9 @@ class FaultTest(unittest.TestCase):
 
     @staticmethod
     def fill(folder: Path) -> Path:
-        """Takes all the space that is left."""
+        """Takes all the space that is left, again too."""
         filler = folder / "filler"
-        with open(filler, "wb", buffering=0) as file:
+        with open(filler, "ab", buffering=0) as file:
             size = 1 << 20
             while size >= 512:
                 try:

@@ -41,7 +41,7 @@ class MemoryTest(FaultTest):
 
     def finish(self, server: Server, threads: list[threading.Thread], fault: str, records: int, **figures: object) -> None:
         for thread in threads:
-            thread.join(120)
+            thread.join(400)
         self.assertTrue(server.alive(), f"exit code {server.process.poll()}")
         stored = sum(row["records"] for row in server.get(f"/api/v1/runs/{run_id(1)}/ranks")["items"])
         self.assertEqual(stored, records)
@@ -56,7 +56,7 @@ class MemoryTest(FaultTest):
 
         def post(rank: int) -> None:
             for round_ in range(20 if LONG else 5):
-                status, _ = server.request("POST", f"/api/v1/runs/{run_id(1)}/records", self.batch(rank, round_, 400), 60)
+                status, _ = server.request("POST", f"/api/v1/runs/{run_id(1)}/records", self.batch(rank, round_, 400), 300)
                 statuses.add(status)
                 if status == 200:
                     acknowledged.append(rank)
@@ -64,7 +64,7 @@ class MemoryTest(FaultTest):
         threads = [threading.Thread(target=post, args=(rank,)) for rank in range(16)]
         self.send_all(threads)
         for thread in threads:
-            thread.join(120)
+            thread.join(400)
         self.assertLessEqual(statuses, {200, 503})
         self.finish(server, threads, "F23", 400 * len(acknowledged), statuses=sorted(statuses))
 
@@ -77,7 +77,7 @@ class MemoryTest(FaultTest):
 
         def post(rank: int) -> None:
             while True:
-                status, answer = server.request("POST", f"/api/v1/runs/{run_id(1)}/records", bodies[rank], 60)
+                status, answer = server.request("POST", f"/api/v1/runs/{run_id(1)}/records", bodies[rank], 300)
                 if status != 503:
                     break
                 refused.append(answer["code"])

@@ -35,7 +35,7 @@ class CollectivesTest : public testing::TestWithParam<Setting> {
     options.algorithm = GetParam().algorithm;
     options.segment_bytes = GetParam().segment_bytes;
     options.wire = GetParam().wire;
-    options.deadline = std::chrono::seconds(30);
+    options.deadline = std::chrono::seconds(120);
     communicator_ = make_mpi_communicator(options);
   }
 

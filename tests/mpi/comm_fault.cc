@@ -54,7 +54,7 @@ void train(babelring::Communicator& communicator, const std::string& mode) {
     if (stop[0] > 0) return;
     if (update == 10) std::printf("ready rank %d pid %d\n", communicator.rank(), getpid()), std::fflush(stdout);
     if (mode == "late" && update == 10 && communicator.rank() == 1) {
-      std::this_thread::sleep_for(std::chrono::seconds(60));
+      std::this_thread::sleep_for(std::chrono::minutes(10));
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
