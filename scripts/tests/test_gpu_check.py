@@ -155,9 +155,9 @@ class Programs(unittest.TestCase):
             said: list[str] = []
             one = stage.Stage(setting, "part", 0.5, said.append)
             with self.assertRaises(stage.Late):
-                one.run("/bin/sh", "-c", "sleep 60 & echo $!; wait")
+                one.run("/bin/sh", "-c", "sleep 600 & echo $!; wait")
             child = int(said[0].splitlines()[1])
-            ended = time.monotonic() + 30
+            ended = time.monotonic() + 120
             while runs(child):
                 self.assertLess(time.monotonic(), ended, "it lives on")
             with self.assertRaisesRegex(stage.Late, "no time was left"):

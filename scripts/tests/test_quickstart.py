@@ -84,7 +84,7 @@ class Quickstart(unittest.TestCase):
         return {**os.environ, "BABELRING_BIN": str(self.folder / "bin"), "BABELRING_SKIP_SETUP": "1", **extra}
 
     def command(self, *extra: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(self.arguments(*extra), capture_output=True, text=True, check=False, timeout=100,
+        return subprocess.run(self.arguments(*extra), capture_output=True, text=True, check=False, timeout=300,
                               env=self.environment(**environment))
 
     def notes(self) -> list[str]:
@@ -121,15 +121,15 @@ class Quickstart(unittest.TestCase):
 
     def test_an_interrupted_run_saves_stops_its_children_and_goes_on_later(self) -> None:
         process = subprocess.Popen(self.arguments("--minutes", "1"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                   env=self.environment(TRAIN_SECONDS="60"), start_new_session=True,
+                                   env=self.environment(TRAIN_SECONDS="600"), start_new_session=True,
                                    # A test run in the background inherits an ignored SIGINT, which bash cannot trap.
                                    preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
-        deadline = time.monotonic() + 40
+        deadline = time.monotonic() + 120
         while len(self.notes()) < 2 and time.monotonic() < deadline:
             time.sleep(0.1)
         server = int((self.dir / "server.pid").read_text())
         os.killpg(process.pid, signal.SIGINT)
-        _, err = process.communicate(timeout=40)
+        _, err = process.communicate(timeout=120)
         self.assertEqual(process.returncode, 130, err)
         self.assertEqual([note for note in self.notes() if note.startswith("saved")], ["saved 0", "saved 1"])
         self.assertFalse(pathlib.Path(f"/proc/{server}").exists())

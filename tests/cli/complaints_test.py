@@ -30,7 +30,7 @@ class ComplaintsTest(unittest.TestCase):
     def complains(self, command: str, code: int, *words: str) -> None:
         with self.subTest(command=command):
             program, *arguments = command.split()
-            done = subprocess.run([BIN / program, *arguments], capture_output=True, text=True, timeout=30)
+            done = subprocess.run([BIN / program, *arguments], capture_output=True, text=True, timeout=120)
             lines = done.stderr.strip().splitlines()
             self.assertEqual((done.returncode, len(lines), done.stdout), (code, 1, ""), done.stderr)
             for word in words:

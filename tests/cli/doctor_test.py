@@ -40,7 +40,7 @@ class StandIn(http.server.BaseHTTPRequestHandler):
 def doctor(*arguments: str) -> tuple[int, list[dict[str, str]]]:
     """Exit code and findings."""
     done = subprocess.run([str(BIN / "nmt"), "doctor", "--json", *arguments], capture_output=True, text=True, check=False,
-                          timeout=100)
+                          timeout=300)
     return done.returncode, json.loads(done.stdout)["findings"]
 
 
@@ -60,7 +60,7 @@ class Doctor(unittest.TestCase):
     def test_fails_where_something_does_not_work(self) -> None:
         """An unknown host is named, with what to do."""
         done = subprocess.run([str(BIN / "nmt"), "doctor", "--hosts", "no.such.host.invalid"], capture_output=True,
-                              text=True, check=False, timeout=100)
+                              text=True, check=False, timeout=300)
         self.assertEqual(done.returncode, 1)
         self.assertIn("no.such.host.invalid: its name is not known", done.stdout)
         self.assertIn("-> name it in DNS", done.stdout)

@@ -46,7 +46,7 @@ def setUpModule() -> None:
 
 
 def nmt(command: str, text: str = "") -> subprocess.CompletedProcess:
-    return subprocess.run([BIN / "nmt", *command.split()], input=text, capture_output=True, text=True, timeout=60)
+    return subprocess.run([BIN / "nmt", *command.split()], input=text, capture_output=True, text=True, timeout=300)
 
 
 def copy_of_checkpoint(name: str) -> Path:
