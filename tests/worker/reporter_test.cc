@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "nmt/base/atomic_file.h"
+#include "tests/soon.h"
 #include "tests/worker/log_capture.h"
 #include "tests/worker/test_server.h"
 
@@ -32,6 +33,7 @@ class ReporterTest : public testing::Test {
     options.between_posts = 1ms;
     options.first_retry = 1ms;
     options.longest_retry = 20ms;
+    options.request_timeout = 60s;
     return options;
   }
   static void write_steps(Reporter& reporter, int count) {
@@ -42,10 +44,6 @@ class ReporterTest : public testing::Test {
     std::iota(expected.begin(), expected.end(), std::int64_t{1});
     EXPECT_EQ(ledger_.sequences(attempt, rank), expected) << "attempt " << attempt << " rank " << rank;
   }
-  static bool wait_until(const std::function<bool()>& done) {
-    for (int i = 0; i < 1000 && !done(); ++i) std::this_thread::sleep_for(10ms);
-    return done();
-  }
 
   const fs::path folder_ = testing::TempDir() + "reporter_test." + std::to_string(::getpid());
   Ledger ledger_;
@@ -55,7 +53,7 @@ TEST_F(ReporterTest, EverythingArrivesOnceAndInOrder) {
   TestServer server(ledger_);
   Reporter reporter(options(server.address()));
   write_steps(reporter, 2500);
-  EXPECT_EQ(reporter.close(10s), 0);
+  EXPECT_EQ(reporter.close(patience), 0);
   expect_complete(2500);
   EXPECT_EQ(ledger_.duplicates(), 0);
   EXPECT_EQ(server.connections(), 1) << "the connection is kept alive";
@@ -70,30 +68,29 @@ TEST_F(ReporterTest, NothingIsSentToNone) {
 }
 
 TEST_F(ReporterTest, ServerDownAtTheStart) {
-  std::uint16_t port = 0;
-  { port = TestServer(ledger_).port(); }
-  Reporter reporter(options("http://127.0.0.1:" + std::to_string(port)));
+  const HeldPort port;
+  Reporter reporter(options(port.address()));
   write_steps(reporter, 50);
   std::this_thread::sleep_for(100ms);
-  TestServer server(ledger_, {}, port);
+  TestServer server(ledger_, {}, port.number());
   write_steps(reporter, 50);
-  EXPECT_EQ(reporter.close(10s), 0);
+  EXPECT_EQ(reporter.close(patience), 0);
   expect_complete(100);
 }
 
 TEST_F(ReporterTest, ServerDiesInTheMiddleAndComesBack) {
-  auto server = std::make_unique<TestServer>(ledger_);
-  const std::uint16_t port = server->port();
-  Reporter reporter(options(server->address()));
+  const HeldPort port;
+  auto server = std::make_unique<TestServer>(ledger_, nullptr, port.number());
+  Reporter reporter(options(port.address()));
   for (int round = 0; round < 5; ++round) {
     write_steps(reporter, 100);
-    ASSERT_TRUE(wait_until([&] { return ledger_.records() >= static_cast<std::size_t>(200 * round + 100); }));
+    ASSERT_TRUE(soon([&] { return ledger_.records() >= static_cast<std::size_t>(200 * round + 100); }));
     server.reset();
     write_steps(reporter, 100);
-    server = std::make_unique<TestServer>(ledger_, nullptr, port);
-    ASSERT_TRUE(wait_until([&] { return ledger_.records() >= static_cast<std::size_t>(200 * round + 200); }));
+    server = std::make_unique<TestServer>(ledger_, nullptr, port.number());
+    ASSERT_TRUE(soon([&] { return ledger_.records() >= static_cast<std::size_t>(200 * round + 200); }));
   }
-  EXPECT_EQ(reporter.close(10s), 0);
+  EXPECT_EQ(reporter.close(patience), 0);
   expect_complete(1000);
 }
 
@@ -104,7 +101,7 @@ TEST_F(ReporterTest, AnswerLostAfterCommitMakesDuplicatesTheServerDrops) {
     write_steps(reporter, 2);
     std::this_thread::sleep_for(2ms);
   }
-  EXPECT_EQ(reporter.close(10s), 0);
+  EXPECT_EQ(reporter.close(patience), 0);
   expect_complete(100);
   EXPECT_GT(ledger_.duplicates(), 0);
 }
@@ -114,9 +111,9 @@ TEST_F(ReporterTest, ConnectionClosedWhileIdleIsMadeAnew) {
   Reporter reporter(options(server.address()));
   for (int i = 0; i < 5; ++i) {
     write_steps(reporter, 1);
-    ASSERT_TRUE(wait_until([&] { return ledger_.records() == static_cast<std::size_t>(i + 1); }));
+    ASSERT_TRUE(soon([&] { return ledger_.records() == static_cast<std::size_t>(i + 1); }));
   }
-  EXPECT_EQ(reporter.close(10s), 0);
+  EXPECT_EQ(reporter.close(patience), 0);
   expect_complete(5);
   EXPECT_EQ(ledger_.duplicates(), 0);
 }
@@ -128,7 +125,7 @@ TEST_F(ReporterTest, ServerErrorsAreRetried) {
   });
   Reporter reporter(options(server.address()));
   write_steps(reporter, 10);
-  EXPECT_EQ(reporter.close(10s), 0);
+  EXPECT_EQ(reporter.close(patience), 0);
   expect_complete(10);
 }
 
@@ -138,7 +135,7 @@ TEST_F(ReporterTest, RetryAfterIsHonoured) {
   Reporter reporter(options(server.address()));
   const Stopwatch watch;
   write_steps(reporter, 1);
-  ASSERT_TRUE(wait_until([&] { return ledger_.records() == 1; }));
+  ASSERT_TRUE(soon([&] { return ledger_.records() == 1; }));
   EXPECT_GE(watch.elapsed_ms(), 1000);
   EXPECT_EQ(server.requests(), 2);
 }
@@ -157,7 +154,7 @@ TEST_F(ReporterTest, RefusedRecordsAreSkippedAndAllOthersArrive) {
     LogCapture log;
     Reporter reporter(options(server.address()));
     write_steps(reporter, 1000);
-    EXPECT_EQ(reporter.close(20s), 0) << "what is refused is not waiting to be sent";
+    EXPECT_EQ(reporter.close(patience), 0) << "what is refused is not waiting to be sent";
     std::vector<std::int64_t> expected;
     for (std::int64_t sequence = 1; sequence <= 1000; ++sequence) {
       if (sequence != 5 && sequence != 700 && sequence != 701) expected.push_back(sequence);
@@ -178,7 +175,7 @@ TEST_F(ReporterTest, TooLargeABatchIsSplit) {
   write_steps(reporter, 500);
   reporter.write(LogRecord{"info", std::string(30000, 'x')});  // no part of it is small enough
   write_steps(reporter, 10);
-  EXPECT_EQ(reporter.close(20s), 0);
+  EXPECT_EQ(reporter.close(patience), 0);
   std::vector<std::int64_t> expected(511);
   std::iota(expected.begin(), expected.end(), std::int64_t{1});
   expected.erase(expected.begin() + 500);
@@ -192,7 +189,7 @@ TEST_F(ReporterTest, RefusalsThatAreNotAboutRecordsAreRetried) {
   });
   Reporter reporter(options(server.address()));
   write_steps(reporter, 10);
-  EXPECT_EQ(reporter.close(10s), 0);
+  EXPECT_EQ(reporter.close(patience), 0);
   expect_complete(10);
 }
 
@@ -204,20 +201,18 @@ TEST_F(ReporterTest, OutageWhileABatchIsHalvedLosesAndRepeatsNothing) {
   TestServer server(ledger_, [](int request) { return Behaviour{.status = request % 3 == 1 ? 503 : 200}; });
   Reporter reporter(options(server.address()));
   write_steps(reporter, 64);
-  EXPECT_EQ(reporter.close(20s), 0);
+  EXPECT_EQ(reporter.close(patience), 0);
   expect_complete(64);
   EXPECT_EQ(ledger_.duplicates(), 0);
 }
 
 TEST_F(ReporterTest, WritingNeverWaitsForASlowServerAndCloseIsBounded) {
-  TestServer server(ledger_, [](int) { return Behaviour{.delay = 60s}; });
-  Reporter reporter(options(server.address()));
-  const Stopwatch watch;
+  TestServer server(ledger_, [](int) { return Behaviour{.delay = 1h}; });
+  ReporterOptions patient = options(server.address());
+  patient.request_timeout = 1h;
+  Reporter reporter(patient);
   write_steps(reporter, 1000);
-  EXPECT_LT(watch.elapsed_ms(), 2000);
-  Stopwatch closing;
-  EXPECT_EQ(reporter.close(200ms), 1000);
-  EXPECT_LT(closing.elapsed_ms(), 2000);
+  EXPECT_EQ(reporter.close(200ms), 1000) << "nothing was answered before that";
 }
 
 TEST_F(ReporterTest, SilentServerTimesOutAndIsAskedAgain) {
@@ -226,7 +221,7 @@ TEST_F(ReporterTest, SilentServerTimesOutAndIsAskedAgain) {
   impatient.request_timeout = 100ms;
   Reporter reporter(impatient);
   write_steps(reporter, 5);
-  EXPECT_EQ(reporter.close(10s), 0);
+  EXPECT_EQ(reporter.close(patience), 0);
   expect_complete(5);
 }
 
@@ -239,7 +234,7 @@ TEST_F(ReporterTest, WhatAnAttemptLeftIsSentByTheNext) {
   TestServer server(ledger_);
   Reporter reporter(options(server.address(), 2));
   write_steps(reporter, 7);
-  EXPECT_EQ(reporter.close(10s), 0);
+  EXPECT_EQ(reporter.close(patience), 0);
   for (const std::int64_t rank : {0, 1, 2}) expect_complete(20, 1, rank);
   expect_complete(7, 2, 0);
 }
@@ -249,7 +244,7 @@ TEST_F(ReporterTest, SameAttemptContinuesItsSequence) {
   for (int i = 0; i < 3; ++i) {
     Reporter reporter(options(server.address()));
     write_steps(reporter, 10);
-    EXPECT_EQ(reporter.close(10s), 0);
+    EXPECT_EQ(reporter.close(patience), 0);
   }
   expect_complete(30);
   EXPECT_EQ(ledger_.duplicates(), 0) << "the acknowledged offset was kept";
@@ -261,7 +256,7 @@ TEST_F(ReporterTest, ManyThreadsWriteWithoutGaps) {
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) threads.emplace_back([&] { write_steps(reporter, 250); });
   for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(reporter.close(10s), 0);
+  EXPECT_EQ(reporter.close(patience), 0);
   expect_complete(1000);
 }
 
@@ -270,7 +265,7 @@ TEST_F(ReporterTest, LargeRecordsGoOutInSeveralBatches) {
   Reporter reporter(options(server.address()));
   for (int i = 0; i < 5; ++i) reporter.write(LogRecord{"info", std::string(400000, 'x')});
   reporter.write(LogRecord{"info", std::string(1500000, 'y')});
-  EXPECT_EQ(reporter.close(10s), 0);
+  EXPECT_EQ(reporter.close(patience), 0);
   expect_complete(6);
   EXPECT_GE(server.requests(), 4);
 }
@@ -279,8 +274,8 @@ TEST_F(ReporterTest, ClosingTwiceAndWritingAfterwardsIsSafe) {
   TestServer server(ledger_);
   Reporter reporter(options(server.address()));
   write_steps(reporter, 1);
-  EXPECT_EQ(reporter.close(10s), 0);
-  EXPECT_EQ(reporter.close(10s), 0);
+  EXPECT_EQ(reporter.close(patience), 0);
+  EXPECT_EQ(reporter.close(patience), 0);
   write_steps(reporter, 1);
   EXPECT_EQ(SpoolReader(spool_path(folder_, 1, 0)).remaining(), 1);
 }

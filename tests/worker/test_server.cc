@@ -53,6 +53,12 @@ std::vector<std::int64_t> Ledger::sequences(std::int64_t attempt, std::int64_t r
   return at == sequences_.end() ? std::vector<std::int64_t>{} : at->second;
 }
 
+HeldPort::HeldPort() : socket_(context_) {
+  socket_.open(tcp::v4());
+  socket_.set_option(asio::socket_base::reuse_address(true));
+  socket_.bind(tcp::endpoint(asio::ip::address_v4::loopback(), 0));
+}
+
 TestServer::TestServer(Ledger& ledger, std::function<Behaviour(int)> behaviour, std::uint16_t port)
     : ledger_(ledger),
       behaviour_(behaviour ? std::move(behaviour) : [](int) { return Behaviour{}; }),
@@ -68,6 +74,11 @@ TestServer::~TestServer() {
   }
   ::shutdown(acceptor_.native_handle(), SHUT_RDWR);  // wakes accept()
   thread_.join();
+}
+
+std::string TestServer::newest_body() const {
+  const std::lock_guard lock(mutex_);
+  return newest_body_;
 }
 
 void TestServer::serve() {
@@ -96,6 +107,10 @@ void TestServer::talk(tcp::socket& socket) {
     http::read(socket, buffer, parser, code);
     if (code) return;
     const http::request<http::string_body> request = parser.release();
+    {
+      const std::lock_guard lock(mutex_);
+      newest_body_ = request.body();
+    }
     const Behaviour behaviour = behaviour_(requests_++);
     largest_body_ = std::max<std::size_t>(largest_body_, request.body().size());
     std::pair<int, std::string> answer{behaviour.status, "{\"detail\":\"as told\"}"};

@@ -44,6 +44,19 @@ struct Behaviour {
   std::chrono::milliseconds delay{0};  // before answering
 };
 
+/// A free loopback port that stays this test's while its servers come and go.
+class HeldPort {
+ public:
+  HeldPort();
+  std::uint16_t number() const { return socket_.local_endpoint().port(); }
+  std::string address() const { return "http://127.0.0.1:" + std::to_string(number()); }
+
+ private:
+  boost::asio::io_context context_;
+  // Bound, but not listening: nobody is given the port, and servers may share it.
+  boost::asio::ip::tcp::acceptor socket_;
+};
+
 /// A small HTTP server on a loopback port, one connection at a time.
 class TestServer {
  public:
@@ -58,6 +71,7 @@ class TestServer {
   int requests() const { return requests_; }
   int connections() const { return connections_; }
   std::size_t largest_body() const { return largest_body_; }
+  std::string newest_body() const;
 
  private:
   void serve();
@@ -71,7 +85,8 @@ class TestServer {
   std::atomic<int> requests_ = 0, connections_ = 0;
   std::atomic<std::size_t> largest_body_ = 0;
   std::atomic<bool> ending_ = false;
-  std::mutex mutex_;                              // guards open_
+  mutable std::mutex mutex_;  // guards open_ and newest_body_
+  std::string newest_body_;
   boost::asio::ip::tcp::socket* open_ = nullptr;  // the connection being served
   std::thread thread_;
 };
