@@ -61,7 +61,7 @@ Checkpoint average_checkpoints(const std::vector<fs::path>& inputs, const fs::pa
     content.weights.push_back({entry.name, ConstTensor(means.back().data(), shape, DType::f32)});
   }
 
-  const fs::path absolute = fs::absolute(output);
+  const fs::path absolute = named_folder(output);
   const fs::path temporary = absolute.string() + ".tmp";
   fs::remove_all(temporary);
   fs::create_directories(temporary);

@@ -68,7 +68,7 @@ double metric(const json::object& document, const char* name) {
 Checkpoint parse_state(const json::object& document, const fs::path& folder) {
   if (document.at("format").as_int64() != 1) fail("format {}, expected 1", document.at("format").as_int64());
   Checkpoint checkpoint;
-  checkpoint.folder = fs::absolute(folder);
+  checkpoint.folder = named_folder(folder);
   checkpoint.update = document.at("update").as_int64();
   checkpoint.state = document.at("state").as_object();
   checkpoint.sacrebleu = metric(document, "sacrebleu");
@@ -99,6 +99,11 @@ void verify_file(const fs::path& path, const CheckpointFile& file, Verify verify
 
 std::string checkpoint_name(std::int64_t update) {
   return fmt::format("update-{:08}", update);
+}
+
+fs::path named_folder(const fs::path& folder) {
+  const fs::path absolute = fs::absolute(folder).lexically_normal();
+  return absolute.has_filename() ? absolute : absolute.parent_path();
 }
 
 CheckpointRecord write_checkpoint_files(const CheckpointContent& content, const fs::path& folder) {
@@ -142,7 +147,7 @@ Result<Checkpoint> load_checkpoint(const fs::path& folder, Verify verify) {
     }
     return checkpoint;
   } catch (const Failure& failure) {
-    return Error{fmt::format("checkpoint {}: {}", folder.filename().string(), failure.what())};
+    return Error{fmt::format("checkpoint {}: {}", named_folder(folder).filename().string(), failure.what())};
   }
 }
 

@@ -42,6 +42,9 @@ struct Checkpoint {
 /// update-00001000.
 std::string checkpoint_name(std::int64_t update);
 
+/// Absolute and without the slash at its end that shells put there: filename() is its name.
+std::filesystem::path named_folder(const std::filesystem::path& folder);
+
 /// What is held against state.json, besides that each file is there and has its size.
 enum class Verify {
   sizes,    // nothing

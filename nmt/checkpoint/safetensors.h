@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -41,8 +40,6 @@ class SafetensorsReader {
 
   /// In the order of their bytes.
   const std::vector<SafetensorsEntry>& entries() const { return entries_; }
-  const std::map<std::string, std::string>& metadata() const { return metadata_; }
-  const std::filesystem::path& file() const { return file_; }
 
   /// Null if there is no tensor of that name.
   const SafetensorsEntry* find(std::string_view name) const;
@@ -60,7 +57,6 @@ class SafetensorsReader {
   std::filesystem::path file_;
   MappedFile mapped_;
   std::vector<SafetensorsEntry> entries_;
-  std::map<std::string, std::string> metadata_;
 };
 
 /// Writes a safetensors file tensor by tensor, so that no more than one needs to be in memory. The file appears under
@@ -75,8 +71,7 @@ class SafetensorsWriter {
 
   /// Throws Failure if a name comes twice, a type stands after a narrower one (its bytes would not be aligned), or the
   /// file cannot be made.
-  SafetensorsWriter(const std::filesystem::path& file, std::vector<Layout> layout,
-                    const std::map<std::string, std::string>& metadata = {});
+  SafetensorsWriter(const std::filesystem::path& file, std::vector<Layout> layout);
 
   /// The next tensor in the declared order, contiguous, in host memory. Throws Failure if it is not the one declared.
   void add(const ConstTensor& tensor);
@@ -96,7 +91,6 @@ class SafetensorsWriter {
 };
 
 /// Writes all tensors in the given order. Throws Failure as SafetensorsWriter.
-CheckpointFile write_safetensors(const std::filesystem::path& file, std::span<const NamedTensor> tensors,
-                                 const std::map<std::string, std::string>& metadata = {});
+CheckpointFile write_safetensors(const std::filesystem::path& file, std::span<const NamedTensor> tensors);
 
 }  // namespace babelring

@@ -45,14 +45,12 @@ class HeaderReader {
   HeaderReader(const std::filesystem::path& file, std::uint64_t data_begin, std::uint64_t data_bytes)
       : file_(file), data_begin_(data_begin), data_bytes_(data_bytes) {}
 
-  std::map<std::string, std::string> read_metadata(const json::value& in) const {
+  /// Other programs' texts about the file, which say nothing to this one.
+  void check_metadata(const json::value& in) const {
     if (!in.is_object()) complain("__metadata__", "is no object");
-    std::map<std::string, std::string> metadata;
     for (const auto& member : in.get_object()) {
       if (!member.value().is_string()) complain("__metadata__", "holds something that is no text");
-      metadata[member.key()] = std::string_view(member.value().get_string());
     }
-    return metadata;
   }
 
   SafetensorsEntry read_entry(std::string_view name, const json::value& in) const {
@@ -156,7 +154,7 @@ SafetensorsReader::SafetensorsReader(std::filesystem::path file) : file_(std::mo
   const HeaderReader reader(file_, 8 + length, all.size() - 8 - length);
   for (const auto& member : header->get_object()) {
     if (member.key() == "__metadata__") {
-      metadata_ = reader.read_metadata(member.value());
+      reader.check_metadata(member.value());
     } else {
       entries_.push_back(reader.read_entry(member.key(), member.value()));
     }

@@ -1,6 +1,5 @@
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
-#include <set>
 #include <utility>
 
 #include "nmt/base/failure.h"
@@ -25,14 +24,8 @@ std::string_view file_name_of(DType dtype) {
 }
 
 /// The header's JSON, padded with spaces so that the data begins aligned.
-std::string header_of(const std::filesystem::path& file, const std::vector<SafetensorsWriter::Layout>& layout,
-                      const std::map<std::string, std::string>& metadata) {
+std::string header_of(const std::filesystem::path& file, const std::vector<SafetensorsWriter::Layout>& layout) {
   json::object header;
-  if (!metadata.empty()) {
-    json::object texts;
-    for (const auto& [key, text] : metadata) texts.emplace(key, text);
-    header.emplace("__metadata__", std::move(texts));
-  }
   std::int64_t offset = 0;
   std::size_t width = 8;
   for (const auto& [name, shape, dtype] : layout) {
@@ -56,10 +49,9 @@ std::string header_of(const std::filesystem::path& file, const std::vector<Safet
 
 }  // namespace
 
-SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& file, std::vector<Layout> layout,
-                                     const std::map<std::string, std::string>& metadata)
+SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& file, std::vector<Layout> layout)
     : path_(file), layout_(std::move(layout)), file_(file) {
-  const std::string header = header_of(file, layout_, metadata);
+  const std::string header = header_of(file, layout_);
   std::string length(8, '\0');
   for (std::size_t i = 0; i < 8; ++i) length[i] = static_cast<char>(header.size() >> (8 * i) & 0xffU);
   append(length.data(), length.size());
@@ -92,13 +84,12 @@ CheckpointFile SafetensorsWriter::finish() {
   return {.name = path_.filename().string(), .size = size_, .sha256 = digest_.hex()};
 }
 
-CheckpointFile write_safetensors(const std::filesystem::path& file, std::span<const NamedTensor> tensors,
-                                 const std::map<std::string, std::string>& metadata) {
+CheckpointFile write_safetensors(const std::filesystem::path& file, std::span<const NamedTensor> tensors) {
   std::vector<SafetensorsWriter::Layout> layout;
   for (const NamedTensor& named : tensors) {
     layout.push_back({.name = named.name, .shape = named.tensor.shape, .dtype = named.tensor.dtype});
   }
-  SafetensorsWriter writer(file, std::move(layout), metadata);
+  SafetensorsWriter writer(file, std::move(layout));
   for (const NamedTensor& named : tensors) writer.add(named.tensor);
   return writer.finish();
 }

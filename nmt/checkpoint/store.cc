@@ -46,6 +46,21 @@ class TemporaryFolder {
 
 }  // namespace
 
+std::vector<fs::path> checkpoint_folders(const fs::path& folder) {
+  std::vector<fs::path> folders;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (!entry.is_symlink() && entry.is_directory() && is_checkpoint_name(entry.path().filename().string())) {
+      folders.push_back(entry.path());
+    }
+  }
+  const auto update = [](const fs::path& checkpoint) {
+    const std::string name = checkpoint.filename().string();
+    return std::pair(name.size(), name);  // longer numbers are larger
+  };
+  std::sort(folders.begin(), folders.end(), [&](const auto& a, const auto& b) { return update(a) < update(b); });
+  return folders;
+}
+
 CheckpointStore::CheckpointStore(const fs::path& folder, std::int64_t keep_last, bool keep_best)
     : folder_(fs::absolute(folder)), keep_last_(std::max<std::int64_t>(1, keep_last)), keep_best_(keep_best) {
   try {
@@ -101,7 +116,10 @@ std::vector<CheckpointRecord> CheckpointStore::set_aside_after(std::int64_t upda
     record.removed = true;
     moved.push_back(std::move(record));
   }
-  if (!moved.empty()) sync_folder(folder_);
+  if (!moved.empty()) {
+    sync_folder(folder_ / "aside");  // first: a power loss may show one in both places, but never in neither
+    sync_folder(folder_);
+  }
   return moved;
 } catch (const fs::filesystem_error& error) {
   fail("checkpoints {}: {}", folder_.string(), error.code().message());
@@ -131,21 +149,6 @@ void CheckpointStore::mark_best(const std::string& name) const {
   sync_folder(folder_);
 }
 
-std::vector<fs::path> CheckpointStore::list() const {
-  std::vector<fs::path> folders;
-  for (const auto& entry : fs::directory_iterator(folder_)) {
-    if (!entry.is_symlink() && entry.is_directory() && is_checkpoint_name(entry.path().filename().string())) {
-      folders.push_back(entry.path());
-    }
-  }
-  const auto update = [](const fs::path& folder) {
-    const std::string name = folder.filename().string();
-    return std::pair(name.size(), name);  // longer numbers are larger
-  };
-  std::sort(folders.begin(), folders.end(), [&](const auto& a, const auto& b) { return update(a) < update(b); });
-  return folders;
-}
-
 std::optional<Checkpoint> CheckpointStore::latest() const {
   std::vector<fs::path> folders = list();
   for (auto folder = folders.rbegin(); folder != folders.rend(); ++folder) {
@@ -153,16 +156,6 @@ std::optional<Checkpoint> CheckpointStore::latest() const {
     if (checkpoint.ok()) return std::move(checkpoint).value();
     spdlog::warn("skipping a damaged {}", checkpoint.message());
   }
-  return std::nullopt;
-}
-
-std::optional<Checkpoint> CheckpointStore::best() const {
-  std::error_code error;
-  const fs::path name = fs::read_symlink(folder_ / best_name, error);
-  if (error || !is_checkpoint_name(name.string())) return std::nullopt;
-  Result<Checkpoint> checkpoint = load_checkpoint(folder_ / name);
-  if (checkpoint.ok()) return std::move(checkpoint).value();
-  spdlog::warn("the best is a damaged {}", checkpoint.message());
   return std::nullopt;
 }
 
@@ -181,7 +174,8 @@ std::vector<CheckpointRecord> CheckpointStore::apply_retention(const fs::path& n
       continue;
     }
     // Renamed first: a removal that is interrupted leaves no half checkpoint under its name.
-    const fs::path doomed = folder_ / (std::string(temporary_prefix) + "removed");
+    // Under a name of its own: what cannot be removed (NFS keeps files that somebody has open) keeps no other.
+    const fs::path doomed = folder_ / fmt::format("{}removed-{}", temporary_prefix, folder->filename().string());
     fs::rename(*folder, doomed, error);
     if (error == std::errc::no_such_file_or_directory) continue;  // the server has removed it just now
     if (!error && fs::exists(doomed / pin_name)) {                // pinned between the look and the renaming

@@ -9,6 +9,9 @@
 
 namespace babelring {
 
+/// The folders of checkpoints in a folder, damaged ones too, oldest first. Throws filesystem_error.
+std::vector<std::filesystem::path> checkpoint_folders(const std::filesystem::path& folder);
+
 /// The checkpoints of one run in one folder. A checkpoint is written under a temporary name, fsynced, renamed, and the
 /// folder fsynced: it is there completely or not at all. One process at a time; not thread-safe.
 class CheckpointStore {
@@ -33,12 +36,7 @@ class CheckpointStore {
 
   /// The newest undamaged checkpoint. Damaged ones are skipped with a logged warning naming file and reason.
   std::optional<Checkpoint> latest() const;
-  /// The undamaged checkpoint last saved as best, if it is still there.
-  std::optional<Checkpoint> best() const;
-  /// Folders of all checkpoints, damaged ones too, oldest first.
-  std::vector<std::filesystem::path> list() const;
-
-  const std::filesystem::path& folder() const { return folder_; }
+  std::vector<std::filesystem::path> list() const { return checkpoint_folders(folder_); }
 
  private:
   void publish(const std::filesystem::path& temporary, const std::filesystem::path& target) const;

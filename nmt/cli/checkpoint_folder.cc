@@ -1,9 +1,7 @@
 #include "nmt/cli/checkpoint_folder.h"
 
-#include <algorithm>
-#include <string>
-
 #include "nmt/base/failure.h"
+#include "nmt/checkpoint/store.h"
 
 namespace babelring {
 
@@ -21,14 +19,10 @@ fs::path store_of(const fs::path& given) {
 }
 
 std::vector<fs::path> all_checkpoints(const fs::path& store) {
-  std::vector<fs::path> found;
   if (!fs::is_directory(store))
     fail("{}: no such folder; expected a checkpoint or the folder of a run", store.string());
-  for (const fs::directory_entry& entry : fs::directory_iterator(store)) {
-    const bool named_so = entry.path().filename().string().starts_with("update-");
-    if (named_so && is_checkpoint(entry.path())) found.push_back(entry.path());
-  }
-  std::sort(found.begin(), found.end());  // names end in the zero-padded update
+  std::vector<fs::path> found = checkpoint_folders(store);
+  std::erase_if(found, [](const fs::path& folder) { return !is_checkpoint(folder); });
   return found;
 }
 

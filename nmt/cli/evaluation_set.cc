@@ -3,20 +3,11 @@
 #include <utility>
 
 #include "nmt/base/failure.h"
+#include "nmt/data/encode_lines.h"
 #include "nmt/data/line_reader.h"
 #include "nmt/data/manifest.h"
 
 namespace babelring {
-
-namespace {
-
-std::vector<std::vector<std::int32_t>> encode_all(const std::vector<std::string>& lines, const Vocabulary& vocabulary) {
-  std::vector<std::vector<std::int32_t>> ids;
-  for (const std::string& line : lines) ids.push_back(vocabulary.encode(line));
-  return ids;
-}
-
-}  // namespace
 
 EvaluationSet prepared_set(const std::filesystem::path& folder, const std::string& set, const Vocabulary& vocabulary) {
   const std::string prepared_with = load_manifest(folder).vocabulary.sha256;
@@ -36,7 +27,7 @@ EvaluationSet text_set(const std::filesystem::path& source, const std::filesyste
          references.size());
   }
   return {.name = source.filename().string(),
-          .corpus = Corpus::from_memory(encode_all(sources, vocabulary), encode_all(references, vocabulary)),
+          .corpus = Corpus::from_memory(encode_lines(sources, vocabulary, 0), encode_lines(references, vocabulary, 0)),
           .references = std::move(references)};
 }
 

@@ -50,6 +50,13 @@ TEST_F(CheckpointFolder, ListsTheLast) {
   EXPECT_THROW(last_checkpoints(run_, 4), Failure);
 }
 
+TEST_F(CheckpointFolder, TellsUpdatesByTheirNumbers) {
+  add("update-99999999");
+  const fs::path newest = add("update-100000000");
+  add("update-99999999.copy");
+  EXPECT_EQ(find_checkpoint(run_), newest);
+}
+
 TEST_F(CheckpointFolder, SaysWhatIsMissing) {
   EXPECT_THROW(find_checkpoint(run_), Failure);
   EXPECT_THROW(find_checkpoint(run_ / "nowhere"), Failure);
