@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "nmt/base/atomic_file.h"
 #include "nmt/base/failure.h"
@@ -37,7 +38,7 @@ TEST(Sha256, IsSpentAfterHex) {
 }
 
 TEST(Sha256, OfAFile) {
-  const std::filesystem::path file = testing::TempDir() + "digest_test.bin";
+  const std::filesystem::path file = testing::TempDir() + "digest_test." + std::to_string(::getpid());
   const std::string content(300001, 'x');
   write_file_atomically(file, content);
   EXPECT_EQ(sha256_file(file), sha256_hex(content));

@@ -140,6 +140,7 @@ void sum_on_device(NcclCommObject& comm, FakeDeviceStream& stream, void* data, s
 
 int fake_unique_id(NcclUniqueId* id) {
   const std::string name = fmt::format("/babelring-fake-nccl-{}-{}", getpid(), ++state().ids);
+  ::shm_unlink(name.c_str());  // of a process that had our number, and was killed
   const int file = ::shm_open(name.c_str(), O_CREAT | O_EXCL | O_RDWR, 0600);
   if (file < 0 || ::ftruncate(file, sizeof(Meeting)) != 0) return 2;
   ::close(file);

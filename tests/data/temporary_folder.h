@@ -17,6 +17,7 @@ class TemporaryFolder {
     static int count = 0;
     path_ = std::filesystem::temp_directory_path() /
             ("babelring-data-" + std::to_string(::getpid()) + "-" + std::to_string(++count));
+    std::filesystem::remove_all(path_);  // of a process that had our number, and was killed
     std::filesystem::create_directories(path_);
   }
   ~TemporaryFolder() {

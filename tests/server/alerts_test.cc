@@ -8,6 +8,7 @@
 #include "server/api/verdict_input.h"
 #include "tests/server/client.h"
 #include "tests/server/test_server.h"
+#include "tests/soon.h"
 
 namespace babelring {
 namespace {
@@ -29,11 +30,10 @@ json::value get_json(Client& client, const std::string& path) {
 /// Alerts as soon as there are as many as wanted.
 json::array wait_for_alerts(Client& client, const std::string& query, std::size_t count) {
   json::array items;
-  for (int i = 0; i < 400; ++i) {
+  soon([&] {
     items = get_json(client, "/api/v1/alerts" + query).at("items").as_array();
-    if (items.size() >= count) break;
-    std::this_thread::sleep_for(10ms);
-  }
+    return items.size() >= count;
+  });
   return items;
 }
 

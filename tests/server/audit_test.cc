@@ -1,7 +1,6 @@
 #include <gtest/gtest.h>
 
 #include <set>
-#include <thread>
 
 #include "nmt/base/clock.h"
 #include "nmt/base/digest.h"
@@ -10,6 +9,7 @@
 #include "server/http/problem.h"
 #include "server/store/idempotency.h"
 #include "tests/server/test_server.h"
+#include "tests/soon.h"
 
 namespace babelring {
 namespace {
@@ -29,9 +29,7 @@ class AuditTest : public ::testing::Test {
   /// Refusals are noted a moment after their answer.
   json::array audit_of(std::size_t rows) {
     json::array found;
-    for (int i = 0; i < 300 && (found = audit()).size() < rows; ++i) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
+    soon([&] { return (found = audit()).size() >= rows; });
     EXPECT_EQ(found.size(), rows);
     return found;
   }

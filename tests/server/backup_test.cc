@@ -1,7 +1,6 @@
 #include "server/store/backup.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <fstream>
 #include <thread>
@@ -12,6 +11,7 @@
 #include "server/store/schema.h"
 #include "tests/server/client.h"
 #include "tests/server/test_server.h"
+#include "tests/soon.h"
 
 namespace babelring {
 namespace {
@@ -38,11 +38,10 @@ TEST_F(BackupTest, IsADatabaseThatAServerOpens) {
   ASSERT_EQ(begun.status, 202) << begun.body;
   EXPECT_EQ(begun.headers.at("location"), "/api/v1/admin/backup");
   json::object status;
-  for (int i = 0; i < 1000; ++i) {
+  ASSERT_TRUE(soon([&] {
     status = parse_json(client.get("/api/v1/admin/backup").body).value().as_object();
-    if (status.at("state") != "running") break;
-    usleep(5000);
-  }
+    return status.at("state") != "running";
+  }));
   ASSERT_EQ(status.at("state"), "done") << to_text(status);
   const std::filesystem::path file = std::string(status.at("file").as_string());
   EXPECT_EQ(status.at("bytes").as_int64(), static_cast<std::int64_t>(std::filesystem::file_size(file)));

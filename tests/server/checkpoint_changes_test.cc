@@ -1,9 +1,8 @@
-#include <chrono>
 #include <fstream>
-#include <thread>
 
 #include "server/store/checkpoints.h"
 #include "tests/server/checkpoint_fixture.h"
+#include "tests/soon.h"
 
 namespace babelring {
 namespace {
@@ -27,8 +26,7 @@ class CheckpointChangesTest : public testing::CheckpointFixture {
   }
   void restart_and_wait(const std::string& query, const std::string& wanted) {
     server.restart();
-    for (int i = 0; i < 500 && scalar(query) != wanted; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    EXPECT_EQ(scalar(query), wanted) << query;
+    EXPECT_TRUE(soon([&] { return scalar(query) == wanted; })) << query << " gives " << scalar(query);
   }
 };
 

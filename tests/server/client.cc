@@ -24,7 +24,7 @@ Client::Client(std::uint16_t port, std::string token, const std::string& host)
   address.sin_family = AF_INET;
   address.sin_port = htons(port);
   address.sin_addr.s_addr = inet_addr(host.c_str());
-  const timeval patience{8, 0};
+  const timeval patience{60, 0};
   setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
   if (connect(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     close(socket_);

@@ -22,7 +22,7 @@ struct Answer {
   std::string body;
 };
 
-/// A plain socket on loopback, so that tests can send any bytes. Reads give up after a few seconds. Where the
+/// A plain socket on loopback, so that tests can send any bytes. Reads give up after a minute. Where the
 /// environment variable BABELRING_EXCHANGES names a file, each exchange is appended to it as a line of JSON, which
 /// tests/contract holds against openapi.yaml.
 class Client {

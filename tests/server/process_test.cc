@@ -13,6 +13,7 @@
 #include "nmt/base/json.h"
 #include "tests/server/client.h"
 #include "tests/server/test_server.h"
+#include "tests/soon.h"
 
 extern char** environ;
 
@@ -166,11 +167,10 @@ TEST(ServerProgram, RestoresABackupAndEnds) {
     client.post(records_path(), batch_text({step_record(1, 1)}));
     ASSERT_EQ(client.post("/api/v1/admin/backup", "").status, 202);
     json::object backup;
-    for (int i = 0; i < 1000 && (backup.empty() || backup.at("state") == "running"); ++i) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    ASSERT_TRUE(soon([&] {
       backup = parse_json(client.get("/api/v1/admin/backup").body).value().as_object();
-    }
-    ASSERT_EQ(backup.at("state"), "done");
+      return backup.at("state") == "done";
+    })) << to_text(backup);
     client.post(records_path(), batch_text({step_record(2, 2)}));
     restoring.insert(restoring.end(), {"--restore", std::string(backup.at("file").as_string())});
     EXPECT_EQ(WEXITSTATUS(Process(restoring).end(0)), 1) << "the server holds its folder";

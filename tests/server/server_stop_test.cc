@@ -15,7 +15,7 @@ using testing::Client;
 /// A server with one route, /hello.
 class Greeter {
  public:
-  Greeter() : server_({.limits = {.drain = std::chrono::seconds(30)}}) {
+  Greeter() : server_({.limits = {.drain = std::chrono::seconds(100)}}) {
     static constexpr std::array<http::PageFile, 0> no_page = {};
     http::Router router;
     router.add("GET", "/hello", http::Scope::read,
@@ -33,12 +33,12 @@ class Greeter {
 
 // A session that ends while stop() looks at it is the case in question; it comes about once in twenty times.
 TEST(ServerStop, DoesNotWaitForSessionsThatEndMeanwhile) {
-  const Stopwatch watch;
   for (int round = 0; round < 300; ++round) {
     Greeter server;
     ASSERT_EQ(Client(server.port()).get("/hello").status, 200);
+    const Stopwatch watch;
     server.stop();
-    ASSERT_LT(watch.elapsed_ms(), 20'000) << "round " << round;
+    ASSERT_LT(watch.elapsed_ms(), 60'000) << "round " << round << " waited for all the time there is to drain";
   }
 }
 

@@ -13,6 +13,7 @@
 #include "server/store/sequence_set.h"
 #include "server/store/series.h"
 #include "tests/server/test_server.h"
+#include "tests/soon.h"
 
 namespace babelring::store {
 namespace {
@@ -113,8 +114,7 @@ TEST_F(StoreTest, ALargeDatabaseIsCheckedWhileItWorksAndDamageStopsWriting) {
     file << std::string(8192, '\0');
   }
   open();
-  for (int i = 0; i < 1000 && store->health().database; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  EXPECT_FALSE(store->health().database);
+  EXPECT_TRUE(soon([&] { return !store->health().database; }));
   EXPECT_FALSE(store->submit({run_id, 1, 0, "h", {step_record(2, 2)}}, [](const Batch&, const IngestResult&) {}));
   EXPECT_THROW(store->write([](Database&) {}), Busy);
   EXPECT_EQ(series("loss", 10).total, 1) << "reading goes on";

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cctype>
 #include <set>
-#include <thread>
 
 #include "nmt/base/json.h"
 #include "server/api/openapi.h"
 #include "tests/server/test_server.h"
+#include "tests/soon.h"
 
 namespace babelring {
 namespace {
@@ -163,14 +163,14 @@ TEST_F(UnauthorisedTest, NobodyDoesWhatTheirTokenDoesNotAllow) {
   EXPECT_EQ(content(server.store()), before);
 
   std::set<std::string> noted;
-  for (int i = 0; i < 300 && noted.size() < refused_writes.size(); ++i) {
+  soon([&] {
     noted.clear();
     auto reader = server.store().reader();
     for (const auto& row : store::list_audit(*reader, {.limit = 10'000})) {
       noted.insert(row.method + " " + row.route + " " + std::to_string(row.status));
     }
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
+    return noted.size() >= refused_writes.size();
+  });
   EXPECT_EQ(noted, refused_writes);
 }
 
