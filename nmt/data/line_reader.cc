@@ -87,9 +87,9 @@ std::vector<std::string> read_text_lines(const std::filesystem::path& file) {
   std::vector<std::string> lines;
   LineReader reader(file);
   for (RawLine line; reader.next(line);) {
+    if (line.over_long) fail("{}:{}: over {} bytes", file.string(), line.number, LineReader::longest_bytes);
     const std::size_t invalid = find_invalid_utf8(line.text);
     if (invalid != std::string::npos) fail("{}:{}: byte {} is not UTF-8", file.string(), line.number, invalid + 1);
-    if (line.over_long) fail("{}:{}: over {} bytes", file.string(), line.number, LineReader::longest_bytes);
     lines.push_back(std::move(line.text));
   }
   return lines;

@@ -98,7 +98,7 @@ const ManifestSet& Manifest::set(const std::string& name) const {
     if (candidate.name == name) return candidate;
     names.push_back(candidate.name);
   }
-  fail("{}: no set '{}', only {}", file_name, name, fmt::join(names, ", "));
+  fail("{}: no set '{}', only {}", folder.string(), name, fmt::join(names, ", "));
 }
 
 Manifest load_manifest(const std::filesystem::path& folder) {
@@ -116,6 +116,7 @@ Manifest load_manifest(const std::filesystem::path& folder) {
          reader.count("version"), format_name, Manifest::format_version);
   }
   Manifest manifest;
+  manifest.folder = folder;
   manifest.program = reader.text("program");
   manifest.vocabulary = reader.file("vocabulary");
   manifest.vocabulary_size = reader.count("vocabulary_size");

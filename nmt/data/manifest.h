@@ -30,7 +30,8 @@ struct Manifest {
   static constexpr std::int64_t format_version = 1;
   static constexpr const char* file_name = "manifest.json";
 
-  std::string program;  // name and version of what wrote it
+  std::filesystem::path folder;  // where it was loaded from
+  std::string program;           // name and version of what wrote it
   ManifestFile vocabulary;
   std::int64_t vocabulary_size = 0;
   std::vector<ManifestSet> sets;

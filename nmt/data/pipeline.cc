@@ -13,6 +13,19 @@
 
 namespace babelring {
 
+namespace {
+
+/// Before there is a thread that would compute with them.
+const PipelineOptions& checked(const PipelineOptions& options) {
+  if (options.rank < 0 || options.rank >= options.world || options.micro_batch_tokens < 0) {
+    fail("pipeline: rank {} of {}, {} tokens a micro-batch; expected a rank below the world size and no negative limit",
+         options.rank, options.world, options.micro_batch_tokens);
+  }
+  return options;
+}
+
+}  // namespace
+
 UpdateBatches make_update(const Plan& plan, const PipelineOptions& options, std::int64_t update) {
   const Corpus& corpus = plan.corpus();
   const UpdatePlan planned = plan(update);
@@ -89,13 +102,8 @@ Pipeline::Pipeline(std::function<UpdateBatches(std::int64_t)> make, std::int64_t
 }
 
 Pipeline::Pipeline(const Plan& plan, const PipelineOptions& options)
-    : Pipeline([&plan, options](std::int64_t update) { return make_update(plan, options, update); },
-               options.first_update, options.prefetch) {
-  if (options.rank < 0 || options.rank >= options.world || options.micro_batch_tokens < 0) {
-    fail("pipeline: rank {} of {}, {} tokens a micro-batch; expected a rank below the world size and no negative limit",
-         options.rank, options.world, options.micro_batch_tokens);
-  }
-}
+    : Pipeline([&plan, checked = checked(options)](std::int64_t update) { return make_update(plan, checked, update); },
+               options.first_update, options.prefetch) {}
 
 Pipeline::~Pipeline() = default;
 

@@ -191,16 +191,15 @@ std::vector<Slice> slice(const Corpus& corpus, const UpdatePlan& update, int ran
 
 int micro_batches_for(const Corpus& corpus, const UpdatePlan& update, int world, std::int64_t limit) {
   if (limit < 1) return 1;
-  const auto most = static_cast<int>(update.sentences.size());
   const std::int64_t larger = std::max(update.source_tokens, update.target_tokens);
-  for (auto count = static_cast<int>(std::max<std::int64_t>(1, larger / (limit * world))); count < most; ++count) {
+  // Ends: parts of one token each hold at most one sentence.
+  for (auto count = static_cast<int>(std::max<std::int64_t>(1, larger / (limit * world)));; ++count) {
     const std::vector<Slice> parts = slice(corpus, update, 0, 1, count * world);
     const bool fits = std::all_of(parts.begin(), parts.end(), [&](const Slice& part) {
       return part.last - part.first <= 1 || std::max(part.source_tokens, part.target_tokens) <= limit;
     });
     if (fits) return count;
   }
-  return std::max(1, most);
 }
 
 }  // namespace babelring

@@ -50,7 +50,6 @@ class Plan {
   /// Tokens of each epoch, with </s>.
   std::int64_t source_tokens() const { return source_tokens_; }
   std::int64_t target_tokens() const { return target_tokens_; }
-  const PlanOptions& options() const { return options_; }
   const Corpus& corpus() const { return corpus_; }
 
  private:

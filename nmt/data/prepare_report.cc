@@ -34,9 +34,6 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, finding_coun
 std::string_view name_of(Finding finding) {
   return words[static_cast<std::size_t>(finding)].first;
 }
-std::string_view meaning_of(Finding finding) {
-  return words[static_cast<std::size_t>(finding)].second;
-}
 
 void PrepareReport::add(Finding finding, std::string_view file, std::int64_t line, std::string_view text) {
   add(finding, fmt::format("{}:{}", file, line), text);

@@ -30,8 +30,6 @@ inline constexpr std::size_t finding_count = static_cast<std::size_t>(Finding::c
 
 /// "invalid_utf8".
 std::string_view name_of(Finding finding);
-/// "not valid UTF-8".
-std::string_view meaning_of(Finding finding);
 
 /// Counts with a few examples each: what happened to one set.
 class PrepareReport {
@@ -53,7 +51,6 @@ class PrepareReport {
   /// A pair counted as kept was dropped after all.
   void remove_kept() { --kept_; }
 
-  const std::string& set() const { return set_; }
   std::int64_t read() const { return read_; }
   std::int64_t kept() const { return kept_; }
   const Entry& operator[](Finding finding) const { return entries_[static_cast<std::size_t>(finding)]; }

@@ -44,7 +44,6 @@ void require(const sentencepiece::util::Status& status, std::string_view operati
 }  // namespace
 
 struct Vocabulary::Model {
-  std::string bytes;
   std::string digest;
   sentencepiece::SentencePieceProcessor processor;
 
@@ -59,12 +58,11 @@ Vocabulary Vocabulary::load(const std::filesystem::path& file) {
   return from_bytes(read_file(file), file.string());
 }
 
-Vocabulary Vocabulary::from_bytes(std::string bytes, const std::string& name) {
+Vocabulary Vocabulary::from_bytes(std::string_view bytes, const std::string& name) {
   auto model = std::make_shared<Model>();
   model->digest = sha256_hex(bytes);
-  model->bytes = std::move(bytes);
   auto& processor = model->processor;
-  if (model->bytes.empty() || !processor.LoadFromSerializedProto(model->bytes).ok()) {
+  if (bytes.empty() || !processor.LoadFromSerializedProto({bytes.data(), bytes.size()}).ok()) {
     fail("{}: not a SentencePiece model", name);
   }
   if (processor.unk_id() != unk_id || processor.bos_id() != bos_id || processor.eos_id() != eos_id ||
@@ -92,19 +90,11 @@ std::string Vocabulary::decode(std::span<const std::int32_t> ids) const {
   return text;
 }
 
-std::string Vocabulary::piece(std::int32_t id) const {
-  model_->check(id);
-  return model_->processor.IdToPiece(id);
-}
-
 std::int32_t Vocabulary::size() const {
   return model_->processor.GetPieceSize();
 }
 const std::string& Vocabulary::digest() const {
   return model_->digest;
-}
-const std::string& Vocabulary::bytes() const {
-  return model_->bytes;
 }
 
 std::string train_vocabulary(const VocabularyOptions& options, const std::function<bool(std::string&)>& next_line) {

@@ -28,20 +28,16 @@ class Vocabulary {
   /// without padding.
   static Vocabulary load(const std::filesystem::path& file);
   /// The same from the model file's content; `name` is for messages.
-  static Vocabulary from_bytes(std::string model, const std::string& name);
+  static Vocabulary from_bytes(std::string_view model, const std::string& name);
 
   /// Ids without <s> and </s>; always the same for the same text.
   std::vector<std::int32_t> encode(std::string_view text) const;
   /// Text of ids; <s> and </s> are dropped. Throws Failure on an id outside the vocabulary.
   std::string decode(std::span<const std::int32_t> ids) const;
-  /// The piece as written in the model ("▁the"). Throws Failure on an id outside the vocabulary.
-  std::string piece(std::int32_t id) const;
 
   std::int32_t size() const;
   /// SHA-256 of the model file.
   const std::string& digest() const;
-  /// Content of the model file.
-  const std::string& bytes() const;
 
  private:
   struct Model;

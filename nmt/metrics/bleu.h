@@ -62,7 +62,6 @@ class Bleu {
 
   /// "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:babelring-0.1.0".
   std::string signature(std::size_t references = 1) const;
-  const BleuOptions& options() const { return options_; }
 
  private:
   double smoothing_value() const;

@@ -88,6 +88,8 @@ std::u32string apply_13a(std::u32string text) {
 }
 
 std::u32string apply_intl(std::u32string text) {
+  // sacreBLEU takes the spaces at a line's end away first: one would part the mark before it from a number.
+  while (!text.empty() && is_space(text.back())) text.pop_back();
   const auto no_number = [](char32_t c) { return !is_number(c); };
   text = split_pairs(text, no_number, is_punctuation, Spaces::after_each);
   text = split_pairs(text, is_punctuation, no_number, Spaces::before_each);

@@ -146,6 +146,7 @@ TEST(PipelineTest, RefusesOptionsOutOfRange) {
   const Corpus corpus = small_corpus();
   const Plan plan(corpus, small_updates);
   EXPECT_THROW(Pipeline(plan, {.rank = 1, .world = 1}), Failure);
+  EXPECT_THROW(Pipeline(plan, {.world = 0, .micro_batch_tokens = 100}), Failure);
   EXPECT_THROW(Pipeline(plan, {.micro_batch_tokens = -1}), Failure);
   EXPECT_THROW(Pipeline(plan, {.first_update = 0}), Failure);
   EXPECT_THROW(Pipeline(plan, {.prefetch = 0}), Failure);

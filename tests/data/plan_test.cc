@@ -200,7 +200,19 @@ TEST(SliceTest, ALimitBelowOneSentenceGivesOneSentenceAMicroBatch) {
   const Corpus corpus = random_corpus(50, 25);
   const UpdatePlan update = Plan(corpus, {.tokens_per_update = 100})(1);
   const int count = micro_batches_for(corpus, update, 1, 1);
-  for (const Slice& part : slice(corpus, update, 0, 1, count)) EXPECT_LE(part.last - part.first, 2);
+  for (const Slice& part : slice(corpus, update, 0, 1, count)) EXPECT_LE(part.last - part.first, 1);
+}
+
+TEST(SliceTest, ThereMayHaveToBeMoreMicroBatchesThanSentences) {
+  // Of three equal parts the first would hold both short sentences, which together are over the limit.
+  const std::vector<std::vector<std::int32_t>> side = {{5}, {5, 5, 5, 5}, {5, 5, 5, 5, 5, 5}};
+  const Corpus corpus = Corpus::from_memory(side, side);
+  UpdatePlan update;
+  update.sentences = {0, 1, 2};
+  update.source_tokens = update.target_tokens = 2 + 5 + 7;
+  const int count = micro_batches_for(corpus, update, 1, 6);
+  EXPECT_EQ(count, 4);
+  for (const Slice& part : slice(corpus, update, 0, 1, count)) EXPECT_LE(part.last - part.first, 1);
 }
 
 }  // namespace

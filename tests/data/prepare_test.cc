@@ -69,7 +69,8 @@ TEST_F(PrepareTest, WritesWhatCorpusVocabularyAndTextRead) {
   EXPECT_EQ(load_manifest(wanted.output).vocabulary.sha256, vocabulary.digest());
   EXPECT_FALSE(std::filesystem::exists(wanted.output / "work.tmp"));
   EXPECT_THROW(ParallelText::open(wanted.output, "train"), Failure);
-  EXPECT_THAT(message_of([&] { Corpus::open(wanted.output, "test"); }), HasSubstr("no set 'test', only train, valid"));
+  EXPECT_THAT(message_of([&] { Corpus::open(wanted.output, "test"); }),
+              HasSubstr("out: no set 'test', only train, valid"));
 }
 
 TEST_F(PrepareTest, SameInputSameBytesWhateverTheThreads) {

@@ -105,6 +105,23 @@ TEST(LineReaderTest, ReadsGzipWhateverItsName) {
   EXPECT_EQ(lines[0].text, "ä");
 }
 
+TEST(LineReaderTest, ReadsAllLinesOrSaysWhichIsNoText) {
+  const TemporaryFolder folder;
+  const auto complaint = [&](const std::string& content) -> std::string {
+    try {
+      read_text_lines(folder.write("a", content));
+    } catch (const Failure& failure) {
+      return failure.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(read_text_lines(folder.write("a", "ä\r\n\nb")), (std::vector<std::string>{"ä", "", "b"}));
+  EXPECT_EQ(complaint("a\nbc\xff\n"), (folder / "a").string() + ":2: byte 3 is not UTF-8");
+  std::string long_line;  // the cut goes through a character
+  while (long_line.size() < LineReader::longest_bytes + 5) long_line += "€";
+  EXPECT_EQ(complaint("a\n" + long_line + "\n"), (folder / "a").string() + ":2: over 1048576 bytes");
+}
+
 TEST(LineReaderTest, RefusesTruncatedGzipAndAbsentFiles) {
   const TemporaryFolder folder;
   std::string content;

@@ -32,6 +32,7 @@ TEST(TokenizerTest, International) {
   EXPECT_EQ(tokens("„Ärger“ – 5€"), "„ Ärger “ – 5 €");
   EXPECT_EQ(tokens("1,234.5 km."), "1,234.5 km .");
   EXPECT_EQ(tokens("in 1995."), "in 1995.");  // no rule splits a mark between a number and the end
+  EXPECT_EQ(tokens("in 1995. \t"), "in 1995.");
 }
 
 TEST(TokenizerTest, NoneSplitsAtUnicodeSpaceAndCharAtEverything) {
