@@ -84,6 +84,12 @@ describe('format', () => {
     expect(format.formatNames(['alder'])).toBe('alder');
     expect(format.formatNames([])).toBe(format.DASH);
   });
+  it('tells of a GPU what its driver tells', () => {
+    expect(format.formatGpu({ utilization_percent: 93, memory_used_bytes: 40e9, power_w: 412.5 })).toBe('93 %, 40.0 GB, 413 W');
+    expect(format.formatGpu({ utilization_percent: null, memory_used_bytes: null, power_w: 75 })).toBe('75 W');
+    expect(format.formatGpu({ utilization_percent: null, memory_used_bytes: null, power_w: null })).toBe(format.DASH);
+    expect(format.formatGpu(null)).toBe(format.DASH);
+  });
 });
 
 describe('freshness', () => {

@@ -208,10 +208,11 @@ describe('CSV', () => {
 
 describe('state of a rank', () => {
   it('tells a silent rank from one that finishes no update', () => {
-    expect(rankState('running', 2000, 1)).toBe('running');
-    expect(rankState('running', 61_000, 1)).toBe('silent');
-    expect(rankState('running', 2000, 90)).toBe('no update for 1 min 30 s');
-    expect(rankState('stopped', 90_000, 90)).toBe('stopped');
+    expect(rankState({ state: 'training', since_update_s: 1 })).toBe('training');
+    expect(rankState({ state: 'training', since_update_s: null })).toBe('training');
+    expect(rankState({ state: 'training', since_update_s: 90 })).toBe('no update for 1 min 30 s');
+    expect(rankState({ state: 'silent', since_update_s: 90 })).toBe('silent');
+    expect(rankState({ state: 'ended', since_update_s: 90 })).toBe('ended');
   });
 });
 

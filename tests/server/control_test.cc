@@ -168,6 +168,26 @@ TEST_F(ControlTest, AnswersHeartbeatsWithOrders) {
   EXPECT_EQ(client.get("/api/v1/nodes/hostB").status, 404);
 }
 
+TEST_F(ControlTest, ShowsWhatHeartbeatsTellOfGpus) {
+  for (const std::int64_t rank : {0, 1}) testing::put(server.store(), {testing::step_record(1, 1, rank)});
+  const std::string told =
+      R"("gpu": {"utilization_percent": 93, "memory_used_bytes": 40000000000, "power_w": 412.5, "power_limit_w": 700, "fans": 3})";
+  EXPECT_EQ(beat(testing::run_id, 1, 0, ", " + told).status, 200);
+  EXPECT_EQ(beat(testing::run_id, 1, 1).status, 200);
+  const std::string shown =
+      R"({"utilization_percent":93,"memory_used_bytes":40000000000,"clock_mhz":null,"power_w":412.5,"power_limit_w":700})";
+  const auto ranks = get("/api/v1/runs/" + testing::run_id + "/ranks").at("items");
+  EXPECT_EQ(to_text(ranks.at(0).at("gpu")), shown);
+  EXPECT_TRUE(ranks.at(1).at("gpu").is_null());
+  const auto node = get("/api/v1/nodes/hostA");
+  EXPECT_EQ(to_text(node.at("ranks").at(0).at("gpu")), shown);
+  EXPECT_TRUE(node.at("ranks").at(1).at("gpu").is_null());
+  EXPECT_TRUE(node.at("silent").is_bool());
+  const auto refused = beat(testing::run_id, 1, 0, R"(, "gpu": {"power_w": "much"})");
+  EXPECT_EQ(refused.status, 400);
+  EXPECT_EQ(parse_json(refused.body)->at("errors").at(0).at("pointer"), "/gpu/power_w");
+}
+
 TEST_F(ControlTest, ARunThatReportsByItselfIsLeftToItself) {
   testing::put(server.store(), {testing::step_record(1, 1)});
   const std::string path = "/api/v1/runs/" + testing::run_id;

@@ -147,6 +147,8 @@ TEST(GpuMeter, CountsFromStepToStep) {
   EXPECT_EQ(step.power_limit_w, 700);
   EXPECT_THAT(step.gpu, ElementsAre(Pair("memory_used_bytes", 50), Pair("pcie_tx_bytes", 0)));
   script.say(reading(300, 80, 1600));
+  EXPECT_EQ(meter.newest().power_w, 300);
+  EXPECT_THAT(meter.newest().values, ElementsAre(Pair("memory_used_bytes", 80)));
   meter.fill(step);
   EXPECT_EQ(step.power_w, 300);
   EXPECT_EQ(step.gpu.at("pcie_tx_bytes"), 600);

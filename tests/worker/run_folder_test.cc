@@ -38,6 +38,9 @@ TEST_F(RunFolderTest, TakesTheNumbersOfAServer) {
   EXPECT_THROW(RunFolder(folder_, run_, 2), Fenced);
   EXPECT_THROW(RunFolder(folder_, make_id('r'), 4), Failure) << "another run's folder";
   EXPECT_THROW(RunFolder(folder_, "r_x", 4), UsageFailure);
+  EXPECT_THROW(check_identity(run_, 0), UsageFailure);
+  EXPECT_THROW(check_identity("", 1), UsageFailure);
+  EXPECT_NO_THROW(check_identity(run_, 1));
   EXPECT_EQ(RunFolder(folder_).attempt(), 4) << "started by hand";
 }
 

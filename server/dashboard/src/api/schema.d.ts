@@ -982,6 +982,14 @@ export interface components {
             /** @description The newest wish for a checkpoint that was carried out */
             checkpoint_done?: number;
             resident_bytes?: number;
+            /** @description What the driver last told of the rank's GPU; what it does not tell is absent */
+            gpu?: {
+                utilization_percent?: number;
+                memory_used_bytes?: number;
+                clock_mhz?: number;
+                power_w?: number;
+                power_limit_w?: number;
+            } | null;
             /** @description This and what follows: of the host */
             memory_bytes?: number;
             memory_available_bytes?: number;
@@ -1050,6 +1058,8 @@ export interface components {
         Node: {
             host: string;
             heartbeat_age_ms: number;
+            /** @description No heartbeat for 10 s */
+            silent: boolean;
             processors: number;
             load: number;
             memory_bytes: number;
@@ -1061,8 +1071,17 @@ export interface components {
             ranks: {
                 run: string;
                 rank: number;
+                gpu: components["schemas"]["Gpu"];
             }[];
         };
+        /** @description As the rank's newest heartbeat tells; null without one, or where nothing is known of it */
+        Gpu: {
+            utilization_percent: number | null;
+            memory_used_bytes: number | null;
+            clock_mhz: number | null;
+            power_w: number | null;
+            power_limit_w: number | null;
+        } | null;
         NodePage: {
             items: components["schemas"]["Node"][];
             next_cursor: components["schemas"]["Cursor"];
@@ -1334,6 +1353,7 @@ export interface components {
                 heartbeat_age_ms: number | null;
                 since_update_s: number | null;
                 resident_bytes: number | null;
+                gpu: components["schemas"]["Gpu"];
                 step_ms: components["schemas"]["Number"];
                 exposed_communication_ms: components["schemas"]["Number"];
                 target_tokens_per_second: components["schemas"]["Number"];

@@ -62,6 +62,14 @@ export function formatPercent(fraction: MaybeNumber, digits = 1): string {
   return finite(fraction) ? `${(fraction * 100).toFixed(digits)} %` : DASH;
 }
 
+/// "93 %, 40 GB, 412 W": how busy a GPU is, how much of its memory is taken, what it draws; what it does not tell is left out.
+export function formatGpu(gpu: { utilization_percent: number | null; memory_used_bytes: number | null; power_w: number | null } | null): string {
+  if (!gpu) return DASH;
+  const told = [finite(gpu.utilization_percent) ? `${gpu.utilization_percent} %` : '', finite(gpu.memory_used_bytes) ? formatBytes(gpu.memory_used_bytes) : '',
+    finite(gpu.power_w) ? `${Math.round(gpu.power_w)} W` : ''];
+  return told.filter(Boolean).join(', ') || DASH;
+}
+
 /// 59 s, 4 min 05 s, 2 h 07 min, 3 d 4 h.
 export function formatDuration(seconds: MaybeNumber): string {
   if (!finite(seconds) || seconds < 0) return DASH;

@@ -1,7 +1,7 @@
 import { getJson } from '../api/client';
 import type { NodeItem } from '../api/types';
 import { h, type Child } from '../lib/dom';
-import { DASH, formatAge, formatBytes, formatBytesPerSecond, formatFixed, formatPercent } from '../lib/format';
+import { DASH, formatAge, formatBytes, formatBytesPerSecond, formatFixed, formatGpu, formatPercent } from '../lib/format';
 import { ageMs } from '../lib/freshness';
 import { ListPage } from './list_page';
 import type { Status } from './page';
@@ -9,10 +9,9 @@ import { RunNames } from './run_names';
 import { table } from './tables';
 
 const EVERY_MS = 2000;
-const SILENT_MS = 10_000;  // ranks report every second
 
 /// The runs on a host, each once, with the ranks it has there.
-export function runsOf(node: Pick<NodeItem, 'ranks'>): { run: string; ranks: number[] }[] {
+export function runsOf(node: { ranks: Pick<NodeItem['ranks'][number], 'run' | 'rank'>[] }): { run: string; ranks: number[] }[] {
   const runs = new Map<string, number[]>();
   for (const { run, rank } of node.ranks) runs.set(run, [...(runs.get(run) ?? []), rank].sort((a, b) => a - b));
   return [...runs].map(([run, ranks]) => ({ run, ranks }));
@@ -42,13 +41,14 @@ export class NodesPage extends ListPage {
   protected draw(): HTMLElement {
     const nowMs = Date.now();
     const heard = (node: NodeItem): Child => {
-      const age = ageMs(node.heartbeat_age_ms, this.atMs, nowMs);
-      return age > SILENT_MS ? h('span', { class: 'state state-stale' }, formatAge(age / 1000)) : formatAge(age / 1000);
+      const age = formatAge(ageMs(node.heartbeat_age_ms, this.atMs, nowMs) / 1000);
+      return node.silent ? h('span', { class: 'state state-stale' }, age) : age;
     };
     const runs = (node: NodeItem): Child => (node.ranks.length === 0 ? DASH
       : runsOf(node).map(({ run, ranks }, at) => [at > 0 ? ', ' : '', this.names.link(run), ` (rank ${ranks.join(', ')})`]));
-    return table('Hosts', ['Host', 'Last heartbeat', 'Runs', '#Processors', '#Load', '#Memory used', '#of', '#Disk free', '#Received', '#Sent'],
-      this.nodes.map((node) => [node.host, heard(node), runs(node), node.processors, `${formatFixed(node.load, 1)} (${formatPercent(node.load / Math.max(1, node.processors), 0)})`,
+    const gpus = (node: NodeItem): string => node.ranks.filter(({ gpu }) => gpu).map(({ gpu }) => formatGpu(gpu)).join('; ') || DASH;
+    return table('Hosts', ['Host', 'Last heartbeat', 'Runs', 'GPUs', '#Processors', '#Load', '#Memory used', '#of', '#Disk free', '#Received', '#Sent'],
+      this.nodes.map((node) => [node.host, heard(node), runs(node), gpus(node), node.processors, `${formatFixed(node.load, 1)} (${formatPercent(node.load / Math.max(1, node.processors), 0)})`,
         formatBytes(node.memory_bytes - node.memory_available_bytes), formatBytes(node.memory_bytes), formatBytes(node.disk_free_bytes),
         formatBytesPerSecond(node.network_rx_bytes_per_second), formatBytesPerSecond(node.network_tx_bytes_per_second)]));
   }

@@ -1,8 +1,9 @@
 import { getSeries } from '../api/client';
+import type { Rank } from '../api/types';
 import type { HeatStrip } from '../charts/heat_strip';
 import type { RunData } from '../data/run_data';
 import { h, replaceChildren, setText, Slot } from '../lib/dom';
-import { formatAge, formatCount, formatDuration, formatMs, formatPercent, formatSi, formatSignificant } from '../lib/format';
+import { formatAge, formatCount, formatDuration, formatGpu, formatMs, formatPercent, formatSi, formatSignificant } from '../lib/format';
 import { ageMs } from '../lib/freshness';
 import { DEFAULT_HEAT, type ViewState } from '../lib/run_view';
 import { rangeOnServer } from '../lib/x_axis';
@@ -13,22 +14,25 @@ const KEYS: readonly [string, string][] = [['forward_ms', 'forward'], ['backward
 const MOST_RANKS = 96;
 const COLUMNS = 160;
 const REFRESH_MS = 4000;
-const SILENT_MS = 60_000;
+const LONG_UPDATE_S = 60;
 
-/// A rank that lives but finishes no update may be validating, or hang: its heartbeat does not come from the thread that trains.
-export function rankState(run: string, ageMs: number, sinceUpdateS: number): string {
-  if (run !== 'running') return run;
-  return ageMs > SILENT_MS ? 'silent' : sinceUpdateS * 1000 > SILENT_MS ? `no update for ${formatDuration(sinceUpdateS)}` : 'running';
+/// What the server says. A rank that lives but finishes no update may be validating, or hang: its heartbeat does not come from the
+/// thread that trains.
+export function rankState({ state, since_update_s: sinceUpdateS }: Pick<Rank, 'state' | 'since_update_s'>): string {
+  return state === 'training' && (sinceUpdateS ?? 0) > LONG_UPDATE_S ? `no update for ${formatDuration(sinceUpdateS)}` : state;
 }
 
 function ranksTable(data: RunData, nowMs: number): HTMLElement {
-  return table('Ranks', ['#Rank', 'State', 'Host', '#Pid', 'Device', '#Update', 'Heard of', '#Step', '#Exposed', '#Tokens/s', '#Busy', '#Lost records'],
+  const gpus = data.ranks.some(({ gpu }) => gpu);
+  return table('Ranks', ['#Rank', 'State', 'Host', '#Pid', 'Device', ...(gpus ? ['GPU now'] : []), '#Update', 'Heard of', '#Step', '#Exposed', '#Tokens/s',
+    '#Busy', '#Lost records'],
     data.ranks.map((rank) => {
-      const age = ageMs(rank.heartbeat_age_ms ?? rank.record_age_ms, data.ranksAtMs, nowMs);
-      const state = rankState(data.run?.state ?? '', age, rank.since_update_s ?? 0);
-      return [rank.rank, h('span', { class: `rank-state rank-${state.split(' ')[0]}` }, state), rank.host, rank.pid, rank.device, formatCount(rank.update),
-        formatAge(age / 1000), formatMs(rank.step_ms), formatMs(rank.exposed_communication_ms), formatSi(rank.target_tokens_per_second),
-        formatPercent(rank.busy_fraction, 0), rank.missing > 0 ? formatCount(rank.missing) : ''];
+      const state = rankState(rank);
+      return [rank.rank, h('span', { class: `rank-state rank-${state.split(' ')[0]}` }, state), rank.host, rank.pid, rank.device,
+        ...(gpus ? [formatGpu(rank.gpu)] : []), formatCount(rank.update),
+        formatAge(ageMs(rank.heartbeat_age_ms ?? rank.record_age_ms, data.ranksAtMs, nowMs) / 1000), formatMs(rank.step_ms),
+        formatMs(rank.exposed_communication_ms), formatSi(rank.target_tokens_per_second), formatPercent(rank.busy_fraction, 0),
+        rank.missing > 0 ? formatCount(rank.missing) : ''];
     }));
 }
 

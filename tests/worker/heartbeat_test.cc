@@ -1,0 +1,50 @@
+#include "worker/heartbeat.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "tests/worker/test_server.h"
+
+namespace babelring {
+namespace {
+
+/// One that was sent after this was called.
+json::object next_heartbeat(const TestServer& server) {
+  const int wanted = server.requests() + 2;  // the next may have been composed before
+  for (int i = 0; i < 6000 && server.requests() < wanted; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_GE(server.requests(), wanted);
+  return parse_json(server.newest_body()).value().as_object();
+}
+
+TEST(Heartbeat, TellsOfTheProcessItsHostAndItsGpu) {
+  Ledger ledger;
+  TestServer server(ledger, [](int) { return Behaviour{.status = 404}; });
+  HeartbeatOptions options{.server = server.address(), .run = "r_01J0000000000000000000000Z", .attempt = 2, .rank = 3};
+  options.host = "hostA";
+  options.folder = std::filesystem::temp_directory_path();
+  options.between = std::chrono::milliseconds(5);
+  std::atomic<bool> lost = false;
+  options.gpu = [&lost]() -> GpuReading {
+    if (lost) return {};
+    return {
+        .power_w = 412.5, .power_limit_w = 700, .values = {{"clock_mhz", 1980}}, .counters = {{"pcie_tx_bytes", 5}}};
+  };
+  StopRequest stop;
+  CheckpointRequest checkpoint;
+  Heartbeat heartbeat(options, {stop, checkpoint, [](const std::string&) {}});
+  heartbeat.note_update(17);
+  const json::object said = next_heartbeat(server);
+  EXPECT_EQ(said.at("attempt"), 2);
+  EXPECT_EQ(said.at("rank"), 3);
+  EXPECT_EQ(said.at("update"), 17);
+  EXPECT_GT(said.at("memory_bytes").as_int64(), 0);
+  EXPECT_EQ(to_text(said.at("gpu")), R"({"clock_mhz":1980,"power_w":412.5,"power_limit_w":700})");
+  lost = true;
+  EXPECT_FALSE(next_heartbeat(server).contains("gpu")) << "nothing is known of it any more";
+}
+
+}  // namespace
+}  // namespace babelring
