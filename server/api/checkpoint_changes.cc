@@ -120,9 +120,8 @@ void UnfinishedChanges::follow_mark(const store::CheckpointRow& checkpoint) {
   service_.store.write([&](store::Database& database) {
     const bool pinned = is_marked(folder);  // now, as a request may just be changing it
     if (store::set_pinned(database, checkpoint.id, pinned)) {
-      service_.audit.append(
-          database, note_of_server(pinned ? "PUT" : "DELETE", "/api/v1/checkpoints/{checkpoint}/pin",
-                                   "/api/v1/checkpoints/" + checkpoint.id + "/pin", 204));
+      service_.audit.append(database, note_of_server(pinned ? "PUT" : "DELETE", "/api/v1/checkpoints/{checkpoint}/pin",
+                                                     "/api/v1/checkpoints/" + checkpoint.id + "/pin", 204));
     }
   });
 }

@@ -16,8 +16,8 @@ namespace babelring::api {
 /// as it was.
 void remove_checkpoint(Service& service, const store::CheckpointRow& checkpoint, const std::function<void()>& begin);
 
-/// The same for one that a run's retention does not want, as the server's own doing: its row in the audit comes with the
-/// removal's beginning, and another where it fails afterwards.
+/// The same for one that a run's retention does not want, as the server's own doing: its row in the audit comes with
+/// the removal's beginning, and another where it fails afterwards.
 void remove_by_retention(Service& service, const store::CheckpointRow& checkpoint);
 
 /// Sets or removes the mark `pinned` in a checkpoint's folder, then the row by `write`, which is store::set_pinned() in

@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 constexpr auto interval = std::chrono::seconds(10);
 constexpr auto after_a_failure = std::chrono::hours(1);  // or when a policy is set
-constexpr std::int64_t most_checkpoints = 1000;  // of a run, looked at in one round
+constexpr std::int64_t most_checkpoints = 1000;          // of a run, looked at in one round
 
 struct Candidates {
   std::vector<store::CheckpointRow> rows;  // newest first
@@ -77,8 +77,10 @@ void apply(Service& service, const std::string& run_id, RefusedRemovals& refused
     try {
       remove_by_retention(service, row);
       spdlog::info("retention: removed {} of {}", row.name, run_id);
-    } catch (const std::exception& failure) {  // the others are tried all the same
+    } catch (const http::Problem& problem) {  // the others are tried all the same
       refused[row.id] = SteadyClock::now() + after_a_failure;
+      spdlog::warn("retention: {} of {}: {}", row.name, run_id, problem.what());
+    } catch (const std::exception& failure) {  // the store's: in the next round
       spdlog::warn("retention: {} of {}: {}", row.name, run_id, failure.what());
     }
   }

@@ -46,7 +46,7 @@ class RetentionKeeper {
   bool poked_ = false;
   UnfinishedChanges unfinished_;
   RefusedRemovals refused_;  // of the thread alone
-  std::thread thread_;  // last: starts when everything else is there
+  std::thread thread_;       // last: starts when everything else is there
 };
 
 }  // namespace babelring::api

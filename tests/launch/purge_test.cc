@@ -54,13 +54,15 @@ class PurgeTest : public ::testing::Test {
   std::unique_ptr<store::Store> store_;
   std::vector<std::string> asked_;
   RemoveCheckpoint ask_ = [this](const store::CheckpointRow& row) { asked_.push_back(row.folder); };
+  std::vector<std::string> noted_;
+  NotePurge note_ = [this](store::Database&, const std::string& run) { noted_.push_back(run); };
 };
 
 TEST_F(PurgeTest, LeavesEveryCheckpointToWhoeverKnowsWhatMayBeRemoved) {
   const auto foreign = folder_ / "update-00000010";
   std::filesystem::create_directory(foreign);
   const std::string run = deleted_run(foreign, true, long_ago);
-  purge_deleted_runs(*store_, ask_, now);
+  purge_deleted_runs(*store_, ask_, note_, now);
   EXPECT_EQ(asked_, std::vector<std::string>{foreign});
   EXPECT_TRUE(std::filesystem::exists(foreign)) << "a worker's word is no leave to remove a folder";
   EXPECT_FALSE(is_there(run));
@@ -69,21 +71,29 @@ TEST_F(PurgeTest, LeavesEveryCheckpointToWhoeverKnowsWhatMayBeRemoved) {
 TEST_F(PurgeTest, RemovesARunWhoseCheckpointMustStay) {
   const std::string run = deleted_run(folder_ / "update-00000010", true, long_ago);
   purge_deleted_runs(
-      *store_, [](const store::CheckpointRow&) { fail("no checkpoint of ours"); }, now);
+      *store_, [](const store::CheckpointRow&) { fail("no checkpoint of ours"); }, note_, now);
   EXPECT_FALSE(is_there(run));
 }
 
 TEST_F(PurgeTest, KeepsCheckpointsUnlessTheyWereToGo) {
   const std::string run = deleted_run(folder_ / "update-00000010", false, long_ago);
-  purge_deleted_runs(*store_, ask_, now);
+  purge_deleted_runs(*store_, ask_, note_, now);
   EXPECT_TRUE(asked_.empty());
   EXPECT_FALSE(is_there(run));
+  EXPECT_EQ(noted_, std::vector<std::string>{run});
+}
+
+TEST_F(PurgeTest, NoRunGoesWithoutItsNote) {
+  const std::string run = deleted_run(folder_ / "update-00000010", false, long_ago);
+  const NotePurge full = [](store::Database&, const std::string&) { fail("no room for a row"); };
+  EXPECT_THROW(purge_deleted_runs(*store_, ask_, full, now), Failure);
+  EXPECT_TRUE(is_there(run));
 }
 
 TEST_F(PurgeTest, KeepsARunForAWeek) {
   const std::string run = deleted_run(folder_ / "update-00000010", true, long_ago);
-  purge_deleted_runs(*store_, ask_, now - 2);
-  EXPECT_TRUE(asked_.empty());
+  purge_deleted_runs(*store_, ask_, note_, now - 2);
+  EXPECT_TRUE(asked_.empty() && noted_.empty());
   EXPECT_TRUE(is_there(run));
 }
 
