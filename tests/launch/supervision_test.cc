@@ -1,0 +1,172 @@
+#include "nmt/base/run_fence.h"
+#include "tests/launch/supervisor_fixture.h"
+
+namespace babelring::launch {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// What the supervisor makes of what it sees: silence, other servers' runs, runs that were started by hand.
+class SupervisionTest : public SupervisorFixture {};
+
+TEST_F(SupervisionTest, NamesASilentRankFencesItAndRestarts) {
+  const std::string run = started();
+  for (int i = 0; i < 8; ++i) {
+    beat(run, 0);
+    pass();
+  }
+  EXPECT_EQ(state(run), "running");
+  for (int i = 0; i < 5 && state(run) == "running"; ++i) {
+    beat(run, 0);
+    pass();
+  }
+  EXPECT_EQ(state(run), "restarting");
+  EXPECT_TRUE(row(run).detail.starts_with("rank 1 on h1 gave no sign of life for 1")) << row(run).detail;
+  EXPECT_EQ(fake_->killed.size(), 1U);
+  EXPECT_EQ(fenced_attempt(folder_ / run), 1);
+  auto reader = store_->reader();
+  EXPECT_TRUE(store::find_commands(*reader, run, 1)->fenced);
+}
+
+TEST_F(SupervisionTest, ShortSilenceAndSilenceOfAllAreEndured) {
+  const std::string run = started();
+  pass(9);
+  beat(run, 0);
+  beat(run, 1);
+  pass(30);  // of all: it may be the network between them and us
+  EXPECT_EQ(state(run), "running");
+  pass(15);
+  EXPECT_NE(state(run), "running");
+}
+
+TEST_F(SupervisionTest, ANapOfTheServerIsNoSilenceOfTheRanks) {
+  const std::string run = started();
+  now_ += 1h;
+  supervisor_->tick();
+  pass(5);
+  EXPECT_EQ(state(run), "running");
+}
+
+TEST_F(SupervisionTest, NoticesThatNoUpdateComesAndThatARankNeverCame) {
+  const std::string stuck = started();
+  beat(stuck, 0, 1, 101);
+  beat(stuck, 1, 1, 102);
+  pass();
+  pass();
+  EXPECT_NE(state(stuck), "running");
+  const std::string late = submit();
+  profiles_["p"].launch_timeout_s = 5;
+  pass(2);
+  for (int i = 0; i < 6 && state(late) != "restarting"; ++i) {
+    beat(late, 0);
+    pass();
+  }
+  EXPECT_EQ(state(late), "restarting");
+  EXPECT_EQ(row(late).detail, "rank 1 did not report within 5 s");
+}
+
+TEST_F(SupervisionTest, FindsItsRunsAgain) {
+  const std::string run = started();
+  start();  // another server
+  pass(3);
+  EXPECT_EQ(state(run), "running");
+  fake_->sights[fake_->last()] = {.kind = Sight::Kind::ended};  // of somebody else's child there is no exit code
+  pass();
+  EXPECT_EQ(state(run), "restarting");
+  pass();
+  start();
+  pass();
+  fake_->sights[fake_->last()] = {.kind = Sight::Kind::ended};
+  pass();
+  EXPECT_EQ(state(run), "lost") << "no restart is left, and how it ended nobody knows";
+}
+
+TEST_F(SupervisionTest, ALaunchThatTheLastServerDidNotNoteIsLookedFor) {
+  const std::string run = submit();
+  pass();
+  store_->write([&](store::Database& database) { store::note_launcher(database, 1, 1, {}); });
+  fake_->found = store::LauncherHandle{.pid = 1001, .start_ticks = 7, .job = ""};
+  start();
+  pass();
+  EXPECT_EQ(state(run), "launching");
+  fake_->end(0);
+  pass();
+  EXPECT_EQ(state(run), "succeeded");
+}
+
+TEST_F(SupervisionTest, WhatCannotBeSeenIsLostUntilItReports) {
+  const std::string run = started();
+  fake_->sights[fake_->last()] = {.kind = Sight::Kind::unknown, .detail = "squeue: no controller"};
+  pass(90);
+  EXPECT_EQ(state(run), "lost");
+  EXPECT_EQ(row(run).detail, "squeue: no controller");
+  now_ += 1s;
+  EXPECT_EQ(supervisor_->tick(), 2s) << "only a heartbeat can change it";
+  beat(run, 0);
+  pass();
+  EXPECT_EQ(state(run), "running");
+}
+
+TEST_F(SupervisionTest, RecordsTellTooThatAnAttemptRunsOrThatANewerOneWasStartedByHand) {
+  const std::string run = submit();
+  pass();
+  say(run, "rank_up");
+  EXPECT_EQ(state(run), "running");
+  say(run, "rank_up", 2);
+  EXPECT_EQ(row(run).attempt, 2);
+  EXPECT_EQ(state(run), "running");
+  auto reader = store_->reader();
+  EXPECT_TRUE(store::find_commands(*reader, run, 1)->fenced);
+  EXPECT_TRUE(store::active_launches(*reader).empty()) << "it is somebody else's now";
+  say(run, "finished", 2);
+  EXPECT_EQ(state(run), "succeeded");
+  store_->write([&](store::Database& database) { store::request_resume(database, {.run = run, .actor = "me"}, 9); });
+  pass();
+  EXPECT_EQ(state(run), "launching") << "asked to go on, it is the server's again";
+  EXPECT_EQ(fake_->orders.back().attempt, 3);
+}
+
+TEST_F(SupervisionTest, ARunStartedByHandThatIsSilentWhenItShallStopIsLostUntilItReports) {
+  const std::string run = make_id('r');
+  say(run, "rank_up");
+  beat(run, 0);
+  stop(run, "checkpoint", 300);
+  ASSERT_EQ(state(run), "stopping");
+  pass(59);
+  EXPECT_EQ(state(run), "stopping");
+  pass(3);
+  EXPECT_EQ(state(run), "lost");
+  EXPECT_EQ(row(run).detail, "it was asked to stop, and no rank reports any more");
+  EXPECT_GE(changes_, 1);
+  now_ += 1s;
+  EXPECT_EQ(supervisor_->tick(), 2s);
+  beat(run, 0);
+  pass();
+  EXPECT_EQ(state(run), "stopping") << "the wish still stands";
+  auto reader = store_->reader();
+  EXPECT_EQ(store::find_commands(*reader, run, 1)->stop_wish, "checkpoint");
+  say(run, "stopped");
+  EXPECT_EQ(state(run), "stopped");
+  now_ += 1s;
+  EXPECT_EQ(supervisor_->tick(), 30s);
+}
+
+TEST_F(SupervisionTest, ARunStartedByHandThatDoesNotStopWithinTheGraceIsFenced) {
+  const std::string run = make_id('r');
+  say(run, "rank_up");
+  stop(run, "checkpoint", 5);
+  for (int i = 0; i < 5; ++i) {
+    beat(run, 0);
+    pass();
+  }
+  EXPECT_EQ(state(run), "stopping");
+  beat(run, 0);
+  pass(2);
+  EXPECT_EQ(state(run), "stopped");
+  EXPECT_EQ(row(run).detail, "did not stop by itself within 5 s");
+  auto reader = store_->reader();
+  EXPECT_TRUE(store::find_commands(*reader, run, 1)->fenced);
+}
+
+}  // namespace
+}  // namespace babelring::launch

@@ -1,0 +1,164 @@
+#include "tests/server/api_fixture.h"
+
+namespace babelring {
+namespace {
+
+using testing::Client;
+using testing::records_path;
+using testing::step_record;
+
+/// What is refused, how it is said, and what holds for every answer.
+class ApiRulesTest : public testing::ApiFixture {};
+
+TEST_F(ApiRulesTest, RefusesWhatAcceptDoesNotTake) {
+  post({step_record(1, 1)});
+  const auto status = [&](const std::string& path, const std::string& accept) {
+    return Client(server.port()).get(path, "Accept: " + accept + "\r\n").status;
+  };
+  EXPECT_EQ(status("/api/v1/runs", "text/html"), 406);
+  EXPECT_EQ(status("/api/v1/runs", "application/*;q=0"), 406);
+  EXPECT_EQ(status("/api/v1/runs", "text/html, */*;q=0.1"), 200);
+  EXPECT_EQ(status("/api/v1/runs", "application/*"), 200);
+  EXPECT_EQ(status(run_path("/metrics.csv"), "application/json"), 406);
+  EXPECT_EQ(status(run_path("/logs"), "text/csv"), 406);
+  EXPECT_EQ(status("/metrics", "application/openmetrics-text, text/plain;version=0.0.4;q=0.5"), 200);
+  const auto series = Client(server.port()).get(run_path("/metrics/loss"), "Accept: text/html, text/csv\r\n");
+  EXPECT_TRUE(series.headers.at("content-type").starts_with("text/csv"));
+  // Before anything is done; an answer without a body pleases everyone.
+  const auto edited = Client(server.port()).request("PATCH", run_path(), R"({"notes":"n"})", "Accept: text/html\r\n");
+  EXPECT_EQ(edited.status, 406);
+  EXPECT_EQ(get(run_path())["notes"], "");
+  EXPECT_EQ(Client(server.port()).request("DELETE", "/api/v1/tokens/t_none", "", "Accept: text/html\r\n").status, 404);
+}
+
+TEST_F(ApiRulesTest, BoundsTheKeysOfARun) {
+  const auto with_purposes = [](std::int64_t number) {
+    Record record = step_record(number, number);
+    for (int i = 0; i < 60; ++i) {
+      std::get<StepRecord>(record.body).memory_bytes["p" + std::to_string(number) + "." + std::to_string(i)] = 1;
+    }
+    return record;
+  };
+  std::vector<Record> records;
+  for (std::int64_t number = 1; number <= 30; ++number) records.push_back(with_purposes(number));
+  EXPECT_EQ(post(records).status, 200);  // 1,800 purposes and what every step has
+  const auto refused = post({with_purposes(31), with_purposes(32), with_purposes(33), with_purposes(34)});
+  EXPECT_EQ(refused.status, 422);
+  EXPECT_NE(refused.body.find("at most 2000 metric keys"), std::string::npos) << refused.body;
+  EXPECT_EQ(post({step_record(31, 31)}).status, 200);
+  EXPECT_EQ(get(run_path())["update"], 31);
+}
+
+TEST_F(ApiRulesTest, AnswersConditionalAndHeadRequests) {
+  post({step_record(1, 1)});
+  Client client(server.port());
+  const auto first = client.get(run_path("/metrics/loss"));
+  const std::string etag = first.headers.at("etag");
+  EXPECT_EQ(client.get(run_path("/metrics/loss"), "If-None-Match: " + etag + "\r\n").status, 304);
+  EXPECT_EQ(client.get(run_path("/metrics/loss"), "If-None-Match: \"other\"\r\n").status, 200);
+  client.send("HEAD " + run_path("/metrics/loss") + " HTTP/1.1\r\nHost: localhost\r\n" + testing::authorization() +
+              "\r\n");
+  const auto head = client.receive(true);
+  EXPECT_EQ(head.headers.at("content-length"), std::to_string(first.body.size()));
+  EXPECT_EQ(client.get("/healthz").status, 200);
+}
+
+TEST_F(ApiRulesTest, ExplainsProblems) {
+  post({step_record(1, 1)});
+  Client client(server.port());
+  const auto check = [&](const std::string& path, int status, const std::string& code) {
+    const auto answer = client.get(path, "X-Request-Id: mine-1\r\n");
+    EXPECT_EQ(answer.status, status) << path;
+    EXPECT_EQ(answer.headers.at("content-type"), "application/problem+json") << path;
+    const auto problem = object(answer);
+    EXPECT_EQ(problem.at("code").as_string(), code) << path;
+    EXPECT_EQ(problem.at("instance"), "urn:request:mine-1");
+  };
+  check("/api/v1/runs/r_01J8ZQ4T5W6X7Y8Z9A0B1C2D3F", 404, "run_unknown");
+  check("/api/v1/runs/x'%20OR%201=1--", 404, "run_unknown");
+  check("/api/v1/evals/e_1;DROP%20TABLE%20runs", 404, "eval_unknown");
+  check(run_path("/metrics/loss'%20OR%20'1'='1"), 404, "key_unknown");
+  check(run_path("/metrics/loss?points=0"), 400, "bad_parameter");
+  check(run_path("/metrics/loss?points=1%20OR%201"), 400, "bad_parameter");
+  check(run_path("/metrics/loss?agg=lies"), 400, "bad_parameter");
+  check(run_path("/metrics/loss?from=5&to=1"), 416, "range_empty");
+  check(run_path("/metrics/loss?from=nan"), 400, "bad_parameter");
+  check("/api/v1/runs?cursor=';--", 400, "bad_cursor");
+  check("/api/v1/runs?state=x'", 400, "bad_parameter");
+  check("/api/v1/runs?limit=501", 400, "bad_parameter");
+  check("/api/v1/nothing", 404, "path_unknown");
+  EXPECT_EQ(get("/api/v1/runs?q=%25'%20OR%201=1--").at("items").as_array().size(), 0u);
+  const auto method = client.post(run_path(), "{}");
+  EXPECT_EQ(method.status, 405);
+  EXPECT_EQ(method.headers.at("allow"), "GET, HEAD, PATCH, DELETE");
+}
+
+TEST_F(ApiRulesTest, RefusesHostileBodies) {
+  const std::string prefix = R"({"attempt":1,"rank":0,"host":"h","records":[)";
+  const auto check = [&](const std::string& body, int status) {
+    EXPECT_EQ(Client(server.port()).post(records_path(), body).status, status) << body.substr(0, 100);
+  };
+  check("", 400);
+  check("{", 400);
+  check(std::string(100'000, '['), 400);
+  check(R"({"attempt":1,"attempt":1,"rank":0,"host":"h","records":[]})", 400);
+  check(prefix + R"({"sequence":1,"kind":"step","time_ms":1,"update":1,"loss":1e400}]})", 400);
+  check(prefix + R"({"sequence":1,"kind":"step","time_ms":1,"update":1,"loss":NaN}]})", 400);
+  check(prefix + R"({"sequence":1,"kind":"weather","time_ms":1}]})", 422);
+  check(prefix + R"({"sequence":0,"kind":"step","time_ms":1,"update":1}]})", 422);
+  check(prefix + R"({"sequence":1,"kind":"step","time_ms":1,"update":-1}]})", 422);
+  check(prefix + "]}", 422);
+  check("[]", 422);
+  check(prefix + R"({"sequence":1,"kind":"log","time_ms":1,"level":"info","text":")" + "\xff\xfe" + R"("}]})", 400);
+  EXPECT_EQ(Client(server.port()).get(run_path()).status, 404);  // nothing of it was stored
+}
+
+TEST_F(ApiRulesTest, BoundsSizesBeforeReadingThem) {
+  Client body(server.port());
+  body.send("POST " + records_path() + " HTTP/1.1\r\n" + testing::authorization() +
+            "Host: localhost\r\nContent-Type: application/json\r\nContent-Length: 5000000\r\n\r\n");
+  EXPECT_EQ(body.receive().status, 413);
+  Client target(server.port());
+  target.send("GET /" + std::string(20'000, 'a'));
+  EXPECT_EQ(target.receive().status, 414);
+  Client headers(server.port());
+  headers.send("GET / HTTP/1.1\r\nHost: localhost\r\nX: " + std::string(20'000, 'a'));
+  EXPECT_EQ(headers.receive().status, 431);
+  Client type(server.port());
+  type.send("POST " + records_path() + " HTTP/1.1\r\n" + testing::authorization() +
+            "Host: localhost\r\nContent-Length: 2\r\n\r\n{}");
+  EXPECT_EQ(type.receive().status, 415);
+  Client host(server.port());
+  host.send("GET /healthz HTTP/1.1\r\nHost: evil.example\r\n\r\n");
+  EXPECT_EQ(host.receive().status, 421);
+}
+
+TEST_F(ApiRulesTest, ServesManyRequestsOnOneConnectionEvenPipelined) {
+  Client client(server.port());
+  const std::string request = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+  client.send(request + request + request);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(client.receive().status, 200);
+  client.send("GET /healthz HTTP/1.0\r\nHost: localhost\r\n\r\n");
+  EXPECT_EQ(client.receive().headers.at("connection"), "close");
+  EXPECT_TRUE(client.closed());
+}
+
+TEST(HttpLimits, SlowHeadsBodiesAndIdleConnectionsEnd) {
+  http::Limits limits;
+  limits.header = limits.body = limits.idle = std::chrono::milliseconds(150);
+  limits.requests_a_connection = 2;
+  testing::TestServer server(limits);
+  Client head(server.port()), body(server.port()), idle(server.port()), many(server.port());
+  head.send("GET /healthz HT");
+  body.send("POST " + records_path() + " HTTP/1.1\r\n" + testing::authorization() +
+            "Host: localhost\r\nContent-Type: application/json\r\nContent-Length: 50\r\n\r\n{");
+  EXPECT_EQ(head.receive().status, 408);
+  EXPECT_EQ(body.receive().status, 408);
+  EXPECT_TRUE(idle.closed());
+  Client counted(server.port());
+  EXPECT_FALSE(counted.get("/healthz").headers.contains("connection"));
+  EXPECT_EQ(counted.get("/healthz").headers.at("connection"), "close");
+}
+
+}  // namespace
+}  // namespace babelring
