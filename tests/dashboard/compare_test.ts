@@ -4,11 +4,20 @@ import { betterOf, titleOf } from '../../server/dashboard/src/views/compare/comp
 import { compareQuery, DEFAULT_KEYS, parseCompare } from '../../server/dashboard/src/views/compare/compare_state';
 import { bestOf, configRows, winner } from '../../server/dashboard/src/views/compare/compare_tables';
 import { emptySeries, type Series } from '../../server/dashboard/src/lib/series';
-import { isEval } from '../../server/dashboard/src/views/compare/compared_run';
+import { isEval, ofOneSet } from '../../server/dashboard/src/views/compare/compared_run';
 
 const evaluation = (update: number, sacrebleu: number | null, loss: number): Evaluation => ({ id: `e_${update}`, time_ms: 0, update, set: 'valid',
   loss, nll: loss, sacrebleu, chrf: null, accuracy: null, signature: '', seconds: 1, best: false, sample_count: 0 });
 const metric = (part: Partial<MetricKey>): MetricKey => ({ key: 'loss', aggregate: 'mean', count: 3, first: 3, last: 2, min: 1, min_step: 5, max: 3, max_step: 1, ...part });
+
+describe('the evaluations of a run', () => {
+  it('are those of the set that training validates with', () => {
+    const beside = { ...evaluation(2, 9, 1), set: 'test' };
+    expect(ofOneSet([evaluation(1, 1, 3), beside, evaluation(3, 2, 2)]).map(({ update }) => update)).toEqual([1, 3]);
+    expect(ofOneSet([evaluation(1, 1, 3), beside]).map(({ set }) => set)).toEqual(['valid']);
+    expect(ofOneSet([])).toEqual([]);
+  });
+});
 
 describe('the link of a comparison', () => {
   it('makes the round trip', () => {

@@ -56,11 +56,11 @@ export class AuditPage extends ListPage {
     setText(this.count, `${formatCount(this.entries.length)}${this.next ? ' newest' : ''}`);
     this.older.hidden = this.next === null;
     this.newest.hidden = !this.paged;
-    return table('Audit', ['When', 'By', 'From', 'What', 'Of', '#Answer', 'Request'], this.entries.map((entry): Child[] => {
+    return table('Audit', ['When', 'By', 'What', '#Answer', 'Of', 'From', 'Request'], this.entries.map((entry): Child[] => {
       const run = runOf(entry.object);
       return [`${formatTime(entry.time)}:${entry.time.slice(17, 19)}`, h('button', { type: 'button', class: 'link', title: `Only by ${entry.actor}`, onclick: () => this.filter(entry.actor) }, entry.actor),
-        entry.address, `${entry.method} ${shortRoute(entry.route)}`, run ? this.names.link(run) : shortRoute(entry.object),
-        h('span', { class: entry.status >= 400 ? 'refused' : null }, entry.status), h('code', {}, entry.request)];
+        `${entry.method} ${shortRoute(entry.route)}`, h('span', { class: entry.status >= 400 ? 'refused' : null }, entry.status),
+        run ? this.names.link(run) : shortRoute(entry.object), entry.address, h('code', {}, entry.request)];
     }));
   }
 

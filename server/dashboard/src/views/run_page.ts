@@ -99,9 +99,11 @@ export class RunPage implements Page {
   }
 
   private async start(): Promise<void> {
+    let failed = false;
     try {
-      await this.data.load(new Set(ALL_PARTS), (share) => { if (!this.closed) this.status('loading', `loading ${Math.round(100 * share)} %`); });
+      await this.data.load(new Set(ALL_PARTS), (share) => { if (!this.closed && !failed) this.status('loading', `loading ${Math.round(100 * share)} %`); });
     } catch (error) {
+      failed = true;
       if (this.closed || isAbort(error)) return;
       if (error instanceof ApiError && error.status === 404) {
         this.status('stale', 'not found');

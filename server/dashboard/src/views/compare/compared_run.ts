@@ -7,6 +7,14 @@ import type { XAxis } from '../../lib/x_axis';
 
 export const isEval = (key: string): boolean => key.startsWith('eval:');
 
+/// Those of the set that was evaluated most often: others, evaluated beside the training, have no place on its curve.
+export function ofOneSet<Row extends Pick<Evaluation, 'set'>>(evals: readonly Row[]): Row[] {
+  const times = new Map<string, number>();
+  for (const { set } of evals) times.set(set, (times.get(set) ?? 0) + 1);
+  const [most] = [...times].sort(([, a], [, b]) => b - a);
+  return evals.filter(({ set }) => set === most?.[0]);
+}
+
 /// All that a comparison needs of one run.
 export class ComparedRun {
   run: Run | null = null;
@@ -50,7 +58,7 @@ export class ComparedRun {
     if (run.config !== this.run?.config) this.config = flatten(run.config ?? '');
     this.run = run;
     this.atMs = Date.now();
-    this.evals = evals.sort((a, b) => a.update - b.update);
+    this.evals = ofOneSet(evals.sort((a, b) => a.update - b.update));
     this.keys = new Map(keys.items.map((item) => [item.key, item]));
   }
 }

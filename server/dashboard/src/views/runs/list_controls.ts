@@ -35,7 +35,7 @@ export class ListControls {
   constructor(state: ListState, actions: ControlActions) {
     this.state = state;
     this.search = h('input', { type: 'search', id: 'search', placeholder: 'Search runs (press /)', oninput: () => actions.change({ text: this.search.value }) });
-    this.label = h('input', { type: 'search', id: 'label', list: 'labels', placeholder: 'label or label=value', class: 'narrow',
+    this.label = h('input', { type: 'search', id: 'label', list: 'labels', placeholder: 'label=value', class: 'narrow',
       oninput: () => actions.change({ label: this.label.value.trim() }) });
     this.archived = h('input', { type: 'checkbox', id: 'archived', onchange: () => actions.change({ archived: this.archived.checked }) });
     this.states.addEventListener('click', (event) => {
