@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <string_view>
@@ -71,7 +72,12 @@ MpiReport probe_mpi(std::chrono::milliseconds deadline) {
   if (child == 0) start_and_tell(pipe[1]);
   ::close(pipe[1]);
   pollfd waited{.fd = pipe[0], .events = POLLIN, .revents = 0};
-  const int ready = child > 0 ? ::poll(&waited, 1, static_cast<int>(deadline.count())) : -1;
+  int ready = -1;
+  if (child > 0) {
+    do {  // a stop and its end interrupt it
+      ready = ::poll(&waited, 1, static_cast<int>(deadline.count()));
+    } while (ready < 0 && errno == EINTR);
+  }
   char digit = '\0';
   const bool told = ready > 0 && ::read(pipe[0], &digit, 1) == 1;
   ::close(pipe[0]);

@@ -56,7 +56,7 @@ TEST_P(PassesOnDevice, RepeatedAsGraphsChangeNothing) {
     EXPECT_EQ(repeated[i].flops, given[i].flops) << i + 1;
     // Of a pass given as a whole a third counts as forward, and so does what is uploaded before it.
     EXPECT_LE(repeated[i].backward_ms, 2.000001 * repeated[i].forward_ms) << i + 1;
-    EXPECT_GT(repeated[i].backward_ms, repeated[i].forward_ms) << i + 1;
+    EXPECT_GT(repeated[i].backward_ms, 0) << i + 1;
     for (const StepRecord& step : {given[i], repeated[i]}) {
       EXPECT_GT(step.forward_ms + step.backward_ms, 0);
       EXPECT_GE(step.other_ms, 0);
@@ -65,6 +65,20 @@ TEST_P(PassesOnDevice, RepeatedAsGraphsChangeNothing) {
       EXPECT_NEAR(parts_of(step), step.step_ms, 1e-6 * step.step_ms);
     }
   }
+}
+
+/// Or a host would hold what every size of micro-batch took that was larger than those before it.
+TEST(Passes, OfVaryingSizesTakeOneBlockOfTheHosts) {
+  const auto backend = make_cpu_backend(1);
+  Workspace workspace(*backend);
+  std::vector<Tensor> tensors;
+  for (const std::int64_t rows : {5000, 6000, 6000}) {  // a tensor is more than a block would be otherwise
+    Context context = workspace.begin(DType::f32);
+    tensors.clear();
+    for (int i = 0; i < 3; ++i) tensors.push_back(context.saved.make(Shape{rows, 1024}, DType::f32));
+  }
+  EXPECT_EQ(tensors[1].as<float>() - tensors[0].as<float>(), 6000 * 1024);
+  EXPECT_EQ(tensors[2].as<float>() - tensors[1].as<float>(), 6000 * 1024);
 }
 
 TEST(Passes, OfAutoAreAsFewAsFit) {
