@@ -146,17 +146,26 @@ def keep_to(pid: int, processor: int | None) -> None:
         os.sched_setaffinity(int(thread.name), allowed)
 
 
-def download(target: Target, path: str, size: int) -> dict[str, float]:
+def download(target: Target, path: str, size: int, digest: str = "") -> dict[str, float]:
     """The server on one processor, curl on another: on one and the same, much of the server's work for TCP is done in
-    the client's calls and counted as its time, so that figures would depend on where the kernel puts the two."""
+    the client's calls and counted as its time, so that figures would depend on where the kernel puts the two.
+
+    A client that checks the `digest` is slower than the server and has always something to do. One that throws the bytes
+    away sleeps as often as it happens to be quicker, and to wake it is the greater part of what the server then does."""
     first, last = min(os.sched_getaffinity(0)), max(os.sched_getaffinity(0))
-    command = ["curl", "-s", "-o", "/dev/null", "-w", "%{http_code} %{size_download}"]
+    client = ["taskset", "-c", str(last)]
+    command = [*client, "curl", "-s", "-o", "-" if digest else "/dev/null", "-w", "%{stderr}%{http_code} %{size_download}"]
     for name, value in target.headers.items():
         command += ["-H", f"{name}: {value}"]
     keep_to(target.process.pid, first)
     before, began = cpu_seconds(target.process.pid), time.monotonic()
-    code, got = subprocess.run(["taskset", "-c", str(last), *command, f"http://127.0.0.1:{target.port}{path}"],
-                               capture_output=True, text=True, check=True).stdout.split()
+    with subprocess.Popen([*command, f"http://127.0.0.1:{target.port}{path}"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as curl:
+        assert curl.stderr is not None
+        if digest:
+            found = subprocess.run([*client, "sha256sum"], stdin=curl.stdout, capture_output=True, text=True, check=True).stdout
+            if found.split()[0] != digest:
+                sys.exit(f"bench: download from {target.name}: the bytes have the digest {found.split()[0]}, not {digest}")
+        code, got = curl.stderr.read().decode().split()
     seconds = time.monotonic() - began
     keep_to(target.process.pid, None)
     if (code, int(got)) != ("200", size):
@@ -224,18 +233,18 @@ def compare_downloads(table: Table, ours: Target, nginx: Target | None, file: pa
         sys.exit(f"bench: checkpoint record: {status} {answer!r}")
     item = json.loads(ours.request("GET", f"/api/v1/runs/{RUN}/checkpoints")[1])["items"][0]
     path = f"/api/v1/checkpoints/{item['id']}/files/{file.name}"
-    sides = {"ours": lambda: download(ours, path, size)}
-    if nginx is not None:
-        sides["nginx"] = lambda: download(nginx, f"/{file.parent.name}/{file.name}", size)
-    found = in_turns(options.rounds, sides)
+    places = {"ours": (ours, path)} | ({} if nginx is None else {"nginx": (nginx, f"/{file.parent.name}/{file.name}")})
+    found = in_turns(options.rounds, {side: lambda place=place: download(*place, size) for side, place in places.items()})
+    checked = in_turns(options.rounds, {side: lambda place=place: download(*place, size, digest) for side, place in places.items()})
     table.row("download of a checkpoint", figures.spread(found["ours"]["gb_per_second"])["median"], "GB/s", "", None)
     table.row("  processor", figures.spread(found["ours"]["cpu_s_per_gib"])["median"], "s/GiB", "", None)
     if nginx is None:
         return
     rate = figures.spread(figures.ratios(found["ours"]["gb_per_second"], found["nginx"]["gb_per_second"]))["median"]
-    mine, theirs = (figures.spread(found[side]["cpu_s_per_gib"])["median"] for side in ("ours", "nginx"))
     table.row("  rate as a multiple of nginx's sendfile", rate, "x", ">= 0.9", rate >= 0.9)
-    table.row("  processor as a multiple of nginx's", mine / max(theirs, 1e-9), "x", "<= 1.2", mine <= 1.2 * theirs)
+    for what, values in (("processor as a multiple of nginx's", found), ("the same, client that checks the digest", checked)):
+        mine, theirs = (figures.spread(values[side]["cpu_s_per_gib"])["median"] for side in ("ours", "nginx"))
+        table.row("  " + what, mine / max(theirs, 1e-9), "x", "<= 1.2", mine <= 1.2 * theirs)
 
 
 def page_tokens(ours: Target, pages: int) -> list[str]:
