@@ -80,12 +80,17 @@ void Client::note_answer(const Answer& answer) {
   if (!written) throw std::runtime_error("cannot append to BABELRING_EXCHANGES");
 }
 
-bool Client::fill() {
-  std::array<char, 65536> bytes;
+ssize_t Client::take(std::span<char> bytes) {
   ssize_t size;
   do {  // a receive with a time limit is not taken up again by itself when a child's end interrupts it
     size = recv(socket_, bytes.data(), bytes.size(), 0);
   } while (size < 0 && errno == EINTR);
+  return size;
+}
+
+bool Client::fill() {
+  std::array<char, 65536> bytes;
+  const ssize_t size = take(bytes);
   if (size > 0) buffer_.append(bytes.data(), static_cast<std::size_t>(size));
   return size > 0;
 }
@@ -93,7 +98,7 @@ bool Client::fill() {
 bool Client::closed() {
   std::array<char, 4096> bytes;
   ssize_t size = 0;
-  while ((size = recv(socket_, bytes.data(), bytes.size(), 0)) > 0) {
+  while ((size = take(bytes)) > 0) {
   }
   return size == 0 || errno == ECONNRESET;
 }

@@ -1,8 +1,11 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -47,6 +50,7 @@ class Client {
   bool closed();
 
  private:
+  ssize_t take(std::span<char> bytes);
   bool fill();
   void note_sent(std::string_view bytes);
   void note_answer(const Answer& answer);
