@@ -14,13 +14,25 @@ Tensor Linear::forward(Context& context, Arena& arena, ConstTensor x) const {
   return y;
 }
 
-void Linear::forward_into(Context& context, ConstTensor x, Tensor y, Activation activation) const {
-  context.backend.run(LinearForward{.x = x,
-                                    .weight = weight_->compute,
-                                    .bias = bias_ != nullptr ? ConstTensor(bias_->master) : ConstTensor(),
-                                    .y = y,
-                                    .activation = activation,
-                                    .packed = context.packed(weight_->compute)});
+LinearForward Linear::forward_op(const Context& context, ConstTensor x, Tensor y) const {
+  return {.x = x,
+          .weight = weight_->compute,
+          .bias = bias_ != nullptr ? ConstTensor(bias_->master) : ConstTensor(),
+          .y = y,
+          .packed = context.packed(weight_->compute)};
+}
+
+void Linear::forward_into(Context& context, ConstTensor x, Tensor y) const {
+  context.backend.run(forward_op(context, x, y));
+}
+
+Tensor Linear::forward_relu(Context& context, ConstTensor x, Tensor y, bool keep_mask) const {
+  LinearForward op = forward_op(context, x, y);
+  op.activation = Activation::relu;
+  const std::int64_t words = keep_mask ? context.backend.relu_mask_words(op) : 0;
+  if (words > 0) op.relu_mask = context.saved.make(Shape{x.rows(), words}, DType::i32);
+  context.backend.run(op);
+  return op.relu_mask;
 }
 
 void Linear::forward_rows(Context& context, ConstTensor x, std::int64_t first, Tensor y) const {
@@ -51,11 +63,11 @@ void Linear::backward(Context& context, ConstTensor dy, ConstTensor x, Tensor dx
   }
 }
 
-void Linear::backward_through_relu(Context& context, ConstTensor dy, ConstTensor x, Tensor dz,
+void Linear::backward_through_relu(Context& context, ConstTensor dy, ConstTensor x, ConstTensor relu_mask, Tensor dz,
                                    float dropout_scale) const {
   backward_parameters(context, dy, x);
-  context.backend.run(
-      LinearBackwardData{.dy = dy, .weight = weight_->compute, .dx = dz, .gate = x, .gate_scale = dropout_scale});
+  context.backend.run(LinearBackwardData{
+      .dy = dy, .weight = weight_->compute, .dx = dz, .gate = x, .gate_scale = dropout_scale, .relu_mask = relu_mask});
 }
 
 }  // namespace babelring

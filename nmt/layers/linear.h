@@ -17,7 +17,10 @@ class Linear {
   /// [rows, in] → [rows, out], into `arena`.
   Tensor forward(Context& context, Arena& arena, ConstTensor x) const;
   /// The same into y, which may be strided.
-  void forward_into(Context& context, ConstTensor x, Tensor y, Activation activation = Activation::none) const;
+  void forward_into(Context& context, ConstTensor x, Tensor y) const;
+  /// y = relu(x W^T + b). With `keep_mask`, also what backward_through_relu() of the next layer may take in y's stead,
+  /// into context.saved; absent where the backend has none.
+  Tensor forward_relu(Context& context, ConstTensor x, Tensor y, bool keep_mask) const;
 
   /// Only output features [first, first + y.columns()), into y: the parts of a fused projection.
   void forward_rows(Context& context, ConstTensor x, std::int64_t first, Tensor y) const;
@@ -25,13 +28,16 @@ class Linear {
   /// Adds to the gradients of weight and bias, reports them ready, and writes (or adds) dx; `dx` may be absent.
   void backward(Context& context, ConstTensor dy, ConstTensor x, Tensor dx, bool accumulate = false) const;
 
-  /// The same where x = dropout(relu(z)): writes the gradient of z, with the dropout's scale.
-  void backward_through_relu(Context& context, ConstTensor dy, ConstTensor x, Tensor dz, float dropout_scale) const;
+  /// The same where x = dropout(relu(z)): writes the gradient of z, with the dropout's scale. `relu_mask` is what
+  /// forward_relu() returned, absent if x was dropped from.
+  void backward_through_relu(Context& context, ConstTensor dy, ConstTensor x, ConstTensor relu_mask, Tensor dz,
+                             float dropout_scale) const;
 
   std::int64_t out() const { return weight_->shape[0]; }
   const Parameter& weight() const { return *weight_; }
 
  private:
+  LinearForward forward_op(const Context& context, ConstTensor x, Tensor y) const;
   void backward_parameters(Context& context, ConstTensor dy, ConstTensor x) const;
 
   const Parameter* weight_;

@@ -36,7 +36,7 @@ Tensor Norm::forward_sum(Context& context, ConstTensor residual, ConstTensor bra
   return y;
 }
 
-LayerNormBackward Norm::backward_op(ConstTensor dy, const Saved& saved, Tensor dx) const {
+LayerNormBackward Norm::backward_op(const Context& context, ConstTensor dy, const Saved& saved, Tensor dx) const {
   return {.dy = dy,
           .x = saved.x,
           .gain = gain_->master,
@@ -44,28 +44,25 @@ LayerNormBackward Norm::backward_op(ConstTensor dy, const Saved& saved, Tensor d
           .rstd = saved.rstd,
           .dx = dx,
           .dgain = gain_->gradient,
-          .dbias = bias_->gradient};
+          .dbias = bias_->gradient,
+          .accumulate_parameters = context.accumulate};
 }
 
 void Norm::run_backward(Context& context, const LayerNormBackward& op) const {
-  if (!context.accumulate) {
-    context.backend.run(Fill{.y = gain_->gradient, .value = 0});
-    context.backend.run(Fill{.y = bias_->gradient, .value = 0});
-  }
   context.backend.run(op);
   context.ready(bias_);
   context.ready(gain_);
 }
 
 void Norm::backward(Context& context, ConstTensor dy, const Saved& saved, Tensor dx, bool accumulate) const {
-  LayerNormBackward op = backward_op(dy, saved, dx);
+  LayerNormBackward op = backward_op(context, dy, saved, dx);
   op.accumulate = accumulate;
   run_backward(context, op);
 }
 
 void Norm::backward_sum(Context& context, ConstTensor dy, const Saved& saved, const DropoutKey& key, Tensor dresidual,
                         Tensor dbranch) const {
-  LayerNormBackward op = backward_op(dy, saved, dresidual);
+  LayerNormBackward op = backward_op(context, dy, saved, dresidual);
   op.dbranch = dbranch;
   op.key = key;
   run_backward(context, op);

@@ -30,7 +30,7 @@ class Norm {
 
  private:
   Saved make_saved(Context& context, ConstTensor x) const;
-  LayerNormBackward backward_op(ConstTensor dy, const Saved& saved, Tensor dx) const;
+  LayerNormBackward backward_op(const Context& context, ConstTensor dy, const Saved& saved, Tensor dx) const;
   void run_backward(Context& context, const LayerNormBackward& op) const;
 
   const Parameter* gain_;

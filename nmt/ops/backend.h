@@ -98,6 +98,9 @@ class Backend {
   }
   /// A queue of work beside the backend's own, for what runs meanwhile. Null where run() returns when the op is done.
   virtual std::unique_ptr<DeviceStream> make_stream() { return nullptr; }
+  /// How many words a row of LinearForward::relu_mask has, if this op (still without one) shall write it for the
+  /// backward. 0: this backend writes none for it, or has no use for one.
+  virtual std::int64_t relu_mask_words(const LinearForward&) { return 0; }
   /// Names the work given until end_range(), for a profiler of the device, nested: see WorkRange.
   virtual void begin_range(const char*) {}
   virtual void end_range() {}

@@ -40,14 +40,15 @@ struct ResidualNormForward {
 /// dbias += sum dy. Sums over rows are taken in a fixed order. With `dbranch`, the backward of ResidualNormForward: dx
 /// is the gradient of its sum and its residual, and dbranch = mask(key) * scale * dx.
 struct LayerNormBackward {
-  ConstTensor dy, x;        // [rows, width], one type
-  ConstTensor gain;         // [width] f32
-  ConstTensor mean, rstd;   // [rows] f32
-  Tensor dx;                // [rows, width]; may alias dy unless accumulating
-  Tensor dgain, dbias;      // [width] f32, added to
-  bool accumulate = false;  // dx += instead of dx =
-  Tensor dbranch;           // [rows, width], of its own; absent: not wanted
-  DropoutKey key;           // for dbranch
+  ConstTensor dy, x;                  // [rows, width], one type
+  ConstTensor gain;                   // [width] f32
+  ConstTensor mean, rstd;             // [rows] f32
+  Tensor dx;                          // [rows, width]; may alias dy unless accumulating
+  Tensor dgain, dbias;                // [width] f32, added to
+  bool accumulate = false;            // dx += instead of dx =
+  Tensor dbranch;                     // [rows, width], of its own; absent: not wanted
+  DropoutKey key;                     // for dbranch
+  bool accumulate_parameters = true;  // false: dgain and dbias are overwritten
   static constexpr std::string_view name = "layer_norm_backward";
   void check() const;
   double flops() const { return 0; }

@@ -7,6 +7,15 @@ namespace babelring {
 
 namespace {
 
+/// One row of words for each of `because`.
+void check_mask(const OpCheck& check, const ConstTensor& mask, const Field& because) {
+  const Field field{"relu_mask", mask};
+  check.rank(field, 2);
+  check.shape(field, {because.tensor.shape[0], mask.shape[1]}, because);
+  check.type(field, DType::i32);
+  check.contiguous({field});
+}
+
 /// A product's result: the operands' type, or f32.
 void check_result_type(const OpCheck& check, const Field& result, const Field& operand) {
   if (result.tensor.dtype != DType::f32) check.same_type(result, operand);
@@ -33,6 +42,10 @@ void LinearForward::check() const {
   check.shape({"y", y}, {x.shape[0], weight.shape[0]}, {"x", x});
   check_result_type(check, {"y", y}, {"x", x});
   check.distinct({"y", y}, {{"x", x}, {"weight", weight}, {"bias", bias}});
+  if (!relu_mask) return;
+  if (activation != Activation::relu) fail("{}: relu_mask without a relu", name);
+  check_mask(check, relu_mask, {"y", y});
+  check.distinct({"relu_mask", relu_mask}, {{"y", y}, {"x", x}, {"weight", weight}, {"bias", bias}});
 }
 
 void LinearBackwardData::check() const {
@@ -46,12 +59,18 @@ void LinearBackwardData::check() const {
   check.shape({"dx", dx}, {dy.shape[0], weight.shape[1]}, {"dy", dy});
   check_result_type(check, {"dx", dx}, {"dy", dy});
   check.distinct({"dx", dx}, {{"dy", dy}, {"weight", weight}});
-  if (!gate) return;
+  if (!gate) {
+    if (relu_mask) fail("{}: relu_mask without its gate", name);
+    return;
+  }
   if (accumulate) fail("{}: a gated result cannot be added to dx", name);
   check.shape({"gate", gate}, {dy.shape[0], weight.shape[1]}, {"dx", dx});
   check.same_type({"gate", gate}, {"dx", dx});
   check.distinct({"dx", dx}, {{"gate", gate}});
   check.finite("gate_scale", gate_scale);
+  if (!relu_mask) return;
+  check_mask(check, relu_mask, {"dx", dx});
+  check.distinct({"dx", dx}, {{"relu_mask", relu_mask}});
 }
 
 void LinearBackwardWeight::check() const {

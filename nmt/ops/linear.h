@@ -9,8 +9,8 @@ namespace babelring {
 
 enum class Activation { none, relu };
 
-/// A weight once more, in the order in which a backend's products read it: made by Backend::pack(), for weights that are
-/// multiplied many times as they are. What is written to the weight later does not come here.
+/// A weight once more, in the order in which a backend's products read it: made by Backend::pack(), for weights that
+/// are multiplied many times as they are. What is written to the weight later does not come here.
 struct PackedWeight {
   Shape shape;  // of the weight, [out, in]
   DType dtype = DType::f32;
@@ -25,10 +25,13 @@ struct LinearForward {
   Tensor y;            // [rows, out], type of x or f32, overwritten; may be strided; must not alias x
   Activation activation = Activation::none;
   const PackedWeight* packed = nullptr;  // of `weight`, by the backend that runs this; null: none
+  /// [rows, Backend::relu_mask_words()] i32, overwritten: where y is positive, in a form of the backend's own, for
+  /// LinearBackwardData. Absent: not wanted.
+  Tensor relu_mask;
   static constexpr std::string_view name = "linear_forward";
   void check() const;
   double flops() const { return 2.0 * static_cast<double>(x.rows() * weight.shape[0] * weight.shape[1]); }
-  double bytes() const { return total_bytes({x, weight, bias, y}); }
+  double bytes() const { return total_bytes({x, weight, bias, y, relu_mask}); }
 };
 
 /// dx = dy W, or dx += dy W. With `gate`, the backward of gate = dropout(relu(z)) is applied on the way: dx = (gate > 0
@@ -40,10 +43,15 @@ struct LinearBackwardData {
   bool accumulate = false;
   ConstTensor gate;      // [rows, in], same type as dx; may be strided; absent: none; not with accumulate
   float gate_scale = 1;  // DropoutKey::scale(), 1 without dropout
+  /// Of the LinearForward that made the gate, which then need not be read; only if nothing was dropped since. Absent:
+  /// there is none.
+  ConstTensor relu_mask;
   static constexpr std::string_view name = "linear_backward_data";
   void check() const;
   double flops() const { return 2.0 * static_cast<double>(dy.rows() * weight.shape[0] * weight.shape[1]); }
-  double bytes() const { return total_bytes({dy, weight, dx, accumulate ? dx : Tensor(), gate}); }
+  double bytes() const {
+    return total_bytes({dy, weight, dx, accumulate ? dx : Tensor(), relu_mask ? relu_mask : gate});
+  }
 };
 
 /// dW += dy^T x and dbias += column sums of dy, in f32.

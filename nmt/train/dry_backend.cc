@@ -12,7 +12,7 @@ namespace {
 
 class DryBackend final : public Backend {
  public:
-  explicit DryBackend(const MemoryRoom& room) : room_(room) {}
+  DryBackend(const MemoryRoom& room, Backend* like) : room_(room), like_(like) {}
 
   Buffer allocate(std::size_t bytes) override {
     if (bytes == 0) return {};
@@ -27,6 +27,9 @@ class DryBackend final : public Backend {
   std::string description() const override { return "dry"; }
   bool host_memory() const override { return false; }
   MemoryRoom memory() const override { return room_; }
+  std::int64_t relu_mask_words(const LinearForward& op) override {
+    return like_ == nullptr ? 0 : like_->relu_mask_words(op);
+  }
 
  private:
   void do_run(const LinearForward&) override {}
@@ -52,12 +55,13 @@ class DryBackend final : public Backend {
   void do_run(const Add&) override {}
 
   MemoryRoom room_;
+  Backend* like_;
 };
 
 }  // namespace
 
-std::unique_ptr<Backend> make_dry_backend(const MemoryRoom& room) {
-  return std::make_unique<DryBackend>(room);
+std::unique_ptr<Backend> make_dry_backend(const MemoryRoom& room, Backend* like) {
+  return std::make_unique<DryBackend>(room, like);
 }
 
 }  // namespace babelring

@@ -44,9 +44,10 @@ std::size_t arena_room(const Backend& backend, const Communicator& communicator,
 }
 
 /// The most tokens, to 1 % or 16, of both sides for which the arenas need at most `room`; 0 if `least` is too many.
-std::int64_t most_tokens(const Transformer& model, std::size_t room, std::int64_t least, std::int64_t most) {
+std::int64_t most_tokens(const Transformer& model, Backend& backend, std::size_t room, std::int64_t least,
+                         std::int64_t most) {
   const auto fits = [&](std::int64_t tokens) {
-    const ArenaBytes need = dry_run(model, tokens, tokens);
+    const ArenaBytes need = dry_run(model, backend, tokens, tokens);
     return need.saved + need.scratch <= room;
   };
   if (!fits(least)) return 0;
@@ -68,16 +69,16 @@ std::int64_t least_over_ranks(std::int64_t mine, Communicator& communicator) {
 }
 
 void answer_auto(MemoryPlan& plan, const TrainConfig& config, std::int64_t most, const Transformer& model,
-                 const Backend& backend, Communicator& communicator) {
+                 Backend& backend, Communicator& communicator) {
   constexpr const char* key = "data.micro_batch_tokens: auto";
   const MemoryRoom room = backend.memory();
   const std::size_t usable = arena_room(backend, communicator, room);
-  const std::int64_t mine = room.total > 0 ? most_tokens(model, usable, config.data.max_length, most) : -1;
+  const std::int64_t mine = room.total > 0 ? most_tokens(model, backend, usable, config.data.max_length, most) : -1;
   plan.micro_batch_tokens = least_over_ranks(mine, communicator);
   if (plan.micro_batch_tokens < 0)
     throw UsageFailure(fmt::format("{}: a rank's host does not say how much memory is free; give a number", key));
   if (plan.micro_batch_tokens == 0) {
-    const ArenaBytes need = dry_run(model, config.data.max_length, config.data.max_length);
+    const ArenaBytes need = dry_run(model, backend, config.data.max_length, config.data.max_length);
     throw UsageFailure(fmt::format(
         "{}: a sentence of {} tokens (data.max_length) needs {} bytes, a rank has {} for it: {} of {} are free", key,
         config.data.max_length, need.saved + need.scratch, usable, room.free, room.total));
@@ -89,7 +90,7 @@ void answer_auto(MemoryPlan& plan, const TrainConfig& config, std::int64_t most,
 
 }  // namespace
 
-ArenaBytes dry_run(const Transformer& model, std::int64_t source_tokens, std::int64_t target_tokens) {
+ArenaBytes dry_run(const Transformer& model, Backend& backend, std::int64_t source_tokens, std::int64_t target_tokens) {
   const std::int64_t tokens = std::max(source_tokens, target_tokens);
   const std::int64_t sentences =
       std::min({source_tokens, target_tokens, (tokens + typical_sentence - 1) / typical_sentence});
@@ -97,15 +98,15 @@ ArenaBytes dry_run(const Transformer& model, std::int64_t source_tokens, std::in
   batch.source = even_sentences(source_tokens, sentences);
   batch.target_in = even_sentences(target_tokens, sentences);
   batch.target_out = batch.target_in.ids;
-  const std::unique_ptr<Backend> backend = make_dry_backend();
-  Workspace workspace(*backend);
+  const std::unique_ptr<Backend> dry = make_dry_backend({}, &backend);
+  Workspace workspace(*dry);
   Context context = workspace.begin(model.compute_dtype());
   context.training = true;
-  model.accumulate_gradients(context, DeviceBatch(*backend, context.saved, batch), 1);
+  model.accumulate_gradients(context, DeviceBatch(*dry, context.saved, batch), 1);
   return {.saved = workspace.saved().peak_bytes(), .scratch = workspace.scratch().peak_bytes()};
 }
 
-MemoryPlan plan_memory(const TrainConfig& config, const Plan& plan, const Transformer& model, const Backend& backend,
+MemoryPlan plan_memory(const TrainConfig& config, const Plan& plan, const Transformer& model, Backend& backend,
                        Communicator& communicator) {
   const ShareTokens share = share_of(config, plan, communicator.size());
   MemoryPlan memory{.micro_batch_tokens = config.data.micro_batch_tokens};
@@ -117,7 +118,7 @@ MemoryPlan plan_memory(const TrainConfig& config, const Plan& plan, const Transf
     const std::int64_t limit = std::max<std::int64_t>(memory.micro_batch_tokens, config.data.max_length);
     return memory.micro_batch_tokens > 0 ? std::min(tokens, limit) : tokens;
   };
-  if (!backend.host_memory()) memory.need = dry_run(model, limited(share.source), limited(share.target));
+  if (!backend.host_memory()) memory.need = dry_run(model, backend, limited(share.source), limited(share.target));
   return memory;
 }
 

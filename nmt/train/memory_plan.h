@@ -23,14 +23,14 @@ struct MemoryPlan {
 inline constexpr double memory_margin = 0.1;
 inline constexpr std::size_t device_margin_bytes = std::size_t{1} << 30;
 
-/// What the arenas need for forward and backward of a micro-batch of so many tokens, found by a dry run that gives
-/// every op to a backend without memory, which computes nothing.
-ArenaBytes dry_run(const Transformer& model, std::int64_t source_tokens, std::int64_t target_tokens);
+/// What the arenas need for forward and backward of a micro-batch of so many tokens on `backend`, found by a dry run
+/// that gives every op to one without memory, which computes nothing.
+ArenaBytes dry_run(const Transformer& model, Backend& backend, std::int64_t source_tokens, std::int64_t target_tokens);
 
 /// Answers data.micro_batch_tokens: auto with the most tokens that fit into the backend's free memory, for the rank
 /// that has the least, and measures what the arenas need. Every rank calls it, once its model has been made. Throws
 /// UsageFailure where not even the longest sentence fits, or nobody says what is free.
-MemoryPlan plan_memory(const TrainConfig& config, const Plan& plan, const Transformer& model, const Backend& backend,
+MemoryPlan plan_memory(const TrainConfig& config, const Plan& plan, const Transformer& model, Backend& backend,
                        Communicator& communicator);
 
 }  // namespace babelring

@@ -109,6 +109,12 @@ TEST_F(ProductShapes, TheKeyHoldsAllThatTheChoiceOfAnAlgorithmDependsOn) {
   EXPECT_FALSE(keys.insert(shape).second);
 }
 
+TEST(ReluMask, HasRowsOfWhole128Bits) {
+  EXPECT_EQ(relu_mask_words(1), 4);
+  EXPECT_EQ(relu_mask_words(128), 4);
+  EXPECT_EQ(relu_mask_words(129), 8);
+}
+
 TEST(AlignmentOf, IsWhatDividesAddressRowsAndBatches) {
   const auto address = [](std::uintptr_t place) { return reinterpret_cast<const void*>(place); };
   EXPECT_EQ(alignment_of(address(256), 64, 0), 16);

@@ -48,6 +48,12 @@ TEST_F(CheckTest, Linear) {
   EXPECT_EQ(refusal(op), "linear_forward: x has shape [12], 2 extents are needed");
   op = good, op.x = ConstTensor(i32(12).data, {4, 3}, DType::i32);
   EXPECT_EQ(refusal(op), "linear_forward: x is i32, f32 or bf16 is needed");
+  op = good, op.relu_mask = Tensor(i32(16).data, {4, 4}, DType::i32);
+  EXPECT_EQ(refusal(op), "linear_forward: relu_mask without a relu");
+  op.activation = Activation::relu;
+  EXPECT_EQ(refusal(op), "accepted");
+  op.relu_mask = f32({4, 4});
+  EXPECT_EQ(refusal(op), "linear_forward: relu_mask is f32, i32 is needed");
   const Tensor whole = f32({4, 8});
   op = good, op.x = whole.column_slice(0, 3), op.y = whole.column_slice(3, 5);
   EXPECT_EQ(refusal(op), "accepted") << "columns of one matrix share no element";
@@ -67,6 +73,10 @@ TEST_F(CheckTest, LinearBackward) {
   EXPECT_EQ(refusal(wrong), "linear_backward_data: gate_scale is inf, a finite number is needed");
   wrong.gate_scale = 1, wrong.accumulate = true;
   EXPECT_EQ(refusal(wrong), "linear_backward_data: a gated result cannot be added to dx");
+  wrong = data, wrong.relu_mask = ConstTensor(i32(16).data, {4, 4}, DType::i32);
+  EXPECT_EQ(refusal(wrong), "linear_backward_data: relu_mask without its gate");
+  wrong.gate = f32({4, 3}), wrong.relu_mask = ConstTensor(i32(12).data, {3, 4}, DType::i32);
+  EXPECT_EQ(refusal(wrong), "linear_backward_data: relu_mask has shape [3, 4], dx [4, 3] needs [4, 4]");
   const LinearBackwardWeight weight{.dy = f32({4, 5}), .x = f32({4, 3}), .dweight = f32({5, 3}), .dbias = {}};
   EXPECT_EQ(refusal(weight), "accepted");
   LinearBackwardWeight off = weight;

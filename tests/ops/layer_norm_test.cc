@@ -50,6 +50,26 @@ TEST_P(LayerNormTest, BackwardEqualsReference) {
   }
 }
 
+/// More rows than warps of a device's blocks, and rows too wide for eight, or for any, in a block's shared memory.
+TEST_P(LayerNormTest, BackwardOfTallAndWideTensorsEqualsReference) {
+  for (const auto& [rows, width] : {std::pair<std::int64_t, std::int64_t>{3300, 16}, {9, 4096}, {3, 9008}}) {
+    LayerNormBackward op = backward(rows, width);
+    op.accumulate_parameters = rows == 9;
+    expect_as_reference(op, {&LayerNormBackward::dx, &LayerNormBackward::dgain, &LayerNormBackward::dbias});
+  }
+}
+
+TEST_P(LayerNormTest, BackwardOverwritesParametersWhenItShallNotAdd) {
+  for (const auto& [rows, width] : extents) {
+    LayerNormBackward op = backward(rows, width);
+    op.accumulate_parameters = false;
+    expect_as_reference(op, {&LayerNormBackward::dgain, &LayerNormBackward::dbias});
+  }
+  LayerNormBackward none = backward(0, 8);
+  none.accumulate_parameters = false;
+  expect_as_reference(none, {&LayerNormBackward::dgain, &LayerNormBackward::dbias});
+}
+
 TEST_P(LayerNormTest, ResidualNormIsTheTwoOpsInOne) {
   for (const auto& [rows, width] : extents) {
     for (const float probability : {0.0f, 0.25f}) {

@@ -81,6 +81,26 @@ TEST_P(LinearTest, BackwardDataTakesAStridedGate) {
                       {&LinearBackwardData::dx});
 }
 
+/// What a forward keeps of its ReLU for the backward, where the backend keeps something.
+TEST_P(LinearTest, BackwardTakesTheMaskThatTheForwardWrote) {
+  for (const auto& [rows, in, out] : products) {
+    LinearForward forward{.x = tensors.normal({rows, in}, type()),
+                          .weight = tensors.normal({out, in}, type()),
+                          .bias = tensors.normal({out}, DType::f32),
+                          .y = tensors.zeros({rows, out}, type()),
+                          .activation = Activation::relu};
+    const std::int64_t words = tested->relu_mask_words(forward);
+    if (words > 0) forward.relu_mask = tensors.zeros({rows, words}, DType::i32);
+    expect_as_reference(forward, {&LinearForward::y});
+    expect_as_reference(LinearBackwardData{.dy = tensors.normal({rows, in}, type()),
+                                           .weight = tensors.normal({in, out}, type()),
+                                           .dx = tensors.normal({rows, out}, type()),
+                                           .gate = forward.y,
+                                           .relu_mask = forward.relu_mask},
+                        {&LinearBackwardData::dx});
+  }
+}
+
 TEST_P(LinearTest, BackwardWeightOverwritesWhenItShallNotAdd) {
   for (const auto& [rows, in, out] : products) {
     const LinearBackwardWeight op{.dy = tensors.normal({rows, out}, type()),

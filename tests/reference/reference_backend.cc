@@ -71,8 +71,8 @@ class ReferenceBackend final : public Backend {
     const auto result =
         reference::layer_norm_backward(load(op.dy), load(op.x), load(op.gain), load(op.mean), load(op.rstd));
     op.accumulate ? reference::add(result.dx, op.dx) : store(result.dx, op.dx);
-    reference::add(result.dgain, op.dgain);
-    reference::add(result.dbias, op.dbias);
+    put(result.dgain, op.dgain, op.accumulate_parameters);
+    put(result.dbias, op.dbias, op.accumulate_parameters);
     if (op.dbranch) do_run(Dropout{.x = op.dx, .y = op.dbranch, .key = op.key});
   }
   void do_run(const Dropout& op) override {

@@ -79,6 +79,7 @@ class StagedBackend final : public Backend {
     if (from.bytes() > 0) std::memcpy(host, from.data, from.bytes());
   }
   void synchronize() override {}
+  std::int64_t relu_mask_words(const LinearForward& op) override { return device_->relu_mask_words(op); }
   std::string description() const override { return "staged " + device_->description(); }
 
  private:
@@ -96,10 +97,13 @@ class StagedBackend final : public Backend {
   }
 
   void do_run(const LinearForward& op) override {
-    stage(op, {&LinearForward::x, &LinearForward::weight, &LinearForward::bias}, {&LinearForward::y});
+    stage(op, {&LinearForward::x, &LinearForward::weight, &LinearForward::bias},
+          {&LinearForward::y, &LinearForward::relu_mask});
   }
   void do_run(const LinearBackwardData& op) override {
-    stage(op, {&LinearBackwardData::dy, &LinearBackwardData::weight, &LinearBackwardData::gate},
+    stage(op,
+          {&LinearBackwardData::dy, &LinearBackwardData::weight, &LinearBackwardData::gate,
+           &LinearBackwardData::relu_mask},
           {&LinearBackwardData::dx});
   }
   void do_run(const LinearBackwardWeight& op) override {

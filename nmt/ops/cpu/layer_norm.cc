@@ -155,11 +155,11 @@ void backward_group(const LayerNormBackward& op, std::int64_t row, float* dgain,
   for (std::int64_t r = 0; r < count; ++r) write_row(op, row + r, group, r);
 }
 
-/// Adds `blocks` partial sums, `stride` apart, in their order.
-void add_blocks(const float* partial, std::int64_t blocks, std::int64_t stride, const Tensor& sum) {
+/// sum = or += `blocks` partial sums, `stride` apart, in their order.
+void add_blocks(const float* partial, std::int64_t blocks, std::int64_t stride, const Tensor& sum, bool accumulate) {
   float* to = sum.as<float>();
   for_lanes(sum.columns(), [&](std::int64_t i, auto lanes) {
-    Floats total = load_lanes(to + i, lanes);
+    Floats total = accumulate ? load_lanes(to + i, lanes) : broadcast(0);
     for (std::int64_t b = 0; b < blocks; ++b) total = total + load_lanes(partial + b * stride + i, lanes);
     store_lanes(to + i, total, lanes);
   });
@@ -225,8 +225,8 @@ void run(const LayerNormBackward& op, Workspace& workspace) {
       for (; row < end; ++row) backward_group<T, 1>(op, row, dgain, dbias);
     }
   });
-  add_blocks(partial, blocks, 2 * width, op.dgain);
-  add_blocks(partial + width, blocks, 2 * width, op.dbias);
+  add_blocks(partial, blocks, 2 * width, op.dgain, op.accumulate_parameters);
+  add_blocks(partial + width, blocks, 2 * width, op.dbias, op.accumulate_parameters);
 }
 
 }  // namespace babelring::cpu

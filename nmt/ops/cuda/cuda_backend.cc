@@ -9,6 +9,15 @@
 
 namespace babelring::cuda {
 
+namespace {
+
+void check_mask(std::string_view op, const ConstTensor& mask, std::int64_t words) {
+  if (mask.shape[1] != words) fail("{}: relu_mask has {} words a row, {} are needed", op, mask.shape[1], words);
+  if (reinterpret_cast<std::uintptr_t>(mask.data) % 16 != 0) fail("{}: relu_mask does not lie at 16 bytes", op);
+}
+
+}  // namespace
+
 CudaBackend::Device::Device(int chosen) : number(chosen) {
   require(cudaSetDevice(number), fmt::format("taking device {}", number));
 }
@@ -70,6 +79,10 @@ std::unique_ptr<DeviceStream> CudaBackend::make_stream() {
   return std::make_unique<SideStream>(device_.number, workspace_.stream());
 }
 
+std::int64_t CudaBackend::relu_mask_words(const LinearForward& op) {
+  return cuda::relu_mask_words(op, on_device());
+}
+
 ConstTensor CudaBackend::repeat(const std::vector<std::int64_t>& key, const std::function<ConstTensor()>& work) {
   if (observed()) return work();
   on_device();
@@ -106,9 +119,11 @@ std::string CudaBackend::description() const {
 }
 
 void CudaBackend::do_run(const LinearForward& op) {
+  if (op.relu_mask) check_mask(op.name, op.relu_mask, relu_mask_words(op));
   cuda::run(op, on_device());
 }
 void CudaBackend::do_run(const LinearBackwardData& op) {
+  if (op.relu_mask) check_mask(op.name, op.relu_mask, cuda::relu_mask_words(op.dx.columns()));
   cuda::run(op, on_device());
 }
 void CudaBackend::do_run(const LinearBackwardWeight& op) {

@@ -27,6 +27,7 @@ class CudaBackend final : public Backend {
   MemoryRoom memory() const override;
   std::unique_ptr<WorkMarks> make_marks() override;
   std::unique_ptr<DeviceStream> make_stream() override;
+  std::int64_t relu_mask_words(const LinearForward& op) override;
   /// Records work that is given for the second time, from the third time on repeats it.
   ConstTensor repeat(const std::vector<std::int64_t>& key, const std::function<ConstTensor()>& work) override;
   void begin_range(const char* name) override { cuda::begin_range(name); }

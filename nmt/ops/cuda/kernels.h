@@ -15,6 +15,8 @@
 namespace babelring::cuda {
 
 void run(const LinearForward& op, Workspace& workspace);
+/// See Backend::relu_mask_words().
+std::int64_t relu_mask_words(const LinearForward& op, Workspace& workspace);
 void run(const LinearBackwardData& op, Workspace& workspace);
 void run(const LinearBackwardWeight& op, Workspace& workspace);
 void run(const LayerNormForward& op, Workspace& workspace);

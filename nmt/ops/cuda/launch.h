@@ -2,6 +2,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include <initializer_list>
+
 #include "nmt/core/tensor.h"
 #include "nmt/ops/cuda/products.h"
 
@@ -21,8 +23,9 @@ constexpr std::int64_t sum_block_rows = 64;
 constexpr std::int64_t sum_blocks(std::int64_t rows) {
   return (rows + sum_block_rows - 1) / sum_block_rows;
 }
-/// sum[i] = or += partial[0][i] + partial[1][i] + …, `stride` apart. `sum` is [n] f32.
-void launch_add_blocks(const float* partial, std::int64_t blocks, std::int64_t stride, const Tensor& sum,
-                       bool accumulate, cudaStream_t stream);
+/// sum = or += partial[0] + partial[1] + …, for one sum or two, [n] f32 each: a block's parts of both lie one behind
+/// the other.
+void launch_add_blocks(const float* partial, std::int64_t blocks, std::initializer_list<Tensor> sums, bool accumulate,
+                       cudaStream_t stream);
 
 }  // namespace babelring::cuda

@@ -1,5 +1,7 @@
 #include "nmt/ops/linear.h"
 
+#include <iterator>
+
 #include "nmt/ops/cuda/device_math.cuh"
 #include "nmt/ops/cuda/kernels.h"
 #include "nmt/ops/cuda/launch.cuh"
@@ -80,11 +82,19 @@ __global__ void column_sums_kernel(const T* dy, std::int64_t stride, std::int64_
 
 constexpr int sum_lanes = 16;  // threads that share a column's blocks
 
-/// 32 columns a block. A thread adds every 16th block of a column, then one adds the 16 sums.
-__global__ void add_blocks_kernel(const float* partial, std::int64_t blocks, std::int64_t stride, float* sum, int count,
+struct SumPlaces {
+  float *first, *second;
+};
+
+/// 32 columns a block, a sum of `count` for each blockIdx.y. A thread adds every 16th block of a column, then one adds
+/// the 16 sums.
+__global__ void add_blocks_kernel(const float* partial, std::int64_t blocks, SumPlaces sums, int count,
                                   bool accumulate) {
   __shared__ float of_lanes[sum_lanes][warp_lanes];
+  const std::int64_t stride = static_cast<std::int64_t>(gridDim.y) * count;
   const int i = blockIdx.x * warp_lanes + threadIdx.x;
+  partial += blockIdx.y * count;
+  float* sum = blockIdx.y == 0 ? sums.first : sums.second;
   float total = 0;
   if (i < count) {
     for (std::int64_t b = threadIdx.y; b < blocks; b += sum_lanes) total += partial[b * stride + i];
@@ -111,7 +121,20 @@ void add_column_sums(const ConstTensor& dy, const Tensor& sums, bool accumulate,
              static_cast<int>(width), partial);
     });
   }
-  launch_add_blocks(partial, blocks, width, sums, accumulate, workspace.stream());
+  launch_add_blocks(partial, blocks, {sums}, accumulate, workspace.stream());
+}
+
+/// The product with the bias gradient on its way, if the library has that.
+bool multiply_and_sum(const LinearBackwardWeight& op, ProductShape shape, Workspace& workspace) {
+  shape.epilogue = Epilogue::bias_gradient;
+  const Arena::Scope scope(workspace.scratch());
+  const bool in_place = !op.accumulate && alignment_of(op.dbias.data, 0, 0) == 16;
+  const Tensor sums = in_place ? op.dbias : workspace.scratch().make(op.dbias.shape, DType::f32);
+  const ProductOperands operands{
+      .a = op.dy.data, .b = op.x.data, .c = op.dweight.data, .bias_gradient = sums.as<float>()};
+  if (!workspace.products().run_fused(shape, operands)) return false;
+  if (!in_place) launch_add_blocks(sums.as<float>(), 1, {op.dbias}, op.accumulate, workspace.stream());
+  return true;
 }
 
 }  // namespace
@@ -152,28 +175,50 @@ void launch_relu(const ProductShape& shape, const ProductOperands& operands, cud
   });
 }
 
-void launch_add_blocks(const float* partial, std::int64_t blocks, std::int64_t stride, const Tensor& sum,
-                       bool accumulate, cudaStream_t stream) {
-  const std::int64_t count = sum.shape.elements();
+void launch_add_blocks(const float* partial, std::int64_t blocks, std::initializer_list<Tensor> sums, bool accumulate,
+                       cudaStream_t stream) {
+  const std::int64_t count = sums.begin()->shape.elements();
   if (count == 0) return;
-  const auto grid = static_cast<unsigned>((count + warp_lanes - 1) / warp_lanes);
-  launch("sums over rows", {grid, dim3(warp_lanes, sum_lanes), stream}, add_blocks_kernel, partial, blocks, stride,
-         sum.as<float>(), static_cast<int>(count), accumulate);
+  const SumPlaces places{sums.begin()->as<float>(), std::prev(sums.end())->as<float>()};
+  const dim3 grid(static_cast<unsigned>((count + warp_lanes - 1) / warp_lanes), static_cast<unsigned>(sums.size()));
+  launch("sums over rows", {grid, dim3(warp_lanes, sum_lanes), stream}, add_blocks_kernel, partial, blocks, places,
+         static_cast<int>(count), accumulate);
+}
+
+std::int64_t relu_mask_words(const LinearForward& op, Workspace& workspace) {
+  if (op.activation != Activation::relu || !op.bias) return 0;
+  ProductShape shape = forward_product(op.x, op.weight, op.y);
+  shape.epilogue = Epilogue::bias_relu_mask;
+  return workspace.products().has(shape, {.bias = op.bias.as<float>()}) ? relu_mask_words(shape.n) : 0;
 }
 
 void run(const LinearForward& op, Workspace& workspace) {
   ProductShape shape = forward_product(op.x, op.weight, op.y);
   const bool relu = op.activation == Activation::relu;
   shape.epilogue = op.bias ? (relu ? Epilogue::bias_relu : Epilogue::bias) : (relu ? Epilogue::relu : Epilogue::none);
-  workspace.products().run(
-      shape, {.a = op.x.data, .b = op.weight.data, .bias = op.bias ? op.bias.as<float>() : nullptr, .c = op.y.data});
+  if (op.relu_mask) shape.epilogue = Epilogue::bias_relu_mask;
+  const ProductOperands operands{.a = op.x.data,
+                                 .b = op.weight.data,
+                                 .bias = op.bias ? op.bias.as<float>() : nullptr,
+                                 .c = op.y.data,
+                                 .relu_mask = op.relu_mask.data};
+  workspace.products().run(shape, operands);
 }
 
 void run(const LinearBackwardData& op, Workspace& workspace) {
   ProductShape shape = data_product(op.dy, op.weight, op.dx);
   shape.accumulate = op.accumulate;
-  workspace.products().run(
-      shape, {.a = op.dy.data, .b = op.weight.data, .c = op.dx.data, .alpha = op.gate ? op.gate_scale : 1.0f});
+  const ProductOperands operands{.a = op.dy.data,
+                                 .b = op.weight.data,
+                                 .c = op.dx.data,
+                                 .alpha = op.gate ? op.gate_scale : 1.0f,
+                                 .relu_mask = const_cast<void*>(op.relu_mask.data)};
+  if (op.relu_mask) {
+    ProductShape gated = shape;
+    gated.epilogue = Epilogue::relu_gradient;
+    if (workspace.products().run_fused(gated, operands)) return;
+  }
+  workspace.products().run(shape, operands);
   if (!op.gate || op.dx.shape.elements() == 0) return;
   with_device_type(op.dx.dtype, [&](auto tag) {
     using T = decltype(tag);
@@ -187,6 +232,7 @@ void run(const LinearBackwardData& op, Workspace& workspace) {
 void run(const LinearBackwardWeight& op, Workspace& workspace) {
   ProductShape shape = weight_product(op.dy, op.x, op.dweight);
   shape.accumulate = op.accumulate;
+  if (op.dbias && multiply_and_sum(op, shape, workspace)) return;
   if (shape.k > 0) {
     workspace.products().run(shape, {.a = op.dy.data, .b = op.x.data, .c = op.dweight.data});
   } else if (!op.accumulate) {

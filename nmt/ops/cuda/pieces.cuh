@@ -5,6 +5,8 @@
 #include <initializer_list>
 #include <type_traits>
 
+#include "nmt/ops/cuda/device_math.cuh"
+
 /// Rows read and written 16 bytes at a time.
 namespace babelring::cuda {
 
@@ -21,6 +23,15 @@ template <int n, class T>
 __device__ inline void put_piece(T* to, const Piece<T, n>& piece) {
   *reinterpret_cast<Piece<T, n>*>(to) = piece;
 }
+
+/// Of a row that a warp goes through together, a lane takes every 32nd piece of n columns: the first one's column.
+template <int n>
+__device__ inline int first_column() {
+  return static_cast<int>(threadIdx.x % warp_lanes) * n;
+}
+/// From one piece of a lane to its next.
+template <int n>
+constexpr int column_step = warp_lanes* n;
 
 /// Calls body(std::integral_constant): how many elements of T to move at once. 16 bytes of them where all places and
 /// all extents (of rows, and from one row to the next) are multiples of that, else one.

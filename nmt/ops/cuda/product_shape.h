@@ -7,8 +7,22 @@
 
 namespace babelring::cuda {
 
-/// What is done to a product on its way to memory.
-enum class Epilogue : std::uint8_t { none, bias, relu, bias_relu };
+/// What is done to a product on its way to memory. The last three are the library's alone: what a mask looks like is
+/// known to it only.
+enum class Epilogue : std::uint8_t {
+  none,
+  bias,
+  relu,
+  bias_relu,
+  bias_relu_mask,  // and a bit for each element is written: whether it is positive
+  relu_gradient,   // elements whose bit is not set become 0
+  bias_gradient,   // the rows of A are summed as well, while they are multiplied
+};
+
+/// Of 32 bits, a row of n elements' mask: a multiple of 128 bits.
+constexpr std::int64_t relu_mask_words(std::int64_t n) {
+  return (n + 127) / 128 * 4;
+}
 
 /// C = alpha A B, [m, n], or C += it, in row-major terms: element (i, l) of A, [m, k], is a_row i + a_column l elements
 /// from its beginning, element (l, j) of B, [k, n], b_row l + b_column j from its own. One of each pair is 1. Rows of C

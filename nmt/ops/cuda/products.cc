@@ -1,7 +1,10 @@
 #include "nmt/ops/cuda/products.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <string_view>
 
+#include "nmt/base/failure.h"
 #include "nmt/ops/cuda/kernels.h"
 #include "nmt/ops/cuda/launch.h"
 
@@ -11,7 +14,11 @@ namespace {
 
 constexpr std::size_t library_memory = std::size_t{32} << 20;  // what NVIDIA advises for Hopper
 constexpr std::size_t bias_memory = std::size_t{1} << 20;
-constexpr std::size_t most_plans = 16384;  // packed batches have ever new numbers of rows
+constexpr std::size_t most_plans = 16384;   // packed batches have ever new numbers of rows
+constexpr std::uint8_t whole_vectors = 16;  // bytes: libraries read a bias in vectors
+// What sums a weight's bias gradient as well must fill the device so much as the bare product does. That one splits its
+// depth, the batch's rows, where the weight has too few tiles for all processors, and the other may not be able to.
+constexpr float least_share_of_waves = 0.8f;
 
 cudaDataType_t cuda_type(DType type) {
   return type == DType::bf16 ? CUDA_R_16BF : CUDA_R_32F;
@@ -62,6 +69,12 @@ cublasLtEpilogue_t library_epilogue(Epilogue epilogue) {
       return CUBLASLT_EPILOGUE_RELU;
     case Epilogue::bias_relu:
       return CUBLASLT_EPILOGUE_RELU_BIAS;
+    case Epilogue::bias_relu_mask:
+      return CUBLASLT_EPILOGUE_RELU_AUX_BIAS;
+    case Epilogue::relu_gradient:
+      return CUBLASLT_EPILOGUE_DRELU;
+    case Epilogue::bias_gradient:
+      return CUBLASLT_EPILOGUE_BGRADB;  // its B is our A
     case Epilogue::none:
       break;
   }
@@ -69,16 +82,37 @@ cublasLtEpilogue_t library_epilogue(Epilogue epilogue) {
 }
 
 bool has_bias(Epilogue epilogue) {
-  return epilogue == Epilogue::bias || epilogue == Epilogue::bias_relu;
+  return epilogue == Epilogue::bias || epilogue == Epilogue::bias_relu || epilogue == Epilogue::bias_relu_mask;
+}
+bool has_mask(Epilogue epilogue) {
+  return epilogue == Epilogue::bias_relu_mask || epilogue == Epilogue::relu_gradient;
+}
+bool has_vector(Epilogue epilogue) {
+  return has_bias(epilogue) || epilogue == Epilogue::bias_gradient;
+}
+
+bool aligned(const void* place) {
+  return alignment_of(place, 0, 0) == whole_vectors;
+}
+
+/// Whether the environment's BABELRING_CUDA_EPILOGUES allows those that only training uses.
+bool epilogues_for_training() {
+  const char* found = std::getenv("BABELRING_CUDA_EPILOGUES");
+  const std::string_view value = found == nullptr ? "all" : found;
+  if (value != "all" && value != "forward") fail("BABELRING_CUDA_EPILOGUES is {}, all or forward is needed", value);
+  return value == "all";
 }
 
 }  // namespace
 
 Products::Products(const Stream& stream)
-    : stream_(stream.get()), handle_(make_handle()), memory_(allocate_device(library_memory + bias_memory)) {}
+    : stream_(stream.get()),
+      for_training_(epilogues_for_training()),
+      handle_(make_handle()),
+      memory_(allocate_device(library_memory + bias_memory)) {}
 
 /// Row-major C = A B is the library's C^T = B^T A^T: its first operand is our B, its second our A.
-void Products::describe(Plan& plan, const ProductShape& shape, const ProductOperands& operands) const {
+void Products::describe(Plan& plan, const ProductShape& shape) const {
   cublasLtMatmulDesc_t description = nullptr;
   require(cublasLtMatmulDescCreate(&description, CUBLAS_COMPUTE_32F, CUDA_R_32F), "describing a product");
   plan.description = MatmulDescription(description);
@@ -91,9 +125,16 @@ void Products::describe(Plan& plan, const ProductShape& shape, const ProductOper
                   : make_layout(shape.type, shape.k, shape.m, shape.a_row, shape.batch, shape.a_batch);
   plan.c = make_layout(shape.c_type, shape.n, shape.m, shape.c_row, shape.batch, shape.c_batch);
   set(plan.description, CUBLASLT_MATMUL_DESC_EPILOGUE, library_epilogue(shape.epilogue));
-  if (!has_bias(shape.epilogue)) return;
-  set(plan.description, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, cuda_type(shape.c_type));
-  set(plan.description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias_for_library(shape, operands));
+  // Of vectors and masks the library asks now only how they will be aligned.
+  const void* like_them = static_cast<const std::byte*>(memory_.data()) + whole_vectors;
+  if (has_vector(shape.epilogue)) {
+    set(plan.description, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, cuda_type(shape.c_type));
+    set(plan.description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, like_them);
+  }
+  if (has_mask(shape.epilogue)) {
+    set(plan.description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, relu_mask_words(shape.n) * 32);
+    set(plan.description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, like_them);
+  }
 }
 
 void Products::choose(Plan& plan, const ProductShape& shape) const {
@@ -112,26 +153,33 @@ void Products::choose(Plan& plan, const ProductShape& shape) const {
                                      plan.c.get(), preference.get(), 1, &best, &count);
   plan.found = status == CUBLAS_STATUS_SUCCESS && count == 1 && best.state == CUBLAS_STATUS_SUCCESS;
   plan.algorithm = best.algo;
+  plan.waves = plan.found ? best.wavesCount : 0;
 }
 
-const Products::Plan& Products::plan_for(const ProductShape& shape, const ProductOperands& operands) {
+const Products::Plan& Products::plan_for(const ProductShape& shape) {
   const auto known = plans_.find(shape);
   if (known != plans_.end()) return known->second;
-  if (plans_.size() >= most_plans) plans_.clear();
   Plan plan;
-  describe(plan, shape, operands);
+  describe(plan, shape);
   choose(plan, shape);
+  if (plan.found && shape.epilogue == Epilogue::bias_gradient) {
+    ProductShape bare = shape;
+    bare.epilogue = Epilogue::none;
+    plan.found = plan.waves >= least_share_of_waves * std::min(1.0f, plan_for(bare).waves);
+  }
+  if (plans_.size() >= most_plans) plans_.clear();
   return plans_.emplace(shape, std::move(plan)).first->second;
 }
 
 void Products::multiply(const Plan& plan, const ProductShape& shape, const ProductOperands& operands) const {
-  if (has_bias(shape.epilogue)) {
-    const void* bias = bias_for_library(shape, operands);
-    if (shape.c_type == DType::bf16) {
-      cast(ConstTensor(operands.bias, {shape.n}, DType::f32), Tensor(const_cast<void*>(bias), {shape.n}, DType::bf16),
-           stream_);
-    }
-    set(plan.description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
+  const void* vector = vector_for_library(shape, operands);
+  if (has_bias(shape.epilogue) && shape.c_type == DType::bf16) {
+    cast(ConstTensor(operands.bias, {shape.n}, DType::f32), Tensor(const_cast<void*>(vector), {shape.n}, DType::bf16),
+         stream_);
+  }
+  if (has_vector(shape.epilogue)) set(plan.description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, vector);
+  if (has_mask(shape.epilogue)) {
+    set(plan.description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, operands.relu_mask);
   }
   const float beta = shape.accumulate ? 1.0f : 0.0f;
   require(cublasLtMatmul(handle_.get(), plan.description.get(), &operands.alpha, operands.b, plan.b.get(), operands.a,
@@ -140,23 +188,34 @@ void Products::multiply(const Plan& plan, const ProductShape& shape, const Produ
           "a matrix product");
 }
 
-const void* Products::bias_for_library(const ProductShape& shape, const ProductOperands& operands) const {
-  if (shape.c_type == DType::bf16) {
+const void* Products::vector_for_library(const ProductShape& shape, const ProductOperands& operands) const {
+  if (has_bias(shape.epilogue) && shape.c_type == DType::bf16) {
     const bool fits = static_cast<std::size_t>(shape.n) * size_of(DType::bf16) <= bias_memory;
     return fits ? static_cast<const std::byte*>(memory_.data()) + library_memory : nullptr;
   }
-  // Libraries read vectors of a bias; its alignment is no part of a plan's key, so only whole vectors are given.
-  return alignment_of(operands.bias, 0, 0) == 16 ? operands.bias : nullptr;
+  // The alignment is no part of a plan's key, so only whole vectors are given.
+  const float* given = shape.epilogue == Epilogue::bias_gradient ? operands.bias_gradient : operands.bias;
+  return aligned(given) ? given : nullptr;
+}
+
+bool Products::has(const ProductShape& shape, const ProductOperands& operands) {
+  if (shape.m == 0 || shape.n == 0 || shape.k == 0 || shape.batch == 0) return false;
+  if (shape.epilogue > Epilogue::bias_relu && !for_training_) return false;
+  if (has_vector(shape.epilogue) && vector_for_library(shape, operands) == nullptr) return false;
+  if (has_mask(shape.epilogue) && !aligned(operands.relu_mask)) return false;
+  return plan_for(shape).found;
+}
+
+bool Products::run_fused(const ProductShape& shape, const ProductOperands& operands) {
+  if (!has(shape, operands)) return false;
+  multiply(plan_for(shape), shape, operands);
+  return true;
 }
 
 void Products::run(const ProductShape& shape, const ProductOperands& operands) {
-  if (shape.m == 0 || shape.n == 0 || shape.batch == 0) return;
+  if (shape.m == 0 || shape.n == 0 || shape.batch == 0 || run_fused(shape, operands)) return;
+  if (shape.epilogue == Epilogue::none) return launch_plain_product(shape, operands, stream_);
   const bool bias = has_bias(shape.epilogue);
-  if (!bias || bias_for_library(shape, operands) != nullptr) {
-    const Plan& plan = plan_for(shape, operands);
-    if (plan.found) return multiply(plan, shape, operands);
-    if (shape.epilogue == Epilogue::none) return launch_plain_product(shape, operands, stream_);
-  }
   ProductShape bare = shape;
   bare.epilogue = Epilogue::none;
   bare.accumulate |= bias;

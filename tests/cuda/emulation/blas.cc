@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <initializer_list>
+#include <numeric>
 #include <vector>
 
 /// cuBLASLt, multiplying with plain loops. It is as strict as the library's documents: descriptions that do not fit
@@ -11,8 +13,10 @@ struct cublasLtContext {};
 struct cublasLtMatmulDescOpaque_t {
   std::int32_t turn_a = CUBLAS_OP_N, turn_b = CUBLAS_OP_N;
   std::uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
-  const void* bias = nullptr;
+  void* bias = nullptr;  // or where its gradient goes
   std::int32_t bias_type = -1;
+  void* mask = nullptr;
+  std::int64_t mask_stride = 0;  // bits
 };
 struct cublasLtMatrixLayoutOpaque_t {
   cudaDataType_t type = CUDA_R_32F;
@@ -52,13 +56,39 @@ struct Problem {
   float alpha, beta;
 
   std::uint64_t depth() const { return description.turn_a == CUBLAS_OP_T ? a.rows : a.columns; }
-  bool has_bias() const {
-    return description.epilogue == CUBLASLT_EPILOGUE_BIAS || description.epilogue == CUBLASLT_EPILOGUE_RELU_BIAS;
+  bool is_any_of(std::initializer_list<cublasLtEpilogue_t> epilogues) const {
+    return std::find(epilogues.begin(), epilogues.end(), description.epilogue) != epilogues.end();
   }
-  bool has_relu() const {
-    return description.epilogue == CUBLASLT_EPILOGUE_RELU || description.epilogue == CUBLASLT_EPILOGUE_RELU_BIAS;
+  bool writes_mask() const { return is_any_of({CUBLASLT_EPILOGUE_RELU_AUX_BIAS}); }
+  bool reads_mask() const { return is_any_of({CUBLASLT_EPILOGUE_DRELU}); }
+  bool sums_b() const { return is_any_of({CUBLASLT_EPILOGUE_BGRADB}); }
+  bool has_bias() const { return is_any_of({CUBLASLT_EPILOGUE_BIAS, CUBLASLT_EPILOGUE_RELU_BIAS}) || writes_mask(); }
+  bool has_relu() const { return is_any_of({CUBLASLT_EPILOGUE_RELU, CUBLASLT_EPILOGUE_RELU_BIAS}) || writes_mask(); }
+
+  /// Of the bias or its gradient.
+  std::uint64_t vector_bytes() const {
+    return has_bias() ? c.rows * c.element() : sums_b() ? c.columns * c.element() : 0;
   }
+  std::uint64_t mask_bytes() const {
+    return writes_mask() || reads_mask() ? c.columns * static_cast<std::uint64_t>(description.mask_stride) / 8 : 0;
+  }
+  /// How much of a device it fills: a product for each element, and as many for each part of its depth, but what sums B
+  /// goes through the depth in one.
+  float waves() const { return static_cast<float>(c.rows * c.columns * (sums_b() ? 1 : 1 + depth() / 32)) / 2048; }
 };
+
+bool aligned(const void* data, std::uint32_t to) {
+  return reinterpret_cast<std::uintptr_t>(data) % to == 0;
+}
+
+/// Vectors and masks are there and aligned, whoever reads or writes them; a mask's columns are whole 128 bits.
+bool epilogue_fits(const Problem& p) {
+  const cublasLtMatmulDescOpaque_t& d = p.description;
+  if (p.vector_bytes() > 0 && (d.bias == nullptr || !aligned(d.bias, 16))) return false;
+  if (!p.writes_mask() && !p.reads_mask()) return true;
+  return d.mask != nullptr && aligned(d.mask, 16) && d.mask_stride % 128 == 0 &&
+         static_cast<std::uint64_t>(d.mask_stride) >= p.c.rows && p.c.batch == 1;
+}
 
 bool fits(const Problem& p) {
   const bool turn_a = p.description.turn_a == CUBLAS_OP_T, turn_b = p.description.turn_b == CUBLAS_OP_T;
@@ -67,14 +97,16 @@ bool fits(const Problem& p) {
   };
   return layout_fits(p.a) && layout_fits(p.b) && layout_fits(p.c) && p.a.type == p.b.type && p.a.batch == p.c.batch &&
          p.b.batch == p.c.batch && (turn_a ? p.a.columns : p.a.rows) == p.c.rows &&
-         (turn_b ? p.b.rows : p.b.columns) == p.c.columns && (turn_b ? p.b.columns : p.b.rows) == p.depth();
+         (turn_b ? p.b.rows : p.b.columns) == p.c.columns && (turn_b ? p.b.columns : p.b.rows) == p.depth() &&
+         epilogue_fits(p);
 }
 
-/// So that the kernels which stand in for the library are run as well, it has no algorithm for odd addresses, and adds
-/// a bias only in the result's own type.
+/// So that the kernels which stand in for the library are run as well, it has no algorithm for odd addresses, none that
+/// reads a mask or sums B over an odd depth, and takes a bias only in the result's own type.
 bool has_algorithm(const Problem& p, const std::uint32_t* alignment) {
   if (*std::min_element(alignment, alignment + 3) < 4) return false;
-  return !p.has_bias() || p.description.bias_type == p.c.type;
+  if ((p.reads_mask() || p.sums_b()) && p.depth() % 2 != 0) return false;
+  return p.vector_bytes() == 0 || p.description.bias_type == p.c.type;
 }
 
 float load(const void* data, cudaDataType_t type, std::uint64_t at) {
@@ -104,6 +136,26 @@ std::vector<float> operand(const void* data, const cublasLtMatrixLayoutOpaque_t&
   return values;
 }
 
+/// A bit of a column's mask, in an order that nobody could guess: what it looks like is the library's own affair.
+void put_bit(const Problem& p, std::uint64_t column, std::uint64_t row, bool bit) {
+  const std::uint64_t at = column * static_cast<std::uint64_t>(p.description.mask_stride) + (row ^ 0x55);
+  auto& byte = static_cast<unsigned char*>(p.description.mask)[at / 8];
+  const auto place = static_cast<unsigned char>(1U << at % 8);
+  byte = static_cast<unsigned char>(bit ? byte & ~place : byte | place);
+}
+bool bit_at(const Problem& p, std::uint64_t column, std::uint64_t row) {
+  const std::uint64_t at = column * static_cast<std::uint64_t>(p.description.mask_stride) + (row ^ 0x55);
+  return (static_cast<const unsigned char*>(p.description.mask)[at / 8] >> at % 8 & 1U) == 0;
+}
+
+/// The element of the result that has this sum, and its bit of a mask.
+float finish(const Problem& p, float value, std::uint64_t column, std::uint64_t row) {
+  if (p.has_bias()) value += load(p.description.bias, p.c.type, row);
+  if (p.writes_mask()) put_bit(p, column, row, value > 0);
+  const bool cut = p.has_relu() ? !(value > 0) : p.reads_mask() && !bit_at(p, column, row);
+  return cut ? 0.0f : value;
+}
+
 void multiply(const Problem& p, const void* a, const void* b, void* c) {
   const std::uint64_t rows = p.c.rows, depth = p.depth();
   std::vector<float> sums(rows);
@@ -122,15 +174,15 @@ void multiply(const Problem& p, const void* a, const void* b, void* c) {
       for (std::uint64_t row = 0; row < rows; ++row) {
         float value = p.alpha * sums[row];
         if (p.beta != 0) value += p.beta * load(c, p.c.type, first + row);
-        if (p.has_bias()) value += load(p.description.bias, p.c.type, row);
-        store(p.has_relu() && !(value > 0) ? 0.0f : value, c, p.c.type, first + row);
+        store(finish(p, value, column, row), c, p.c.type, first + row);
+      }
+      if (p.sums_b()) {
+        const auto from = of_b.begin() + static_cast<std::ptrdiff_t>(column * depth);
+        store(std::accumulate(from, from + static_cast<std::ptrdiff_t>(depth), 0.0f), p.description.bias, p.c.type,
+              column);
       }
     }
   }
-}
-
-bool aligned(const void* data, std::uint32_t to) {
-  return reinterpret_cast<std::uintptr_t>(data) % to == 0;
 }
 
 template <class Value>
@@ -200,6 +252,10 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t description,
       return emulation::take(description->bias, value, bytes);
     case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE:
       return emulation::take(description->bias_type, value, bytes);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER:
+      return emulation::take(description->mask, value, bytes);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD:
+      return emulation::take(description->mask_stride, value, bytes);
   }
   return CUBLAS_STATUS_INVALID_VALUE;
 }
@@ -244,7 +300,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   emulation::Choice choice{
       .workspace = preference->workspace, .rows = c->rows, .columns = c->columns, .depth = problem.depth()};
   std::copy_n(preference->alignment, 4, choice.alignment);
-  *results = {.workspaceSize = preference->workspace, .state = CUBLAS_STATUS_SUCCESS};
+  *results = {.workspaceSize = preference->workspace, .state = CUBLAS_STATUS_SUCCESS, .wavesCount = problem.waves()};
   std::memcpy(&results->algo, &choice, sizeof choice);
   *count = 1;
   return CUBLAS_STATUS_SUCCESS;
@@ -266,12 +322,12 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description
   const bool chosen = choice.rows == problem.c.rows && choice.columns == problem.c.columns &&
                       choice.depth == problem.depth() && choice.workspace <= workspace_bytes &&
                       emulation::aligned(a, choice.alignment[0]) && emulation::aligned(b, choice.alignment[1]) &&
-                      emulation::aligned(c, choice.alignment[2]) && emulation::aligned(d, choice.alignment[3]) &&
-                      (!problem.has_bias() || emulation::aligned(problem.description.bias, 16));
+                      emulation::aligned(c, choice.alignment[2]) && emulation::aligned(d, choice.alignment[3]);
   const bool there =
       emulation::on_device(a, problem.a.bytes()) && emulation::on_device(b, problem.b.bytes()) &&
       emulation::on_device(d, problem.c.bytes()) && emulation::on_device(workspace, choice.workspace) &&
-      (!problem.has_bias() || emulation::on_device(problem.description.bias, problem.c.rows * problem.c.element()));
+      (problem.vector_bytes() == 0 || emulation::on_device(problem.description.bias, problem.vector_bytes())) &&
+      (problem.mask_bytes() == 0 || emulation::on_device(problem.description.mask, problem.mask_bytes()));
   if (c != d || !chosen || !there || !emulation::fits(problem)) return CUBLAS_STATUS_INVALID_VALUE;
   emulation::enqueue(stream, [=] { emulation::multiply(problem, a, b, d); });
   return CUBLAS_STATUS_SUCCESS;
