@@ -46,5 +46,6 @@ export default defineConfig({
     include: ['**/*_test.ts'],
     globals: true,
     environment: 'node',
+    testTimeout: 120_000,  // for what hangs, not for a machine that is busy
   },
 });

@@ -10,7 +10,7 @@ const options = readOptions('browser_test');
 const work = makeWork();
 const PAGE_BYTES = 51_000;   // of all files of a page, compressed
 const PAGE_REQUESTS = 6;
-const LONGEST_TASK_MS = 100;
+const LONGEST_TASK_MS = 400;  // some 40 on a quiet machine
 
 const began = Date.now();
 async function part(name, work) {
@@ -23,7 +23,7 @@ const updateShown = async (page) => Number((await page.locator('.tile .value').f
 
 const waitForUpdates = async (page, count) => page.waitForFunction(
   (target) => Number(document.querySelector('.tile .value').innerText.split('/')[0].replace(/\D/g, '')) >= target,
-  (await updateShown(page)) + count, { timeout: 20_000 });
+  (await updateShown(page)) + count);
 
 /// Without a token there is nothing but the log-in, and it leads back to where one wanted to go.
 async function checkLogin(page, server, run) {
@@ -193,7 +193,7 @@ async function checkSubmit(page, server, run) {
 async function checkAlerts(page, server) {
   if (!(await fetch(`${server.address}/api/v1/alerts`, { headers: { Authorization: `Bearer ${server.token}` } })).ok) return;
   await page.goto(`${server.address}/#/alerts`);
-  const id = await page.locator('[data-alert]').first().getAttribute('data-alert', { timeout: 15_000 });
+  const id = await page.locator('[data-alert]').first().getAttribute('data-alert');
   const button = page.locator(`[data-alert="${id}"]`);
   assert.match(await button.getAttribute('aria-label'), /^Acknowledge/);
   await button.click();
@@ -327,7 +327,7 @@ async function main() {
   let context;
   try {
     const { run, old, third } = await makeRuns(server);
-    const living = run.live(600, stop);
+    const living = run.live(3600, stop);
     context = await openBrowser(work);
     const page = await context.newPage();
     const problems = watchProblems(page, /40[14]|422|profiles|nodes/);
@@ -353,7 +353,7 @@ async function main() {
     await run.flush();
     await shows(page, 'finished');
     await server.end();
-    await shows(page, 'reconnecting', 20_000);
+    await shows(page, 'reconnecting');
     console.log(`browser_test: passed in ${((Date.now() - began) / 1000).toFixed(0)} s`);
   } finally {
     stop.now = true;

@@ -14,6 +14,8 @@ const packages = join(root, 'server/dashboard/node_modules');
 const require = createRequire(join(packages, '../package.json'));
 const chromium = process.env.CHROMIUM ?? '/usr/bin/chromium';
 const SKIPPED = 77;
+/// How long a test waits for what comes for sure: longer than any machine is held up.
+export const PATIENCE_MS = 120_000;
 const QUIET = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
   '--disable-component-update', '--disable-sync', '--enable-precise-memory-info', '--js-flags=--expose-gc'];
 
@@ -59,14 +61,16 @@ export async function startServer(options, work, { ui = true, more = [] } = {}) 
     end: () => new Promise((done) => {
       server.once('exit', done);
       server.kill('SIGTERM');
-      setTimeout(() => server.kill('SIGKILL'), 4000).unref();
+      setTimeout(() => server.kill('SIGKILL'), 60_000).unref();
     }) };
 }
 
 export async function openBrowser(work, more = {}) {
   const { chromium: browserType } = require('playwright-core');
-  return browserType.launchPersistentContext(join(work, 'profile'),
-    { executablePath: chromium, headless: true, args: QUIET, bypassCSP: false, viewport: { width: 1440, height: 900 }, ...more });
+  const context = await browserType.launchPersistentContext(join(work, 'profile'), { executablePath: chromium, headless: true,
+    args: QUIET, bypassCSP: false, viewport: { width: 1440, height: 900 }, timeout: PATIENCE_MS, ...more });
+  context.setDefaultTimeout(PATIENCE_MS);
+  return context;
 }
 
 /// Errors of the page and of its console, but those that `expected` matches.
@@ -106,7 +110,7 @@ export async function checkWidth(page, where) {
   assert.ok(width <= inner, `${where}: ${width} px wide in a window of ${inner} px: ${widest.join('\n')}`);
 }
 
-export const shows = (page, kind, timeout = 30_000) =>
+export const shows = (page, kind, timeout = PATIENCE_MS) =>
   page.waitForFunction((wanted) => document.querySelector('#connection').dataset.kind === wanted, kind, { timeout });
 
 /// The page of this title is there, and nothing of the one before it.
@@ -131,12 +135,12 @@ export async function pageWeight(context, address, hash) {
 }
 
 /// Waits until `check` gives something true.
-export async function until(what, check, ms = 30_000) {
-  for (const end = Date.now() + ms; Date.now() < end;) {
+export async function until(what, check) {
+  for (const end = Date.now() + PATIENCE_MS; Date.now() < end;) {
     if (await check()) return;
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
-  assert.fail(`not within ${ms} ms: ${what}`);
+  assert.fail(`not within ${PATIENCE_MS / 1000} s: ${what}`);
 }
 
 /// Goes down to what a run's page has below its charts, which is fetched then.
@@ -152,9 +156,9 @@ export async function showTwentyCharts(page, address) {
   await page.goto(address);
   await page.waitForSelector('.chart canvas');
   await goBelow(page);
-  await page.waitForFunction(() => document.querySelectorAll('.chart').length > 40, null, { timeout: 30_000 });
+  await page.waitForFunction(() => document.querySelectorAll('.chart').length > 40);
   await page.evaluate(() => [...document.querySelectorAll('.chart')].at(-8).scrollIntoView());
-  await page.waitForFunction(() => document.querySelectorAll('.chart canvas').length >= 20, null, { timeout: 30_000 });
+  await page.waitForFunction(() => document.querySelectorAll('.chart canvas').length >= 20);
 }
 
 /// Processor time of each task of the page's main thread for so long, in ms: what else the machine does is not the page's doing.

@@ -45,7 +45,7 @@ async function postMillion(server, id, count, spikeAt) {
 const firstPlot = (page, count) => page.waitForFunction((wanted) => {
   const text = document.querySelector('.chart-note')?.textContent ?? '';
   return text.includes(wanted) && document.querySelector('.chart canvas') ? performance.now() : 0;
-}, `of ${count.toLocaleString('en')}`, { timeout: 60_000, polling: 'raf' }).then((handle) => handle.jsonValue());
+}, `of ${count.toLocaleString('en')}`, { timeout: 300_000, polling: 'raf' }).then((handle) => handle.jsonValue());
 
 /// Frames a second, and the longest one in ms, while `work` goes on.
 async function frames(page, work) {
@@ -106,7 +106,7 @@ async function checkManyKeys(page, server) {
   await page.goto(`${server.address}/#/runs/${run.id}?all=1`);
   await page.waitForSelector('.chart canvas');
   await goBelow(page);
-  await page.waitForFunction(() => document.querySelectorAll('.chart').length > 300, null, { timeout: 30_000 });
+  await page.waitForFunction(() => document.querySelectorAll('.chart').length > 300);
   await page.waitForTimeout(1500);
   const nodes = await page.evaluate(() => document.querySelectorAll('*').length);
   const plots = await page.locator('.chart canvas').count();

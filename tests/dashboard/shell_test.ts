@@ -134,7 +134,7 @@ describe('work in slices', () => {
     const slices = new Slices<number>();
     slices.add(1, () => { throw new Error('broken'); });
     slices.add(2, () => done.push(2));
-    await vi.waitFor(() => expect(done).toEqual([2]));
+    await vi.waitFor(() => expect(done).toEqual([2]), 60_000);
     expect(reported.length).toBe(1);
     vi.unstubAllGlobals();
   });
