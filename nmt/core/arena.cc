@@ -33,6 +33,13 @@ void Arena::reserve(std::size_t bytes) {
   if (blocks_.empty() && bytes > 0) blocks_.push_back(allocate_(std::max(bytes, block_bytes_)));
 }
 
+void Arena::reset_to_one_block() {
+  reset();
+  if (blocks_.size() < 2) return;
+  blocks_.clear();
+  reserve(peak_);
+}
+
 void Arena::rewind(Mark mark) {
   block_ = mark.block;
   offset_ = mark.offset;

@@ -33,6 +33,9 @@ class Arena {
 
   /// Gives everything back; views made before are dead. Blocks stay.
   void reset() { rewind({}); }
+  /// The same, and one block as large as what was ever used takes the place of several: where sizes vary, blocks that
+  /// are too small by a little would pile up beside larger ones.
+  void reset_to_one_block();
 
   std::size_t used_bytes() const { return used_; }
   std::size_t peak_bytes() const { return peak_; }

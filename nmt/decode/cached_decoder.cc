@@ -44,7 +44,7 @@ Context CachedDecoder::context() {
 
 void CachedDecoder::start(std::span<const std::span<const std::int32_t>> sources, std::int64_t max_rows,
                           std::int64_t max_length) {
-  batch_.reset();
+  for (Arena* arena : {&batch_, &saved_, &scratch_}) arena->reset_to_one_block();
   memories_.clear();
   caches_.clear();
   position_ = 0;

@@ -88,8 +88,7 @@ std::string Trainer::run() {
 std::int64_t Trainer::prepare_memory() {
   const MemoryPlan plan = plan_memory(parts_.config, plan_, model_, parts_.backend, parts_.communicator);
   if (!plan.answer.empty() && parts_.communicator.rank() == 0) spdlog::info("{}", plan.answer);
-  // The processor's memory is taken page by page as it is written; of a device's, what does not fit into its blocks
-  // would lie idle beside larger ones.
+  // What does not fit into a device's blocks would lie idle beside larger ones; the host's are made into one.
   if (!parts_.backend.host_memory()) workspace_.reserve(plan.need);
   return plan.micro_batch_tokens;
 }

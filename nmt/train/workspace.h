@@ -19,8 +19,14 @@ class Workspace {
 
   /// A context for one micro-batch; what earlier ones kept is given back.
   Context begin(DType dtype) {
-    saved_.reset();
-    scratch_.reset();
+    for (Arena* arena : {&saved_, &scratch_}) {
+      // Graphs of a device remember its blocks, and reserve() has taken one that is large enough.
+      if (backend_.host_memory()) {
+        arena->reset_to_one_block();
+      } else {
+        arena->reset();
+      }
+    }
     return {.backend = backend_, .saved = saved_, .scratch = scratch_, .dtype = dtype};
   }
   /// Takes so many bytes at once, before the first begin(), so that blocks fit whatever comes up to that.

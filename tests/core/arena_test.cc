@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <memory>
+
 namespace babelring {
 namespace {
 
@@ -54,6 +57,24 @@ TEST_F(ArenaTest, BlocksAreReusedAfterReset) {
   }
   EXPECT_EQ(blocks_, 6);
   EXPECT_EQ(arena_.used_bytes(), 0U);
+}
+
+TEST_F(ArenaTest, SizesThatGrowLeaveOneBlock) {
+  std::size_t held = 0, most_held = 0;
+  Arena arena(
+      [&](std::size_t bytes) {
+        most_held = std::max(most_held, held += bytes);
+        const auto memory = std::make_shared<Buffer>(allocate_host(bytes));
+        return Buffer(memory->data(), bytes, [&held, memory, bytes](void*) { held -= bytes; });
+      },
+      4096);
+  for (int rows = 100; rows <= 200; rows += 10) {
+    for (int tensor = 0; tensor < 5; ++tensor) arena.make(Shape{rows, 1000}, DType::f32);
+    arena.reset_to_one_block();
+  }
+  EXPECT_EQ(arena.peak_bytes(), 5U * 200 * 1000 * 4);
+  EXPECT_EQ(held, arena.peak_bytes());
+  EXPECT_LT(most_held, 2 * arena.peak_bytes());
 }
 
 TEST_F(ArenaTest, RowsAreNotAMultipleOfFourKibibytesApart) {
