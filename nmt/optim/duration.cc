@@ -8,6 +8,8 @@ namespace babelring {
 
 namespace {
 
+constexpr double longest = 1e15;  // whole numbers up to it are exact
+
 struct Suffix {
   std::string_view text;
   double factor;
@@ -25,9 +27,9 @@ Result<Duration> Duration::parse(std::string_view text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed);
   const std::string_view rest = text.substr(static_cast<std::size_t>(end - text.data()));
-  if (error == std::errc() && value >= 0 && std::isfinite(value)) {
+  if (error == std::errc() && value >= 0) {
     for (const Suffix& suffix : suffixes) {
-      if (rest == suffix.text) return Duration(value * suffix.factor, suffix.unit);
+      if (rest == suffix.text && value * suffix.factor <= longest) return Duration(value * suffix.factor, suffix.unit);
     }
   }
   return Error{
@@ -44,11 +46,6 @@ double Duration::fraction(const Progress& progress) const {
 
 std::int64_t Duration::times(const Progress& progress) const {
   return value_ > 0 ? static_cast<std::int64_t>(std::floor(fraction(progress) + 1e-9)) : 0;
-}
-
-std::string Duration::text() const {
-  const char* suffix = unit_ == Unit::updates ? "u" : unit_ == Unit::epochs ? "e" : "t";
-  return fmt::format("{}{}", value_, suffix);
 }
 
 }  // namespace babelring

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <string_view>
 
 #include "nmt/base/result.h"
@@ -31,8 +30,6 @@ class Duration {
   std::int64_t times(const Progress& progress) const;
   double value() const { return value_; }
   Unit unit() const { return unit_; }
-  /// As parse() reads it.
-  std::string text() const;
 
  private:
   double value_;
