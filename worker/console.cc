@@ -44,6 +44,7 @@ void Console::begin(const Progress& progress, double minutes) {
   progress_ = progress;
   minutes_before_ = minutes;
   watch_ = Stopwatch();
+  fraction_at_begin_ = fraction_done();
 }
 
 void Console::write(RecordBody body) {
@@ -61,7 +62,6 @@ void Console::show(const StepRecord& step) {
   window_.step_ms += step.step_ms;
   window_.exposed_ms += step.exposed_communication_ms;
   window_.data_ms += step.data_ms;
-  if (!first_fraction_) first_fraction_ = fraction_done();
   if (terminal_) draw_bar(step);
   if (log_every_.times(progress_) == log_every_.times(before)) return;
 
@@ -101,7 +101,7 @@ double Console::fraction_done() const {
 }
 
 std::string Console::time_left(double fraction) const {
-  const double gained = fraction - first_fraction_.value_or(0);
+  const double gained = fraction - fraction_at_begin_;
   if (gained <= 0) return "unknown time";
   return minutes_text(watch_.elapsed_ms() / 60000 * (1 - fraction) / gained);
 }

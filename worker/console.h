@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 
 #include "nmt/base/clock.h"
@@ -43,7 +42,7 @@ class Console : public RecordSink {
   bool bar_drawn_ = false;
   Duration log_every_, stop_after_;
   Stopwatch watch_;
-  std::optional<double> first_fraction_;
+  double fraction_at_begin_ = 0;
   Progress progress_;
   double minutes_before_ = 0;
   Window window_;

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "client/server_access.h"
+#include "client/server_address.h"
 #include "nmt/base/atomic_file.h"
 #include "nmt/base/version.h"
 #include "nmt/data/corpus.h"
@@ -142,6 +143,28 @@ ChosenBackend open_device(const TrainConfig& config, Communicator& communicator)
   return chosen;
 }
 
+struct TrainingData {
+  std::filesystem::path vocabulary_file;
+  Vocabulary vocabulary;
+  Corpus corpus;
+};
+
+TrainingData open_data(const DataConfig& data) {
+  const std::filesystem::path folder = data.folder;
+  const Manifest manifest = load_manifest(folder);
+  check_file(folder, manifest.vocabulary, true);  // ids mean nothing by another one
+  const std::filesystem::path vocabulary_file = folder / manifest.vocabulary.name;
+  return {vocabulary_file, Vocabulary::load(vocabulary_file), Corpus::open(folder, data.train_set)};
+}
+
+void log_sizes(const TrainConfig& config, const Backend& backend, const Corpus& corpus, const Trainer& trainer) {
+  spdlog::info("{}: {} parameters, {} sentence pairs, {} updates an epoch", backend.description(),
+               trainer.model().parameters().count(), corpus.sentences(), trainer.updates_per_epoch());
+  if (trainer.left_out() == 0) return;
+  spdlog::info("{} of the pairs are left out: longer than data.max_length, {} tokens", trainer.left_out(),
+               config.data.max_length);
+}
+
 LifecycleRecord started(const TrainConfig& config, const Communicator& communicator, const Trainer& trainer) {
   const Duration end = parse_duration("training.stop_after", config.training.stop_after);
   return {.event = "started",
@@ -191,8 +214,11 @@ TrainConfig shared_config(const JobOptions& options, Communicator& communicator)
 }
 
 std::string shared_token(const JobOptions& options, Communicator& communicator) {
-  return said_by_first_rank(
-      communicator, [&options] { return options.server == "none" ? std::string() : find_token(options.token_file); });
+  return said_by_first_rank(communicator, [&options] {
+    if (options.server == "none") return std::string();
+    static_cast<void>(parse_server_address(options.server));  // wrong words are told before anything is opened or made
+    return find_token(options.token_file);
+  });
 }
 
 void run_job(const JobOptions& options, const TrainConfig& config, Communicator& communicator, StopRequest& stop,
@@ -201,6 +227,7 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
   const auto [backend, why_cpu, gpu] = open_device(config, communicator);
   const GradientTransport transport = choose_gradient_transport(config.communication, *backend, communicator);
   Communicator& ranks = transport.nccl != nullptr ? *transport.nccl : communicator;
+  const auto [vocabulary_file, vocabulary, corpus] = open_data(config.data);
   const std::filesystem::path folder =
       options.run_folder.empty() ? std::filesystem::path("runs") / config.name : options.run_folder;
   std::optional<RunFolder> opened;
@@ -211,16 +238,12 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
       start_heartbeat(options, folder, identity, communicator, gpu_meter.get(), {stop, checkpoint_request, end_fenced});
   if (first_rank) {
     write_file_atomically(folder / "config.yaml", config_yaml(config));
-    spdlog::info("run {} attempt {}: {} ranks on {}, {}", identity.run, identity.attempt, communicator.size(),
-                 fmt::join(communicator.hosts(), ", "), communicator.description());
+    spdlog::info("run {} attempt {}: {} rank{} on {}, {}", identity.run, identity.attempt, communicator.size(),
+                 communicator.size() == 1 ? "" : "s", fmt::join(communicator.hosts(), ", "),
+                 communicator.description());
     if (!why_cpu.empty()) spdlog::info("no GPU is used: {}", why_cpu);
     if (!transport.line.empty()) spdlog::info("gradients: {}", transport.line);
   }
-
-  const std::filesystem::path data_folder = config.data.folder;
-  const std::filesystem::path vocabulary_file = data_folder / load_manifest(data_folder).vocabulary.name;
-  const Vocabulary vocabulary = Vocabulary::load(vocabulary_file);
-  const Corpus corpus = Corpus::open(config.data.folder, config.data.train_set);
 
   Reporter reporter(reporter_options(options, folder, identity, communicator));
   const LogRecords::Connection logged(log, reporter);
@@ -246,8 +269,7 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
   if (console != nullptr) console->begin(trainer.state().progress, trainer.state().elapsed_minutes);
   if (first_rank) {
     records.open_board(board_folder(options, config, folder), communicator.hosts()[0], trainer.state().progress.update);
-    spdlog::info("{}: {} parameters, {} sentence pairs, {} updates an epoch", backend->description(),
-                 trainer.model().parameters().count(), corpus.sentences(), trainer.updates_per_epoch());
+    log_sizes(config, *backend, corpus, trainer);
     records.write(started(config, communicator, trainer));
   }
   records.write(LifecycleRecord{.event = "rank_up", .pid = getpid(), .device = backend->description()});

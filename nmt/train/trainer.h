@@ -43,6 +43,8 @@ class Trainer {
   const Transformer& model() const { return model_; }
   const RunState& state() const { return state_; }
   std::int64_t updates_per_epoch() const { return plan_.updates_per_epoch(); }
+  /// Sentence pairs that are longer than data.max_length.
+  std::int64_t left_out() const { return plan_.left_out(); }
 
   /// Names run and attempt, and takes up the newest complete checkpoint if there is one, or the one in the folder
   /// `chosen`, which rank 0 reads. On all ranks.
