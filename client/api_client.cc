@@ -39,7 +39,11 @@ HttpAnswer ApiClient::ask(const HttpRequest& request, bool repeatable) {
         !answer.ok() || (busy && answer->retry_after.value_or(longest_wait + longest_wait) <= longest_wait);
     if (!repeatable || !again || tried == most_tries || http_.cancelled()) {
       if (!answer.ok()) fail("{}", answer.message());
-      throw ServerRefusal(read_problem(*answer));
+      Problem problem = read_problem(*answer);
+      if (problem.status == 401 && access_.token.empty()) {
+        problem.detail = "a token is needed: by --token-file, BABELRING_TOKEN or ~/.config/babelring/token";
+      }
+      throw ServerRefusal(std::move(problem));
     }
     const auto asked = answer.ok() ? answer->retry_after.value_or(std::chrono::seconds(0)) : std::chrono::seconds(0);
     std::this_thread::sleep_for(std::max<std::chrono::milliseconds>(asked, std::chrono::milliseconds(100 << tried)));

@@ -16,7 +16,9 @@ using boost::asio::ip::tcp;
 HostLookup::Endpoints ask_system(const std::string& host, const std::string& port) {
   boost::asio::io_context context;
   HostLookup::Endpoints endpoints;
-  for (const auto& entry : tcp::resolver(context).resolve(host, port)) endpoints.push_back(entry.endpoint());
+  boost::system::error_code error;
+  for (const auto& entry : tcp::resolver(context).resolve(host, port, error)) endpoints.push_back(entry.endpoint());
+  if (error) fail("{}", error.message());  // what asio throws names its own source
   return endpoints;
 }
 

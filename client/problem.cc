@@ -11,7 +11,7 @@
 namespace babelring {
 namespace {
 
-constexpr std::size_t quoted_bytes = 300;   // of a body that is no problem+json
+constexpr std::size_t quoted_bytes = 100;   // of a body that is no problem+json
 constexpr std::size_t member_bytes = 1000;  // of each text of one that is
 constexpr std::size_t most_faults_told = 3;
 
@@ -61,6 +61,7 @@ std::string describe(const Problem& problem) {
   for (const Problem::Fault& fault : problem.faults) {
     if (told++ == most_faults_told) break;
     const bool known = !fault.detail.empty() && fault.detail == problem.detail;
+    if (!known && !fault.detail.empty() && problem.detail.ends_with(": " + fault.detail)) continue;  // with its place
     if (known) {
       if (!fault.place.empty()) text += fmt::format(" ({})", fault.place);
       continue;

@@ -33,7 +33,7 @@ std::string token_of_file(const fs::path& file) {
   try {
     text = read_file(file);
   } catch (const Failure& failure) {
-    throw UsageFailure(fmt::format("token file {}", failure.what()));
+    throw UsageFailure(fmt::format("token file: {}", failure.what()));
   }
   std::string token = trimmed(text);
   if (token.empty() || token.size() > longest_token || token.find(' ') != std::string::npos) {

@@ -29,8 +29,9 @@ ROOMS: dict[str, list[str]] = {
     "nmt/train": ["nmt/decode", "nmt/metrics", "nmt/optim", "nmt/comm", "nmt/checkpoint", "nmt/data"],
     "client": ["nmt/base"],
     "nmt/runs": ["client"],
-    "nmt/cli": ["nmt/train", "nmt/runs"],
-    "worker": ["nmt/train", "client"],
+    "nmt/usage": ["nmt/base"],
+    "nmt/cli": ["nmt/train", "nmt/runs", "nmt/usage"],
+    "worker": ["nmt/train", "client", "nmt/usage"],
     "server/http": ["nmt/base"],
     "server/store": ["nmt/base"],
     "server/verdict": ["nmt/base"],
@@ -38,7 +39,7 @@ ROOMS: dict[str, list[str]] = {
     "server/launch": ["server/store"],
     "server/translate": ["nmt/base"],
     "server/api": ["server/http", "server/store", "server/launch", "server/translate", "server/verdict", "server/alerts"],
-    "server": ["server/api"],
+    "server": ["server/api", "nmt/usage"],
 }
 
 #: Headers from outside that only some paths may include: (header pattern, prefixes of paths, what it is).

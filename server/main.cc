@@ -73,7 +73,7 @@ void announce(const ServerOptions& options, std::uint16_t port, const std::files
   write_file_atomically(data / "address", address + "\n");
   std::cout << "babelring server listening on " << address << std::endl;
   if (!admin.empty()) {
-    std::cout << "dashboard, with the first administrator's token (also in " << (data / "admin.token").string()
+    std::cout << "dashboard, with an administrator's token (also in " << (data / "admin.token").string()
               << "): " << address << "#token=" << admin << std::endl;
   }
 }

@@ -7,6 +7,7 @@
 
 #include "nmt/base/failure.h"
 #include "nmt/base/version.h"
+#include "nmt/usage/usage.h"
 
 namespace babelring {
 namespace {
@@ -142,7 +143,7 @@ std::optional<ServerOptions> ServerOptions::parse(int argc, char** argv) {
     app.exit(answered);
     return std::nullopt;
   } catch (const CLI::ParseError& error) {
-    throw UsageFailure(error.what());
+    throw UsageFailure(explain(app, {argv + 1, argv + argc}, error.what()));
   }
   parse_listen(words.listen, options);
   options.tokens = !words.without_tokens;

@@ -14,6 +14,7 @@
 #include "nmt/base/version.h"
 #include "nmt/comm/communicator.h"
 #include "nmt/comm/mpi_session.h"
+#include "nmt/usage/usage.h"
 #include "worker/config_check.h"
 #include "worker/job.h"
 #include "worker/run_folder.h"
@@ -149,7 +150,8 @@ int run(const CommandLine& line, bool under_mpirun, int& argc, char**& argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Trains a translation model, one process a rank: mpirun -H hostA:2,hostB:2 worker --config FILE");
+  CLI::App app("Trains a translation model, one process a rank: mpirun -H hostA:2,hostB:2 worker --config FILE",
+               "worker");
   CommandLine line;
   declare(app, line);
   try {
@@ -157,7 +159,10 @@ int main(int argc, char** argv) {
     init_log("", line.log_level);
   } catch (const CLI::Success& answered) {
     return app.exit(answered);
-  } catch (const std::exception& failure) {  // of CLI11, or a log level that there is not
+  } catch (const CLI::ParseError& error) {
+    std::cerr << "worker: " << explain(app, {argv + 1, argv + argc}, error.what()) << '\n';
+    return 2;
+  } catch (const std::exception& failure) {  // a log level that there is not
     std::cerr << "worker: " << failure.what() << '\n';
     return 2;
   }

@@ -14,9 +14,9 @@
 #include "nmt/cli/prepare.h"
 #include "nmt/cli/score.h"
 #include "nmt/cli/translate.h"
-#include "nmt/cli/usage.h"
 #include "nmt/runs/run_commands.h"
 #include "nmt/train/config.h"
+#include "nmt/usage/usage.h"
 
 namespace {
 

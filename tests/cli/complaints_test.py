@@ -38,7 +38,9 @@ class ComplaintsTest(unittest.TestCase):
 
     def test_server(self) -> None:
         usage = {
-            "--bogus": "--bogus",
+            "--bogus": "unknown option '--bogus' (`server --help` lists the options)",
+            "--listne 127.0.0.1:0": "unknown option '--listne'; did you mean '--listen'?",
+            "--translator-memory-mb -1": "Value -1 is too small",
             "superfluous": "superfluous",
             "--listen localhost": "expected ADDRESS:PORT, found 'localhost'",
             "--listen 127.0.0.1:65536": "expected ADDRESS:PORT, found '127.0.0.1:65536'",
@@ -64,7 +66,7 @@ class ComplaintsTest(unittest.TestCase):
     def test_worker(self) -> None:
         usage = {
             "": "--config is required",
-            "--config good.yaml --bogus": "--bogus",
+            "--config good.yaml --sever none": "unknown option '--sever'; did you mean '--server'? (`worker --help` lists the options)",
             "--config good.yaml --log-level loud": "expected trace, debug, info, warn, error or off, found 'loud'",
             "--config good.yaml --attempt x": "--attempt",
             "--config absent.yaml": "absent.yaml: No such file",
@@ -76,6 +78,22 @@ class ComplaintsTest(unittest.TestCase):
         }
         for arguments, words in usage.items():
             self.complains(f"worker {arguments}", WRONG_USAGE, words)
+        self.complains("worker --config good.yaml --server none --run-dir fresh", FAILED, "nowhere: no manifest.json there")
+        self.assertFalse(Path("fresh").exists(), "nothing was begun")
+
+    def test_worker_with_damaged_data(self) -> None:
+        text = "".join(f"the quick brown fox jumps over {number} lazy dogs\n" for number in range(50))
+        Path("source").write_text(text, encoding="utf-8")
+        Path("target").write_text(text.replace("the", "der").replace("quick", "schnelle"), encoding="utf-8")
+        prepare = "prepare --train source target --output prepared --vocabulary-size 40"
+        subprocess.run([BIN / "nmt", *prepare.split()], check=True, capture_output=True, timeout=60)
+        command = "worker --config good.yaml data.folder=prepared data.valid_set="
+        with open("prepared/spm.model", "ab") as model:
+            model.write(b"x")
+        self.complains(command, FAILED, "prepared/spm.model: truncated or damaged", "by its manifest")
+        Path("prepared/manifest.json").unlink()
+        self.complains(command, FAILED, "prepared: no manifest.json there")
+        self.assertFalse(Path("runs").exists(), "a run that cannot begin leaves no folder")
 
     def test_nmt_run(self) -> None:
         os.environ.pop("BABELRING_SERVER", None)
@@ -105,6 +123,12 @@ class ComplaintsTest(unittest.TestCase):
         }
         for arguments, words in failures.items():
             self.complains(f"nmt score {arguments}", FAILED, "nmt: ", words)
+
+    def test_nobody_reads_on(self) -> None:
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            done = subprocess.run([BIN / "nmt", "score", "--reference", "file", "--hypothesis", "file"], stdout=full, stderr=subprocess.PIPE,
+                                  text=True, timeout=30)
+        self.assertEqual((done.returncode, done.stderr), (FAILED, "nmt: standard output: cannot be written\n"))
 
 
 if __name__ == "__main__":

@@ -95,11 +95,13 @@ class ProgramsTest(unittest.TestCase):
         self.complains("translate --checkpoint nowhere", 1, "nowhere: no such folder")
         self.complains("translate --checkpoint data", 1, "data: no checkpoint here; expected state.json")
         self.complains("translate --checkpoint run --input nowhere.en", 1, "nowhere.en: cannot be read")
+        self.complains("translate --checkpoint run --input data", 1, "data: cannot be read: it is a folder")
         self.complains("translate --checkpoint run --output nowhere/out.de", 1, "nowhere/out.de: cannot be written")
         self.complains("evaluate --checkpoint run --data nowhere", 1, "nowhere: no manifest.json")
         self.complains("evaluate --checkpoint run --data data --set nowhere", 1, "no set 'nowhere', only train, valid, test")
         self.complains("evaluate --checkpoint run --source toy2.en --reference nowhere.de", 1, "nowhere.de: No such file")
         self.complains("average --output none nowhere", 1, "nowhere/state.json: No such file")
+        self.complains("average --output bad.en/mean run/checkpoints/update-00000004", 1, "average: ", "bad.en/mean.tmp: Not a directory")
         self.complains("average --output none --last 3 run", 1, "run: found 2 checkpoints, expected 3")
 
     def test_unequal_files_are_refused(self) -> None:
@@ -148,6 +150,13 @@ class ProgramsTest(unittest.TestCase):
             self.assertFalse(Path("old").exists(), "nothing was begun")
         subprocess.run([*worker, "--run-dir", "old32", "training.precision=f32"], env={**os.environ, **old}, check=True,
                        capture_output=True)
+
+    def test_a_run_folder_that_cannot_be_made_is_named(self) -> None:
+        for folder in ("bad.en", "bad.en/run", "/proc/run"):
+            done = subprocess.run([BIN / "worker", "--config", "config.yaml", "--server", "none", "--run-dir", folder], capture_output=True, text=True)
+            self.assertEqual(done.returncode, 1)
+            self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+            self.assertIn(f"run folder {folder}: cannot be made: ", done.stderr)
 
     def test_translate_answers_each_line(self) -> None:
         text = "the old cat sees the dog .\n\nthe green tree .\n"

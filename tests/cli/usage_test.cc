@@ -1,4 +1,4 @@
-#include "nmt/cli/usage.h"
+#include "nmt/usage/usage.h"
 
 #include <gtest/gtest.h>
 
@@ -44,6 +44,19 @@ TEST(Explain, LeavesTheRestToTheParser) {
   const std::string words = "the parser's own words";
   EXPECT_EQ(explained({"translate", "--beam", "x"}), words + " (`nmt translate --help` lists the options)");
   EXPECT_EQ(explained({"translate", "--length-penalty", "-1"}), words + " (`nmt translate --help` lists the options)");
+}
+
+TEST(Explain, SaysNoNumberOfThreeHundredDigits) {
+  CLI::App app("test", "server");
+  std::int64_t number = 0;
+  app.add_option("--memory", number)->check(CLI::NonNegativeNumber);
+  try {
+    app.parse(std::vector<std::string>{"-1", "--memory"});
+    FAIL() << "taken";
+  } catch (const CLI::ParseError& error) {
+    EXPECT_EQ(explain(app, {"--memory", "-1"}, error.what()),
+              "--memory: Value -1 is too small (`server --help` lists the options)");
+  }
 }
 
 }  // namespace

@@ -30,6 +30,9 @@ TEST(Problem, NamesTheMembersThatAreWrong) {
           422,
           R"({"detail":"unknown key 'x'","errors":[{"pointer":"/a/x","detail":"unknown key 'x'","line":3,"column":2}]})"),
       "server says 422: unknown key 'x' (/a/x, line 3)");
+  EXPECT_EQ(
+      told(400, R"({"detail":"ranks: expected 1 to 64","errors":[{"pointer":"/ranks","detail":"expected 1 to 64"}]})"),
+      "server says 400: ranks: expected 1 to 64");
 }
 
 TEST(Problem, IsThrownAsAFailureThatKeepsItsParts) {

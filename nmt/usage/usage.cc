@@ -1,4 +1,4 @@
-#include "nmt/cli/usage.h"
+#include "nmt/usage/usage.h"
 
 #include <fmt/format.h>
 
@@ -32,6 +32,12 @@ std::string unknown(std::string_view kind, const std::string& found, const std::
   return fmt::format("unknown {} '{}'{}", kind, printable(found), did_you_mean(found, known));
 }
 
+/// CLI11 writes the greatest of all numbers out, in 316 digits.
+std::string without_endless_bound(const std::string& error) {
+  const std::size_t at = error.find(" not in range 0.000000 to 1797693134862315");
+  return at == std::string::npos ? error : error.substr(0, at) + " is too small";
+}
+
 bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
@@ -62,7 +68,7 @@ std::string explain(const CLI::App& app, const std::vector<std::string>& argumen
   const std::vector<std::string> commands = subcommand_names(*current);
   if (!commands.empty())
     return fmt::format("expected a command: {}", fmt::join(commands, ", ")) + (current == &app ? "" : help());
-  return error + help();
+  return without_endless_bound(error) + help();
 }
 
 }  // namespace babelring
