@@ -9,15 +9,9 @@ import unittest
 from pathlib import Path
 
 from control import ControlServer, ControlTest
-from system import wait_for
+from system import held_port, wait_for
 
 PROGRAMS = ["munged", "slurmctld", "slurmd", "sbatch", "squeue", "scancel", "sinfo"]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Slurm:
@@ -25,6 +19,7 @@ class Slurm:
 
     def __init__(self, folder: Path, nodes: int = 1) -> None:
         self.folder = folder
+        self.holders: list[socket.socket] = []
         folder.mkdir()
         for part in ("munge", "state", "spool"):
             (folder / part).mkdir(mode=0o755 if part == "munge" else 0o700)
@@ -33,12 +28,12 @@ class Slurm:
         self.conf = folder / "slurm.conf"
         name = socket.gethostname().split(".")[0]
         names = [f"n{number + 1}" for number in range(nodes)]
-        described = "\n".join(f"NodeName={node} NodeHostname={name} NodeAddr=127.0.0.1 Port={free_port()} CPUs=8 State=UNKNOWN"
+        described = "\n".join(f"NodeName={node} NodeHostname={name} NodeAddr=127.0.0.1 Port={self.port()} CPUs=8 State=UNKNOWN"
                               for node in names)
         self.conf.write_text(f"""
 ClusterName=test
 SlurmctldHost={name}(127.0.0.1)
-SlurmctldPort={free_port()}
+SlurmctldPort={self.port()}
 SlurmUser=root
 AuthType=auth/munge
 AuthInfo=socket={folder}/munge/socket
@@ -71,6 +66,10 @@ PartitionName=p Nodes=ALL Default=YES MaxTime=INFINITE State=UP
             self.start("slurmd", "-D", "-N", node, "-f", self.conf)
         wait_for("idle nodes", lambda: self.say("sinfo", "--noheader", "--Node", "--format=%T").split() == ["idle"] * nodes)
 
+    def port(self) -> int:
+        self.holders.append(held_port())
+        return self.holders[-1].getsockname()[1]
+
     def start(self, *command) -> subprocess.Popen:
         with open(self.folder / f"{command[0]}.out", "ab") as out:
             process = subprocess.Popen([shutil.which(command[0]), *command[1:]], env=self.env, stdout=out, stderr=out)
@@ -91,10 +90,12 @@ PartitionName=p Nodes=ALL Default=YES MaxTime=INFINITE State=UP
             process.terminate()
         for process in self.processes:
             try:
-                process.wait(10)
+                process.wait(60)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+        for holder in self.holders:
+            holder.close()
 
 
 class SlurmServer(ControlServer):
