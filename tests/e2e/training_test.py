@@ -82,10 +82,9 @@ class TrainingTest(SystemTest):
         for words, complaint in ((["--run-id", "r_x", "--attempt", "1"], "--run-id: expected r_ and 26 digits"),
                                  (["--run-id", f"r_{26 * '0'}", "--attempt", "0"], "--attempt: expected at least 1"),
                                  (["--attempt", "2"], "--run-id: expected r_ and 26 digits")):
-            run = self.start_run(ranks=3, overrides=[*words, "communication.deadline_s=100000"])
+            run = self.start_run(ranks=3, overrides=[*words, "communication.deadline_s=86400"])
             self.assertEqual(run.wait(), 2, run.text())
             self.assertEqual(run.text().count(complaint), 1, run.text())
-            self.assertNotIn("gave up", run.text())
             run.log.unlink()
 
     def test_missing_data_folder_is_named(self) -> None:
