@@ -146,6 +146,24 @@ TEST_P(BeamSearchOnTheGpu, FindsWhatTheProcessorFinds) {
   for (std::size_t i = 0; i < found.size(); ++i) expect_same(found[i], expected[i]);
 }
 
+TEST(BeamSearch, PacksEachWeightOnceAndKnowsWhatThatTakes) {
+  const auto backend = make_cpu_backend(1);
+  const TinyModel tiny(*backend);
+  const auto sources = made_up_sources(lengths, 23);
+  BeamSearch search(tiny.transformer, *backend);
+  EXPECT_EQ(search.packed_bytes(), 0U);
+  search.search(spans_of(sources), {.beam = 3});
+  const std::size_t once = search.packed_bytes();
+  search.search(spans_of(sources), {.beam = 4});
+  EXPECT_EQ(search.packed_bytes(), once);
+  std::size_t matrices = 0;  // of products: each is read whole, the embedding as the output's weight
+  for (const Parameter& parameter : tiny.transformer.parameters().all()) {
+    if (parameter.shape.rank() == 2) matrices += parameter.compute.bytes();
+  }
+  const bool packs = backend->pack(tiny.transformer.parameters().all().front().compute) != nullptr;
+  EXPECT_EQ(once >= matrices, packs) << once << " bytes packed of " << matrices;
+}
+
 TEST(BeamSearch, OfNothingIsNothing) {
   const auto backend = make_cpu_backend(1);
   const TinyModel tiny(*backend);

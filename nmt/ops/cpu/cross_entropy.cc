@@ -31,6 +31,21 @@ struct Exponent {
   Floats largest;
 };
 
+/// Of a row with this largest element.
+template <class T>
+double sum_of_exponentials(const T* x, std::int64_t width, float largest) {
+  const Exponent exponent(largest);
+  double sum = 0;
+  for_blocks(width, [&](std::int64_t first, std::int64_t end) {
+    Floats total = broadcast(0);
+    for_lanes(end - first, [&](std::int64_t i, auto lanes) {
+      total = total + only(lanes, exponent.power(load_lanes(x + first + i, lanes)));
+    });
+    sum += static_cast<double>(sum_of_lanes(total));
+  });
+  return sum;
+}
+
 /// Reads the row twice: the second time it comes from the cache.
 template <class T>
 RowSums sums_of_row(const T* x, std::int64_t width) {
@@ -47,14 +62,7 @@ RowSums sums_of_row(const T* x, std::int64_t width) {
     sums.elements += static_cast<double>(sum_of_lanes(total));
   });
   sums.largest = largest_lane(largest);
-  const Exponent exponent(sums.largest);
-  for_blocks(width, [&](std::int64_t first, std::int64_t end) {
-    Floats total = broadcast(0);
-    for_lanes(end - first, [&](std::int64_t i, auto lanes) {
-      total = total + only(lanes, exponent.power(load_lanes(x + first + i, lanes)));
-    });
-    sums.exponentials += static_cast<double>(sum_of_lanes(total));
-  });
+  sums.exponentials = sum_of_exponentials(x, width, sums.largest);
   return sums;
 }
 
@@ -132,22 +140,24 @@ class Best {
 };
 
 template <class T>
-void row_top_k(const LogSoftmaxTopK& op, std::int64_t row, float* __restrict x) {
+void row_top_k(const LogSoftmaxTopK& op, std::int64_t row) {
   constexpr std::int64_t block = 128;  // blocks without a candidate are passed over by their largest element
   const std::int64_t width = op.logits.shape[1], k = op.scores.shape[1];
-  widen(op.logits.as<T>() + row * width, x, width);
+  const T* x = op.logits.as<T>() + row * width;
   float* scores = op.scores.as<float>() + row * k;
   Best best(scores, op.indices.as<std::int32_t>() + row * k, k);
+  const Floats nothing = broadcast(-INFINITY);
   for (std::int64_t first = 0; first < width; first += block) {
     const std::int64_t end = std::min(width, first + block);
-    float largest = x[first];
-#pragma omp simd reduction(max : largest)
-    for (std::int64_t i = first; i < end; ++i) largest = x[i] > largest ? x[i] : largest;
-    if (best.full() && !(largest > best.least())) continue;
-    for (std::int64_t i = first; i < end; ++i) best.offer(x[i], i);
+    Floats largest = nothing;
+    for_lanes(end - first, [&](std::int64_t i, auto lanes) {
+      largest = maximum(only(lanes, load_lanes(x + first + i, lanes), nothing), largest);
+    });
+    if (best.full() && !(largest_lane(largest) > best.least())) continue;
+    for (std::int64_t i = first; i < end; ++i) best.offer(load(x[i]), i);
   }
   const float largest = scores[0];
-  const auto log_sum_exp = static_cast<float>(std::log(sums_of_row(x, width).exponentials)) + largest;
+  const auto log_sum_exp = static_cast<float>(std::log(sum_of_exponentials(x, width, largest))) + largest;
   for (std::int64_t i = 0; i < k; ++i) scores[i] -= log_sum_exp;
 }
 
@@ -164,10 +174,9 @@ void run(const CrossEntropy& op, Workspace& workspace) {
 
 void run(const LogSoftmaxTopK& op, Workspace& workspace) {
   const std::int64_t rows = op.logits.shape[0], width = op.logits.shape[1];
-  const auto scratch = workspace.per_thread(width);
   with_float_type(op.logits.dtype, [&](auto tag) {
 #pragma omp parallel for schedule(static) num_threads(workspace.threads_for(rows* width))
-    for (std::int64_t row = 0; row < rows; ++row) row_top_k<decltype(tag)>(op, row, scratch.of_this_thread());
+    for (std::int64_t row = 0; row < rows; ++row) row_top_k<decltype(tag)>(op, row);
   });
 }
 

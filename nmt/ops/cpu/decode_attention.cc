@@ -23,9 +23,16 @@ struct KeyList {
   std::int64_t operator()(std::int64_t j) const { return rows[j]; }
 };
 
-KeyList list_of(const DecodeAttention& op, std::int64_t row) {
-  return {op.key_rows.as<std::int32_t>() + row * op.key_rows.columns()};
-}
+/// Where the keys of each row are.
+struct KeyRanges {
+  const std::int32_t* begin;
+  KeyRange of(std::int64_t row) const { return {begin[row]}; }
+};
+struct KeyLists {
+  const std::int32_t* rows;
+  std::int64_t length;
+  KeyList of(std::int64_t row) const { return {rows + row * length}; }
+};
 
 std::int64_t largest_count(const DecodeAttention& op) {
   const auto* count = op.key_count.as<std::int32_t>();
@@ -41,27 +48,54 @@ struct CachedRows {
   const T* row(std::int64_t j) const { return first + place(j) * stride; }
 };
 
-/// Adds q's dot products with the rows to `dots`; `vectors` x 16 columns, the last 16 of them `last`.
+/// Asks the second-level cache for whole rows, a piece at a time, while others are read. A row's keys lie anywhere in
+/// memory: the processor does not foresee them, and each head waited for lines of its own.
+template <class T, class Place>
+class RowFetcher {
+ public:
+  RowFetcher(const CachedRows<T, Place>& rows, std::int64_t width) : rows_(rows), width_(width), column_(width) {}
+  /// The next `elements`, if there are any left.
+  void fetch(std::int64_t elements) {
+    constexpr std::int64_t line = 64 / sizeof(T);
+    if (column_ >= width_) {
+      if (next_ == rows_.count) return;
+      row_ = rows_.row(next_++), column_ = 0;
+    }
+    for (std::int64_t at = 0; at < elements; at += line) __builtin_prefetch(row_ + column_ + at, 0, 2);
+    column_ += elements;
+  }
+
+ private:
+  CachedRows<T, Place> rows_;
+  std::int64_t width_, column_, next_ = 0;
+  const T* row_ = nullptr;
+};
+
+/// Adds q's dot products with the rows to `dots`; `vectors` x 16 columns, the last 16 of them `last`. As much of `next`
+/// is fetched on the way.
 template <int vectors, class Last, class T, class Place>
-void add_dots(const T* q, const CachedRows<T, Place>& keys, Last last, float* dots) {
+void add_dots(const T* q, const CachedRows<T, Place>& keys, RowFetcher<T, Place>& next, Last last, float* dots) {
   Floats query[vectors];
   for (int c = 0; c + 1 < vectors; ++c) query[c] = load_lanes(q + 16 * c, AllLanes{});
   query[vectors - 1] = load_lanes(q + 16 * (vectors - 1), last);
   for (std::int64_t j = 0; j < keys.count; ++j) {
     const T* key = keys.row(j);
+    next.fetch(16 * vectors);
     Floats sum = query[vectors - 1] * load_lanes(key + 16 * (vectors - 1), last);
     for (int c = 0; c + 1 < vectors; ++c) sum = multiply_add(query[c], load_lanes(key + 16 * c, AllLanes{}), sum);
     dots[j] += sum_of_lanes(sum);
   }
 }
 
-/// out = factor * sum of weights[j] * row j.
+/// out = factor * sum of weights[j] * row j; `next` as above.
 template <int vectors, class Last, class T, class Place>
-void weigh(const float* weights, float factor, const CachedRows<T, Place>& values, Last last, T* out) {
+void weigh(const float* weights, float factor, const CachedRows<T, Place>& values, RowFetcher<T, Place>& next,
+           Last last, T* out) {
   Floats sum[vectors];
   for (Floats& part : sum) part = broadcast(0);
   for (std::int64_t j = 0; j < values.count; ++j) {
     const T* value = values.row(j);
+    next.fetch(16 * vectors);
     const Floats weight = broadcast(weights[j]);
     for (int c = 0; c + 1 < vectors; ++c) sum[c] = multiply_add(weight, load_lanes(value + 16 * c, AllLanes{}), sum[c]);
     sum[vectors - 1] = multiply_add(weight, load_lanes(value + 16 * (vectors - 1), last), sum[vectors - 1]);
@@ -97,44 +131,51 @@ float exponentiate(float* p, std::int64_t count, float scale) {
   return sum_of_lanes(total);
 }
 
-/// `p`: room for every key.
-template <class T, class Place>
-void attend(const DecodeAttention& op, std::int64_t row, std::int64_t head, Place place, float* p) {
-  const std::int64_t width = op.q.shape[1] / op.heads, column = head * width;
-  const std::int64_t count = op.key_count.as<std::int32_t>()[row];
-  const T* q = op.q.as<T>() + row * op.q.row_stride + column;
-  const T* keys = op.keys.as<T>() + column;
-  const T* values = op.values.as<T>() + column;
-  T* out = op.out.as<T>() + row * op.q.shape[1] + column;
-  std::fill_n(p, count, 0.0f);
-  for_pieces(width, [&](std::int64_t at, auto vectors, auto last) {
-    add_dots<vectors>(q + at, CachedRows<T, Place>{keys + at, op.keys.row_stride, count, place}, last, p);
-  });
-  const float total = count > 0 ? exponentiate(p, count, op.scale) : 1;
-  for_pieces(width, [&](std::int64_t at, auto vectors, auto last) {
-    const CachedRows<T, Place> rows{values + at, op.values.row_stride, count, place};
-    weigh<vectors>(p, 1 / total, rows, last, out + at);
-  });
+/// All heads of a row; `next` is attended to then; `p`: room for every key.
+template <class T, class Places>
+void attend(const DecodeAttention& op, std::int64_t row, std::int64_t next, Places places, float* p) {
+  const std::int64_t width = op.q.shape[1] / op.heads;
+  const auto* counts = op.key_count.as<std::int32_t>();
+  const std::int64_t count = counts[row];
+  const auto rows_of = [&](const ConstTensor& cache, std::int64_t of, std::int64_t column) {
+    using Place = decltype(places.of(of));
+    return CachedRows<T, Place>{cache.as<T>() + column, cache.row_stride, counts[of], places.of(of)};
+  };
+  RowFetcher next_keys(rows_of(op.keys, next, 0), op.q.shape[1]),
+      next_values(rows_of(op.values, next, 0), op.q.shape[1]);
+  for (std::int64_t column = 0; column < op.q.shape[1]; column += width) {
+    const T* q = op.q.as<T>() + row * op.q.row_stride + column;
+    T* out = op.out.as<T>() + row * op.q.shape[1] + column;
+    std::fill_n(p, count, 0.0f);
+    for_pieces(width, [&](std::int64_t at, auto vectors, auto last) {
+      add_dots<vectors>(q + at, rows_of(op.keys, row, column + at), next_keys, last, p);
+    });
+    const float total = count > 0 ? exponentiate(p, count, op.scale) : 1;
+    for_pieces(width, [&](std::int64_t at, auto vectors, auto last) {
+      weigh<vectors>(p, 1 / total, rows_of(op.values, row, column + at), next_values, last, out + at);
+    });
+  }
+}
+
+template <class T, class Places>
+void attend_all(const DecodeAttention& op, Places places, Workspace& workspace) {
+  const std::int64_t rows = op.q.shape[0], longest = largest_count(op);
+  const auto scratch = workspace.per_thread(longest);
+#pragma omp parallel for schedule(static) num_threads(workspace.threads_for(rows* op.q.shape[1] * longest))
+  for (std::int64_t row = 0; row < rows; ++row) {
+    attend<T>(op, row, std::min(row + 1, rows - 1), places, scratch.of_this_thread());
+  }
 }
 
 }  // namespace
 
 void run(const DecodeAttention& op, Workspace& workspace) {
-  // Hypotheses of a sentence follow one another and read the same keys of the source: while these are in the first
-  // cache.
-  constexpr std::int64_t block = 8;
-  const std::int64_t rows = op.q.shape[0], longest = largest_count(op), tasks = (rows + block - 1) / block * op.heads;
-  const auto scratch = workspace.per_thread(longest);
   with_float_type(op.q.dtype, [&](auto tag) {
-#pragma omp parallel for schedule(static) num_threads(workspace.threads_for(rows* op.q.shape[1] * longest))
-    for (std::int64_t task = 0; task < tasks; ++task) {
-      const std::int64_t first = task / op.heads * block, end = std::min(rows, first + block);
-      for (std::int64_t row = first; row < end; ++row) {
-        const std::int64_t head = task % op.heads;
-        float* p = scratch.of_this_thread();
-        op.key_rows ? attend<decltype(tag)>(op, row, head, list_of(op, row), p)
-                    : attend<decltype(tag)>(op, row, head, KeyRange{op.key_begin.as<std::int32_t>()[row]}, p);
-      }
+    if (op.key_rows) {
+      const KeyLists lists{op.key_rows.as<std::int32_t>(), op.key_rows.columns()};
+      attend_all<decltype(tag)>(op, lists, workspace);
+    } else {
+      attend_all<decltype(tag)>(op, KeyRanges{op.key_begin.as<std::int32_t>()}, workspace);
     }
   });
 }

@@ -102,9 +102,10 @@ void multiply_block_by_panel(const PanelProduct& p, std::int64_t row, std::int64
 }
 
 template <class Words>
-void multiply_rows_by_panel(const PanelProduct& p, std::int64_t first, std::int64_t end, std::int64_t panel) {
-  for (; first + block_rows <= end; first += block_rows) multiply_block_by_panel<Words, block_rows>(p, first, panel);
-  switch (end - first) {
+void multiply_rows_by_panel(const PanelProduct& p, std::int64_t first, std::int64_t count, std::int64_t panel) {
+  switch (count) {
+    case 6:
+      return multiply_block_by_panel<Words, 6>(p, first, panel);
     case 5:
       return multiply_block_by_panel<Words, 5>(p, first, panel);
     case 4:
@@ -113,23 +114,25 @@ void multiply_rows_by_panel(const PanelProduct& p, std::int64_t first, std::int6
       return multiply_block_by_panel<Words, 3>(p, first, panel);
     case 2:
       return multiply_block_by_panel<Words, 2>(p, first, panel);
-    case 1:
-      return multiply_block_by_panel<Words, 1>(p, first, panel);
     default:
-      return;
+      return multiply_block_by_panel<Words, 1>(p, first, panel);
   }
 }
 
 /// Threads take panels, and where these are few, parts of the rows: a thread's own second-level cache keeps the panel
-/// while rows pass by.
+/// while rows pass by. Blocks are as equal as can be: one of two rows costs nearly as much as one of four.
 template <class Words>
 void multiply_all(const PanelProduct& p, std::int64_t rows, int threads) {
-  constexpr std::int64_t chunk = 8 * block_rows;
-  const std::int64_t chunks = (rows + chunk - 1) / chunk, tasks = panels_over(p.outputs) * chunks;
+  constexpr std::int64_t chunk = 8;  // blocks
+  const std::int64_t blocks = (rows + block_rows - 1) / block_rows, chunks = (blocks + chunk - 1) / chunk;
+  const std::int64_t tasks = panels_over(p.outputs) * chunks;
 #pragma omp parallel for schedule(static) num_threads(threads)
   for (std::int64_t task = 0; task < tasks; ++task) {
-    const std::int64_t first = task % chunks * chunk;
-    multiply_rows_by_panel<Words>(p, first, std::min(rows, first + chunk), task / chunks);
+    const std::int64_t first = task % chunks * chunk, end = std::min(blocks, first + chunk);
+    for (std::int64_t block = first; block < end; ++block) {
+      const std::int64_t row = rows * block / blocks;
+      multiply_rows_by_panel<Words>(p, row, rows * (block + 1) / blocks - row, task / chunks);
+    }
   }
 }
 
