@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sqlite3
 import time
 import unittest
 
@@ -24,6 +25,21 @@ class ControlPlaneTest(ControlTest):
         self.assertFalse(is_running(attempt["pid"]))
         self.assertEqual(len(self.control.get("/api/v1/runs?label=team=a&state=succeeded")["items"]), 1)
         self.assertEqual(len(self.control.get("/api/v1/runs?label=team=b")["items"]), 0)
+
+    def test_a_deleted_run_is_gone_a_week_later_by_the_servers_own_doing(self) -> None:
+        run = f"r_{26 * '1'}"
+        finished = {"sequence": 1, "kind": "lifecycle", "time_ms": 1, "event": "finished"}
+        batch = {"attempt": 1, "rank": 0, "host": "h", "records": [finished]}
+        self.assertEqual(self.control.ask("POST", f"/runs/{run}/records", batch)[0], 200)
+        self.assertEqual(self.control.ask("DELETE", f"/runs/{run}")[0], 200)
+        self.assertEqual(self.control.stop(), 0)
+        with sqlite3.connect(self.control.folder / "babelring.db") as database:
+            database.execute("UPDATE runs SET deleted_ms = deleted_ms - 7 * 86400 * 1000 - 1")
+        database.close()
+        self.control.start()
+        mine = wait_for("the server's row", lambda: self.control.get("/api/v1/audit?actor=server")["items"])
+        self.assertEqual([(row["method"], row["object"], row["status"]) for row in mine], [("DELETE", f"/api/v1/runs/{run}", 204)])
+        self.assertEqual(self.control.ask("GET", f"/runs/{run}")[0], 404)
 
     def test_what_cannot_be_done_is_refused_with_its_place(self) -> None:
         ask = self.control.ask
