@@ -31,7 +31,7 @@ struct DoctorArguments {
 };
 
 Diagnosis mpi_finding() {
-  const MpiReport report = probe_mpi(std::chrono::seconds(20));
+  const MpiReport report = probe_mpi(std::chrono::seconds(60));
   Diagnosis finding{.area = "mpi", .text = fmt::format("{}, calls from any thread at once", report.library)};
   if (!report.why.empty()) {
     finding.verdict = Verdict::fail;
