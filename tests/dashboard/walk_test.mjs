@@ -6,7 +6,7 @@ import { strict as assert } from 'node:assert';
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { axeFindings, checkAxe, checkWidth, goBelow, makeWork, openBrowser, readOptions, shoot, shows, startServer, titled, until, watchProblems } from './harness.mjs';
+import { axeFindings, checkAxe, checkWidth, goBelow, makeWork, openBrowser, PATIENCE_MS, readOptions, shoot, shows, startServer, titled, until, watchProblems } from './harness.mjs';
 
 const options = readOptions('walk_test');
 const bin = dirname(options['server-binary']);
@@ -40,10 +40,18 @@ const CONFIG = `preset: transformer-tiny
 model: {encoder_layers: 1, decoder_layers: 1, width: 32, inner: 64, dropout: 0}
 data: {folder: "${join(work, 'corpus')}", tokens_per_update: 400}
 optimizer: {learning_rate: 0.003, warm_up: 50u}
-training: {stop_after: 100000u, precision: f32, threads: 1}
+training: {stop_after: 100000000u, precision: f32, threads: 1}
 validation: {every: 50u, bleu_every: 0, beam: 2}
-checkpoint: {every: 100000u, keep_last: 500}
+checkpoint: {every: 1000u, keep_last: 500}
 `;
+
+/// A link to a run that there is not says so, and keeps saying so when the last of its requests has failed.
+async function missing(page, server) {
+  await page.goto(`${server.address}/#/runs/r_01ARZ3NDEKTSV4RRFFQ69G5FAV`);
+  await page.getByRole('heading', { name: 'No such run' }).waitFor();
+  await page.waitForLoadState('networkidle');
+  assert.equal(await page.locator('#connection').innerText(), 'not found');
+}
 
 /// A mistake leads to its line; without it the run starts.
 async function submit(page, server) {
@@ -60,7 +68,7 @@ async function submit(page, server) {
   await until('the check', async () => /The configuration is good/.test(await page.locator('.outcome').innerText()));
   await button(page, 'start the run').click();
   await page.waitForURL(/#\/runs\/r_/);
-  await until('it trains', async () => (await state(page)) === 'running' && (await updates(page)) > 20, 60_000);
+  await until('it trains', async () => (await state(page)) === 'running' && (await updates(page)) > 20);
   await shows(page, 'live');
 }
 
@@ -72,9 +80,9 @@ async function pin(page) {
   await goBelow(page);
   const pins = page.locator('[aria-label="Checkpoints"]').getByRole('button', { name: /^Pin the checkpoint/ });
   const newest = async () => Number(/\d+$/.exec((await pins.allTextContents()).length > 0 ? await pins.first().getAttribute('aria-label') : '')?.[0] ?? 0);
-  await until('the checkpoint', async () => (await newest()) > before, 30_000);
+  await until('the checkpoint', async () => (await newest()) > before);
   const first = await newest();
-  await until('a newer one', async () => (await newest()) > first, 30_000);
+  await until('a newer one', async () => (await newest()) > first);
   const chosen = page.getByRole('button', { name: `Pin the checkpoint of update ${first}`, exact: true });
   for (const wanted of ['true', 'false']) {
     await chosen.click();
@@ -89,7 +97,7 @@ async function stop(page, mode) {
   await page.getByRole('radio', { name: mode }).check();
   await checkAxe(page, 'the question before a stop');
   await button(page, 'Stop').click();
-  await until('it has stopped', async () => (await state(page)) === 'stopped', 60_000);
+  await until('it has stopped', async () => (await state(page)) === 'stopped');
   await shows(page, 'finished');
 }
 
@@ -98,6 +106,7 @@ async function useCheckpoint(page) {
   await goBelow(page);
   const rows = page.locator('[aria-label="Checkpoints"] tbody tr');
   await until('the checkpoint of the stop', async () => (await rows.first().innerText()).split('\t')[0].replace(/\D/g, '') === String(await updates(page)));
+  assert.match(await page.locator('#translate-with option:checked').innerText(), /, best$/, 'the best is offered until another one is picked');
   const [download] = await Promise.all([page.waitForEvent('download'), rows.first().getByRole('link', { name: 'archive.tar' }).click()]);
   const folder = join(work, 'unpacked');
   mkdirSync(folder);
@@ -105,7 +114,7 @@ async function useCheckpoint(page) {
   execFileSync('sha256sum', ['--check', '--quiet', 'SHA256SUMS'], { cwd: folder });
   await page.fill('#translate-text', 'the old cat sees the dog .\nthe small tree finds the bird .');
   await button(page, 'Translate').click();
-  await until('translations', async () => (await page.locator('.translations li').count()) === 2, 40_000);
+  await until('translations', async () => (await page.locator('.translations li').count()) === 2);
   assert.match(await page.locator('.translate [role=status]').innerText(), /^in [\d.]+ m?s$/);
   await page.locator('.translate').scrollIntoViewIfNeeded();
   await shoot(options, page, 'walk-translated', false);
@@ -118,7 +127,7 @@ async function resume(page) {
   await button(page, 'Resume …').click();
   await page.fill('[name="world_size"]', '2');
   await button(page, 'Resume').click();
-  await until('it goes on', async () => (await state(page)) === 'running' && (await updates(page)) > reached + 20, 90_000);
+  await until('it goes on', async () => (await state(page)) === 'running' && (await updates(page)) > reached + 20);
   assert.match(await page.locator('.run-title').innerText(), /2 ranks on .*attempt 2/);
   await shoot(options, page, 'walk-resumed', false);
 }
@@ -170,6 +179,7 @@ async function tokens(page, context, server) {
   assert.ok(!(await page.content()).includes(secret), 'the secret is gone from the page');
 
   const visitor = await context.browser().newPage();
+  visitor.setDefaultTimeout(PATIENCE_MS);
   await visitor.goto(`${server.address}/#token=${secret}`);
   await visitor.waitForSelector('tbody a');
   await until('the scope is known', async () => /read/.test(await visitor.locator('.scope').innerText()));
@@ -192,7 +202,7 @@ async function tokens(page, context, server) {
   await button(page, 'Revoke').click();
   await until('it is gone', async () => (await page.locator('tbody tr').count()) === 1);
   await visitor.goto(`${server.address}/#/nodes`);
-  await visitor.waitForSelector('#token', { timeout: 15_000 });
+  await visitor.waitForSelector('#token');
   assert.match(await visitor.locator('#token-problem').innerText(), /not valid, or no longer/);
   await visitor.close();
 }
@@ -213,7 +223,7 @@ async function audit(page, server) {
   for (const what of ['POST /runs\t', 'POST /runs/{run}/stop\t', 'POST /runs/{run}/resume\t', 'DELETE /runs/{run}\t', 'PUT /checkpoints/{checkpoint}/pin\t', 'POST /tokens\t', 'DELETE /tokens/{token}\t']) {
     assert.ok(text.includes(what), `${what} is in the audit:\n${text.slice(-2000)}`);
   }
-  assert.match(await page.locator('#connection').innerText(), /^as of \d\d:\d\d:\d\d$/);
+  await until('the time it is of', async () => /^as of \d\d:\d\d:\d\d$/.test(await page.locator('#connection').innerText()));
   await button(page, 'back to the newest').click();
   await until('the newest again', async () => (await rows.count()) === 100);
   await page.fill('#actor', 'nobody');
@@ -247,7 +257,7 @@ async function endRuns(server) {
   const headers = { 'Content-Type': 'application/json', Authorization: `Bearer ${server.token}` };
   const going = async () => (await (await fetch(`${server.address}/api/v1/runs`, { headers })).json()).items.filter(({ finished_at }) => finished_at === null);
   for (const { id } of await going()) await fetch(`${server.address}/api/v1/runs/${id}/stop`, { method: 'POST', headers, body: '{"mode": "now", "grace_s": 5}' });
-  await until('no run is left', async () => (await going()).length === 0, 20_000);
+  await until('no run is left', async () => (await going()).length === 0);
 }
 
 async function main() {
@@ -268,6 +278,7 @@ async function main() {
     const problems = watchProblems(page, /40[134]|412|422/);
     await page.goto(`${server.address}/#token=${server.token}`);
     await page.waitForSelector('h1');
+    await part('a missing run', missing(page, server));
     await part('submit', submit(page, server));
     await part('checkpoint and pin', pin(page));
     await part('stop', stop(page, /^write a checkpoint first/));

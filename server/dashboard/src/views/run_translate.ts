@@ -11,20 +11,21 @@ interface Answer { items: Translation[]; ms: number }
 /// The lines that are worth sending; an empty line is nothing to translate.
 export const linesOf = (text: string): string[] => text.split('\n').map((line) => line.trim()).filter(Boolean);
 
-/// Which checkpoint stays chosen when others come and go: the one that was, while it is there, else the best.
-export const chosenOf = (before: string, ids: readonly string[], best: string | undefined): string =>
-  (ids.includes(before) ? before : best ?? ids[0] ?? '');
+/// Which checkpoint is chosen when others come and go: the one that the reader picked, while it is there, else the best.
+export const chosenOf = (picked: string, ids: readonly string[], best: string | undefined): string =>
+  (ids.includes(picked) ? picked : best ?? ids[0] ?? '');
 
 /// Translates what the reader types with one of the run's checkpoints.
 export class TranslateBox {
   readonly element: HTMLElement;
-  private readonly select = h('select', { id: 'translate-with' });
+  private readonly select = h('select', { id: 'translate-with', onchange: () => { this.picked = this.select.value; } });
   private readonly text = h('textarea', { id: 'translate-text', rows: 2, placeholder: 'A sentence to translate; several lines for several sentences' });
   private readonly beam = h('input', { type: 'number', id: 'translate-beam', min: 1, max: 12, value: 4 });
   private readonly button: HTMLButtonElement;
   private readonly said = h('p', { class: 'muted', role: 'status' });
   private readonly results = h('ol', { class: 'translations' });
   private offered = '';
+  private picked = '';
 
   constructor(private readonly data: RunData) {
     this.button = h('button', { type: 'submit', class: 'chip primary' }, 'Translate');
@@ -40,10 +41,9 @@ export class TranslateBox {
     const offered = [...ids, best?.id].join();
     if (offered === this.offered) return;
     this.offered = offered;
-    const before = this.select.value;
     replaceChildren(this.select, checkpoints.map((row) => h('option', { value: row.id },
       `${formatCount(row.update)}${row === best ? ', best' : ''}${row.sacrebleu === null ? '' : ` · ${formatFixed(row.sacrebleu, 2)}`}`)));
-    this.select.value = chosenOf(before, ids, best?.id);
+    this.select.value = chosenOf(this.picked, ids, best?.id);
     this.button.disabled = checkpoints.length === 0;
     if (checkpoints.length === 0) setText(this.said, 'no checkpoint yet');
     else if (this.said.textContent === 'no checkpoint yet') setText(this.said, '');
