@@ -202,7 +202,8 @@ async function checkAlerts(page, server) {
 
 /// A rank's heartbeat shows its host, and the run it belongs to.
 async function checkNodes(page, server, run) {
-  const beat = { attempt: 1, rank: 3, host: 'birch', pid: 4103, update: 1600, memory_bytes: 64e9, memory_available_bytes: 40e9, disk_free_bytes: 9e11, processors: 16, load: 8 };
+  const beat = { attempt: 1, rank: 3, host: 'birch', pid: 4103, update: 1600, memory_bytes: 64e9, memory_available_bytes: 40e9, disk_free_bytes: 9e11, processors: 16, load: 8,
+    gpu: { utilization_percent: 93, memory_used_bytes: 40e9, power_w: 412.5 } };
   const answer = await fetch(`${server.address}/api/v1/runs/${run.id}/heartbeat`, { method: 'POST', body: JSON.stringify(beat),
     headers: { 'Content-Type': 'application/json', Authorization: `Bearer ${server.token}` } });
   if (answer.status === 404 || answer.status === 503) return;  // a server that follows no runs
@@ -214,6 +215,7 @@ async function checkNodes(page, server, run) {
   assert.match(text, /\(rank 3\)/);
   assert.match(text, /8\.0 \(50 %\)/);
   assert.match(text, /24\.0 GB/);
+  assert.match(text, /93 %, 40\.0 GB, 413 W/);
 }
 
 async function openRun(page, server, run) {
