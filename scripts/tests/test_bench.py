@@ -49,7 +49,7 @@ SERVER = r'''
 import signal, sys, time
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
 print("listening on http://127.0.0.1:4321", flush=True)
-time.sleep(60)
+time.sleep(600)
 '''
 
 
