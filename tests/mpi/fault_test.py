@@ -153,7 +153,7 @@ def main():
     act, mode, deadline_s = CASES[options.case]
     # When a rank has died, mpirun tells the others to end, and kills them for good one second later: too soon for their last
     # words on a busy machine. (It always waits for so long, twice.)
-    last_words = ["--mca", "odls_base_sigkill_timeout", "5"] if options.case in ("killed", "reset") else []
+    last_words = ["--mca", "odls_base_sigkill_timeout", "4"] if options.case in ("killed", "reset") else []
     job = Job([options.mpirun, "--oversubscribe", "--bind-to", "none", *last_words, "-np", str(RANKS), options.program,
                str(deadline_s * 1000), options.algorithm, mode])
     try:
