@@ -57,22 +57,6 @@ class CudnnAttention : public testing::Test {
             .out = tensors.zeros({queries, width}, DType::bf16),
             .log_sum_exp = tensors.zeros({queries, of.heads}, DType::f32)};
   }
-  static AttentionBackward backward_of(Tensors& tensors, const AttentionForward& op) {
-    return {.dout = tensors.normal(op.q.shape, DType::bf16),
-            .out = op.out,
-            .q = op.q,
-            .k = op.k,
-            .v = op.v,
-            .q_offsets = op.q_offsets,
-            .k_offsets = op.k_offsets,
-            .log_sum_exp = op.log_sum_exp,
-            .heads = op.heads,
-            .causal = op.causal,
-            .scale = op.scale,
-            .dq = tensors.strided(op.q.shape[0], op.q.shape[1], DType::bf16),
-            .dk = tensors.strided(op.k.shape[0], op.q.shape[1], DType::bf16),
-            .dv = tensors.strided(op.k.shape[0], op.q.shape[1], DType::bf16)};
-  }
 
   /// Runs the op by cuDNN, twice, by products and by the reference, and compares its results.
   template <class Op>
@@ -109,7 +93,7 @@ TEST_F(CudnnAttention, AgreesWithProductsAndReferenceOnRaggedBatches) {
   for (const RaggedCase& ragged : ragged_cases) {
     const AttentionForward op = forward_of(tensors, ragged);
     expect_agreement(op, {&AttentionForward::out, &AttentionForward::log_sum_exp});
-    expect_agreement(backward_of(tensors, op),
+    expect_agreement(gradient_of(op, tensors),
                      {&AttentionBackward::dq, &AttentionBackward::dk, &AttentionBackward::dv});
   }
 }

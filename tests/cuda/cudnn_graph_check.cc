@@ -116,20 +116,7 @@ TEST_P(CudnnGraphs, ForwardIsTheReferences) {
 TEST_P(CudnnGraphs, BackwardIsTheReferences) {
   const AttentionForward op = forward();
   make_reference_backend()->run(op);
-  AttentionBackward gradient{.dout = tensors.normal(op.out.shape, DType::bf16),
-                             .out = op.out,
-                             .q = op.q,
-                             .k = op.k,
-                             .v = op.v,
-                             .q_offsets = op.q_offsets,
-                             .k_offsets = op.k_offsets,
-                             .log_sum_exp = op.log_sum_exp,
-                             .heads = op.heads,
-                             .causal = op.causal,
-                             .scale = op.scale,
-                             .dq = rows_of(op.q.shape[0]),
-                             .dk = rows_of(op.k.shape[0]),
-                             .dv = rows_of(op.k.shape[0])};
+  const AttentionBackward gradient = gradient_of(op, tensors);
   AttentionBackward truth = gradient, before = gradient;
   for (Tensor AttentionBackward::*result : {&AttentionBackward::dq, &AttentionBackward::dk, &AttentionBackward::dv}) {
     truth.*result = tensors.copy(gradient.*result);

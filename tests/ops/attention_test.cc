@@ -63,23 +63,6 @@ class AttentionTest : public OpTest {
             .out = tensors.zeros({queries, width}, type()),
             .log_sum_exp = tensors.zeros({queries, layout.heads}, DType::f32)};
   }
-  AttentionBackward backward(const AttentionForward& op) {
-    return {.dout = tensors.normal(op.q.shape, type()),
-            .out = op.out,
-            .q = op.q,
-            .k = op.k,
-            .v = op.v,
-            .q_offsets = op.q_offsets,
-            .k_offsets = op.k_offsets,
-            .log_sum_exp = op.log_sum_exp,
-            .heads = op.heads,
-            .causal = op.causal,
-            .scale = op.scale,
-            .key = op.key,
-            .dq = tensors.strided(op.q.shape[0], op.q.shape[1], type()),
-            .dk = tensors.strided(op.k.shape[0], op.q.shape[1], type()),
-            .dv = tensors.strided(op.k.shape[0], op.q.shape[1], type())};
-  }
 };
 INSTANTIATE_TEST_SUITE_P(Cpu, AttentionTest, precisions, precision_name);
 INSTANTIATE_TEST_SUITE_P(Gpu, AttentionTest, gpu_precisions, precision_name);
@@ -88,14 +71,15 @@ TEST_P(AttentionTest, ForwardAndBackwardEqualReference) {
   for (const Layout& layout : layouts) {
     const AttentionForward op = forward(layout);
     expect_as_reference(op, {&AttentionForward::out, &AttentionForward::log_sum_exp});
-    expect_as_reference(backward(op), {&AttentionBackward::dq, &AttentionBackward::dk, &AttentionBackward::dv});
+    expect_as_reference(gradient_of(op, tensors),
+                        {&AttentionBackward::dq, &AttentionBackward::dk, &AttentionBackward::dv});
   }
 }
 
 TEST_P(AttentionTest, RepeatsBitByBitWithAnyNumberOfThreads) {
   for (const Layout& layout : layouts) {
     const AttentionForward op = forward(layout);
-    const AttentionBackward gradient = backward(op);
+    const AttentionBackward gradient = gradient_of(op, tensors);
     tested->run(op);
     tested->run(gradient);
     for (const int threads : {1, 2, 3}) {
@@ -135,7 +119,7 @@ TEST_P(AttentionTilesTest, TilesAgreeWithVectors) {
     cpu::run_vectors(vectors, workspace);
     EXPECT_LE(relative_error(tiles.out, vectors.out), GetParam().tolerance);
     EXPECT_LE(relative_error(tiles.log_sum_exp, vectors.log_sum_exp), f32_tolerance());
-    const AttentionBackward gradient = backward(tiles);
+    const AttentionBackward gradient = gradient_of(tiles, tensors);
     AttentionBackward by_vectors = gradient;
     for (Tensor AttentionBackward::*result : gradients) {
       by_vectors.*result = tensors.zeros((gradient.*result).shape, type());
@@ -164,7 +148,8 @@ TEST_P(AttentionTest, NumbersAroundAHeadAreNotRead) {
     AttentionForward op = forward(layout);
     op.q = hostile(19, width), op.k = hostile(37, width), op.v = hostile(37, width);
     expect_as_reference(op, {&AttentionForward::out, &AttentionForward::log_sum_exp});
-    expect_as_reference(backward(op), {&AttentionBackward::dq, &AttentionBackward::dk, &AttentionBackward::dv});
+    expect_as_reference(gradient_of(op, tensors),
+                        {&AttentionBackward::dq, &AttentionBackward::dk, &AttentionBackward::dv});
   }
 }
 
@@ -173,7 +158,7 @@ TEST_P(AttentionTest, ScoresFarApartKeepTheSoftmaxFinite) {
   op.scale = 40;
   expect_as_reference(op, {&AttentionForward::log_sum_exp});
   for (const double value : reference::load(op.out).values) EXPECT_TRUE(std::isfinite(value));
-  const AttentionBackward gradient = backward(op);
+  const AttentionBackward gradient = gradient_of(op, tensors);
   tested->run(gradient);
   for (const double value : reference::load(gradient.dq).values) EXPECT_TRUE(std::isfinite(value));
 }

@@ -65,6 +65,28 @@ class Tensors {
   std::vector<Buffer> buffers_;
 };
 
+/// The gradient of an attention, with a `dout` and room for the results, all of the operands' type.
+inline AttentionBackward gradient_of(const AttentionForward& op, Tensors& tensors) {
+  const auto room = [&](const ConstTensor& operand) {
+    return tensors.strided(operand.rows(), operand.columns(), operand.dtype);
+  };
+  return {.dout = tensors.normal(op.q.shape, op.q.dtype),
+          .out = op.out,
+          .q = op.q,
+          .k = op.k,
+          .v = op.v,
+          .q_offsets = op.q_offsets,
+          .k_offsets = op.k_offsets,
+          .log_sum_exp = op.log_sum_exp,
+          .heads = op.heads,
+          .causal = op.causal,
+          .scale = op.scale,
+          .key = op.key,
+          .dq = room(op.q),
+          .dk = room(op.k),
+          .dv = room(op.v)};
+}
+
 /// Largest difference relative to the largest expected value (at least 1e-3).
 inline double relative_error(const ConstTensor& found, const ConstTensor& expected) {
   const reference::Matrix a = reference::load(found), b = reference::load(expected);
