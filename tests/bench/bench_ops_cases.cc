@@ -49,6 +49,21 @@ OpCase op_case(std::string what, std::int64_t rows, DType type, Make make, Tenso
   return one;
 }
 
+/// Has the backend make the op's gate by a product that is nothing but its bias, the same on every backend, and keep
+/// what it keeps of the ReLU.
+void add_made_gate(LinearBackwardData& op, BenchTensors& pool) {
+  const std::int64_t rows = op.dx.shape[0], width = op.dx.shape[1], in = 8;
+  LinearForward made{.x = pool.make({rows, in}, op.dx.dtype),
+                     .weight = pool.make({width, in}, op.dx.dtype),
+                     .bias = pool.uniform({width}, DType::f32),
+                     .y = pool.make({rows, width}, op.dx.dtype),
+                     .activation = Activation::relu};
+  const std::int64_t words = pool.backend().relu_mask_words(made);
+  if (words > 0) made.relu_mask = pool.make({rows, words}, DType::i32);
+  pool.backend().run(made);
+  op.gate = made.y, op.relu_mask = made.relu_mask;
+}
+
 void add_linear(std::vector<OpCase>& cases, std::int64_t rows, std::int64_t in, std::int64_t out, DType type) {
   const std::string what = fmt::format("{}x{}x{}", rows, out, in);
   const auto forward = [=](BenchTensors& pool, std::int64_t n) {
@@ -78,9 +93,15 @@ void add_linear(std::vector<OpCase>& cases, std::int64_t rows, std::int64_t in, 
     op.gate = pool.uniform({n, in}, type), op.gate_scale = 1.1f;
     return op;
   };
+  const auto through_made_relu = [=](BenchTensors& pool, std::int64_t n) {
+    LinearBackwardData op = data(pool, n);
+    add_made_gate(op, pool);
+    return op;
+  };
   cases.push_back(op_case(what + " and ReLU", rows, type, relu, &LinearForward::y));
   cases.push_back(op_case(what, rows, type, data, &LinearBackwardData::dx));
-  cases.push_back(op_case(what + " through ReLU", rows, type, through_relu, &LinearBackwardData::dx));
+  cases.push_back(op_case(what + " through ReLU", rows, type, through_made_relu, &LinearBackwardData::dx));
+  cases.push_back(op_case(what + " through ReLU and dropout", rows, type, through_relu, &LinearBackwardData::dx));
   cases.push_back(op_case(what, rows, type, weight, &LinearBackwardWeight::dweight));
 }
 
