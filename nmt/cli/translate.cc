@@ -40,7 +40,7 @@ class LineSource {
     file_.open(name);
     if (!file_) fail("{}: cannot be read", name);
   }
-  /// At most `count` lines; empty at the end. Throws Failure at text that is not UTF-8.
+  /// At most `count` lines; empty at the end. Throws Failure at text that is not UTF-8, and if it cannot be read.
   std::vector<std::string> next(std::int64_t count) {
     std::istream& stream = file_.is_open() ? file_ : std::cin;
     std::vector<std::string> lines;
@@ -52,6 +52,7 @@ class LineSource {
       if (invalid != std::string::npos) fail("{}:{}: byte {} is not UTF-8", name_, number_, invalid + 1);
       lines.push_back(line);
     }
+    if (stream.bad()) fail("{}: cannot be read after line {}", name_, number_);
     return lines;
   }
 

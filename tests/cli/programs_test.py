@@ -96,6 +96,7 @@ class ProgramsTest(unittest.TestCase):
         self.complains("translate --checkpoint data", 1, "data: no checkpoint here; expected state.json")
         self.complains("translate --checkpoint run --input nowhere.en", 1, "nowhere.en: cannot be read")
         self.complains("translate --checkpoint run --input data", 1, "data: cannot be read: it is a folder")
+        self.complains("translate --checkpoint run --input /proc/self/mem", 1, "/proc/self/mem: cannot be read after line 0")
         self.complains("translate --checkpoint run --output nowhere/out.de", 1, "nowhere/out.de: cannot be written")
         self.complains("evaluate --checkpoint run --data nowhere", 1, "nowhere: no manifest.json")
         self.complains("evaluate --checkpoint run --data data --set nowhere", 1, "no set 'nowhere', only train, valid, test")
