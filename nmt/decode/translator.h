@@ -42,8 +42,8 @@ struct Translation {
 /// Translates lines of text: sorted by length, longest first, in batches, and given back in order. Not thread-safe.
 class Translator {
  public:
-  /// All must outlive the translator. After training on, a model needs a new translator: this one's products read packed
-  /// copies of the weights.
+  /// All must outlive the translator. After training on, a model needs a new translator: this one's products read
+  /// packed copies of the weights.
   Translator(const Transformer& model, const Vocabulary& vocabulary, Backend& backend);
 
   /// One translation a line.
