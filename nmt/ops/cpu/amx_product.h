@@ -19,7 +19,7 @@ struct AmxProduct {
   std::int64_t b_stride = 0;
   bool b_transposed = false;
   const char* packed_b = nullptr;  // B as pack_transposed_b() leaves it, read instead; null: packed on the way
-  void* c = nullptr;  // element (i, j) at c[i * c_stride + j]
+  void* c = nullptr;               // element (i, j) at c[i * c_stride + j]
   std::int64_t c_stride = 0;
   DType c_type = DType::bf16;
   bool accumulate = false;
