@@ -50,7 +50,7 @@ async function missing(page, server) {
   await page.goto(`${server.address}/#/runs/r_01ARZ3NDEKTSV4RRFFQ69G5FAV`);
   await page.getByRole('heading', { name: 'No such run' }).waitFor();
   await page.waitForLoadState('networkidle');
-  assert.equal(await page.locator('#connection').innerText(), 'not found');
+  await until('the connection says so too', async () => (await page.locator('#connection').innerText()) === 'not found');
 }
 
 /// A mistake leads to its line; without it the run starts.
@@ -106,7 +106,7 @@ async function useCheckpoint(page) {
   await goBelow(page);
   const rows = page.locator('[aria-label="Checkpoints"] tbody tr');
   await until('the checkpoint of the stop', async () => (await rows.first().innerText()).split('\t')[0].replace(/\D/g, '') === String(await updates(page)));
-  assert.match(await page.locator('#translate-with option:checked').innerText(), /, best$/, 'the best is offered until another one is picked');
+  await until('the best is offered until another one is picked', async () => /, best$/.test(await page.locator('#translate-with option:checked').innerText()));
   const [download] = await Promise.all([page.waitForEvent('download'), rows.first().getByRole('link', { name: 'archive.tar' }).click()]);
   const folder = join(work, 'unpacked');
   mkdirSync(folder);
@@ -268,7 +268,7 @@ async function main() {
     console.log(`walk_test: ${name}, ${((Date.now() - from) / 1000).toFixed(1)} s`);
   };
   prepare();
-  writeFileSync(join(work, 'profiles.yaml'), 'mpirun-local:\n  cool_down_s: 0\n');
+  writeFileSync(join(work, 'profiles.yaml'), 'mpirun-local:\n  cool_down_s: 0\n  heartbeat_timeout_s: 120\n');
   Object.assign(process.env, { OMPI_ALLOW_RUN_AS_ROOT: '1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM: '1' });
   const server = await startServer(options, work, { more: ['--profiles', join(work, 'profiles.yaml')] });
   let context;
