@@ -1,7 +1,5 @@
 #include "nmt/train/checkpointing.h"
 
-#include <spdlog/spdlog.h>
-
 #include <vector>
 
 #include "nmt/base/run_fence.h"
@@ -52,17 +50,17 @@ CheckpointKeeper::CheckpointKeeper(const TrainConfig& config, const std::filesys
   }
 }
 
-void CheckpointKeeper::save(const Transformer& model, const Adam& adam, const RunState& state,
-                            const CheckpointWorth& worth) {
-  if (!store_) return;
+std::string CheckpointKeeper::save(const Transformer& model, const Adam& adam, const RunState& state,
+                                   const CheckpointWorth& worth) {
+  if (!store_) return "";
   try {
     write(model, adam, state, worth);
   } catch (const Fenced&) {
     throw;
   } catch (const Failure& failure) {
-    spdlog::error("checkpoint of update {} was not written, training goes on: {}", state.progress.update,
-                  failure.what());
+    return failure.what();
   }
+  return "";
 }
 
 void CheckpointKeeper::write(const Transformer& model, const Adam& adam, const RunState& state,

@@ -34,9 +34,9 @@ class CheckpointKeeper {
                    const std::filesystem::path& vocabulary_model, Backend& backend, Communicator& communicator,
                    RecordSink& records, std::function<void()> guard = {});
 
-  /// A failure to write is logged and training goes on: older checkpoints are intact. Emits checkpoint records.
-  /// Throws Fenced.
-  void save(const Transformer& model, const Adam& adam, const RunState& state, const CheckpointWorth& worth);
+  /// Why nothing was written, older checkpoints being intact then; empty: all is well, as always but on rank 0. Emits
+  /// checkpoint records. Throws Fenced.
+  std::string save(const Transformer& model, const Adam& adam, const RunState& state, const CheckpointWorth& worth);
 
   /// Into model and optimizer of every rank, whoever's memory they are in, and its state; false if there is no complete
   /// checkpoint. A `chosen` one is its folder; newer ones of this run are moved aside then. Throws Failure if the

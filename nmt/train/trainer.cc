@@ -80,7 +80,7 @@ std::string Trainer::run() {
   if (!last.votes.stop && state_.progress.update > 0) {
     evaluate(parse_duration("validation.bleu_every", parts_.config.validation.bleu_every).value() > 0);
   }
-  if (!last.votes.without_checkpoint) save();
+  if (!last.votes.without_checkpoint) save_last();
   return reason;
 }
 
@@ -147,7 +147,7 @@ bool Trainer::due(const std::string& every, const Progress& before) const {
 void Trainer::after_update(const Progress& before) {
   const bool translate = due(parts_.config.validation.bleu_every, before);
   if (translate || due(parts_.config.validation.every, before)) evaluate(translate);
-  if (due(parts_.config.checkpoint.every, before)) save();
+  if (due(parts_.config.checkpoint.every, before)) save_meanwhile();
 }
 
 void Trainer::evaluate(bool translate) {
@@ -168,23 +168,38 @@ void Trainer::evaluate(bool translate) {
   last_evaluation_ = record;
   const bool best = record.best;
   if (parts_.communicator.rank() == 0) parts_.records.write(std::move(record));
-  if (best && parts_.config.checkpoint.keep_best) save();
+  if (best && parts_.config.checkpoint.keep_best) save_meanwhile();
 }
 
 void Trainer::save_as_wished() {
-  save();
+  save_meanwhile();
   if (parts_.checkpoint_request != nullptr && wish_granted_ > 0) parts_.checkpoint_request->carried_out(wish_granted_);
 }
 
-void Trainer::save() {
-  if (parts_.checkpoints == nullptr || saved_update_ == state_.progress.update) return;
+void Trainer::save_meanwhile() {
+  if (const std::string trouble = save(); !trouble.empty()) {
+    spdlog::error("checkpoint of update {} was not written, training goes on: {}", state_.progress.update, trouble);
+  }
+}
+
+void Trainer::save_last() {
+  if (const std::string trouble = save(); !trouble.empty()) {
+    fail("checkpoint of update {} was not written, and what was trained since update {} is lost: {}",
+         state_.progress.update, saved_update_, trouble);
+  }
+}
+
+/// Why this state is not saved; empty: it is, now or since before.
+std::string Trainer::save() {
+  if (parts_.checkpoints == nullptr || saved_update_ == state_.progress.update) return "";
   const bool evaluated = last_evaluation_.update == state_.progress.update;
   constexpr double none = std::numeric_limits<double>::quiet_NaN();
-  parts_.checkpoints->save(model_, adam_, state_,
-                           {.sacrebleu = evaluated ? last_evaluation_.sacrebleu : none,
-                            .loss = evaluated ? last_evaluation_.loss : none,
-                            .best = evaluated && last_evaluation_.best});
-  saved_update_ = state_.progress.update;
+  std::string trouble = parts_.checkpoints->save(model_, adam_, state_,
+                                                 {.sacrebleu = evaluated ? last_evaluation_.sacrebleu : none,
+                                                  .loss = evaluated ? last_evaluation_.loss : none,
+                                                  .best = evaluated && last_evaluation_.best});
+  if (trouble.empty()) saved_update_ = state_.progress.update;
+  return trouble;
 }
 
 }  // namespace babelring

@@ -50,7 +50,8 @@ class Trainer {
   /// `chosen`, which rank 0 reads. On all ranks.
   void begin(const std::string& run, std::int64_t attempt, const std::filesystem::path& chosen = {});
 
-  /// Returns why training ended: "finished: …", "stopped on request" or "early stopping: …".
+  /// Returns why training ended: "finished: …", "stopped on request" or "early stopping: …". Throws Failure if its last
+  /// checkpoint could not be written (on rank 0); others before it are only logged.
   std::string run();
 
  private:
@@ -58,7 +59,9 @@ class Trainer {
   UpdateResult train_update(Pipeline& pipeline);
   void after_update(const Progress& before);
   void evaluate(bool translate);
-  void save();
+  std::string save();
+  void save_meanwhile();
+  void save_last();
   void save_as_wished();
   bool due(const std::string& every, const Progress& before) const;
   std::int64_t prepare_memory();
