@@ -19,7 +19,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAMS = ("worker", "nmt", "test_ops", "test_layers", "test_model", "test_decode", "test_train", "test_cuda", "test_mpi_nccl",
              "bench_ops", "bench_train_step", "bench_decode", "bench_all_reduce")
 MODULE = "libbabelring_cuda.so"
-EMULATED = "libbabelring_cuda_emulated.so"  # the tests'
+OF_TESTS = ("libbabelring_cuda_emulated.so", "libfake_nvml.so", "libfake_old_nvml.so")
 # Of the C library, which a machine has; and NVIDIA's, which it has where it has a GPU.
 LEFT_OUT = re.compile(r"^(linux-vdso|ld-linux|lib(c|m|dl|rt|pthread|resolv|util|anl|mvec)\.so"
                       r"|lib(cuda|cublas|cudnn|nccl|nvrtc|nvJitLink))")
@@ -87,7 +87,7 @@ def put(source: pathlib.Path, target: pathlib.Path, rpath: str = "", strip: bool
 
 
 def lay_programs(programs: pathlib.Path, out: pathlib.Path) -> None:
-    ours = [programs / name for name in (*PROGRAMS, MODULE, EMULATED) if (programs / name).is_file()]
+    ours = [programs / name for name in (*PROGRAMS, MODULE, *OF_TESTS) if (programs / name).is_file()]
     missing = sorted({"worker", "nmt", MODULE} - {file.name for file in ours})
     if missing:
         stop(f"{programs} has no {', '.join(missing)}")

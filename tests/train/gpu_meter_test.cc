@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include <condition_variable>
+#include <filesystem>
 
 #include "nmt/ops/backend.h"
 #include "nmt/ops/cuda_module.h"
@@ -24,7 +25,8 @@ const std::string fake_identity = "00112233445566778899aabbccddeeff";
 class OpenedFake {
  public:
   explicit OpenedFake(const std::string& name)
-      : path(BABELRING_BIN_DIR "/" + name), library_(::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) {
+      : path((std::filesystem::canonical("/proc/self/exe").parent_path() / name).string()),
+        library_(::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) {
     if (library_ == nullptr) throw std::runtime_error(::dlerror());
     says = reinterpret_cast<FakeNvml* (*)()>(::dlsym(library_, "fake_nvml"))();
     *says = FakeNvml();
