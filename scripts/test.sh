@@ -188,7 +188,7 @@ compile_sanitized() { # PRESET CTEST-ARGUMENTS...
   cmake --build --preset "$preset" -j "$(build_jobs)" --target "${targets[@]}"
 }
 
-# For main: what the stages asan and tsan will run, compiled with what time other stages leave, such as those of tests that wait.
+# For main: what the stages asan and tsan will run, compiled with what time other stages leave: tests that wait, scripts that run alone.
 # It ends well whatever comes: what it did not get done the stages do, and say.
 compile_sanitized_meanwhile() {
   set +e
@@ -291,7 +291,7 @@ main() {
       summary+=("$(printf '%-9s             not run: the build failed' "$stage")")
       continue
     fi
-    if [ "$stage" = ctest ] && [[ " ${stages[*]} " = *" asan tsan "* ]]; then
+    if [ "$stage" = scripts ] && [[ " ${stages[*]} " = *" asan tsan "* ]]; then
       set -m  # in a process group of its own, which ends with this script
       compile_sanitized_meanwhile >"$LOGS/sanitized.log" 2>&1 &
       meanwhile=$!
