@@ -1,5 +1,7 @@
 #include "server/launch/proc_table.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
@@ -31,6 +33,22 @@ bool has_entry(const std::string& environment, const std::string& entry) {
       return true;
   }
   return false;
+}
+
+/// NAME=value, each ended by a NUL. A process that was started a moment ago is still being made: until execve is through,
+/// it shows neither arguments nor environment, which does not mean that it has none.
+std::string environment_of(const ProcessFacts& process) {
+  constexpr int most_looks = 5000;
+  std::string environment = read_proc(process.pid, "environ");
+  for (int look = 1; environment.empty() && look < most_looks; ++look) {
+    const auto now = find_process(process.pid);
+    if (!now || !now->alive() || now->start_ticks != process.start_ticks) break;
+    const bool made = !read_proc(process.pid, "cmdline").empty();
+    usleep(1000);
+    environment = read_proc(process.pid, "environ");
+    if (made) break;
+  }
+  return environment;
 }
 
 }  // namespace
@@ -75,7 +93,7 @@ std::vector<ProcessFacts> leaders_with_environment(const std::vector<std::string
   std::vector<ProcessFacts> processes = all_processes();
   std::erase_if(processes, [&](const ProcessFacts& one) {
     if (one.session != one.pid || !one.alive()) return true;
-    const std::string environment = read_proc(one.pid, "environ");
+    const std::string environment = environment_of(one);
     return !std::all_of(entries.begin(), entries.end(),
                         [&](const auto& entry) { return has_entry(environment, entry); });
   });

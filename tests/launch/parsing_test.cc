@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -55,6 +56,18 @@ TEST(Process, LeadsASessionThatIsFoundByItsMarks) {
   std::optional<Ended> ended;
   while (!(ended = poll_child(pid))) usleep(1000);
   EXPECT_EQ(ended->code, 137);
+}
+
+TEST(Process, FindsALeaderThatIsStillBeingMade) {
+  const std::string mark = "BABELRING_RUN=r_" + std::to_string(getpid()) + "_young";
+  for (int round = 0; round < 20; ++round) {  // most are seen before execve is through
+    const pid_t pid = start_process({.arguments = {"/bin/sleep", "600"}, .environment = {mark}});
+    const auto leaders = leaders_with_environment({mark});
+    kill(pid, SIGKILL);
+    EXPECT_EQ(waitpid(pid, nullptr, 0), pid);
+    ASSERT_EQ(leaders.size(), 1U) << "round " << round;
+    EXPECT_EQ(leaders[0].pid, pid);
+  }
 }
 
 TEST(Process, QuotesForAShell) {
