@@ -35,8 +35,8 @@ bool has_entry(const std::string& environment, const std::string& entry) {
   return false;
 }
 
-/// NAME=value, each ended by a NUL. A process that was started a moment ago is still being made: until execve is through,
-/// it shows neither arguments nor environment, which does not mean that it has none.
+/// NAME=value, each ended by a NUL. A process that was started a moment ago is still being made: until execve is
+/// through, it shows neither arguments nor environment, which does not mean that it has none.
 std::string environment_of(const ProcessFacts& process) {
   constexpr int most_looks = 5000;
   std::string environment = read_proc(process.pid, "environ");
