@@ -123,7 +123,9 @@ asio::awaitable<void> Session::write_file(const FileSlice& slice) {
     co_await write_encrypted(slice);
     co_return;
   }
-  constexpr std::int64_t most_at_once = std::int64_t{2} << 20;  // then other connections have their turn
+  // Then it is the turn of other connections. With larger pieces a client that throws the bytes away sleeps more often,
+  // and waking it is the dearest part of a download (docs/performance.md).
+  constexpr std::int64_t most_at_once = std::int64_t{128} << 10;
   socket_.native_non_blocking(true);
   off_t offset = slice.offset;
   std::int64_t left = slice.length;
