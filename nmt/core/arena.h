@@ -24,17 +24,17 @@ class Arena {
 
   /// A contiguous tensor, 256-byte aligned, content undefined. Valid until reset() or the end of the enclosing Scope.
   Tensor make(Shape shape, DType type);
-  /// The same for [rows, columns] that columns of several rows are read from at once: strided where rows would be a
-  /// multiple of 4 KiB long, which puts a column's elements into the same few places of a cache.
+  /// The same, [rows, columns], for kernels that go down the columns: rows of a multiple of 4 KiB are padded (the view
+  /// is strided then), or the elements of a column would compete for a few sets of the cache.
   Tensor make_rows(std::int64_t rows, std::int64_t columns, DType type);
 
-  /// Makes the first block of so many bytes at least, while there is none.
+  /// Allocates a first block of at least `bytes`. Does nothing if there is a block already.
   void reserve(std::size_t bytes);
 
   /// Gives everything back; views made before are dead. Blocks stay.
   void reset() { rewind({}); }
-  /// The same, and one block as large as what was ever used takes the place of several: where sizes vary, blocks that
-  /// are too small by a little would pile up beside larger ones.
+  /// As reset(), and replaces several blocks by a single one of peak_bytes(): where sizes vary, blocks that are
+  /// slightly too small would pile up beside larger ones.
   void reset_to_one_block();
 
   std::size_t used_bytes() const { return used_; }

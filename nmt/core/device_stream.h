@@ -8,34 +8,33 @@
 
 namespace babelring {
 
-/// A queue of work on a GPU beside the one in which its backend computes, for what runs meanwhile. One thread fills it;
-/// marks may be asked from any.
+/// A stream of work on a GPU that runs beside its backend's own. One thread fills it; marks may be queried from any.
 class DeviceStream {
  public:
-  /// A place in the queue.
+  /// A place in the stream.
   class Mark {
    public:
     virtual ~Mark() = default;
-    /// Whether all work before it is done. Never blocks. Throws Failure of work that failed.
+    /// Whether all work before it is done. Never blocks. Throws Failure if that work failed.
     virtual bool reached() const = 0;
-    /// The device's time from `earlier`, a mark of the same queue. Both are reached.
+    /// Device time since `earlier`, a mark of the same stream. Both must have been reached.
     virtual double ms_since(const Mark& earlier) const = 0;
   };
 
   virtual ~DeviceStream() = default;
 
-  /// What NVIDIA's libraries take for it: a cudaStream_t. Its device becomes the calling thread's current one.
+  /// The cudaStream_t, for NVIDIA's libraries. Makes its device the calling thread's current one.
   virtual void* handle() = 0;
-  /// What is queued from now on comes after everything that the backend was given so far.
+  /// Work queued from now on runs after everything given to the backend so far.
   virtual void after_backend() = 0;
-  /// What the backend is given from now on comes after everything that is queued so far. Does not block where the
-  /// device can see to it.
+  /// Work given to the backend from now on runs after everything queued here so far. Does not block the host where the
+  /// device can order the two itself.
   virtual void before_backend() = 0;
-  /// Zeroed memory of the device. Throws Failure: bytes needed and free.
+  /// Zeroed device memory. Throws Failure (bytes needed and free) when there is none.
   virtual Buffer allocate(std::size_t bytes) = 0;
   /// Queues a copy, element by element; f32 to bf16 rounds to nearest, ties to even. Contiguous, of one size.
   virtual void convert(ConstTensor from, Tensor to) = 0;
-  /// Marks what is queued so far.
+  /// A mark behind everything queued so far.
   virtual std::unique_ptr<Mark> mark() = 0;
 };
 

@@ -5,14 +5,14 @@
 
 namespace babelring {
 
-/// Bytes of a memory that can still be had, and that are there.
+/// Bytes of a memory: still available, and in all.
 struct MemoryRoom {
   std::size_t free = 0, total = 0;
 };
 
-/// Of this machine, for this process: what the kernel says is available, or what the process's control group leaves
-/// where that is less. Zeros where the kernel does not say. The paths are for tests.
-MemoryRoom host_memory_room(const std::filesystem::path& meminfo = "/proc/meminfo",
-                            const std::filesystem::path& group = "/sys/fs/cgroup");
+/// The host's memory as far as this process may use it: what the kernel says is available, or less where the process's
+/// control group (version 2) or one above it has a limit. Zeros where the kernel does not say. The paths are for tests.
+MemoryRoom host_memory_room(const std::filesystem::path& proc = "/proc",
+                            const std::filesystem::path& groups = "/sys/fs/cgroup");
 
 }  // namespace babelring

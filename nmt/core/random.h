@@ -58,7 +58,8 @@ class Random {
   std::uint64_t next() { return mix64(state_ += 0x9e3779b97f4a7c15ULL); }
   /// Uniform in [0, 1) with 53 random bits.
   double uniform() { return static_cast<double>(next() >> 11) * 0x1.0p-53; }
-  /// Uniform in [0, bound), without bias for bounds up to 2^32 (multiply-shift; Lemire 2019).
+  /// Uniform in [0, bound) for bounds up to 2^32, up to a bias of bound / 2^32 (multiply-shift without the rejection
+  /// step of Lemire 2019).
   std::uint64_t below(std::uint64_t bound) { return ((next() >> 32) * bound) >> 32; }
   /// Standard normal, by Box-Muller.
   double normal();

@@ -11,8 +11,8 @@ struct ElementRange {
   bool operator==(const ElementRange&) const = default;
 };
 
-/// Which elements of a flat array one rank looks after: stripes dealt out in turn, so that every longer part of the
-/// array is divided evenly too. The ranks' shares are disjoint and cover it. A pure function of its arguments.
+/// Which elements of a flat array one rank owns: stripes dealt out round-robin, so that any long part of the array is
+/// divided evenly too. The ranks' shares are disjoint and cover the array. A pure function of its arguments.
 class Shares {
  public:
   /// Every stripe begins at a multiple of so many elements.

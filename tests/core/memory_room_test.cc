@@ -15,11 +15,12 @@ class HostMemoryRoom : public testing::Test {
   HostMemoryRoom() {
     std::string pattern = (fs::temp_directory_path() / "babelring-room-XXXXXX").string();
     folder_ = mkdtemp(pattern.data());
+    fs::create_directory(folder_ / "self");
     write("meminfo", "MemTotal:       8000000 kB\nMemFree:  1000 kB\nMemAvailable:   6000000 kB\nHugePages_Total: 0\n");
   }
   ~HostMemoryRoom() override { fs::remove_all(folder_); }
   void write(const char* name, const char* text) const { std::ofstream(folder_ / name) << text; }
-  MemoryRoom room() const { return host_memory_room(folder_ / "meminfo", folder_); }
+  MemoryRoom room() const { return host_memory_room(folder_, folder_); }
 
   fs::path folder_;
 };
@@ -40,6 +41,25 @@ TEST_F(HostMemoryRoom, IsWhatTheControlGroupLeaves) {
   EXPECT_EQ(room().total, std::size_t{8'000'000} * 1024);
 }
 
+/// As of a service, or of a task of a batch system, whose job has the limit.
+TEST_F(HostMemoryRoom, IsBoundByEveryGroupAboveTheProcess) {
+  write("self/cgroup", "4:memory:/elsewhere\n0::/job/task\n");
+  fs::create_directories(folder_ / "job/task");
+  write("job/memory.max", "1000000\n");
+  write("job/memory.current", "300000\n");
+  write("job/task/memory.max", "max\n");
+  write("job/task/memory.current", "200000\n");
+  EXPECT_EQ(room().total, 1'000'000U);
+  EXPECT_EQ(room().free, 700'000U);
+  write("job/task/memory.max", "400000\n");
+  EXPECT_EQ(room().total, 400'000U);
+  EXPECT_EQ(room().free, 200'000U);
+  write("job/memory.current", "950000\n");  // by others in the job
+  EXPECT_EQ(room().free, 50'000U);
+  write("self/cgroup", "0::/gone\n");
+  EXPECT_EQ(room().free, std::size_t{6'000'000} * 1024);
+}
+
 TEST_F(HostMemoryRoom, CountsCachedFilesAsFree) {
   write("memory.max", "1000000\n");
   write("memory.current", "900000\n");
@@ -48,7 +68,7 @@ TEST_F(HostMemoryRoom, CountsCachedFilesAsFree) {
 }
 
 TEST_F(HostMemoryRoom, IsNotKnownWhereNobodySays) {
-  EXPECT_EQ(host_memory_room("/no/such/file", "/no/such/folder").total, 0U);
+  EXPECT_EQ(host_memory_room("/no/such/folder", "/no/such/folder").total, 0U);
   const MemoryRoom here = host_memory_room();
   EXPECT_LE(here.free, here.total);
 }
