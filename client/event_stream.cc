@@ -24,7 +24,8 @@ void EventStream::follow(const Handlers& handlers) {
       told = false;
     }
     if (!std::exchange(told, true) && handlers.on_lost) handlers.on_lost(why);
-    if (!wait(std::min(pause, options_.longest_retry))) return;
+    pause = std::min(pause, options_.longest_retry);
+    if (!wait(pause)) return;
     pause = 2 * pause;
   }
 }

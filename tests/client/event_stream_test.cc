@@ -3,9 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <future>
 
 #include "client/problem.h"
+#include "nmt/base/clock.h"
 #include "tests/client/scripted_server.h"
 #include "tests/soon.h"
 
@@ -70,6 +72,20 @@ TEST(EventStream, SilenceIsALossToo) {
                  .on_lost = [&](const std::string&) { ++losses; }});
   EXPECT_THAT(events, ElementsAre("a", "b"));
   EXPECT_GE(losses, 1);
+}
+
+TEST(EventStream, KeepsWaitingBetweenTriesHoweverManyThereAre) {
+  constexpr int steady = 66, tries = 86;  // more often than a wait that doubles fits into 64 bits
+  const Stopwatch watch;
+  std::atomic<double> steady_ms = 0;
+  ScriptedServer server([&](const ScriptedRequest& request) -> ScriptedAnswer {
+    if (request.number == steady) steady_ms = watch.elapsed_ms();
+    if (request.number < tries) return {.status = 503};
+    return {.pieces = {"event: last\ndata: d\n\n"}, .hold = true};
+  });
+  EventStream stream({server.address(), ""}, "/", {.silence = 600s, .first_retry = 1ms, .longest_retry = 5ms});
+  stream.follow({.on_event = [](const ServerEvent&) { return false; }, .on_connected = {}, .on_lost = {}});
+  EXPECT_GE(watch.elapsed_ms() - steady_ms, 5 * (tries - steady));
 }
 
 TEST(EventStream, ARefusalForGoodIsThrown) {
