@@ -55,7 +55,12 @@ std::vector<ManifestFile> manifest_of(const json::object& checkpoint) {
   return files;
 }
 
-/// FOLDER.part, without anything that is no part of this checkpoint.
+/// "models/best/", as shells complete it, as "models/best".
+fs::path without_slash(const fs::path& folder) {
+  return folder.has_filename() ? folder : folder.parent_path();
+}
+
+/// Makes FOLDER.part, or removes from it what is not part of this checkpoint.
 fs::path prepare_part(const fs::path& folder, const std::vector<ManifestFile>& files) {
   fs::path part = folder;
   part += ".part";
@@ -85,8 +90,9 @@ json::object choose_checkpoint(ApiClient& api, const std::string& run, const Che
   return choice.latest || none_best ? checkpoints.front() : *best;  // the newest comes first
 }
 
-void download_checkpoint(ApiClient& api, const json::object& checkpoint, const fs::path& folder,
+void download_checkpoint(ApiClient& api, const json::object& checkpoint, const fs::path& output,
                          const CheckpointProgress& progress) try {
+  const fs::path folder = without_slash(output);
   if (fs::exists(fs::symlink_status(folder)))
     fail("{}: exists already; --output names another folder", folder.string());
   const std::string id = text_of(checkpoint, "id");

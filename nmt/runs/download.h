@@ -21,10 +21,10 @@ json::object choose_checkpoint(ApiClient& api, const std::string& run, const Che
 /// Called with the bytes that are there and those there will be.
 using CheckpointProgress = std::function<void(std::int64_t bytes, std::int64_t total)>;
 
-/// Brings a checkpoint to `folder`, which must not exist: file by file into FOLDER.part, each verified against the
-/// manifest, then renamed, so that it is there whole or not at all. What an interrupted call left in FOLDER.part is
-/// gone on with. The folder is one that `nmt translate --checkpoint` takes. Throws Failure.
-void download_checkpoint(ApiClient& api, const json::object& checkpoint, const std::filesystem::path& folder,
+/// Downloads a checkpoint into the folder `output`, which must not exist: file by file into OUTPUT.part, each verified
+/// against the manifest; then OUTPUT.part is renamed, so the folder is complete or absent. Resumes from what an
+/// interrupted call left in OUTPUT.part. `nmt translate --checkpoint` takes the folder. Throws Failure.
+void download_checkpoint(ApiClient& api, const json::object& checkpoint, const std::filesystem::path& output,
                          const CheckpointProgress& progress = {});
 
 }  // namespace babelring

@@ -72,6 +72,14 @@ TEST_F(DownloadTest, MakesAFolderThatIsWhole) {
               ThrowsMessage<Failure>(HasSubstr("exists already")));
 }
 
+TEST_F(DownloadTest, TheFolderMayEndInASlash) {
+  ScriptedServer server([&](const ScriptedRequest& request) { return answer(request); });
+  ApiClient api({server.address(), ""});
+  download_checkpoint(api, checkpoint(), folder_ / "");
+  for (const auto& [name, content] : files_) EXPECT_EQ(read_file(folder_ / name), content);
+  EXPECT_FALSE(fs::exists(base_ / "out.part"));
+}
+
 TEST_F(DownloadTest, GoesOnWithWhatAnInterruptedCallLeft) {
   fs::create_directories(base_ / "out.part" / "stray");
   std::ofstream(base_ / "out.part" / "weights.safetensors") << std::string(600, 'w');
