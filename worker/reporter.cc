@@ -58,11 +58,12 @@ std::int64_t Reporter::close(milliseconds timeout) {
   }
   client_->cancel();
   thread_.join();
+  // Counted before the warnings, which may become records themselves.
+  for (SpoolReader& spool : spools_) remaining_ += spool.remaining();
   if (skipped_ > 0) {
     spdlog::warn("{} records of rank {} were refused by {} and skipped; they are still in {}", skipped_, options_.rank,
                  options_.server, options_.spool_folder.string());
   }
-  for (SpoolReader& spool : spools_) remaining_ += spool.remaining();
   if (remaining_ > 0) {
     spdlog::warn(
         "{} records of rank {} are not confirmed by {}; they stay in {} and are sent by the run's next attempt",

@@ -12,6 +12,7 @@
 #include "tests/soon.h"
 #include "tests/worker/log_capture.h"
 #include "tests/worker/test_server.h"
+#include "worker/log_records.h"
 
 namespace babelring {
 namespace {
@@ -166,6 +167,21 @@ TEST_F(ReporterTest, RefusedRecordsAreSkippedAndAllOthersArrive) {
     EXPECT_EQ(log.count(std::to_string(status) + " Not to be had: as the rule says"), 1) << log.text();
     EXPECT_EQ(log.count("3 records of rank 0 were refused"), 1) << log.text();
   }
+}
+
+TEST_F(ReporterTest, ItsLastWarningsAreNotCountedAsRecordsLeft) {
+  ledger_.set_rule([](const std::vector<Record>& records, std::size_t) {
+    return std::holds_alternative<StepRecord>(records.front().body) ? 422 : 200;
+  });
+  TestServer server(ledger_);
+  const LogCapture log;
+  LogRecords log_records;
+  Reporter reporter(options(server.address()));
+  const LogRecords::Connection connection(log_records, reporter);
+  write_steps(reporter, 1);
+  EXPECT_EQ(reporter.close(patience), 0);
+  EXPECT_EQ(log.count("1 records of rank 0 were refused"), 1) << log.text();
+  EXPECT_EQ(log.count("are not confirmed"), 0) << log.text();
 }
 
 TEST_F(ReporterTest, TooLargeABatchIsSplit) {
