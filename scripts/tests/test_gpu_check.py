@@ -152,11 +152,16 @@ class Programs(unittest.TestCase):
     def test_what_a_killed_program_started_ends_with_it(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             setting = mock.Mock(work=pathlib.Path(folder), environment=dict(os.environ))
-            said: list[str] = []
-            one = stage.Stage(setting, "part", 0.5, said.append)
-            with self.assertRaises(stage.Late):
-                one.run("/bin/sh", "-c", "sleep 600 & echo $!; wait")
-            child = int(said[0].splitlines()[1])
+            told = ""
+            for seconds in (0.5, 5, 50):  # longer, where it was killed before it had said a word
+                said: list[str] = []
+                one = stage.Stage(setting, "part", seconds, said.append)
+                with self.assertRaises(stage.Late):
+                    one.run("/bin/sh", "-c", "sleep 600 & echo $!; wait")
+                told = said[0].splitlines()[1]
+                if told.isdigit():
+                    break
+            child = int(told)
             ended = time.monotonic() + 120
             while runs(child):
                 self.assertLess(time.monotonic(), ended, "it lives on")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -12,7 +13,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from system import BIN, Server, SystemTest, wait_for
+from system import BIN, Server, SystemTest, spool_records, wait_for
 
 OVER = ("succeeded", "failed", "stopped", "lost")
 
@@ -57,14 +58,15 @@ class ControlTest(SystemTest):
     def end_everything(self) -> None:
         """The server, and whatever runs it has left: jobs survive their server."""
         self.control.end()
-        marks = [str(self.folder).encode()]
+        mark = str(self.folder).encode()
         for entry in Path("/proc").iterdir():
             try:
                 command = (entry / "cmdline").read_bytes() if entry.name.isdigit() else b""
             except (FileNotFoundError, ProcessLookupError, PermissionError):
                 continue
-            if any(mark in command for mark in marks) and int(entry.name) != os.getpid():
-                os.kill(int(entry.name), signal.SIGKILL)
+            if mark in command and int(entry.name) != os.getpid():
+                with contextlib.suppress(ProcessLookupError):  # it ends by itself, or with one that was killed just now
+                    os.kill(int(entry.name), signal.SIGKILL)
 
     def config_text(self, **changes: str) -> str:
         """The tests' configuration with other values: checkpoint_every="5u" is checkpoint.every."""
@@ -125,8 +127,7 @@ class ControlTest(SystemTest):
         found = {}
         for file in sorted((self.folder / "server" / "runs" / run / "spool").glob("attempt-*/rank-0.jsonl"),
                            key=lambda file: int(file.parent.name.split("-")[1])):
-            for line in file.read_text(encoding="utf-8").splitlines():
-                record = json.loads(line)
+            for record in spool_records(file):
                 if record["kind"] == "step" and record.get("weights_digest"):
                     found[record["update"]] = record["weights_digest"]
         return found

@@ -57,6 +57,11 @@ def is_running(pid: int) -> bool:
         return False
 
 
+def spool_records(file: Path) -> list[dict[str, Any]]:
+    """Of a spool that may be growing: a line that is being written is left out."""
+    return [json.loads(line) for line in file.read_bytes().split(b"\n")[:-1]]
+
+
 def held_port() -> socket.socket:
     """Holds a free port of loopback: bound to it without listening, so that nobody else is given it, and a server may have it."""
     holder = socket.socket()
@@ -204,10 +209,5 @@ communication: {{deadline_s: 120, bucket_mb: 0.1}}
 
     def records(self, name: str, kind: str, rank: int = 0) -> list[dict[str, Any]]:
         """Of a rank's spool files, all attempts in order."""
-        found = []
-        for file in sorted((self.folder / name / "spool").glob(f"attempt-*/rank-{rank}.jsonl")):
-            for line in file.read_text(encoding="utf-8").splitlines():
-                record = json.loads(line)
-                if record["kind"] == kind:
-                    found.append(record)
-        return found
+        files = sorted((self.folder / name / "spool").glob(f"attempt-*/rank-{rank}.jsonl"))
+        return [record for file in files for record in spool_records(file) if record["kind"] == kind]

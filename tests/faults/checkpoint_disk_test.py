@@ -48,16 +48,10 @@ class CheckpointDiskTest(SystemTest):
         return sorted(path.name for path in self.checkpoints.iterdir() if path.name.startswith("update-"))
 
     def updates(self) -> int:
-        try:
-            return len(self.records("run", "step"))
-        except ValueError:
-            return 0
+        return len(self.records("run", "step"))
 
     def failures(self) -> list[str]:
-        try:
-            return [log["text"] for log in self.records("run", "log") if "was not written, training goes on" in log["text"]]
-        except ValueError:
-            return []
+        return [log["text"] for log in self.records("run", "log") if "was not written, training goes on" in log["text"]]
 
     def checkpoint_disk(self) -> str:
         """What /readyz says of it."""
