@@ -168,14 +168,14 @@ class ControlPlaneTest(ControlTest):
             if state == "stopping":
                 for pid in self.rank_pids(run).values():
                     os.kill(pid, signal.SIGSTOP)
-                self.control.ask("POST", f"/runs/{run}/stop", {"grace_s": 3600})
+                self.assertEqual(self.control.ask("POST", f"/runs/{run}/stop", {"grace_s": 600})[1]["state"], "stopping")
             self.assertEqual(self.control.stop(), 0)
             self.control.start()
             if state == "launching":
                 self.wait_update(run, 1)
         self.assertTrue(all(map(is_running, self.rank_pids(run).values())))
-        self.assertEqual(self.control.ask("POST", f"/runs/{run}/stop", {"mode": "now"})[0], 202)
-        self.wait_state(run, "stopped")
+        self.assertEqual(self.run_item(run)["state"], "stopping")
+        self.end(run)
         self.assertEqual(self.control.stop(), 0)
         self.control.start()
 

@@ -131,7 +131,7 @@ class HostsTest(SystemTest):
         for pid in run.pids():
             if Path(f"/proc/{pid}/comm").read_text() == "mpirun\n":
                 os.kill(pid, signal.SIGUSR1)
-        self.assertEqual(run.wait(30), 0, run.text())
+        self.assertEqual(run.wait(), 0, run.text())
         self.assertEqual(len(list((self.folder / "run" / "checkpoints").glob("update-*"))), 1)
 
     def start_server_on_host_a(self, run: TwoHostRun) -> None:

@@ -74,7 +74,7 @@ class TensorBoardTest(SystemTest):
         records = {record["update"]: record for record in self.records("run", "step")}
         for event in steps:
             record = records[event["step"]]
-            self.assertAlmostEqual(event["wall_time"], record["time_ms"] / 1000, delta=5)
+            self.assertAlmostEqual(event["wall_time"], record["time_ms"] / 1000, delta=600)
             for tag, key in {"train/loss": "loss", "train/nll": "nll", "train/learning_rate": "learning_rate",
                              "train/gradient_norm": "gradient_norm", "time_ms/step": "step_ms", "time_ms/forward": "forward_ms",
                              "time_ms/exposed_communication": "exposed_communication_ms"}.items():

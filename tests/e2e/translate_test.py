@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import threading
-import time
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -17,6 +16,12 @@ from typing import Any
 from system import BIN, SystemTest, is_running, wait_for
 
 LINES = ["the old cat sees the dog .", "the green house likes the river .", ""]
+
+
+def processor_ticks(pid: int) -> int:
+    """Processor time of a process, user's and system's, in clock ticks (100 a second)."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return int(fields[11]) + int(fields[12])
 
 
 class TranslateTest(SystemTest):
@@ -128,16 +133,20 @@ class TranslateTest(SystemTest):
             wait_for("its translators end with the server", lambda: not is_running(pid))
 
     def killed_in_the_middle(self, checkpoint: dict[str, Any]) -> None:
-        """Killed before the request has reached it, it is replaced and the answer is 200: then once more."""
+        """Kills a translator that computes, which the processor time it has taken tells. A request that is answered before the
+        signal arrives is asked again."""
         answers: list[tuple[int, dict[str, Any]]] = []
         for _ in range(10):
+            self.assertEqual(self.post(checkpoint["id"], text=LINES)[0], 200)
             [translator] = self.translators()
-            os.kill(translator, signal.SIGSTOP)
-            asking = threading.Thread(target=lambda: answers.append(self.post(checkpoint["id"], text=LINES)))
+            idle = processor_ticks(translator)
+            asking = threading.Thread(
+                target=lambda: answers.append(self.post(checkpoint["id"], text=["the old cat sees " * 50] * 32, beam=12)))
             asking.start()
-            time.sleep(0.5)
+            wait_for("a translator at work", lambda: processor_ticks(translator) >= idle + 10 or not asking.is_alive())
             os.kill(translator, signal.SIGKILL)
-            asking.join(timeout=60)
+            asking.join()
+            wait_for("its end", lambda: not is_running(translator))
             if answers[-1][0] != 200:
                 break
         status, problem = answers[-1]
