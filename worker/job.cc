@@ -77,7 +77,7 @@ RunIdentity share_identity(const JobOptions& options, const std::filesystem::pat
   return {.run = text.substr(0, space), .attempt = std::stoll(text.substr(space + 1))};
 }
 
-/// What `say` returns on rank 0, which alone may see the user's files. What it throws, all ranks throw alike.
+/// What `say` returns on rank 0, which may be the only one to see the user's files. If it throws, all ranks do.
 std::string said_by_first_rank(Communicator& communicator, const std::function<std::string()>& say) {
   std::string text;
   if (communicator.rank() == 0) {
@@ -92,7 +92,7 @@ std::string said_by_first_rank(Communicator& communicator, const std::function<s
   return text.substr(1);
 }
 
-/// The server says that this attempt is over: nothing may be written any more, so nothing is tidied up either.
+/// Ends an attempt that the server says is over: nothing more may be written, so nothing is cleaned up either.
 void end_fenced(const std::string& why) {
   spdlog::error("this attempt is over: {}", why);
   abort_mpi(1);
@@ -152,7 +152,7 @@ struct TrainingData {
 TrainingData open_data(const DataConfig& data) {
   const std::filesystem::path folder = data.folder;
   const Manifest manifest = load_manifest(folder);
-  check_file(folder, manifest.vocabulary, true);  // ids mean nothing by another one
+  check_file(folder, manifest.vocabulary, true);  // with another one the ids are meaningless
   const std::filesystem::path vocabulary_file = folder / manifest.vocabulary.name;
   return {vocabulary_file, Vocabulary::load(vocabulary_file), Corpus::open(folder, data.train_set)};
 }
@@ -216,9 +216,25 @@ TrainConfig shared_config(const JobOptions& options, Communicator& communicator)
 std::string shared_token(const JobOptions& options, Communicator& communicator) {
   return said_by_first_rank(communicator, [&options] {
     if (options.server == "none") return std::string();
-    static_cast<void>(parse_server_address(options.server));  // wrong words are told before anything is opened or made
+    static_cast<void>(parse_server_address(options.server));  // complains before anything is opened or made
     return find_token(options.token_file);
   });
+}
+
+void check_server_access(const JobOptions& options, Communicator& communicator) {
+  std::string complaint;
+  if (options.server != "none") {
+    try {
+      const HttpClient client(options.server, {.token = options.token, .ca_file = options.ca_file});
+    } catch (const Failure& failure) {
+      complaint = failure.what();
+    }
+  }
+  for (std::size_t rank = 0; const std::string& theirs : communicator.all_gather(complaint)) {
+    if (!theirs.empty() && communicator.size() == 1) throw UsageFailure(theirs);
+    if (!theirs.empty()) throw UsageFailure(fmt::format("rank {} on {}: {}", rank, communicator.hosts()[rank], theirs));
+    ++rank;
+  }
 }
 
 void run_job(const JobOptions& options, const TrainConfig& config, Communicator& communicator, StopRequest& stop,

@@ -17,9 +17,9 @@ struct JobOptions {
   std::vector<std::string> overrides;  // key=value
   std::string server = "none";         // http://host:port, or none
   std::filesystem::path token_file;    // read by rank 0; empty: as find_token() does without one
-  std::string token;                   // by which the server knows us; empty: none
+  std::string token;                   // for the server; empty: none
   std::filesystem::path run_folder;    // empty: runs/NAME
-  std::filesystem::path ca_file;       // whom https trusts; empty: the system's authorities
+  std::filesystem::path ca_file;       // authorities that https trusts; empty: the system's
   std::string run;                     // r_…, of a server that starts runs; empty: run_folder's own, or a new one
   std::int64_t attempt = 0;            // with it
   std::filesystem::path resume_from;   // folder of a checkpoint; empty: the run's newest
@@ -33,8 +33,12 @@ TrainConfig shared_config(const JobOptions& options, Communicator& communicator)
 /// alike.
 std::string shared_token(const JobOptions& options, Communicator& communicator);
 
-/// One rank's part of a run, from opening the data to the last record, with what is logged meanwhile among the records.
-/// Throws Failure; the run is then recorded failed.
+/// Checks on every rank that it can be a client of the server: its host may lack the file of authorities. Throws
+/// UsageFailure on every rank alike, naming the rank.
+void check_server_access(const JobOptions& options, Communicator& communicator);
+
+/// One rank's part of a run, from opening the data to the last record; what is logged meanwhile is recorded too. Throws
+/// Failure, after recording that the run failed.
 void run_job(const JobOptions& options, const TrainConfig& config, Communicator& communicator, StopRequest& stop,
              LogRecords& log);
 

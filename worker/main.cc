@@ -23,7 +23,7 @@ namespace {
 
 using namespace babelring;
 
-// What the thread that takes signals may touch.
+// What the signal thread uses.
 StopRequest stop_request;
 std::mutex signalled_mutex;
 Communicator* signalled_communicator = nullptr;  // with signalled_mutex held
@@ -37,7 +37,7 @@ void on_signal(int signal) {
   }
 }
 
-/// While it lives, signals reach a communicator: not a moment longer than the communicator lives.
+/// Lets signals reach a communicator, for as long as this object lives: less long than the communicator.
 class SignalReach {
  public:
   explicit SignalReach(Communicator& communicator) { set(&communicator); }
@@ -52,9 +52,9 @@ class SignalReach {
   }
 };
 
-/// SIGTERM, SIGINT and SIGUSR1 end training after the update in progress, with a checkpoint; a second SIGINT at once.
-/// A thread of their own takes them, and all later threads hold them: oneDNN's AVX-512 code does not bear a handler's
-/// frame on a computing thread's stack, and the heap was corrupted.
+/// SIGTERM, SIGINT and SIGUSR1 end training after the update in progress, with a checkpoint; a second SIGINT ends it at
+/// once. One thread takes them and all later threads block them: a signal handler's frame on the stack of a thread
+/// inside oneDNN's AVX-512 code has corrupted the heap.
 void take_signals() {
   sigset_t signals;
   sigemptyset(&signals);
@@ -93,13 +93,13 @@ void declare(CLI::App& app, CommandLine& line) {
       "file with the token that the server wants; rank 0 reads it, else BABELRING_TOKEN, and tells the others");
   app.add_option("--run-dir", line.job.run_folder, "folder of the run: checkpoints, spool; default runs/NAME");
   app.add_option("--run-id", line.job.run, "id of the run, given by the server that starts it")->group(for_servers);
-  app.add_option("--attempt", line.job.attempt, "number of the attempt, likewise")->group(for_servers);
+  app.add_option("--attempt", line.job.attempt, "number of the attempt, given with it")->group(for_servers);
   app.add_option("--resume-from", line.job.resume_from, "folder of the checkpoint to go on from; default the newest")
       ->group(for_servers);
-  app.add_flag("--check-config", line.check_config, "print as JSON what is made of the configuration, and end")
+  app.add_flag("--check-config", line.check_config, "print the resolved configuration as JSON, and end")
       ->group(for_servers);
-  app.add_flag("--check-data", line.check_data, "with it: look into data.folder too")->group(for_servers);
-  app.add_option("--check-ranks", line.check_ranks, "with it: how many ranks there will be")
+  app.add_flag("--check-data", line.check_data, "with --check-config: check data.folder too")->group(for_servers);
+  app.add_option("--check-ranks", line.check_ranks, "with --check-config: number of ranks to come")
       ->check(CLI::Range(1, 1'000'000))
       ->group(for_servers);
   app.add_option("--tensorboard", line.job.event_folder, "folder for TensorBoard event files, written by rank 0");
@@ -123,6 +123,7 @@ int work(const CommandLine& line, bool under_mpirun) {
     const TrainConfig config = shared_config(line.job, *communicator);
     JobOptions job = line.job;
     job.token = shared_token(line.job, *communicator);
+    check_server_access(job, *communicator);
     communicator.reset();
     communicator = make_communicator(under_mpirun, config.communication.options());
     const SignalReach reach(*communicator);

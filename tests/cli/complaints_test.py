@@ -81,6 +81,17 @@ class ComplaintsTest(unittest.TestCase):
         self.complains("worker --config good.yaml --server none --run-dir fresh", FAILED, "nowhere: no manifest.json there")
         self.assertFalse(Path("fresh").exists(), "nothing was begun")
 
+    def test_worker_whose_second_host_lacks_the_authorities(self) -> None:
+        worker = [BIN / "worker", "--config", "good.yaml", "--server", "https://127.0.0.1:9"]
+        one_rank = ["-np", "1", "-x"]
+        done = subprocess.run(["mpirun", "--oversubscribe", "--bind-to", "none", *one_rank, "BABELRING_TOKEN=t", *worker,
+                               ":", *one_rank, "BABELRING_CA_FILE=absent", *worker], capture_output=True, text=True, timeout=600,
+                              env={**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
+        self.assertEqual(done.returncode, WRONG_USAGE, done.stderr)
+        complaints = [line for line in done.stderr.splitlines() if "absent: no certificates to trust" in line]
+        self.assertEqual(len(complaints), 1, done.stderr)
+        self.assertRegex(complaints[0], r"error: rank 1 on \S+: absent")
+
     def test_worker_with_damaged_data(self) -> None:
         text = "".join(f"the quick brown fox jumps over {number} lazy dogs\n" for number in range(50))
         Path("source").write_text(text, encoding="utf-8")
