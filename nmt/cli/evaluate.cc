@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "nmt/base/atomic_file.h"
@@ -66,9 +67,11 @@ std::vector<std::string> hypotheses_of(const LoadedModel& loaded, const Evaluati
   return hypotheses;
 }
 
-/// Everything there is to say, as it is printed with --json.
+/// Runs the evaluation. Returns the report, as printed with --json.
 json::object evaluate(const EvaluateArguments& arguments, const LoadedModel& loaded, const EvaluationSet& set,
                       Backend& backend) {
+  std::optional<AtomicFile> output;  // opened first: minutes of work should not end at a folder that is not there
+  if (!arguments.output.empty()) output.emplace(arguments.output);
   const Bleu bleu({.tokenizer = tokenizer_named(arguments.tokenizer).value(), .lowercase = arguments.lowercase});
   Workspace workspace(backend);
   const TeacherForced forced = teacher_forced(
@@ -78,10 +81,9 @@ json::object evaluate(const EvaluateArguments& arguments, const LoadedModel& loa
   const Stopwatch watch;
   const std::vector<std::string> hypotheses = hypotheses_of(loaded, set, arguments.model.translate, backend);
   const double seconds = watch.elapsed_ms() / 1000;
-  if (!arguments.output.empty()) {
-    AtomicFile file(arguments.output);
-    for (const std::string& hypothesis : hypotheses) file.write(hypothesis + "\n");
-    file.commit();
+  if (output) {
+    for (const std::string& hypothesis : hypotheses) output->write(hypothesis + "\n");
+    output->commit();
   }
   const Chrf chrf({.lowercase = arguments.lowercase});
   const BleuScore score = bleu.corpus(hypotheses, {set.references});

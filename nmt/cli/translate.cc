@@ -31,7 +31,7 @@ struct TranslateArguments {
   ServiceLimits limits;
 };
 
-/// Lines of a file or of standard input, a buffer at a time.
+/// The lines of a file or of standard input, read in batches.
 class LineSource {
  public:
   explicit LineSource(const std::string& name) : name_(name == "-" ? "standard input" : name) {
@@ -98,16 +98,24 @@ void warn_of_cut(std::int64_t number, const Translation& translation) {
                translation.source_pieces, translation.source_pieces - translation.cut_pieces);
 }
 
+/// Empties the file, so not before everything else has been found in order.
+void open_output(const TranslateArguments& arguments, std::ofstream& file) {
+  std::error_code absent;
+  if (std::filesystem::is_regular_file(arguments.output, absent) &&
+      std::filesystem::equivalent(arguments.input, arguments.output, absent)) {
+    throw UsageFailure(fmt::format("--output: {} is the input, expected another file", arguments.output));
+  }
+  file.open(arguments.output);
+  if (!file) fail("{}: cannot be written", arguments.output);
+}
+
 void translate(TranslateArguments& arguments) {
   arguments.model.translate.beam.n_best = arguments.n_best;
   LineSource source(arguments.input);
-  std::ofstream file;
-  if (arguments.output != "-") {
-    file.open(arguments.output);
-    if (!file) fail("{}: cannot be written", arguments.output);
-  }
   const std::unique_ptr<Backend> backend = arguments.model.make_backend();
   const LoadedModel loaded = arguments.model.load(*backend);
+  std::ofstream file;
+  if (arguments.output != "-") open_output(arguments, file);
   Translator translator(*loaded.transformer, loaded.vocabulary, *backend);
   std::ostream& out = arguments.output == "-" ? std::cout : file;
   // A person at a terminal wants each line answered; a file is faster in large buffers, sorted by length.

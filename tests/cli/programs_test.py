@@ -89,6 +89,13 @@ class ProgramsTest(unittest.TestCase):
         self.complains("average --output x", 2, "checkpoints is required")
         self.complains("average --output x --last 1 run run", 2, "--last takes the folder of one run, found 2")
 
+    def test_outputs_are_opened_when_all_else_is_in_order(self) -> None:
+        Path("kept").write_text("the cat .\n", encoding="utf-8")
+        self.complains("translate --checkpoint nowhere --output kept", 1, "nowhere: no such folder")
+        self.complains("translate --checkpoint run --input kept --output ./kept", 2, "--output: ./kept is the input")
+        self.complains("evaluate --checkpoint run --data data --max-sentences 1 --output nowhere/out", 1, "nowhere/out: cannot create")
+        self.assertEqual(Path("kept").read_text(encoding="utf-8"), "the cat .\n")
+
     def test_missing_files_are_named(self) -> None:
         self.complains("prepare --train nowhere.en toy1.de --output x", 1, "nowhere.en: No such file")
         self.complains("prepare --train toy1.en toy1.de --output x --vocabulary nowhere.model", 1, "nowhere.model: No such file")
@@ -151,6 +158,22 @@ class ProgramsTest(unittest.TestCase):
             self.assertFalse(Path("old").exists(), "nothing was begun")
         subprocess.run([*worker, "--run-dir", "old32", "training.precision=f32"], env={**os.environ, **old}, check=True,
                        capture_output=True)
+
+    def test_a_run_whose_last_checkpoint_cannot_be_written_fails(self) -> None:
+        disk = Path("full/checkpoints")
+        disk.mkdir(parents=True)
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", disk], capture_output=True, text=True)
+        if mounted.returncode != 0:
+            self.skipTest(f"cannot mount a tmpfs: {mounted.stderr.strip()}")
+        self.addCleanup(subprocess.run, ["umount", "-l", disk.resolve()], check=False)
+        mpirun = ["mpirun", "--oversubscribe", "--bind-to", "none", "-np", "2", BIN / "worker", "--config", "config.yaml", "--run-dir", "full", "--server", "none"]
+        done = subprocess.run(mpirun, capture_output=True, text=True, timeout=600,
+                              env={**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertRegex(done.stderr, "error: checkpoint of update 2 was not written, training goes on: .*No space left on device")
+        self.assertRegex(done.stderr, "error: checkpoint of update 4 was not written, and what was trained since update 0 is lost: "
+                                      ".*No space left on device")
+        self.assertIn('"event":"failed"', Path("full/spool/attempt-1/rank-0.jsonl").read_text(encoding="utf-8"))
 
     def test_a_run_folder_that_cannot_be_made_is_named(self) -> None:
         for folder in ("bad.en", "bad.en/run", "/proc/run"):
