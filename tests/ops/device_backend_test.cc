@@ -101,6 +101,21 @@ TEST_P(DeviceBackend, SaysWhatMemoryWasFor) {
               ThrowsMessage<Failure>(HasSubstr("1125899906842624 bytes were needed for activations; ")));
 }
 
+/// Otherwise nobody would notice code above the ops that looks into tensors.
+TEST(ClosedBackendDeathTest, ItsMemoryIsShutToTheHostAlsoWhenAnOpWasRefused) {
+  testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  const auto backend = make_closed_backend();
+  const Buffer memory = backend->allocate(4096);
+  const Tensor ids = memory.view({2}, DType::i32), dy = memory.view({2, 8}, DType::f32, 256);
+  const auto look = [&] { static_cast<void>(*static_cast<const volatile std::int32_t*>(ids.data)); };
+  EXPECT_DEATH(look(), "");
+  const std::int32_t wrong[] = {0, 9};
+  backend->upload(wrong, ids);
+  const EmbeddingBackward op{.ids = ids, .dy = dy, .dtable = memory.view({9, 8}, DType::f32, 512), .key = {}};
+  EXPECT_THROW(backend->run(op), Failure);
+  EXPECT_DEATH(look(), "");
+}
+
 /// Work that adds x to y and returns y.
 class Repeated : public DeviceBackend {
  protected:

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <map>
+#include <memory>
 #include <mutex>
 
 #include "nmt/base/failure.h"
@@ -52,8 +53,9 @@ class ShutMemory {
 template <class Use>
 void use_opened(ShutMemory& memory, Use use) {
   memory.open();
+  const auto shut = [](ShutMemory* opened) { opened->shut(); };
+  const std::unique_ptr<ShutMemory, decltype(shut)> shut_again(&memory, shut);  // also if an op is refused
   use();
-  memory.shut();
 }
 
 class ClosedBackend final : public Backend {
