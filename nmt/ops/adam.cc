@@ -51,6 +51,7 @@ void SumWithNorm::check() const {
     check.shape({"parts", part}, sum.shape, result);
     check.type({"parts", part}, DType::f32);
     check.same_or_distinct(result, {{"parts", part}});
+    check.distinct({"norms", norms}, {{"parts", part}});
   }
   check.shape({"norms", norms}, {SquaredNorm::blocks(sum.shape.elements())}, result);
   check.type({"norms", norms}, DType::f32);

@@ -42,8 +42,8 @@ struct SquaredNorm {
   double bytes() const { return total_bytes({x, sums}); }
 };
 
-/// sum = parts[0] + parts[1] + …, element by element in this order, and SquaredNorm of it, in one pass: for the rank
-/// that updates a range of which every rank has a gradient.
+/// sum = parts[0] + parts[1] + …, element by element in this order, and SquaredNorm of it, in one pass: for a rank that
+/// updates a range to which every rank has a gradient.
 struct SumWithNorm {
   std::vector<ConstTensor> parts;  // at least one, each [n] f32
   Tensor sum;                      // [n] f32; may alias parts
@@ -51,7 +51,7 @@ struct SumWithNorm {
   static constexpr std::string_view name = "sum_with_norm";
   void check() const;
   double flops() const { return 0; }
-  double bytes() const { return total_bytes({sum, norms}) * static_cast<double>(parts.size()) + total_bytes({sum}); }
+  double bytes() const { return total_bytes({sum}) * static_cast<double>(parts.size() + 1) + total_bytes({norms}); }
 };
 
 }  // namespace babelring

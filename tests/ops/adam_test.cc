@@ -48,34 +48,37 @@ TEST_P(AdamTest, PlacesAndThreadsChangeNothing) {
   }
 }
 
-TEST(SquaredNorm, EqualsReferenceAndShowsNonFiniteElements) {
-  Tensors tensors;
-  const auto cpu = make_cpu_backend(2), truth = make_reference_backend();
+/// The norms are of f32 only, on every device.
+class NormTest : public OpTest {};
+INSTANTIATE_TEST_SUITE_P(Devices, NormTest,
+                         testing::Values(Precision{DType::f32, 1e-6}, Precision{DType::f32, 1e-6, "closed"},
+                                         Precision{DType::f32, 1e-6, "emulated"}, Precision{DType::f32, 1e-6, "cuda"}),
+                         precision_name);
+
+TEST_P(NormTest, SquaresEqualReferenceAndShowNonFiniteElements) {
   for (const std::int64_t count : {0, 1, 17, 100003}) {
     const Tensor x = tensors.normal({count}, DType::f32);
     const std::int64_t blocks = SquaredNorm::blocks(count);
     const Tensor found = tensors.zeros({blocks}, DType::f32), expected = tensors.zeros({blocks}, DType::f32);
-    cpu->run(SquaredNorm{.x = x, .sums = found});
-    truth->run(SquaredNorm{.x = x, .sums = expected});
-    EXPECT_LE(relative_error(found, expected), 1e-6);
+    tested->run(SquaredNorm{.x = x, .sums = found});
+    reference->run(SquaredNorm{.x = x, .sums = expected});
+    EXPECT_LE(relative_error(found, expected), GetParam().tolerance);
     if (count == 0) continue;
     x.as<float>()[count / 2] = NAN;
-    cpu->run(SquaredNorm{.x = x, .sums = found});
+    tested->run(SquaredNorm{.x = x, .sums = found});
     for (std::int64_t b = 0; b < blocks; ++b) {
       EXPECT_EQ(std::isfinite(found.as<float>()[b]), b != count / 2 / SquaredNorm::block) << b;
     }
   }
 }
 
-TEST(SumWithNorm, GivesTheBitsOfOneAfterTheOther) {
-  Tensors tensors;
-  const auto cpu = make_cpu_backend(2), truth = make_reference_backend();
+TEST_P(NormTest, ASumAndItsNormAreTheBitsOfOneAfterTheOther) {
   for (const std::int64_t count : {1, 17, 40003}) {
     const Tensor norms = tensors.zeros({SquaredNorm::blocks(count)}, DType::f32);
     const Tensor expected = tensors.zeros(norms.shape, DType::f32), apart = tensors.zeros({count}, DType::f32);
     SumWithNorm op{.parts = {}, .sum = apart, .norms = norms};
     for (int part = 0; part < 3; ++part) op.parts.push_back(tensors.normal({count}, DType::f32));
-    truth->run(op);
+    reference->run(op);
     const Tensor in_place(const_cast<void*>(op.parts[1].data), op.parts[1].shape, DType::f32);
     std::vector<float> sums(static_cast<std::size_t>(count));
     for (std::int64_t i = 0; i < count; ++i) {
@@ -84,10 +87,10 @@ TEST(SumWithNorm, GivesTheBitsOfOneAfterTheOther) {
       sum += op.parts[2].as<float>()[i];
     }
     op.sum = in_place;
-    cpu->run(op);
+    tested->run(op);
     EXPECT_TRUE(std::equal(sums.begin(), sums.end(), in_place.as<float>()));
-    EXPECT_LE(relative_error(in_place, apart), 1e-6);
-    cpu->run(SquaredNorm{.x = in_place, .sums = expected});
+    EXPECT_LE(relative_error(in_place, apart), GetParam().tolerance);
+    tested->run(SquaredNorm{.x = in_place, .sums = expected});
     EXPECT_TRUE(same_bits(norms, expected));
   }
 }

@@ -234,6 +234,9 @@ TEST_F(CheckTest, LossesAndOptimizer) {
             "sum_with_norm: number of parts is 0, at least 1 is needed");
   EXPECT_EQ(refusal(SumWithNorm{.parts = {f32({5}), f32({4})}, .sum = f32({5}), .norms = f32({1})}),
             "sum_with_norm: parts has shape [4], sum [5] needs [5]");
+  const Tensor part = f32({5});
+  EXPECT_EQ(refusal(SumWithNorm{.parts = {f32({5}), part}, .sum = f32({5}), .norms = part.row_slice(0, 1)}),
+            "sum_with_norm: norms overlaps parts, it must not alias it");
 }
 
 TEST_F(CheckTest, Elementwise) {
