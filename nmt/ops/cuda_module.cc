@@ -35,7 +35,7 @@ const CudaModule* load_module(const std::filesystem::path& file, std::string& wh
   using Entry = const CudaModule* (*)();
   const auto entry = reinterpret_cast<Entry>(::dlsym(library, "babelring_cuda_module"));
   if (entry == nullptr) {
-    why = fmt::format("{} is no module of Babelring's", file.string());
+    why = fmt::format("{} is not a module of Babelring", file.string());
     return nullptr;
   }
   const CudaModule* module = entry();

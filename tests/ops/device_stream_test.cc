@@ -1,7 +1,8 @@
 #include "nmt/core/device_stream.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
+#include "nmt/base/failure.h"
 #include "tests/reference/test_backends.h"
 
 namespace babelring {
@@ -69,6 +70,12 @@ TEST_P(DeviceStreamTest, MarksAreReachedInTheirOrder) {
   EXPECT_TRUE(begin->reached());
   EXPECT_TRUE(end->reached());
   EXPECT_GE(end->ms_since(*begin), 0);
+}
+
+TEST_P(DeviceStreamTest, SaysWhatMemoryWasFor) {
+  if (std::string_view(GetParam()) == "closed") GTEST_SKIP() << "its memory is the host's";
+  EXPECT_THAT([&] { stream_->allocate(std::size_t{1} << 50); },
+              testing::ThrowsMessage<Failure>(testing::HasSubstr("bytes were needed for communication; ")));
 }
 
 }  // namespace

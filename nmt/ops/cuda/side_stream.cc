@@ -63,7 +63,7 @@ void SideStream::before_backend() {
 
 Buffer SideStream::allocate(std::size_t bytes) {
   handle();
-  return allocate_device(bytes);
+  return allocate_device_for("communication", bytes);
 }
 
 void SideStream::convert(ConstTensor from, Tensor to) {
