@@ -15,7 +15,7 @@ struct AttentionForward {
   ConstTensor q;          // [query tokens, width]; may be strided
   ConstTensor k, v;       // [key tokens, width], same type as q; may be strided
   ConstTensor q_offsets;  // [sentences + 1] i32, in the host's memory
-  ConstTensor k_offsets;  // [sentences + 1] i32, there too
+  ConstTensor k_offsets;  // likewise
   int heads = 1;
   bool causal = false;  // needs equal offsets
   float scale = 1;      // 1 / sqrt(d)
@@ -54,9 +54,10 @@ struct AttentionBackward {
 struct DecodeAttention {
   ConstTensor q;             // [rows, width]; may be strided
   ConstTensor keys, values;  // [cache rows, width], same type; may be strided
-  ConstTensor key_begin;     // [rows] i32, in the host's memory, as the next two; or absent, with
-  ConstTensor key_rows;      // [rows, n] i32, n at least as large as every count
-  ConstTensor key_count;     // [rows] i32
+  // The next three lie in the host's memory; one of the first two is given, the other absent.
+  ConstTensor key_begin;  // [rows] i32
+  ConstTensor key_rows;   // [rows, n] i32, n at least as large as every count
+  ConstTensor key_count;  // [rows] i32
   int heads = 1;
   float scale = 1;
   Tensor out;  // [rows, width]

@@ -26,13 +26,13 @@
 
 namespace babelring {
 
-/// What an op has to do at least.
+/// The least work that an op takes.
 struct OpCost {
   double flops = 0;  // of matrix products
   double bytes = 0;  // read and written, each operand once; twice if it is added to or updated
 };
 
-/// Sees every op that runs: timing, FLOP counts, traces, NaN hunting.
+/// Called after every op: for timing, FLOP counts, traces, NaN hunting.
 class OpObserver {
  public:
   virtual ~OpObserver() = default;
@@ -62,19 +62,18 @@ class Backend {
 
   /// 256-byte aligned, zeroed. Throws Failure (bytes needed and free) when there is none.
   virtual Buffer allocate(std::size_t bytes) = 0;
-  /// A copy for LinearForward::packed of a contiguous weight [out, in], f32 or bf16. Null where products would gain
-  /// nothing by it.
+  /// Packs a contiguous weight [out, in], f32 or bf16, for LinearForward::packed. Null where that would not make
+  /// products faster.
   virtual std::unique_ptr<const PackedWeight> pack(ConstTensor weight) {
     static_cast<void>(weight);
     return nullptr;
   }
-  /// Whether the host can read and write what allocate() gives; elsewhere upload() and download() do.
+  /// Whether the host can access the memory of allocate() directly, or only by upload() and download().
   virtual bool host_memory() const { return true; }
   /// Copies contiguous elements from the host, or to it; complete on return.
   virtual void upload(const void* host, Tensor to) = 0;
   virtual void download(ConstTensor from, void* host) = 0;
-  /// As download(), of f32, but nothing is waited for: the numbers are there after the next synchronize() or
-  /// download().
+  /// As download(), for f32, but without waiting: the numbers are valid after the next synchronize() or download().
   virtual std::shared_ptr<const std::vector<float>> fetch(ConstTensor from) {
     auto numbers = std::make_shared<std::vector<float>>(static_cast<std::size_t>(from.shape.elements()));
     download(from, numbers->data());
@@ -87,25 +86,24 @@ class Backend {
   virtual std::string description() const = 0;
   /// Of the memory that allocate() takes.
   virtual MemoryRoom memory() const { return host_memory_room(); }
-  /// For timing parts of the work without waiting for it. Null where run() returns when the op is done.
+  /// For timing parts of the work without waiting for it. Null where run() is synchronous.
   virtual std::unique_ptr<WorkMarks> make_marks() { return nullptr; }
-  /// Runs `work`, which gives this backend ops and nothing else, and returns a tensor of theirs. The key tells it from
-  /// all other work: under one key it gives the same ops on the same tensors, so that a device may record it once and
-  /// repeat it as a whole.
+  /// Runs `work`, which only runs ops on this backend, and returns the tensor that it returns. The same key stands for
+  /// the same ops on the same tensors, so that a device may record them once and then replay them as a whole.
   virtual ConstTensor repeat(const std::vector<std::int64_t>& key, const std::function<ConstTensor()>& work) {
     static_cast<void>(key);
     return work();
   }
-  /// A queue of work beside the backend's own, for what runs meanwhile. Null where run() returns when the op is done.
+  /// A stream of work that runs beside the backend's own. Null where run() is synchronous.
   virtual std::unique_ptr<DeviceStream> make_stream() { return nullptr; }
-  /// How many words a row of LinearForward::relu_mask has, if this op (still without one) shall write it for the
-  /// backward. 0: this backend writes none for it, or has no use for one.
+  /// Words in a row of the LinearForward::relu_mask that this op, given without one, can write for the backward; 0 if
+  /// this backend writes none for it.
   virtual std::int64_t relu_mask_words(const LinearForward&) { return 0; }
-  /// Names the work given until end_range(), for a profiler of the device, nested: see WorkRange.
+  /// Names the work given until end_range() for the device's profiler. Ranges nest. See WorkRange.
   virtual void begin_range(const char*) {}
   virtual void end_range() {}
 
-  /// What memory that is allocated now is for: said when there is none. See AllocationPurpose.
+  /// What memory is being allocated for, as messages say when there is none left. See AllocationPurpose.
   const char* allocation_purpose() const { return allocation_purpose_; }
 
   /// Matrix-product operations since the start.
@@ -114,7 +112,7 @@ class Backend {
   void observe(OpObserver* observer) { observer_ = observer; }
 
  protected:
-  /// Counts operations that are repeated without run().
+  /// Counts operations that are replayed without run().
   void add_flops(double flops) { flops_ += flops; }
   bool observed() const { return observer_ != nullptr; }
 
@@ -147,7 +145,7 @@ class Backend {
   const char* allocation_purpose_ = "buffers";
 };
 
-/// While it lives, `purpose` is what a backend allocates for.
+/// While it lives, the backend's allocations are for `purpose`.
 class AllocationPurpose {
  public:
   AllocationPurpose(Backend& backend, const char* purpose)
@@ -161,7 +159,7 @@ class AllocationPurpose {
   const char* before_;
 };
 
-/// Names the work that is given while it lives, for profilers: a layer, a phase. Costs a call where none is attached.
+/// Names the work given while it lives (a layer, a phase) for profilers. Costs one call where none is attached.
 class WorkRange {
  public:
   WorkRange(Backend& backend, const char* name) : backend_(backend) { backend.begin_range(name); }
@@ -174,8 +172,8 @@ class WorkRange {
   Backend& backend_;
 };
 
-/// The processor: bf16 products in AMX tiles where it has them, oneDNN for other products, own kernels for the rest,
-/// `threads` OpenMP threads (0: all this process may use).
+/// The CPU: bf16 products in AMX tiles where it has them, oneDNN for other products, our own kernels for the rest;
+/// `threads` OpenMP threads (0: all that this process may use).
 std::unique_ptr<Backend> make_cpu_backend(int threads = 0);
 
 }  // namespace babelring

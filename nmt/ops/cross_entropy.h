@@ -7,8 +7,9 @@
 namespace babelring {
 
 /// Label-smoothed cross-entropy and its gradient, row by row, with p = softmax(logits) and
-/// q = (1 - smoothing) * onehot(target) + smoothing / vocabulary:  loss = -sum q log p,  dlogits = gradient_scale * (p
-/// - q). Source: Szegedy et al. 2016, 7. All sums in f32 or wider.
+/// q = (1 - smoothing) * onehot(target) + smoothing / vocabulary:
+///   loss = -sum q log p;  dlogits = gradient_scale * (p - q)
+/// All sums in f32 or wider.  Source: Szegedy et al. 2016, section 7.
 struct CrossEntropy {
   ConstTensor logits;   // [rows, vocabulary], f32 or bf16; may be strided
   ConstTensor targets;  // [rows] i32

@@ -17,7 +17,7 @@ class Backend;
 struct CudaModule {
   const char *version, *compiler;                                     // of its build
   int (*count_devices)(char* why, std::size_t size);                  // 0: why says why
-  bool (*identify)(int device, char* text, std::size_t size);         // one of its own for each GPU; false: why not
+  bool (*identify)(int device, char* text, std::size_t size);         // text: the GPU's UUID; false: why it is refused
   Backend* (*make_backend)(int device, char* why, std::size_t size);  // owned by the caller; null: why says why
 };
 

@@ -1,6 +1,7 @@
 #include "nmt/ops/linear.h"
 
-#include "nmt/base/failure.h"
+#include <fmt/format.h>
+
 #include "nmt/ops/check.h"
 
 namespace babelring {
@@ -32,8 +33,8 @@ void LinearForward::check() const {
   check.same_type({"weight", weight}, {"x", x});
   check.contiguous({{"weight", weight}});
   if (packed != nullptr && (packed->shape != weight.shape || packed->dtype != weight.dtype)) {
-    fail("{}: packed is of a weight {} {}, weight is {} {}", name, packed->shape.text(), name_of(packed->dtype),
-         weight.shape.text(), name_of(weight.dtype));
+    check.refuse(fmt::format("packed is of a weight {} {}, weight is {} {}", packed->shape.text(),
+                             name_of(packed->dtype), weight.shape.text(), name_of(weight.dtype)));
   }
   if (bias) {
     check.shape({"bias", bias}, {weight.shape[0]}, {"weight", weight});
@@ -43,7 +44,7 @@ void LinearForward::check() const {
   check_result_type(check, {"y", y}, {"x", x});
   check.distinct({"y", y}, {{"x", x}, {"weight", weight}, {"bias", bias}});
   if (!relu_mask) return;
-  if (activation != Activation::relu) fail("{}: relu_mask without a relu", name);
+  if (activation != Activation::relu) check.refuse("relu_mask without a relu");
   check_mask(check, relu_mask, {"y", y});
   check.distinct({"relu_mask", relu_mask}, {{"y", y}, {"x", x}, {"weight", weight}, {"bias", bias}});
 }
@@ -60,10 +61,10 @@ void LinearBackwardData::check() const {
   check_result_type(check, {"dx", dx}, {"dy", dy});
   check.distinct({"dx", dx}, {{"dy", dy}, {"weight", weight}});
   if (!gate) {
-    if (relu_mask) fail("{}: relu_mask without its gate", name);
+    if (relu_mask) check.refuse("relu_mask without its gate");
     return;
   }
-  if (accumulate) fail("{}: a gated result cannot be added to dx", name);
+  if (accumulate) check.refuse("a gated result cannot be added to dx");
   check.shape({"gate", gate}, {dy.shape[0], weight.shape[1]}, {"dx", dx});
   check.same_type({"gate", gate}, {"dx", dx});
   check.distinct({"dx", dx}, {{"gate", gate}});

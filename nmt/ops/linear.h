@@ -9,8 +9,8 @@ namespace babelring {
 
 enum class Activation { none, relu };
 
-/// A weight once more, in the order in which a backend's products read it: made by Backend::pack(), for weights that
-/// are multiplied many times as they are. What is written to the weight later does not come here.
+/// A copy of a weight in the order in which a backend's products read it, made by Backend::pack() for weights that are
+/// multiplied many times unchanged. It does not follow later writes to the weight.
 struct PackedWeight {
   Shape shape;  // of the weight, [out, in]
   DType dtype = DType::f32;
@@ -43,8 +43,8 @@ struct LinearBackwardData {
   bool accumulate = false;
   ConstTensor gate;      // [rows, in], same type as dx; may be strided; absent: none; not with accumulate
   float gate_scale = 1;  // DropoutKey::scale(), 1 without dropout
-  /// Of the LinearForward that made the gate, which then need not be read; only if nothing was dropped since. Absent:
-  /// there is none.
+  /// Written by the LinearForward that made the gate, which need not be read then; only if nothing was dropped since.
+  /// Absent: there is none.
   ConstTensor relu_mask;
   static constexpr std::string_view name = "linear_backward_data";
   void check() const;

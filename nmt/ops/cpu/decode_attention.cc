@@ -48,8 +48,9 @@ struct CachedRows {
   const T* row(std::int64_t j) const { return first + place(j) * stride; }
 };
 
-/// Asks the second-level cache for whole rows, a piece at a time, while others are read. A row's keys lie anywhere in
-/// memory: the processor does not foresee them, and each head waited for lines of its own.
+/// Prefetches whole rows into the second-level cache, a piece at a time, while others are read. A row's keys are
+/// scattered over memory, so the processor does not prefetch them by itself, and each head would wait for its own
+/// lines.
 template <class T, class Place>
 class RowFetcher {
  public:
@@ -71,8 +72,8 @@ class RowFetcher {
   const T* row_ = nullptr;
 };
 
-/// Adds q's dot products with the rows to `dots`; `vectors` x 16 columns, the last 16 of them `last`. As much of `next`
-/// is fetched on the way.
+/// Adds q's dot products with the rows to `dots`; `vectors` x 16 columns, the last 16 of them `last`. As many columns
+/// of `next` are prefetched on the way.
 template <int vectors, class Last, class T, class Place>
 void add_dots(const T* q, const CachedRows<T, Place>& keys, RowFetcher<T, Place>& next, Last last, float* dots) {
   Floats query[vectors];
@@ -131,7 +132,7 @@ float exponentiate(float* p, std::int64_t count, float scale) {
   return sum_of_lanes(total);
 }
 
-/// All heads of a row; `next` is attended to then; `p`: room for every key.
+/// All heads of a row, while keys and values of the row `next` are prefetched; `p`: room for every key.
 template <class T, class Places>
 void attend(const DecodeAttention& op, std::int64_t row, std::int64_t next, Places places, float* p) {
   const std::int64_t width = op.q.shape[1] / op.heads;

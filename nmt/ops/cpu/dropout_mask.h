@@ -1,15 +1,12 @@
 #pragma once
 
+#include <immintrin.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <cstring>
 
 #include "nmt/core/random.h"
-
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
 
 namespace babelring::cpu {
 
@@ -36,7 +33,6 @@ class DropoutRow {
 #endif
   }
 
-#if defined(__x86_64__)
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw")
   // All lanes by mask: g++ 12 warns of the unmasked intrinsic (GCC bug 105593).
@@ -59,7 +55,6 @@ class DropoutRow {
     return _mm512_cmpge_epu16_mask(x, _mm512_set1_epi16(static_cast<std::int16_t>(threshold_)));
   }
 #pragma GCC pop_options
-#endif
 
   /// keep() on any processor.
   std::uint32_t keep_basic(std::int64_t first) const {

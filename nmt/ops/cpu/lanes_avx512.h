@@ -89,7 +89,7 @@ inline Floats operator+(Floats a, Floats b) {
 inline Floats operator-(Floats a, Floats b) {
   return {a.values - b.values};
 }
-/// By mask, for then g++ leaves it alone: it fuses plain products with sums, and x y - x y would not be 0.
+/// By mask, so that g++ does not contract it with a sum to a fused multiply-add: x y - x y would not be 0.
 inline Floats operator*(Floats a, Floats b) {
   return {_mm512_maskz_mul_ps(0xffff, a.values, b.values)};
 }
@@ -117,10 +117,6 @@ inline Floats only(AllLanes, Floats x, Floats = broadcast(0)) {
 }
 inline Floats only(FirstLanes lanes, Floats x, Floats otherwise = broadcast(0)) {
   return {_mm512_mask_mov_ps(otherwise.values, lanes.mask, x.values)};
-}
-/// Bit i: x[i] > 0.
-inline std::uint32_t positive_lanes(Floats x) {
-  return _mm512_cmp_ps_mask(x.values, _mm512_setzero_ps(), _CMP_GT_OQ);
 }
 /// t - floor(t); 0 for an infinite t.
 inline Floats above_floor(Floats t) {

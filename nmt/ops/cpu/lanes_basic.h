@@ -92,12 +92,6 @@ template <class Which>
 inline Floats only(Which lanes, const Floats& x, const Floats& otherwise = {}) {
   return each_lane([&](std::size_t i) { return i < lanes.count ? x.values[i] : otherwise.values[i]; });
 }
-/// Bit i: x[i] > 0.
-inline std::uint32_t positive_lanes(const Floats& x) {
-  std::uint32_t lanes = 0;
-  for (std::size_t i = 0; i < 16; ++i) lanes |= static_cast<std::uint32_t>(x.values[i] > 0) << i;
-  return lanes;
-}
 /// t - floor(t); 0 for an infinite t.
 inline Floats above_floor(const Floats& t) {
   return each_lane([&](std::size_t i) { return t.values[i] < -1e9f ? 0.0f : t.values[i] - std::floor(t.values[i]); });

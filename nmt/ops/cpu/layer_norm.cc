@@ -17,8 +17,8 @@ constexpr std::int64_t group_rows = 4;
 // Rows of one partial sum over rows: fixed, so that threads change nothing.
 constexpr std::int64_t block_rows = 64;
 
-/// Asks for what the next group will read or write at the same place: a group's sums are waited for with the memory
-/// idle.
+/// Prefetches what the next group will read or write at the same place: while a group's sums are waited for, memory
+/// would be idle.
 template <class T>
 void prefetch_next_group(const T* here, std::int64_t width) {
   __builtin_prefetch(here + group_rows * width, 1, 2);

@@ -26,12 +26,6 @@ inline void widen(const T* from, float* to, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) to[i] = load(from[i]);
 }
 
-template <class T>
-inline void narrow(const float* from, T* to, std::int64_t count) {
-#pragma omp simd
-  for (std::int64_t i = 0; i < count; ++i) to[i] = rounded<T>(from[i]);
-}
-
 /// e^x to about 2 units in the last place; 0 below -87.3, where the result would be subnormal; no infinity: x is at
 /// most 88. Cody-Waite reduction by ln 2 in two parts and the Taylor series of degree 7 on [-ln 2 / 2, ln 2 / 2].
 inline float exponential(float x) {

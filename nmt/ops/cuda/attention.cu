@@ -38,8 +38,8 @@ struct PackedRows {
 };
 
 /// Blocks (sentence, part): copies a sentence's rows to the padded array, or `back` from there.
-template <class T, class Padded, bool back>
-__global__ void copy_rows_kernel(GroupView group, PackedRows<T> rows, Padded* padded) {
+template <class T, bool back>
+__global__ void copy_rows_kernel(GroupView group, PackedRows<T> rows, T* padded) {
   const int sentence = group.order[blockIdx.x];
   const int begin = rows.offsets[sentence], length = rows.offsets[sentence + 1] - begin;
   const std::int64_t elements = static_cast<std::int64_t>(group.heads) * rows.room * group.padded_width;
@@ -55,7 +55,7 @@ __global__ void copy_rows_kernel(GroupView group, PackedRows<T> rows, Padded* pa
     if constexpr (back) {
       if (inside) rows.data[place] = padded[at];
     } else {
-      padded[at] = inside ? rows.data[place] : narrow<Padded>(0);
+      padded[at] = inside ? rows.data[place] : narrow<T>(0);
     }
   }
 }
@@ -140,13 +140,10 @@ class GroupPass {
   template <class Op>
   GroupPass(const Op& op, const AttentionPlan& plan, const AttentionGroup& group, Workspace& workspace)
       : workspace_(workspace), type_(op.q.dtype) {
-    const auto list = [&](const ConstTensor& host) {
-      return workspace.lists().on_device({host.as<std::int32_t>(), static_cast<std::size_t>(host.shape[0])});
-    };
     const std::int64_t head_width = op.q.shape[1] / op.heads;
     view = {.order = workspace.lists().on_device(plan.order) + group.first,
-            .q_offsets = list(op.q_offsets),
-            .k_offsets = list(op.k_offsets),
+            .q_offsets = workspace.lists().on_device(host_list(op.q_offsets)),
+            .k_offsets = workspace.lists().on_device(host_list(op.k_offsets)),
             .count = static_cast<int>(group.count),
             .heads = op.heads,
             .queries = static_cast<int>(group.queries),
@@ -217,7 +214,7 @@ class GroupPass {
       using T = decltype(tag);
       const PackedRows<T> rows{static_cast<T*>(data), stride, of_keys ? view.k_offsets : view.q_offsets,
                                of_keys ? view.keys : view.queries};
-      launch("attention", {grid, elementwise_threads, workspace_.stream()}, copy_rows_kernel<T, T, back>, view, rows,
+      launch("attention", {grid, elementwise_threads, workspace_.stream()}, copy_rows_kernel<T, back>, view, rows,
              array.as<T>());
     });
   }
@@ -226,17 +223,13 @@ class GroupPass {
   DType type_;
 };
 
-std::span<const std::int32_t> list_of(const ConstTensor& offsets) {
-  return {offsets.as<std::int32_t>(), static_cast<std::size_t>(offsets.shape[0])};
-}
-
 /// Computes what the kernels for short sentences take and returns the other sentences.
 template <class Op>
 std::vector<std::int32_t> run_short_ones(const Op& op, const ConstTensor& offsets, Workspace& workspace) {
   const AttentionRoute route = workspace.attention_route();
   const bool wanted = route == AttentionRoute::automatic || route == AttentionRoute::short_sentences;
   const int most_rows = wanted && fits_short_attention(op) ? most_short_rows(op.q.shape[1] / op.heads) : -1;
-  const AttentionSplit split = split_attention(list_of(offsets), most_rows);
+  const AttentionSplit split = split_attention(host_list(offsets), most_rows);
   if (!split.launches.empty()) run_short(op, split.launches, workspace);
   return split.rest;
 }
@@ -287,7 +280,7 @@ void run(const AttentionForward& op, Workspace& workspace) {
   if (op.q.shape[1] == 0) return;
   const std::vector<std::int32_t> rest = run_short_ones(op, op.q_offsets, workspace);
   if (wants_cudnn(workspace) && run_by_cudnn(op, rest, workspace)) return;
-  const AttentionPlan plan = plan_attention(list_of(op.q_offsets), list_of(op.k_offsets), rest, op.heads);
+  const AttentionPlan plan = plan_attention(host_list(op.q_offsets), host_list(op.k_offsets), rest, op.heads);
   for (const AttentionGroup& group : plan.groups) {
     const Arena::Scope scope(workspace.scratch());
     forward_group(op, GroupPass(op, plan, group, workspace), workspace);
@@ -298,7 +291,7 @@ void run(const AttentionBackward& op, Workspace& workspace) {
   if (op.q.shape[1] == 0) return;
   const std::vector<std::int32_t> rest = run_short_ones(op, op.k_offsets, workspace);
   if (wants_cudnn(workspace) && run_by_cudnn(op, rest, workspace)) return;
-  const AttentionPlan plan = plan_attention(list_of(op.q_offsets), list_of(op.k_offsets), rest, op.heads);
+  const AttentionPlan plan = plan_attention(host_list(op.q_offsets), host_list(op.k_offsets), rest, op.heads);
   for (const AttentionGroup& group : plan.groups) {
     const Arena::Scope scope(workspace.scratch());
     backward_group(op, GroupPass(op, plan, group, workspace), workspace);

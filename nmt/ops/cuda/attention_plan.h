@@ -7,17 +7,17 @@
 
 namespace babelring::cuda {
 
-/// How attention is computed. `automatic`: by our kernels what is short, the rest by cuDNN where it can, else by
-/// batched products. Each of the others forces one way where it can be gone: batched products are what always can.
+/// How attention is computed. `automatic`: short sentences by our kernels, the rest by cuDNN where it can, else by
+/// batched products. Each of the others forces one way where that is possible; batched products always are.
 enum class AttentionRoute { automatic, short_sentences, cudnn, products };
 
 /// Of the environment's BABELRING_CUDA_ATTENTION: auto, short, cudnn or products; null is auto. Throws Failure.
 AttentionRoute attention_route(const char* value);
-/// The word for it.
+/// As the environment spells it.
 std::string_view name_of(AttentionRoute route);
 
-/// One launch of the kernels for short sentences (short_attention.h): it takes those of `above` to `most` rows, without
-/// the former. A block has room for `most`.
+/// One launch of the kernels for short sentences (short_attention.h): it takes sentences of more than `above` and up to
+/// `most` rows, for which its blocks have room.
 struct ShortLaunch {
   int above = 0, most = 0;
   bool operator==(const ShortLaunch&) const = default;
@@ -41,8 +41,7 @@ struct AttentionGroup {
 
 /// Batched products want equal sizes: sentences that need the same room are computed together.
 struct AttentionPlan {
-  /// So many elements of scores, over heads and with what fills up, are in memory at once; a single sentence may need
-  /// more.
+  /// Most scores, over heads and with padding, that are in memory at once; a single sentence may need more.
   static constexpr std::int64_t most_scores = std::int64_t{1} << 25;
 
   std::vector<std::int32_t> order;  // sentences, group by group

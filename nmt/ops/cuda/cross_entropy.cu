@@ -71,7 +71,7 @@ struct Seen {
 #pragma unroll
     for (int e = 0; e < n; ++e) exponentials += power(widen(piece.of[e]) - shift);
   }
-  /// The sum relative to another element. Who saw nothing has no share, not even 0 times infinity.
+  /// The sum relative to another element. A thread that saw nothing contributes 0, not 0 times infinity.
   __device__ float relative_to(float largest) const {
     return exponentials == 0 ? 0.0f : exponentials * power(offset(best.value) - offset(largest));
   }

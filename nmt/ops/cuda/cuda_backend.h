@@ -28,7 +28,7 @@ class CudaBackend final : public Backend {
   std::unique_ptr<WorkMarks> make_marks() override;
   std::unique_ptr<DeviceStream> make_stream() override;
   std::int64_t relu_mask_words(const LinearForward& op) override;
-  /// Records work that is given for the second time, from the third time on repeats it.
+  /// Records work as a CUDA graph when it is given for the second time, and replays that from the third time on.
   ConstTensor repeat(const std::vector<std::int64_t>& key, const std::function<ConstTensor()>& work) override;
   void begin_range(const char* name) override { cuda::begin_range(name); }
   void end_range() override { cuda::end_range(); }
@@ -67,7 +67,7 @@ class CudaBackend final : public Backend {
   Device device_;
   Workspace workspace_;
   RepeatCache<RecordedWork> recorded_;
-  std::int64_t allocations_ = 0;  // recorded work may point into memory that came or went since
+  std::int64_t allocations_ = 0;  // a recording is dropped after the next one: its tensors may lie elsewhere then
 };
 
 }  // namespace babelring::cuda

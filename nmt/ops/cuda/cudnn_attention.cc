@@ -42,10 +42,6 @@ CudnnCall bind_inputs(const Op& op) {
   return call;
 }
 
-std::span<const std::int32_t> host_list(const ConstTensor& list) {
-  return {list.as<std::int32_t>(), static_cast<std::size_t>(list.shape[0])};
-}
-
 /// Places in tensors are counted in 32 bits.
 bool places_fit(const CudnnShape& shape, std::int64_t tokens) {
   const std::int64_t widest = *std::max_element(shape.strides.begin(), shape.strides.end());

@@ -5,8 +5,8 @@
 
 namespace babelring::cuda {
 
-/// Under which numbers tensors in memory go: those of Packed as they are, where their sentences begin from
-/// first_starts on in the same order, and the rest.
+/// The numbers of tensors in memory: 1, 2, … for the rows of each Packed, first_starts + 1, first_starts + 2, … for
+/// where their sentences begin, and these for the rest.
 namespace cudnn_number {
 inline constexpr std::int64_t first_starts = 100;
 inline constexpr std::int64_t query_lengths = 200, key_lengths = 201;

@@ -14,8 +14,8 @@ struct CudnnBatch {
   std::vector<std::int32_t> members;  // ascending
 };
 
-/// A run computes at most so many scores, over heads and with what fills up: it bounds a plan's workspace. A single
-/// sentence may need more.
+/// Most scores of one run, over heads and with padding, which bounds a plan's workspace. A single sentence may need
+/// more.
 inline constexpr std::int64_t most_cudnn_scores = std::int64_t{1} << 27;
 
 /// The listed sentences, ascending, by powers of two of their longer side: a plan takes a second to make, so few sizes

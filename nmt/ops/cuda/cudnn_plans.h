@@ -8,8 +8,7 @@
 #include <string>
 
 /// Attention by cuDNN's own kernels, without dropout: cuDNN draws bits of its own, which nothing else could repeat.
-/// The library is opened when it is wanted. Builds without its headers have cudnn_absent.cc in place of all that sees
-/// them.
+/// The library is opened at run time. Builds without its headers have cudnn_absent.cc in place of all that sees them.
 namespace babelring::cuda {
 
 /// What attention reads and writes: rows of tokens, sentence by sentence.

@@ -72,8 +72,7 @@ void run(const DecodeAttention& op, Workspace& workspace) {
   const std::int64_t rows = op.q.shape[0], head_width = op.q.shape[1] / op.heads;
   if (op.q.shape.elements() == 0) return;
   const auto list = [&](const ConstTensor& host) -> const int* {
-    if (!host) return nullptr;
-    return workspace.lists().on_device({host.as<std::int32_t>(), static_cast<std::size_t>(host.shape.elements())});
+    return host ? workspace.lists().on_device(host_list(host)) : nullptr;
   };
   with_device_type(op.q.dtype, [&](auto tag) {
     using T = decltype(tag);

@@ -9,6 +9,11 @@
 
 namespace babelring::cuda {
 
+/// The elements of an i32 tensor in the host's memory.
+inline std::span<const std::int32_t> host_list(const ConstTensor& list) {
+  return {list.as<std::int32_t>(), static_cast<std::size_t>(list.shape.elements())};
+}
+
 /// Copies on the device of short lists that ops have on the host: offsets of sentences, places of keys. The layers of a
 /// pass ask for the same few again and again, so the last ones are kept.
 class DeviceLists {
@@ -17,7 +22,7 @@ class DeviceLists {
   DeviceLists(const Stream& stream, PinnedStaging& staging)
       : stream_(stream.get()), staging_(staging), kept_(most_kept) {}
 
-  /// The list on the device; valid until so many others were asked for.
+  /// The list on the device; valid until most_kept others have been asked for.
   const std::int32_t* on_device(std::span<const std::int32_t> list);
   static constexpr std::size_t most_kept = 16;
 
@@ -26,7 +31,7 @@ class DeviceLists {
     std::vector<std::vector<std::int32_t>> lists;
     std::vector<Buffer> copies;
   };
-  /// From now on lists go there, copied at once beside the stream, which is being recorded; null: no more.
+  /// While the stream is being recorded, lists are copied at once, beside it, and kept there. Null: no longer.
   void pin_into(Pinned* pinned) { pinned_ = pinned; }
 
  private:

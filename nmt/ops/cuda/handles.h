@@ -16,7 +16,7 @@ namespace babelring::cuda {
 void require(cudaError_t status, std::string_view call);
 void require(cublasStatus_t status, std::string_view call);
 
-/// A C handle and the function that ends it.
+/// A C handle and the function that releases it.
 template <class Handle, auto release>
 class Owned {
  public:
@@ -53,7 +53,7 @@ Event make_timed_event();
 Buffer allocate_device_for(const char* purpose, std::size_t bytes);
 /// The same for what ops need besides their operands.
 Buffer allocate_device(std::size_t bytes);
-/// Of the host, which the device copies from and to while both go on.
+/// Page-locked memory of the host, which the device copies from and to asynchronously.
 Buffer allocate_pinned(std::size_t bytes);
 
 }  // namespace babelring::cuda

@@ -28,7 +28,7 @@ void run(const EmbeddingForward& op, Workspace& workspace);
 void run(const EmbeddingBackward& op, Workspace& workspace);
 void run(const AttentionForward& op, Workspace& workspace);
 void run(const AttentionBackward& op, Workspace& workspace);
-/// Of heads up to so wide: a block's shared memory holds a row.
+/// The widest head that DecodeAttention takes: a block's shared memory holds a row of it.
 constexpr std::int64_t widest_decoding_head = 8192;
 void run(const DecodeAttention& op, Workspace& workspace);
 void run(const CrossEntropy& op, Workspace& workspace);

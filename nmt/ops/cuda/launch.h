@@ -12,7 +12,7 @@ namespace babelring::cuda {
 
 /// Any product, slowly; its epilogue is left out.
 void launch_plain_product(const ProductShape& shape, const ProductOperands& operands, cudaStream_t stream);
-/// C = the bias, in every row; the product is added to it then, and all is rounded once.
+/// C = the bias, in every row, to which the product is then added.
 void launch_bias(const ProductShape& shape, const ProductOperands& operands, cudaStream_t stream);
 /// Cuts C at zero.
 void launch_relu(const ProductShape& shape, const ProductOperands& operands, cudaStream_t stream);

@@ -25,7 +25,7 @@ class PinnedStaging {
 
   /// The numbers are there after the next deliver().
   std::shared_ptr<const std::vector<float>> fetch(const void* device, std::size_t count);
-  /// Once the stream has come to an end of its work.
+  /// Hands out what was fetched. The stream must have finished its work.
   void deliver();
 
  private:

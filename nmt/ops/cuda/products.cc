@@ -16,8 +16,9 @@ constexpr std::size_t library_memory = std::size_t{32} << 20;  // what NVIDIA ad
 constexpr std::size_t bias_memory = std::size_t{1} << 20;
 constexpr std::size_t most_plans = 16384;   // packed batches have ever new numbers of rows
 constexpr std::uint8_t whole_vectors = 16;  // bytes: libraries read a bias in vectors
-// What sums a weight's bias gradient as well must fill the device so much as the bare product does. That one splits its
-// depth, the batch's rows, where the weight has too few tiles for all processors, and the other may not be able to.
+// How much of the device an algorithm that sums the bias gradient too must fill, compared with that of the bare
+// product. The latter splits its depth, the batch's rows, where the weight has too few tiles for all processors; the
+// former may not be able to.
 constexpr float least_share_of_waves = 0.8f;
 
 cudaDataType_t cuda_type(DType type) {

@@ -20,10 +20,10 @@ struct ProductOperands {
 };
 
 /// Matrix products through cuBLASLt, accumulated in f32 (never TF32). The algorithm is chosen once for a shape and
-/// kept. A bias goes in the result's type, which is what the library takes. Where it has none with the epilogue, it
-/// multiplies without, between kernels of ours; where it has none at all, a plain kernel of ours multiplies. With
-/// BABELRING_CUDA_EPILOGUES=forward in the environment it is given none of the three epilogues that training adds, for
-/// comparison.
+/// kept. A bias is rounded to the result's type, in which the library takes it. Where the library has no algorithm with
+/// the epilogue, it multiplies without and kernels of ours do the rest; where it has none at all, a plain kernel of
+/// ours multiplies. With BABELRING_CUDA_EPILOGUES=forward in the environment the three epilogues that only training
+/// uses are not asked of it, for comparison.
 class Products {
  public:
   /// The stream must outlive the object. Throws Failure if the environment names epilogues that are not known.

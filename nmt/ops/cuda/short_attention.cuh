@@ -152,11 +152,8 @@ void with_tile_width(std::int64_t head_width, Body&& body) {
 
 template <class Op>
 ShortShape short_shape(const Op& op, const ShortLaunch& launch, Workspace& workspace) {
-  const auto list = [&](const ConstTensor& host) {
-    return workspace.lists().on_device({host.as<std::int32_t>(), static_cast<std::size_t>(host.shape[0])});
-  };
-  return {.q_offsets = list(op.q_offsets),
-          .k_offsets = list(op.k_offsets),
+  return {.q_offsets = workspace.lists().on_device(host_list(op.q_offsets)),
+          .k_offsets = workspace.lists().on_device(host_list(op.k_offsets)),
           .heads = op.heads,
           .head_width = static_cast<int>(op.q.shape[1] / op.heads),
           .above = launch.above,

@@ -9,7 +9,7 @@
 
 namespace babelring::cuda {
 
-/// Where a kernel puts what it found wrong: the first finder writes. All zero: nothing.
+/// Where kernels report an index out of range; the first report stays. All zero: none.
 struct IndexError {
   int place = 0;  // a BadIndex
   int value = 0;
@@ -18,7 +18,7 @@ struct IndexError {
   long long row = 0;
 };
 
-/// The lists of indices that kernels check, for they are on the device only.
+/// The lists of indices that kernels check, since the host cannot see them.
 enum class BadIndex : int { none, forward_ids, forward_positions, backward_ids, targets };
 
 /// What kernels need besides their op. One stream runs them all, in the order given.

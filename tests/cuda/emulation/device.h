@@ -16,7 +16,7 @@ struct CUstream_st {
   babelring::emulation::Stream* stream;
 };
 struct CUevent_st {
-  std::shared_ptr<babelring::emulation::EventState> state;
+  std::shared_ptr<babelring::emulation::Mark> mark;  // of the last recording; null before the first
 };
 struct CUgraph_st {
   std::vector<babelring::emulation::Task> tasks;

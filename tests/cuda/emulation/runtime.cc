@@ -195,27 +195,14 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int number) {
                  .uuid = {"emulated"},
                  .totalGlobalMem = babelring::emulation::Memory::installed,
                  .major = 9,
-                 .minor = 0,
-                 .multiProcessorCount = 1};
+                 .minor = 0};
   return cudaSuccess;
 }
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int number) {
   if (number != 0) return cudaErrorInvalidDevice;
-  switch (attribute) {
-    case cudaDevAttrMultiProcessorCount:
-      *value = 1;
-      return cudaSuccess;
-    case cudaDevAttrComputeCapabilityMajor:
-      *value = 9;
-      return cudaSuccess;
-    case cudaDevAttrComputeCapabilityMinor:
-      *value = 0;
-      return cudaSuccess;
-    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
-      *value = babelring::emulation::most_shared_bytes;
-      return cudaSuccess;
-  }
-  return cudaErrorInvalidValue;
+  if (attribute != cudaDevAttrMaxSharedMemoryPerBlockOptin) return cudaErrorInvalidValue;
+  *value = babelring::emulation::most_shared_bytes;
+  return cudaSuccess;
 }
 
 cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute, int value) {
@@ -263,13 +250,8 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
     return refuse(cudaErrorInvalidValue, "a copy's memory is not where its kind says");
   }
   auto& queue = babelring::emulation::stream_of(stream);
-  if (kind == cudaMemcpyHostToDevice) return babelring::emulation::upload(to, from, bytes, queue);
-  if (kind == cudaMemcpyDeviceToHost) return babelring::emulation::download(to, from, bytes, queue);
-  submit(queue, {.work = [=] {
-           std::memmove(to, from, bytes);
-           return std::string();
-         }});
-  return cudaSuccess;
+  return kind == cudaMemcpyHostToDevice ? babelring::emulation::upload(to, from, bytes, queue)
+                                        : babelring::emulation::download(to, from, bytes, queue);
 }
 cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
   const cudaError_t status = cudaMemcpyAsync(to, from, bytes, kind, nullptr);

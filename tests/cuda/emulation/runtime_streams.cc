@@ -24,29 +24,10 @@ cudaError_t outcome() {
   return refuse(cudaErrorLaunchFailure, std::move(fault));
 }
 
-namespace {
-
-/// The end of an event's recording.
-Task reaching(const std::shared_ptr<Mark>& mark) {
-  return {.work = [mark] {
-    mark->when = std::chrono::steady_clock::now();
-    mark->reached = true;
-    return std::string();
-  }};
-}
-
-void record(Stream& stream, const std::shared_ptr<EventState>& event) {
-  event->mark = std::make_shared<Mark>();
-  stream.queue.push_back(reaching(event->mark));
-}
-
-}  // namespace
-
 }  // namespace babelring::emulation
 
 using babelring::emulation::device;
 using babelring::emulation::outcome;
-using babelring::emulation::record;
 using babelring::emulation::stream_of;
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
@@ -68,7 +49,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
-  *event = new CUevent_st{std::make_shared<babelring::emulation::EventState>()};
+  *event = new CUevent_st{};
   return cudaSuccess;
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
@@ -78,35 +59,29 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   const std::lock_guard lock(device().mutex);
   if (stream_of(stream).captured != nullptr) return cudaErrorStreamCaptureUnsupported;
-  record(stream_of(stream), event->state);
-  return cudaSuccess;
-}
-/// While a graph is recorded: each launch of the graph will record the event.
-cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned flags) {
-  if (flags != cudaEventRecordExternal) return cudaEventRecord(event, stream);
-  const std::lock_guard lock(device().mutex);
-  if (stream_of(stream).captured == nullptr) {
-    record(stream_of(stream), event->state);
-  } else {
-    stream_of(stream).captured->push_back({.records = event->state});
-  }
+  event->mark = std::make_shared<babelring::emulation::Mark>();
+  stream_of(stream).queue.push_back({.work = [mark = event->mark] {
+    mark->when = std::chrono::steady_clock::now();
+    mark->reached = true;
+    return std::string();
+  }});
   return cudaSuccess;
 }
 /// Something gets done meanwhile, or who asks again and again would ask for ever.
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   const std::lock_guard lock(device().mutex);
-  if (event->state->mark == nullptr || event->state->mark->reached) return outcome();
+  if (event->mark == nullptr || event->mark->reached) return outcome();
   device().streams.run_one();
   return cudaErrorNotReady;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   const std::lock_guard lock(device().mutex);
-  if (event->state->mark != nullptr) device().streams.run_until(*event->state->mark);
+  if (event->mark != nullptr) device().streams.run_until(*event->mark);
   return outcome();
 }
 cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t begin, cudaEvent_t end) {
   const std::lock_guard lock(device().mutex);
-  const auto &first = begin->state->mark, &last = end->state->mark;
+  const auto &first = begin->mark, &last = end->mark;
   if (first == nullptr || last == nullptr) return cudaErrorInvalidValue;
   if (!first->reached || !last->reached) return cudaErrorNotReady;
   *ms = std::chrono::duration<float, std::milli>(last->when - first->when).count();
@@ -114,7 +89,7 @@ cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t begin, cudaEvent_t end) 
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   const std::lock_guard lock(device().mutex);
-  if (event->state->mark != nullptr) submit(stream_of(stream), {.awaits = event->state->mark});
+  if (event->mark != nullptr) submit(stream_of(stream), {.awaits = event->mark});
   return cudaSuccess;
 }
 
@@ -137,13 +112,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph,
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
   const std::lock_guard lock(device().mutex);
-  for (const babelring::emulation::Task& task : executable->tasks) {
-    if (task.records != nullptr) {
-      record(stream_of(stream), task.records);
-    } else {
-      submit(stream_of(stream), task);
-    }
-  }
+  for (const babelring::emulation::Task& task : executable->tasks) submit(stream_of(stream), task);
   return cudaSuccess;
 }
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {

@@ -19,15 +19,9 @@ struct Mark {
   std::chrono::steady_clock::time_point when;
 };
 
-/// An event's last recording; null before the first. Lives as long as a graph may record it.
-struct EventState {
-  std::shared_ptr<Mark> mark;
-};
-
 struct Task {
-  std::function<std::string()> work;    // returns what went wrong
-  std::shared_ptr<const Mark> awaits;   // not before it is reached
-  std::shared_ptr<EventState> records;  // of a graph: each launch records it anew
+  std::function<std::string()> work;   // returns what went wrong
+  std::shared_ptr<const Mark> awaits;  // not before it is reached
 };
 
 struct Stream {

@@ -40,7 +40,6 @@ bool same_line(const std::source_location& a, const std::source_location& b) {
 struct AsyncCopy {
   void* to;
   std::vector<std::byte> bytes;
-  bool committed;
 };
 
 struct Thread {
@@ -341,7 +340,7 @@ int own_lane() {
 void begin_copy(void* to, const void* from, std::size_t bytes) {
   Thread& thread = block->current();
   if (thread.copies.empty()) thread.copies.emplace_back();
-  AsyncCopy copy{to, std::vector<std::byte>(bytes), false};
+  AsyncCopy copy{to, std::vector<std::byte>(bytes)};
   if (from != nullptr) std::memcpy(copy.bytes.data(), from, bytes);
   std::memset(to, 0xff, bytes);
   thread.copies.back().push_back(std::move(copy));

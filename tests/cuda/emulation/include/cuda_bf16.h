@@ -28,6 +28,3 @@ inline __nv_bfloat16 __float2bfloat16(float value) {
 inline __nv_bfloat162 __floats2bfloat162_rn(float x, float y) {
   return {__float2bfloat16_rn(x), __float2bfloat16_rn(y)};
 }
-inline float2 __bfloat1622float2(__nv_bfloat162 pair) {
-  return {__bfloat162float(pair.x), __bfloat162float(pair.y)};
-}

@@ -12,7 +12,6 @@
 #define __global__
 #define __device__
 #define __host__
-#define __forceinline__ inline
 #define __shared__ thread_local
 #define __align__(bytes) __attribute__((aligned(bytes)))
 #define __launch_bounds__(...)
@@ -74,10 +73,6 @@ inline unsigned ballot(unsigned mask, bool condition, const char* what, std::sou
 }  // namespace babelring::emulation
 
 template <class T>
-T __shfl_sync(unsigned mask, T value, int lane, std::source_location where = std::source_location::current()) {
-  return babelring::emulation::shuffle(mask, value, lane & 31, "__shfl_sync", where);
-}
-template <class T>
 T __shfl_xor_sync(unsigned mask, T value, int apart, std::source_location where = std::source_location::current()) {
   return babelring::emulation::shuffle(mask, value, (babelring::emulation::own_lane() ^ apart) & 31, "__shfl_xor_sync",
                                        where);
@@ -86,11 +81,6 @@ template <class T>
 T __shfl_down_sync(unsigned mask, T value, int apart, std::source_location where = std::source_location::current()) {
   const int own = babelring::emulation::own_lane();
   return babelring::emulation::shuffle(mask, value, own + apart < 32 ? own + apart : own, "__shfl_down_sync", where);
-}
-template <class T>
-T __shfl_up_sync(unsigned mask, T value, int apart, std::source_location where = std::source_location::current()) {
-  const int own = babelring::emulation::own_lane();
-  return babelring::emulation::shuffle(mask, value, own >= apart ? own - apart : own, "__shfl_up_sync", where);
 }
 inline unsigned __ballot_sync(unsigned mask, bool condition,
                               std::source_location where = std::source_location::current()) {
@@ -105,36 +95,17 @@ inline bool __all_sync(unsigned mask, bool condition, std::source_location where
 
 // One thread runs at a time, and gives way at meetings only: every access is atomic.
 template <class T>
-T atomicAdd(T* place, T value) {
-  const T before = *place;
-  *place = before + value;
-  return before;
-}
-template <class T>
 T atomicCAS(T* place, T expected, T value) {
   const T before = *place;
   if (before == expected) *place = value;
   return before;
 }
 
-template <class T>
-T __ldg(const T* place) {
-  return *place;
-}
-inline float __uint_as_float(unsigned bits) {
-  return std::bit_cast<float>(bits);
-}
-inline unsigned __float_as_uint(float value) {
-  return std::bit_cast<unsigned>(value);
-}
 inline int min(int a, int b) {
   return a < b ? a : b;
 }
 inline int max(int a, int b) {
   return a > b ? a : b;
-}
-inline float rsqrtf(float x) {
-  return 1.0f / sqrtf(x);
 }
 inline float sinpif(float half_turns) {
   return static_cast<float>(sin(M_PI * static_cast<double>(half_turns)));
