@@ -72,11 +72,12 @@ std::string Trainer::run() {
   while (reason.empty()) {
     const Progress before = state_.progress;
     last = train_update(pipeline);
-    after_update(before);
-    if (last.votes.checkpoint) save_as_wished();
+    evaluate_if_due(before);
     reason = reason_to_end(last);
+    // The last checkpoint is written after the last evaluation, so that it holds its scores.
+    if (reason.empty() && (last.votes.checkpoint || due(parts_.config.checkpoint.every, before))) save_meanwhile();
   }
-  parts_.backend.synchronize();  // whatever still goes wrong in the last update is this run's failure
+  parts_.backend.synchronize();  // errors of the last update's queued work must fail this run
   if (!last.votes.stop && state_.progress.update > 0) {
     evaluate(parse_duration("validation.bleu_every", parts_.config.validation.bleu_every).value() > 0);
   }
@@ -84,16 +85,16 @@ std::string Trainer::run() {
   return reason;
 }
 
-/// Most tokens of a micro-batch, and room for them.
+/// Reserves the arenas' memory; returns the most tokens of a micro-batch.
 std::int64_t Trainer::prepare_memory() {
   const MemoryPlan plan = plan_memory(parts_.config, plan_, model_, parts_.backend, parts_.communicator);
   if (!plan.answer.empty() && parts_.communicator.rank() == 0) spdlog::info("{}", plan.answer);
-  // What does not fit into a device's blocks would lie idle beside larger ones; the host's are made into one.
+  // On a device, blocks that turn out too small would stay allocated beside larger ones; on the host they are merged.
   if (!parts_.backend.host_memory()) workspace_.reserve(plan.need);
   return plan.micro_batch_tokens;
 }
 
-/// Decided from what all ranks know alike, so that all end at the same update.
+/// Decided only from what every rank knows equally, so that all end at the same update.
 std::string Trainer::reason_to_end(const UpdateResult& last) const {
   const TrainConfig& config = parts_.config;
   if (last.votes.stop) return "stopped on request";
@@ -118,10 +119,12 @@ UpdateResult Trainer::train_update(Pipeline& pipeline) {
                 .epoch = batches.epoch,
                 .target_tokens = state_.progress.target_tokens + batches.global_target_tokens};
   StepRecord record;
-  const std::int64_t wish = parts_.checkpoint_request != nullptr ? parts_.checkpoint_request->wanted() : 0;
+  const CheckpointRequest* request = parts_.checkpoint_request;
+  const std::int64_t wanted = request != nullptr ? request->wanted() : 0;
   const Votes votes{.stop = parts_.stop.requested(),
                     .without_checkpoint = parts_.stop.without_checkpoint(),
-                    .checkpoint = parts_.checkpoint_request != nullptr && parts_.checkpoint_request->open()};
+                    .checkpoint = request != nullptr && wanted > request->done()};
+  if (votes.checkpoint) request_voted_for_ = wanted;
   const UpdateResult result = runner_.run(batches, schedule_.learning_rate(next), data_ms, votes, minutes(), record);
   if (record.skipped) spdlog::warn("update {}: gradient is not finite; skipped, weights unchanged", batches.update);
 
@@ -135,7 +138,6 @@ UpdateResult Trainer::train_update(Pipeline& pipeline) {
   meter_.fill(record, workspace_, model_, adam_);
   if (parts_.gpu_meter != nullptr) parts_.gpu_meter->fill(record);
   parts_.records.write(std::move(record));
-  if (votes.checkpoint) wish_granted_ = wish;
   return result;
 }
 
@@ -144,10 +146,9 @@ bool Trainer::due(const std::string& every, const Progress& before) const {
   return duration.times(state_.progress) > duration.times(before);
 }
 
-void Trainer::after_update(const Progress& before) {
+void Trainer::evaluate_if_due(const Progress& before) {
   const bool translate = due(parts_.config.validation.bleu_every, before);
   if (translate || due(parts_.config.validation.every, before)) evaluate(translate);
-  if (due(parts_.config.checkpoint.every, before)) save_meanwhile();
 }
 
 void Trainer::evaluate(bool translate) {
@@ -171,11 +172,6 @@ void Trainer::evaluate(bool translate) {
   if (best && parts_.config.checkpoint.keep_best) save_meanwhile();
 }
 
-void Trainer::save_as_wished() {
-  save_meanwhile();
-  if (parts_.checkpoint_request != nullptr && wish_granted_ > 0) parts_.checkpoint_request->carried_out(wish_granted_);
-}
-
 void Trainer::save_meanwhile() {
   if (const std::string trouble = save(); !trouble.empty()) {
     spdlog::error("checkpoint of update {} was not written, training goes on: {}", state_.progress.update, trouble);
@@ -189,9 +185,16 @@ void Trainer::save_last() {
   }
 }
 
-/// Why this state is not saved; empty: it is, now or since before.
+/// Returns why saving failed; empty if this state is on disk, or nothing is to be saved. A request for a checkpoint
+/// counts as carried out either way: a failed save is not repeated for it.
 std::string Trainer::save() {
-  if (parts_.checkpoints == nullptr || saved_update_ == state_.progress.update) return "";
+  std::string trouble;
+  if (parts_.checkpoints != nullptr && saved_update_ != state_.progress.update) trouble = write_checkpoint();
+  if (parts_.checkpoint_request != nullptr) parts_.checkpoint_request->carried_out(request_voted_for_);
+  return trouble;
+}
+
+std::string Trainer::write_checkpoint() {
   const bool evaluated = last_evaluation_.update == state_.progress.update;
   constexpr double none = std::numeric_limits<double>::quiet_NaN();
   std::string trouble = parts_.checkpoints->save(model_, adam_, state_,

@@ -23,21 +23,21 @@ struct TrainerParts {
   Backend& backend;
   Communicator& communicator;
   const Corpus& corpus;
-  const Vocabulary* vocabulary = nullptr;   // null for tasks without text: then there is no validation
+  const Vocabulary* vocabulary = nullptr;   // null for tasks without text, which are not validated
   CheckpointKeeper* checkpoints = nullptr;  // null: nothing is saved
   RecordSink& records;
   const StopRequest& stop;
   CheckpointRequest* checkpoint_request = nullptr;  // of rank 0
   StepObserver* observer = nullptr;
-  GpuMeter* gpu_meter = nullptr;      // null: no GPU, or none that tells
+  GpuMeter* gpu_meter = nullptr;      // null: no GPU, or its figures cannot be read
   int threads = 1;                    // the backend's, for the busy fraction
-  std::int64_t model_vocabulary = 0;  // pieces the model knows
+  std::int64_t model_vocabulary = 0;  // pieces in the model's vocabulary
 };
 
-/// Trains until the configured end, a stop request, or a Failure. The same calls happen on every rank.
+/// Trains until the configured end, a stop request or a Failure. Every rank makes the same calls.
 class Trainer {
  public:
-  /// Initialises the model from the seed; begin() may take up the state and weights of a checkpoint instead.
+  /// Initialises the model from the seed; begin() may replace its weights and state by a checkpoint's.
   explicit Trainer(const TrainerParts& parts);
 
   const Transformer& model() const { return model_; }
@@ -46,8 +46,8 @@ class Trainer {
   /// Sentence pairs that are longer than data.max_length.
   std::int64_t left_out() const { return plan_.left_out(); }
 
-  /// Names run and attempt, and takes up the newest complete checkpoint if there is one, or the one in the folder
-  /// `chosen`, which rank 0 reads. On all ranks.
+  /// Sets run and attempt, and resumes from the checkpoint in the folder `chosen`, or else from the newest complete
+  /// one, if there is one. Rank 0 reads it; every rank calls this.
   void begin(const std::string& run, std::int64_t attempt, const std::filesystem::path& chosen = {});
 
   /// Returns why training ended: "finished: …", "stopped on request" or "early stopping: …". Throws Failure if its last
@@ -57,12 +57,12 @@ class Trainer {
  private:
   std::string reason_to_end(const UpdateResult& last) const;
   UpdateResult train_update(Pipeline& pipeline);
-  void after_update(const Progress& before);
+  void evaluate_if_due(const Progress& before);
   void evaluate(bool translate);
   std::string save();
+  std::string write_checkpoint();
   void save_meanwhile();
   void save_last();
-  void save_as_wished();
   bool due(const std::string& every, const Progress& before) const;
   std::int64_t prepare_memory();
   double minutes() const { return minutes_before_ + watch_.elapsed_ms() / 60000; }
@@ -81,7 +81,7 @@ class Trainer {
   Stopwatch watch_;
   double minutes_before_ = 0;
   std::int64_t evaluated_update_ = 0, translated_update_ = 0, saved_update_ = 0;
-  std::int64_t wish_granted_ = 0;  // the wish for a checkpoint that this rank last voted for
+  std::int64_t request_voted_for_ = 0;  // number of the checkpoint request that this rank last voted for
   EvalRecord last_evaluation_;
 };
 

@@ -7,6 +7,7 @@
 
 #include "nmt/data/batch.h"
 #include "nmt/data/prepare.h"
+#include "nmt/train/trainer.h"
 #include "tests/data/temporary_folder.h"
 #include "tests/reference/closed_backend.h"
 #include "tests/train/small_training.h"
@@ -91,6 +92,34 @@ TEST_F(ValidatorTest, TeacherForcedBleuIsOfTheLikeliestPieces) {
   EXPECT_EQ(record.teacher_forced_bleu, Bleu().corpus(said, {references}).score);
   EXPECT_GT(record.teacher_forced_bleu, 0);
   EXPECT_TRUE(std::isnan(record.sacrebleu));
+}
+
+TEST_F(ValidatorTest, TheLastCheckpointHoldsTheScoresOfTheLastEvaluation) {
+  config_.training.stop_after = "4u";
+  config_.checkpoint.every = "2u";
+  config_.validation.every = config_.validation.bleu_every = "0u";
+  const auto backend = make_cpu_backend(1);
+  const auto communicator = make_single_communicator();
+  const Corpus corpus = Corpus::open(config_.data.folder, "train");
+  Collector records;
+  const StopRequest stop;
+  CheckpointKeeper keeper(config_, folder_ / "checkpoints", "", *backend, *communicator, records);
+  Trainer trainer({.config = config_,
+                   .backend = *backend,
+                   .communicator = *communicator,
+                   .corpus = corpus,
+                   .vocabulary = &*vocabulary_,
+                   .checkpoints = &keeper,
+                   .records = records,
+                   .stop = stop,
+                   .model_vocabulary = vocabulary_->size()});
+  trainer.begin("r_00000000000000000000000000", 1);
+  trainer.run();
+  ASSERT_EQ(records.checkpoints.size(), 2U);
+  EXPECT_TRUE(std::isnan(records.checkpoints[0].loss));
+  EXPECT_EQ(records.checkpoints[1].update, 4);
+  EXPECT_GT(records.checkpoints[1].loss, 0);
+  EXPECT_TRUE(records.checkpoints[1].best);
 }
 
 TEST_F(ValidatorTest, RanksTogetherSayWhatOneSays) {

@@ -65,7 +65,6 @@ TEST_F(WishesTest, AWishIsGrantedOnceAfterTheUpdateInProgress) {
   train();
   EXPECT_EQ(saved(), (std::vector<std::int64_t>{1, 3}));
   EXPECT_EQ(wish_.done(), 2);
-  EXPECT_FALSE(wish_.open());
 }
 
 TEST_F(WishesTest, AStopMayDoWithoutACheckpoint) {
