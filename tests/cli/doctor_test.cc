@@ -94,14 +94,18 @@ TEST_F(DoctorTest, LimitsOfTheControlGroupCount) {
   write_machine("avx512_bf16");
   EXPECT_THAT(machine_findings(files(), "cpu", 8),
               ElementsAre(testing::_, says(Verdict::ok, "may use 8 of 8 processors"),
-                          says(Verdict::ok, "16.0 GiB, 12.0 GiB available")));
+                          says(Verdict::ok, "16.0 GiB that this process may use, 12.0 GiB available")));
+  write("proc/self/cgroup", "0::/job/task\n");
   write("sys/fs/cgroup/job/cpu.max", "150000 100000\n");
   write("sys/fs/cgroup/job/memory.max", "2147483648\n");
+  write("sys/fs/cgroup/job/memory.current", "0\n");
+  write("sys/fs/cgroup/job/task/cpu.max", "400000 100000\n");
+  write("sys/fs/cgroup/job/task/memory.max", "max\n");
   const Diagnoses limited = machine_findings(files(), "cpu", 8);
   EXPECT_THAT(limited[1], says(Verdict::warn, "for 1.5 of them in time"));
   EXPECT_THAT(limited[1].advice, HasSubstr("1 threads together"));
-  EXPECT_THAT(limited[2], says(Verdict::warn, "a limit of 2.0 GiB"));
-  write("sys/fs/cgroup/job/cpu.max", "max 100000\n");
+  EXPECT_THAT(limited[2], says(Verdict::warn, "2.0 GiB that this process may use, 2.0 GiB available"));
+  for (const char* group : {"job", "job/task"}) write(fmt::format("sys/fs/cgroup/{}/cpu.max", group), "max 100000\n");
   write("proc/loadavg", "7.90 4 4 1/2 3\n");
   EXPECT_THAT(machine_findings(files(), "cpu", 8)[1], says(Verdict::warn, "load 7.9"));
 }
@@ -109,6 +113,7 @@ TEST_F(DoctorTest, LimitsOfTheControlGroupCount) {
 TEST_F(DoctorTest, MachineThatTellsNothingIsNoFault) {
   const Diagnoses findings = machine_findings({folder_ / "absent", folder_ / "absent"}, "cpu", 2);
   EXPECT_THAT(findings[1], says(Verdict::ok, "may use 2 of 2"));
+  EXPECT_THAT(findings[2], says(Verdict::ok, "the kernel does not say"));
 }
 
 TEST_F(DoctorTest, InterfacesAreDescribed) {

@@ -6,6 +6,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "nmt/core/memory_room.h"
+
 namespace babelring {
 namespace {
 
@@ -47,23 +49,23 @@ Diagnosis feature_finding(const ProcessorInfo& info, const std::string& kernels)
   return finding;
 }
 
-/// Of this process's cgroup (version 2), or what the container shows as its root.
-std::string cgroup_value(const KernelFiles& files, const std::string& name) {
-  const fs::path root = files.sys / "fs/cgroup";
-  const std::string own = first_line(files.proc / "self/cgroup");  // "0::/user.slice"
-  if (own.starts_with("0::/")) {
-    const std::string value = first_line(root / own.substr(4) / name);
-    if (!value.empty()) return value;
-  }
-  return first_line(root / name);
-}
-
-/// Processors that the cgroup's quota amounts to; 0: no limit.
+/// Processors that the quotas of this process's control group (version 2) and of those above it amount to; 0: no limit.
 double processor_quota(const KernelFiles& files) {
-  std::istringstream words(cgroup_value(files, "cpu.max"));  // "150000 100000", "max 100000"
-  double quota = 0, period = 0;
-  words >> quota >> period;
-  return !words.fail() && period > 0 ? quota / period : 0;
+  const std::string own = first_line(files.proc / "self/cgroup");  // "0::/user.slice"; in a container "0::/"
+  fs::path group = files.sys / "fs/cgroup";
+  double least = 0;
+  const auto apply = [&] {
+    std::istringstream words(first_line(group / "cpu.max"));  // "150000 100000", "max 100000"
+    double quota = 0, period = 0;
+    if (words >> quota >> period && period > 0) least = least > 0 ? std::min(least, quota / period) : quota / period;
+  };
+  apply();
+  if (!own.starts_with("0::/")) return least;
+  for (const fs::path& part : fs::path(own.substr(4))) {
+    group /= part;
+    apply();
+  }
+  return least;
 }
 
 Diagnosis count_finding(const KernelFiles& files, const ProcessorInfo& info, int processors) {
@@ -89,21 +91,14 @@ Diagnosis count_finding(const KernelFiles& files, const ProcessorInfo& info, int
 
 Diagnosis memory_finding(const KernelFiles& files) {
   constexpr double gib = 1 << 30;
-  double total = 0, available = 0;
-  std::ifstream stream(files.proc / "meminfo");
-  std::string name, rest;
-  for (double kibibytes = 0; stream >> name >> kibibytes && std::getline(stream, rest);) {
-    if (name == "MemTotal:") total = kibibytes * 1024;
-    if (name == "MemAvailable:") available = kibibytes * 1024;
-  }
+  const MemoryRoom room = host_memory_room(files.proc, files.sys / "fs/cgroup");
+  if (room.total == 0) return {.area = "memory", .text = "the kernel does not say how much there is", .advice = {}};
+  const auto available = static_cast<double>(room.free);
   Diagnosis finding{.area = "memory",
-                    .text = fmt::format("{:.1f} GiB, {:.1f} GiB available", total / gib, available / gib)};
-  double limit = 0;
-  std::istringstream(cgroup_value(files, "memory.max")) >> limit;
-  if (limit > 0 && limit < total) finding.text += fmt::format(", a limit of {:.1f} GiB (cgroup)", limit / gib);
-  const double usable = limit > 0 ? std::min(limit, available) : available;
-  if (usable < 4 * gib) {
-    finding.verdict = usable < gib ? Verdict::fail : Verdict::warn;
+                    .text = fmt::format("{:.1f} GiB that this process may use, {:.1f} GiB available",
+                                        static_cast<double>(room.total) / gib, available / gib)};
+  if (available < 4 * gib) {
+    finding.verdict = available < gib ? Verdict::fail : Verdict::warn;
     finding.advice = "a rank of transformer-base wants about 4 GiB: set data.micro_batch_tokens, or a smaller preset";
   }
   return finding;
