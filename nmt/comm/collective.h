@@ -6,8 +6,8 @@
 
 namespace babelring {
 
-/// One collective in progress, driven by the communication thread alone. Every function may throw CommError, but for
-/// give_up(); none but that blocks.
+/// One collective in progress, driven by the communication thread alone. Only give_up() may block; only it never throws
+/// CommError.
 class Collective {
  public:
   enum class Progress { none, some, done };
@@ -15,7 +15,7 @@ class Collective {
   virtual ~Collective() = default;
   /// Posts what can be posted before any peer has answered.
   virtual void begin() = 0;
-  /// Moves on as far as it goes. Called until it says done, never afterwards.
+  /// Makes what progress it can. Called until it returns done, never afterwards.
   virtual Progress advance() = 0;
   /// For messages: "all-reduce of 26.2 MB".
   virtual std::string name() const = 0;
@@ -23,18 +23,17 @@ class Collective {
   virtual std::int64_t bytes() const = 0;
   /// The rank whose message it waits for; -1: any.
   virtual int waiting_for() const { return -1; }
-  /// Whether a peer that brings it on rings this rank's bell; else the communication thread has to look again and
-  /// again.
+  /// Whether peers ring this rank's bell when they advance it; if not, the communication thread has to poll.
   virtual bool rings() const { return false; }
 
-  /// What its transport has found wrong; empty: nothing. It fails by this, as soon as the peers have been asked which
-  /// of them is lost.
+  /// An error reported by its transport; empty: none. The collective then fails with this message, once the peers have
+  /// been asked which of them is lost.
   virtual std::string trouble() const { return {}; }
-  /// Nothing will be waited for any more: stops what hangs elsewhere.
+  /// Called when nobody will wait for it any more: stops what may hang elsewhere.
   virtual void give_up() noexcept {}
 
-  /// Owns what it reads and writes for as long as it exists: a collective may outlive the call that started it, when
-  /// that ends by an exception, and then MPI may still move data.
+  /// Keeps what it reads and writes alive: when the call that started a collective ends by an exception, MPI may still
+  /// move data.
   void keep(std::shared_ptr<const void> memory) { memory_ = std::move(memory); }
 
  private:

@@ -5,7 +5,7 @@
 namespace babelring {
 
 void Communicator::follow(std::unique_ptr<Collective> operation) {
-  fail("follow: {} cannot be looked after: {}", operation->name(), description());
+  fail("follow: {} cannot be watched by this communicator: {}", operation->name(), description());
 }
 
 Buffer Communicator::allocate_common(std::size_t bytes) {

@@ -22,8 +22,8 @@ class CommError : public Failure {
 };
 
 struct CommTotals {
-  /// By this rank's all-reduces: 2 (n-1)/n of the payload in the type that travels. In shared memory, where none does,
-  /// what it reads of and writes to the other ranks' memory: as many bytes.
+  /// Of this rank's all-reduces: 2 (n-1)/n of the payload, in the wire's type. In shared memory nothing is sent; what
+  /// this rank reads from and writes to the others' memory, which is as much, counts instead.
   std::int64_t bytes_sent = 0;
   double busy_ms = 0;  // time in which at least one collective was in progress
 };
@@ -41,30 +41,32 @@ class Communicator {
   virtual int local_rank() const = 0;
   virtual int local_size() const = 0;
 
-  /// Memory for all-reduces, zeroed. Blocking; every rank asks for as many bytes. Whoever drops the Buffer first, say
-  /// an exception on its way up, collectives still in flight keep the memory; it may outlive the communicator.
+  /// Zeroed memory for all-reduces. Blocking; every rank asks for the same number of bytes. Collectives in flight keep
+  /// the memory even if its Buffer is dropped, for example by an exception. It may outlive the communicator.
   virtual Buffer allocate(std::size_t bytes) = 0;
   /// Sums `tensor` (f32, contiguous, in memory of allocate(), at the same place on all ranks) over ranks in place, in
   /// the background. Several may be in flight; they complete in order. Nobody else touches it until
   /// all_reduce_finish(). Bit-equal on all ranks. Throws Failure on other tensors.
   virtual void all_reduce_start(Tensor tensor) = 0;
-  /// Waits for every all-reduce started, and for what is followed. On a GPU it is what the backend is given next that
-  /// waits, not the caller; a failure comes out of the next collective then.
+  /// Waits for every all-reduce started and every operation followed. On a GPU the caller does not wait, but the work
+  /// given to the backend next does; a failure is then thrown by the next collective.
   virtual void all_reduce_finish() = 0;
-  /// Whether all-reduces take memory of a GPU, which allocate() gives then.
+  /// Whether all-reduces work on a GPU's memory; allocate() returns such memory then.
   virtual bool device_memory() const { return false; }
-  /// Takes an operation that goes on elsewhere, on GPUs, among the collectives: peers, deadline and fail_fast() are
-  /// looked after for it too. Every rank has the same follow in the same order. Throws Failure where nobody looks.
+  /// Watches an operation that runs elsewhere, on GPUs, as if it were a collective: lost peers, the deadline and
+  /// fail_fast() fail it too. Every rank follows the same operations in the same order. Throws Failure where this is
+  /// not supported.
   virtual void follow(std::unique_ptr<Collective> operation);
 
-  /// Whether all ranks are of one machine that lets them see one memory, which is what the next two need; they throw
-  /// Failure elsewhere.
+  /// Whether all ranks are on one machine and can map each other's memory. The next two functions need that, and throw
+  /// Failure otherwise.
   virtual bool shares_memory() const { return false; }
-  /// One memory for all ranks, zeroed: what one writes all see, after the next collective at the latest. Blocking;
-  /// every rank asks for as many bytes. Not for all-reduces. It is there as long as any rank has its Buffer.
+  /// Zeroed memory common to all ranks: what one writes the others see, after the next collective at the latest.
+  /// Blocking; every rank asks for the same number of bytes. Not for all-reduces. Freed when no rank has its Buffer any
+  /// more.
   virtual Buffer allocate_common(std::size_t bytes);
-  /// Where each rank has what lies at `tensor` (in memory of allocate()) on this one, in rank order. The other ranks'
-  /// may be read behind a collective that they entered after they had written it, and until they enter the next.
+  /// Each rank's counterpart of `tensor` (in memory of allocate()), in rank order. Another rank's may be read after a
+  /// collective that it entered when it had written it, until it enters the next.
   virtual std::vector<ConstTensor> on_all_ranks(Tensor tensor) const;
 
   /// Blocking. Sums doubles over ranks, in rank order: the same bits on all. The size is the same on all ranks.
@@ -77,8 +79,8 @@ class Communicator {
 
   /// From now on a peer that gives no sign of life for `silence` while a collective waits fails it at once; one that
   /// is alive and merely late still has the whole deadline. For SIGTERM, which mpirun sends to all ranks a second
-  /// before SIGKILL when one has died: 300 ms leave time to name the dead. From any thread, or a signal handler, which
-  /// must not outlive the communicator: clear what it reaches it by first.
+  /// before SIGKILL when one has died: 300 ms leave time to name the dead. From any thread or a signal handler, but not
+  /// once the communicator is being destroyed.
   virtual void fail_fast(std::chrono::milliseconds silence) = 0;
 
   /// Since the start.
@@ -109,8 +111,8 @@ struct CommOptions {
   /// Open MPI's eager limit of 64 KiB on TCP: larger ones are sent only after a question and an answer, which wait
   /// behind the data of both directions, and then a link of 1 Gbit/s works at 0.5 to 0.65 of its rate instead of 0.95.
   std::int64_t segment_bytes = 60 * 1024;
-  /// Payload of the all-reduces that run at once; at least one does. Enough that both directions of a link stay busy;
-  /// every one in flight is asked for news each time the communication thread looks.
+  /// Payload of the all-reduces in flight at once; one always may be. Enough to keep both directions of a link busy,
+  /// and no more, because the communication thread polls each one in flight.
   std::int64_t in_flight_bytes = 16 << 20;
 };
 
@@ -124,7 +126,7 @@ std::unique_ptr<Communicator> make_single_communicator();
 std::unique_ptr<Communicator> make_mpi_communicator(const CommOptions& options);
 
 /// Ends the whole job at once, after a CommError or any other failure of one rank: tells mpirun to end all ranks
-/// (MPI_Abort), so that a stopped or lost peer cannot keep anyone; if that blocks, the process ends itself after two
+/// (MPI_Abort), so that a stopped or lost peer cannot hold anyone up; if that blocks, the process ends itself after two
 /// seconds and mpirun ends the others. Flushes stdio, runs no destructors, does not return.
 [[noreturn]] void abort_mpi(int exit_code);
 

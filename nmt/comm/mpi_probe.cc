@@ -27,7 +27,7 @@ std::string library_name() {
   return std::string(all.substr(0, all.find_first_of(",\n")));
 }
 
-/// As a process that nobody started by mpirun: what mpirun left in the environment would be taken for its own.
+/// Removes mpirun's variables: with them, the child would take itself for one of mpirun's ranks.
 void forget_launcher() {
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMIX_NAMESPACE",
                            "PMIX_SERVER_URI", "PMIX_SERVER_URI2", "PMIX_SERVER_URI21", "PMIX_SERVER_URI3",
@@ -36,7 +36,7 @@ void forget_launcher() {
   }
 }
 
-/// The new process: says the level that is granted as one digit, and ends.
+/// The child: writes 1 if MPI_THREAD_MULTIPLE is granted, else 0, and exits.
 [[noreturn]] void start_and_tell(int out) {
   forget_launcher();
   const int nowhere = ::open("/dev/null", O_RDWR);
@@ -49,7 +49,7 @@ void forget_launcher() {
   ::_exit(told ? 0 : 1);
 }
 
-/// Waits for the process's end; ends it after `patience`.
+/// Waits for the process to end; kills it after `patience`.
 void see_off(pid_t child, std::chrono::milliseconds patience) {
   const Stopwatch watch;
   while (::waitpid(child, nullptr, WNOHANG) == 0) {

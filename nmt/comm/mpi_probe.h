@@ -5,14 +5,13 @@
 
 namespace babelring {
 
-/// What MPI is here.
+/// The MPI library of this machine.
 struct MpiReport {
   std::string library;  // "Open MPI v4.1.4"
-  std::string why;      // it cannot be used by several threads at once; empty: it can
+  std::string why;      // why it cannot be called by several threads at once; empty: it can
 };
 
-/// Starts MPI for a moment, in a process of its own: where that fails, MPI ends the process. To be called before
-/// threads are started.
+/// Initialises MPI in a child process, because a failure there ends the process. Call it before any thread is started.
 MpiReport probe_mpi(std::chrono::milliseconds deadline);
 
 }  // namespace babelring

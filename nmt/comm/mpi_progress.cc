@@ -147,7 +147,7 @@ void MpiProgress::look_after_peers() {
   world_->roll_call.serve(entered);
   if (active_.empty()) return;
   Active& oldest = active_.front();
-  if (since_look > seconds(1)) oldest.moved = now;  // this process itself was stopped: the wait was its own
+  if (since_look > seconds(1)) oldest.moved = now;  // this process was stopped itself: nobody kept it waiting
   judge(oldest, now);
 }
 
@@ -214,7 +214,7 @@ std::string MpiProgress::peer_name(int rank) const {
   return index < hosts_.size() ? fmt::format("{} (host {})", rank, hosts_[index]) : fmt::format("{}", rank);
 }
 
-/// Until something may have moved. While the other thread computes, it needs the processor more.
+/// Waits until something may have moved. While the other thread computes, it needs the processor more.
 void MpiProgress::pause(Bell& bell, std::uint32_t rung, bool moved) {
   idle_rounds_ = moved ? 0 : idle_rounds_ + 1;
   if (moved) return;

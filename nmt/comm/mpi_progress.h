@@ -25,7 +25,7 @@ namespace babelring {
 /// submit(), wait() and stop() are for one other thread; run() is the communication thread itself.
 class MpiProgress {
  public:
-  /// What collectives are made of. Messages of different kinds never meet.
+  /// What collectives work with: a channel for each kind of message, so that they are never confused.
   struct World {
     World(int own_rank, int all_ranks, std::int64_t segment_bytes);
     int rank, ranks;
@@ -86,7 +86,7 @@ class MpiProgress {
   std::atomic<std::int64_t> loops_{0};       // shows wait() that the thread is not stuck in MPI
   std::atomic<bool> awaited_{false};         // the other thread is in wait()
   std::atomic<Bell*> bell_;
-  std::vector<std::shared_ptr<Bell>> bells_;  // all there ever were: the thread may still sleep on the last but one
+  std::vector<std::shared_ptr<Bell>> bells_;  // every one attached so far: the thread may still sleep on the one before
 
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable progressed_;

@@ -87,8 +87,8 @@ bool SharedFile::reserve(std::size_t offset, std::size_t bytes) {
   if (bytes == 0) return true;
   if (fallocate(descriptor_, 0, static_cast<off_t>(header_bytes + offset), static_cast<off_t>(bytes)) != 0)
     return false;
-  // A wish: with small pages only it is slower. The systems' setting for shared memory is mostly "never", which this
-  // advice overrides where the others do not.
+  // Only advice: with small pages it works, but slower. Most systems set huge pages for shared memory to "never", which
+  // this advice overrides and others do not.
   const std::size_t begin = (offset + huge_page - 1) / huge_page * huge_page;
   const std::size_t end = (offset + bytes) / huge_page * huge_page;
   if (begin < end) madvise(data() + begin, end - begin, collapse_advice);

@@ -14,7 +14,7 @@ inline constexpr std::size_t huge_page = 2 << 20;
 /// not count against /dev/shm, which containers keep small.
 class SharedFile {
  public:
-  /// Null if the system does not let us.
+  /// Null if the system does not allow it.
   static std::shared_ptr<SharedFile> create(std::size_t bytes);
   /// The file behind another process's invitation. Null if that process is not of this machine and user.
   static std::shared_ptr<SharedFile> open(const std::string& invitation);
@@ -24,8 +24,8 @@ class SharedFile {
 
   /// What open() takes, valid while this object exists.
   std::string invitation() const;
-  /// Gets the memory now, on the caller's part of the machine, instead of at the first use; in huge pages where the
-  /// system has them and the range covers whole ones. False if there is none.
+  /// Allocates the memory now, on the caller's NUMA node, instead of at first use; in huge pages where the system has
+  /// them and the range covers whole ones. False if there is not enough.
   bool reserve(std::size_t offset, std::size_t bytes);
   /// On the boundary of a huge page.
   char* data() const { return mapping_ + header_bytes; }
@@ -43,8 +43,8 @@ class SharedFile {
   std::size_t bytes_;
 };
 
-/// One rank's view of a file that holds equally large parts, one a rank. A file with one part only is a memory that all
-/// have in common: there `rank` is 0 for everybody.
+/// One rank's view of a file of equally large parts, one for each rank. A file with a single part is memory common to
+/// all: `rank` is 0 for each of them then.
 class SharedMemory final : public CommMemory {
  public:
   /// The size of the file for parts of `bytes`.
@@ -62,7 +62,7 @@ class SharedMemory final : public CommMemory {
   }
   /// See SharedFile::reserve; this rank's part.
   bool reserve() { return file_->reserve(stride(bytes_) * static_cast<std::size_t>(rank_), stride(bytes_)); }
-  /// Of a part that `ranks` have in common, the caller's share.
+  /// The same for the caller's share of a part that `ranks` have in common.
   bool reserve_share(int caller, int ranks) {
     const std::size_t pages = stride(bytes_) / page(bytes_);
     const auto begin = [&](int of) { return pages * static_cast<std::size_t>(of) / static_cast<std::size_t>(ranks); };

@@ -30,10 +30,11 @@ std::string NcclTicket::failure() const {
 }
 
 Collective::Progress NcclAllReduce::advance() {
-  // Only the oldest asks the driver, which the other thread wants too.
+  // Only the oldest asks the driver, which the main thread needs as well.
   if (queue_->completed.load() != number_) return Progress::none;
   double ms = 0;
-  if (!ticket_->done(ms) || !trouble().empty()) return Progress::none;  // NCCL's kernels may end by an error, too
+  if (!ticket_->done(ms) || !trouble().empty())
+    return Progress::none;  // kernels that NCCL ended by an error also reach the mark
   queue_->busy_ns += static_cast<std::int64_t>(ms * 1e6);
   ++queue_->completed;
   return Progress::done;

@@ -23,7 +23,7 @@ struct NcclQueue {
 /// What the thread that queues an all-reduce tells the one that watches over it.
 class NcclTicket {
  public:
-  /// It is on the device, between the marks.
+  /// It has been queued on the device, between the marks.
   void queued(std::unique_ptr<DeviceStream::Mark> begin, std::unique_ptr<DeviceStream::Mark> end);
   /// It could not be queued.
   void failed(const std::string& why);
@@ -38,8 +38,8 @@ class NcclTicket {
   std::string failure_;
 };
 
-/// An all-reduce that a GPU does, among the communication thread's collectives: it looks whether the device is there
-/// yet, and tells of NCCL's errors. Given up on, it aborts NCCL.
+/// An all-reduce that a GPU does, among the communication thread's collectives: it polls whether the device has
+/// finished, and reports NCCL's errors. give_up() aborts NCCL.
 class NcclAllReduce final : public Collective {
  public:
   /// `number`: how many were queued before it.
@@ -50,7 +50,7 @@ class NcclAllReduce final : public Collective {
   void begin() override {}
   Progress advance() override;
   std::string name() const override;
-  /// None that the host would have to move.
+  /// 0: the host moves none.
   std::int64_t bytes() const override { return 0; }
   std::string trouble() const override;
   void give_up() noexcept override { queue_->group.abort(); }

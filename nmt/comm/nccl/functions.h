@@ -19,7 +19,7 @@ struct NcclUniqueId {
   char bytes[128];
 };
 
-/// The members that version 2.14 knew, and one more that fills the hole behind them; later ones get their defaults.
+/// The members that version 2.14 knew, and one in the padding behind them; later ones get NCCL's defaults.
 struct NcclConfig {
   std::size_t size = sizeof(NcclConfig);
   unsigned int magic = 0xcafebeef;

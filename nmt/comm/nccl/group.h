@@ -8,8 +8,8 @@
 
 namespace babelring {
 
-/// A rank's membership in a group of GPUs (an ncclComm_t that never blocks). From any thread: NCCL itself bears one at
-/// a time, so each call holds a lock. Not closed, it aborts what is in flight.
+/// A rank's membership in a group of GPUs (an ncclComm_t that never blocks). From any thread: NCCL allows one at a
+/// time, so each call holds a lock. Destroyed without close(), it aborts what is in flight.
 class NcclGroup {
  public:
   explicit NcclGroup(const NcclFunctions& functions) : functions_(functions) {}
@@ -18,19 +18,19 @@ class NcclGroup {
   NcclGroup& operator=(const NcclGroup&) = delete;
 
   enum class State { busy, ready, failed };
-  /// Of what was last asked for. Asked by a thread while another is inside NCCL, it is busy. `why`: set when failed.
+  /// Of the last operation; busy as well while another thread is inside NCCL. `why`: set when failed.
   State state(std::string& why);
 
   /// An id for all ranks of a new group. Empty, and `why` set, if there is none.
   static std::string make_id(const NcclFunctions& functions, std::string& why);
   /// Begins to join the group of that id, with the GPU that is the thread's current one; done when state() says ready.
   void join(const std::string& id, int rank, int ranks);
-  /// Queues the sum over ranks, in place, of f32 or bf16 elements on the device. On the way when state() says ready.
+  /// Queues the sum over ranks, in place, of f32 or bf16 elements on the device. Queued when state() says ready.
   void all_reduce(void* data, std::size_t count, NcclType type, void* stream);
 
-  /// Stops what runs on the device, and leaves the group; from then on it has failed. Again: nothing.
+  /// Stops what runs on the device and leaves the group, whose state is failed from then on. May be called again.
   void abort() noexcept;
-  /// Leaves the group in order, when nothing is in flight, which all ranks do; aborts if that takes more than seconds.
+  /// Leaves the group in order; all ranks do, with nothing in flight. Aborts if that takes more than 5 s.
   void close();
 
  private:

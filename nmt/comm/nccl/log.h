@@ -23,7 +23,7 @@ struct NcclChoice {
 /// Of a log, of one rank or several one after another. Lines of other kinds are passed over.
 NcclChoice parse_nccl_log(std::string_view log);
 
-/// The lines of it that count, each once, so that they may be sent to others.
+/// Its lines that parse_nccl_log() uses, each once: short enough to be sent to other ranks.
 std::string nccl_log_extract(std::string_view log);
 
 /// Has NCCL write its log to a file of ours, unless the user has it written already (NCCL_DEBUG). NCCL looks at the
@@ -39,7 +39,7 @@ class NcclLog {
   bool is_users() const { return file_ < 0; }
   /// What was written since clear(); empty if it is the user's.
   std::string read() const;
-  /// A line for each all-reduce would fill the disk: throws away what there is.
+  /// Drops what was written: a line for each all-reduce would fill the disk.
   void clear();
 
  private:

@@ -70,7 +70,7 @@ class NcclCommunicator final : public Communicator {
   std::atomic<std::int64_t> bytes_sent_{0};
 };
 
-/// The communication thread is told of it first, so that it watches over what may take long here: connecting.
+/// Handed to the communication thread first, so that it already watches while this one connects, which may take long.
 void NcclCommunicator::all_reduce_start(Tensor tensor) {
   if (tensor.dtype != DType::f32 || !tensor.contiguous()) {
     fail("all_reduce_start: tensor is {} {}, expected contiguous f32", name_of(tensor.dtype), tensor.shape.text());
@@ -85,7 +85,7 @@ void NcclCommunicator::all_reduce_start(Tensor tensor) {
     queue(tensor, *ticket);
   } catch (const Failure& failure) {
     ticket->failed(failure.what());
-    control_.all_reduce_finish();  // throws it, with the name of the peer that is behind it, if there is one
+    control_.all_reduce_finish();  // throws this failure, naming the peer that caused it, if one did
     throw;
   }
 }
@@ -97,7 +97,7 @@ void NcclCommunicator::queue(Tensor tensor, NcclTicket& ticket) {
   ticket.queued(std::move(begin), std::move(end));
 }
 
-/// Returns at once but at the first use of a connection.
+/// Returns at once, except at the first use of a connection.
 void NcclCommunicator::wait_until_queued() {
   const Stopwatch watch;
   std::string why;
@@ -116,7 +116,7 @@ void NcclCommunicator::all_reduce_finish() {
   log_->clear();
 }
 
-/// Why a rank cannot take part, of what each says: "-why" or "+" and something that must be the same everywhere.
+/// The first reason against NCCL in what the ranks say: "-why", or "+" and a text that must be the same on all.
 std::string first_objection(const Communicator& control, const std::vector<std::string>& said) {
   const auto place = [&](std::size_t rank) { return fmt::format("rank {} on {}", rank, control.hosts()[rank]); };
   for (std::size_t rank = 0; rank < said.size(); ++rank) {
@@ -151,7 +151,7 @@ std::string until_all_ready(Communicator& control, std::chrono::milliseconds dea
   }
 }
 
-/// What speaks against NCCL on this rank, once its environment is as wished.
+/// Sets the environment as wished. Returns why this rank cannot use NCCL; empty: it can.
 std::string prepare_nccl(const NcclLibrary& library, bool ring) {
   if (library.version == 0) return library.why;
   if (!ring) return "";
@@ -163,7 +163,7 @@ std::string prepare_nccl(const NcclLibrary& library, bool ring) {
   return "";
 }
 
-/// Sums options.trial. Returns why not, alike on all ranks.
+/// Sums options.trial. Returns why that failed, the same on all ranks; empty: it did not.
 std::string try_nccl(Communicator& control, NcclGroup& group, NcclDeviceSum& sum, const NcclOptions& options) {
   std::string why;
   const auto once = [&](const std::function<void()>& queue) {
