@@ -51,10 +51,10 @@ CheckpointKeeper::CheckpointKeeper(const TrainConfig& config, const std::filesys
 }
 
 std::string CheckpointKeeper::save(const Transformer& model, const Adam& adam, const RunState& state,
-                                   const CheckpointWorth& worth) {
+                                   const CheckpointScores& scores) {
   if (!store_) return "";
   try {
-    write(model, adam, state, worth);
+    write(model, adam, state, scores);
   } catch (const Fenced&) {
     throw;
   } catch (const Failure& failure) {
@@ -64,7 +64,7 @@ std::string CheckpointKeeper::save(const Transformer& model, const Adam& adam, c
 }
 
 void CheckpointKeeper::write(const Transformer& model, const Adam& adam, const RunState& state,
-                             const CheckpointWorth& worth) {
+                             const CheckpointScores& scores) {
   const ParameterStore& store = model.parameters();
   const HostCopy weights(backend_, store.masters());
   const HostCopy first(backend_, adam.first_moment());
@@ -72,9 +72,9 @@ void CheckpointKeeper::write(const Transformer& model, const Adam& adam, const R
   CheckpointContent content{.update = state.progress.update,
                             .state = to_json(state),
                             .texts = {{"config.yaml", config_yaml(config_)}},
-                            .sacrebleu = worth.sacrebleu,
-                            .loss = worth.loss,
-                            .best = worth.best};
+                            .sacrebleu = scores.sacrebleu,
+                            .loss = scores.loss,
+                            .best = scores.best};
   weights.append(content.weights, store, "");
   first.append(content.optimizer, store, "m.");
   second.append(content.optimizer, store, "v.");

@@ -16,8 +16,8 @@
 
 namespace babelring {
 
-/// What a checkpoint is worth; NaN where it was not evaluated.
-struct CheckpointWorth {
+/// What validation says of a checkpoint; NaN where it was not evaluated.
+struct CheckpointScores {
   double sacrebleu = 0;
   double loss = 0;
   bool best = false;
@@ -27,26 +27,26 @@ struct CheckpointWorth {
 /// the other ranks, so hosts need not share a file system.
 class CheckpointKeeper {
  public:
-  /// `vocabulary_model` is the SentencePiece file copied into each checkpoint, so that it translates by itself; empty:
+  /// `vocabulary_model` is the SentencePiece file copied into each checkpoint, which then suffices to translate; empty:
   /// none. `guard` is called before a checkpoint becomes visible and throws Fenced if it must not. The references must
   /// outlive the keeper.
   CheckpointKeeper(const TrainConfig& config, const std::filesystem::path& folder,
                    const std::filesystem::path& vocabulary_model, Backend& backend, Communicator& communicator,
                    RecordSink& records, std::function<void()> guard = {});
 
-  /// Why nothing was written, older checkpoints being intact then; empty: all is well, as always but on rank 0. Emits
-  /// checkpoint records. Throws Fenced.
-  std::string save(const Transformer& model, const Adam& adam, const RunState& state, const CheckpointWorth& worth);
+  /// Returns why nothing was written (older checkpoints are intact then); empty on success, and on ranks other than 0.
+  /// Emits checkpoint records. Throws Fenced.
+  std::string save(const Transformer& model, const Adam& adam, const RunState& state, const CheckpointScores& scores);
 
-  /// Into model and optimizer of every rank, whoever's memory they are in, and its state; false if there is no complete
-  /// checkpoint. A `chosen` one is its folder; newer ones of this run are moved aside then. Throws Failure if the
-  /// checkpoint is of another model, or if the chosen one is absent or damaged.
+  /// Restores model, optimizer and state of every rank. Returns false if there is no complete checkpoint. `chosen`: the
+  /// folder of the checkpoint to take, empty for the newest; newer ones of this run are then moved aside. Throws
+  /// Failure if the checkpoint is of another model, or if the chosen one is absent or damaged.
   bool restore(Transformer& model, Adam& adam, const ModelOwnership& ownership, RunState& state,
                const std::filesystem::path& chosen = {});
 
  private:
   std::optional<Checkpoint> find(const std::filesystem::path& chosen);
-  void write(const Transformer& model, const Adam& adam, const RunState& state, const CheckpointWorth& worth);
+  void write(const Transformer& model, const Adam& adam, const RunState& state, const CheckpointScores& scores);
 
   const TrainConfig& config_;
   std::filesystem::path vocabulary_model_;

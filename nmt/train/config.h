@@ -75,7 +75,7 @@ struct CommConfig {
   double deadline_s = 120;
 
   void bind(OptionBinder& binder);
-  /// Of the ranks' communicator on the host.
+  /// Options of the communicator between the ranks' hosts.
   CommOptions options() const;
 };
 

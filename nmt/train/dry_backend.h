@@ -6,9 +6,9 @@
 
 namespace babelring {
 
-/// A backend that checks every op and computes nothing: its memory has addresses but no bytes, whoever downloads reads
-/// zeros. For finding out what memory a pass needs. `room` is what it says of its memory. `like` answers what a backend
-/// is asked about ops before they run, and must outlive it; null: Backend's own answers.
+/// A backend that checks every op and computes nothing, to find out what memory a pass needs: its memory has addresses
+/// but no bytes, and downloads give zeros. `room` is what memory() returns. `like` answers questions about ops that
+/// depend on the backend, and must outlive this one; null: Backend's defaults.
 std::unique_ptr<Backend> make_dry_backend(const MemoryRoom& room = {}, Backend* like = nullptr);
 
 }  // namespace babelring

@@ -16,10 +16,10 @@ GpuMeter::GpuMeter(std::unique_ptr<GpuSource> source, std::chrono::milliseconds 
 
 GpuMeter::~GpuMeter() = default;
 
-/// False: there will be no more.
+/// Returns false if there will be no more readings.
 bool GpuMeter::read_once() {
   Result<GpuReading> reading = source_->read();
-  if (!reading) spdlog::warn("power, clocks and traffic of the GPU are measured no more: {}", reading.message());
+  if (!reading) spdlog::warn("power, clocks and traffic of the GPU are no longer measured: {}", reading.message());
   const std::lock_guard lock(mutex_);
   newest_ = reading.ok() ? std::move(reading).value() : GpuReading{};
   return reading.ok();
@@ -43,7 +43,7 @@ void GpuMeter::fill(StepRecord& record) {
   }
   for (const auto& [name, count] : newest_.counters) {
     const auto before = told_.find(name);
-    // A counter that begins again, or has just appeared, counts from its next reading on.
+    // A counter that was reset, or has just appeared, counts from its next reading on.
     record.gpu[name] = before != told_.end() && count >= before->second ? count - before->second : 0;
   }
   told_ = newest_.counters;

@@ -14,17 +14,16 @@
 
 namespace babelring {
 
-/// Reads a GPU in a thread of its own, for some of its answers take milliseconds, and tells step records the newest.
+/// Reads a GPU's figures on a thread of its own, because some take milliseconds, and puts the newest into step records.
 class GpuMeter {
  public:
-  /// The first reading is here when the constructor returns. When the GPU is lost a line in the log says so, and what
-  /// it told is measured no more.
+  /// Takes the first reading before it returns. When the GPU is lost, a line in the log says so and there are no more
+  /// readings.
   explicit GpuMeter(std::unique_ptr<GpuSource> source,
                     std::chrono::milliseconds period = std::chrono::milliseconds(200));
   ~GpuMeter();
 
-  /// Power, record.gpu and the peak of memory; of counters what was counted since the last call, up to the newest
-  /// reading.
+  /// Fills power, record.gpu and the peak of memory; counters by what they grew since the last call.
   void fill(StepRecord& record);
 
   /// The newest reading; without any figure when the GPU is lost. For any thread.
@@ -44,7 +43,7 @@ class GpuMeter {
   std::jthread thread_;
 };
 
-/// Of the GPU with that identity; null where there is none ("") or NVML cannot be used, which a line in the log says.
+/// Null without a GPU (an empty identity), and where NVML cannot be used, which a line in the log says.
 std::unique_ptr<GpuMeter> make_gpu_meter(const std::string& identity, const std::string& library = nvml_library);
 
 }  // namespace babelring

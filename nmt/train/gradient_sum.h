@@ -29,8 +29,8 @@ class GradientSum {
 std::unique_ptr<GradientSum> make_bucketed_sum(Backend& backend, Communicator& communicator,
                                                const ParameterStore& store, std::int64_t bucket_bytes);
 
-/// The same for gradients that the host cannot read: copied to memory of the communicator's when all are complete,
-/// summed there and copied back. One rank copies nothing.
+/// The same for gradients that the host cannot read: when all are complete they are copied to the communicator's
+/// memory, summed there and copied back. A single rank copies nothing.
 std::unique_ptr<GradientSum> make_staged_sum(Backend& backend, Communicator& communicator, const ParameterStore& store,
                                              std::int64_t bucket_bytes);
 

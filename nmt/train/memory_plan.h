@@ -14,12 +14,12 @@ namespace babelring {
 /// What training's arenas are made for.
 struct MemoryPlan {
   std::int64_t micro_batch_tokens = 0;  // as PipelineOptions has it; on all ranks the same
-  ArenaBytes need;                      // on a device, of the largest micro-batch that is to be expected
-  std::string answer;                   // how `auto` was answered, for people; else ""
+  ArenaBytes need;                      // on a device, for the largest micro-batch to be expected
+  std::string answer;                   // for the log: what `auto` came to; else empty
 };
 
-/// Of the room that is left when the model and its moments have theirs, `auto` leaves this part of what is installed,
-/// and as many bytes besides on a device, where ops take memory of their own.
+/// What `auto` leaves free when the model and its moments are allocated: this fraction of the installed memory, and on
+/// a device these bytes besides, because ops allocate memory of their own there.
 inline constexpr double memory_margin = 0.1;
 inline constexpr std::size_t device_margin_bytes = std::size_t{1} << 30;
 
@@ -27,9 +27,9 @@ inline constexpr std::size_t device_margin_bytes = std::size_t{1} << 30;
 /// that gives every op to one without memory, which computes nothing.
 ArenaBytes dry_run(const Transformer& model, Backend& backend, std::int64_t source_tokens, std::int64_t target_tokens);
 
-/// Answers data.micro_batch_tokens: auto with the most tokens that fit into the backend's free memory, for the rank
-/// that has the least, and measures what the arenas need. Every rank calls it, once its model has been made. Throws
-/// UsageFailure where not even the longest sentence fits, or nobody says what is free.
+/// Turns data.micro_batch_tokens: auto into the most tokens that fit into the free memory of the rank that has least,
+/// and measures what the arenas need. Every rank calls it once its model has been made. Throws UsageFailure if not even
+/// the longest sentence fits, or a rank cannot tell what is free.
 MemoryPlan plan_memory(const TrainConfig& config, const Plan& plan, const Transformer& model, Backend& backend,
                        Communicator& communicator);
 

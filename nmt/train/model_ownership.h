@@ -31,11 +31,11 @@ class ModelOwnership {
   /// `bucket_bytes` at a time.
   std::unique_ptr<GradientSum> gradient_sum(const ParameterStore& store, std::int64_t bucket_bytes) const;
 
-  /// Runs `write`, which gives weights values that all ranks would give them, where it has to be run; returns when they
-  /// are there for all.
+  /// Runs `write`, which sets weights to values that are the same on all ranks, once for each copy of the model;
+  /// returns when every rank sees them.
   void write(const std::function<void()>& write) const;
-  /// Waits until every rank has written its share. Whoever writes again must be behind another collective, which ranks
-  /// enter after their last look at the others' shares: in an update the gradient sum is one.
+  /// Waits until every rank has written its share. Before a rank writes again there must be another collective, which
+  /// ranks enter after they last read the others' shares: in an update the gradient sum is one.
   void publish() const;
   /// Copies rank 0's tensor to every other copy.
   void spread(Tensor tensor) const;

@@ -121,7 +121,7 @@ class NvmlSource final : public GpuSource {
     if (told(nvml_.clock, clock_sm, &number)) reading.values["clock_mhz"] = number;
     if (told(nvml_.clock, clock_memory, &number)) reading.values["memory_clock_mhz"] = number;
     read_counters(reading);
-    if (lost_) return Error{"the GPU is lost: it answers NVML no more"};
+    if (lost_) return Error{"the GPU is lost: it no longer answers NVML"};
     return reading;
   }
 

@@ -9,7 +9,7 @@
 
 namespace babelring {
 
-/// Besides weights and moments, everything a run needs to go on as if it had never stopped.
+/// What a run needs, besides weights and moments, to resume as if it had never stopped.
 struct RunState {
   std::string run;  // the run's id, kept over all attempts
   std::int64_t attempt = 1;

@@ -13,7 +13,7 @@
 
 namespace babelring {
 
-/// whole_pass is forward and backward that are told apart by their products only: a third is forward.
+/// whole_pass is forward and backward measured as one; by its share of the products, a third counts as forward.
 enum class StepPart { other, forward, backward, whole_pass, communication, optimizer };
 
 /// Splits an update's time between its parts. Where ops are done when run() returns, by the host's clock; on a device
@@ -28,8 +28,8 @@ class StepClock final : public PhaseClock {
   void enter(StepPart part);
   void enter(Phase phase) override;
 
-  /// Fills the parts of `record` but data_ms, which stands there as step_ms does; they all add up to it. What of a
-  /// wait for data a device spent on the optimizer before counts as the optimizer's.
+  /// Fills the parts of `record`, which has step_ms and data_ms already; all parts add up to step_ms. Where a device
+  /// still ran the optimizer while the host waited for data, that time counts as the optimizer's.
   void fill(StepRecord& record);
 
  private:

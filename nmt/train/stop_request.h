@@ -4,14 +4,14 @@
 
 namespace babelring {
 
-/// A wish that training end after the current update, from another thread: what takes signals, or heartbeats. Ranks
-/// agree on it, so that all stop at the same update.
+/// A request to end training after the current update, made by another thread: for a signal, or by a heartbeat's
+/// answer. Ranks agree on it, so that all stop at the same update.
 class StopRequest {
  public:
   /// From any thread.
   void request() { requested_.store(true, std::memory_order_relaxed); }
   bool requested() const { return requested_.load(std::memory_order_relaxed); }
-  /// The stop, when it comes, shall leave no checkpoint. From any thread.
+  /// The stop shall not write a checkpoint. From any thread.
   void request_without_checkpoint() { without_checkpoint_.store(true, std::memory_order_relaxed); }
   bool without_checkpoint() const { return without_checkpoint_.load(std::memory_order_relaxed); }
 

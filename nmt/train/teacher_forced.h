@@ -18,13 +18,13 @@ struct HeldOut {
   const Vocabulary& vocabulary;
 };
 
-/// Sums over sentences, each piece predicted from the reference before it; they add up over ranks.
+/// Sums over sentences, each piece predicted from the reference before it; ranks' sums can be added up.
 struct TeacherForced {
   LossSums losses;
   BleuCounts bleu;  // of the likeliest pieces, as `bleu` counts them
 };
 
-/// Of the sentences from `first` up to `last`, without it.
+/// Evaluates the sentences [first, last).
 TeacherForced teacher_forced(const Transformer& model, const HeldOut& set, std::int64_t first, std::int64_t last,
                              const Bleu& bleu, Backend& backend, Workspace& workspace);
 

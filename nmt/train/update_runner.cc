@@ -40,8 +40,8 @@ UpdateRunner::UpdateRunner(const TrainConfig& config, Transformer& model, Adam& 
                observer == nullptr && config.model.dropout == 0 && config.model.attention_dropout == 0 &&
                config.model.activation_dropout == 0) {}
 
-/// Forward and backward of a batch whose shape may come again. Dropout's seeds and ranks that wait for gradients would
-/// differ from one time to the next, so there are none.
+/// Forward and backward of a batch whose shape may come again. Only for one rank without dropout: seeds, and when
+/// gradients are ready, would differ from one replay to the next.
 ConstTensor UpdateRunner::repeated(Context& context, const DeviceBatch& batch, float gradient_scale) {
   context.clock = nullptr;  // its marks would be repeated too
   const auto ready = std::exchange(context.gradient_ready, {});

@@ -15,10 +15,10 @@
 
 namespace babelring {
 
-/// What one rank wishes for the end of an update.
+/// What one rank asks for at the end of an update.
 struct Votes {
   bool stop = false;
-  bool without_checkpoint = false;  // of the stop
+  bool without_checkpoint = false;  // when it stops
   bool checkpoint = false;
 };
 

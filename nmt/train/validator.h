@@ -23,8 +23,8 @@ class Validator {
   Validator(const TrainConfig& config, const Vocabulary& vocabulary, Backend& backend, Communicator& communicator,
             Workspace& workspace);
 
-  /// What is teacher-forced, and with `translate` sacreBLEU, chrF and samples; equal on all ranks. `update` and `best`
-  /// are left to the caller.
+  /// The teacher-forced scores, and with `translate` sacreBLEU, chrF and samples; the same on all ranks. The caller
+  /// sets `update` and `best`.
   EvalRecord run(const Transformer& model, bool translate) const;
 
  private:

@@ -20,7 +20,7 @@ class Workspace {
   /// A context for one micro-batch; what earlier ones kept is given back.
   Context begin(DType dtype) {
     for (Arena* arena : {&saved_, &scratch_}) {
-      // Graphs of a device remember its blocks, and reserve() has taken one that is large enough.
+      // A device's graphs hold addresses in its blocks, so these stay; reserve() has made one that is large enough.
       if (backend_.host_memory()) {
         arena->reset_to_one_block();
       } else {
@@ -29,7 +29,7 @@ class Workspace {
     }
     return {.backend = backend_, .saved = saved_, .scratch = scratch_, .dtype = dtype};
   }
-  /// Takes so many bytes at once, before the first begin(), so that blocks fit whatever comes up to that.
+  /// Allocates so many bytes in one block each, before the first begin(), so that passes up to that size fit into them.
   void reserve(const ArenaBytes& bytes) {
     saved_.reserve(bytes.saved);
     scratch_.reserve(bytes.scratch);

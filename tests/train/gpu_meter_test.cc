@@ -173,7 +173,7 @@ TEST(GpuMeter, GoesOnWithoutAGpuThatVanished) {
   meter.fill(step);
   EXPECT_EQ(step.power_w, 0);
   EXPECT_TRUE(step.gpu.empty());
-  EXPECT_THAT(log.text(), HasSubstr("measured no more: the GPU is lost"));
+  EXPECT_THAT(log.text(), HasSubstr("no longer measured: the GPU is lost"));
 }
 
 TEST(GpuMeter, IsThereOnlyWhereThereIsSomethingToMeasure) {
