@@ -9,8 +9,8 @@
 
 namespace babelring {
 
-/// Questions to the server's API, in JSON. One thread at a time, but for cancel(). Throws Failure where there is no
-/// answer, ServerRefusal (client/problem.h) where it is other than success.
+/// A client of the server's API, in JSON. One thread at a time, except for cancel(). Throws Failure where there is no
+/// answer, ServerRefusal (client/problem.h) if it is not a success.
 class ApiClient {
  public:
   explicit ApiClient(const ServerAccess& access, std::chrono::milliseconds timeout = std::chrono::milliseconds(30000));
@@ -19,8 +19,8 @@ class ApiClient {
   json::object get(const std::string& target);
   /// All items of a paged list, or the first `most`, page after page.
   std::vector<json::object> get_items(const std::string& target, std::size_t most);
-  /// POST, PUT, PATCH or DELETE. `key`, if not empty, is sent as Idempotency-Key: then what was lost on the way, or met
-  /// a busy server, is sent again, and done once. Empty where the answer has no body.
+  /// POST, PUT, PATCH or DELETE. `key`, if not empty, is sent as Idempotency-Key: a request that was lost on the way,
+  /// or met a busy server, is then sent again, and still carried out once. Empty where the answer has no body.
   json::object send(const std::string& method, const std::string& target, const json::object& body,
                     const std::string& key = {});
 

@@ -13,7 +13,7 @@ struct ServerEvent {
   std::string name = "message", data;
 };
 
-/// Takes an event stream apart (WHATWG, server-sent events), whatever pieces it arrives in.
+/// Parses an event stream (WHATWG, server-sent events) that arrives in arbitrary pieces.
 class EventReader {
  public:
   /// `on_event` answers false to end. Returns false once it has; what came after is then dropped.
@@ -21,7 +21,7 @@ class EventReader {
 
   /// Of the newest event that had one: for Last-Event-ID.
   const std::string& last_id() const { return last_id_; }
-  /// What the server asked for, if it did.
+  /// The wait before a reconnection that the server asked for, if it did.
   std::optional<std::chrono::milliseconds> retry() const { return retry_; }
   /// A new connection begins: half an event of the old one is dropped, the id is kept.
   void restart();

@@ -11,8 +11,8 @@
 
 namespace babelring {
 
-/// Follows a server's event stream for as long as it is wanted: a lost connection is made anew, and goes on behind the
-/// last event that was seen (Last-Event-ID).
+/// Follows a server's event stream for as long as it is wanted: after a lost connection it reconnects, and resumes
+/// behind the last event seen (Last-Event-ID).
 class EventStream {
  public:
   struct Options {

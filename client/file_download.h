@@ -19,11 +19,11 @@ struct RemoteFile {
 /// Called now and then with the bytes that are there, of `size`.
 using DownloadProgress = std::function<void(std::int64_t bytes)>;
 
-/// Brings a file to `path` and verifies it. What an earlier, interrupted call left there is kept and only the rest
-/// asked for (Range, with If-Range, so that no parts of two files are mixed); a lost connection is taken up again in
-/// the same way, `tries` times without a new byte. On a digest that does not match, the file is removed and fetched
-/// once more from the beginning. Durable on return. Throws Failure naming the file and what is wrong, ServerRefusal
-/// where the server refuses, and leaves what it has for the next call.
+/// Downloads a file to `path` and verifies it. What an earlier, interrupted call left there is kept and only the rest
+/// is requested (Range, with If-Range, so that parts of two files are never mixed); a lost connection is resumed in the
+/// same way, until `tries` in a row brought no new byte. If the digest does not match, the file is removed and fetched
+/// once more from the beginning. Durable on return. Throws Failure naming the file and what is wrong, ServerRefusal if
+/// the server refuses; what has arrived is left for the next call.
 void download_file(HttpClient& client, const RemoteFile& remote, const std::filesystem::path& path,
                    const DownloadProgress& progress = {}, int tries = 5);
 

@@ -38,7 +38,7 @@ struct HttpClientOptions {
   /// where a body is handed on in pieces, each wait for the next piece.
   std::chrono::milliseconds timeout{10000};
   std::string token = {};              // sent as Authorization: Bearer; empty: none
-  std::filesystem::path ca_file = {};  // PEM; whom https trusts; empty: the system's authorities
+  std::filesystem::path ca_file = {};  // PEM; authorities that https trusts; empty: the system's
   HostLookup::Resolver resolver = {};  // empty: the system's
 };
 
@@ -57,7 +57,7 @@ class HttpClient {
 
   /// The answer, whatever its status; at most 16 MiB of body. With a sink the body of a success (2xx) goes there and
   /// has no bound. The Error says what failed in the transport; the request may or may not have been done then. A kept
-  /// connection that the server has closed meanwhile, before a byte of the answer, is made anew, once.
+  /// connection that the server turns out to have closed, before a byte of the answer, is replaced once.
   Result<HttpAnswer> send(const HttpRequest& request, const BodySink& sink = {});
 
   /// send() of a POST of JSON.

@@ -11,10 +11,10 @@ namespace babelring {
 struct ServerAccess {
   std::string address;              // http://host:port
   std::string token;                // empty: none
-  std::filesystem::path ca_file{};  // https: whom to trust; empty: the system's authorities
+  std::filesystem::path ca_file{};  // authorities that https trusts; empty: the system's
 };
 
-/// What the user said, with what was left unsaid taken from the environment: the address from BABELRING_SERVER, else
+/// The user's options, and for those left out the environment: the address from BABELRING_SERVER, else
 /// http://127.0.0.1:8080; the token by find_token(); the authorities from BABELRING_CA_FILE.
 ServerAccess find_server(const std::string& address, const std::filesystem::path& token_file,
                          const std::filesystem::path& ca_file = {});

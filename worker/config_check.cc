@@ -27,7 +27,7 @@ std::int64_t take_number(std::string_view& text) {
   return number;
 }
 
-/// The key that a complaint is about: "training.seed: expected …", "unknown key 'training.sed'", "key 'a' stands here
+/// The key that a message is about: "training.seed: expected …", "unknown key 'training.sed'", "key 'a' stands here
 /// …".
 std::string key_in(std::string_view detail) {
   for (const std::string_view words : {"unknown key '", "key '"}) {

@@ -10,12 +10,12 @@ namespace babelring {
 enum class Delivery {
   stored,
   refused,  // for what they say, or for their size: sending the same again is of no use
-  again,    // for reasons of the server's, its guards' or a proxy's, which may pass or be mended while records are kept
+  again,    // refused for a reason outside them (server, permission, proxy), which may pass while they are kept
 };
 
 Delivery delivery_of(int status);
 
-/// What the user can do about an answer, where that is known, as "; give …"; else empty.
+/// What the user can do about an answer, as "; give …"; empty where nothing is known.
 std::string advice(int status);
 
 /// The status and what the body says about it, the title and detail of a problem+json or its first bytes, in one

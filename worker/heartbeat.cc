@@ -20,7 +20,7 @@ std::string text_of(const json::object& object, const char* name) {
   return member != nullptr && member->is_string() ? std::string(member->get_string().c_str()) : "";
 }
 
-/// Empty where the GPU tells nothing. What it counts is for step records, which know since when.
+/// Empty where the GPU reports nothing. Counters are left to step records, which know since when they count.
 json::object gpu_of(const GpuReading& reading) {
   json::object gpu;
   for (const auto& [name, value] : reading.values) gpu[name] = value;

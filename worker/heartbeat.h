@@ -22,31 +22,31 @@ namespace babelring {
 struct HeartbeatOptions {
   std::string server;             // http://host:port
   std::string token;              // empty: none
-  std::filesystem::path ca_file;  // whom https trusts; empty: the system's authorities
+  std::filesystem::path ca_file;  // authorities that https trusts; empty: the system's
   std::string run;                // r_…
   std::int64_t attempt = 1;
   std::int64_t rank = 0;
   std::string host;
-  std::filesystem::path folder;  // whose free space is told
-  /// What the GPU says of itself; absent: there is none. Called on the heartbeat's thread.
+  std::filesystem::path folder;  // on the file system whose free space is reported
+  /// The newest reading of the GPU; empty: there is none. Called on the heartbeat's thread.
   std::function<GpuReading()> gpu = {};
   std::chrono::milliseconds between{1000};
   std::chrono::milliseconds longest_retry{5000};  // while the server does not answer
   std::chrono::milliseconds request_timeout{5000};
 };
 
-/// What heartbeats may set going.
+/// What the answers to heartbeats can set off.
 struct HeartbeatOrders {
   StopRequest& stop;
   CheckpointRequest& checkpoint;
-  /// The server says that this attempt is over and another one may be running. Called on the heartbeat's thread; the
-  /// process must write nothing any more and end.
+  /// Called on the heartbeat's thread when the server says that this attempt is over, so another may be running: the
+  /// process must write nothing more and end.
   std::function<void(const std::string& why)> fenced;
 };
 
-/// Tells the server once a second that this rank lives and how far it is, and carries out what the answer asks for. A
-/// thread and a connection of its own, outside of all collectives: training never waits for it, and a rank that hangs
-/// in a collective still reports. A server that is away, or too old to know heartbeats, changes nothing.
+/// Tells the server once a second that this rank is alive and how far it is, and carries out what the answer asks for.
+/// It has its own thread and connection and takes no part in collectives: training never waits for it, and a rank that
+/// hangs in a collective still reports. A server that is down, or too old to know heartbeats, changes nothing.
 class Heartbeat {
  public:
   Heartbeat(HeartbeatOptions options, HeartbeatOrders orders);

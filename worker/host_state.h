@@ -5,7 +5,7 @@
 
 namespace babelring {
 
-/// This process and its host, as the kernel tells; 0 where it does not.
+/// This process and its host, as the kernel reports them; 0 where it does not.
 struct HostState {
   std::int64_t resident_bytes = 0;
   std::int64_t memory_bytes = 0, memory_available_bytes = 0;
@@ -15,7 +15,7 @@ struct HostState {
   double load = 0;  // average of a minute
 };
 
-/// `folder` tells the file system whose free space counts.
+/// `folder` is on the file system whose free space is reported.
 HostState read_host_state(const std::filesystem::path& folder);
 
 }  // namespace babelring

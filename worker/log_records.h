@@ -6,8 +6,8 @@
 
 namespace babelring {
 
-/// Makes log records of what this process logs, from info up, so that its log can be read on the server too. To be made
-/// before there are other threads that log; afterwards used from any thread.
+/// Turns what this process logs, from info up, into log records, so that its log can be read on the server too.
+/// Construct it before there are other threads that log; afterwards any thread may.
 class LogRecords {
  public:
   /// Listens to spdlog's default logger, to its end.

@@ -24,7 +24,7 @@ namespace babelring {
 struct ReporterOptions {
   std::string server = "none";         // http://host:port; none: records stay in the spool
   std::string token;                   // empty: none
-  std::filesystem::path ca_file;       // whom https trusts; empty: the system's authorities
+  std::filesystem::path ca_file;       // authorities that https trusts; empty: the system's
   std::filesystem::path spool_folder;  // holds attempt-1/rank-0.jsonl
   std::string run;                     // r_…
   std::int64_t attempt = 1;

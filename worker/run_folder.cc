@@ -47,8 +47,8 @@ RunFolder::RunFolder(std::filesystem::path path, const std::string& run, std::in
   const auto before = stored();
   if (before && before->run != run) fail("{}: holds run {}, expected {}", path_.string(), before->run, run);
   if (before && before->attempt >= attempt) {
-    throw Fenced(
-        fmt::format("{}: attempt {} was started already; attempt {} is not", path_.string(), before->attempt, attempt));
+    throw Fenced(fmt::format("{}: attempt {} has started already, so attempt {} cannot", path_.string(),
+                             before->attempt, attempt));
   }
   if (fenced_attempt(path_) >= attempt) throw Fenced(fmt::format("{}: attempt {} is over", path_.string(), attempt));
   store();

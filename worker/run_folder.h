@@ -7,8 +7,8 @@
 
 namespace babelring {
 
-/// Refuses what no server calls a run and an attempt. Every rank was given the same words: called on all before they
-/// wait for each other. Throws UsageFailure.
+/// Throws UsageFailure unless these are a run's id and an attempt's number. All ranks were given the same ones and call
+/// it before their first collective, so that none waits for another.
 void check_identity(const std::string& run, std::int64_t attempt);
 
 /// The folder of one run: run.json (its id and attempt), config.yaml, checkpoints/, spool/.

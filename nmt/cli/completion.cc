@@ -10,7 +10,7 @@
 namespace babelring {
 namespace {
 
-/// What may follow the words of one command.
+/// What may follow one command.
 struct Place {
   std::string path;                                            // "nmt run list"
   std::vector<std::string> words;                              // subcommands and options

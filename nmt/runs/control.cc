@@ -15,7 +15,7 @@
 namespace babelring {
 namespace {
 
-/// Where a run stands after it was told something.
+/// Prints the state of a run after a command.
 void report(const json::object& run, bool as_json, const char* what) {
   const Screen screen = Screen::of_stdout();
   if (as_json) {

@@ -38,26 +38,26 @@ void print_line(const json::object& item, bool as_json, const Screen& screen) {
              << screen.coloured(fmt::format("{}: {}", level, text_of(item, "text")), colour_of_level(level)) << '\n';
 }
 
-/// Listens to the run's events on a thread of its own and says when there may be something to read. What it says is in
-/// the answers to questions, so that no line is missed or read twice.
-class Bell {
+/// Listens to the run's events on a thread of its own and says when there may be new lines. The lines themselves come
+/// from the log's pages, so that none is missed or read twice.
+class LogEvents {
  public:
-  Bell(const ServerAccess& access, const std::string& run, std::chrono::milliseconds without_events)
+  LogEvents(const ServerAccess& access, const std::string& run, std::chrono::milliseconds without_events)
       : stream_(access, "/api/v1/events?topic=log,state&run=" + run), without_events_(without_events) {
     listener_ = std::thread([this] { listen(); });
   }
-  ~Bell() {
+  ~LogEvents() {
     stream_.end();
     listener_.join();
   }
-  Bell(const Bell&) = delete;
-  Bell& operator=(const Bell&) = delete;
+  LogEvents(const LogEvents&) = delete;
+  LogEvents& operator=(const LogEvents&) = delete;
 
   void end() {
     set([&] { ended_ = true; });
   }
 
-  /// Waits for an event, or for a while, longer where the stream is well. False once end() was called.
+  /// Waits for an event, or for a while, longer while the stream is connected. False once end() was called.
   bool wait() {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, at_once, [&] { return ended_; });  // a burst of events is one question
@@ -85,7 +85,7 @@ class Bell {
                           },
                       .on_connected = [&] { set([&] { rung_ = connected_ = true; }); },
                       .on_lost = [&](const std::string&) { set([&] { connected_ = false; }); }});
-    } catch (const std::exception&) {  // no stream for us: questions do without
+    } catch (const std::exception&) {  // no stream for us: the pages are polled instead
       set([&] { connected_ = false; });
     }
   }
@@ -122,9 +122,9 @@ void print_logs(const ServerAccess& access, const LogRequest& request, bool as_j
   std::string cursor;
   print_page(api, fmt::format("{}tail={}{}", target, request.tail, filter), cursor, as_json, screen);
   if (!request.follow || cursor.empty()) return;
-  Bell bell(access, request.run, request.between_questions);
-  const Interrupt interrupt([&] { bell.end(); });
-  for (bool ended = false; !ended && bell.wait();) {
+  LogEvents events(access, request.run, request.between_questions);
+  const Interrupt interrupt([&] { events.end(); });
+  for (bool ended = false; !ended && events.wait();) {
     // The state first: what the run said before it ended is then there to be read.
     ended = is_end_state(text_of(api.get("/runs/" + request.run), "state"));
     while (print_page(api, fmt::format("{}limit=500&cursor={}{}", target, percent_encoded(cursor), filter), cursor,

@@ -80,7 +80,7 @@ void RunView::metrics(const json::object& data) {
     const auto tokens = newest(*series, "update_target_tokens");
     if (tokens && *tokens > 0 && *ms > 0) tokens_per_second_ = *tokens * 1000 / *ms;
   }
-  eta_seconds_.reset();  // known better from here on
+  eta_seconds_.reset();  // computed here from now on
   show();
 }
 

@@ -50,7 +50,7 @@ class RunView {
   std::optional<SteadyClock::time_point> last_line_;
 };
 
-/// Is this a state that a run no longer leaves by itself?
+/// Whether a run stays in this state unless somebody resumes it.
 bool is_end_state(std::string_view state);
 
 }  // namespace babelring

@@ -8,7 +8,7 @@ namespace babelring {
 
 enum class Colour { none, grey, red, green, yellow, blue };
 
-/// Where a command's output goes, and what may be done there.
+/// Where a command's output goes, and what can be done there.
 struct Screen {
   std::ostream& out;
   bool live = false;  // a terminal: lines may be drawn over, colours used

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::chrono::seconds between_lines{10};
 
-/// Brings the stream's events to the view, or to the output as JSON lines.
+/// Passes the stream's events to the view, or prints them as JSON lines.
 class Watcher {
  public:
   Watcher(const ServerAccess& access, const std::string& run, bool as_json, const Screen& screen)
@@ -29,7 +29,7 @@ class Watcher {
         out_(screen.out),
         view_(as_json ? Screen{.out = nowhere_} : screen, between_lines) {}
 
-  /// How the run stands now: at the beginning and wherever events may have been missed.
+  /// Fetches the run's present state: at the beginning, and where events may have been missed.
   void refresh() {
     json::object run = api_.get("/runs/" + run_);
     run.erase("config");

@@ -46,7 +46,7 @@ void append(Diagnoses& findings, Diagnoses more) {
 }
 
 Diagnoses examine(const DoctorArguments& arguments) {
-  // First, for it makes a process of this one, which should have no threads yet.
+  // First, because it forks, and there should be no threads yet.
   Diagnoses mpi{mpi_finding()};
   const KernelFiles files;
   const int processors = static_cast<int>(std::thread::hardware_concurrency());
@@ -86,7 +86,7 @@ void add_doctor(CLI::App& app) {
   command->add_option("--runs", arguments->folder, "folder that runs are to be kept in")->capture_default_str();
   command->add_option("--server", arguments->server, "address of a server to try, http://host:port");
   command->add_option("--token-file", arguments->token_file, "file with its token; else BABELRING_TOKEN");
-  command->add_option("--ca-file", arguments->ca_file, "whom https trusts; else BABELRING_CA_FILE");
+  command->add_option("--ca-file", arguments->ca_file, "certificates that https trusts; else BABELRING_CA_FILE");
   command->add_flag("--json", arguments->as_json, "prints one JSON object");
   command->callback([arguments] { run_doctor(*arguments); });
 }

@@ -8,7 +8,7 @@
 
 namespace babelring {
 
-/// How well a thing is: it works; it works badly, or may surprise; it does not work.
+/// ok: it works; warn: it works badly, or may surprise; fail: it does not work.
 enum class Verdict { ok, warn, fail };
 
 /// One line of `nmt doctor`.
@@ -20,7 +20,7 @@ struct Diagnosis {
 };
 using Diagnoses = std::vector<Diagnosis>;
 
-/// Where the kernel tells of the machine. Tests have trees of their own.
+/// Where the kernel describes the machine. Tests have trees of their own.
 struct KernelFiles {
   std::filesystem::path proc = "/proc", sys = "/sys";
 };
@@ -30,7 +30,7 @@ std::string first_line(const std::filesystem::path& file);
 
 /// The worst of them.
 Verdict worst_of(const Diagnoses& findings);
-/// For people: a line each, and under it what to do.
+/// For people: a line for each, and the advice under it.
 std::string text_of(const Diagnoses& findings);
 /// {"verdict": "ok", "findings": [{"area", "verdict", "text", "advice"}]}.
 json::object json_of(const Diagnoses& findings);

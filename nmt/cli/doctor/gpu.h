@@ -4,18 +4,18 @@
 
 namespace babelring {
 
-/// A library, or what it says when it is opened: "9.19.0", or why not.
+/// A library that was opened, or why it cannot be.
 struct LibraryReport {
-  std::string version;  // empty: it cannot be used
-  std::string why;      // then, why
+  std::string version;  // "9.19.0"; empty: it cannot be used
+  std::string why;      // why not
 };
 
-/// What the programs here find of GPUs and of NVIDIA's libraries.
+/// The GPUs and NVIDIA's libraries as our programs find them.
 struct GpuReport {
   int cards = 0;                     // NVIDIA's in the machine, whether they can be used or not
   std::string driver;                // the kernel's line; empty: none is loaded
   std::vector<std::string> devices;  // as the GPU backend describes them
-  std::string why;                   // there are none
+  std::string why;                   // why there are none
   LibraryReport nccl, cudnn;
 };
 

@@ -16,7 +16,7 @@ std::int64_t kernel_number(const fs::path& file) {
   return line.empty() || digits != std::string::npos || line.size() > 12 ? 0 : std::stoll(line);  // -1: unknown
 }
 
-/// By what the kernel's folder of it holds; the numbers are ARPHRD_* of linux/if_arp.h.
+/// From the interface's folder in /sys/class/net; the numbers are ARPHRD_* of linux/if_arp.h.
 std::string kind_of(const fs::path& folder) {
   const std::int64_t type = kernel_number(folder / "type");
   if (type == 772) return "loopback";
@@ -47,7 +47,7 @@ const NetworkInterface* interface_with(const std::vector<NetworkInterface>& inte
   return one == interfaces.end() ? nullptr : &*one;
 }
 
-/// What leads to one host; adds the interface to `used` unless the host is this one.
+/// How one host is reached; adds the interface to `used` unless the host is this one.
 Diagnosis host_finding(const std::vector<NetworkInterface>& interfaces, const std::string& host, FindRoute find_route,
                        std::set<std::string>& used) {
   Diagnosis finding{.area = "network", .text = {}};
@@ -110,7 +110,7 @@ Diagnosis proposal_finding(const std::vector<NetworkInterface>& interfaces, cons
   return finding;
 }
 
-/// NCCL's words: "eth,ib" are beginnings of names, "=eth0" a whole name, "^docker" all but those.
+/// NCCL's syntax: "eth,ib" are prefixes, "=eth0" is a whole name, "^docker" excludes.
 Diagnosis chosen_finding(const std::vector<NetworkInterface>& interfaces, const std::string& chosen) {
   std::string list = chosen;
   const bool without = list.starts_with('^');

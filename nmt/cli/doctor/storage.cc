@@ -27,7 +27,7 @@ fs::path existing_folder(const fs::path& wanted) {
   return folder;
 }
 
-/// Of the numbers that statfs(2) gives those that many machines may share.
+/// Whether statfs(2) names a file system that many machines may share.
 bool on_network(const fs::path& folder) {
   struct statfs of_folder {};
   if (::statfs(folder.c_str(), &of_folder) != 0) return false;
@@ -69,7 +69,7 @@ bool take_lock(const FileDescriptor& file) {
   return ::flock(file.number(), LOCK_EX | LOCK_NB) == 0;
 }
 
-/// A lock that one holds another must not get.
+/// Why the file system's locks cannot be used; empty: they can, and exclude each other.
 std::string why_no_locks(const fs::path& file) {
   const FileDescriptor first = open_to_lock(file), second = open_to_lock(file);
   if (!take_lock(first)) return std::strerror(errno);
