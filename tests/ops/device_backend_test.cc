@@ -25,6 +25,24 @@ class DeviceBackend : public testing::TestWithParam<const char*> {
     buffers_.push_back(backend_->allocate(static_cast<std::size_t>(n) * sizeof(float)));
     return buffers_.back().view(Shape{n}, DType::f32);
   }
+  /// Attention of one sentence in f32, whose scores, and as many probabilities, lie in scratch memory.
+  void attend(std::int64_t queries, std::int64_t keys) {
+    constexpr std::int64_t width = 8;
+    constexpr std::size_t room = 2049 * width * sizeof(float);
+    if (operands_.bytes() == 0) operands_ = backend_->allocate(5 * room);
+    const auto rows = [&](std::size_t place, std::int64_t count, std::int64_t columns) {
+      return operands_.view({count, columns}, DType::f32, place * room);
+    };
+    const std::vector<std::int32_t> q_offsets = {0, static_cast<std::int32_t>(queries)};
+    const std::vector<std::int32_t> k_offsets = {0, static_cast<std::int32_t>(keys)};
+    backend_->run(AttentionForward{.q = rows(0, queries, width),
+                                   .k = rows(1, keys, width),
+                                   .v = rows(2, keys, width),
+                                   .q_offsets = ConstTensor(q_offsets.data(), {2}, DType::i32),
+                                   .k_offsets = ConstTensor(k_offsets.data(), {2}, DType::i32),
+                                   .out = rows(3, queries, width),
+                                   .log_sum_exp = rows(4, queries, 1)});
+  }
   std::vector<float> downloaded(ConstTensor tensor) const {
     std::vector<float> values(static_cast<std::size_t>(tensor.shape.elements()));
     backend_->download(tensor, values.data());
@@ -33,6 +51,7 @@ class DeviceBackend : public testing::TestWithParam<const char*> {
 
   std::unique_ptr<Backend> backend_;
   std::vector<Buffer> buffers_;
+  Buffer operands_;  // of attend()
 };
 INSTANTIATE_TEST_SUITE_P(Devices, DeviceBackend, testing::Values("emulated", "cuda"),
                          [](const auto& device) { return std::string(device.param); });
@@ -101,6 +120,18 @@ TEST_P(DeviceBackend, SaysWhatMemoryWasFor) {
               ThrowsMessage<Failure>(HasSubstr("1125899906842624 bytes were needed for activations; ")));
 }
 
+/// Rooms of 2048 and 3072 rows: what ops need grows, and each time the blocks that are there are too small.
+TEST_P(DeviceBackend, ScratchMemoryDoesNotPileUp) {
+  attend(1, 1);
+  backend_->synchronize();
+  const std::size_t before = backend_->memory().free;
+  for (const auto& [queries, keys] : {std::pair{2048, 2048}, {2048, 2049}, {2049, 2049}}) {
+    attend(queries, keys);
+    backend_->synchronize();
+  }
+  EXPECT_LT(before - backend_->memory().free, 100U << 20) << "of which 73 MiB are needed";
+}
+
 /// Otherwise nobody would notice code above the ops that looks into tensors.
 TEST(ClosedBackendDeathTest, ItsMemoryIsShutToTheHostAlsoWhenAnOpWasRefused) {
   testing::GTEST_FLAG(death_test_style) = "threadsafe";
@@ -159,6 +190,17 @@ TEST_P(Repeated, WorkIsGivenAnewWhenMemoryHasChanged) {
   for (int times = 0; times < 3; ++times) add({7});
   EXPECT_EQ(given_, 4);
   EXPECT_EQ(downloaded(y_), std::vector<float>(100, 6.0f));
+}
+
+TEST_P(Repeated, WorkIsGivenAnewWhenScratchMemoryHasMoved) {
+  attend(2048, 2048);
+  backend_->synchronize();
+  for (int times = 0; times < 3; ++times) add({7});
+  EXPECT_EQ(given_, 2);
+  attend(2048, 2049);
+  backend_->synchronize();
+  for (int times = 0; times < 3; ++times) add({7});
+  EXPECT_EQ(given_, 4);
 }
 
 /// Offsets lie in the host's memory: the recording keeps its own copies, whatever other ops ask for meanwhile.

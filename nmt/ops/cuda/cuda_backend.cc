@@ -55,11 +55,11 @@ void CudaBackend::download(ConstTensor from, void* host) {
   if (!from.contiguous()) fail("download: {} has a row stride of {}", from.shape.text(), from.row_stride);
   if (from.bytes() == 0) return;
   require(cudaMemcpyAsync(host, from.data, from.bytes(), cudaMemcpyDeviceToHost, on_device().stream()), "download");
-  workspace_.check_indices();
+  workspace_.synchronize();
 }
 
 void CudaBackend::synchronize() {
-  on_device().check_indices();
+  on_device().synchronize();
 }
 
 MemoryRoom CudaBackend::memory() const {
@@ -86,7 +86,7 @@ std::int64_t CudaBackend::relu_mask_words(const LinearForward& op) {
 ConstTensor CudaBackend::repeat(const std::vector<std::int64_t>& key, const std::function<ConstTensor()>& work) {
   if (observed()) return work();
   on_device();
-  recorded_.enter(allocations_);
+  recorded_.enter(allocations_ + workspace_.scratch_moves());
   RecordedWork* known = recorded_.find(key);
   if (known == nullptr) {
     if (!recorded_.seen_before(key)) return work();  // which makes what memory and plans the ops need

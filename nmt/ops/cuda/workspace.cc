@@ -34,15 +34,23 @@ Workspace::Workspace()
       products_(stream_),
       lists_(stream_, staging_),
       cudnn_(current_cudnn_device()),
-      scratch_(allocate_device),
+      scratch_([this](std::size_t bytes) {
+        ++scratch_blocks_;
+        return allocate_device(bytes);
+      }),
       index_error_(allocate_device(sizeof(IndexError))),
       attention_route_(cuda::attention_route(std::getenv("BABELRING_CUDA_ATTENTION"))) {}
 
-void Workspace::check_indices() {
+void Workspace::synchronize() {
   IndexError error;
   require(cudaMemcpyAsync(&error, index_error_.data(), sizeof error, cudaMemcpyDeviceToHost, stream()), "synchronize");
   require(cudaStreamSynchronize(stream()), "synchronize");
   staging_.deliver();
+  if (scratch_blocks_ > 1) {
+    scratch_blocks_ = 0;
+    ++scratch_moves_;
+    scratch_.reset_to_one_block();
+  }
   const auto place = static_cast<BadIndex>(error.place);
   if (place == BadIndex::none) return;
   require(cudaMemsetAsync(index_error_.data(), 0, sizeof error, stream()), "synchronize");

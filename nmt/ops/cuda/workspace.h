@@ -25,6 +25,8 @@ enum class BadIndex : int { none, forward_ids, forward_positions, backward_ids, 
 class Workspace {
  public:
   Workspace();
+  Workspace(const Workspace&) = delete;
+  Workspace& operator=(const Workspace&) = delete;
 
   cudaStream_t stream() const { return stream_.get(); }
   Products& products() { return products_; }
@@ -37,9 +39,12 @@ class Workspace {
   /// For intermediate results; each op takes them in an Arena::Scope of its own. Kernels of the next op that reuse the
   /// memory run after those of this one.
   Arena& scratch() { return scratch_; }
+  /// How often scratch memory has moved: what was recorded before the last time points to memory that is gone.
+  std::int64_t scratch_moves() const { return scratch_moves_; }
   IndexError* index_error() const { return static_cast<IndexError*>(index_error_.data()); }
-  /// Waits for the stream and delivers what was fetched. Throws Failure, once, if a kernel found an index out of range.
-  void check_indices();
+  /// Waits for the stream, delivers what was fetched, and makes one block of scratch memory that has grown by several.
+  /// Throws Failure, once, if a kernel found an index out of range.
+  void synchronize();
 
  private:
   Stream stream_;
@@ -47,6 +52,8 @@ class Workspace {
   Products products_;
   DeviceLists lists_;
   CudnnPlans cudnn_;
+  int scratch_blocks_ = 0;
+  std::int64_t scratch_moves_ = 0;
   Arena scratch_;
   Buffer index_error_;
   AttentionRoute attention_route_;
