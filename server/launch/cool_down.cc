@@ -24,12 +24,4 @@ int CoolDown::strikes(const std::string& host, Time now) const {
   return found == hosts_.end() || now - found->second.last > forgotten_after ? 0 : found->second.count;
 }
 
-std::vector<std::string> CoolDown::cooling(Time now) const {
-  std::vector<std::string> names;
-  for (const auto& [name, strikes] : hosts_) {
-    if (strikes.ready > now) names.push_back(name);
-  }
-  return names;
-}
-
 }  // namespace babelring::launch

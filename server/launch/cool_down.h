@@ -2,7 +2,6 @@
 
 #include <map>
 #include <string>
-#include <vector>
 
 #include "nmt/base/clock.h"
 
@@ -19,8 +18,6 @@ class CoolDown {
   Time ready_at(const std::string& host, Time now) const;
   /// How many failures of it are remembered.
   int strikes(const std::string& host, Time now) const;
-  /// Those that are not ready.
-  std::vector<std::string> cooling(Time now) const;
 
   static constexpr auto forgotten_after = std::chrono::minutes(10);
 

@@ -15,12 +15,11 @@ namespace babelring::launch {
 struct LaunchOrder {
   std::string run, name;
   std::int64_t attempt = 1, world_size = 1;
-  std::filesystem::path folder;             // the run's
-  std::string resume_from;                  // folder of a checkpoint; empty: the newest of the run's own, if any
-  std::vector<Host> hosts;                  // chosen; empty: this one, or as Slurm likes
-  std::vector<std::string> excluded_hosts;  // for launchers that choose themselves
-  std::string server;                       // address that workers report to
-  std::vector<std::string> environment;     // besides the profile's: tokens
+  std::filesystem::path folder;          // the run's
+  std::string resume_from;               // folder of a checkpoint; empty: the newest of the run's own, if any
+  std::vector<Host> hosts;               // chosen; empty: this one, or as Slurm likes
+  std::string server;                    // address that workers report to
+  std::vector<std::string> environment;  // besides the profile's: tokens
 };
 
 /// What can be seen of an attempt's processes.
@@ -33,10 +32,10 @@ struct Sight {
     unknown,    // cannot be told now
   } kind = Kind::unknown;
   std::optional<std::int64_t> exit_code;  // of ended; above 128: 128 + signal
-  std::string detail;                     // what the launcher said of it
+  std::string detail;                     // what the launcher reports
 };
 
-/// How attempts are started, watched and ended. Called from the supervisor's thread.
+/// How attempts are started, watched and ended. Called from the supervisor's thread; ask_to_stop() from any.
 class Launcher {
  public:
   virtual ~Launcher() = default;
@@ -64,6 +63,7 @@ std::vector<std::string> worker_command(const Profile& profile, const LaunchOrde
 /// arguments.
 std::vector<std::string> full_command(const Profile& profile, const LaunchOrder& order, std::vector<std::string> usual);
 /// Environment of launcher and workers: the plain one, the profile's, the order's, and the marks by which it is found.
+/// Each name is there once; the later of these wins.
 std::vector<std::string> launch_environment(const Profile& profile, const LaunchOrder& order);
 /// NAME=value that mark an attempt's processes.
 std::vector<std::string> attempt_marks(const std::string& run, std::int64_t attempt);

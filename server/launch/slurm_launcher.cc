@@ -75,9 +75,6 @@ std::vector<std::string> SlurmLauncher::command(const Profile& profile, const La
                                       "--output=" + launch_log_path(order.folder, order.attempt).string(),
                                       "--open-mode=append",
                                       "--chdir=" + profile.working_folder};
-  if (!order.excluded_hosts.empty()) {
-    command.push_back(fmt::format("--exclude={}", fmt::join(order.excluded_hosts, ",")));
-  }
   command.insert(command.end(), profile.submit.begin(), profile.submit.end());
   command.push_back(script_path(order).string());
   return command;

@@ -38,6 +38,15 @@ std::string cause_of_end(const store::LaunchRow& run, const Sight& sight, const 
   return run.launcher + " ended while no server watched; its exit code is not known";
 }
 
+/// Keeps what may be left of the attempt, here or on other hosts, from finishing a checkpoint.
+void fence_folder(const store::LaunchRow& run) {
+  try {
+    write_fence(run.folder, run.attempt);
+  } catch (const std::exception& failure) {  // the folder cannot be reached: the attempt ends all the same
+    spdlog::error("run {}: {}", run.id, printable(failure.what()));
+  }
+}
+
 }  // namespace
 
 double Supervisor::silence_s(const HeardBeat& beat, const Watch& watch) const {
@@ -217,11 +226,7 @@ void Supervisor::begin_end(const store::LaunchRow& run, Launcher& launcher, Watc
   spdlog::warn("run {} attempt {}: ending it: {}", run.id, run.attempt, ending.cause);
   watch.ending = std::move(ending);
   parts_.store.write([&](store::Database& database) { store::fence_attempt(database, run.number, run.attempt); });
-  try {
-    write_fence(run.folder, run.attempt);
-  } catch (const Failure& failure) {
-    spdlog::error("run {}: {}", run.id, failure.what());
-  }
+  fence_folder(run);
   launcher.kill(run.handle, false);
 }
 
@@ -251,16 +256,11 @@ void Supervisor::conclude(const store::LaunchRow& row, const Profile& profile, c
   Ending end = judge(run, watch, sight);
   const bool known = sight.exit_code || watch.ending || !run.outcome.empty() || watch.started_here;
   if (end.event == RunEvent::faulted) {
-    cool_down_.strike(profile.hosts.empty() ? profile.name : end.host,
-                      std::chrono::duration<double>(profile.cool_down_s), now_);
+    cool_down_.strike(blamed(profile, end.host), std::chrono::duration<double>(profile.cool_down_s), now_);
     const bool hopeless = sight.exit_code == usage_exit_code && !watch.ending;
     if (hopeless || run.restarts >= run.max_restarts) end.event = known ? RunEvent::gave_up : RunEvent::vanished;
   }
-  try {
-    write_fence(run.folder, run.attempt);  // whatever of it may still live elsewhere
-  } catch (const Failure& failure) {
-    spdlog::error("run {}: {}", run.id, failure.what());
-  }
+  fence_folder(run);
   const auto after = parts_.store.write([&](store::Database& database) {
     return store::end_attempt(database, {run.id, run.attempt, sight.exit_code, end.event, end.cause, "supervisor"},
                               wall_time_ms());

@@ -70,11 +70,11 @@ bool Supervisor::has_room(const store::LaunchRow& run, const Profile& profile) c
 }
 
 std::optional<std::vector<Host>> Supervisor::choose_hosts(const Profile& profile, std::int64_t ranks) const {
-  if (profile.hosts.empty()) {  // this one, or as the scheduler likes: there is no other to turn to
-    const bool again_and_again = cool_down_.strikes(profile.name, now_) > 1;
-    if (again_and_again && cool_down_.ready_at(profile.name, now_) > now_) return std::nullopt;
-    return std::vector<Host>();
-  }
+  // After faults for which no listed host is to blame there is none to leave out: the first is tried again at once, the
+  // next ones after a pause.
+  const std::string whole = blamed(profile, "");
+  if (cool_down_.strikes(whole, now_) > 1 && cool_down_.ready_at(whole, now_) > now_) return std::nullopt;
+  if (profile.hosts.empty()) return std::vector<Host>();  // this one, or as the scheduler likes
   std::vector<Host> rested, tired;
   for (const std::string& text : profile.hosts) {
     const Host host = parse_host(text);
@@ -94,6 +94,12 @@ std::optional<std::vector<Host>> Supervisor::choose_hosts(const Profile& profile
   return chosen;
 }
 
+std::string Supervisor::blamed(const Profile& profile, const std::string& host) {
+  const bool listed = std::any_of(profile.hosts.begin(), profile.hosts.end(),
+                                  [&](const std::string& text) { return parse_host(text).name == host; });
+  return listed ? host : "profile " + profile.name;  // no host has a space in its name
+}
+
 void Supervisor::start(const store::LaunchRow& run, const Profile& profile) {
   if (!has_room(run, profile)) return;
   const auto hosts = choose_hosts(profile, run.world_size);
@@ -105,7 +111,6 @@ void Supervisor::start(const store::LaunchRow& run, const Profile& profile) {
                     .folder = run.folder,
                     .resume_from = run.newest_checkpoint_step > run.resume_step ? "" : run.resume_folder,
                     .hosts = *hosts,
-                    .excluded_hosts = cooling_hosts(),
                     .server = profile.server,
                     .environment = parts_.environment(run.id)};
   const std::string cause = run.state == RunState::queued
@@ -139,10 +144,6 @@ void Supervisor::start(const store::LaunchRow& run, const Profile& profile) {
     });
   }
   parts_.changed(run.id);
-}
-
-std::vector<std::string> Supervisor::cooling_hosts() const {
-  return cool_down_.cooling(now_);
 }
 
 void Supervisor::change(const store::LaunchRow& run, RunEvent event, const std::string& cause) {

@@ -35,14 +35,14 @@ struct SupervisorParts {
 };
 
 /// Starts queued runs, watches launchers and heartbeats, ends and fences attempts that lost a rank, and starts the next
-/// ones. Everything it must know after a restart of the server is in the store; what it has in memory are moments of
+/// ones. All state that must survive a restart of the server is in the store; in memory there are only points in
 /// monotonic time. One thread.
 class Supervisor {
  public:
   explicit Supervisor(SupervisorParts parts) : parts_(std::move(parts)) {}
 
-  /// One look at every run that is not over. Returns after how long at most the next one is due, if nobody says sooner
-  /// that something changed. Throws SqlFailure or Busy: call it again.
+  /// Looks once at every run that is not over. Returns the time until the next look is due, unless something changes
+  /// before. Throws SqlFailure or Busy: call it again.
   std::chrono::milliseconds tick();
 
  private:
@@ -66,9 +66,10 @@ class Supervisor {
   // supervisor.cc: from the queue to a launcher
   void start(const store::LaunchRow& run, const Profile& profile);
   bool has_room(const store::LaunchRow& run, const Profile& profile) const;
-  /// Hosts with slots for all ranks, those that failed lately left out if possible; nothing: not now.
+  /// Hosts with slots for all ranks, those that failed recently left out if possible; nothing: not now.
   std::optional<std::vector<Host>> choose_hosts(const Profile& profile, std::int64_t ranks) const;
-  std::vector<std::string> cooling_hosts() const;
+  /// What a fault counts against: `host` where the profile lists it, else the profile as a whole.
+  static std::string blamed(const Profile& profile, const std::string& host);
 
   // supervision.cc: what becomes of an attempt
   void attend_all(const std::vector<store::LaunchRow>& runs, void (Supervisor::*attend_one)(const store::LaunchRow&));
@@ -94,7 +95,7 @@ class Supervisor {
   CoolDown cool_down_;
   std::map<std::string, Watch> watches_;         // by run
   std::map<std::string, std::int64_t> running_;  // attempts by profile, in this tick
-  bool lively_ = false;                          // there are such, or one was started in this tick
+  bool lively_ = false;                          // an attempt is running, or was started in this tick
   Time now_, last_tick_, awake_since_;
 };
 

@@ -118,7 +118,6 @@ TEST(CoolDown, GrowsTenfoldAtMostAndIsForgotten) {
     EXPECT_EQ(cool.ready_at("h", begin), begin + std::chrono::seconds(seconds));
   }
   EXPECT_EQ(cool.strikes("h", begin), 6);
-  EXPECT_EQ(cool.cooling(begin), std::vector<std::string>{"h"});
   EXPECT_EQ(cool.strikes("h", begin + 11min), 0);
   cool.strike("h", 10s, begin + 11min);
   EXPECT_EQ(cool.ready_at("h", begin + 11min), begin + 11min + 10s);

@@ -124,6 +124,36 @@ TEST_F(SupervisorTest, HostsThatFailedAreLeftOutWhileOthersSuffice) {
   EXPECT_EQ(fake_->orders.back().hosts[1].name, "h2") << "h1 cools down";
 }
 
+TEST_F(SupervisorTest, FaultsOfNoListedHostAreTriedAgainOnceAtOnceAndThenAfterAPause) {
+  for (const std::vector<std::string>& hosts : {std::vector<std::string>(), {"h0:2", "h1:2"}}) {
+    profiles_["p"].hosts = hosts;
+    start();
+    const std::string run = submit(2, 5);
+    for (int attempt = 1; attempt <= 2; ++attempt) {
+      pass();
+      ASSERT_EQ(row(run).attempt, attempt);
+      fake_->end(1);
+      pass();
+      ASSERT_EQ(state(run), "restarting");
+    }
+    pass(15);
+    EXPECT_EQ(state(run), "restarting");
+    pass(5);
+    EXPECT_EQ(state(run), "launching");
+    fake_->end(0);
+    pass();
+  }
+}
+
+TEST_F(SupervisorTest, AnAttemptEndsThoughItsFolderCannotBeReached) {
+  const std::string run = started();
+  std::filesystem::remove_all(folder_ / run);
+  std::filesystem::create_symlink(folder_ / run, folder_ / run);
+  fake_->end(137);
+  pass();
+  EXPECT_EQ(state(run), "restarting");
+}
+
 TEST_F(SupervisorTest, ResumesWithAnotherWorldSizeFromAChosenCheckpoint) {
   const std::string run = started();
   say(run, "stopped");
