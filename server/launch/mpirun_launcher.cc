@@ -1,6 +1,7 @@
 #include "server/launch/mpirun_launcher.h"
 
 #include <signal.h>
+#include <sys/wait.h>
 
 #include "server/launch/proc_table.h"
 #include "server/launch/process.h"
@@ -8,14 +9,14 @@
 namespace babelring::launch {
 namespace {
 
-/// The launcher itself, if it still lives. A pid that was used again has another start.
+/// The launcher itself, if it is still there. A pid that was reused has another start time.
 std::optional<ProcessFacts> leader_of(const store::LauncherHandle& handle) {
   auto facts = find_process(static_cast<pid_t>(handle.pid));
   if (!facts || facts->start_ticks != handle.start_ticks) return std::nullopt;
   return facts;
 }
 
-/// What is left of its session. Members are younger than their leader: older processes are of another session that had
+/// What is left of its session. Members are younger than their leader: older processes belong to another session with
 /// the same number.
 std::vector<ProcessFacts> members_of(const store::LauncherHandle& handle) {
   std::vector<ProcessFacts> members = session_members(static_cast<pid_t>(handle.pid));
@@ -28,7 +29,7 @@ std::vector<ProcessFacts> members_of(const store::LauncherHandle& handle) {
 std::vector<std::string> MpirunLauncher::command(const Profile& profile, const LaunchOrder& order) const {
   std::vector<std::string> usual = {"mpirun", "-np", "{ranks}", "--bind-to", "none"};
   if (order.hosts.empty()) {
-    usual.emplace_back("--oversubscribe");  // ranks share cores; how many there may be is the profile's to say
+    usual.emplace_back("--oversubscribe");  // ranks share cores; the profile bounds their number
   } else {
     usual.insert(usual.end(), {"-H", "{hosts}"});
   }
@@ -36,8 +37,9 @@ std::vector<std::string> MpirunLauncher::command(const Profile& profile, const L
 }
 
 store::LauncherHandle MpirunLauncher::start(const Profile& profile, const LaunchOrder& order) {
-  // When a rank has died Open MPI's mpirun sleeps twice this long, a second by default, before the others are gone.
-  // They have nothing to save: a stop with a checkpoint does not come this way. A profile's own value stands before.
+  // When a rank has died, Open MPI's mpirun sleeps twice for this long (a second by default) before the others are
+  // gone. They have nothing to save: a stop with a checkpoint does not come this way. A value of the profile's comes
+  // first and wins.
   std::vector<std::string> environment = launch_environment(profile, order);
   environment.emplace_back("OMPI_MCA_odls_base_sigkill_timeout=0");
   const pid_t pid = start_process({.arguments = command(profile, order),
@@ -45,8 +47,15 @@ store::LauncherHandle MpirunLauncher::start(const Profile& profile, const Launch
                                    .folder = profile.working_folder,
                                    .output = launch_log_path(order.folder, order.attempt)});
   ended_.erase(pid);
-  const auto facts = find_process(pid);
-  return {.pid = pid, .start_ticks = facts ? facts->start_ticks : 0, .job = ""};
+  try {
+    const auto facts = find_process(pid);
+    if (!facts) fail("process {} is not in /proc", pid);
+    return {.pid = pid, .start_ticks = facts->start_ticks, .job = ""};
+  } catch (...) {  // without its start time it could not be told from a later process with the same pid
+    ::kill(-pid, SIGKILL);
+    waitpid(pid, nullptr, 0);
+    throw;
+  }
 }
 
 std::optional<store::LauncherHandle> MpirunLauncher::find(const std::string& run, std::int64_t attempt) {
@@ -60,7 +69,7 @@ Sight MpirunLauncher::look(const store::LauncherHandle& handle) {
   if (handle.pid <= 0) return {.kind = Sight::Kind::unknown};
   const auto leader = leader_of(handle);
   if (leader && leader->alive()) return {.kind = Sight::Kind::alive};
-  if (leader && !ended_.contains(handle.pid)) {  // a zombie, which is ours to bury
+  if (leader && !ended_.contains(handle.pid)) {  // a zombie: ours to reap, unless an earlier server started it
     if (const auto ended = poll_child(static_cast<pid_t>(handle.pid)); ended && ended->code >= 0) {
       ended_[handle.pid] = ended->code;
     }
@@ -76,7 +85,7 @@ void MpirunLauncher::ask_to_stop(const store::LauncherHandle& handle) {
 }
 
 void MpirunLauncher::kill(const store::LauncherHandle& handle, bool urgent) {
-  // Asked to end, mpirun tells its daemons on other hosts; that must not depend on its doing so.
+  // Asked to end, mpirun also ends its daemons on other hosts. If it does not, everything here is killed.
   const auto leader = leader_of(handle);
   const bool alone = !leader || !leader->alive();
   if (!alone && !urgent) {

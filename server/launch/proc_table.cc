@@ -3,11 +3,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <sstream>
+
+#include "nmt/base/failure.h"
 
 namespace babelring::launch {
 namespace {
@@ -15,9 +19,13 @@ namespace {
 namespace fs = std::filesystem;
 constexpr std::size_t most_bytes = 1 << 20;
 
-/// Empty if there is no such process, or it is not ours to see.
+/// Empty if there is no such process, or it is not ours to see. Throws Failure where that cannot be told now: a process
+/// must not be taken for dead because we have too many files open.
 std::string read_proc(pid_t pid, const char* name) {
-  std::ifstream file(fs::path("/proc") / std::to_string(pid) / name, std::ios::binary);
+  const fs::path path = fs::path("/proc") / std::to_string(pid) / name;
+  std::ifstream file(path, std::ios::binary);
+  if (!file && (errno == EMFILE || errno == ENFILE || errno == ENOMEM))
+    fail("{}: {}", path.string(), std::strerror(errno));
   std::string text;
   char block[4096];
   while (text.size() < most_bytes && (file.read(block, sizeof block) || file.gcount() > 0)) {
@@ -35,8 +43,8 @@ bool has_entry(const std::string& environment, const std::string& entry) {
   return false;
 }
 
-/// NAME=value, each ended by a NUL. A process that was started a moment ago is still being made: until execve is
-/// through, it shows neither arguments nor environment, which does not mean that it has none.
+/// NAME=value, each ended by a NUL. Until its execve has finished, a new process shows neither arguments nor
+/// environment, which does not mean that it will have none: this waits for them.
 std::string environment_of(const ProcessFacts& process) {
   constexpr int most_looks = 5000;
   std::string environment = read_proc(process.pid, "environ");
@@ -72,8 +80,7 @@ std::optional<ProcessFacts> find_process(pid_t pid) {
 
 std::vector<ProcessFacts> all_processes() {
   std::vector<ProcessFacts> processes;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator("/proc", error)) {
+  for (const auto& entry : fs::directory_iterator("/proc")) {
     const std::string name = entry.path().filename().string();
     pid_t pid = 0;
     const auto [end, fault] = std::from_chars(name.data(), name.data() + name.size(), pid);

@@ -7,7 +7,8 @@
 #include <string>
 #include <vector>
 
-/// What /proc says of processes. Everything here may be out of date when it is returned.
+/// What /proc says of processes; it may be out of date by the time it is returned. These throw where /proc cannot be
+/// read now, for want of file descriptors, say.
 namespace babelring::launch {
 
 struct ProcessFacts {
@@ -17,7 +18,7 @@ struct ProcessFacts {
   bool alive() const { return state != 'Z' && state != 'X'; }
 };
 
-/// The text of /proc/PID/stat; nothing if it is not one. A command name may hold spaces and parentheses.
+/// From the text of /proc/PID/stat; nothing if it is malformed. A command name may hold spaces and parentheses.
 std::optional<ProcessFacts> parse_process(const std::string& stat);
 std::optional<ProcessFacts> find_process(pid_t pid);
 /// All processes that may be seen.
