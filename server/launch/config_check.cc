@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A file that goes with its object.
+/// A temporary file, removed with the object.
 class TextFile {
  public:
   explicit TextFile(const std::string& text) {
@@ -25,10 +25,11 @@ class TextFile {
     const int file = mkstemp(path_.data());
     if (file < 0) fail("{}: {}", path_, std::strerror(errno));
     const ssize_t written = write(file, text.data(), text.size());
+    const int error = written < 0 ? errno : ENOSPC;
     close(file);
     if (written != static_cast<ssize_t>(text.size())) {
       unlink(path_.c_str());
-      fail("{}: {}", path_, std::strerror(errno));
+      fail("{}: {}", path_, std::strerror(error));
     }
   }
   ~TextFile() { unlink(path_.c_str()); }
@@ -40,8 +41,14 @@ class TextFile {
   std::string path_;
 };
 
+/// Neither needs to be there: the data may be on other hosts alone.
 bool lies_below(const fs::path& path, const fs::path& root) {
-  const fs::path inner = fs::weakly_canonical(path), outer = fs::weakly_canonical(root);
+  std::error_code error;
+  const fs::path inner = fs::weakly_canonical(path, error);
+  if (error) return false;
+  fs::path outer = fs::weakly_canonical(root, error);
+  if (error) return false;
+  if (!outer.has_filename()) outer = outer.parent_path();  // of "/data/"
   return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
 }
 

@@ -20,14 +20,14 @@ struct ConfigFault {
 
 /// What a worker would make of a configuration.
 struct CheckedConfig {
-  std::vector<ConfigFault> faults;  // empty: it is well
+  std::vector<ConfigFault> faults;  // empty: the configuration is valid
   std::string yaml;                 // resolved
   std::string name;
   std::int64_t max_updates = 0;  // 0: bounded otherwise
   std::string data_folder;       // absolute
-  // What a rank will need, by the names of memory_members; empty where the worker could not tell.
+  // What a rank will need, by the names of memory_members; empty if the worker could not tell.
   std::map<std::string, std::int64_t> memory;
-  std::vector<std::string> not_estimated;  // what cannot be told beforehand, and why
+  std::vector<std::string> not_estimated;  // what cannot be estimated, and why
 };
 
 /// Learned numbers, tokens of the micro-batch that is assumed, and bytes.
@@ -35,9 +35,9 @@ inline constexpr std::array<const char*, 9> memory_members = {"parameters",  "so
                                                               "weights",     "gradients",     "moments",
                                                               "activations", "scratch",       "total"};
 
-/// Lets the profile's worker read a configuration, in a process of its own with bounds on time, memory and what it
-/// says, so that a server needs to know nothing of training. `name` replaces the configuration's; memory is that of one
-/// of `ranks`. Throws Failure if the worker cannot be asked.
+/// Has the profile's worker read a configuration, in a process with bounds on time, memory and output, so that the
+/// server needs to know nothing of training. `name` replaces the configuration's; memory is that of one of `ranks`.
+/// Throws Failure if the worker cannot be asked.
 CheckedConfig check_config(const Profile& profile, const std::string& yaml, const std::string& name,
                            std::int64_t ranks = 1);
 

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "server/launch/process.h"
@@ -12,6 +13,18 @@ namespace {
 void replace_all(std::string& text, std::string_view what, const std::string& with) {
   for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + with.size())) {
     text.replace(at, what.size(), with);
+  }
+}
+
+/// NAME=value in the place of an earlier value: of two, getenv() would find the first.
+void set_entry(std::vector<std::string>& environment, const std::string& entry) {
+  const std::string name = entry.substr(0, entry.find('=') + 1);
+  const auto earlier = std::find_if(environment.begin(), environment.end(),
+                                    [&](const std::string& other) { return other.starts_with(name); });
+  if (earlier == environment.end()) {
+    environment.push_back(entry);
+  } else {
+    *earlier = entry;
   }
 }
 
@@ -64,7 +77,7 @@ std::vector<std::string> launch_environment(const Profile& profile, const Launch
     environment.emplace_back("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1");
   }
   const auto add = [&](const std::vector<std::string>& entries) {
-    environment.insert(environment.end(), entries.begin(), entries.end());
+    for (const std::string& entry : entries) set_entry(environment, entry);
   };
   add(profile.environment);
   add(order.environment);

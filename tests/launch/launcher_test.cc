@@ -1,0 +1,114 @@
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+
+#include "nmt/base/atomic_file.h"
+#include "server/launch/config_check.h"
+#include "server/launch/mpirun_launcher.h"
+#include "server/launch/proc_table.h"
+
+namespace babelring::launch {
+namespace {
+
+/// No file can be opened while it is there.
+class NoDescriptors {
+ public:
+  NoDescriptors() {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    const rlimit none{.rlim_cur = 0, .rlim_max = before_.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &none);
+  }
+  ~NoDescriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
+  NoDescriptors(const NoDescriptors&) = delete;
+  NoDescriptors& operator=(const NoDescriptors&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+class LauncherTest : public ::testing::Test {
+ protected:
+  LauncherTest() {
+    std::string name = std::filesystem::temp_directory_path() / "babelring-launcher-XXXXXX";
+    folder_ = mkdtemp(name.data());
+  }
+  ~LauncherTest() override {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+  }
+  /// A program that prints `text`.
+  std::string printer_of(const std::string& text) {
+    const auto file = folder_ / "worker";
+    write_file_atomically(file, "#!/bin/sh\ncat <<'END'\n" + text + "\nEND\n");
+    std::filesystem::permissions(file, std::filesystem::perms::owner_all);
+    return file.string();
+  }
+  LaunchOrder order() {
+    LaunchOrder order;
+    order.run = "r_" + std::to_string(getpid());
+    order.folder = folder_;
+    return order;
+  }
+
+  std::filesystem::path folder_;
+};
+
+TEST_F(LauncherTest, AProcessThatCannotBeLookedUpIsNotGone) {
+  MpirunLauncher launcher;
+  Profile profile;
+  profile.command = {"/bin/sh", "-c", "sleep 600"};
+  const auto handle = launcher.start(profile, order());
+  {
+    const NoDescriptors none;
+    EXPECT_ANY_THROW(find_process(getpid()));
+    EXPECT_ANY_THROW(launcher.look(handle));
+  }
+  EXPECT_EQ(launcher.look(handle).kind, Sight::Kind::alive);
+  Sight sight;
+  for (; sight.kind != Sight::Kind::ended; sight = launcher.look(handle)) launcher.kill(handle, true);
+  EXPECT_EQ(sight.kind, Sight::Kind::ended);
+  EXPECT_EQ(sight.exit_code, 128 + SIGKILL);
+}
+
+TEST_F(LauncherTest, AProfilesEnvironmentReplacesTheServers) {
+  ASSERT_NE(getenv("PATH"), nullptr);
+  Profile profile;
+  profile.environment = {"PATH=/opt/mpi/bin", "PATHS=1"};
+  const auto environment = launch_environment(profile, order());
+  const auto count = [&](const std::string& beginning) {
+    return std::count_if(environment.begin(), environment.end(),
+                         [&](const auto& entry) { return entry.starts_with(beginning); });
+  };
+  EXPECT_EQ(count("PATH="), 1);
+  EXPECT_EQ(count("PATH=/opt/mpi/bin"), 1);
+  EXPECT_EQ(count("PATHS=1"), 1);
+  EXPECT_EQ(count("BABELRING_RUN="), 1);
+}
+
+TEST_F(LauncherTest, DataMustLieBelowARootThatNeedNotBeHere) {
+  Profile profile;
+  profile.name = "p";
+  profile.data_is_here = false;
+  profile.worker = printer_of(R"({"config": "", "name": "n", "data_folder": "/absent/data/ende"})");
+  const auto faults = [&](std::vector<std::string> roots) {
+    profile.data_roots = std::move(roots);
+    return check_config(profile, "name: n\n", "").faults.size();
+  };
+  EXPECT_EQ(faults({}), 0U);
+  EXPECT_EQ(faults({"/absent/data"}), 0U);
+  EXPECT_EQ(faults({"/other", "/absent/data/"}), 0U);
+  EXPECT_EQ(faults({"/"}), 0U);
+  EXPECT_EQ(faults({"/absent/dat"}), 1U);
+  EXPECT_EQ(faults({"/absent/data/ende/fr"}), 1U);
+  const std::string long_name(300, 'x');
+  profile.worker = printer_of(R"({"config": "", "name": "n", "data_folder": "/)" + long_name + R"("})");
+  EXPECT_EQ(faults({"/absent/data"}), 1U) << "a name that no file system takes is a fault like another";
+}
+
+}  // namespace
+}  // namespace babelring::launch
