@@ -104,10 +104,26 @@ void EventHub::merge_loop() {
 void EventHub::append(const std::string& run, const std::string& topic, std::string data) {
   const auto now = SteadyClock::now();
   Ring& ring = rings_[run];
+  ring.bytes += data.size();
   ring.events.push_back({++sequence_, now, topic, std::move(data)});
-  while (ring.events.size() > limits_.events_a_run || ring.events.front().at + limits_.age < now) {
-    ring.dropped = ring.events.front().sequence;
-    ring.events.pop_front();
+  forget(now);
+}
+
+void EventHub::forget(SteadyClock::time_point now) {
+  for (auto entry = rings_.begin(); entry != rings_.end();) {
+    Ring& ring = entry->second;
+    while (!ring.events.empty() && (ring.events.size() > limits_.events_a_run || ring.bytes > limits_.bytes_a_run ||
+                                    ring.events.front().at + limits_.age < now)) {
+      ring.bytes -= ring.events.front().data.size();
+      ring.dropped = ring.events.front().sequence;
+      ring.events.pop_front();
+    }
+    if (!ring.events.empty()) {
+      ++entry;
+      continue;
+    }
+    forgotten_[entry->first] = ring.dropped;
+    entry = rings_.erase(entry);
   }
 }
 
@@ -135,16 +151,24 @@ std::shared_ptr<http::EventSource> EventHub::subscribe(std::string run, std::set
     const bool ours = dash != std::string::npos && after.substr(0, dash) == epoch_;
     if (ours) std::from_chars(after.data() + dash + 1, after.data() + after.size(), sequence);
     if (ours && sequence <= sequence_) subscription->seen_ = sequence;
-    const bool lost = std::any_of(rings_.begin(), rings_.end(), [&](const auto& ring) {
-      return (subscription->run_.empty() || ring.first == subscription->run_) && ring.second.dropped > sequence;
-    });
-    if (!ours || sequence > sequence_ || lost) {
+    if (!ours || sequence > sequence_ || newest_dropped(subscription->run_) > sequence) {
       subscription->reset_ = true;
       subscription->seen_ = sequence_;
     }
   }
   subscriptions_.insert(subscription.get());
   return subscription;
+}
+
+std::uint64_t EventHub::newest_dropped(const std::string& run) const {
+  std::uint64_t newest = 0;
+  for (const auto& [id, ring] : rings_) {
+    if (run.empty() || id == run) newest = std::max(newest, ring.dropped);
+  }
+  for (const auto& [id, dropped] : forgotten_) {
+    if (run.empty() || id == run) newest = std::max(newest, dropped);
+  }
+  return newest;
 }
 
 std::string EventHub::take(Subscription& subscription) {

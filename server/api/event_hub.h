@@ -20,12 +20,12 @@
 
 namespace babelring::api {
 
-/// Distributes what happens to the event streams. Keeps the newest events of each run in a ring, so that a reader needs
-/// no queue of its own: it is a position in the rings, and a slow one costs nothing. Thread-safe.
+/// Distributes events to the event streams. Keeps the newest events of each run in a ring, so that a reader needs no
+/// queue of its own: it is a position in the rings, and a slow one costs nothing. Thread-safe.
 class EventHub {
  public:
   struct Limits {
-    std::size_t events_a_run = 10'000;
+    std::size_t events_a_run = 10'000, bytes_a_run = std::size_t{32} << 20;
     std::chrono::milliseconds age{300'000};
     std::chrono::milliseconds merge{250};  // metrics of a rank are gathered for this long
     std::size_t lag_bytes = 256 << 10;     // a reader this far behind loses metrics
@@ -63,12 +63,17 @@ class EventHub {
   };
   struct Ring {
     std::deque<Event> events;
+    std::size_t bytes = 0;      // of their data
     std::uint64_t dropped = 0;  // sequence of the newest event that fell out
   };
   struct Pending;
   using PendingKey = std::tuple<std::string, std::int64_t, std::int64_t>;  // run, attempt, rank
 
   void append(const std::string& run, const std::string& topic, std::string data);  // with mutex_ held
+  /// Drops what a ring has too much of, and what is too old in any. With mutex_ held.
+  void forget(SteadyClock::time_point now);
+  /// Sequence of the newest event of a run, or of any for an empty `run`, that is kept no more. With mutex_ held.
+  std::uint64_t newest_dropped(const std::string& run) const;
   void wake_all();
   bool crowded(const std::string& token) const;  // has it as many streams as it may? With mutex_ held
   void merge_loop();
@@ -80,6 +85,7 @@ class EventHub {
   std::condition_variable pending_ready_;
   std::uint64_t sequence_ = 0, dropped_ = 0;
   std::map<std::string, Ring> rings_;
+  std::map<std::string, std::uint64_t> forgotten_;  // runs whose rings ran empty: `dropped` of them
   std::map<PendingKey, std::unique_ptr<Pending>> pending_;
   std::set<Subscription*> subscriptions_;
   bool stopping_ = false;

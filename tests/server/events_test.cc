@@ -105,6 +105,34 @@ TEST(Events, AnIdThatFellOutOfTheRingGivesReset) {
   EXPECT_EQ(hub.subscribe("", {}, "")->take().find("reset"), std::string::npos);
 }
 
+TEST(Events, ARingIsBoundedInBytesToo) {
+  api::EventHub::Limits limits;
+  limits.bytes_a_run = 1000;
+  api::EventHub hub(limits);
+  const auto first = hub.subscribe("", {}, "");
+  hub.publish("r", "log", "0");
+  const std::string seen = last_id(first->take());
+  for (int i = 0; i < 3; ++i) hub.publish("r", "log", std::string(300, 'x'));
+  EXPECT_EQ(hub.subscribe("", {}, seen)->take().find("reset"), std::string::npos);
+  hub.publish("r", "log", std::string(300, 'x'));
+  EXPECT_NE(hub.subscribe("", {}, seen)->take().find("event: reset"), std::string::npos);
+}
+
+TEST(Events, OfARunThatIsSilentAreForgottenWhenOthersReport) {
+  api::EventHub::Limits limits;
+  limits.age = std::chrono::milliseconds(1);
+  api::EventHub hub(limits);
+  const auto first = hub.subscribe("r_silent", {}, "");
+  hub.publish("r_silent", "log", "0");
+  const std::string seen = last_id(first->take());
+  hub.publish("r_silent", "log", "1");
+  EXPECT_TRUE(soon([&] {
+    hub.publish("r_other", "log", "2");
+    return hub.subscribe("r_silent", {}, seen)->take().find("event: reset") != std::string::npos;
+  }));
+  EXPECT_EQ(hub.subscribe("r_third", {}, seen)->take().find("reset"), std::string::npos);
+}
+
 TEST(Events, AreEightOfATokenAtMost) {
   http::Limits limits;
   limits.heartbeat = std::chrono::hours(1);  // would find out who has left
