@@ -105,6 +105,7 @@ std::size_t TokenBook::usable_admins(const std::string& but) const {
 }
 
 bool TokenBook::remove(const std::string& id, const Besides& besides) {
+  const std::lock_guard one_at_a_time(removing_);
   store::TokenRow row;
   {
     const std::shared_lock lock(mutex_);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <shared_mutex>
 #include <string>
@@ -77,6 +78,8 @@ class TokenBook : public http::Authenticator {
   std::size_t usable_admins(const std::string& but) const;
 
   store::Store& store_;
+  std::mutex
+      removing_;  // one at a time: two requests must not remove the last two administrators, each counting on the other
   mutable std::shared_mutex mutex_;
   std::unordered_map<Key, std::unique_ptr<Entry>> by_hash_;
   std::unordered_map<std::string, Entry*> by_id_;

@@ -1,11 +1,13 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <thread>
 
 #include "nmt/base/clock.h"
 #include "nmt/base/digest.h"
 #include "nmt/base/json.h"
 #include "server/api/token_book.h"
+#include "server/http/problem.h"
 #include "tests/server/test_server.h"
 #include "tests/soon.h"
 
@@ -170,6 +172,26 @@ TEST_F(TokensTest, LeaveSomebodyWhoMayMakeOthers) {
   make(R"({"name":"second","scope":"admin"})");
   EXPECT_EQ(Client(server.port()).request("DELETE", first).status, 204);
   EXPECT_EQ(status(testing::admin_secret), 401);
+}
+
+TEST_F(TokensTest, LeaveSomebodyThoughTwoAreRemovedAtOnce) {
+  auto& book = server.service().tokens;
+  const auto remove = [&](const std::string& id) {
+    try {
+      book.remove(id);
+    } catch (const http::Problem& problem) {
+      EXPECT_EQ(problem.code(), "last_admin");
+    }
+  };
+  std::string survivor = book.list().at(0).id;
+  for (int round = 0; round < 20; ++round) {
+    const std::string other = book.make({"other", Scope::admin, "", std::nullopt, "test"}).row.id;
+    std::thread beside([&] { remove(survivor); });
+    remove(other);
+    beside.join();
+    ASSERT_EQ(book.list().size(), 1u) << "round " << round;
+    survivor = book.list().at(0).id;
+  }
 }
 
 TEST_F(TokensTest, ComeInPages) {
