@@ -27,10 +27,10 @@ struct Wish {
 }
 
 std::vector<std::string> texts_of(std::string_view name, const json::value& value) {
-  if (!value.is_array() || value.as_array().empty()) refuse(fmt::format("{}: expected a list of texts", name));
+  if (!value.is_array() || value.as_array().empty()) refuse(fmt::format("{}: expected a list of strings", name));
   std::vector<std::string> texts;
   for (const json::value& item : value.as_array()) {
-    if (!item.is_string()) refuse(fmt::format("{}: expected a list of texts, found {}", name, to_text(item)));
+    if (!item.is_string()) refuse(fmt::format("{}: expected a list of strings, found {}", name, to_text(item)));
     texts.emplace_back(item.as_string());
   }
   return texts;
@@ -115,7 +115,7 @@ Column read_column(store::Reader& reader, const Wish& wish, const store::RunRow&
 /// equal width that have one.
 class Rows {
  public:
-  Rows(const std::vector<Column>& columns, std::size_t most) {
+  Rows(const std::vector<Column>& columns, std::size_t most) : last_(static_cast<double>(most - 1)) {
     std::set<double> places;
     for (const Column& column : columns) {
       exact_ = exact_ && !column.series.sampled;
@@ -143,11 +143,11 @@ class Rows {
  private:
   double start_of(double place) const {
     if (exact_ || width_ <= 0) return place;
-    return low_ + std::floor((place - low_) / width_) * width_;
+    return low_ + std::min(std::floor((place - low_) / width_), last_) * width_;  // the last one has its end, too
   }
 
   bool exact_ = true;
-  double low_ = 0, width_ = 0;
+  double low_ = 0, width_ = 0, last_ = 0;
   std::vector<double> starts_;
 };
 

@@ -121,12 +121,13 @@ store::Series lttb(const store::Series& series, std::size_t most) {
   for (const store::SeriesPoint& point : series.points) {
     if (std::isfinite(point.average)) points.push_back(&point);
   }
-  if (points.size() <= most || most < 3) {
+  if (points.size() <= most) {
     for (const auto* point : points) chosen.points.push_back(*point);
     return chosen;
   }
   chosen.sampled = true;
-  const double width = static_cast<double>(points.size() - 2) / static_cast<double>(most - 2);
+  const double width =
+      static_cast<double>(points.size() - 2) / static_cast<double>(most - 2);  // unused where most is 2
   const auto edge = [&](std::size_t bucket) {
     return std::min(points.size() - 1, static_cast<std::size_t>(static_cast<double>(bucket) * width) + 1);
   };

@@ -19,9 +19,9 @@ std::string series_csv(const Asked& asked, const store::Series& series);
 /// (names with commas between) and X-Rows.
 http::Response series_f64(const Asked& asked, const store::Series& series);
 
-/// At most `most` of the points, chosen so that the line looks the same: each is one that was stored. Points that are
-/// not finite are left out.  Source: Sveinn Steinarsson, Downsampling Time Series for Visual Representation, 2013,
-/// Largest-Triangle-Three-Buckets.
+/// At most `most` of the points (2 or more), chosen so that the line looks the same: each is one that was stored.
+/// Points that are not finite are left out.  Source: Sveinn Steinarsson, Downsampling Time Series for Visual
+/// Representation, 2013, Largest-Triangle-Three-Buckets.
 store::Series lttb(const store::Series& series, std::size_t most);
 
 }  // namespace babelring::api

@@ -110,6 +110,7 @@ TEST_F(SeriesFormatsTest, ALineOfChosenPointsKeepsItsSpike) {
   }
   EXPECT_TRUE(seen);
   EXPECT_EQ(parse_json(get("/metrics/loss?agg=lttb&points=5000").body).value().at("sampled"), false);
+  EXPECT_EQ(to_text(parse_json(get("/metrics/loss?agg=lttb&points=2").body).value().at("step")), "[1,3000]");
 }
 
 TEST_F(SeriesFormatsTest, AnEmptyRangeIs416) {
@@ -148,7 +149,7 @@ TEST_F(SeriesFormatsTest, AlignsLongRunsOnEqualStretches) {
   const auto body = parse_json(answer.body).value();
   EXPECT_EQ(body.at("exact"), false);
   const auto& at = body.at("at").as_array();
-  EXPECT_LE(at.size(), 101u);
+  EXPECT_LE(at.size(), 100u);
   const auto& items = body.at("items").as_array();
   for (const auto& item : items) {
     ASSERT_EQ(item.at("avg").as_array().size(), at.size());
