@@ -125,11 +125,12 @@ http::Response replace(Service& service, RetentionKeeper& keeper, const http::Re
 }  // namespace
 
 std::string protection_on_disk(Service& service, const store::CheckpointRow& checkpoint) {
-  const Candidates candidates = candidates_of(service, checkpoint.run);
+  Candidates candidates = candidates_of(service, checkpoint.run);
   for (std::size_t place = 0; place < candidates.rows.size(); ++place) {
     if (candidates.rows[place].id == checkpoint.id) return protection_of(candidates.facts, place);
   }
-  return "";
+  candidates.facts.push_back(facts_of(service, checkpoint));  // older than all of them
+  return protection_of(candidates.facts, candidates.facts.size() - 1);
 }
 
 RetentionKeeper::RetentionKeeper(Service& service) : service_(service), unfinished_(service) {

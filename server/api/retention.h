@@ -32,7 +32,7 @@ class RetentionKeeper {
   RetentionKeeper(const RetentionKeeper&) = delete;
   RetentionKeeper& operator=(const RetentionKeeper&) = delete;
 
-  /// Have a look now.
+  /// Applies the policies now.
   void poke();
 
  private:

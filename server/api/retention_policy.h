@@ -10,8 +10,9 @@
 
 namespace babelring::api {
 
-/// Which checkpoints of a run shall stay. One stays if any of the wishes wants it; without any wish all stay. Above
-/// `max_bytes` the oldest go all the same. A pinned one, the best and the last complete one never go.
+/// Which checkpoints of a run are kept. One is kept if any of the keep_ rules selects it; without such a rule all are.
+/// Above `max_bytes` the oldest are removed nevertheless. Pinned ones, the best and the last complete one are never
+/// removed.
 struct RetentionPolicy {
   std::optional<std::int64_t> keep_last;
   std::optional<std::int64_t> keep_best;  // this many, by `metric`

@@ -108,6 +108,21 @@ TEST_F(RetentionTest, PinsReachTheFolderAndHoldBackRemoval) {
   EXPECT_EQ(code_of(ask("PUT", "/api/v1/checkpoints/c_01J8ZQ4T5W6X7Y8Z9A0B1C2D3E/pin")), "checkpoint_unknown");
 }
 
+TEST_F(RetentionTest, APinHoldsHoweverManyCheckpointsCameAfterIt) {
+  const std::string first = make(10, 30);
+  EXPECT_EQ(ask("PUT", first + "/pin").status, 204);
+  std::vector<Record> later;  // of another machine
+  for (std::int64_t update = 1; update <= 1001; ++update) {
+    CheckpointRecord record{
+        .update = 10 + update, .name = fmt::format("update-{:08}", 10 + update), .folder = "/elsewhere"};
+    record.files = {{"state.json", 2, std::string(64, '0')}};
+    later.push_back(testing::record_of(record, ++sequence));
+  }
+  testing::put(server.store(), std::move(later));
+  EXPECT_EQ(remove(first), "pinned");
+  EXPECT_TRUE(exists(10));
+}
+
 TEST_F(RetentionTest, ReadinessNamesTheDiskThatHasNoRoomForTheNextCheckpoint) {
   make(10, 1);
   const auto disk = [&] {
