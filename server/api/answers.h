@@ -19,6 +19,10 @@ http::Response json_response(const json::value& value);
 http::Response page_response(const http::Request& request, json::array items, std::optional<std::string> next,
                              json::object more = {});
 
+// What is taken of a client's numbers: of ranks, and of attempts, updates and times, which all doubles tell apart and
+// whose sums and differences cannot overflow.
+inline constexpr std::int64_t most_rank = 1'000'000, most_number = std::int64_t{1} << 53;
+
 /// The whole text as a decimal integer, or nothing.
 std::optional<std::int64_t> parse_integer(const std::string& text);
 

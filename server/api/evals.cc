@@ -50,7 +50,7 @@ EvalRecord read_eval(const http::Request& request) {
   Body body(request);
   const auto number = [&](const char* name, double most) { return body.number(name, 0, most).value_or(store::absent); };
   EvalRecord eval;
-  const auto update = body.integer("update", 0, std::int64_t{1} << 52);
+  const auto update = body.integer("update", 0, most_number);
   if (!update) Body::refuse("update", "expected, but absent");
   eval.update = *update;
   eval.set = body.required_text("set", most_set_bytes);

@@ -25,9 +25,9 @@ launch::Beat read_beat(const http::Request& request) {
   Body body(request);
   const auto count = [&](const char* name) { return body.integer(name, 0, huge).value_or(0); };
   launch::Beat beat;
-  beat.attempt = body.integer("attempt", 1, huge).value_or(0);
+  beat.attempt = body.integer("attempt", 1, most_number).value_or(0);
   if (beat.attempt == 0) Body::refuse("attempt", "expected, but absent");
-  beat.rank = body.integer("rank", 0, 1'000'000).value_or(0);
+  beat.rank = body.integer("rank", 0, most_rank).value_or(0);
   beat.host = body.required_text("host", 255);
   beat.pid = count("pid");
   beat.update = count("update");

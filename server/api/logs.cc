@@ -62,10 +62,10 @@ json::array bounded_items(const std::vector<store::LogRow>& lines, bool tail, st
 
 store::LogFilter filter_of(const http::Request& request) {
   store::LogFilter filter;
-  filter.rank = integer_query(request, "rank", 0, 1'000'000);
+  filter.rank = integer_query(request, "rank", 0, most_rank);
   filter.level = request.query_value("level").value_or("");
   filter.text = request.query_value("q").value_or("");
-  const auto after = integer_query(request, "after", 0, std::int64_t{1} << 53);
+  const auto after = integer_query(request, "after", 0, most_number);
   filter.after = after ? *after : read_cursor(request).first;
   // Without a position the newest lines are wanted; with one, those that follow it.
   filter.tail = !after && !request.query_value("cursor");

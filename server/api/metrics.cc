@@ -6,7 +6,7 @@ namespace babelring::api {
 namespace {
 
 http::Response list_keys(Service& service, const http::Request& request) {
-  const std::int64_t rank = integer_query(request, "rank", 0, 1'000'000, 0);
+  const std::int64_t rank = integer_query(request, "rank", 0, most_rank, 0);
   auto reader = service.store.reader();
   const store::RunRow run = require_run(*reader, request);
   json::array items;

@@ -27,10 +27,17 @@ void check_record(const Record& record, std::size_t index) {
     throw http::Problem(422, "record_refused", fmt::format("records[{}]: {}", index, detail),
                         {{fmt::format("/records/{}", index), detail}});
   };
-  if (record.header.sequence < 1) refuse("sequence: expected at least 1");
+  const auto check_number = [&](const char* member, std::int64_t value, std::int64_t low) {
+    if (value >= low && value <= most_number) return;
+    refuse(fmt::format("{}: expected an integer from {} to {}, found {}", member, low, most_number, value));
+  };
+  check_number("sequence", record.header.sequence, 1);
+  check_number("time_ms", record.header.time_ms, 0);
+  if (const auto* eval = std::get_if<EvalRecord>(&record.body)) check_number("update", eval->update, 0);
+  if (const auto* saved = std::get_if<CheckpointRecord>(&record.body)) check_number("update", saved->update, 0);
   const auto* step = std::get_if<StepRecord>(&record.body);
   if (step == nullptr) return;
-  if (step->update < 1) refuse("update: expected at least 1");
+  check_number("update", step->update, 1);
   const auto check_names = [&](const char* member, const std::map<std::string, std::int64_t>& values) {
     if (values.size() > most_names) refuse(fmt::format("{}: more than {} names", member, most_names));
     for (const auto& [name, value] : values) {
@@ -44,7 +51,7 @@ void check_record(const Record& record, std::size_t index) {
   check_names("gpu", step->gpu);
 }
 
-/// Says once a run that its workers report what this program does not know. Thread-safe.
+/// Logs, once for each run, that its workers report members which this program does not know. Thread-safe.
 class NewerWorkers {
  public:
   void note(const std::string& run, const UnknownMembers& unknown) {
@@ -72,8 +79,10 @@ store::Batch parse_batch(const http::Request& request, NewerWorkers& newer) {
   if (records->size() > most_records) throw http::Problem(422, "record_refused", "records: expected at most 10000");
   for (std::size_t i = 0; i < records->size(); ++i) check_record((*records)[i], i);
   const RecordHeader& header = records->front().header;
-  if (header.attempt < 1 || header.rank < 0) {
-    throw http::Problem(422, "record_refused", "expected attempt from 1 and rank from 0");
+  if (header.attempt > most_number || header.rank > most_rank) {
+    throw http::Problem(422, "record_refused",
+                        fmt::format("expected an attempt up to {} and a rank up to {}, found {} and {}", most_number,
+                                    most_rank, header.attempt, header.rank));
   }
   if (unknown.count > 0) newer.note(run, unknown);
   store::Batch batch{run, header.attempt, header.rank, header.host, std::move(*records)};

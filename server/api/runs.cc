@@ -53,7 +53,7 @@ store::RunFilter read_filter(const http::Request& request) {
   }
   filter.text = request.query_value("q").value_or("");
   read_label(request, filter);
-  filter.created_after_ms = integer_query(request, "created_after", 0, std::int64_t{1} << 52, 0);
+  filter.created_after_ms = integer_query(request, "created_after", 0, most_number, 0);
   const std::string archived = request.query_value("archived").value_or("");
   if (!archived.empty() && archived != "true" && archived != "false") {
     throw http::Problem(400, "bad_parameter", "archived: expected true or false");

@@ -11,7 +11,6 @@
 namespace babelring::api {
 
 inline constexpr std::int64_t most_points = 20'000, most_raw_points = 1'000'000;
-inline constexpr std::int64_t most_rank = 1'000'000;
 
 /// What a request for series asks for, in its own words.
 struct Asked {

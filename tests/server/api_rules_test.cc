@@ -107,6 +107,13 @@ TEST_F(ApiRulesTest, RefusesHostileBodies) {
   check(prefix + R"({"sequence":1,"kind":"weather","time_ms":1}]})", 422);
   check(prefix + R"({"sequence":0,"kind":"step","time_ms":1,"update":1}]})", 422);
   check(prefix + R"({"sequence":1,"kind":"step","time_ms":1,"update":-1}]})", 422);
+  const std::string vast = "9223372036854775807";
+  check(prefix + R"({"sequence":1,"kind":"step","time_ms":1,"update":)" + vast + "}]}", 422);
+  check(prefix + R"({"sequence":1,"kind":"step","update":1,"time_ms":)" + vast + "}]}", 422);
+  check(prefix + R"({"kind":"step","time_ms":1,"update":1,"sequence":)" + vast + "}]}", 422);
+  const std::string step = R"({"sequence":1,"kind":"step","time_ms":1,"update":1})";
+  check(R"({"rank":0,"host":"h","records":[)" + step + R"(],"attempt":)" + vast + "}", 422);
+  check(R"({"attempt":1,"host":"h","records":[)" + step + R"(],"rank":1000001})", 422);
   check(prefix + "]}", 422);
   check("[]", 422);
   check(prefix + R"({"sequence":1,"kind":"log","time_ms":1,"level":"info","text":")" + "\xff\xfe" + R"("}]})", 400);
@@ -128,6 +135,15 @@ TEST_F(ApiRulesTest, BoundsSizesBeforeReadingThem) {
   type.send("POST " + records_path() + " HTTP/1.1\r\n" + testing::authorization() +
             "Host: localhost\r\nContent-Length: 2\r\n\r\n{}");
   EXPECT_EQ(type.receive().status, 415);
+  const auto status_of_type = [&](const std::string& name) {
+    Client client(server.port());
+    client.send("POST " + records_path() + " HTTP/1.1\r\n" + testing::authorization() +
+                "Host: localhost\r\nContent-Length: 2\r\nContent-Type: " + name + "\r\n\r\n{}");
+    return client.receive().status;
+  };
+  EXPECT_EQ(status_of_type("application/json-patch+json"), 415);
+  EXPECT_EQ(status_of_type("application/jsonlines"), 415);
+  EXPECT_EQ(status_of_type("Application/JSON ; charset=utf-8"), 422) << "taken, and then found wanting";
   Client host(server.port());
   host.send("GET /healthz HTTP/1.1\r\nHost: evil.example\r\n\r\n");
   EXPECT_EQ(host.receive().status, 421);
@@ -141,6 +157,21 @@ TEST_F(ApiRulesTest, ServesManyRequestsOnOneConnectionEvenPipelined) {
   client.send("GET /healthz HTTP/1.0\r\nHost: localhost\r\n\r\n");
   EXPECT_EQ(client.receive().headers.at("connection"), "close");
   EXPECT_TRUE(client.closed());
+}
+
+/// HTTP/1.0 knows no chunks: the body ends with the connection, even if the client would like to keep that.
+TEST_F(ApiRulesTest, SendsNoChunksToOldClients) {
+  post({step_record(1, 1)});
+  Client client(server.port());
+  client.send("GET " + run_path("/metrics.csv") + " HTTP/1.0\r\nHost: localhost\r\nConnection: keep-alive\r\n" +
+              testing::authorization() + "\r\n");
+  const auto answer = client.receive();
+  EXPECT_EQ(answer.status, 200);
+  EXPECT_FALSE(answer.headers.contains("transfer-encoding"));
+  EXPECT_EQ(answer.headers.at("connection"), "close");
+  const std::string body = client.read_until("the end of the connection");
+  EXPECT_TRUE(body.starts_with("rank,attempt,step,time_ms,")) << body;
+  EXPECT_NE(body.find("\n0,1,1,"), std::string::npos) << body;
 }
 
 TEST(HttpLimits, SlowHeadsBodiesAndIdleConnectionsEnd) {
