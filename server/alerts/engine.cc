@@ -69,24 +69,26 @@ void Engine::observe_step(Run& run, const StepRecord& step, Time now) {
   }
   while (!run.bad_updates.empty() && run.bad_updates.front() <= step.update - bad_window) run.bad_updates.pop_front();
   if (std::isfinite(step.loss)) {
-    mix(run.fast_loss, step.loss, fast, run.updates);
+    ++run.losses;
+    mix(run.fast_loss, step.loss, fast, run.losses);
     // What is far from usual does not become usual at once: the baseline stands while it lasts.
-    if (run.updates <= learning_updates || (!run.loss_open && run.fast_loss < 1.3 * run.usual_loss)) {
-      mix(run.usual_loss, step.loss, slow, run.updates);
+    if (run.losses <= learning_updates || (!run.loss_open && run.fast_loss < 1.3 * run.usual_loss)) {
+      mix(run.usual_loss, step.loss, slow, run.losses);
     }
   }
   if (step.step_ms > 0 && step.update_target_tokens > 0) {
     const double rate = static_cast<double>(step.update_target_tokens) * 1000 / step.step_ms;
-    mix(run.fast_rate, rate, fast, run.updates);
-    if (run.updates <= learning_updates || (!run.rate_open && run.fast_rate > 0.7 * run.usual_rate)) {
-      mix(run.usual_rate, rate, slow, run.updates);
+    ++run.rates;
+    mix(run.fast_rate, rate, fast, run.rates);
+    if (run.rates <= learning_updates || (!run.rate_open && run.fast_rate > 0.7 * run.usual_rate)) {
+      mix(run.usual_rate, rate, slow, run.rates);
     }
   }
 }
 
 Engine::Condition Engine::condition_of(const Rule& rule, const Run& run, Time now) const {
   // Before anything was heard, what an earlier process raised stands.
-  const bool heard = run.updates > 0, learned = run.updates > learning_updates;
+  const bool heard = run.updates > 0;
   switch (rule.kind) {
     case Kind::nan: {
       const auto count = static_cast<double>(run.bad_updates.size());
@@ -103,11 +105,13 @@ Engine::Condition Engine::condition_of(const Rule& rule, const Run& run, Time no
     }
     case Kind::throughput_drop: {
       const double ratio = run.usual_rate > 0 ? run.fast_rate / run.usual_rate : 1;
-      return {learned && ratio<rule.threshold, ratio>(1 + rule.threshold) / 2,
+      const bool learned = run.rates > learning_updates;
+      return {learned && ratio < rule.threshold, learned && ratio > (1 + rule.threshold) / 2,
               fmt::format("{:.0f} target tokens/s, usual were {:.0f}", run.fast_rate, run.usual_rate), run.fast_rate};
     }
     case Kind::loss_spike: {
       const double ratio = run.usual_loss > 0 ? run.fast_loss / run.usual_loss : 1;
+      const bool learned = run.losses > learning_updates;
       return {learned && ratio > rule.threshold, learned && ratio < (1 + rule.threshold) / 2,
               fmt::format("loss {:.2f} at update {}, usual was {:.2f}", run.fast_loss, run.update, run.usual_loss),
               run.fast_loss};

@@ -62,6 +62,7 @@ class Engine {
     Time updated;                                   // when its newest update was heard of
     std::chrono::duration<double> longest_wait{0};  // between updates, while all was well
     std::int64_t update = 0, updates = 0;
+    std::int64_t losses = 0, rates = 0;    // finite ones, of which the means below are made
     std::deque<std::int64_t> bad_updates;  // non-finite ones, newest last
     std::string bad_what;
     double fast_rate = 0, usual_rate = 0;  // target tokens a second

@@ -150,6 +150,23 @@ TEST_F(EngineTest, NoticesALossThatJumps) {
   EXPECT_FALSE(changes[0].raised);
 }
 
+TEST_F(EngineTest, LearnsWhatIsUsualFromFiniteUpdatesAlone) {
+  StepRecord bad = usual();
+  bad.loss = std::nan("");
+  bad.update_target_tokens = 0;
+  train(1, bad);
+  std::vector<Change> changes;
+  for (const Change& change : train(120)) {
+    if (change.rule != "nan") changes.push_back(change);
+  }
+  EXPECT_TRUE(changes.empty()) << changes[0].message;
+  StepRecord worse = usual();
+  worse.loss = 8;
+  changes = train(60, worse);
+  ASSERT_EQ(changes.size(), 1u);
+  EXPECT_EQ(changes[0].rule, "loss-spike");
+}
+
 TEST_F(EngineTest, WatchesDisksWithRoomBetweenBothLimits) {
   disks_[0].bytes = 1e9;
   auto changes = wait(4s);
