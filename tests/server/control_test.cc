@@ -6,6 +6,7 @@
 #include "server/store/control.h"
 #include "tests/server/client.h"
 #include "tests/server/test_server.h"
+#include "tests/soon.h"
 
 namespace babelring {
 namespace {
@@ -149,14 +150,23 @@ TEST_F(ControlTest, AnswersHeartbeatsWithOrders) {
   });
   EXPECT_EQ(parse_json(beat(run, 1).body)->at("commands").as_array().size(), 0U);
   EXPECT_EQ(beat(run, 1, 0, R"(, "humidity": 1)").status, 200) << "a newer worker is not dead";
-  EXPECT_EQ(parse_json(post("/api/v1/runs/" + run + "/checkpoint").body)->at("number"), 1);
-  const auto again = post("/api/v1/runs/" + run + "/checkpoint");
+  std::int64_t wishes = 0;
+  Answer again;
+  EXPECT_TRUE(soon([&] {  // two within 10 s
+    again = post("/api/v1/runs/" + run + "/checkpoint");
+    if (again.status == 202) {
+      EXPECT_EQ(parse_json(again.body)->at("number"), ++wishes);
+    }
+    return again.status != 202;
+  }));
+  EXPECT_GE(wishes, 1);
   EXPECT_EQ(code(again), "too_soon");
   EXPECT_EQ(again.status, 429);
   EXPECT_TRUE(again.headers.contains("retry-after"));
-  EXPECT_EQ(parse_json(beat(run, 1).body)->at("commands").at(0).at("number"), 1);
+  EXPECT_EQ(parse_json(beat(run, 1).body)->at("commands").at(0).at("number"), wishes);
   EXPECT_TRUE(parse_json(beat(run, 1, 1).body)->at("commands").as_array().empty()) << "rank 0 asks the others";
-  EXPECT_TRUE(parse_json(beat(run, 1, 0, R"(, "checkpoint_done": 1)").body)->at("commands").as_array().empty());
+  const std::string done = fmt::format(R"(, "checkpoint_done": {})", wishes);
+  EXPECT_TRUE(parse_json(beat(run, 1, 0, done).body)->at("commands").as_array().empty());
   EXPECT_EQ(post("/api/v1/runs/" + run + "/stop", R"({"mode": "now"})").status, 202);
   EXPECT_EQ(parse_json(beat(run, 1, 1).body)->at("commands").at(0).at("mode"), "now");
   server.store().write([&](store::Database& database) { store::fence_attempt(database, launched.number, 1); });
@@ -196,8 +206,10 @@ TEST_F(ControlTest, ARunThatReportsByItselfIsLeftToItself) {
   EXPECT_EQ(code(post(path + "/resume")), "not_managed");
   EXPECT_EQ(code(post(path + "/stop")), "unreachable");
   EXPECT_EQ(code(send("DELETE", path, "")), "run_active");
-  beat(testing::run_id, 1);
-  EXPECT_EQ(post(path + "/stop").status, 202);
+  EXPECT_TRUE(soon([&] {  // within 10 s of a heartbeat
+    beat(testing::run_id, 1);
+    return post(path + "/stop").status == 202;
+  }));
   EXPECT_TRUE(get(path + "/ranks").at("items").at(0).at("heartbeat_age_ms").is_int64());
   testing::put(server.store(), {testing::record_of(LifecycleRecord{.event = "stopped"}, 2)});
   EXPECT_EQ(get(path).at("state"), "stopped");
