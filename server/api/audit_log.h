@@ -16,8 +16,8 @@
 
 namespace babelring::api {
 
-/// Keeps who wrote what in the store, on a thread of its own: those that wait together are committed together. Also
-/// saves the tokens' times of last use now and then.
+/// Writes down in the store who changed what, on a thread of its own: notes that wait together are committed together.
+/// Also saves the tokens' times of last use every half minute.
 class AuditLog : public http::AuditTrail {
  public:
   struct Limits {
@@ -58,7 +58,7 @@ class AuditLog : public http::AuditTrail {
   std::mutex mutex_;
   std::condition_variable wake_;
   std::vector<Waiting> queue_;
-  std::map<std::string, std::int64_t> noted_;  // ingest, with the time of its last note
+  std::map<std::string, std::int64_t> noted_;  // ingest and refusals: when each was last noted
   std::int64_t dropped_ = 0;
   bool stopping_ = false;
   SteadyClock::time_point saved_ = SteadyClock::now();  // of the thread alone

@@ -49,7 +49,7 @@ const json::value* Body::value(std::string_view name) {
 std::optional<std::string> Body::text(std::string_view name, std::size_t most_bytes) {
   const json::value* found = value(name);
   if (found == nullptr) return std::nullopt;
-  if (!found->is_string()) refuse_member(name, "expected a text");
+  if (!found->is_string()) refuse_member(name, "expected a string");
   if (found->get_string().size() > most_bytes) {
     refuse_member(name, fmt::format("expected at most {} bytes, found {}", most_bytes, found->get_string().size()));
   }
@@ -58,7 +58,7 @@ std::optional<std::string> Body::text(std::string_view name, std::size_t most_by
 
 std::string Body::required_text(std::string_view name, std::size_t most_bytes) {
   auto found = text(name, most_bytes);
-  if (!found || found->empty()) refuse_member(name, "expected a text that is not empty");
+  if (!found || found->empty()) refuse_member(name, "expected a string that is not empty");
   return std::move(*found);
 }
 

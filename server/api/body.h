@@ -11,12 +11,12 @@
 
 namespace babelring::api {
 
-/// A request's body as JSON, within the limits of what a body may be: depth 32, a million values, texts of 1 MiB, no
+/// A request's body as JSON, within the limits of what a body may be: depth 32, a million values, strings of 1 MiB, no
 /// member twice, no number that is not finite. Throws Problem 400 bad_json.
 json::value parse_body(const http::Request& request);
 
-/// The members of a request's body, which is a JSON object. Each is asked for by name; finish() refuses what nobody
-/// asked for. Every function throws Problem 400 bad_body, whose `errors` name the member.
+/// The members of a request's body, which is a JSON object. Each is read by name; finish() refuses those that were not
+/// read. Every function throws Problem 400 bad_body, whose `errors` name the member.
 class Body {
  public:
   /// An absent body is an empty object where `optional` says so.
@@ -24,7 +24,7 @@ class Body {
   /// An object within a body, at the JSON pointer "/" + `place`, which ends in "/".
   Body(const json::value& part, std::string place);
 
-  /// Absent or null: nothing.
+  /// Each gives nothing for a member that is absent or null.
   std::optional<std::string> text(std::string_view name, std::size_t most_bytes);
   std::optional<std::int64_t> integer(std::string_view name, std::int64_t low, std::int64_t high);
   std::optional<double> number(std::string_view name, double low, double high);

@@ -68,14 +68,14 @@ http::Response run_response(Service& service, const std::string& run, int status
 std::optional<std::string> read_labels(Body& body) {
   const json::value* labels = body.value("labels");
   if (labels == nullptr) return std::nullopt;
-  if (!labels->is_object()) Body::refuse("labels", "expected an object of texts");
+  if (!labels->is_object()) Body::refuse("labels", "expected an object of strings");
   const json::object& object = labels->get_object();
   if (object.size() > most_labels) Body::refuse("labels", fmt::format("expected at most {}", most_labels));
   for (const auto& [name, value] : object) {
     const bool formed = !name.empty() && name.size() <= most_label_bytes && name.find('=') == name.npos &&
                         value.is_string() && value.get_string().size() <= most_value_bytes;
     if (!formed) {
-      Body::refuse("labels", fmt::format("expected names of 1 to {} bytes without '=', and texts of at most {}",
+      Body::refuse("labels", fmt::format("expected names of 1 to {} bytes without '=', and strings of at most {}",
                                          most_label_bytes, most_value_bytes));
     }
   }

@@ -41,7 +41,7 @@ http::Response replay(const store::KeptAnswer& kept) {
 store::KeptAnswer keep(const std::string& fingerprint, const http::Response& response,
                        const std::function<std::string(const std::string&)>& kept) {
   const auto* body = std::get_if<std::string>(&response.body);
-  if (body == nullptr) fail("idempotency: an answer that is not a text cannot be kept");
+  if (body == nullptr) fail("idempotency: an answer whose body is not a string cannot be kept");
   json::array headers;
   for (const auto& [name, value] : response.headers) headers.push_back({name, value});
   return {fingerprint, response.status, to_text(headers), kept && response.status < 300 ? kept(*body) : *body};

@@ -14,7 +14,7 @@ namespace {
 
 json::value scalar(const YAML::Node& node) {
   const std::string& text = node.Scalar();
-  if (node.Tag() == "!") return json::value(text);  // quoted: a text whatever it looks like
+  if (node.Tag() == "!") return json::value(text);  // quoted: a string whatever it looks like
   if (text == "true" || text == "false") return text == "true";
   if (text == "null" || text == "~") return nullptr;
   std::int64_t integer = 0;

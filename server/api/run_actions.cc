@@ -120,7 +120,7 @@ http::Response edit(Service& service, const http::Request& request) {
                       .deleted = body.flag("deleted"),
                       .max_restarts = body.integer("max_restarts", 0, 1000)};
   body.finish();
-  if (edit.name && edit.name->empty()) Body::refuse("name", "expected some text");
+  if (edit.name && edit.name->empty()) Body::refuse("name", "expected a string that is not empty");
   if (edit.deleted && *edit.deleted) Body::refuse("deleted", "expected false, which takes a deletion back; use DELETE");
   audited_write(service, request, 200,
                 [&](store::Database& database) { store::edit_run(database, run.id, edit, wall_time_ms()); });

@@ -24,7 +24,7 @@ json::array read_lines(Body& body) {
     Body::refuse("text", fmt::format("found {} lines, expected 1 to {}", lines.size(), most_lines));
   }
   for (const json::value& line : lines) {
-    if (!line.is_string()) Body::refuse("text", "expected an array of texts");
+    if (!line.is_string()) Body::refuse("text", "expected an array of strings");
     const std::string_view words(line.get_string());
     if (words.find_first_of("\r\n") != std::string_view::npos) Body::refuse("text", "a line has a line break");
     if (words.size() > most_line_bytes) {

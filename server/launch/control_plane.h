@@ -36,8 +36,8 @@ class ControlPlane {
   void on_launch(std::function<std::vector<std::string>(const std::string& run)> environment) {
     environment_ = std::move(environment);
   }
-  /// Before start(): what removes the checkpoints of runs that were deleted with theirs, and notes that a run is gone.
-  /// Without it checkpoints stay, and nothing is noted.
+  /// Before start(): what removes a checkpoint of a deleted run, where removing them was asked for, and what notes that
+  /// a run was purged. By default checkpoints stay and nothing is noted.
   void on_purge(RemoveCheckpoint remove, NotePurge note) {
     remove_ = std::move(remove);
     note_purge_ = std::move(note);
