@@ -1,5 +1,6 @@
-// One rank of a job that loses a peer: all-reduces without end, as training does. SIGTERM is handled as the worker does
-// it: the current update goes on, but a silent peer fails it fast. Driven by fault_test.py.
+// One rank of a job that loses a peer: all-reduces without end, as training does. Signals are handled as the worker
+// does it: SIGTERM and SIGUSR1 end the job after the current update, and after SIGTERM a silent peer fails it fast.
+// Driven by fault_test.py.
 //   comm_fault DEADLINE_MS shared_memory|ring|nccl [late|throw|error|reset]
 // nccl: a fake NCCL between fake GPUs; with error rank 1's fails in the middle, with reset everyone's notices at once
 // when a peer's process is gone.
@@ -26,8 +27,9 @@ std::atomic<babelring::Communicator*> communicator_of_handler{nullptr};
 std::atomic<bool> terminated{false};
 static_assert(std::atomic<bool>::is_always_lock_free);
 
-void on_terminate(int) {
+void on_signal(int signal) {
   terminated = true;
+  if (signal != SIGTERM) return;
   if (auto* communicator = communicator_of_handler.load()) communicator->fail_fast(std::chrono::milliseconds(300));
 }
 
@@ -75,7 +77,7 @@ std::unique_ptr<babelring::Communicator> open_fake_gpus(babelring::Communicator&
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::signal(SIGTERM, on_terminate);
+  for (const int signal : {SIGTERM, SIGUSR1}) std::signal(signal, on_signal);
   try {
     const babelring::MpiSession session(argc, argv);
     babelring::CommOptions options;
