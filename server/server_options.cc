@@ -134,7 +134,7 @@ std::optional<ServerOptions> ServerOptions::parse(int argc, char** argv) {
   ServerOptions options;
   Words words;
   CLI::App app("Babelring's server: stores what training runs report, shows it, and hands out checkpoints.", "server");
-  app.set_version_flag("--version", version);
+  app.set_version_flag("--version", std::string("server ") + version);
   declare_service(app, options, words);
   declare_access(app, options, words);
   try {

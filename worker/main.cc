@@ -83,7 +83,7 @@ struct CommandLine {
 constexpr const char* for_servers = "For servers that start runs";
 
 void declare(CLI::App& app, CommandLine& line) {
-  app.set_version_flag("--version", std::string("babelring worker ") + version);
+  app.set_version_flag("--version", std::string("worker ") + version);
   app.add_option("--config", line.job.config_file, "YAML file; rank 0 reads it and sends it to the others")->required();
   app.add_option("overrides", line.job.overrides, "key=value, over the file: training.max_minutes=10");
   app.add_option("--server", line.job.server, "address of a `server`, http://host:port, or none")

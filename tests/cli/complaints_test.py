@@ -92,6 +92,12 @@ class ComplaintsTest(unittest.TestCase):
         self.assertEqual(len(complaints), 1, done.stderr)
         self.assertRegex(complaints[0], r"error: rank 1 on \S+: absent")
 
+    def test_versions(self) -> None:
+        said = {program: subprocess.run([BIN / program, "--version"], capture_output=True, text=True, check=True).stdout
+                for program in ("nmt", "worker", "server")}
+        version = said["nmt"].split()[-1]
+        self.assertEqual(said, {program: f"{program} {version}\n" for program in said})
+
     def test_worker_with_damaged_data(self) -> None:
         text = "".join(f"the quick brown fox jumps over {number} lazy dogs\n" for number in range(50))
         Path("source").write_text(text, encoding="utf-8")
