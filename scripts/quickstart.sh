@@ -85,14 +85,15 @@ claim_folder() {
 
 stage_setup() { "$ROOT/scripts/setup.sh"; }
 
-stage_build() {
-  local log=$dir/logs/build.log
+# In a shell of its own: relative names of options count from the caller's folder.
+stage_build() (
+  log=$dir/logs/build.log
   if [ -n "${BABELRING_BIN:-}" ]; then return; fi
   : >"$log"
   cd "$ROOT"
   quietly "$log" "configuring" cmake --preset release
   quietly "$log" "building" cmake --build --preset release -j "$(build_jobs)" --target server worker nmt
-}
+)
 
 stage_corpus() {
   "$ROOT/scripts/fetch_corpus.sh" --corpus "$corpus" --downloads "$dir/downloads" "$dir/corpus" >"$dir/logs/corpus.json"

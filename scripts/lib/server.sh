@@ -57,10 +57,10 @@ server_stop() {
   if pid=$(server_pid "$1"); then
     kill -TERM "$pid" 2>/dev/null || true
     for _ in {1..75}; do
-      kill -0 "$pid" 2>/dev/null || break
+      server_pid "$1" >/dev/null || break  # a zombie that nobody reaps has ended, too
       sleep 0.2
     done
-    if kill -0 "$pid" 2>/dev/null; then warn "the server (process $pid) has not ended after 15 s"; fi
+    if server_pid "$1" >/dev/null; then warn "the server (process $pid) has not ended after 15 s"; fi
   fi
   rm -f "$1/server.pid" "$1/server.address"
 }

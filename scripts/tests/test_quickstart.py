@@ -87,6 +87,14 @@ class Quickstart(unittest.TestCase):
         return subprocess.run(self.arguments(*extra), capture_output=True, text=True, check=False, timeout=300,
                               env=self.environment(**environment))
 
+    @staticmethod
+    def is_running(pid: int) -> bool:
+        """A zombie, whose parent may be slow or unwilling to reap it, has no command line."""
+        try:
+            return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes() != b""
+        except (FileNotFoundError, ProcessLookupError):
+            return False
+
     def notes(self) -> list[str]:
         path = self.dir / "run" / "notes"
         return sorted(path.read_text().splitlines()) if path.exists() else []
@@ -116,7 +124,7 @@ class Quickstart(unittest.TestCase):
         self.command("--minutes", "1")
         pid = int((self.dir / "server.pid").read_text())
         self.assertEqual(self.command("--stop").returncode, 0)
-        self.assertFalse(pathlib.Path(f"/proc/{pid}").exists())
+        self.assertFalse(self.is_running(pid))
         self.assertEqual(self.command("--stop").returncode, 0)
 
     def test_an_interrupted_run_saves_stops_its_children_and_goes_on_later(self) -> None:
@@ -132,7 +140,7 @@ class Quickstart(unittest.TestCase):
         _, err = process.communicate(timeout=120)
         self.assertEqual(process.returncode, 130, err)
         self.assertEqual([note for note in self.notes() if note.startswith("saved")], ["saved 0", "saved 1"])
-        self.assertFalse(pathlib.Path(f"/proc/{server}").exists())
+        self.assertFalse(self.is_running(server))
         again = self.command("--minutes", "1")
         self.assertEqual(again.returncode, 0, again.stderr)
         self.assertIn("prepare: done before", again.stderr)
@@ -149,6 +157,22 @@ class Quickstart(unittest.TestCase):
         other = self.command("--vocabulary-size", "99")
         self.assertEqual(other.returncode, 1)
         self.assertIn("give another --dir", other.stderr)
+
+    def test_relative_names_count_from_where_it_was_called(self) -> None:
+        tree = self.folder / "tree"
+        for part in ("scripts", "configs"):
+            shutil.copytree(ROOT / part, tree / part)
+        shutil.copytree(self.folder / "bin", tree / "build" / "release" / "bin")
+        cmake = self.folder / "path" / "cmake"
+        cmake.parent.mkdir()
+        cmake.write_text("#!/bin/sh\n")
+        cmake.chmod(0o755)
+        environment = self.environment(PATH=f"{cmake.parent}:{os.environ['PATH']}")
+        del environment["BABELRING_BIN"]
+        done = subprocess.run([tree / "scripts" / "quickstart.sh", "--minutes", "1", "--corpus", "a,b", "--dir", "run"],
+                              capture_output=True, text=True, check=False, timeout=300, cwd=self.folder, env=environment)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue((self.dir / "corpus" / "train.src").exists())
 
     def test_wrong_usage_exits_2(self) -> None:
         for arguments in (("--minutes", "0"), ("--minutes", "x"), ("--nonsense",), ("--corpus", "unheard-of"), ("--config", "/none")):
