@@ -13,7 +13,7 @@ struct MediaRange {
   double quality = 1;
 };
 
-/// What stands before `mark`; `text` goes on behind it.
+/// Cuts off and returns the part of `text` before `mark`, trimmed; the mark itself is dropped.
 std::string_view cut_off(std::string_view& text, char mark) {
   const auto end = text.find(mark);
   const std::string_view part = text.substr(0, end);
@@ -26,7 +26,7 @@ std::vector<MediaRange> ranges_of(std::string_view accept) {
   while (!accept.empty()) {
     std::string_view item = cut_off(accept, ',');
     MediaRange range{lower(cut_off(item, ';'))};
-    if (range.name == "*") range.name = "*/*";  // as old clients say it
+    if (range.name == "*") range.name = "*/*";  // sent by some old clients
     while (!item.empty()) {
       const std::string_view parameter = cut_off(item, ';');
       if (!lower(parameter).starts_with("q=")) continue;
@@ -37,8 +37,8 @@ std::vector<MediaRange> ranges_of(std::string_view accept) {
   return ranges;
 }
 
-/// How closely a range means a type: 3 it alone, 2 its kind, 1 everything, 0 not at all.
-int closeness(const std::string& range, const std::string& type) {
+/// How specifically a media range matches a type: 3 exactly, 2 by `type/*`, 1 by `*/*`, 0 not at all.
+int specificity(const std::string& range, const std::string& type) {
   if (range == type) return 3;
   if (range == "*/*") return 1;
   return range.ends_with("/*") && type.starts_with(range.substr(0, range.size() - 1)) ? 2 : 0;
@@ -52,12 +52,12 @@ std::optional<std::size_t> accepted_type(std::string_view accept, std::span<cons
   std::optional<std::size_t> best;
   double best_quality = 0;
   for (std::size_t i = 0; i < types.size(); ++i) {
-    int closest = 0;
+    int best_match = 0;
     double quality = 0;
     for (const MediaRange& range : ranges) {
-      const int close = closeness(range.name, types[i]);
-      if (close <= closest) continue;
-      closest = close;
+      const int match = specificity(range.name, types[i]);
+      if (match <= best_match) continue;
+      best_match = match;
       quality = range.quality;
     }
     if (quality <= best_quality) continue;

@@ -8,8 +8,8 @@
 
 namespace babelring::http {
 
-/// The place in `types` of the media type that an Accept field (RFC 9110, 12.5.1) likes best, the first of equals;
-/// nothing where it takes none of them. An empty field takes all. Parameters but `q` are passed over.
+/// Index in `types` of the media type that an Accept header (RFC 9110, 12.5.1) prefers, the first one on a tie; nothing
+/// if it accepts none of them. An empty header accepts all. Parameters other than `q` are ignored.
 std::optional<std::size_t> accepted_type(std::string_view accept, std::span<const std::string> types);
 
 }  // namespace babelring::http

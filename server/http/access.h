@@ -9,17 +9,17 @@
 
 namespace babelring::http {
 
-/// What a caller must be allowed for a route; also documented with it. `admin` covers all others, `operate` covers
-/// `read`, and `ingest` stands by itself.
+/// The permission that a route requires; openapi.yaml names it too. `admin` includes all others, `operate` includes
+/// `read`, and `ingest` stands alone.
 enum class Scope { none, read, ingest, operate, admin };
 
 std::string_view name_of(Scope scope);
-/// Of read, ingest, operate and admin.
+/// The scope of that name; nothing for an unknown name or `none`.
 std::optional<Scope> scope_named(std::string_view name);
-/// May one who holds `held` do what needs `needed`?
+/// Whether a token of scope `held` may do what requires `needed`.
 bool covers(Scope held, Scope needed);
 
-/// Who asks: what a token's secret stands for.
+/// The identity behind a token.
 struct Caller {
   std::string token;  // its id, t_…
   std::string name;
@@ -27,32 +27,32 @@ struct Caller {
   std::string run;  // the one run it may write to; empty: any
 };
 
-/// Knows the tokens. Called on the connections' threads: must not wait. Thread-safe.
+/// Verifies tokens. Called on the I/O threads, so it must not block. Thread-safe.
 class Authenticator {
  public:
   virtual ~Authenticator() = default;
-  /// Whom the secret stands for; null for one that is unknown, expired or revoked.
+  /// The caller with this secret; null if it is unknown, expired or revoked.
   virtual std::shared_ptr<const Caller> identify(std::string_view secret) = 0;
-  /// Does the token of this id still hold? For answers that go on for long.
+  /// Whether the caller's token is still valid; asked repeatedly during long responses.
   virtual bool holds(const Caller& caller) = 0;
 };
 
-/// A write that was asked for, and what became of it.
+/// A request that writes, and its outcome, for the audit.
 struct WriteNote {
   std::int64_t time_ms = 0;
-  std::string actor, token;           // name and id; "anonymous" and empty without one
-  std::string method, route, object;  // the route's template; the path that was asked for or made
+  std::string actor, token;           // the token's name and id; "anonymous" and empty without a token
+  std::string method, route, object;  // object: the path requested, or of what the request created
   int status = 0;
   std::string request, address;
-  bool ingest = false;  // of a route that takes records, several times a second
-  bool kept = false;    // it stands in the trail already, written together with what it tells of
+  bool ingest = false;  // on a route for records, which is called several times a second
+  bool kept = false;    // already in the audit, written in the transaction of the change itself
 };
 
-/// Remembers who wrote what. Thread-safe.
+/// Records who wrote what. Thread-safe.
 class AuditTrail {
  public:
   virtual ~AuditTrail() = default;
-  /// Returns at once; calls `then`, unless empty, when the note is kept (or could not be).
+  /// Does not block. Calls `then`, unless it is empty, once the note is stored or storing it has failed.
   virtual void note(WriteNote note, std::function<void()> then) = 0;
 };
 

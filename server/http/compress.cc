@@ -2,16 +2,17 @@
 
 #include <zlib.h>
 
-#include <cctype>
+#include <array>
 #include <string>
 
 #include "nmt/base/failure.h"
-#include "server/http/field_text.h"
+#include "server/http/accept.h"
+#include "server/http/dispatcher.h"
 
 namespace babelring::http {
 namespace {
 
-constexpr std::size_t worth_it_bytes = 1024;
+constexpr std::size_t least_bytes = 1024;  // shorter texts hardly shrink
 
 std::string gzip(std::string_view text) {
   z_stream stream{};
@@ -28,22 +29,18 @@ std::string gzip(std::string_view text) {
   return packed;
 }
 
+/// Turns the ETag of the plain form into that of the compressed one.
+void mark_compressed(Response& response) {
+  for (auto& [name, value] : response.headers) {
+    if (name == "ETag" && value.ends_with('"')) value.insert(value.size() - 1, "-gzip");
+  }
+}
+
 }  // namespace
 
-bool accepts_gzip(std::string_view list) {
-  while (!list.empty()) {
-    const auto comma = list.find(',');
-    const std::string_view entry = trimmed(list.substr(0, comma));
-    list.remove_prefix(comma == std::string_view::npos ? list.size() : comma + 1);
-    const auto semicolon = entry.find(';');
-    const std::string_view coding = trimmed(entry.substr(0, semicolon));
-    if (coding != "gzip" && coding != "*") continue;
-    if (semicolon == std::string_view::npos) return true;
-    const std::string_view weight = trimmed(entry.substr(semicolon + 1));
-    const bool never = weight.starts_with("q=0") && weight.find_first_not_of("0.", 2) == std::string_view::npos;
-    return !never;
-  }
-  return false;
+bool accepts_gzip(std::string_view accept_encoding) {
+  static const std::array<std::string, 1> gzip_alone = {"gzip"};
+  return !accept_encoding.empty() && accepted_type(accept_encoding, gzip_alone);
 }
 
 void compress(const Request& request, Response& response) {
@@ -52,13 +49,15 @@ void compress(const Request& request, Response& response) {
       response.header("Content-Type") != "application/json" || !response.header("Content-Encoding").empty()) {
     return;
   }
-  response.set("Vary", "Accept-Encoding");  // a 304 says what its 200 would
-  if (text->size() <= worth_it_bytes || !accepts_gzip(request.header("accept-encoding"))) return;
+  response.set("Vary", "Accept-Encoding");
+  if (response.status == 304) {
+    if (!lists_etag(request.header("if-none-match"), response.header("ETag"))) mark_compressed(response);
+    return;
+  }
+  if (text->size() <= least_bytes || !accepts_gzip(request.header("accept-encoding"))) return;
   response.body = gzip(*text);
   response.set("Content-Encoding", "gzip");
-  for (auto& [name, value] : response.headers) {
-    if (name == "ETag" && value.ends_with('"')) value.insert(value.size() - 1, "-gzip");
-  }
+  mark_compressed(response);
 }
 
 }  // namespace babelring::http

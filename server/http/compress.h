@@ -6,11 +6,11 @@
 
 namespace babelring::http {
 
-/// Does an Accept-Encoding header take gzip?
+/// Whether an Accept-Encoding header accepts gzip. An absent header does not.
 bool accepts_gzip(std::string_view accept_encoding);
 
-/// Packs JSON of more than 1 kB by zlib's level 1 if the request takes gzip. The ETag of the packed form is that of the
-/// plain one with "-gzip" before the closing quote.
+/// Compresses JSON of more than 1 kB (zlib level 1) if the request accepts gzip. The ETag of the compressed form is
+/// that of the plain one with "-gzip" before the closing quote; a 304 carries the one that the client has.
 void compress(const Request& request, Response& response);
 
 }  // namespace babelring::http

@@ -15,17 +15,17 @@ namespace babelring::http {
 
 class Session;
 
-/// The sessions that are alive. Thread-safe.
+/// The live sessions, and the memory their request bodies may take. Thread-safe.
 class Connections {
  public:
   void add(const std::shared_ptr<Session>& session);
   void remove(Session* session);
   std::size_t count() const;
   std::vector<std::shared_ptr<Session>> all() const;
-  /// How many come from this address.
+  /// Number of sessions from this address.
   std::size_t count_from(const std::string& address) const;
 
-  /// Memory for a body, given back when it goes out of scope; false if there is none left.
+  /// A reservation of memory for a request body, released on destruction; false if none was left.
   class BodyRoom {
    public:
     BodyRoom() = default;
@@ -41,9 +41,10 @@ class Connections {
     std::atomic<std::int64_t>* taken_ = nullptr;
     std::int64_t bytes_ = 0;
   };
+  /// `most_in_all` bounds all reservations together.
   BodyRoom room_for_body(std::int64_t bytes, std::int64_t most_in_all);
 
-  /// False if some are still there after `limit`.
+  /// Waits until no session is left; false if some still are after `limit`.
   bool wait_empty(std::chrono::milliseconds limit);
 
  private:

@@ -10,6 +10,7 @@
 #include "nmt/base/log.h"
 #include "server/http/accept.h"
 #include "server/http/compress.h"
+#include "server/http/field_text.h"
 #include "server/http/problem.h"
 
 namespace babelring::http {
@@ -21,7 +22,12 @@ Response problem_of(const Request& request, const std::exception& failure) {
   return problem_response(Problem(500, "internal", "the server failed; its log has this request's id"), request.id);
 }
 
-/// The refusal of what is known before a body of that size is read: nothing if it may come.
+/// The media type of a Content-Type header, in lower case and without parameters.
+std::string media_type_of(std::string_view content_type) {
+  return lower(trimmed(content_type.substr(0, content_type.find(';'))));
+}
+
+/// Refuses a body of that size or type before it is read; nothing if it may come.
 std::optional<Response> check_body(const Request& request, const Route& route, std::int64_t bytes) {
   if (bytes <= 0) return std::nullopt;
   if (bytes > static_cast<std::int64_t>(route.most_body_bytes)) {
@@ -30,11 +36,11 @@ std::optional<Response> check_body(const Request& request, const Route& route, s
                 fmt::format("body has {} bytes, at most {} are taken here", bytes, route.most_body_bytes)),
         request.id);
   }
-  if (request.header("content-type").starts_with("application/json")) return std::nullopt;
+  if (media_type_of(request.header("content-type")) == "application/json") return std::nullopt;
   return problem_response(Problem(415, "not_json", "Content-Type must be application/json"), request.id);
 }
 
-/// The refusal of a request whose Accept field takes nothing that the route gives.
+/// Refuses a request whose Accept header takes none of the media types of the route.
 std::optional<Response> check_accept(const Request& request, const Route& route) {
   const std::string_view accept = request.header("accept");
   if (accept.empty() || route.gives.empty() || accepted_type(accept, route.gives)) return std::nullopt;
@@ -59,7 +65,7 @@ Dispatcher::Admission Dispatcher::admit(Request& request, std::int64_t body_byte
   if (!admission.refusal) return admission;
   const int status = admission.refusal->status;
   router_.note_refusal(request, admission.route, status, watch.elapsed_ms() / 1000);
-  // A flood of refused requests must not push the rest out of the audit.
+  // A client over its rate must not push other entries out of the audit.
   if (status != 429) gate_->note(request, *admission.refusal, {});
   return admission;
 }
@@ -72,7 +78,7 @@ Dispatcher::Admission Dispatcher::consider(Request& request, std::int64_t body_b
   if (auto refusal = gate_->check_origin(request)) return {std::move(refusal), match.route};
   if (match.route != nullptr) {
     const Route& route = *match.route;
-    if (route.prompt) return {check_body(request, route, body_bytes), &route};  // whatever else is going on
+    if (route.prompt) return {check_body(request, route, body_bytes), &route};  // health checks are never refused
     auto refusal = gate_->check_caller(request, route.scope, route.open_here);
     if (!refusal) refusal = check_body(request, route, body_bytes);
     if (!refusal) refusal = check_accept(request, route);
@@ -126,7 +132,7 @@ void Dispatcher::dispatch(std::shared_ptr<const Request> request, const Admissio
 }
 
 void Dispatcher::handle(const std::shared_ptr<const Request>& request, const Route& route, const Reply& reply) const {
-  // What wrote is remembered before its answer goes out.
+  // A write is in the audit before its response goes out.
   const auto finish = [this, request, reply](Response response) {
     if (!request->note) {
       reply(std::move(response));

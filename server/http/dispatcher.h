@@ -11,33 +11,33 @@
 
 namespace babelring::http {
 
-/// From a vetted request to its response: admission, routing, handlers on their own threads, problems, caching headers.
-/// Safe to use from any thread once built.
+/// Turns a vetted request into its response: admission, routing, running handlers on their own threads, problem
+/// documents, caching headers. Thread-safe once constructed.
 class Dispatcher {
  public:
-  /// Runs a task on the handlers' threads.
+  /// Runs a task on a handler thread.
   using Executor = std::function<void(std::function<void()>)>;
 
   Dispatcher(Router router, StaticFiles files, GateOptions gate, Executor executor);
 
-  /// What is answered to a head before its body of `body_bytes` is read.
+  /// The decision on a request before its body is read.
   struct Admission {
-    std::optional<Response> refusal;  // sent at once
-    const Route* route = nullptr;     // absent: a static file or nothing
+    std::optional<Response> refusal;  // to be sent at once, without reading the body
+    const Route* route = nullptr;     // null: a static file, or no such path
   };
-  /// The one place where a request is authorised: see Gate. Fills request.parameters, caller, actor, note and
-  /// answer_headers.
+  /// The one place where a request, whose body will have `body_bytes`, is authorised (see Gate). Fills
+  /// request.parameters, caller, actor, note and answer_headers.
   Admission admit(Request& request, std::int64_t body_bytes) const;
-  /// May a long answer to this caller, null for one without a token, go on?
+  /// Whether a long response to this caller (null: without a token) may continue.
   bool still_holds(const Caller* caller) const { return gate_->still_holds(caller); }
 
-  /// The answer to an admitted request, where it needs no waiting; else dispatch() gives it.
+  /// The response to an admitted request if it is available without blocking; otherwise call dispatch().
   std::optional<Response> answer_now(const Request& request, const Admission& admission) const;
 
-  /// Answers through `reply`, exactly once, from any thread.
+  /// Responds through `reply`, exactly once, from any thread.
   void dispatch(std::shared_ptr<const Request> request, const Admission& admission, Reply reply) const;
 
-  /// Runs on the handlers' threads.
+  /// Runs a task on a handler thread.
   void run(std::function<void()> task) const { executor_(std::move(task)); }
 
  private:
@@ -50,10 +50,10 @@ class Dispatcher {
   Executor executor_;
 };
 
-/// Adds an ETag to a JSON answer of GET and turns it into 304 where the client has it already.
+/// Adds an ETag to a 200 response to GET or HEAD, and turns it into 304 if the client has that version already.
 void add_validator(const Request& request, Response& response);
 
-/// Does an If-None-Match or If-Range list name this entity tag?
+/// Whether an If-None-Match list contains this entity tag.
 bool lists_etag(std::string_view list, std::string_view etag);
 
 }  // namespace babelring::http

@@ -53,7 +53,7 @@ UniqueFd open_beneath(const std::filesystem::path& folder, const std::string& re
 
 namespace {
 
-/// Head of a download: everything but the body, with status 200, 206, 304 or 416. Sets what part is wanted.
+/// Status (200, 206, 304 or 416) and headers of a download. Sets `range` to the requested part.
 Response head_of(const Request& request, const std::string& etag, std::int64_t size, RangeRequest& range) {
   Response response;
   response.set("ETag", etag).set("Accept-Ranges", "bytes").set("Cache-Control", "no-cache");

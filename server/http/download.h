@@ -13,7 +13,7 @@ namespace babelring::http {
 /// no such file.
 UniqueFd open_beneath(const std::filesystem::path& folder, const std::string& relative);
 
-/// A file that is offered for download.
+/// A file offered for download.
 struct Download {
   UniqueFd file;
   std::int64_t size = 0;
@@ -21,10 +21,10 @@ struct Download {
   std::string sha256_hex;  // of the content: the strong entity tag
 };
 
-/// 200, 206, 304 or 416, by the request's Range, If-Range and If-None-Match.
+/// 200, 206, 304 or 416, depending on the request's Range, If-Range and If-None-Match.
 Response download_response(const Request& request, Download download);
 
-/// A body of several parts that is offered as one file. Always the same bytes under the same entity tag.
+/// A body of several parts offered as one file. The same entity tag must always stand for the same bytes.
 struct Assembly {
   Pieces body;
   std::string name;          // suggested to the browser
@@ -32,7 +32,7 @@ struct Assembly {
   std::string etag;          // strong, with its quotes
 };
 
-/// The same for a body that is put together.
+/// The same for an assembled body.
 Response download_response(const Request& request, Assembly assembly);
 
 }  // namespace babelring::http

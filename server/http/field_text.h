@@ -8,7 +8,7 @@ namespace babelring::http {
 /// `text` without the blanks and tabs around it (RFC 9110, 5.6.3: optional whitespace).
 std::string_view trimmed(std::string_view text);
 
-/// `text` with the letters A to Z made small.
+/// `text` with A to Z in lower case.
 std::string lower(std::string_view text);
 
 }  // namespace babelring::http

@@ -47,7 +47,7 @@ std::optional<FramingFault> check_request_line(std::string_view line) {
   return std::nullopt;
 }
 
-/// Counts the fields that decide where a message ends, and judges each line's form.
+/// Checks the form of each header line, and counts the fields that decide where a message ends.
 class FieldCheck {
  public:
   std::optional<FramingFault> line(std::string_view line) {

@@ -26,7 +26,7 @@ std::string host_name(std::string_view host) {
   return lower(host);
 }
 
-/// The secret of `Authorization: Bearer SECRET`; empty without one.
+/// The secret in `Authorization: Bearer SECRET`; empty without one.
 std::string_view bearer_of(const Request& request) {
   const std::string_view field = trimmed(request.header("authorization"));
   const auto space = field.find(' ');
@@ -34,7 +34,7 @@ std::string_view bearer_of(const Request& request) {
   return trimmed(field.substr(space));
 }
 
-/// Does the page come from this very server?
+/// Whether the page was served by this server.
 bool same_origin(std::string_view origin, std::string_view host) {
   const auto slashes = origin.find("://");
   return slashes != std::string_view::npos && lower(origin.substr(slashes + 3)) == lower(host);
@@ -103,7 +103,7 @@ std::optional<Response> Gate::check_rate(Request& request) const {
   RateLimiter::Verdict verdict;
   const bool known = request.caller != nullptr;
   verdict = rates_.take(known ? request.caller->token : request.address, now);
-  // Many tokens of one machine share a bucket; on this machine all come from one address.
+  // The tokens of one remote machine share its bucket too. Those of this machine do not: they all have its address.
   if (known && verdict.allowed && !is_loopback(request.address)) {
     const auto by_address = rates_.take(request.address, now);
     if (!by_address.allowed || by_address.left < verdict.left) verdict = by_address;
@@ -116,12 +116,12 @@ std::optional<Response> Gate::check_rate(Request& request) const {
       fmt::format("\"default\";r={:.0f};t={:.0f}", std::floor(verdict.left), std::ceil(verdict.full_seconds)));
   if (verdict.allowed) return std::nullopt;
   Response response = refusal(request, 429, "too_many_requests",
-                              fmt::format("more than {:.0f} requests a second; wait a moment", rates.a_second));
+                              fmt::format("more than {:g} requests a second; wait a moment", rates.a_second));
   response.set("Retry-After", fmt::format("{:.0f}", std::max(1.0, std::ceil(verdict.wait_seconds))));
   return response;
 }
 
-/// From a process of this machine, and not through a proxy, which would speak for others.
+/// Whether the request is from a process on this machine, and not forwarded for a client elsewhere.
 bool Gate::comes_from_here(const Request& request) const {
   const bool forwarded = !request.header("x-forwarded-for").empty() || !request.header("forwarded").empty();
   return !options_.behind_proxy && !forwarded && is_loopback(request.address);
@@ -179,7 +179,7 @@ std::shared_ptr<WriteNote> Gate::begin_note(const Request& request, const std::s
 }
 
 void Gate::note(const Request& request, const Response& response, std::function<void()> then) const {
-  // A write that was kept, but is answered otherwise, has failed since: that is worth a line of its own.
+  // A write whose note is stored but whose response says otherwise has failed since: that gets an entry of its own.
   if (!request.note || (request.note->kept && request.note->status == response.status)) {
     if (then) then();
     return;

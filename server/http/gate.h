@@ -13,37 +13,38 @@
 namespace babelring::http {
 
 struct GateOptions {
-  /// Names, in lower case and without port, that a Host header may have besides loopback ones.
+  /// Names that a Host header may have besides those of loopback, in lower case and without a port.
   std::set<std::string> hosts;
-  /// Other web sites whose pages may use the API from a browser: https://tools.example:8443.
+  /// Origins of other sites whose pages may use the API from a browser: https://tools.example:8443.
   std::set<std::string> origins;
-  Authenticator* authenticator = nullptr;  // absent: nobody is asked who they are
-  AuditTrail* audit = nullptr;             // absent: writes are not remembered
+  Authenticator* authenticator = nullptr;  // null: no token is required
+  AuditTrail* audit = nullptr;             // null: writes are not recorded
   RateLimiter::Options rates;
-  /// A reverse proxy stands before us: the client's address is the last one of X-Forwarded-For.
+  /// The server is behind a reverse proxy: the client's address is the last one in X-Forwarded-For.
   bool behind_proxy = false;
 };
 
-/// Decides who may come in, before a request's body is read, and remembers who wrote. Thread-safe.
+/// Decides, before a request's body is read, whether it is allowed, and records who wrote. Thread-safe.
 class Gate {
  public:
   explicit Gate(GateOptions options);
 
-  /// Is the request meant for this server, and from a page that may ask? Answers preflights. Nothing: it may go on.
-  /// Completes request.address, and what every answer to it says.
+  /// Checks that the request is meant for this server and comes from a page that may send it. Returns a refusal, the
+  /// answer to a preflight, or nothing if the request may proceed. Completes request.address and answer_headers.
   std::optional<Response> check_origin(Request& request) const;
 
-  /// Does the caller ask no more often than agreed, is known, and may do what `needed` says? Nothing: yes. Fills
-  /// request.caller and request.actor. `open_here`: processes of this machine need no token.
+  /// Checks rate limit, token and scope. Returns a refusal, or nothing if the request may proceed. Fills request.caller
+  /// and request.actor. `open_here`: processes on this machine need no token.
   std::optional<Response> check_caller(Request& request, Scope needed, bool open_here = false) const;
 
-  /// May an answer to this caller, null for one without a token, go on?
+  /// Whether a long response to this caller (null: without a token) may continue.
   bool still_holds(const Caller* caller) const;
 
-  /// What will be said of a request that writes; null for others, and where nothing is remembered.
+  /// The audit's note of a request that writes, as far as it is known before the handler runs; null for a request that
+  /// only reads, and without an audit.
   std::shared_ptr<WriteNote> begin_note(const Request& request, const std::string& route, Scope scope) const;
-  /// Remembers what became of a request that has a note, and calls `then` afterwards; at once for one that has none, or
-  /// whose handler has kept it together with what it changed.
+  /// Completes the request's note by its outcome, stores it and then calls `then`. Without a note, or where the handler
+  /// has stored it together with the change, `then` is called at once.
   void note(const Request& request, const Response& response, std::function<void()> then) const;
 
  private:
@@ -55,7 +56,7 @@ class Gate {
   mutable RateLimiter rates_;
 };
 
-/// Does the request's method change anything?
+/// Whether the request's method may change anything.
 bool writes(const Request& request);
 
 bool is_loopback(std::string_view address);

@@ -22,16 +22,16 @@ struct Request {
   std::string method;                             // GET, HEAD, POST, …
   std::string target;                             // as sent
   std::vector<std::string> segments;              // of the path, percent-decoded, none of them "." or ".."
-  std::map<std::string, std::string> query;       // percent-decoded; the last of equal names counts
+  std::map<std::string, std::string> query;       // percent-decoded; of equal names the last one
   std::map<std::string, std::string> headers;     // names in lower case; equal names joined by ", "
   std::map<std::string, std::string> parameters;  // {name} parts of the route's template
   std::string body;
-  std::string id;                        // X-Request-Id: the client's, or made
+  std::string id;                        // X-Request-Id: the client's, or one made here
   std::string address;                   // the client's
-  std::string actor = "anonymous";       // who asks, as audit and state rows name it: the token's name, if there is one
+  std::string actor = "anonymous";       // the caller in audit and state rows: the name of the token, if there is one
   std::shared_ptr<const Caller> caller;  // null without a token
-  std::shared_ptr<WriteNote> note;  // of one that writes: what the audit will say of it; null where nothing is noted
-  std::vector<std::pair<std::string, std::string>> answer_headers;  // what every answer to it says
+  std::shared_ptr<WriteNote> note;       // the audit's note of a request that writes; null if there is none
+  std::vector<std::pair<std::string, std::string>> answer_headers;  // added to whatever response it gets
   bool keep_alive = true;
 
   /// Empty if absent.
@@ -49,7 +49,7 @@ struct FileSlice {
   std::int64_t offset = 0, length = 0;
 };
 
-/// A body of known length: texts and parts of files, one after another. The files go out by sendfile.
+/// A body of known length: texts and parts of files, one after another.
 struct Pieces {
   std::vector<std::variant<std::string, FileSlice>> parts;
 
@@ -60,22 +60,23 @@ struct Pieces {
   void cut(std::int64_t first, std::int64_t length);
 };
 
-/// A body of unknown length, made piece by piece. Called on the handlers' threads, one call at a time.
+/// A body of unknown length, made piece by piece. Called on handler threads, one call at a time.
 class Producer {
  public:
   virtual ~Producer() = default;
-  /// The next piece; empty at the end. Throws to break the connection off (the client then sees a truncated body).
+  /// The next piece; empty at the end. An exception breaks the connection off, so that the client sees a truncated
+  /// body.
   virtual std::string next() = 0;
 };
 
-/// A body without end: events for one subscriber. take() is called on the session's thread, on_ready's function from
-/// any thread.
+/// An endless body: server-sent events for one subscriber. take() is called on the session's thread.
 class EventSource {
  public:
   virtual ~EventSource() = default;
-  /// Complete event-stream frames that are due, or nothing.
+  /// The event-stream frames that are due, each complete; may be empty.
   virtual std::string take() = 0;
-  /// `wake` is called, cheaply, whenever take() may have something. It may be called until the source is destroyed.
+  /// Sets what is called, from any thread, whenever take() may have something, until the source is destroyed. It must
+  /// be cheap.
   virtual void on_ready(std::function<void()> wake) = 0;
 };
 
@@ -85,14 +86,14 @@ struct Response {
   std::variant<std::string, std::string_view, FileSlice, Pieces, std::shared_ptr<Producer>,
                std::shared_ptr<EventSource>>
       body;
-  std::shared_ptr<const void> held;  // let go when the body was sent or the connection has ended
+  std::shared_ptr<const void> held;  // released once the body is sent or the connection has ended
 
   Response& set(std::string name, std::string value) & {
     headers.emplace_back(std::move(name), std::move(value));
     return *this;
   }
   Response&& set(std::string name, std::string value) && { return std::move(set(std::move(name), std::move(value))); }
-  /// Empty if absent. Name as it was set.
+  /// Empty if absent. The name is case-sensitive.
   std::string_view header(std::string_view name) const;
 };
 
@@ -101,7 +102,7 @@ Response text_response(int status, std::string content_type, std::string body);
 /// The reason phrase of a status: "Not Found".
 std::string_view reason_of(int status);
 
-/// Gives the answer to a request; called once, from any thread.
+/// Delivers the response to a request; called once, from any thread.
 using Reply = std::function<void(Response)>;
 
 }  // namespace babelring::http

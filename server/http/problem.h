@@ -10,14 +10,14 @@
 
 namespace babelring::http {
 
-/// An answer other than success, thrown by handlers and turned into application/problem+json (RFC 9457) by the
-/// dispatcher. `code` is for programs (run_unknown), `detail` one line for a person.
+/// A failure that a handler throws and the dispatcher turns into application/problem+json (RFC 9457). `code` is for
+/// programs (run_unknown), `detail` is one line for people.
 class Problem : public Failure {
  public:
-  /// What is wrong with one part of the body: its JSON pointer, and one line.
+  /// What is wrong with one part of the body: its JSON pointer and one line about it.
   struct Fault {
     std::string pointer, detail;
-    std::int64_t line = 0, column = 0;  // in a text within the body, from 1; 0 without one
+    std::int64_t line = 0, column = 0;  // from 1, within a text of the body; 0: not applicable
   };
   Problem(int status, std::string code, const std::string& detail, std::vector<Fault> faults = {})
       : Failure(detail), status_(status), code_(std::move(code)), faults_(std::move(faults)) {}

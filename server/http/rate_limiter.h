@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <mutex>
@@ -8,24 +9,24 @@
 
 namespace babelring::http {
 
-/// A bucket of permits for each name: `burst` at first, refilled steadily. Thread-safe.
+/// A token bucket for each name, which starts full. Thread-safe.
 class RateLimiter {
  public:
   struct Options {
-    double a_second = 1000;  // permits that come back each second; 0: no limit
-    double burst = 2000;     // most that are saved up
+    double a_second = 1000;  // permits added each second; 0: no limit
+    double burst = 2000;     // capacity; at least one permit
   };
   using Time = std::chrono::steady_clock::time_point;
 
-  explicit RateLimiter(const Options& options) : options_(options) {}
+  explicit RateLimiter(const Options& options) : options_{options.a_second, std::max(options.burst, 1.0)} {}
 
   struct Verdict {
     bool allowed = true;
-    double left = 0;          // permits
-    double wait_seconds = 0;  // until there is one, where there is none
-    double full_seconds = 0;  // until all are back
+    double left = 0;          // permits in the bucket
+    double wait_seconds = 0;  // until the next permit, if refused
+    double full_seconds = 0;  // until the bucket is full
   };
-  /// Takes a permit from the bucket of that name, if there is one.
+  /// Takes a permit from the bucket of that name, if it has one.
   Verdict take(const std::string& name, Time now);
 
   const Options& options() const { return options_; }
@@ -40,7 +41,7 @@ class RateLimiter {
     Time seen;
   };
   double refilled(const Bucket& bucket, Time now) const;
-  /// Drops the buckets that are full again, or all if none is: each is then as if new.
+  /// Drops the buckets that are full again, which are as good as new; if none is, all of them.
   void make_room(Time now);
 
   const Options options_;

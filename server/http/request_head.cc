@@ -16,14 +16,14 @@ namespace {
 
 namespace beast = boost::beast;
 
-/// One of ours: a random one for each thread, then counted. Asking the processor for random bits takes a microsecond.
+/// An id made here: a random prefix for each thread and a counter, as drawing random bits takes a microsecond.
 std::string own_request_id() {
   thread_local const std::string thread = make_id('q');
   thread_local std::uint64_t count = 0;
   return thread + '-' + std::to_string(++count);
 }
 
-/// The client's id if it is harmless in logs, else one of ours.
+/// The client's id if it is harmless in logs, otherwise one made here.
 std::string request_id(std::string_view given) {
   const bool good =
       !given.empty() && given.size() <= 64 && std::all_of(given.begin(), given.end(), [](unsigned char c) {
@@ -46,14 +46,15 @@ Result<RequestHead> parse_head(std::string_view text) {
   RequestHead head;
   head.request.method = std::string(message.method_string());
   head.request.target = std::string(message.target());
-  head.request.keep_alive = message.keep_alive();
+  const bool persistent = message.version() >= 11;  // HTTP/1.0 knows neither chunks nor 100-continue
+  head.request.keep_alive = persistent && message.keep_alive();
   for (const auto& field : message) {
     auto [entry, fresh] = head.request.headers.try_emplace(lower(field.name_string()), std::string(field.value()));
     if (!fresh) entry->second += ", " + std::string(field.value());
   }
   const std::string_view length = head.request.header("content-length");
   std::from_chars(length.data(), length.data() + length.size(), head.content_length);
-  head.expects_continue = lower(head.request.header("expect")) == "100-continue";
+  head.expects_continue = persistent && lower(head.request.header("expect")) == "100-continue";
   head.request.id = request_id(head.request.header("x-request-id"));
   if (auto target = parse_target(head.request); !target) return Error{target.message()};
   return head;

@@ -9,14 +9,14 @@
 
 namespace babelring::http {
 
-/// What a vetted request head says.
+/// A parsed request head.
 struct RequestHead {
   Request request;  // without body and parameters
   std::int64_t content_length = 0;
   bool expects_continue = false;
 };
 
-/// Parses a head that check_framing() found sound. The Error says what the parser still did not like.
+/// Parses a head that check_framing() accepts. The Error says what is wrong with it nevertheless.
 Result<RequestHead> parse_head(std::string_view head);
 
 }  // namespace babelring::http

@@ -8,15 +8,15 @@
 
 namespace babelring::http {
 
-/// How the body's end is marked.
+/// How the end of the body is marked. With neither a length nor chunks, the connection's end is its end.
 struct BodyFraming {
   std::optional<std::int64_t> length;  // Content-Length
-  bool chunked = false;                // Transfer-Encoding: chunked; neither: the connection's end
+  bool chunked = false;                // Transfer-Encoding: chunked
   bool close = false;                  // Connection: close
 };
 
-/// Status line and headers with the empty line: the response's own, Date, framing, request id, and the security headers
-/// that every answer has.
+/// Status line, headers and the empty line: Date, the response's own headers, framing, request id, and the security
+/// headers of every response.
 std::string response_head(const Response& response, const BodyFraming& framing, const std::string& request_id);
 
 }  // namespace babelring::http

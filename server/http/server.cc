@@ -23,56 +23,10 @@
 #include "server/http/tls.h"
 
 namespace babelring::http {
-
-void Connections::add(const std::shared_ptr<Session>& session) {
-  const std::lock_guard lock(mutex_);
-  sessions_.emplace(session.get(), session);
-  ++from_[session->address()];
-}
-
-void Connections::remove(Session* session) {
-  const std::lock_guard lock(mutex_);
-  if (sessions_.erase(session) > 0) {
-    const auto found = from_.find(session->address());
-    if (--found->second == 0) from_.erase(found);
-  }
-  changed_.notify_all();  // with the lock: who waits for the last one may destroy this right after
-}
-
-std::size_t Connections::count() const {
-  const std::lock_guard lock(mutex_);
-  return sessions_.size();
-}
-
-std::size_t Connections::count_from(const std::string& address) const {
-  const std::lock_guard lock(mutex_);
-  const auto found = from_.find(address);
-  return found == from_.end() ? 0 : found->second;
-}
-
-Connections::BodyRoom Connections::room_for_body(std::int64_t bytes, std::int64_t most_in_all) {
-  if (body_bytes_.fetch_add(bytes) + bytes <= most_in_all) return {body_bytes_, bytes};
-  body_bytes_.fetch_sub(bytes);
-  return {};
-}
-
-std::vector<std::shared_ptr<Session>> Connections::all() const {
-  const std::lock_guard lock(mutex_);
-  std::vector<std::shared_ptr<Session>> sessions;
-  for (const auto& [pointer, weak] : sessions_) {
-    if (auto session = weak.lock()) sessions.push_back(std::move(session));
-  }
-  return sessions;
-}
-
-bool Connections::wait_empty(std::chrono::milliseconds limit) {
-  std::unique_lock lock(mutex_);
-  return changed_.wait_for(lock, limit, [&] { return sessions_.empty(); });
-}
-
 namespace {
 
-/// Leaves 256 descriptors for the database, files and the unexpected. Takes what the system lets us have.
+/// How many connections there may be, up to `wanted`: raises the limit on open files as far as the system allows, and
+/// leaves 256 descriptors for the database, files and the unexpected.
 std::size_t connection_cap(std::size_t wanted) {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 256;
@@ -106,11 +60,10 @@ asio::ip::tcp::acceptor listen_on(asio::io_context& context, const Server::Optio
 }  // namespace
 
 struct Server::Impl {
-  /// A thread with connections of its own: what belongs to a connection is never touched by two threads at once, and
-  /// none of them wakes another.
+  /// A thread with connections of its own, so that two threads never touch the same connection or wake each other.
   struct Loop {
     asio::io_context context{1};
-    // Without it the thread leaves as soon as nothing waits, and what stop() then asks of a session is never done.
+    // Without it the thread ends as soon as nothing is pending, and what stop() posts to a session never runs.
     asio::executor_work_guard<asio::io_context::executor_type> work{context.get_executor()};
     std::thread thread;
   };
@@ -136,7 +89,7 @@ struct Server::Impl {
           co_await acceptor.async_accept(loops[next]->context, asio::redirect_error(asio::use_awaitable, code));
       if (code == asio::error::operation_aborted || !acceptor.is_open()) co_return;
       if (code || connections.count() >= cap) {
-        // Out of descriptors, or full: dropping the socket closes it. Give others time to leave.
+        // Out of descriptors or at the cap: dropping the socket closes it. Give others time to leave.
         if (code) spdlog::warn("accept: {}", code.message());
         pause.expires_after(std::chrono::milliseconds(code ? 100 : 1));
         co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, code));
@@ -144,7 +97,7 @@ struct Server::Impl {
       }
       try {
         begin_session(std::move(socket));
-      } catch (const std::exception& failure) {  // such as no memory: others may still come
+      } catch (const std::exception& failure) {  // out of memory, say: go on accepting
         spdlog::error("a connection could not be served: {}", failure.what());
       }
     }
@@ -153,23 +106,23 @@ struct Server::Impl {
   void begin_session(asio::ip::tcp::socket socket) {
     std::string address = address_of(socket);
     const std::size_t most = options.limits.connections_an_address;
-    if (most > 0 && !is_loopback(address) && connections.count_from(address) >= most) return;  // closes it
+    if (most > 0 && !is_loopback(address) && connections.count_from(address) >= most) return;  // closes the socket
     boost::system::error_code ignored;
     socket.set_option(asio::ip::tcp::no_delay(true), ignored);
     const auto session = std::make_shared<Session>(std::move(socket), tls.get(), std::move(address), *dispatcher,
                                                    options.limits, connections);
     session->start();
-    if (stopping) session->finish();  // too late for stop() to have seen it
+    if (stopping) session->finish();  // stop() may have missed it
   }
 
   Options options;
   std::size_t cap;
-  // What sessions refer to outlives the contexts, which own the last of them.
+  // Sessions refer to the next two, which must therefore outlive the loops: the contexts own the last sessions.
   std::optional<Dispatcher> dispatcher;
   Connections connections;
   std::atomic<bool> stopping = false;
   std::vector<std::unique_ptr<Loop>> loops;
-  asio::ip::tcp::acceptor acceptor;  // this and pause: on the first loop's thread alone
+  asio::ip::tcp::acceptor acceptor;  // this and pause: used only on the first loop's thread
   asio::steady_timer pause;
   std::unique_ptr<asio::ssl::context> tls;  // null: plain
   asio::thread_pool handlers;

@@ -10,29 +10,29 @@
 
 namespace babelring::http {
 
-/// The listening socket, its connections and the threads that serve them.
+/// An HTTP server: the listening socket, its connections and the threads that serve them.
 class Server {
  public:
   struct Options {
     std::string address = "127.0.0.1";
     std::uint16_t port = 0;  // 0: any free one
     Limits limits;
-    /// Certificate with its chain, and key, both PEM: the server speaks TLS. Empty: it does not.
+    /// PEM files of the certificate with its chain, and of its key. Empty: no TLS.
     std::filesystem::path tls_certificate, tls_key;
     std::size_t io_threads = 2;
-    std::size_t handler_threads = 4;  // may wait for the database
+    std::size_t handler_threads = 4;  // these may block on the database
   };
 
-  /// Binds and listens; nothing is answered before start(). Throws Failure: the address cannot be had.
+  /// Binds and listens; nothing is answered before start(). Throws Failure if the address cannot be bound.
   explicit Server(const Options& options);
-  /// stop()s.
+  /// Calls stop().
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  /// Begins to answer. `make` gets the executor of the handlers' threads.
+  /// Starts to answer. `make` is given the executor of the handler threads.
   void start(const std::function<Dispatcher(Dispatcher::Executor)>& make);
-  /// Accepts no more, lets requests in flight end for up to limits.drain, then closes everything. Returns when all
+  /// Stops accepting, gives requests in flight up to limits.drain to end, then closes all connections. Returns when all
   /// threads have ended.
   void stop();
 

@@ -69,6 +69,7 @@ void Session::close() {
 
 void Session::set_deadline(std::chrono::milliseconds limit) {
   due_ = std::chrono::steady_clock::now() + limit;
+  timed_out_ = false;
   if (due_ < wakes_) wait_until(due_);
 }
 
@@ -100,11 +101,12 @@ asio::awaitable<void> Session::run() {
     }
     co_await part();
   } catch (const boost::system::system_error&) {
-    // The client left, stalled, or we are ending.
+    // The client left or stalled, or the server is stopping.
   } catch (const std::exception& failure) {
     spdlog::error("connection: {}", failure.what());
   }
-  events_.reset();  // here: the last to hold the session may be one who just wakes it, and its hub is locked meanwhile
+  // Not left to the destructor: that may run in the hub, which holds its lock while it wakes this session.
+  events_.reset();
   deadline_.cancel();
   close();
 }
@@ -131,10 +133,10 @@ asio::awaitable<void> Session::part() {
   error_code ignored;
   constexpr std::chrono::milliseconds moment(500);
   set_deadline(moment);
-  // The end of a body without a length must not be taken for a broken connection.
+  // Without a close_notify, the client would take the end of a body without a length for a broken connection.
   const bool all_said = transport_.encrypted() && socket_.is_open() && served_ > 0;
   if (all_said) co_await transport_.async_shutdown(asio::redirect_error(use_awaitable, ignored));
-  // End our side, then drop what comes for a moment.
+  // Closing while unread bytes arrive would reset the connection, and the last response with it.
   if (socket_.is_open()) socket_.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
   set_deadline(moment);
   std::string rest(4096, '\0');
@@ -153,6 +155,7 @@ asio::awaitable<std::size_t> Session::read_head() {
     if (have >= most_head_bytes) break;
     if (have == 0) set_deadline(limits_.idle);
     if (have > 0 && !std::exchange(begun, true)) set_deadline(limits_.header);
+    if (timed_out_) break;  // at the moment when more came: another read would have no deadline
     searched = have - std::min(have, end_of_head.size() - 1);
     buffer_.resize(std::min(most_head_bytes, have + first_read_bytes));
     interruptible_ = have == 0;
@@ -162,7 +165,7 @@ asio::awaitable<std::size_t> Session::read_head() {
     buffer_.resize(have + size);
     if (code && have == 0) co_return 0;
   }
-  if (!code) {
+  if (!code && !timed_out_) {
     const bool line = buffer_.find('\n') > most_request_line_bytes;
     co_await refuse(line ? 414 : 431, line ? "target_too_long" : "headers_too_long",
                     line ? "request line is longer than 4096 bytes" : "request headers are longer than 8192 bytes");
@@ -173,7 +176,6 @@ asio::awaitable<std::size_t> Session::read_head() {
 }
 
 asio::awaitable<void> Session::refuse(int status, std::string code, std::string detail) {
-  timed_out_ = false;
   Response response = problem_response(Problem(status, std::move(code), detail), "");
   const auto& body = std::get<std::string>(response.body);
   const BodyFraming framing{static_cast<std::int64_t>(body.size()), false, true};
@@ -195,14 +197,17 @@ asio::awaitable<bool> Session::serve_one() {
   }
   buffer_.erase(0, head_bytes);
   auto request = std::make_shared<Request>(std::move(head->request));
-  request->keep_alive = request->keep_alive && ++served_ < limits_.requests_a_connection;
+  ++served_;
+  request->keep_alive = request->keep_alive && served_ < limits_.requests_a_connection;
 
   request->address = address_;
   auto admission = dispatcher_.admit(*request, head->content_length);
   std::optional<Response> response = std::move(admission.refusal);
-  const Connections::BodyRoom room =
-      response ? Connections::BodyRoom() : connections_.room_for_body(head->content_length, limits_.body_bytes_in_all);
-  if (!response && !room) {
+  const bool reads_body = !response && head->content_length > 0;
+  const Connections::BodyRoom room = reads_body
+                                         ? connections_.room_for_body(head->content_length, limits_.body_bytes_in_all)
+                                         : Connections::BodyRoom();
+  if (reads_body && !room) {
     response = problem_response(Problem(503, "busy", "too many bodies are being read; send it again"), request->id);
   }
   if (response) {
@@ -229,7 +234,7 @@ asio::awaitable<bool> Session::read_body(Request& request, std::int64_t length) 
   const auto start = std::chrono::steady_clock::now();
   error_code code;
   while (have < size && !code) {
-    // A body that trickles is given up before its time is over: it holds memory and a connection.
+    // A body that trickles in holds memory and a connection: it must also keep up a rate.
     const auto earned = limits_.body_grace + std::chrono::milliseconds(have * 1000 / limits_.body_bytes_a_second);
     const auto passed = std::chrono::steady_clock::now() - start;
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
@@ -243,8 +248,8 @@ asio::awaitable<bool> Session::read_body(Request& request, std::int64_t length) 
 }
 
 asio::awaitable<Response> Session::answer(std::shared_ptr<const Request> request, Dispatcher::Admission admission) {
-  clear_deadline();  // handlers are bounded by what they do
-  // The reply may come from any thread; the coroutine goes on when its own thread has it.
+  clear_deadline();  // handlers bound their work themselves
+  // The reply may come from any thread; it is passed on to the session's.
   struct State {
     Response response;
     bool done = false;

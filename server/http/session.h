@@ -17,18 +17,18 @@ namespace babelring::http {
 
 namespace asio = boost::asio;
 
-/// One connection: reads requests, one after another, and writes their responses. Everything runs on the one thread of
-/// its socket's context.
+/// One connection: reads requests, one after another, and writes their responses. Runs on the one thread of its
+/// socket's context, except where a function says otherwise.
 class Session : public std::enable_shared_from_this<Session> {
  public:
-  /// `tls` absent: plain. `address` is the client's.
+  /// `tls` null: plain. `address` is the client's.
   Session(asio::ip::tcp::socket socket, asio::ssl::context* tls, std::string address, const Dispatcher& dispatcher,
           const Limits& limits, Connections& connections);
   ~Session();
 
   /// Begins to serve; the session keeps itself alive until its connection ends.
   void start();
-  /// Ends the session after the response in progress; at once if it waits for a request or streams events. Any thread.
+  /// Ends the session after the response in progress; at once if it is idle or streams events. Any thread.
   void finish();
   /// Ends it now. Any thread.
   void abort();
@@ -39,29 +39,29 @@ class Session : public std::enable_shared_from_this<Session> {
   using Awaitable = asio::awaitable<T>;
 
   Awaitable<void> run();
-  /// The TLS handshake, where there is one. False when the connection is over.
+  /// Performs the TLS handshake, if there is TLS. False if the connection is over.
   Awaitable<bool> secure();
-  /// Takes leave of the client, so that the last answer reaches one that still sends.
+  /// Lingering close, so that the last response also reaches a client that is still sending.
   Awaitable<void> part();
-  /// False when the connection is over, or has become an event stream.
+  /// Serves one request. False if the connection is over or has become an event stream.
   Awaitable<bool> serve_one();
-  /// The head's length in buffer_, 0 when the connection is over or the client was refused.
+  /// Length of the head that is now in buffer_; 0 if the connection is over or the client was refused.
   Awaitable<std::size_t> read_head();
   Awaitable<bool> read_body(Request& request, std::int64_t length);
   Awaitable<Response> answer(std::shared_ptr<const Request> request, Dispatcher::Admission admission);
   Awaitable<void> refuse(int status, std::string code, std::string detail);
 
-  /// An answer that is on its way.
+  /// A response being sent.
   struct Outgoing {
     std::string head;
-    std::string_view text;  // the body, where it is a text; within the response
-    std::size_t sent = 0;   // of head and text
-    bool whole = false;     // that was all
+    std::string_view text;  // the body if it is a text; points into the response
+    std::size_t sent = 0;   // bytes of head and text
+    bool whole = false;     // everything was sent
     bool reusable = false;  // the connection can be used again
   };
-  /// Makes the head and sends what the socket takes at once, which for most answers is all.
+  /// Makes the head and sends what the socket takes at once, which for most responses is everything.
   Outgoing begin_write(const Request& request, Response& response);
-  /// Sends what begin_write() left. An event stream is left to write_events().
+  /// Sends the rest. The events of a stream are left to write_events().
   Awaitable<void> write_rest(const Request& request, Response& response, const Outgoing& out);
   Awaitable<void> write_file(const FileSlice& slice);
   Awaitable<void> write_pieces(Producer& producer, bool chunked);
@@ -70,11 +70,12 @@ class Session : public std::enable_shared_from_this<Session> {
   Awaitable<std::string> next_piece(Producer& producer);
 
   Awaitable<void> write_encrypted(const FileSlice& slice);
-  /// What the socket takes of both without waiting; 0 within TLS. Throws system_error when the connection is broken.
+  /// Sends what the socket takes of both without waiting, and returns how much; nothing over TLS. Throws system_error
+  /// if the connection is broken.
   std::size_t send_now(std::string_view first, std::string_view second);
 
-  /// Gives the connection up unless a new deadline is set before this one passes. The timer itself is moved only where
-  /// it would come too late.
+  /// Cancels what the session waits for, and sets timed_out_, unless another deadline is set before this one passes.
+  /// The timer itself is only moved if it would fire too late.
   void set_deadline(std::chrono::milliseconds limit);
   void clear_deadline() { due_ = std::chrono::steady_clock::time_point::max(); }
   void wait_until(std::chrono::steady_clock::time_point time);
@@ -90,8 +91,8 @@ class Session : public std::enable_shared_from_this<Session> {
   Connections& connections_;
   const std::string address_;
   std::string buffer_;
-  std::shared_ptr<EventSource> events_;     // what the connection streams until its end
-  std::shared_ptr<const Caller> listener_;  // to whom
+  std::shared_ptr<EventSource> events_;     // of an event stream
+  std::shared_ptr<const Caller> listener_;  // who receives it
   std::size_t served_ = 0;
   bool finishing_ = false, interruptible_ = false, timed_out_ = false;
   bool woken_ = false, reader_left_ = false;

@@ -93,7 +93,7 @@ std::size_t Session::send_now(std::string_view first, std::string_view second) {
 
 asio::awaitable<void> Session::write_all(std::string_view first, std::string_view second) {
   std::array<asio::const_buffer, 2> buffers = {asio::buffer(first), asio::buffer(second)};
-  // Piece by piece, so that the deadline measures a stall and not the size.
+  // One deadline for each piece that the client takes: a stall ends the connection, a large body does not.
   while (asio::buffer_size(buffers) > 0) {
     set_deadline(limits_.write_stall);
     std::size_t sent = co_await transport_.async_write_some(buffers, use_awaitable);
@@ -111,7 +111,7 @@ asio::awaitable<void> Session::write_encrypted(const FileSlice& slice) {
     const auto want = static_cast<std::size_t>(std::min<std::int64_t>(slice.length - at, std::ssize(piece)));
     const ssize_t have = pread(slice.file.get(), piece.data(), want, slice.offset + at);
     if (have < 0 && errno == EINTR) continue;
-    // The file became shorter, or cannot be read: the length promised cannot be kept.
+    // The file has become shorter or cannot be read, so the announced length cannot be kept.
     if (have <= 0) throw boost::system::system_error(asio::error::eof);
     co_await write_all(std::string_view(piece).substr(0, static_cast<std::size_t>(have)), {});
     at += have;
@@ -132,7 +132,7 @@ asio::awaitable<void> Session::write_file(const FileSlice& slice) {
   while (left > 0) {
     const std::int64_t want = std::min(left, most_at_once);
     const ssize_t sent = sendfile(socket_.native_handle(), slice.file.get(), &offset, static_cast<std::size_t>(want));
-    // The file became shorter, or the connection broke: the length promised cannot be kept.
+    // The file has become shorter, so the announced length cannot be kept.
     if (sent == 0) throw boost::system::system_error(asio::error::eof);
     if (sent < 0 && errno != EAGAIN && errno != EINTR) {
       throw boost::system::system_error(errno, boost::system::system_category());
@@ -142,7 +142,7 @@ asio::awaitable<void> Session::write_file(const FileSlice& slice) {
       if (left > 0) co_await asio::post(socket_.get_executor(), use_awaitable);
       continue;
     }
-    // It is full. Not asked again at once: each time it would take a little, for as much work as for much.
+    // The socket is full. Trying again at once would send little for each system call.
     set_deadline(limits_.write_stall);
     co_await socket_.async_wait(asio::ip::tcp::socket::wait_write, use_awaitable);
   }
@@ -191,7 +191,7 @@ asio::awaitable<void> Session::write_pieces(Producer& producer, bool chunked) {
 }
 
 asio::awaitable<void> Session::write_events() {
-  // Thousands may listen: nothing is kept of the request.
+  // There may be thousands of streams: free what the request needed.
   buffer_ = std::string();
   events_->on_ready([weak = weak_from_this()] {
     const auto self = weak.lock();
@@ -201,7 +201,7 @@ asio::awaitable<void> Session::write_events() {
       self->ready_.cancel();
     });
   });
-  // Who listens has no more to say: what arrives now is the end of the connection, and makes room for another listener.
+  // A subscriber sends nothing more: what arrives now is the end of the connection, and makes room for another one.
   socket_.async_wait(asio::ip::tcp::socket::wait_read, [weak = weak_from_this()](error_code) {
     const auto self = weak.lock();
     if (!self) return;
@@ -210,7 +210,7 @@ asio::awaitable<void> Session::write_events() {
   });
   auto checked = std::chrono::steady_clock::now();
   while (socket_.is_open() && !finishing_ && !reader_left_) {
-    // A token that was revoked meanwhile ends the stream within a heartbeat.
+    // The revocation of a token ends its streams within a heartbeat.
     if (const auto now = std::chrono::steady_clock::now(); now - checked >= limits_.heartbeat) {
       if (!dispatcher_.still_holds(listener_.get())) co_return;
       checked = now;

@@ -8,18 +8,18 @@
 
 namespace babelring::http {
 
-/// A file of the page, embedded in the program and compressed by gzip.
+/// A file of the page, embedded in the program with its content gzipped.
 struct PageFile {
   std::string_view path;  // below /: index.html, assets/index-4f2a.js
   std::string_view type;
   std::string_view etag;   // quoted SHA-256 of the uncompressed content
   std::size_t size = 0;    // uncompressed
-  bool immutable = false;  // the name holds a hash: may be cached for good
+  bool immutable = false;  // the name contains a hash: may be cached forever
   std::string_view gzip;
 };
 
-/// Serves the page: from the program, or in development from a folder. Every path that is no file and has no extension
-/// is the page itself, so that its own addresses can be reloaded.
+/// Serves the page: from the program, or in development from a folder. A path whose last segment has no extension gives
+/// index.html, so that the addresses that the page makes up for its views can be reloaded.
 class StaticFiles {
  public:
   /// `folder` empty: the embedded `files`, sorted by path.

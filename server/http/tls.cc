@@ -4,24 +4,21 @@
 #include <openssl/ssl.h>
 #include <openssl/sslerr.h>
 
+#include <array>
 #include <boost/asio/ssl/error.hpp>
-#include <string_view>
 
 #include "nmt/base/failure.h"
 
 namespace babelring::http {
 namespace {
 
-/// The only protocol that is spoken within. `wanted` holds names, each behind a byte with its length.
-int choose_protocol(SSL*, const unsigned char** chosen, unsigned char* chosen_size, const unsigned char* wanted,
-                    unsigned int wanted_size, void*) {
-  constexpr std::string_view ours = "\x08http/1.1";
-  const std::string_view theirs(reinterpret_cast<const char*>(wanted), wanted_size);
-  const auto at = theirs.find(ours);
-  if (at == std::string_view::npos) return SSL_TLSEXT_ERR_ALERT_FATAL;
-  *chosen = wanted + at + 1;
-  *chosen_size = static_cast<unsigned char>(ours.size() - 1);
-  return SSL_TLSEXT_ERR_OK;
+/// Chooses the application protocol (ALPN): HTTP/1.1 or none. Names are preceded by their length.
+int choose_protocol(SSL*, const unsigned char** chosen, unsigned char* chosen_size, const unsigned char* offered,
+                    unsigned int offered_size, void*) {
+  static constexpr std::array<unsigned char, 9> ours = {8, 'h', 't', 't', 'p', '/', '1', '.', '1'};
+  const int found = SSL_select_next_proto(const_cast<unsigned char**>(chosen), chosen_size, ours.data(), ours.size(),
+                                          offered, offered_size);
+  return found == OPENSSL_NPN_NEGOTIATED ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_ALERT_FATAL;
 }
 
 void require(const boost::system::error_code& code, const char* option, const std::filesystem::path& file) {
@@ -39,7 +36,7 @@ std::unique_ptr<boost::asio::ssl::context> make_tls_context(const std::filesyste
                        SSL_OP_CIPHER_SERVER_PREFERENCE);
   if (SSL_CTX_set_min_proto_version(handle, TLS1_2_VERSION) != 1 ||
       SSL_CTX_set_cipher_list(handle, "ECDHE+AESGCM:ECDHE+CHACHA20") != 1) {
-    fail("tls: OpenSSL does not have the protocol or ciphers that are wanted");
+    fail("tls: OpenSSL lacks TLS 1.2 or the required ciphers");
   }
   SSL_CTX_set_alpn_select_cb(handle, choose_protocol, nullptr);
   boost::system::error_code code;

@@ -6,12 +6,12 @@
 
 namespace babelring::http {
 
-/// What a listening socket needs to speak TLS 1.2 and 1.3 with modern ciphers alone: the server's certificate with its
-/// chain, and its key, both PEM. Throws UsageFailure naming the file that is wrong.
+/// A context that speaks only TLS 1.2 and 1.3 with modern ciphers, from PEM files of the server's certificate with its
+/// chain and of its key. Throws UsageFailure naming the file that is wrong.
 std::unique_ptr<boost::asio::ssl::context> make_tls_context(const std::filesystem::path& certificate,
                                                             const std::filesystem::path& key);
 
-/// Did a handshake fail because the client speaks plain HTTP?
+/// Whether a handshake failed because the client speaks plain HTTP.
 bool spoke_plain_http(const boost::system::error_code& code);
 
 }  // namespace babelring::http

@@ -9,14 +9,14 @@
 
 namespace babelring::http {
 
-/// The bytes of a connection, plain or within TLS: an AsyncReadStream and AsyncWriteStream. Used by one thread.
+/// A connection, plain or with TLS: an AsyncReadStream and AsyncWriteStream. Used by one thread.
 class Transport {
  public:
   using Socket = boost::asio::ip::tcp::socket;
   using Code = boost::system::error_code;
   using executor_type = Socket::executor_type;
 
-  /// `tls` absent: plain.
+  /// `tls` null: plain.
   Transport(Socket socket, boost::asio::ssl::context* tls) : socket_(std::move(socket)) {
     if (tls != nullptr) tls_ = std::make_unique<Tls>(socket_, *tls);
   }
@@ -24,7 +24,7 @@ class Transport {
   Transport& operator=(const Transport&) = delete;
 
   executor_type get_executor() { return socket_.get_executor(); }
-  /// What lies below: for everything but reading and writing.
+  /// The socket below, for everything but reading and writing.
   Socket& socket() { return socket_; }
   bool encrypted() const { return tls_ != nullptr; }
 
@@ -54,12 +54,12 @@ class Transport {
         token, buffers);
   }
 
-  /// Only where encrypted().
+  /// Requires encrypted().
   template <class Token>
   auto async_handshake(Token&& token) {
     return tls_->async_handshake(boost::asio::ssl::stream_base::server, std::forward<Token>(token));
   }
-  /// Says that no more will be said. Only where encrypted().
+  /// Sends close_notify. Requires encrypted().
   template <class Token>
   auto async_shutdown(Token&& token) {
     return tls_->async_shutdown(std::forward<Token>(token));

@@ -121,6 +121,9 @@ TEST_F(TlsTest, CarriesRequestsBodiesFilesAndPieces) {
   const auto pieces = https.send({.target = "/pieces"});
   ASSERT_TRUE(pieces.ok()) << pieces.message();
   EXPECT_EQ(pieces->body.size(), 500'000u);
+  const auto last = client().send({.target = "/pieces", .headers = {{"Connection", "close"}}});
+  ASSERT_TRUE(last.ok()) << last.message() << ": the end of the connection is that of the body";
+  EXPECT_EQ(last->body.size(), 500'000u);
   EXPECT_TRUE(client("127.0.0.1").send({.target = "/large"}).ok());
 }
 
