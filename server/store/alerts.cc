@@ -67,7 +67,7 @@ void replace_alert_rules(Database& database, const std::vector<AlertRuleRow>& ru
 
 void found_alert_rules(Database& database, const std::vector<AlertRuleRow>& rules) {
   {
-    // Place 0 says that rules were put before, though there may be none now.
+    // A row of place 0 says that there were rules before, even if there are none now.
     Statement founded = database.prepare("SELECT 1 FROM alert_rules WHERE place = 0");
     if (founded.step()) return;
   }
@@ -77,11 +77,11 @@ void found_alert_rules(Database& database, const std::vector<AlertRuleRow>& rule
 
 std::vector<AlertRow> list_alerts(Reader& reader, const std::string& run, const std::string& state, std::int64_t before,
                                   std::int64_t limit) {
-  static const std::string sql =
-      std::string(alert_columns) +
-      "WHERE (?1 = '' OR run = ?1) AND (?2 = '' OR (?2 = 'open') = (cleared_ms IS NULL)) AND "
-      "(?3 = 0 OR alert < ?3) ORDER BY alert DESC LIMIT ?4";
-  Statement rows = reader.database.prepare(sql);
+  static const std::string chosen =
+      "(?2 = '' OR (?2 = 'open') = (cleared_ms IS NULL)) AND (?3 = 0 OR alert < ?3) ORDER BY alert DESC LIMIT ?4";
+  static const std::string of_all = std::string(alert_columns) + "WHERE ?1 = '' AND " + chosen;
+  static const std::string of_run = std::string(alert_columns) + "WHERE run = ?1 AND " + chosen;  // by its index
+  Statement rows = reader.database.prepare(run.empty() ? of_all : of_run);
   rows.bind(run, state, before, limit);
   std::vector<AlertRow> alerts;
   while (rows.step()) alerts.push_back(alert_of(rows));

@@ -8,8 +8,8 @@
 
 #include "server/store/readers.h"
 
-/// Alert rules and alerts. Kinds and conditions are text here: what they mean is for server/alerts. Each throws
-/// SqlFailure. Functions with a Database& are made within Store::write.
+/// Alert rules and alerts. Kinds are plain texts here: server/alerts knows what they mean. All functions throw
+/// SqlFailure; those with a Database& are called within Store::write.
 namespace babelring::store {
 
 struct AlertRuleRow {
@@ -27,27 +27,28 @@ struct AlertRow {
   std::string acknowledged_by;
 };
 
-/// In the order in which they were put.
+/// In the order in which they were given.
 std::vector<AlertRuleRow> list_alert_rules(Reader& reader);
 void replace_alert_rules(Database& database, const std::vector<AlertRuleRow>& rules);
-/// Puts `rules` in place if none were ever put.
+/// Stores `rules` unless there ever were any.
 void found_alert_rules(Database& database, const std::vector<AlertRuleRow>& rules);
 
-/// Newest first, those before `before` (0: all). `state`: open, cleared or empty.
+/// Newest first, those before number `before` (0: all), of one run (empty: all). `state`: open, cleared, or empty
+/// for both.
 std::vector<AlertRow> list_alerts(Reader& reader, const std::string& run, const std::string& state, std::int64_t before,
                                   std::int64_t limit);
 std::vector<AlertRow> open_alerts(Reader& reader);
 
-/// Stores an alert unless one of its (rule, run, subject) is open. The stored one, or nothing.
+/// Stores an alert and returns it; does nothing if one of its (rule, run, subject) is open.
 std::optional<AlertRow> raise_alert(Database& database, AlertRow alert);
-/// Clears the open alert of (rule, run, subject). The cleared one, or nothing.
+/// Clears the open alert of (rule, run, subject) and returns it; nothing if none is open.
 std::optional<AlertRow> clear_alert(Database& database, const std::string& rule, const std::string& run,
                                     const std::string& subject, std::int64_t now_ms);
-/// The first who acknowledges counts. The alert, or nothing if there is none of that id.
+/// Only the first acknowledgement counts. Returns the alert, or nothing if there is none of that id.
 std::optional<AlertRow> acknowledge_alert(Database& database, std::string_view id, const std::string& actor,
                                           std::int64_t now_ms);
 
-/// Runs that train at the moment: id and attempt.
+/// Id and attempt of each running run.
 std::vector<std::pair<std::string, std::int64_t>> list_running(Reader& reader);
 
 }  // namespace babelring::store

@@ -24,7 +24,7 @@ struct AuditFilter {
 };
 std::vector<AuditRow> list_audit(Reader& reader, const AuditFilter& filter);
 
-/// Appends, and forgets all but the newest `keep`.
+/// Appends rows and deletes all but the newest `keep`.
 void append_audit(Database& writer, std::span<const AuditRow> rows, std::int64_t keep);
 
 }  // namespace babelring::store

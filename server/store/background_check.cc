@@ -15,7 +15,7 @@ BackgroundCheck::BackgroundCheck(const std::filesystem::path& file, std::functio
 
 BackgroundCheck::~BackgroundCheck() {
   stopping_ = true;
-  while (!ended_) {  // an interrupt that comes before the statement has begun is lost
+  while (!ended_) {  // repeated: an interrupt before the statement begins has no effect
     sqlite3_interrupt(database_.handle());
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
@@ -32,7 +32,7 @@ void BackgroundCheck::check() {
   if (stopping_) return;
   passed_ = verdict == "ok";
   if (passed_) {
-    spdlog::info("the database is whole");
+    spdlog::info("database: check passed");
   } else {
     damaged_(verdict);
   }

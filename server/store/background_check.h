@@ -10,18 +10,18 @@
 
 namespace babelring::store {
 
-/// Verifies a database too large to be waited for, while it is in use: as it stands when the check begins.
+/// Checks, in the background, a database that is too large to wait for: its state when the check begins.
 class BackgroundCheck {
  public:
-  /// `damaged` is called with what was found, if the database is damaged, on the check's thread. Throws SqlFailure if
-  /// the file cannot be opened.
+  /// `damaged` is called on the check's thread with what was found, if anything. Throws SqlFailure if the file cannot
+  /// be opened.
   BackgroundCheck(const std::filesystem::path& file, std::function<void(const std::string&)> damaged);
-  /// Breaks off a check that is not done.
+  /// Aborts a check in progress.
   ~BackgroundCheck();
   BackgroundCheck(const BackgroundCheck&) = delete;
   BackgroundCheck& operator=(const BackgroundCheck&) = delete;
 
-  /// It was done to the end, and all is well.
+  /// The check has ended and found nothing.
   bool passed() const { return passed_; }
 
  private:

@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 constexpr int pages_a_step = 512;  // 4 MiB, then a look whether to stop
 
-/// A file that goes away again unless it was kept.
+/// A file, with what SQLite puts beside it, that is removed again unless it is kept.
 class Unfinished {
  public:
   explicit Unfinished(fs::path path) : path_(std::move(path)) { remove(); }
@@ -57,7 +57,7 @@ void sync_file(const fs::path& path) {
 }
 
 void copy(Database& source, Database& target, const std::atomic<bool>& stop) {
-  // The read transaction holds one state of the source; without it each commit would start the copy anew.
+  // The read transaction pins one state of the source; without it each commit would restart the copy.
   source.execute("BEGIN");
   source.scalar("SELECT count(*) FROM sqlite_master");
   std::unique_ptr<sqlite3_backup, FinishBackup> backup(
@@ -67,7 +67,7 @@ void copy(Database& source, Database& target, const std::atomic<bool>& stop) {
                      sqlite3_extended_errcode(target.handle()));
   int code = SQLITE_OK;
   do {
-    if (stop) fail("backup: the server ends");
+    if (stop) fail("backup: the server is stopping");
     code = sqlite3_backup_step(backup.get(), pages_a_step);
   } while (code == SQLITE_OK);
   if (code != SQLITE_DONE) throw SqlFailure(fmt::format("backup: {}", sqlite3_errstr(code)), code);
@@ -80,7 +80,7 @@ void check_copy(Database& copy, const char* what) {
   if (verdict != "ok") fail("{}: the copy is damaged: {}", what, verdict);
 }
 
-/// The schema of what was copied.
+/// Copies and checks `backup`; returns its schema version.
 int checked_copy(const fs::path& backup, const fs::path& target) {
   const std::string what = "restore " + backup.string();
   try {
@@ -93,7 +93,7 @@ int checked_copy(const fs::path& backup, const fs::path& target) {
     const bool ours = schema > 0 && to.scalar(
                                         "SELECT count(*) FROM sqlite_master WHERE name IN ('runs', 'steps', "
                                         "'layouts')") == "3";
-    if (!ours) fail("{}: no database of a Babelring server", what);
+    if (!ours) fail("{}: not a database of a Babelring server", what);
     if (schema > schema_version) {
       fail("{}: has schema {}, this program knows up to {}: use the newer program that wrote it", what, schema,
            schema_version);
@@ -104,8 +104,8 @@ int checked_copy(const fs::path& backup, const fs::path& target) {
   }
 }
 
-/// Gives the folder's database and its WAL second names, so that they are there under the one or the other whatever
-/// happens. Returns the new name.
+/// Gives the folder's database and its WAL second names, so that whatever happens each exists under one of its names.
+/// Returns the new name of the database.
 fs::path keep_aside(const DataFolder& folder) {
   const fs::path database = folder.database();
   const fs::path aside = folder.path() / ("babelring-replaced-" + file_time(wall_time_ms()) + ".db");
@@ -133,7 +133,7 @@ std::int64_t back_up(const fs::path& source, const fs::path& target, const std::
     Database from(source, Database::Mode::reader);
     Database to(file.path(), Database::Mode::plain);
     copy(from, to, stop);
-    // One file, whatever mode its original was in; the server that opens it sets the mode anew.
+    // A single file whatever mode the original was in; the server that opens it sets its own mode.
     to.scalar("PRAGMA journal_mode = DELETE");
     check_copy(to, "backup");
   }
@@ -154,7 +154,7 @@ Restored restore(const fs::path& data, const fs::path& backup) {
   done.bytes = static_cast<std::int64_t>(fs::file_size(file.path()));
   sync_file(file.path());
   if (fs::exists(done.database)) done.replaced = keep_aside(folder);
-  // A WAL that is left beside another database would be taken for that one's own.
+  // SQLite would take a leftover WAL for that of the restored database.
   for (const char* suffix : {"-wal", "-shm"}) fs::remove(done.database.string() + suffix);
   sync_folder(folder.path());
   file.keep_as(done.database);

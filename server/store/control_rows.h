@@ -14,25 +14,25 @@ struct NewRun {
   std::string config;  // YAML, resolved
   std::string labels = "{}", notes;
   std::int64_t world_size = 1, max_restarts = 0;
-  std::string resume_folder;  // of a checkpoint to begin with; empty: from the seed
+  std::string resume_folder;  // of a checkpoint to start from; empty: from scratch
   std::int64_t resume_step = 0;
   std::string actor;
 };
 
-/// Something that happened to a run.
+/// An event in the life of a run.
 struct StateChange {
   std::string run;  // id
   RunEvent event;
   std::string cause, actor;
 };
 
-/// Where the processes of an attempt are to be found.
+/// Where the processes of an attempt are.
 struct LauncherHandle {
-  std::int64_t pid = 0, start_ticks = 0;  // of mpirun: /proc/PID/stat, so that a pid used again is told apart
+  std::int64_t pid = 0, start_ticks = 0;  // of mpirun; the start time in /proc/PID/stat reveals a reused pid
   std::string job;                        // of Slurm
 };
 
-/// A run of the server's that is not over, with its current attempt.
+/// A run that is not over, with its current attempt.
 struct LaunchRow {
   std::int64_t number = 0;
   std::string id, name, profile, folder, config;
@@ -42,13 +42,13 @@ struct LaunchRow {
   std::int64_t resume_step = 0, place = 0;
   std::string stop_wish;
   std::int64_t stop_grace_s = 0;
-  std::string launcher;  // of the attempt; empty before the first, "external" when started by hand
+  std::string launcher;  // of the attempt; empty before the first, "external" if started by hand
   LauncherHandle handle;
   std::string outcome, outcome_detail;
   std::int64_t newest_checkpoint_step = 0;  // of those that are not removed
 };
 
-/// How an attempt of a run came to its end, as the supervisor saw it.
+/// The end of an attempt, as the supervisor saw it.
 struct AttemptEnd {
   std::string run;
   std::int64_t attempt = 0;
@@ -69,7 +69,7 @@ struct TransitionRow {
   std::string old_state, new_state, event, cause, actor;
 };
 
-/// What a heartbeat is answered by.
+/// What the answer to a heartbeat depends on.
 struct CommandRow {
   std::int64_t number = 0, attempt = 0;
   RunState state = RunState::running;
@@ -78,7 +78,7 @@ struct CommandRow {
   std::int64_t checkpoint_wish = 0;
 };
 
-/// Changes by hand; absent members stay.
+/// Changes made by a user; absent members stay as they are.
 struct RunEdit {
   std::optional<std::string> name, labels, notes;
   std::optional<bool> archived, deleted;

@@ -9,9 +9,9 @@
 
 namespace babelring::store {
 
-/// What the writer did since the start.
+/// What the writer has done since the start.
 struct WriterCounts {
-  /// Upper bounds in seconds; the last bucket of `commits` is for all that took longer.
+  /// Upper bounds in seconds; the last bucket of `commits` counts those that took longer.
   static constexpr std::array<double, 8> commit_bounds_s = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5};
   std::array<std::uint64_t, 9> commits{};
   double commit_seconds = 0;
@@ -30,7 +30,7 @@ class WriterCounters {
   WriterCounts read() const;
 
  private:
-  const std::uint64_t numbers_a_step_ = stored_metrics(StepRecord{}).size();  // what has names comes on top
+  const std::uint64_t numbers_a_step_ = stored_metrics(StepRecord{}).size();  // without memory_bytes and gpu
   mutable std::mutex mutex_;
   WriterCounts counts_;
 };

@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "nmt/base/failure.h"
 
@@ -30,16 +31,39 @@ void refuse_network_file_system(const std::filesystem::path& folder) {
   }
 }
 
+/// Never leaves the file empty, which would pass for a folder that no server has used yet.
 void write_note(int descriptor, std::string_view note) {
-  if (ftruncate(descriptor, 0) != 0 || pwrite(descriptor, note.data(), note.size(), 0) < 0 || fsync(descriptor) != 0) {
+  if (pwrite(descriptor, note.data(), note.size(), 0) < 0 ||
+      ftruncate(descriptor, static_cast<off_t>(note.size())) != 0 || fsync(descriptor) != 0) {
     fail("data folder: cannot write its lock file: {}", std::strerror(errno));
   }
+}
+
+/// Whether it is the file of a writer that was killed: NAME.tmp.PID of AtomicFile, or .tmp-NAME of a backup or restore.
+bool is_unfinished(const std::filesystem::directory_entry& entry) {
+  std::error_code error;
+  if (entry.symlink_status(error).type() != std::filesystem::file_type::regular) return false;
+  const std::string name = entry.path().filename().string();
+  if (name.starts_with(".tmp-")) return true;
+  constexpr std::string_view mark = ".tmp.";
+  const auto at = name.rfind(mark);
+  return at != std::string::npos && at + mark.size() < name.size() &&
+         name.find_first_not_of("0123456789", at + mark.size()) == std::string::npos;
+}
+
+void remove_unfinished(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::vector<std::filesystem::path> found;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    if (is_unfinished(entry)) found.push_back(entry.path());
+  }
+  for (const auto& file : found) std::filesystem::remove(file, error);
 }
 
 }  // namespace
 
 DataFolder::DataFolder(std::filesystem::path folder) : folder_(std::move(folder)) {
-  // One that is made here is for its owner alone: whoever reads the database needs no token.
+  // A folder made here is for its owner alone: anyone who can read the database needs no token.
   std::error_code error;
   const bool made = std::filesystem::create_directories(folder_, error);
   if (error) fail("data folder {}: cannot be made: {}", folder_.string(), error.message());
@@ -57,13 +81,14 @@ DataFolder::DataFolder(std::filesystem::path folder) : folder_(std::move(folder)
   const ssize_t size = pread(descriptor_, note.data(), note.size(), 0);
   was_unclean_ = size > 0 && std::string_view(note.data(), static_cast<std::size_t>(size)) != ended;
   write_note(descriptor_, running);
+  for (const auto& each : {folder_, folder_ / "backups"}) remove_unfinished(each);
 }
 
 DataFolder::~DataFolder() {
   try {
     if (clean_) write_note(descriptor_, ended);
   } catch (const Failure&) {
-    // The next start checks the database, which is all that is lost.
+    // Harmless: the next start checks the database.
   }
   close(descriptor_);
 }

@@ -8,7 +8,7 @@
 
 namespace babelring::store {
 
-/// A validation of the run with that number: the record's attempt, time and EvalRecord. Returns its id. Within the
+/// Stores a validation, the EvalRecord of `record`, of the run with number `run`, and returns its id. Called within the
 /// writer's transaction. Throws SqlFailure.
 std::string insert_eval(Database& database, std::int64_t run, const Record& record);
 

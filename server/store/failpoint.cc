@@ -10,7 +10,7 @@
 namespace babelring::store {
 namespace {
 
-/// What BABELRING_FAILPOINT says, read once.
+/// The value of BABELRING_FAILPOINT, read once.
 struct Wish {
   std::string name;
   std::atomic<long> left = 0;

@@ -11,15 +11,15 @@
 namespace babelring::store {
 namespace {
 
-constexpr std::size_t most_ranges = 1000;  // of arrived sequence numbers a rank
-constexpr std::size_t most_ranks = 4096;   // remembered between batches
+constexpr std::size_t most_ranges = 1000;  // of sequence numbers that arrived, of one rank
+constexpr std::size_t most_ranks = 4096;   // cached between batches
 
 struct KnownRun {
   std::int64_t number = 0, attempt = 0;
   std::string state;
 };
 
-/// The statement goes back before the state changes, which asks the same: one statement serves one at a time.
+/// Releases its statement before returning: changing the run's state uses the same one.
 std::optional<KnownRun> known_run(Database& database, const std::string& id) {
   Statement row = database.prepare("SELECT run, attempt, state FROM runs WHERE id = ?");
   row.bind(id);
@@ -29,7 +29,7 @@ std::optional<KnownRun> known_run(Database& database, const std::string& id) {
 
 constexpr std::size_t most_layouts = 500, most_keys = 2000;  // of a run
 
-/// Keys cost memory for as long as the server lives. Throws Rejected where a run has too many.
+/// Throws Rejected if a run has too many keys, which take memory for as long as the server runs.
 void check_keys(Database& database, Layouts& layouts, std::int64_t run) {
   std::vector<std::int64_t> numbers;
   {
@@ -157,7 +157,7 @@ std::string Ingest::store(const Target& target, const Record& record, const Step
             step.weights_digest, Blob{bytes})
       .run();
   RankState& rank = target.rank;
-  // A bucket is summarised once a later one has begun, and again when a straggler falls into it.
+  // A bucket is summarised once a later one has begun, and again if a late step falls into it.
   if (rank.last_update > 0) rank.touched.insert(bucket_of(rank.last_update));
   rank.touched.insert(bucket_of(step.update));
   rank.first_update = rank.first_update == 0 ? step.update : std::min(rank.first_update, step.update);
@@ -177,22 +177,27 @@ std::string Ingest::store(const Target& target, const Record& record, const Chec
   if (checkpoint.best) {
     database_.prepare("UPDATE checkpoints SET best = 0 WHERE run = ? AND best = 1").bind(target.run).run();
   }
-  // A removal record need not repeat the file list; what was known of the files stays. Other files, or files after a
-  // removal, are another checkpoint under the same name, which was made now.
-  Statement upsert = database_.prepare(
+  // A removal record need not repeat the list of files: the known one stays. Different files, or files after a removal,
+  // are a new checkpoint under the same name.
+  static const std::string is_new =
+      "NOT excluded.removed AND excluded.files <> '[]' AND (removed OR files <> excluded.files)";
+  static const std::string sql =
       "INSERT INTO checkpoints(id, run, name, step, created_ms, folder, files, sacrebleu, loss, best, removed, "
       "write_seconds, version, world_size) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
       "ON CONFLICT(run, name) DO UPDATE SET step = excluded.step, removed = excluded.removed, removing = 0, "
-      "created_ms = CASE WHEN NOT excluded.removed AND excluded.files <> '[]' AND (removed OR files <> excluded.files) "
-      "THEN excluded.created_ms ELSE created_ms END, "
-      "write_seconds = CASE WHEN NOT excluded.removed AND excluded.files <> '[]' AND (removed OR files <> "
-      "excluded.files) THEN excluded.write_seconds ELSE write_seconds END, "
+      "created_ms = iif(" +
+      is_new +
+      ", excluded.created_ms, created_ms), "
+      "write_seconds = iif(" +
+      is_new +
+      ", excluded.write_seconds, write_seconds), "
       "version = coalesce(nullif(excluded.version, ''), version), "
       "world_size = coalesce(nullif(excluded.world_size, 0), world_size), "
       "best = CASE WHEN excluded.removed THEN best ELSE excluded.best END, "
       "files = CASE WHEN excluded.files = '[]' THEN files ELSE excluded.files END, "
       "folder = CASE WHEN excluded.folder = '' THEN folder ELSE excluded.folder END, "
-      "sacrebleu = coalesce(excluded.sacrebleu, sacrebleu), loss = coalesce(excluded.loss, loss) RETURNING id");
+      "sacrebleu = coalesce(excluded.sacrebleu, sacrebleu), loss = coalesce(excluded.loss, loss) RETURNING id";
+  Statement upsert = database_.prepare(sql);
   const std::string id = make_id('c'), files_text = to_text(files);
   upsert.bind(id, target.run, checkpoint.name, checkpoint.update, record.header.time_ms, checkpoint.folder, files_text,
               checkpoint.sacrebleu, checkpoint.loss, checkpoint.best, checkpoint.removed, checkpoint.write_seconds,
@@ -237,15 +242,15 @@ void Ingest::start_run(const Target& target, const Record& record, const Lifecyc
   target.result.run_changed = true;
 }
 
-/// What an attempt says of its own end. Of one that the server started this is kept until its processes are gone, which
-/// the supervisor watches; one started by hand has nobody else to say it.
+/// Records what an attempt says of its own end. The end of one that the server started is decided by the supervisor
+/// when its processes are gone; of one started by hand there is no other word.
 void Ingest::end_attempt(const Target& target, const Record& record, const LifecycleRecord& lifecycle) {
-  // The first word about an attempt's end stands: a failure that takes down its peers names the cause.
+  // The first report of an attempt's end stands: it names the cause that then takes down the other ranks.
   database_
       .prepare("UPDATE attempts SET outcome = ?, outcome_detail = ? WHERE run = ? AND attempt = ? AND outcome = ''")
       .bind(lifecycle.event, lifecycle.detail, target.run, record.header.attempt)
       .run();
-  if (!target.current) return;  // what became of the run is for its newest attempt to say
+  if (!target.current) return;  // only the newest attempt changes the state of the run
   Statement managed =
       database_.prepare("SELECT 1 FROM attempts WHERE run = ? AND attempt = ? AND launcher <> 'external'");
   managed.bind(target.run, record.header.attempt);
@@ -272,7 +277,7 @@ void Ingest::summarise(const Target& target, std::int64_t bucket) {
     rows.bind(target.run, target.batch.rank, target.batch.attempt, base, base + bucket_steps);
     while (rows.step()) {
       if (count > 0 && rows.integer(2) != layout) {
-        mixed = true;  // readers use the steps themselves
+        mixed = true;  // no summary: readers use the steps themselves
         break;
       }
       layout = rows.integer(2);

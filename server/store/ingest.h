@@ -16,17 +16,17 @@
 
 namespace babelring::store {
 
-/// Records of one rank in one attempt of one run, as they came. Their headers say the same as the batch.
+/// Records of one rank in one attempt of one run, as they arrived. Their headers agree with the batch.
 struct Batch {
   std::string run;
   std::int64_t attempt = 1, rank = 0;
   std::string host;
   std::vector<Record> records;
-  std::function<void(Database&)> besides = nullptr;  // done in the same transaction, after the records
-  std::int64_t unknown_members = 0;                  // passed over: of a worker that is newer than this program
+  std::function<void(Database&)> besides = nullptr;  // called in the same transaction, after the records
+  std::int64_t unknown_members = 0;                  // ignored: from a worker newer than this program
 };
 
-/// What became of a batch.
+/// Outcome of a batch.
 struct IngestResult {
   enum class Status { stored, rejected, disk_full, failed };
   struct Fresh {
@@ -40,20 +40,20 @@ struct IngestResult {
   bool run_changed = false;  // created, or its state or attempt changed
 };
 
-/// A batch that must not be stored, for a reason its sender can understand.
+/// A batch that must not be stored; the message tells its sender why.
 class Rejected : public Failure {
  public:
   using Failure::Failure;
 };
 
-/// Puts batches into the tables. Belongs to the writer's thread; every call is made within the writer's transaction.
+/// Writes batches into the tables. Used on the writer's thread, within its transaction.
 class Ingest {
  public:
   explicit Ingest(Database& database) : database_(database), layouts_(database), logs_(database) {}
 
-  /// Throws SqlFailure or Rejected; the transaction must then be rolled back and forget() called.
+  /// Throws SqlFailure or Rejected: then roll the transaction back and call forget().
   IngestResult apply(const Batch& batch, std::int64_t now_ms);
-  /// Drops what is remembered between batches, after a rollback.
+  /// Drops what is cached between batches; after a rollback, and after changes made by others.
   void forget();
 
  private:
@@ -67,17 +67,17 @@ class Ingest {
   struct Target {
     const Batch& batch;
     std::int64_t run, now_ms;
-    bool current;  // of the run's newest attempt
+    bool current;  // the batch is of the run's newest attempt
     RankState& rank;
     IngestResult& result;
   };
 
   struct Admitted {
     std::int64_t run;  // its number
-    bool current;      // whether the batch is of the newest attempt
+    bool current;      // the batch is of the run's newest attempt
   };
-  /// Finds or creates the run; a newer attempt becomes its current one. What an older attempt still had in its spool
-  /// is stored like the rest, but no longer says how the run stands.
+  /// Finds or creates the run; a newer attempt becomes its current one. Late records of an older attempt are stored
+  /// like the others, but no longer change the state of the run.
   Admitted admit(const Batch& batch, std::int64_t now_ms, IngestResult& result);
   RankState& rank_state(const RankKey& key, const Batch& batch, std::int64_t now_ms);
   std::string store(const Target& target, const Record& record, const StepRecord& step);

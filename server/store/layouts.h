@@ -12,18 +12,19 @@
 
 namespace babelring::store {
 
-/// The orders of keys in which steps were stored. Nearly all steps of a run share one. Used by one thread at a time.
+/// Layouts: the lists of keys that say which value of a stored step is which. Nearly all steps of a run share one. Used
+/// by one thread at a time.
 class Layouts {
  public:
   explicit Layouts(Database& database) : database_(database) {}
 
-  /// Number of the layout with these keys, made if absent (writer only, within a transaction).
+  /// Number of the layout with these keys, which is created if absent (writer only, within a transaction).
   std::int64_t intern(const std::vector<std::string>& keys);
   /// The keys of a layout. Throws Failure for an unknown one.
   const std::vector<std::string>& keys(std::int64_t layout);
-  /// Place of a key in a layout.
+  /// Index of a key in a layout, if it has that key.
   std::optional<std::size_t> place(std::int64_t layout, std::string_view key);
-  /// Forgets numbers that a rolled back transaction may have made.
+  /// Drops the cache, after a rollback that may have undone new layouts.
   void forget() { by_text_.clear(), by_number_.clear(); }
 
  private:

@@ -5,7 +5,7 @@
 namespace babelring::store {
 namespace {
 
-constexpr std::size_t most_tails = 1024;  // remembered
+constexpr std::size_t most_tails = 1024;  // cached
 
 }  // namespace
 
@@ -13,9 +13,8 @@ LogWriter::Tail& LogWriter::tail(std::int64_t run) {
   if (const auto known = tails_.find(run); known != tails_.end()) return known->second;
   if (tails_.size() >= most_tails) tails_.clear();
   Statement lines = database_.prepare(
-      "SELECT count(*), coalesce(sum(length(CAST(text AS BLOB))), 0), coalesce(max(line), 0) FROM log_lines WHERE run "
-      "= "
-      "?");
+      "SELECT count(*), coalesce(sum(length(CAST(text AS BLOB))), 0), coalesce(max(line), 0) FROM log_lines "
+      "WHERE run = ?");
   lines.bind(run);
   lines.step();
   Statement blocks = database_.prepare("SELECT coalesce(max(last), 0) FROM log_blocks WHERE run = ?");
@@ -84,7 +83,7 @@ void LogWriter::store_block(std::int64_t run, std::int64_t first, const LogBlock
 }
 
 void LogWriter::drop_oldest(std::int64_t run) {
-  // The newest block stays whatever its size: the numbers of later lines go on from it.
+  // The newest block stays whatever its size: the numbering of later lines continues from it.
   database_
       .prepare(
           "DELETE FROM log_blocks WHERE run = ?1 AND first < (SELECT max(first) FROM log_blocks WHERE run = ?1) AND "

@@ -9,27 +9,27 @@
 
 namespace babelring::store {
 
-/// Adds lines to the runs' logs. New lines lie in a table as they are; a thousand of them, or 128 KiB, become one
-/// compressed block. Where a run's blocks exceed its limit the oldest go, so that a log costs a bounded place for good.
-/// Used on the writer's thread within its transaction.
+/// Appends lines to the logs of runs. New lines are stored as they are; every thousand of them, or 128 KiB, are packed
+/// into one compressed block. The oldest blocks of a run are deleted when they exceed its limit, so that the size of a
+/// log is bounded. Used on the writer's thread, within its transaction.
 class LogWriter {
  public:
   explicit LogWriter(Database& database) : database_(database) {}
 
-  /// The number of the line: 1 is the run's first, without gaps. Throws SqlFailure.
+  /// Returns the number of the line; numbers start at 1 for each run and have no gaps. Throws SqlFailure.
   std::int64_t append(std::int64_t run, const LogLine& line);
-  /// Packs what a migration or another limit left unpacked. Throws SqlFailure.
+  /// Packs what a migration has left unpacked. Throws SqlFailure.
   void pack_all();
-  /// Drops what is remembered between calls, after a rollback.
+  /// Drops what is cached between calls, after a rollback.
   void forget() { tails_.clear(); }
 
-  static constexpr std::size_t most_lines = 1000, most_bytes = 128 << 10;  // unpacked
+  static constexpr std::size_t most_lines = 1000, most_bytes = 128 << 10;  // of unpacked lines of a run
   static constexpr std::int64_t default_limit_bytes = std::int64_t{64} << 20;
 
  private:
   struct Tail {
     std::int64_t next = 1;
-    std::size_t lines = 0, bytes = 0;  // not packed yet
+    std::size_t lines = 0, bytes = 0;  // unpacked
   };
   Tail& tail(std::int64_t run);
   void pack(std::int64_t run);

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t most_scanned = std::size_t{64} << 20;
 
-/// One state of the database for several statements: a line that is being packed must not be seen twice or never.
+/// One state of the database for several statements: a line packed in between must be read exactly once.
 class Snapshot {
  public:
   explicit Snapshot(Database& database) : database_(database) { database_.execute("BEGIN"); }
@@ -17,7 +17,7 @@ class Snapshot {
     try {
       database_.execute("ROLLBACK");
     } catch (const SqlFailure&) {
-      // Ended by the error that brought us here.
+      // SQLite has ended it after the error that brought us here.
     }
   }
   Snapshot(const Snapshot&) = delete;
@@ -27,7 +27,7 @@ class Snapshot {
   Database& database_;
 };
 
-/// Gathers the lines that fit, until there are enough of them.
+/// Collects the lines that match a filter, until there are enough of them.
 class LogScan {
  public:
   LogScan(Reader& reader, std::int64_t run, const LogFilter& filter)
@@ -78,7 +78,7 @@ class LogScan {
     return row.integer(0);
   }
 
-  bool fits(const LogLine& line) const {
+  bool matches(const LogLine& line) const {
     return (!filter_.rank || line.rank == *filter_.rank) && (filter_.level.empty() || line.level == filter_.level) &&
            (filter_.text.empty() || line.text.find(filter_.text) != std::string_view::npos);
   }
@@ -86,7 +86,7 @@ class LogScan {
   void take(std::int64_t number, const LogLine& line) {
     if (!filter_.tail) page_.next = number;
     scanned_ += line.text.size();
-    if (fits(line)) {
+    if (matches(line)) {
       bytes_ += line.text.size();
       page_.lines.push_back(
           {number, line.attempt, line.rank, line.time_ms, std::string(line.level), std::string(line.text)});

@@ -10,20 +10,20 @@
 
 namespace babelring::store {
 
-/// How a key's values of several ranks make one value of the run.
+/// How the values of a key of several ranks are combined into one of the run.
 enum class RankAggregate {
   mean,
   sum,       // extensive quantities: tokens, bytes, rates
-  host_sum,  // counters of a host's interfaces, which every rank of the host reports: greatest of a host, then sum
+  host_sum,  // counters of a host, which each of its ranks reports: the greatest of each host, summed over hosts
 };
 
 RankAggregate rank_aggregate(std::string_view key);
 std::string_view to_string(RankAggregate aggregate);
 
-/// Everything numeric of a step by key: its own members, memory by purpose, and the rates derived from them.
+/// All numbers of a step by key: its members, those of memory_bytes and gpu, and rates derived from them.
 std::vector<std::pair<std::string, double>> stored_metrics(const StepRecord& step);
 
-/// Steps are summarised in groups of this many consecutive updates.
+/// Steps are summarised in buckets of this many consecutive updates.
 inline constexpr std::int64_t bucket_steps = 64;
 inline std::int64_t bucket_of(std::int64_t step) {
   return step / bucket_steps;
@@ -37,7 +37,7 @@ struct BucketEntry {
 };
 static_assert(sizeof(BucketEntry) == 32);
 
-/// The values of one step in the bytes of a blob, without alignment.
+/// The values of one step in a blob, which need not be aligned.
 class PackedDoubles {
  public:
   explicit PackedDoubles(std::string_view bytes) : bytes_(bytes) {}

@@ -9,7 +9,7 @@ namespace {
 
 static_assert(steps_of_level(top_level) <= 65'536, "offsets of extremes have 16 bits");
 
-/// What eight summaries say together.
+/// Combines eight summaries into one.
 struct Sum {
   std::vector<BucketEntry> entries;
   std::int64_t parts = 0, layout = 0, first_step = 0, last_step = 0, count = 0, time_ms = 0;

@@ -7,12 +7,12 @@
 #include "server/store/readers.h"
 #include "server/store/rows.h"
 
-/// Reads of everything but series. Each throws SqlFailure.
+/// Reads of everything but series. All throw SqlFailure.
 namespace babelring::store {
 
 std::optional<RunRow> find_run(Reader& reader, std::string_view id);
 std::vector<RunRow> list_runs(Reader& reader, const RunFilter& filter);
-/// How many runs are in each state.
+/// Number of runs in each state.
 std::vector<std::pair<std::string, std::int64_t>> count_runs(Reader& reader);
 std::vector<RankRow> list_ranks(Reader& reader, std::int64_t run, std::int64_t attempt);
 

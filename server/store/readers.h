@@ -12,17 +12,17 @@
 
 namespace babelring::store {
 
-/// One read-only connection with what belongs to it.
+/// A read-only connection and its cache of layouts.
 struct Reader {
   explicit Reader(const std::filesystem::path& file) : database(file, Database::Mode::reader), layouts(database) {}
   Database database;
   Layouts layouts;
 };
 
-/// Read-only connections, lent out one caller at a time.
+/// A pool of read-only connections, each lent to one caller at a time.
 class Readers {
  public:
-  /// Opens connections lazily, at most `most`. The writer must have the file open already (it makes the WAL index).
+  /// Opens at most `most` connections, lazily. The writer must have opened the file already: it creates the WAL index.
   Readers(std::filesystem::path file, std::size_t most) : file_(std::move(file)), most_(most) {}
 
   /// Owns a connection until it goes out of scope.
@@ -40,7 +40,7 @@ class Readers {
     std::unique_ptr<Reader> reader_;
   };
 
-  /// Waits while all are lent. Throws SqlFailure if the file cannot be opened.
+  /// Blocks while all are lent. Throws SqlFailure if the file cannot be opened.
   Lease lease();
 
  private:

@@ -13,7 +13,7 @@ namespace babelring::store {
 
 inline constexpr double absent = std::numeric_limits<double>::quiet_NaN();
 
-/// The newest step of a run or rank, by metric key.
+/// The newest step of a run or rank; its values by metric key.
 struct LastStep {
   std::int64_t step = 0, time_ms = 0;
   std::map<std::string, double> values;
@@ -26,8 +26,8 @@ struct LastStep {
 struct EvalRow {
   std::string id, run;
   std::int64_t step = 0, time_ms = 0, sample_count = 0;
-  std::string body;     // JSON object of the record's own members, without samples
-  std::string samples;  // JSON array; only when asked for
+  std::string body;     // JSON object of the EvalRecord's members but the samples
+  std::string samples;  // JSON array; only read by find_eval()
 };
 
 struct RunRow {
@@ -59,16 +59,16 @@ struct CheckpointRow {
   std::string files;  // JSON array of {name, size, sha256}
   double sacrebleu = absent, loss = absent, write_seconds = absent;
   bool best = false, removed = false, pinned = false;
-  std::string version;          // of the program that wrote it; empty: not known
-  std::int64_t world_size = 0;  // ranks that trained it; 0: not known
+  std::string version;          // of the program that wrote it; empty: unknown
+  std::int64_t world_size = 0;  // ranks that trained it; 0: unknown
 };
 
-/// Which checkpoints: by update or by sacreBLEU, greatest first, those that stand after `before`.
+/// Which checkpoints to list: by update or by sacreBLEU, greatest first, starting after `before`.
 struct CheckpointFilter {
   std::optional<bool> complete, pinned;
-  bool removed = false;  // list removed ones too
+  bool removed = false;  // include removed ones
   bool by_bleu = false;
-  std::pair<std::int64_t, std::int64_t> before;  // step and number of the page's last, {0, 0} for all
+  std::pair<std::int64_t, std::int64_t> before;  // step and number of the previous page's last; {0, 0}: first page
   std::int64_t limit = 50;
 };
 
@@ -77,20 +77,20 @@ struct LogRow {
   std::string level, text;
 };
 
-/// Which runs to list; deleted ones never.
+/// Which runs to list. Deleted ones are never listed.
 struct RunFilter {
   enum class Order { newest_first, oldest_first, last_changed_first } order = Order::newest_first;
   std::string state, text;
-  std::string label_name, label_value;  // a label's name; with a value also that
+  std::string label_name, label_value;  // the run has this label; the value counts if label_has_value
   bool label_has_value = false;
   std::int64_t created_after_ms = 0;
   std::optional<bool> archived;
-  /// Where the page before ended: {number, 0}, or for last_changed_first {updated_ms, number}; {0, 0} for the first.
+  /// Where the previous page ended: {number, 0}, or for last_changed_first {updated_ms, number}; {0, 0}: first page.
   std::pair<std::int64_t, std::int64_t> after{0, 0};
   std::int64_t limit = 50;
 };
 
-/// Which lines of a log: those after number `after`, or with `tail` the last of them.
+/// Which lines of a log to read: those after number `after`, or with `tail` the last ones.
 struct LogFilter {
   std::optional<std::int64_t> rank;
   std::string level, text;

@@ -4,11 +4,11 @@
 
 namespace babelring::store {
 
-/// The schema this program writes and reads.
+/// The version of the schema that this program reads and writes.
 inline constexpr int schema_version = 6;
 
-/// Brings the database to schema_version, in one transaction. Throws Failure, touching nothing, if the
-/// file was written by a newer program.
+/// Migrates the database to schema_version in one transaction. Throws Failure, having changed nothing, if a newer
+/// program wrote it.
 void migrate(Database& writer);
 
 }  // namespace babelring::store

@@ -6,7 +6,7 @@
 
 namespace babelring::store {
 
-/// Sequence numbers that arrived, as disjoint ranges first -> last. One range unless something is missing.
+/// The sequence numbers that have arrived, as disjoint ranges first -> last. A single range if none is missing.
 class SequenceSet {
  public:
   using Ranges = std::map<std::int64_t, std::int64_t>;
@@ -16,7 +16,7 @@ class SequenceSet {
 
   /// False if it was there already.
   bool insert(std::int64_t sequence);
-  /// Numbers below the greatest that never came (sequences start at 1).
+  /// How many numbers below the greatest are missing (sequences start at 1).
   std::int64_t missing() const;
   std::int64_t size() const;
   const Ranges& ranges() const { return ranges_; }

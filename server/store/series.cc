@@ -23,7 +23,7 @@ double average(const Piece& piece) {
   return piece.sum / static_cast<double>(piece.finite);
 }
 
-/// The parts of the spans that lie in the asked range.
+/// The parts of the spans within the requested range.
 std::vector<Span> clip(SpanReader& values, std::vector<Span> spans, const SeriesQuery& query) {
   for (Span& span : spans) {
     const Span whole = span;
@@ -39,8 +39,7 @@ std::vector<Span> clip(SpanReader& values, std::vector<Span> spans, const Series
   return spans;
 }
 
-/// The highest level of the pyramid that still has `points` summaries in that many steps; below 0: the steps
-/// themselves.
+/// The highest level of the pyramid that still has `points` summaries in that many steps; -1: the steps themselves.
 int level_for(std::int64_t steps, std::size_t points) {
   int level = top_level;
   while (level >= 0 && steps / steps_of_level(level) < static_cast<std::int64_t>(points)) --level;
@@ -57,7 +56,7 @@ std::vector<RankPieces> read_ranks(SpanReader& values, const std::vector<Span>& 
   return ranks;
 }
 
-/// Joins what several ranks say of one index.
+/// Joins the ranks' pieces of equal index into pieces of the run.
 class RankJoin {
  public:
   RankJoin(RankAggregate how, std::vector<RankPieces>& ranks, const SeriesQuery& query) : how_(how), ranks_(ranks) {
@@ -102,7 +101,7 @@ class RankJoin {
       joined.push_back(result);
       return;
     }
-    // A sum over some of the ranks would look like a drop that never was.
+    // A sum over only some of the ranks would look like a drop.
     const auto expected = static_cast<std::size_t>(expected_.at(result.attempt));
     if (present_.size() < expected) return;
     joined.push_back(how_ == RankAggregate::sum ? sum() : sum_of_hosts());
@@ -149,23 +148,24 @@ class RankJoin {
   std::vector<Present> present_;
 };
 
-void find_non_finite(SpanReader& values, const std::vector<Span>& spans, const std::vector<RankPieces>& ranks,
-                     Series& series) {
-  std::size_t lookups = 0;
+std::vector<std::pair<std::int64_t, double>> find_non_finite(SpanReader& values, const std::vector<Span>& spans,
+                                                             const std::vector<RankPieces>& ranks) {
+  std::vector<std::pair<std::int64_t, double>> found;
   std::int64_t steps = 0;
   for (const RankPieces& rank : ranks) {
     for (const Piece& piece : rank.pieces) {
       if (piece.finite == piece.count) continue;
+      if (found.size() >= most_non_finite || (steps > 0 && steps + piece.count > most_steps_looked_up)) return found;
       steps += piece.count;
-      if (++lookups > most_non_finite || (steps > most_steps_looked_up && lookups > 1)) return;
       for (const Span& span : spans) {
         if (span.rank != rank.rank || span.attempt != piece.attempt) continue;
         values.visit(span, piece.first_step, piece.step, [&](std::int64_t step, std::int64_t, double value) {
-          if (!std::isfinite(value)) series.non_finite.emplace_back(step, value);
+          if (!std::isfinite(value) && found.size() < most_non_finite) found.emplace_back(step, value);
         });
       }
     }
   }
+  return found;
 }
 
 SeriesPoint point_of(const Piece* first, const Piece* end) {
@@ -201,7 +201,7 @@ Series read_series(Reader& reader, const SeriesQuery& query) {
 
   auto ranks = read_ranks(values, spans, level);
   Series series;
-  find_non_finite(values, spans, ranks, series);
+  series.non_finite = find_non_finite(values, spans, ranks);
   std::vector<Piece> pieces;
   if (ranks.size() == 1 && query.rank) {
     pieces = std::move(ranks.front().pieces);

@@ -7,18 +7,18 @@
 
 namespace babelring::store {
 
-/// A step or a summary of several, of one rank and key.
+/// One step, or a summary of several, of one rank and key.
 struct Piece {
-  std::int64_t index = 0;  // step, or bucket number when read coarsely: what ranks are joined on
+  std::int64_t index = 0;  // ranks are joined on it: the step, or in coarse reads the number of the bucket
   std::int64_t attempt = 0, first_step = 0, step = 0, time_ms = 0;
   std::int64_t count = 0, finite = 0;
   double min = 0, max = 0, sum = 0;
 };
 
-/// Folds `value` at a step into a piece.
+/// Adds the value of a later step to a piece.
 void add(Piece& piece, std::int64_t step, std::int64_t time_ms, double value);
 
-/// Folds a piece into one that ends before it.
+/// Adds a later piece to a piece.
 void absorb(Piece& into, const Piece& later);
 
 /// Reads one key of one span, in order of steps.
@@ -28,19 +28,19 @@ class SpanReader {
 
   SpanReader(Reader& reader, std::int64_t run, const std::string& key) : reader_(reader), run_(run), key_(key) {}
 
-  /// Every step from `first` to `last`, from the steps themselves.
+  /// Visits every step from `first` to `last`.
   void visit(const Span& span, std::int64_t first, std::int64_t last, const Visit& visit);
-  /// The same range as one piece a step.
+  /// Appends one piece for each step of the span.
   void read_fine(const Span& span, std::vector<Piece>& pieces);
-  /// The same range as one piece for each stretch of a level of the pyramid: summaries where whole stretches are
-  /// covered, those of the levels below and steps at the edges and where a summary is missing.
+  /// Appends one piece for each bucket of a level of the pyramid: its summary where there is one, otherwise, and at the
+  /// edges of the span, one made of the levels below and of steps.
   void read_coarse(const Span& span, int level, std::vector<Piece>& pieces);
-  /// First step of a span whose time is not before `time_ms`, or last + 1. Times grow with steps.
+  /// The first step of a span whose time is not before `time_ms`, or last + 1. Assumes that times grow with steps.
   std::int64_t step_at(const Span& span, std::int64_t time_ms);
 
  private:
   using Take = std::function<void(const Piece&)>;
-  /// Gives the range to `take` in as few pieces as levels up to `level` allow.
+  /// Passes the range to `take`, in as few pieces as the levels up to `level` allow.
   void descend(const Span& span, std::int64_t first, std::int64_t last, int level, const Take& take);
   std::vector<Piece> summaries(const Span& span, std::int64_t first, std::int64_t last, int level);
 

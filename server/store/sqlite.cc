@@ -51,7 +51,7 @@ void Statement::bind_one(int index, double value) {
 }
 
 void Statement::bind_one(int index, std::string_view text) {
-  // A null pointer would bind NULL, an empty text is meant.
+  // A null pointer would bind NULL instead of an empty text.
   check(sqlite3_bind_text64(handle_, index, text.data() ? text.data() : "", text.size(), SQLITE_STATIC, SQLITE_UTF8));
 }
 
@@ -103,7 +103,7 @@ Database::Database(const std::filesystem::path& file, Mode mode) {
   sqlite3_busy_timeout(raw, 5000);
   sqlite3_db_config(raw, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
   sqlite3_db_config(raw, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
-  // A file that is no database is found by the first read of it.
+  // Only the first read finds that a file is not a database.
   if (sqlite3_exec(raw, "SELECT count(*) FROM sqlite_master", nullptr, nullptr, nullptr) != SQLITE_OK) {
     throw SqlFailure(fmt::format("open database {}: {}", file.string(), sqlite3_errmsg(raw)),
                      sqlite3_extended_errcode(raw));

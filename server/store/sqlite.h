@@ -17,7 +17,7 @@ struct sqlite3_stmt;
 
 namespace babelring::store {
 
-/// An SQLite error. `full` tells a full disk (the caller may retry later) from everything else.
+/// An SQLite error. `full()`: the disk is full, so that the caller may retry later.
 class SqlFailure : public Failure {
  public:
   SqlFailure(const std::string& message, int code);
@@ -28,13 +28,13 @@ class SqlFailure : public Failure {
   int code_;
 };
 
-/// Marks bytes to be bound as BLOB instead of TEXT.
+/// Bytes to be bound as BLOB instead of TEXT.
 struct Blob {
   std::string_view bytes;
 };
 
-/// A prepared statement that is being bound and stepped. Obtained from Database::prepare(); resets itself when it goes
-/// out of scope, the compiled form stays cached in the Database. Parameters are numbered from 1, columns from 0.
+/// A prepared statement in use, from Database::prepare(). It is reset on destruction; its compiled form stays cached in
+/// the Database. Columns are numbered from 0.
 class Statement {
  public:
   Statement(Statement&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
@@ -43,23 +43,23 @@ class Statement {
   Statement& operator=(Statement&&) = delete;
   ~Statement();
 
-  /// Binds all parameters in order. Text and blobs are not copied: they must live until the last step().
+  /// Binds all parameters in order. Texts and blobs are not copied: they must outlive the last step().
   template <class... Values>
   Statement& bind(const Values&... values) {
     int index = 0;
     (bind_one(++index, values), ...);
     return *this;
   }
-  /// One row further. False at the end. Throws SqlFailure.
+  /// Advances to the next row; false at the end. Throws SqlFailure.
   bool step();
-  /// Steps to the end, so that the statement can be bound anew.
+  /// Steps to the end and resets, so that the statement can be bound again.
   void run();
   void reset();
 
   std::int64_t integer(int column) const;
   double real(int column) const;  // NaN for NULL
   std::string text(int column) const;
-  /// Valid until the next step.
+  /// Valid until the next step().
   std::string_view blob(int column) const;
   bool is_null(int column) const;
 
@@ -84,21 +84,21 @@ class Database {
  public:
   enum class Mode { writer, reader, plain };
 
-  /// Opens (a writer creates) the file. Readers are read-only and never checkpoint the WAL; the writer alone does
-  /// (SQLite before 3.51.3 can corrupt a WAL that two connections checkpoint). `plain` makes a file that only this
+  /// Opens the file, and unless as a reader creates it if absent. Readers never checkpoint the WAL; only the writer
+  /// does (SQLite before 3.51.3 can corrupt a WAL that two connections checkpoint). `plain`: a file that only this
   /// connection uses. Throws SqlFailure.
   Database(const std::filesystem::path& file, Mode mode);
   ~Database();
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
 
-  /// Compiles once, then serves from the cache. `sql` must be a string literal or otherwise constant.
+  /// Compiles `sql` or takes it from the cache, which never shrinks: use constant texts. Throws SqlFailure.
   Statement prepare(std::string_view sql);
   /// Runs statements without parameters, separated by semicolons.
   void execute(const std::string& sql);
-  /// The single value of a query, as text; empty without a row.
+  /// The first value of a query's first row, as text; empty without a row.
   std::string scalar(const std::string& sql);
-  /// For the few calls that have no SQL. Lives as long as this object.
+  /// For the few calls that SQL has no words for. Lives as long as this object.
   sqlite3* handle() { return handle_.get(); }
 
  private:
@@ -112,14 +112,14 @@ class Database {
   std::unordered_map<std::string, std::unique_ptr<sqlite3_stmt, Finalize>> statements_;
 };
 
-/// BEGIN IMMEDIATE; rolled back unless commit() was reached.
+/// A write transaction (BEGIN IMMEDIATE), rolled back unless committed.
 class Transaction {
  public:
   explicit Transaction(Database& database);
   ~Transaction();
   Transaction(const Transaction&) = delete;
   Transaction& operator=(const Transaction&) = delete;
-  /// Durable when it returns. Throws SqlFailure; everything is then rolled back.
+  /// The changes are durable when it returns. Throws SqlFailure, and then everything is rolled back.
   void commit();
 
  private:

@@ -23,11 +23,11 @@ Store::Store(const std::filesystem::path& folder)
       writer_(database_file(), folder_.was_unclean() && !is_large(database_file())),
       readers_(database_file(), most_readers) {
   if (!folder_.was_unclean()) return;
-  spdlog::warn("the last server did not end in good order: checking the database");
+  spdlog::warn("the last server did not shut down cleanly: checking the database");
   if (!is_large(database_file())) return;
   check_ = std::make_unique<BackgroundCheck>(database_file(), [this](const std::string& verdict) {
     const std::string reason = fmt::format("database is damaged: {}; restore a backup or move it away", verdict);
-    spdlog::error("{}; nothing is written any more", reason);
+    spdlog::error("{}; from now on nothing is written", reason);
     writer_.refuse_all(reason);
   });
 }

@@ -17,13 +17,13 @@ namespace babelring::store {
 
 class BackgroundCheck;
 
-/// Everything the server remembers. Safe to use from any thread.
+/// Everything the server stores. Thread-safe.
 class Store {
  public:
-  /// Opens or makes the database in `folder`. Throws Failure: held by another server, on a network file system,
-  /// damaged, or written by a newer program. After an unclean stop the database is checked: one of up to
-  /// `most_checked_at_once` bytes before this returns, a larger one meanwhile; where that finds damage, nothing is
-  /// written any more, and health() says so.
+  /// Opens or creates the database in `folder`. Throws Failure if the folder is held by another server or on a network
+  /// file system, or the database is damaged or of a newer program. After an unclean shutdown the database is checked:
+  /// one of up to `most_checked_at_once` bytes before this returns, a larger one in the background; if that finds
+  /// damage, nothing is written any more and health() says so.
   explicit Store(const std::filesystem::path& folder);
   ~Store();
 
@@ -31,7 +31,7 @@ class Store {
   bool submit(Batch batch, Writer::Acknowledge acknowledge) {
     return writer_.submit(std::move(batch), std::move(acknowledge));
   }
-  /// Runs `change` on the writer's thread in one transaction and returns what it returns, after the commit. Waits.
+  /// Runs `change` on the writer's thread in one transaction, waits for the commit and returns what `change` returned.
   /// Throws what `change` throws, SqlFailure, or Busy; nothing is changed then.
   template <class F>
   std::invoke_result_t<F&, Database&> write(F change) {
@@ -43,10 +43,10 @@ class Store {
       return std::move(*made);
     }
   }
-  /// A connection for the functions of queries.h and series.h. Waits while all are lent.
+  /// A connection for functions that read. Blocks while all are lent.
   Readers::Lease reader() { return readers_.lease(); }
 
-  /// Another number after every commit, before anybody is told of it.
+  /// A number that grows with every commit, before anyone is told of it.
   std::uint64_t revision() const { return writer_.revision(); }
 
   static constexpr std::uintmax_t most_checked_at_once = std::uintmax_t{64} << 20;
@@ -55,11 +55,11 @@ class Store {
     bool database = false, disk = false, queue = false;
     bool well() const { return database && disk && queue; }
   };
-  /// Is the database readable, are 64 MiB free beside it, does ingest keep up?
+  /// database: readable, and not found damaged; disk: 64 MiB are free beside it; queue: the writer keeps up.
   Health health();
 
   const std::filesystem::path& folder() const { return folder_.path(); }
-  /// The database, with its WAL beside it.
+  /// Path of the database; its WAL is beside it.
   std::filesystem::path database_file() const;
   std::uintmax_t free_bytes() const { return folder_.free_bytes(); }
   /// What the writer has done since the start.
@@ -68,8 +68,8 @@ class Store {
  private:
   DataFolder folder_;
   Writer writer_;
-  Readers readers_;                         // closed before the writer, which then takes the WAL back into the file
-  std::unique_ptr<BackgroundCheck> check_;  // after an unclean stop, of a large database
+  Readers readers_;                         // closed before the writer, which then checkpoints the whole WAL
+  std::unique_ptr<BackgroundCheck> check_;  // of a large database after an unclean shutdown; else null
 };
 
 }  // namespace babelring::store

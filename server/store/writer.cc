@@ -21,13 +21,13 @@ void quick_check(Database& database) {
   if (verdict != "ok") fail("database is damaged: {}; restore a backup or move it away", verdict);
 }
 
-/// Copies the write-ahead log into the database while nobody waits. What a bad or full disk refuses is tried again
-/// after the next write; nothing is lost until then.
-void take_back_wal(Database& database) {
+/// Copies the write-ahead log into the database while the writer is idle. A failure (a full disk, say) loses nothing;
+/// it is tried again after the next write.
+void checkpoint_wal(Database& database) {
   try {
     database.scalar("PRAGMA wal_checkpoint(PASSIVE)");
   } catch (const SqlFailure& failure) {
-    spdlog::error("taking back the write-ahead log: {}", failure.what());
+    spdlog::error("write-ahead log: checkpoint failed: {}", failure.what());
   }
 }
 
@@ -51,7 +51,7 @@ std::size_t text_bytes(const LifecycleRecord& lifecycle) {
   return lifecycle.config.size() + lifecycle.detail.size();
 }
 
-/// Of a batch in memory, about.
+/// Approximate size of a batch in memory.
 std::size_t bytes_of(const Batch& batch) {
   std::size_t bytes = sizeof(Batch);
   for (const Record& record : batch.records) {
@@ -98,7 +98,7 @@ void Writer::execute(Change change) {
   {
     const std::lock_guard lock(mutex_);
     if (!refusal_.empty()) throw Busy(refusal_);
-    if (stopping_ || queue_.size() >= most_waiting) throw Busy("too much waits to be written already");
+    if (stopping_ || queue_.size() >= most_waiting) throw Busy("too many writes are waiting already");
     queue_.emplace_back(std::move(task));
   }
   wake_.notify_one();
@@ -131,7 +131,7 @@ void Writer::loop() {
       if (queue_.empty() && stopping_) return;
       if (!woken) {
         lock.unlock();
-        if (std::exchange(wal_pending, false)) take_back_wal(database_);
+        if (std::exchange(wal_pending, false)) checkpoint_wal(database_);
         continue;
       }
       jobs = take_jobs();
@@ -179,9 +179,9 @@ void Writer::carry_out(Task& task) {
     task.change(database_);
     transaction.commit();
     ++revision_;
-    ingest_.forget();  // it may have changed what ingest remembers
+    ingest_.forget();  // the change may have made its caches stale
     task.done.set_value();
-  } catch (...) {  // handed to the thread that waits
+  } catch (...) {  // rethrown in the waiting thread
     ingest_.forget();
     task.done.set_exception(std::current_exception());
   }
@@ -189,14 +189,14 @@ void Writer::carry_out(Task& task) {
 
 void Writer::commit(std::vector<Job>& jobs) {
   if (try_commit(jobs, 0, jobs.size()) || jobs.size() == 1) return;
-  // One bad batch must not take the others with it.
+  // One bad batch must not fail the others.
   for (std::size_t i = 0; i < jobs.size(); ++i) try_commit(jobs, i, 1);
 }
 
 bool Writer::try_commit(std::vector<Job>& jobs, std::size_t first, std::size_t count) {
   using Status = IngestResult::Status;
   const auto refuse = [&](Status status, const char* detail) {
-    counters_.note_failure(status == Status::rejected);
+    if (count == 1) counters_.note_failure(status == Status::rejected);  // those of a group are tried one by one
     ingest_.forget();
     for (std::size_t i = first; i < first + count; ++i) {
       jobs[i].result = IngestResult{};

@@ -20,48 +20,48 @@
 
 namespace babelring::store {
 
-/// Too much waits to be written already: come again later.
+/// Too many writes are waiting: try again later.
 class Busy : public Failure {
  public:
   using Failure::Failure;
 };
 
-/// The one connection that writes, with its thread. Batches that wait together are committed together, so one fsync
+/// The one connection that writes, and its thread. Batches that wait together are committed together, so that one fsync
 /// serves them all; each is acknowledged only after that commit.
 class Writer {
  public:
   /// Called on the writer's thread, once for each accepted submit(). Must be quick and must not throw.
   using Acknowledge = std::function<void(const Batch&, const IngestResult&)>;
 
-  /// What is done to the tables within one transaction.
+  /// Changes the tables within one transaction.
   using Change = std::function<void(Database&)>;
 
-  /// Opens the database, migrates it, and starts the thread. `check` verifies the file first (after an unclean stop).
+  /// Opens the database, migrates it and starts the thread. `check`: verify the file first, as after an unclean stop.
   /// Throws Failure.
   Writer(const std::filesystem::path& file, bool check);
-  /// Commits what was submitted, checkpoints the WAL and closes.
+  /// Commits everything submitted, checkpoints the WAL and closes the database.
   ~Writer();
 
-  /// False, without calling `acknowledge`, when too much waits already: the sender shall come again later.
+  /// False, and `acknowledge` is never called, if too much is waiting: the sender should try again later.
   bool submit(Batch batch, Acknowledge acknowledge);
-  /// Runs `change` in a transaction of its own on the writer's thread and waits for its commit. Throws what `change`
-  /// throws, SqlFailure, or Busy; nothing is changed then. Not to be called from the writer's thread.
+  /// Runs `change` on the writer's thread in a transaction of its own and waits for the commit. Throws what `change`
+  /// throws, SqlFailure, or Busy; nothing is changed then. Must not be called on the writer's thread.
   void execute(Change change);
 
-  /// Grows with every commit, before anybody is told of it.
+  /// Grows with every commit, before anyone is told of it.
   std::uint64_t revision() const { return revision_; }
 
   WriterCounts counts() const { return counters_.read(); }
 
-  /// From now on nothing is written: submit() is false, execute() throws Busy with the reason.
+  /// Stops all writing: from now on submit() returns false and execute() throws Busy with the reason.
   void refuse_all(const std::string& reason);
   bool refuses_all() const;
 
-  /// Half of what may wait does: the server is not ready.
+  /// The queue is at least half full: the server is not ready.
   bool crowded() const;
 
   static constexpr std::size_t most_waiting = 256;  // batches and changes
-  /// Of the batches that wait or are being written, as they are in memory: what a slow disk may cost.
+  /// Bound on the memory of batches that wait or are being written, however slow the disk is.
   static constexpr std::size_t most_waiting_bytes = std::size_t{64} << 20;
 
  private:
@@ -76,11 +76,11 @@ class Writer {
     std::promise<void> done;
   };
   void loop();
-  /// Takes the jobs at the head of the queue, or the task that stands there. With mutex_ held.
+  /// Takes the jobs at the head of the queue; none if a task stands there. Requires mutex_.
   std::vector<Job> take_jobs();
   void carry_out(Task& task);
   void commit(std::vector<Job>& jobs);
-  /// Tells the senders, and lets go of their batches.
+  /// Tells the senders and releases their batches.
   void acknowledge(std::vector<Job> jobs);
   bool try_commit(std::vector<Job>& jobs, std::size_t first, std::size_t count);
 
@@ -91,7 +91,7 @@ class Writer {
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<std::variant<Job, Task>> queue_;
-  std::size_t bytes_ = 0;  // of the jobs that are not acknowledged yet
+  std::size_t bytes_ = 0;  // of jobs not yet acknowledged
   bool stopping_ = false;
   std::string refusal_;  // why nothing is written any more
   std::thread thread_;   // last: starts when everything else is there

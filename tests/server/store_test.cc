@@ -9,6 +9,8 @@
 #include <future>
 #include <thread>
 
+#include "server/store/alerts.h"
+#include "server/store/control.h"
 #include "server/store/queries.h"
 #include "server/store/sequence_set.h"
 #include "server/store/series.h"
@@ -256,11 +258,80 @@ TEST_F(StoreTest, NamesNonFiniteValues) {
   EXPECT_TRUE(std::isnan(loss.points[1].average));
 }
 
+TEST_F(StoreTest, NamesAThousandNonFiniteValuesAtMost) {
+  auto records = steps(1, 5000);
+  for (Record& record : records) std::get<StepRecord>(record.body).loss = NAN;
+  put(*store, records);
+  for (const std::size_t points : {20u, 5000u}) {  // of summaries, and of steps
+    const auto loss = series("loss", points);
+    ASSERT_EQ(loss.non_finite.size(), 1000u) << points;
+    EXPECT_EQ(loss.non_finite.back().first, 1000) << "the first ones";
+  }
+}
+
 TEST_F(StoreTest, OneBadBatchDoesNotTakeOthersAlong) {
+  std::promise<void> begun, go;
+  std::thread busy([&] {  // so that all of them wait, and are then committed together
+    store->write([&](Database&) {
+      begun.set_value();
+      go.get_future().wait();
+    });
+  });
+  begun.get_future().wait();
   std::vector<Record> scattered;
   for (std::int64_t n = 1; n <= 1100; ++n) scattered.push_back(step_record(n * 2, n, 1));
-  EXPECT_EQ(put(*store, scattered).status, IngestResult::Status::rejected);
-  EXPECT_EQ(put(*store, steps(1, 5)).fresh.size(), 5u);
+  std::vector<IngestResult> results;  // filled on the writer's thread, in order
+  for (auto& records : {steps(1, 5), scattered, steps(1, 5, 2)}) {
+    ASSERT_TRUE(store->submit(babelring::testing::batch_of(records),
+                              [&](const Batch&, const IngestResult& result) { results.push_back(result); }));
+  }
+  go.set_value();
+  busy.join();
+  store->write([](Database&) {});  // the batches are done
+  ASSERT_EQ(results.size(), 3u);
+  EXPECT_EQ(results[0].fresh.size(), 5u);
+  EXPECT_EQ(results[1].status, IngestResult::Status::rejected);
+  EXPECT_EQ(results[2].fresh.size(), 5u);
+  EXPECT_EQ(store->counts().batches, 2u);
+  EXPECT_EQ(store->counts().refused, 1u) << "tried twice, refused once";
+}
+
+TEST_F(StoreTest, APurgedRunLeavesNothing) {
+  put(*store, steps(1, 5));
+  store->write([](Database& database) {
+    for (const std::string& run : {run_id, std::string()}) {
+      AlertRow alert;
+      alert.rule = alert.kind = "stall";
+      alert.run = run;
+      raise_alert(database, alert);
+    }
+    const std::int64_t number = std::stoll(database.scalar("SELECT run FROM runs"));
+    purge_run(database, number);
+  });
+  auto reader = store->reader();
+  EXPECT_FALSE(find_run(*reader, run_id));
+  EXPECT_EQ(reader->database.scalar("SELECT count(*) FROM steps"), "0");
+  EXPECT_TRUE(list_alerts(*reader, run_id, "", 0, 10).empty());
+  EXPECT_EQ(list_alerts(*reader, "", "", 0, 10).size(), 1u) << "the server's own";
+}
+
+TEST_F(StoreTest, RemovesWhatAKilledServerLeftUnfinished) {
+  namespace fs = std::filesystem;
+  const fs::path backups = folder.path() / "backups";
+  fs::create_directories(backups);
+  const std::vector<fs::path> unfinished = {folder.path() / "address.tmp.123", folder.path() / ".tmp-restore.db",
+                                            backups / ".tmp-babelring-1.db", backups / ".tmp-babelring-1.db-journal"};
+  const std::vector<fs::path> others = {folder.path() / "address", folder.path() / "notes.tmp.txt",
+                                        folder.path() / "notes.tmp.", backups / "babelring-1.db"};
+  for (const fs::path& file : unfinished) std::ofstream(file) << "half";
+  for (const fs::path& file : others) std::ofstream(file) << "whole";
+  fs::create_directory(folder.path() / "run.tmp.5");
+  EXPECT_THROW(Store second(folder.path()), Failure);
+  for (const fs::path& file : unfinished) EXPECT_TRUE(fs::exists(file)) << "the other server's: " << file;
+  open();
+  for (const fs::path& file : unfinished) EXPECT_FALSE(fs::exists(file)) << file;
+  for (const fs::path& file : others) EXPECT_TRUE(fs::exists(file)) << file;
+  EXPECT_TRUE(fs::exists(folder.path() / "run.tmp.5"));
 }
 
 TEST_F(StoreTest, IsHeldByOneServerAtATime) {
