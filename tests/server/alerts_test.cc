@@ -1,7 +1,6 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <thread>
 
 #include "nmt/base/json.h"
 #include "server/api/alert_watch.h"
@@ -84,11 +83,17 @@ TEST(Alerts, OutliveTheServerThatRaisedThem) {
   }
   server.restart();
   api::AlertWatch watch(server.store(), server.events(), {}, 20ms);
-  put(server.store(), {bad_step(2)});
-  watch.observe(bad_step(2));
+  Record of_another_run = bad_step(1);
+  of_another_run.header.run.back() = 'F';
+  for (const Record& record : {bad_step(2), of_another_run}) {
+    put(server.store(), {record});
+    watch.observe(record);
+  }
   Client client(server.port());
-  std::this_thread::sleep_for(100ms);
-  EXPECT_EQ(get_json(client, "/api/v1/alerts").at("items").as_array().size(), 1u);
+  const auto alerts = wait_for_alerts(client, "", 2);  // the other run's shows that both were judged
+  ASSERT_EQ(alerts.size(), 2u);
+  EXPECT_EQ(alerts[0].at("run").as_string(), of_another_run.header.run);
+  EXPECT_EQ(get_json(client, "/api/v1/alerts?run=" + run_id).at("items").as_array().size(), 1u);
 }
 
 TEST(AlertRules, AreReplacedAsAWholeAndTakeEffect) {

@@ -22,7 +22,7 @@ struct Operation {
   bool open_here = false;  // needs no token on the server's machine
 };
 
-/// Everything in the database but the audit, as one text.
+/// Everything in the database as one text, but for the audit and for when tokens were last used.
 std::string content(store::Store& store) {
   auto reader = store.reader();
   auto& database = reader->database;
@@ -34,8 +34,9 @@ std::string content(store::Store& store) {
   std::string text;
   for (const std::string& table : tables) {
     if (table == "audit") continue;
-    const std::string row = database.scalar(
-        "SELECT group_concat('quote(\"' || name || '\")', '||') FROM pragma_table_info('" + table + "')");
+    const std::string row =
+        database.scalar("SELECT group_concat('quote(\"' || name || '\")', '||') FROM pragma_table_info('" + table +
+                        "') WHERE name <> 'used_ms'");
     text += table + ": " + database.scalar("SELECT group_concat(r) FROM (SELECT " + row + " AS r FROM " + table + ")");
   }
   return text;
