@@ -78,7 +78,7 @@ class BadDiskTest(FaultTest):
         body = json.dumps({"attempt": 1, "rank": 0, "records": [step(u, u, u / 7) for u in range(1, 501)]})
         self.assertEqual(server.request("POST", f"/api/v1/runs/{run_id(1)}/records", body)[0], 200)
         self.control.write_text("eio babelring.db")  # now the server is idle, and copies its log into the database
-        wait_for("the failure", lambda: "taking back the write-ahead log" in log.read_text())
+        wait_for("the failure", lambda: "write-ahead log: checkpoint failed" in log.read_text())
         self.assertEqual(server.request("GET", "/healthz")[0], 200)
         self.control.unlink()
         body = json.dumps({"attempt": 1, "rank": 0, "records": [step(u, u, u / 7) for u in range(501, 601)]})
