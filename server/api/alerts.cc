@@ -127,18 +127,12 @@ http::Response acknowledge(Service& service, const http::Request& request) {
 void add_alert_routes(http::Router& router, Service& service) {
   router.add("GET", "/api/v1/alert-rules", http::Scope::read,
              [&service](const http::Request&) { return list_rules(service); });
-  http::Route put{"PUT", "/api/v1/alert-rules", http::Scope::operate, std::size_t{64} << 10, false, {}, {}};
-  put.handler = [&service](const std::shared_ptr<const http::Request>& request, const http::Reply& reply) {
-    reply(put_rules(service, *request));
-  };
-  router.add(std::move(put));
+  add_body_route(router, "PUT", "/api/v1/alert-rules", http::Scope::operate, std::size_t{64} << 10,
+                 [&service](const http::Request& request) { return put_rules(service, request); });
   router.add("GET", "/api/v1/alerts", http::Scope::read,
              [&service](const http::Request& request) { return list_alerts(service, request); });
-  http::Route post{"POST", "/api/v1/alerts/{alert}/ack", http::Scope::operate, 1024, false, {}, {}};
-  post.handler = [&service](const std::shared_ptr<const http::Request>& request, const http::Reply& reply) {
-    reply(acknowledge(service, *request));
-  };
-  router.add(std::move(post));
+  add_body_route(router, "POST", "/api/v1/alerts/{alert}/ack", http::Scope::operate, 1024,
+                 [&service](const http::Request& request) { return acknowledge(service, request); });
 }
 
 }  // namespace babelring::api

@@ -13,6 +13,13 @@ constexpr JsonLimits limits{.values = 1'000'000, .string_bytes = std::size_t{1} 
 
 }  // namespace
 
+void add_body_route(http::Router& router, std::string method, std::string path, http::Scope scope,
+                    std::size_t most_bytes, http::Handler handler) {
+  http::Route route = http::returning(std::move(method), std::move(path), scope, std::move(handler));
+  route.most_body_bytes = most_bytes;
+  router.add(std::move(route));
+}
+
 json::value parse_body(const http::Request& request) {
   auto body = parse_json(request.body, limits);
   if (!body) throw http::Problem(400, "bad_json", body.message());

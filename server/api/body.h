@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <set>
@@ -7,9 +8,13 @@
 #include <string_view>
 
 #include "nmt/base/json.h"
-#include "server/http/message.h"
+#include "server/http/router.h"
 
 namespace babelring::api {
+
+/// A route that takes a body of up to `most_bytes` and whose handler returns the response.
+void add_body_route(http::Router& router, std::string method, std::string path, http::Scope scope,
+                    std::size_t most_bytes, http::Handler handler);
 
 /// A request's body as JSON, within the limits of what a body may be: depth 32, a million values, strings of 1 MiB, no
 /// member twice, no number that is not finite. Throws Problem 400 bad_json.

@@ -19,14 +19,6 @@ launch::ControlPlane& control_of(Service& service) {
   return *service.control;
 }
 
-void add_body_route(http::Router& router, std::string method, std::string path, http::Scope scope,
-                    std::size_t most_bytes, http::Handler handler) {
-  http::Route route{std::move(method), std::move(path), scope, most_bytes, false, {}, {}};
-  route.handler = [handler = std::move(handler)](const std::shared_ptr<const http::Request>& request,
-                                                 const http::Reply& reply) { reply(handler(*request)); };
-  router.add(std::move(route));
-}
-
 void announce_run(Service& service, const std::string& run) {
   auto reader = service.store.reader();
   if (const auto found = store::find_run(*reader, run)) {

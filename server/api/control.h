@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstddef>
 #include <string>
 
 #include "nmt/base/json.h"
@@ -16,10 +15,6 @@ inline constexpr double fresh_s = 10;  // a heartbeat this young: its rank is th
 
 /// What starts and watches runs. Throws Problem 503 in a process that has none.
 launch::ControlPlane& control_of(Service& service);
-
-/// A route that takes a JSON body and answers by returning.
-void add_body_route(http::Router& router, std::string method, std::string path, http::Scope scope,
-                    std::size_t most_bytes, http::Handler handler);
 
 /// A rank's GPU as its newest heartbeat tells it; null without one.
 json::value gpu_item(const std::optional<launch::BeatGpu>& gpu);

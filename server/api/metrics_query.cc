@@ -210,11 +210,8 @@ http::Response answer(Service& service, const http::Request& request) {
 }  // namespace
 
 void add_metrics_query_routes(http::Router& router, Service& service) {
-  http::Route route{"POST", "/api/v1/metrics/query", http::Scope::read, std::size_t{64} << 10, false, {}, {}};
-  route.handler = [&service](const std::shared_ptr<const http::Request>& request, const http::Reply& reply) {
-    reply(answer(service, *request));
-  };
-  router.add(std::move(route));
+  add_body_route(router, "POST", "/api/v1/metrics/query", http::Scope::read, std::size_t{64} << 10,
+                 [&service](const http::Request& request) { return answer(service, request); });
 }
 
 }  // namespace babelring::api

@@ -106,6 +106,7 @@ http::Response show_retention(Service& service, const http::Request& request) {
 }
 
 http::Response replace(Service& service, RetentionKeeper& keeper, const http::Request& request) {
+  const std::lock_guard one_at_a_time(service.edits);
   std::optional<store::RunRow> run;
   {
     auto reader = service.store.reader();
@@ -186,11 +187,8 @@ void add_retention_routes(http::Router& router, Service& service) {
              [&service](const http::Request& request) { return show_retention(service, request); });
   // The thread lives as long as the routes.
   auto keeper = std::make_shared<RetentionKeeper>(service);
-  http::Route route{"PUT", path, http::Scope::operate, std::size_t{16} << 10, false, {}, {}};
-  route.handler = [&service, keeper](const std::shared_ptr<const http::Request>& request, const http::Reply& reply) {
-    reply(replace(service, *keeper, *request));
-  };
-  router.add(std::move(route));
+  add_body_route(router, "PUT", path, http::Scope::operate, std::size_t{16} << 10,
+                 [&service, keeper](const http::Request& request) { return replace(service, *keeper, request); });
 }
 
 }  // namespace babelring::api

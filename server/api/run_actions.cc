@@ -110,6 +110,7 @@ http::Response checkpoint(Service& service, const http::Request& request) {
 }
 
 http::Response edit(Service& service, const http::Request& request) {
+  const std::lock_guard one_at_a_time(service.edits);
   const store::RunRow run = find(service, request);
   require_run_match(request, run);
   Body body(request);
@@ -129,6 +130,7 @@ http::Response edit(Service& service, const http::Request& request) {
 }
 
 http::Response remove_run(Service& service, const http::Request& request) {
+  const std::lock_guard one_at_a_time(service.edits);
   const store::RunRow run = find(service, request);
   require_run_match(request, run);
   const std::string checkpoints = request.query_value("checkpoints").value_or("keep");

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,7 @@ struct Service {
   Downloads downloads{};
   RunTexts run_texts{};
   http::RateLimiter checkpoint_wishes{{.a_second = 0.1, .burst = 1}};  // of each run
+  std::mutex edits{};  // held from If-Match until the change is written: of two edits of the same state, one is refused
 };
 
 /// Every route of the service.

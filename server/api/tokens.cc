@@ -64,7 +64,7 @@ http::Response make_token(Service& service, const http::Request& request) {
     response.set("Location", "/api/v1/tokens/" + made.row.id).set("Cache-Control", "no-store");
     return response;
   };
-  // The secret is shown once, also to one who asks twice: it must not lie in the database.
+  // The secret is shown once, even if the request is repeated: the database must not hold it.
   return service.idempotency.once(request, answer, [](const std::string& body) {
     json::value item = parse_json(body).value();
     item.as_object()["secret"] = nullptr;
@@ -125,11 +125,8 @@ http::Response remove_token(Service& service, const http::Request& request) {
 void add_token_routes(http::Router& router, Service& service) {
   router.add("GET", "/api/v1/tokens", http::Scope::admin,
              [&service](const http::Request& request) { return list_tokens(service, request); });
-  http::Route post{"POST", "/api/v1/tokens", http::Scope::admin, 4096, false, {}, {}};
-  post.handler = [&service](const std::shared_ptr<const http::Request>& request, const http::Reply& reply) {
-    reply(make_token(service, *request));
-  };
-  router.add(std::move(post));
+  add_body_route(router, "POST", "/api/v1/tokens", http::Scope::admin, 4096,
+                 [&service](const http::Request& request) { return make_token(service, request); });
   router.add("GET", "/api/v1/tokens/self", http::Scope::read,
              [&service](const http::Request& request) { return show_self(service, request); });
   router.add("DELETE", "/api/v1/tokens/{token}", http::Scope::admin,

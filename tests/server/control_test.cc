@@ -1,6 +1,9 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <future>
+#include <set>
+
 #include "nmt/base/atomic_file.h"
 #include "nmt/base/json.h"
 #include "server/store/control.h"
@@ -230,6 +233,20 @@ TEST_F(ControlTest, AHeartbeatTellsOfANewerAttemptBeforeItsRecordsDo) {
   EXPECT_EQ(beat(run, 2).status, 200);
   testing::put(server.store(), {testing::record_of(LifecycleRecord{.event = "stopped"}, 3)});
   EXPECT_EQ(get(path).at("state"), "running") << "attempt 1 no longer says how the run stands";
+}
+
+TEST_F(ControlTest, OfTwoEditsOfTheSameStateOneIsRefused) {
+  const std::string path = "/api/v1/runs/" + submit();
+  for (int round = 0; round < 20; ++round) {
+    const std::string seen = "If-Match: " + client.get(path).headers.at("etag") + "\r\n";
+    const auto edit = [&](const std::string& by) {
+      const std::string body = R"({"notes": ")" + by + std::to_string(round) + R"("})";
+      return Client(server.port()).request("PATCH", path, body, seen).status;
+    };
+    auto other = std::async(std::launch::async, edit, "b");
+    const std::multiset<int> statuses = {edit("a"), other.get()};
+    ASSERT_EQ(statuses, (std::multiset<int>{200, 412})) << "round " << round;
+  }
 }
 
 TEST_F(ControlTest, EditsListsAndDeletes) {
