@@ -71,7 +71,7 @@ void Engine::observe_step(Run& run, const StepRecord& step, Time now) {
   if (std::isfinite(step.loss)) {
     ++run.losses;
     mix(run.fast_loss, step.loss, fast, run.losses);
-    // What is far from usual does not become usual at once: the baseline stands while it lasts.
+    // A loss far from usual must not become the usual one: the baseline stands still while it lasts.
     if (run.losses <= learning_updates || (!run.loss_open && run.fast_loss < 1.3 * run.usual_loss)) {
       mix(run.usual_loss, step.loss, slow, run.losses);
     }
@@ -87,7 +87,7 @@ void Engine::observe_step(Run& run, const StepRecord& step, Time now) {
 }
 
 Engine::Condition Engine::condition_of(const Rule& rule, const Run& run, Time now) const {
-  // Before anything was heard, what an earlier process raised stands.
+  // Until enough was heard, alerts raised by an earlier process stay open.
   const bool heard = run.updates > 0;
   switch (rule.kind) {
     case Kind::nan: {
@@ -97,7 +97,7 @@ Engine::Condition Engine::condition_of(const Rule& rule, const Run& run, Time no
               fmt::format("{}; {:g} of the last {} updates", run.bad_what, count, bad_window), count};
     }
     case Kind::stall: {
-      // Evaluations take their time: three times the longest wait so far is no surprise.
+      // Evaluations take time: up to three times the longest wait so far is normal.
       const double wanted = std::max(rule.threshold, 3 * run.longest_wait.count());
       const double waited = seconds_since(run.updated, now);
       return {waited >= wanted, waited < wanted && heard,
@@ -151,7 +151,7 @@ void Engine::judge_ranks(const Rule& rule, const std::string& id, const Run& run
                          std::vector<Change>& changes) {
   Time newest = run.updated;
   for (const auto& [number, rank] : run.ranks) newest = std::max(newest, rank.heard);
-  // Where all are silent the run stalls, or its way to us is cut: no rank is to be blamed.
+  // If all are silent, the run stalls or the network is down: no single rank is to blame.
   const bool others_report = seconds_since(newest, now) < rule.threshold / 2;
   for (const auto& [number, rank] : run.ranks) {
     const double silent = seconds_since(rank.heard, now);

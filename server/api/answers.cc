@@ -21,7 +21,7 @@ http::Response page_response(const http::Request& request, json::array items, st
   if (next) page["next_cursor"] = *next;
   http::Response response = json_response(page);
   if (!next) return response;
-  // The request's own words, as they came, with another cursor.
+  // The request's own query, verbatim but for the cursor.
   const auto question = request.target.find('?');
   std::string link = "<" + request.target.substr(0, question) + "?cursor=" + *next;
   std::istringstream words(question == std::string::npos ? "" : request.target.substr(question + 1));

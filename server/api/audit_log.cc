@@ -33,7 +33,7 @@ AuditLog::~AuditLog() {
 }
 
 bool AuditLog::repeats(const http::WriteNote& note, bool remember) {
-  // Whoever may not come in could otherwise push the rest out of the audit. By the route, not the path: it is bounded.
+  // Refused clients could otherwise push everything else out of the audit. By route, as they choose the path.
   const bool refused = note.status == 401 || note.status == 403 || note.status == 421;
   if (!note.ingest && !refused) return false;
   std::string key = fmt::format("{} {} {} {} {}", note.token, note.address, note.method,

@@ -107,7 +107,7 @@ void UnfinishedChanges::finish_removal(const store::CheckpointRow& begun) {
   }
   service_.store.write([&](store::Database& database) {
     store::end_removal(database, checkpoint.id, removed);
-    // That it was removed stands there since it began.
+    // The row that says it was removed was written when the removal began.
     if (!removed) service_.audit.append(database, note_of_removal(checkpoint, 409));
   });
   spdlog::info("checkpoint {} of {}: a removal that was cut short is finished", checkpoint.name, checkpoint.run);

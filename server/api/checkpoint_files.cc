@@ -45,8 +45,8 @@ std::string text_of(const http::UniqueFd& file) {
   return text;
 }
 
-/// A file in the folder that no checkpoint has, or SHA256SUMS where it is not as the manifest says: a record with a
-/// made up manifest must not cost anybody a file.
+/// The name of a file in the folder that is not this checkpoint's, or SHA256SUMS if it differs from the manifest: a
+/// record with an invented manifest must not cost anybody a file.
 std::string stranger_in(const fs::path& folder, const std::vector<ManifestFile>& files) {
   if (text_of(http::open_beneath(folder, sums_name)) != sums_of(files)) return sums_name;
   for (const auto& entry : fs::directory_iterator(folder)) {
@@ -132,7 +132,7 @@ fs::path folder_of(const Service& service, const store::CheckpointRow& checkpoin
     throw http::Problem(410, "removed", fmt::format("checkpoint {} was removed", checkpoint.id));
   }
   const fs::path folder = recorded_folder(service, checkpoint);
-  // Nobody but a worker makes that file, so what a record calls a checkpoint is one.
+  // Only a worker writes that file: without it the folder is no checkpoint, whatever a record says.
   if (!http::open_beneath(folder, "state.json")) {
     throw http::Problem(410, "gone", fmt::format("checkpoint {} is no longer on this machine", checkpoint.id));
   }
@@ -201,7 +201,8 @@ void mark_pinned(const fs::path& folder, bool pinned) {
   }
   const http::UniqueFd marker(openat(opened.get(), pin_name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644));
   if (!marker || fsync(opened.get()) != 0) refuse(folder, "cannot pin");
-  // A worker may have taken the folder away meanwhile: it looks for the mark after renaming, we after marking.
+  // A worker's retention may have renamed the folder meanwhile: it checks for the mark after renaming, we check for the
+  // folder after marking.
   struct stat mine {
   }, named{};
   if (fstat(opened.get(), &mine) != 0 || lstat(folder.c_str(), &named) != 0 || mine.st_ino != named.st_ino ||

@@ -57,7 +57,7 @@ http::Response counted(Service& service, const http::Request& request, const sto
 http::Response file(Service& service, const http::Request& request) {
   const store::CheckpointRow checkpoint = require_checkpoint(service, request);
   const std::string& name = request.parameter("name");
-  // The request's name is only compared; what is opened is the manifest's.
+  // The requested name is only compared: the file opened is the manifest's.
   for (const ManifestFile& entry : manifest_of(checkpoint)) {
     if (entry.name != name) continue;
     http::UniqueFd opened = open_file(folder_of(service, checkpoint), entry);

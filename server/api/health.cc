@@ -42,7 +42,7 @@ http::Response show_version() {
 }  // namespace
 
 void add_health_routes(http::Router& router, Service& service) {
-  // Answered by the connection's own thread: it says that the event loop turns, whatever the database does.
+  // Answered on the I/O thread: it shows that the event loop runs, whatever the database does.
   http::Route alive{"GET", "/healthz", http::Scope::none, 0, true, {}, {}};
   alive.handler = [](const std::shared_ptr<const http::Request>&, const http::Reply& reply) {
     reply(json_response(json::object{{"status", "ok"}}).set("Cache-Control", "no-store"));

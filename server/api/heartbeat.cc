@@ -42,7 +42,7 @@ launch::Beat read_beat(const http::Request& request) {
   beat.network_tx_bytes = count("network_tx_bytes");
   beat.processors = count("processors");
   beat.load = body.number("load", 0, 1e9).value_or(0);
-  return beat;  // what else there may be a newer worker says, which must not seem dead for that
+  return beat;  // other members come from newer workers, which must not be taken for dead because of them
 }
 
 std::optional<store::CommandRow> commands_for(Service& service, const std::string& run, const launch::Beat& beat) {
@@ -56,7 +56,7 @@ http::Response take(Service& service, const http::Request& request) {
   const launch::Beat beat = read_beat(request);
   auto order = commands_for(service, run, beat);
   if (order && beat.attempt > order->attempt) {
-    // Started by hand. Its records may come much later, after those that the attempt before it had in its spool.
+    // Started by hand. Its records may arrive much later, after those still in the spool of the previous attempt.
     audited_write(service, request, 200, [&](store::Database& database) {
       return store::note_newer_attempt(database, run, beat.attempt, beat.host, wall_time_ms());
     });
@@ -75,7 +75,7 @@ http::Response take(Service& service, const http::Request& request) {
   if (order->state == store::RunState::stopping && beat.attempt == order->attempt) {
     commands.push_back({{"kind", "stop"}, {"mode", order->stop_wish}});
   }
-  // Rank 0 writes checkpoints: it alone asks the others, so that a wish makes one.
+  // Rank 0 alone is told, and asks the others: each request makes one checkpoint.
   if (beat.rank == 0 && beat.attempt == order->attempt && order->checkpoint_wish > beat.checkpoint_done) {
     commands.push_back({{"kind", "checkpoint"}, {"number", order->checkpoint_wish}});
   }

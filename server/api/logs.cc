@@ -41,8 +41,7 @@ std::string text_line(const store::LogRow& log) {
                      printable(shown_text(log.text)));
 }
 
-/// Leaves out what would make the answer longer than a client asked to expect: the newest when it goes forward, the
-/// oldest of a tail.
+/// Leaves out what would exceed the limit of an answer: the newest lines when paging forward, the oldest of a tail.
 json::array bounded_items(const std::vector<store::LogRow>& lines, bool tail, std::int64_t& next) {
   json::array items;
   std::size_t bytes = 0;
@@ -80,7 +79,7 @@ http::Response list_logs(Service& service, const http::Request& request) {
   const store::RunRow run = require_run(*reader, request);
   store::LogPage page = store::read_logs(*reader, run.number, filter);
   json::array items = bounded_items(page.lines, filter.tail, page.next);
-  // Logs grow: the position to go on from is given even at the present end.
+  // Logs grow: the next position is given even at the present end.
   const std::string after = fmt::format("</api/v1/runs/{}/logs?after={}>; rel=\"next\"", run.id, page.next);
   const Form form = form_of(request);
   if (form == Form::json) {

@@ -15,7 +15,7 @@ RunText run_text(const store::RunRow& run, std::uint64_t revision, std::int64_t 
   json::object item = run_item(run, now_ms);
   item["config"] = run.config;
   const std::string state = run_state(item);  // of the members in the order in which If-Match is held against them
-  // The last member, so that it is found whatever else the item holds: a label may be called record_age_ms too.
+  // Moved to the end, where it can be replaced without searching: a label may be called record_age_ms, too.
   item.erase("record_age_ms");
   item["record_age_ms"] = 0;
   const std::string text = to_text(item);

@@ -72,7 +72,7 @@ verdict::Input verdict_input(store::Reader& reader, const store::RunRow& run) {
   for (const auto& rank : ranks) newest = std::max(newest, rank.last_update);
   const auto count = static_cast<std::int64_t>(std::max<std::size_t>(ranks.size(), 1));
   const std::int64_t updates = std::clamp(most_step_rows / count, least_updates, most_updates);
-  // A rank far behind is no longer heard; waiting for it would make the verdict one on the past.
+  // A rank that is far behind has stopped reporting: with it the window would lie in the past.
   std::erase_if(ranks,
                 [&](const auto& rank) { return rank.last_update < std::max<std::int64_t>(newest - updates, 1); });
   if (ranks.empty()) return input;

@@ -15,7 +15,7 @@ namespace {
 using store::RunEvent;
 using store::RunState;
 
-constexpr auto patience = std::chrono::seconds(3);     // with processes that were asked to end
+constexpr auto patience = std::chrono::seconds(3);     // before processes that were asked to end are killed
 constexpr auto lost_after = std::chrono::seconds(60);  // neither launcher nor heartbeats
 constexpr double deaf_factor = 4;                      // silence of all ranks may be the network's fault: wait longer
 constexpr std::int64_t usage_exit_code = 2;            // trying again is of no use
@@ -233,7 +233,7 @@ void Supervisor::begin_end(const store::LaunchRow& run, Launcher& launcher, Watc
 Supervisor::Ending Supervisor::judge(const store::LaunchRow& run, const Watch& watch, const Sight& sight) const {
   if (run.outcome == "finished") return {now_, RunEvent::finished, run.outcome_detail, ""};
   if (watch.ending) return *watch.ending;
-  // A preempted job is told to end first, and its ranks stop as if somebody had asked them to.
+  // A preempted job gets SIGTERM first, on which its ranks stop as if they had been asked to.
   if (sight.kind == Sight::Kind::preempted && run.state != RunState::stopping) {
     return {now_, RunEvent::preempted, sight.detail, ""};
   }

@@ -135,7 +135,7 @@ bool Helper::wait_for(bool to_write, SteadyClock::time_point deadline) {
     poll(files.data(), files.size(), static_cast<int>(std::min<std::int64_t>(left.count() + 1, 60000)));
     if (files[1].revents != 0) read_errors();
     if (files[0].revents != 0) return true;
-    // Its standard error at an end says nothing new, and would only wake us again and again.
+    // Once its standard error is closed, poll() returns at once: do not spin.
     if ((files[1].revents & POLLHUP) != 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }

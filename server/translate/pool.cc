@@ -198,7 +198,7 @@ Outcome Pool::failed(Slot& slot, Helper::Trouble trouble, const std::string& doi
     slot.pid = 0;  // from here on it may be reaped: nobody else may signal it
   }
   if (trouble == Helper::Trouble::ended) {
-    // Its output has ended: so does it, by itself, in a moment, and its exit code says more than ours would.
+    // It has closed its output and is about to exit; its own exit code says more than SIGKILL would.
     const auto patience = SteadyClock::now() + std::chrono::seconds(5);
     while (slot.helper->running() && SteadyClock::now() < patience) {
       std::this_thread::sleep_for(std::chrono::milliseconds(2));

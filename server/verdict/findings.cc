@@ -11,7 +11,7 @@ namespace {
 
 constexpr double usual_bucket_mb = 4;  // CommConfig's default
 
-/// 1,060 or 9.4: three digits at least, as a person says it.
+/// As people write it: 9.4, 42, 1,060.
 std::string amount(double value) {
   if (value < 9.95) return fmt::format("{:.1f}", value);
   std::string digits = fmt::format("{:.0f}", value);
@@ -139,7 +139,7 @@ std::string compute_advice(const Findings& findings) {
 }  // namespace
 
 bool Findings::one_is_late(std::size_t ranks) const {
-  // Two equal ranks share the last place half and half; 0.75 is no chance from some 20 updates on.
+  // Of two equal ranks each is last in half of the updates; from some 20 updates on, 0.75 is not chance.
   return late_share >= std::max(0.6, 1.5 / static_cast<double>(std::max<std::size_t>(ranks, 1)));
 }
 

@@ -63,7 +63,7 @@ double confidence_of(Kind kind, const Input& input, const Findings& findings, co
   const double sample = std::min(1.0, std::sqrt(static_cast<double>(window.size()) / 40));
   const auto world = static_cast<double>(std::max<std::int64_t>(input.facts.world_size, 1));
   const double seen = std::min(1.0, static_cast<double>(input.ranks.size()) / world);
-  // A share at the limit could as well be on its other side.
+  // A share close to its limit could as well lie on the other side.
   double margin = 1;
   if (kind == Kind::healthy) {
     margin = (findings.share(findings.compute_ms()) - healthy_share) / (1 - healthy_share);

@@ -68,7 +68,7 @@ UpdateSplit split(std::int64_t update, const Row& row) {
   parts.network_ms = last.exposed_communication_ms;
   parts.skipped = last.skipped;
   if (row.size() == 1) return parts;
-  // Lateness is believed as far as the others were seen waiting for it.
+  // Lateness counts only as far as the others waited for it.
   const double late = own_ms(last) - others(own_ms);
   const double waited = others([](const Step& step) { return step.exposed_communication_ms; }) - parts.network_ms;
   parts.straggler_ms = std::clamp(std::min(late, waited), 0.0, last.step_ms);
@@ -122,7 +122,7 @@ PauseCost pause_cost(const Input& input, Pause::Kind kind) {
       for (const Pause& other : input.pauses) {  // both kinds after one update share its gap
         if (other.update == pause.update && other.kind != kind) room -= std::max(other.seconds, 0.0) * 1000;
       }
-      // The record's time begins when the copy is made and begins to be written.
+      // The record's time starts only when the copy has been made and writing begins.
       if (kind == Pause::Kind::checkpoint) ms = std::max(3 * ms, ms + 500);
       ms = std::clamp(room, 0.0, ms);
     }
@@ -134,7 +134,7 @@ PauseCost pause_cost(const Input& input, Pause::Kind kind) {
   double sum = 0;
   for (const auto& [update, ms] : stood) sum += ms;
   cost.ms_each = sum / static_cast<double>(stood.size());
-  // Whole periods where there are two pauses; with one, what has passed of the attempt.
+  // From two pauses on, the mean period; with one, what has passed of the attempt.
   const std::int64_t newest = stood.back().first, oldest = stood.front().first;
   if (newest > oldest) {
     cost.updates_between = static_cast<double>(newest - oldest) / static_cast<double>(stood.size() - 1);
