@@ -11,7 +11,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 TOPS = r"nmt|server|worker|scripts|tests|docs|configs|cmake|deploy|\.ci"
 PATH = re.compile(rf"(?<![\w/.:$-])(?:{TOPS})/[\w./*{{}},-]*\w[}}*/]?")
-LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
+LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)")
+HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 SCRIPT_CALL = re.compile(r"(scripts/\w+\.(?:sh|py))((?: +(?:\[?--[\w-]+|[\w./=,{}-]+\]?))*)")
 PLACEHOLDER = re.compile(r"\b(NAME|DIR|FOLDER)\b")
 
@@ -26,6 +27,11 @@ def expand(path: str) -> list[str]:
 
 def named_paths(text: str) -> list[str]:
     return [path for found in PATH.findall(text) if not PLACEHOLDER.search(found.replace("_", " ")) for path in expand(found)]
+
+
+def anchors(text: str) -> set[str]:
+    """What links to the headings of a document are called, as GitHub makes it of their text."""
+    return {re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-") for heading in HEADING.findall(text)}
 
 
 def wrong_options(text: str) -> list[str]:
@@ -48,9 +54,12 @@ class Documents(unittest.TestCase):
 
     def test_links_lead_somewhere(self) -> None:
         for document in DOCUMENTS:
-            for link in LINK.findall(document.read_text(encoding="utf-8")):
-                with self.subTest(document=document.name, link=link):
-                    self.assertTrue((document.parent / link).exists(), "leads nowhere")
+            for link, anchor in LINK.findall(document.read_text(encoding="utf-8")):
+                with self.subTest(document=document.name, link=link, anchor=anchor):
+                    target = document.parent / link if link else document
+                    self.assertTrue(target.exists(), "leads nowhere")
+                    if anchor:
+                        self.assertIn(anchor, anchors(target.read_text(encoding="utf-8")))
 
     def test_scripts_know_their_options(self) -> None:
         for document in DOCUMENTS:
@@ -63,6 +72,10 @@ class Finding(unittest.TestCase):
     def test_paths_in_running_text(self) -> None:
         text = "see `nmt/base/log.h`, tests/mpi/two_hosts.sh. Not http://host/docs/x or `nmt/ops/NAME.h`; scripts/lib/{a,b}.py"
         self.assertEqual(named_paths(text), ["nmt/base/log.h", "tests/mpi/two_hosts.sh", "scripts/lib/a.py", "scripts/lib/b.py"])
+
+    def test_anchors_of_headings(self) -> None:
+        self.assertEqual(anchors("# `step`: one update\ntext\n## Multi30k, transformer-tiny\n"),
+                         {"step-one-update", "multi30k-transformer-tiny"})
 
     def test_options_that_a_script_lacks(self) -> None:
         self.assertEqual(wrong_options("`scripts/test.sh --fast` or scripts/test.sh --fats"), ["scripts/test.sh --fats"])
