@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Holds every C++ source against .clang-format.
+# Checks every C++ source against .clang-format.
 #
 #   scripts/check_format.sh          names the lines that differ and exits 1
 #   scripts/check_format.sh --fix    rewrites them

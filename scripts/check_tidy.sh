@@ -5,8 +5,8 @@
 #   scripts/check_tidy.sh --changed     sources that differ from the last commit
 #   scripts/check_tidy.sh --help        this text
 #
-# BABELRING_BUILD names the build folder (default build/dev, which is configured if it is missing). Coroutine files (server/http, server/api) are left out:
-# clang-tidy 14 cannot read coroutines as g++ 12's library defines them.
+# BABELRING_BUILD names the build folder (default build/dev, which is configured if it is missing). Files with coroutines
+# (server/http, server/api) are left out: clang-tidy 14 cannot read coroutines as g++ 12's library defines them.
 set -euo pipefail
 # shellcheck source=scripts/lib/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"

@@ -3,12 +3,13 @@
 #
 #   scripts/test.sh                 everything but tests labelled slow
 #   scripts/test.sh --fast          without clang-tidy, the sanitizers and the fuzzers
-#   scripts/test.sh --slow          what nightly.sh does: tests labelled slow, long faults and fuzzing, clang-tidy over all sources, and all unit
-#                                   tests under the sanitizers, with the checks that compile slowest
-#   scripts/test.sh --only STAGE    one of: setup checks scripts build ctest contract page browser tidy asan tsan fuzz (with what it needs)
+#   scripts/test.sh --slow          what nightly.sh does: tests labelled slow, the page under load, long faults and fuzzing,
+#                                   clang-tidy over all sources, and all unit tests under the sanitizers with every check
+#   scripts/test.sh --only STAGE    one stage and those that it needs: setup checks scripts build ctest contract page browser tidy
+#                                   asan tsan fuzz, or of --slow: slow page_load faults_long fuzz_long tidy_all asan_full tsan_full
 #   scripts/test.sh --help          this text
 #
-# Each stage's output goes to build/test-logs/STAGE.log and its last lines are shown when it fails. A summary with the
+# The output of each stage goes to build/test-logs/STAGE.log, of which the end is shown if it fails. A summary with the
 # minutes of each stage comes at the end, and the last line is "N passed, N failed". Exits 0 when nothing failed.
 # BABELRING_JOBS sets how many compilers run at once.
 set -euo pipefail
@@ -19,9 +20,9 @@ LOGS=$ROOT/build/test-logs
 EXCHANGES=$LOGS/exchanges.jsonl
 PROMTOOL=${PROMTOOL:-$ROOT/build/tools/promtool}
 UNIT_TESTS=(-L unit -LE 'slow|learning')
-# What reads bytes from outside, and the GPU's emulation. Left to the nightly run, which has everything: arithmetic on tensors and
-# what links it, the clients, and the checks of every pointer's use (null, vptr, object-size, alignment), which take half of the
-# compile time.
+# Rooms that read bytes from outside, and the GPU's emulation. The nightly run has all rooms, also arithmetic on tensors, what
+# links it, and the clients; and every check, also those of each pointer's use (null, vptr, object-size, alignment), which take half
+# of the compile time.
 ASAN_TESTS=("${UNIT_TESTS[@]}" -R '^(base|checkpoint|core|cuda_emulation|data|metrics|server)$')
 # Rooms with threads of their own; the server's and what it leans on in every run, the worker's in the nightly one. Computation
 # (oneDNN with OpenMP) is left out: the sanitizer cannot see into libgomp.
@@ -53,7 +54,7 @@ parse_arguments() {
 }
 
 stages_for() {
-  case " ${STAGES[*]} ${SLOW_STAGES[*]} " in *" $1 "*) ;; *) usage_error "--only: found '$1', expected one of: ${STAGES[*]}" ;; esac
+  case " ${STAGES[*]} ${SLOW_STAGES[*]} " in *" $1 "*) ;; *) usage_error "--only: found '$1', expected one of: ${STAGES[*]} ${SLOW_STAGES[*]:2}" ;; esac
   case $1 in
     contract) stages=(build ctest contract) ;;
     ctest | browser | page_load | tidy | slow | tidy_all | faults_long) stages=(build "$1") ;;
@@ -188,8 +189,8 @@ compile_sanitized() { # PRESET CTEST-ARGUMENTS...
   cmake --build --preset "$preset" -j "$(build_jobs)" --target "${targets[@]}"
 }
 
-# For main: what the stages asan and tsan will run, compiled with what time other stages leave: tests that wait, scripts that run alone.
-# It ends well whatever comes: what it did not get done the stages do, and say.
+# Compiles at the lowest priority, beside other stages, what the stages asan and tsan will run. It always succeeds: what it leaves
+# undone these stages do, and report.
 compile_sanitized_meanwhile() {
   set +e
   renice -n 19 -p "$BASHPID"
