@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 import unittest
+import unittest.mock
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -30,14 +31,9 @@ class CheckpointDiskTest(SystemTest):
             self.skipTest(f"cannot mount a tmpfs: {done.stderr.strip()}")
         self.addCleanup(subprocess.run, ["umount", "-l", self.checkpoints], check=False)
         self.server_ = self.server()
-        saved = {name: os.environ.get(name) for name in environment or {}}
-        os.environ.update(environment or {})
-        try:
-            self.run_ = self.start_run(server=self.server_.address, overrides=["training.stop_after=1000000u", "checkpoint.every=10u",
-                                                  "checkpoint.keep_last=2"], ranks=1)
-        finally:
-            for name in saved:
-                os.environ.pop(name)
+        with unittest.mock.patch.dict(os.environ, environment or {}):
+            self.run_ = self.start_run(ranks=1, server=self.server_.address, overrides=[
+                "training.stop_after=1000000u", "checkpoint.every=10u", "checkpoint.keep_last=2"])
         wait_for("a first checkpoint", lambda: self.ended() or self.names())
         self.assertFalse(self.ended(), self.run_.text())
 
