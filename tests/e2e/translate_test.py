@@ -24,6 +24,14 @@ def processor_ticks(pid: int) -> int:
     return int(fields[11]) + int(fields[12])
 
 
+def serves(pid: int) -> bool:
+    """Whether it is a translator that has not ended: one that has no longer shows its command line."""
+    try:
+        return b"--serve" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
 class TranslateTest(SystemTest):
 
     @classmethod
@@ -102,7 +110,7 @@ class TranslateTest(SystemTest):
         """Of this test's server."""
         children = Path(f"/proc/{self.at.process.pid}/task").glob("*/children")
         pids = [int(pid) for file in children for pid in file.read_text().split()]
-        return [pid for pid in pids if is_running(pid) and b"--serve" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        return [pid for pid in pids if serves(pid)]
 
     def test_the_server_translates_and_outlives_its_translators(self) -> None:
         newest, older = self.serve()
@@ -157,7 +165,7 @@ class TranslateTest(SystemTest):
     def test_refusals(self) -> None:
         newest, older = self.serve()
         for body, words in (({}, "text"), ({"text": []}, "1 to 32"), ({"text": ["a"] * 33}, "1 to 32"),
-                            ({"text": [1]}, "texts"), ({"text": ["a"], "beam": 13}, "beam"),
+                            ({"text": [1]}, "strings"), ({"text": ["a"], "beam": 13}, "beam"),
                             ({"text": ["a"], "nbest": 6}, "nbest"), ({"text": ["a"], "length_penalty": -1}, "length_penalty"),
                             ({"text": ["a\nb"]}, "line break"), ({"text": ["a"], "speed": 1}, "speed")):
             status, problem = self.post(newest["id"], **body)
