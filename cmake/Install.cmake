@@ -1,4 +1,4 @@
-# cmake --install: the configurations to start from, and the papers. Each program installs itself where it is defined.
+# cmake --install: configurations to start from, documents and licence. Each program is installed where it is defined.
 include(GNUInstallDirs)
 install(DIRECTORY configs/ DESTINATION "${CMAKE_INSTALL_DATADIR}/babelring/configs" FILES_MATCHING PATTERN "*.yaml")
 install(FILES LICENSE NOTICE README.md DESTINATION "${CMAKE_INSTALL_DOCDIR}")

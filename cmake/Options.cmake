@@ -12,7 +12,7 @@ endif()
 option(BABELRING_TESTS "Build the tests" ON)
 option(BABELRING_BENCHMARKS "Build the benchmarks" ON)
 option(BABELRING_WERROR "Treat warnings as errors" OFF)
-set(BABELRING_KERNEL_OPTIONS "" CACHE STRING "Compiler options of what computes, where the rest is optimised less")
+set(BABELRING_KERNEL_OPTIONS "" CACHE STRING "Further compiler options of nmt/ops, where the rest is optimised less")
 option(BABELRING_NATIVE "Compile nmt/ops/cpu for this machine's processor" ON)
 set(BABELRING_SANITIZE "" CACHE STRING "Sanitizers for everything, as in -fsanitize=: address,undefined or thread")
 set(BABELRING_SANITIZE_WITHOUT "" CACHE STRING "Checks to leave out of these, as in -fno-sanitize=")
@@ -29,7 +29,7 @@ target_compile_options(babelring_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wall
                        -Wnon-virtual-dtor -Wold-style-cast -Woverloaded-virtual -Wcast-align
                        -Wno-missing-field-initializers -Wno-restrict $<$<BOOL:${BABELRING_WERROR}>:-Werror>>)
 if(CMAKE_UNITY_BUILD)
-  # g++ takes a source that another includes for a header, where a coroutine's frame with local types would be a fault.
+  # In a unity build g++ takes sources for headers, in which it warns of coroutine frames with types of anonymous namespaces.
   target_compile_options(babelring_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
 endif()
 target_compile_definitions(babelring_flags INTERFACE OMPI_SKIP_MPICXX)

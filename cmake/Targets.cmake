@@ -19,7 +19,8 @@ function(babelring_library name)
   endif()
 endfunction()
 
-# babelring_test(NAME LINKS room... [LABELS ...]): one GoogleTest program of every *_test.cc in this folder.
+# babelring_test(NAME LINKS room... [LABELS label...] [SOURCES file...])
+# A GoogleTest program, test_NAME, of SOURCES or else of every *_test.cc in this folder; the ctest entry is NAME.
 function(babelring_test name)
   cmake_parse_arguments(arg "" "" "LINKS;LABELS;SOURCES" ${ARGN})
   if(arg_SOURCES)
