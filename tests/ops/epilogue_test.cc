@@ -5,8 +5,8 @@
 #include "nmt/base/failure.h"
 #include "tests/ops/op_fixture.h"
 
-/// Which epilogues the GPU's backend has the library do, seen on the stand-in, whose limits are known: it neither reads
-/// a mask nor sums over an odd depth, and it sums rows one after another.
+/// Which epilogues the GPU's backend leaves to the library, seen on the stand-in, whose limits are known: it neither
+/// reads a mask nor sums over an odd depth, and it sums rows one after another.
 namespace babelring {
 namespace {
 

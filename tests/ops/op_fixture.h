@@ -111,8 +111,8 @@ struct Precision {
   const char* device = "cpu";
 };
 
-/// The CPU, a GPU (null where there is none), its code on the CPU, or the CPU in its place; all take tensors on the
-/// host.
+/// The CPU, a GPU (null where there is none), the GPU's code emulated on the CPU, or the CPU with memory that is closed
+/// like a GPU's; all take tensors in the host's memory.
 inline std::unique_ptr<Backend> make_tested_backend(std::string_view device, int threads) {
   if (device == "cpu") return make_cpu_backend(threads);
   if (device == "closed") return make_staged_backend(make_closed_backend());

@@ -9,10 +9,10 @@
 #include "nmt/ops/cuda/launch.cuh"
 #include "nmt/ops/cuda/short_attention.h"
 
-/// Who computes attention, and attention by batched products. For the latter the sentences of a group are copied to
-/// arrays [sentence, head, row, column] of equal sizes, filled up with zeros; cuBLASLt multiplies all of them at once;
-/// one kernel between the products scales, masks, takes the softmax and drops. It needs room for the scores, which
-/// AttentionPlan bounds.
+/// Decides who computes attention, and computes it by batched products. For these the sentences of a group are copied
+/// to arrays [sentence, head, row, column] of equal sizes, filled up with zeros; cuBLASLt multiplies all of them at
+/// once; one kernel between the products scales, masks, takes the softmax and drops. It needs room for the scores,
+/// which AttentionPlan bounds.
 namespace babelring::cuda {
 
 namespace {

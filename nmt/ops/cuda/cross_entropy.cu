@@ -26,7 +26,7 @@ __device__ bool before(const Ranked& a, const Ranked& b) {
   return a.value > b.value || (a.value == b.value && a.place < b.place);
 }
 
-/// The first of the block's; every thread has it.
+/// The first of all that the block's threads bring, for every thread.
 __device__ Ranked block_first(Ranked mine) {
   __shared__ Ranked of_warps[row_threads / warp_lanes];
   for (int apart = warp_lanes / 2; apart > 0; apart /= 2) {
@@ -53,7 +53,7 @@ __device__ float power(float x) {
   return exp2f(x * 1.4426950408889634f);
 }
 
-/// Of the elements that a thread has seen: the first, and the sum of e^(x - first).
+/// Of the elements that a thread has seen: the best, which comes first, and the sum of e^(x - best).
 struct Seen {
   Ranked best{-INFINITY, INT_MAX};
   float exponentials = 0;
@@ -144,7 +144,7 @@ __global__ void __launch_bounds__(row_threads) cross_entropy_kernel(LossOperands
   if (of.dlogits != nullptr) write_gradient<n>(of, row, width, target, best.value, exponentials);
 }
 
-/// Finds one after another: each time the first of those behind the last one found.
+/// Finds the k best one after another: each time the first of those that come after the last one found.
 template <int n, class T>
 __global__ void __launch_bounds__(row_threads)
     top_k_kernel(const T* logits, int width, float* scores, int* indices, int k) {

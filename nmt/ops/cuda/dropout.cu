@@ -12,20 +12,13 @@ namespace {
 constexpr int rows_at_once = 8;  // a warp takes a row, n columns a lane at a time
 constexpr int dropout_threads = rows_at_once * warp_lanes;
 
-unsigned row_blocks(std::int64_t rows) {
-  return static_cast<unsigned>((rows + rows_at_once - 1) / rows_at_once);
-}
-__device__ std::int64_t row_of_warp() {
-  return static_cast<std::int64_t>(blockIdx.x) * rows_at_once + threadIdx.x / warp_lanes;
-}
-
 template <int n, class T>
 __global__ void dropout_kernel(const T* x, std::int64_t x_stride, T* y, std::int64_t y_stride, std::int64_t rows,
                                int width, DropoutKey key) {
-  const std::int64_t row = row_of_warp();
+  const std::int64_t row = row_of_warp<rows_at_once>();
   if (row >= rows) return;
   const DeviceDropoutRow mask(key, row);
-  for (int i = threadIdx.x % warp_lanes * n; i < width; i += warp_lanes * n) {
+  for (int i = first_column<n>(); i < width; i += column_step<n>) {
     auto piece = piece_at<n>(x + row * x_stride + i);
 #pragma unroll
     for (int e = 0; e < n; ++e) piece.of[e] = narrow<T>(mask.apply(widen(piece.of[e]), i + e));
@@ -36,10 +29,10 @@ __global__ void dropout_kernel(const T* x, std::int64_t x_stride, T* y, std::int
 template <int n, class T>
 __global__ void residual_dropout_kernel(const T* residual, const T* branch, T* y, std::int64_t rows, int width,
                                         DropoutKey key) {
-  const std::int64_t row = row_of_warp();
+  const std::int64_t row = row_of_warp<rows_at_once>();
   if (row >= rows) return;
   const DeviceDropoutRow mask(key, row);
-  for (int i = threadIdx.x % warp_lanes * n; i < width; i += warp_lanes * n) {
+  for (int i = first_column<n>(); i < width; i += column_step<n>) {
     const std::int64_t at = row * width + i;
     auto piece = piece_at<n>(residual + at);
     const auto added = piece_at<n>(branch + at);
@@ -60,8 +53,8 @@ void run(const Dropout& op, Workspace& workspace) {
     using T = decltype(tag);
     const int width = static_cast<int>(op.x.shape[1]);
     with_pieces<T>({width, op.x.row_stride, op.y.row_stride}, {op.x.data, op.y.data}, [&](auto n) {
-      launch(op.name, {row_blocks(rows), dropout_threads, workspace.stream()}, dropout_kernel<n, T>, op.x.as<T>(),
-             op.x.row_stride, op.y.as<T>(), op.y.row_stride, rows, width, op.key);
+      launch(op.name, {row_blocks<rows_at_once>(rows), dropout_threads, workspace.stream()}, dropout_kernel<n, T>,
+             op.x.as<T>(), op.x.row_stride, op.y.as<T>(), op.y.row_stride, rows, width, op.key);
     });
   });
 }
@@ -73,8 +66,8 @@ void run(const ResidualDropout& op, Workspace& workspace) {
     using T = decltype(tag);
     const int width = static_cast<int>(op.y.shape[1]);
     with_pieces<T>({width}, {op.residual.data, op.branch.data, op.y.data}, [&](auto n) {
-      launch(op.name, {row_blocks(rows), dropout_threads, workspace.stream()}, residual_dropout_kernel<n, T>,
-             op.residual.as<T>(), op.branch.as<T>(), op.y.as<T>(), rows, width, op.key);
+      launch(op.name, {row_blocks<rows_at_once>(rows), dropout_threads, workspace.stream()},
+             residual_dropout_kernel<n, T>, op.residual.as<T>(), op.branch.as<T>(), op.y.as<T>(), rows, width, op.key);
     });
   });
 }

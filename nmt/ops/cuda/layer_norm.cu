@@ -14,14 +14,6 @@ namespace {
 constexpr int rows_at_once = 4;
 constexpr int norm_threads = rows_at_once * warp_lanes;
 
-unsigned row_blocks(std::int64_t rows) {
-  return static_cast<unsigned>((rows + rows_at_once - 1) / rows_at_once);
-}
-
-__device__ std::int64_t row_of_warp() {
-  return static_cast<std::int64_t>(blockIdx.x) * rows_at_once + threadIdx.x / warp_lanes;
-}
-
 /// What normalising a row reads and writes besides it.
 struct NormOperands {
   const float *gain, *bias;
@@ -56,7 +48,7 @@ __device__ void normalize_row(const T* x, T* y, int width, std::int64_t row, flo
 
 template <int n, class T>
 __global__ void layer_norm_kernel(const T* x, T* y, std::int64_t rows, int width, NormOperands norm) {
-  const std::int64_t row = row_of_warp();
+  const std::int64_t row = row_of_warp<rows_at_once>();
   if (row >= rows) return;
   float total = 0;
   for (int i = first_column<n>(); i < width; i += column_step<n>) {
@@ -69,7 +61,7 @@ __global__ void layer_norm_kernel(const T* x, T* y, std::int64_t rows, int width
 template <int n, class T>
 __global__ void residual_norm_kernel(const T* residual, const T* branch, T* sum, T* y, std::int64_t rows, int width,
                                      DropoutKey key, NormOperands norm) {
-  const std::int64_t row = row_of_warp();
+  const std::int64_t row = row_of_warp<rows_at_once>();
   if (row >= rows) return;
   const DeviceDropoutRow mask(key, row);
   float total = 0;
@@ -101,8 +93,8 @@ void run(const LayerNormForward& op, Workspace& workspace) {
   with_device_type(op.x.dtype, [&](auto tag) {
     using T = decltype(tag);
     with_pieces<T>({op.x.shape[1]}, {op.x.data, op.y.data, op.gain.data, op.bias.data}, [&](auto n) {
-      launch(op.name, {row_blocks(rows), norm_threads, workspace.stream()}, layer_norm_kernel<n, T>, op.x.as<T>(),
-             op.y.as<T>(), rows, static_cast<int>(op.x.shape[1]), norm_operands(op));
+      launch(op.name, {row_blocks<rows_at_once>(rows), norm_threads, workspace.stream()}, layer_norm_kernel<n, T>,
+             op.x.as<T>(), op.y.as<T>(), rows, static_cast<int>(op.x.shape[1]), norm_operands(op));
     });
   });
 }
@@ -116,7 +108,7 @@ void run(const ResidualNormForward& op, Workspace& workspace) {
         op.residual.data, op.branch.data, static_cast<const void*>(op.sum.data), static_cast<const void*>(op.y.data),
         op.gain.data,     op.bias.data};
     with_pieces<T>({op.y.shape[1]}, places, [&](auto n) {
-      launch(op.name, {row_blocks(rows), norm_threads, workspace.stream()}, residual_norm_kernel<n, T>,
+      launch(op.name, {row_blocks<rows_at_once>(rows), norm_threads, workspace.stream()}, residual_norm_kernel<n, T>,
              op.residual.as<T>(), op.branch.as<T>(), op.sum.as<T>(), op.y.as<T>(), rows,
              static_cast<int>(op.y.shape[1]), op.key, norm_operands(op));
     });

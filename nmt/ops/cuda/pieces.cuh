@@ -24,6 +24,16 @@ __device__ inline void put_piece(T* to, const Piece<T, n>& piece) {
   *reinterpret_cast<Piece<T, n>*>(to) = piece;
 }
 
+/// Where a warp takes a row, and a block `warps` of them: the blocks for all rows, and the warp's row.
+template <int warps>
+unsigned row_blocks(std::int64_t rows) {
+  return static_cast<unsigned>((rows + warps - 1) / warps);
+}
+template <int warps>
+__device__ inline std::int64_t row_of_warp() {
+  return static_cast<std::int64_t>(blockIdx.x) * warps + threadIdx.x / warp_lanes;
+}
+
 /// Of a row that a warp goes through together, a lane takes every 32nd piece of n columns: the first one's column.
 template <int n>
 __device__ inline int first_column() {

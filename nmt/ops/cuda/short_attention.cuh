@@ -28,7 +28,7 @@ __host__ __device__ constexpr int round_up(int value, int multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
-/// What all blocks are told. A block takes its sentence if the rows that its warps own are in (above, most].
+/// What is the same for all blocks. A block takes its sentence if the rows that its warps own are in (above, most].
 struct ShortShape {
   const int *q_offsets, *k_offsets;
   int heads, head_width, above, most;
