@@ -74,6 +74,7 @@ json::object evaluate(const EvaluateArguments& arguments, const LoadedModel& loa
   if (!arguments.output.empty()) output.emplace(arguments.output);
   const Bleu bleu({.tokenizer = tokenizer_named(arguments.tokenizer).value(), .lowercase = arguments.lowercase});
   Workspace workspace(backend);
+  if (!backend.host_memory()) workspace.reserve(evaluation_need(*loaded.transformer, backend));
   const TeacherForced forced = teacher_forced(
       *loaded.transformer, {.corpus = set.corpus, .references = set.references, .vocabulary = loaded.vocabulary}, 0,
       sentences_of(set), bleu, backend, workspace);

@@ -22,6 +22,24 @@ PackedSequences even_sentences(std::int64_t tokens, std::int64_t sentences) {
   return side;
 }
 
+PackedBatch even_batch(std::int64_t source_tokens, std::int64_t target_tokens, std::int64_t sentences) {
+  PackedBatch batch;
+  batch.source = even_sentences(source_tokens, sentences);
+  batch.target_in = even_sentences(target_tokens, sentences);
+  batch.target_out = batch.target_in.ids;
+  return batch;
+}
+
+/// What the arenas hold at most while pass(dry backend, context) runs.
+template <class Pass>
+ArenaBytes dry_pass(const Transformer& model, Backend& backend, Pass pass) {
+  const std::unique_ptr<Backend> dry = make_dry_backend({}, &backend);
+  Workspace workspace(*dry);
+  Context context = workspace.begin(model.compute_dtype());
+  pass(*dry, context);
+  return {.saved = workspace.saved().peak_bytes(), .scratch = workspace.scratch().peak_bytes()};
+}
+
 /// Tokens of either side in a rank's share of an update, with room for uneven ones.
 struct ShareTokens {
   std::int64_t source, target;
@@ -94,16 +112,19 @@ ArenaBytes dry_run(const Transformer& model, Backend& backend, std::int64_t sour
   const std::int64_t tokens = std::max(source_tokens, target_tokens);
   const std::int64_t sentences =
       std::min({source_tokens, target_tokens, (tokens + typical_sentence - 1) / typical_sentence});
-  PackedBatch batch;
-  batch.source = even_sentences(source_tokens, sentences);
-  batch.target_in = even_sentences(target_tokens, sentences);
-  batch.target_out = batch.target_in.ids;
-  const std::unique_ptr<Backend> dry = make_dry_backend({}, &backend);
-  Workspace workspace(*dry);
-  Context context = workspace.begin(model.compute_dtype());
-  context.training = true;
-  model.accumulate_gradients(context, DeviceBatch(*dry, context.saved, batch), 1);
-  return {.saved = workspace.saved().peak_bytes(), .scratch = workspace.scratch().peak_bytes()};
+  const PackedBatch batch = even_batch(source_tokens, target_tokens, sentences);
+  return dry_pass(model, backend, [&](Backend& dry, Context& context) {
+    context.training = true;
+    model.accumulate_gradients(context, DeviceBatch(dry, context.saved, batch), 1);
+  });
+}
+
+ArenaBytes dry_run_evaluation(const Transformer& model, Backend& backend, std::int64_t tokens) {
+  const PackedBatch batch = even_batch(tokens, tokens, tokens);  // as many sentences as there can be: each </s> alone
+  return dry_pass(model, backend, [&](Backend& dry, Context& context) {
+    const DeviceBatch on_device(dry, context.saved, batch);
+    model.evaluate(context, on_device, context.saved.make(on_device.target_out.shape, DType::i32));
+  });
 }
 
 MemoryPlan plan_memory(const TrainConfig& config, const Plan& plan, const Transformer& model, Backend& backend,

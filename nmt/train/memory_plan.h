@@ -27,6 +27,9 @@ inline constexpr std::size_t device_margin_bytes = std::size_t{1} << 30;
 /// that gives every op to one without memory, which computes nothing.
 ArenaBytes dry_run(const Transformer& model, Backend& backend, std::int64_t source_tokens, std::int64_t target_tokens);
 
+/// The same for evaluating a batch of up to so many tokens on either side, whatever its sentences.
+ArenaBytes dry_run_evaluation(const Transformer& model, Backend& backend, std::int64_t tokens);
+
 /// Turns data.micro_batch_tokens: auto into the most tokens that fit into the free memory of the rank that has least,
 /// and measures what the arenas need. Every rank calls it once its model has been made. Throws UsageFailure if not even
 /// the longest sentence fits, or a rank cannot tell what is free.

@@ -1,6 +1,7 @@
 #include "nmt/train/teacher_forced.h"
 
 #include "nmt/data/batch.h"
+#include "nmt/train/memory_plan.h"
 
 namespace babelring {
 namespace {
@@ -23,6 +24,10 @@ void add_forced_batch(const Transformer& model, const HeldOut& set, const Packed
 }
 
 }  // namespace
+
+ArenaBytes evaluation_need(const Transformer& model, Backend& backend) {
+  return dry_run_evaluation(model, backend, tokens_at_once);
+}
 
 TeacherForced teacher_forced(const Transformer& model, const HeldOut& set, std::int64_t first, std::int64_t last,
                              const Bleu& bleu, Backend& backend, Workspace& workspace) {

@@ -24,6 +24,9 @@ struct TeacherForced {
   BleuCounts bleu;  // of the likeliest pieces, as `bleu` counts them
 };
 
+/// What the batches of teacher_forced() need, for Workspace::reserve(); a sentence of over 2,048 tokens needs more.
+ArenaBytes evaluation_need(const Transformer& model, Backend& backend);
+
 /// Evaluates the sentences [first, last).
 TeacherForced teacher_forced(const Transformer& model, const HeldOut& set, std::int64_t first, std::int64_t last,
                              const Bleu& bleu, Backend& backend, Workspace& workspace);

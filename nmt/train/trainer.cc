@@ -90,7 +90,10 @@ std::int64_t Trainer::prepare_memory() {
   const MemoryPlan plan = plan_memory(parts_.config, plan_, model_, parts_.backend, parts_.communicator);
   if (!plan.answer.empty() && parts_.communicator.rank() == 0) spdlog::info("{}", plan.answer);
   // On a device, blocks that turn out too small would stay allocated beside larger ones; on the host they are merged.
-  if (!parts_.backend.host_memory()) workspace_.reserve(plan.need);
+  if (!parts_.backend.host_memory()) {
+    const ArenaBytes validation = validator_ != nullptr ? evaluation_need(model_, parts_.backend) : ArenaBytes();
+    workspace_.reserve(ArenaBytes::larger(plan.need, validation));
+  }
   return plan.micro_batch_tokens;
 }
 

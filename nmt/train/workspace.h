@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+
 #include "nmt/layers/context.h"
 
 namespace babelring {
@@ -7,6 +9,11 @@ namespace babelring {
 /// Bytes of the two arenas.
 struct ArenaBytes {
   std::size_t saved = 0, scratch = 0;
+
+  /// Enough for both.
+  static ArenaBytes larger(const ArenaBytes& a, const ArenaBytes& b) {
+    return {.saved = std::max(a.saved, b.saved), .scratch = std::max(a.scratch, b.scratch)};
+  }
 };
 
 /// The two arenas that passes over micro-batches share, and the contexts made of them.

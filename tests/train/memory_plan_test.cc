@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "nmt/base/failure.h"
+#include "nmt/data/batch.h"
 #include "nmt/train/dry_backend.h"
 #include "tests/data/synthetic.h"
 #include "tests/reference/test_backends.h"
@@ -56,6 +57,28 @@ TEST(DryRun, NeedsWhatARealPassNeeds) {
       EXPECT_EQ(need.scratch, workspace.scratch().peak_bytes()) << norm;
     }
   }
+}
+
+/// Without it a device's arenas held several times as much after batches of slowly growing sizes.
+TEST(DryRun, OfAnEvaluationBoundsEveryBatchOfThatSize) {
+  constexpr std::int64_t tokens = 512;
+  const auto backend = make_dry_backend();
+  const ParameterMemory weights{.weights = [&](std::size_t bytes) { return backend->allocate(bytes); },
+                                .gradients = {}};
+  const Transformer model(small_config().model, pieces, 0.1f, weights, DType::f32);
+  const ArenaBytes need = dry_run_evaluation(model, *backend, tokens);
+  Workspace workspace(*backend);
+  for (const int longest : {2, 40}) {
+    const Corpus corpus = make_synthetic({.sentences = 300, .vocabulary_size = pieces, .max_length = longest});
+    for (const PackedBatch& batch : sequential_batches(corpus, 0, corpus.sentences(), tokens)) {
+      Context context = workspace.begin(DType::f32);
+      const DeviceBatch on_device(*backend, context.saved, batch);
+      model.evaluate(context, on_device, context.saved.make(on_device.target_out.shape, DType::i32));
+    }
+  }
+  EXPECT_LE(workspace.saved().peak_bytes(), need.saved);
+  EXPECT_LE(workspace.scratch().peak_bytes(), need.scratch);
+  EXPECT_GT(workspace.saved().peak_bytes(), need.saved * 9 / 10);
 }
 
 class PlanMemory : public testing::Test {
