@@ -27,14 +27,16 @@ while [ $# -gt 0 ]; do
   shift
 done
 
+if [ -n "${BABELRING_BIN:-}" ]; then BABELRING_BIN=$(realpath "$BABELRING_BIN"); fi  # the tests run in their own folders
 cd "$ROOT"
 if [ -z "${BABELRING_BIN:-}" ]; then
   mkdir -p build/dev
   [ -e build/dev/build.ninja ] || quietly build/dev/build.log "configuring" cmake --preset dev
   quietly build/dev/build.log "the build" cmake --build --preset dev -j "$(build_jobs)" \
     --target server worker nmt test_checkpoint
-  export BABELRING_BIN=$ROOT/build/dev/bin
+  BABELRING_BIN=$ROOT/build/dev/bin
 fi
+export BABELRING_BIN
 # Thousands of connections on both sides of the loopback.
 ulimit -n "$(ulimit -Hn)"
 BABELRING_FIGURES=$(mktemp)

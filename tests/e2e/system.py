@@ -17,7 +17,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any, Callable
 
-BIN = Path(os.environ.get("BABELRING_BIN", "build/dev/bin")).resolve()
+BIN = Path(os.environ.get("BABELRING_BIN", Path(__file__).resolve().parents[2] / "build/dev/bin")).resolve()
 NOUNS = ["cat", "dog", "house", "tree", "river", "stone", "bird", "child", "book", "lamp", "road", "cloud"]
 VERBS = ["sees", "likes", "finds", "takes", "wants", "paints", "hears", "follows"]
 ADJECTIVES = ["old", "small", "green", "quiet", "bright", "heavy", "round", "kind"]

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-BIN = Path(os.environ.get("BABELRING_BIN", "build/dev/bin")).resolve()
+BIN = Path(os.environ.get("BABELRING_BIN", Path(__file__).resolve().parents[2] / "build/dev/bin")).resolve()
 LONG = os.environ.get("BABELRING_FAULTS") == "long"
 SEED = int(os.environ.get("BABELRING_SEED", "20261121"))
 DIGITS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
