@@ -2,6 +2,8 @@
 
 #include <spdlog/spdlog.h>
 
+#include <utility>
+
 #include "server/api/audited.h"
 #include "server/api/checkpoint_files.h"
 #include "server/http/problem.h"
@@ -88,8 +90,8 @@ void UnfinishedChanges::finish(const std::atomic<bool>& stop) {
       }
     }
   };
-  each(removals_, [this](const auto& checkpoint) { finish_removal(checkpoint); });
-  each(kept_, [this](const auto& checkpoint) { follow_mark(checkpoint); });
+  each(std::exchange(removals_, {}), [this](const auto& checkpoint) { finish_removal(checkpoint); });
+  each(std::exchange(kept_, {}), [this](const auto& checkpoint) { follow_mark(checkpoint); });
 }
 
 void UnfinishedChanges::finish_removal(const store::CheckpointRow& begun) {

@@ -8,7 +8,7 @@
 #include "server/api/service.h"
 #include "server/store/rows.h"
 
-/// What changes both a checkpoint's row and its folder, so that a server which is killed in between can finish it.
+/// Changes of both a checkpoint's row and its folder, made so that a server which is killed in between can finish them.
 namespace babelring::api {
 
 /// Removes a checkpoint that nothing protects. `begin` writes store::begin_removal() in a transaction, before anything
@@ -25,12 +25,12 @@ void remove_by_retention(Service& service, const store::CheckpointRow& checkpoin
 /// `write` throws, the mark being as it was, and Problem as mark_pinned() does.
 void change_pin(const std::filesystem::path& folder, bool pinned, const std::function<void()>& write);
 
-/// What a server that was killed may have left. Made before the first request is served.
+/// What a server that was killed may have left unfinished. Made before the first request is served.
 class UnfinishedChanges {
  public:
   explicit UnfinishedChanges(Service& service);
-  /// Finishes removals that were begun, and lets the rows say what the marks on disk do; each with its row in the
-  /// audit. Takes as long as looking at every checkpoint does; returns early when `stop` becomes true. Logs what fails.
+  /// Once: finishes removals that were begun, and sets the rows to what the marks on disk say; each with its row in the
+  /// audit. Takes as long as looking at every checkpoint; returns early when `stop` becomes true. Logs what fails.
   void finish(const std::atomic<bool>& stop);
 
  private:
