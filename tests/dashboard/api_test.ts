@@ -39,6 +39,7 @@ describe('the token in a link', () => {
     expect(splitToken('#token=a%2Bb&/runs/r_1?x=wall')).toEqual({ token: 'a+b', rest: '#/runs/r_1?x=wall' });
     expect(splitToken('#/runs/r_1?x=wall&token=abc')).toEqual({ token: 'abc', rest: '#/runs/r_1?x=wall' });
     expect(splitToken('#/runs?token=abc')).toEqual({ token: 'abc', rest: '#/runs' });
+    expect(splitToken('#token=cut%2')).toEqual({ token: 'cut%2', rest: '' });
   });
   it('is not seen where there is none', () => {
     for (const hash of ['', '#/runs', '#/runs?q=token', '#/runs/r_1?find=token%3D']) expect(splitToken(hash)).toBeNull();

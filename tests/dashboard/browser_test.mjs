@@ -122,6 +122,8 @@ async function checkKeys(page) {
   assert.equal(await page.locator('.selection').innerText().then((text) => text.split('\n')[0].trim()), '2 ticked');
   await page.keyboard.press('c');
   await page.waitForURL(/#\/compare\?runs=/);
+  await titled(page, 'Compare');
+  assert.equal(await page.evaluate(() => document.activeElement.id), 'main', 'what had the focus is gone, so the new page has it');
 }
 
 /// The wish to be told of failures outlives the page.
@@ -166,6 +168,19 @@ async function checkCompare(page, server) {
   await page.keyboard.press('Enter');
   await page.waitForSelector('[data-chart="busy_fraction"] canvas');
   assert.match(page.url(), /busy_fraction/);
+}
+
+/// A run that cannot be had for a while is shown as soon as it can.
+async function checkCompareAway(page) {
+  const id = /runs=\w+,(\w+)/.exec(page.url())[1];
+  const path = `**/api/v1/runs/${id}`;
+  await page.route(path, (route) => route.fulfill({ status: 500, contentType: 'application/problem+json', body: '{"detail": "on fire"}' }));
+  await page.reload();
+  await page.locator('.problem', { hasText: 'not loaded: on fire (500)' }).waitFor();
+  assert.equal(await page.locator('[aria-label="Best values"] tbody tr').count(), 1);
+  await page.unroute(path);
+  await page.waitForFunction(() => document.querySelectorAll('[aria-label="Best values"] tbody tr').length === 2);
+  await page.waitForFunction(() => document.querySelector('.problem').innerText === '');
 }
 
 /// What the server finds wrong with a configuration leads to its line.
@@ -242,7 +257,10 @@ async function checkQuiet(page, server, run) {
 
 /// Every page in both themes: nothing serious for axe-core; on a phone nothing hangs over the edge.
 async function checkLooks(page, server, run, others) {
-  const pages = [['list', 'Runs', '#/runs', 'tbody a'], ['compare', 'Compare', `#/compare?runs=${[run, ...others].map(({ id }) => id).join(',')}`, '.config-diff td'],
+  const archived = await fetch(`${server.address}/api/v1/runs/${others[1].id}`, { method: 'PATCH', body: '{"archived": true}',
+    headers: { 'Content-Type': 'application/json', Authorization: `Bearer ${server.token}` } });
+  assert.equal(archived.status, 200);
+  const pages = [['list', 'Runs', '#/runs?archived=1', 'tbody .label:not([hidden])'], ['compare', 'Compare', `#/compare?runs=${[run, ...others].map(({ id }) => id).join(',')}`, '.config-diff td'],
     ['submit', 'New run', '#/submit', 'textarea'], ['nodes', 'Nodes', '#/nodes', 'td, .problem:not(:empty)'], ['alerts', 'Alerts', '#/alerts', 'td, .problem:not(:empty)']];
   const findings = [];
   for (const colorScheme of ['light', 'dark']) {
@@ -332,13 +350,14 @@ async function main() {
     const living = run.live(3600, stop);
     context = await openBrowser(work);
     const page = await context.newPage();
-    const problems = watchProblems(page, /40[14]|422|profiles|nodes/);
+    const problems = watchProblems(page, /40[14]|422|500|profiles|nodes/);
     await part('log-in', () => checkLogin(page, server, run));
     await part('list', () => checkList(page, server));
     await part('columns', () => checkColumns(page, context));
     await part('notifications', () => checkNotify(page, context));
     await part('keys', () => checkKeys(page));
     await part('comparison', () => checkCompare(page, server));
+    await part('comparison without one', () => checkCompareAway(page));
     await part('submit', () => checkSubmit(page, server, run));
     await part('nodes', () => checkNodes(page, server, run));
     await part('quiet', () => checkQuiet(page, server, run));

@@ -1,5 +1,6 @@
 import type { MetricKey, Run } from '../../server/dashboard/src/api/types';
 import { RunDetails } from '../../server/dashboard/src/data/run_details';
+import { RunIndex } from '../../server/dashboard/src/data/run_index';
 import { narrow, offers } from '../../server/dashboard/src/views/runs/column_chooser';
 import { columnOf, compareValues, difference, type Details } from '../../server/dashboard/src/views/runs/columns';
 import { lineOf, lineRange } from '../../server/dashboard/src/views/runs/config_editor';
@@ -142,6 +143,30 @@ describe('details of runs', () => {
     details.config(run({}));
     await details.settled();
     expect(asked).toBe(2);
+  });
+});
+
+describe('all runs', () => {
+  afterEach(() => {
+    vi.useRealTimers();
+    vi.unstubAllGlobals();
+  });
+  it('are loaded to the end though the server fails in between', async () => {
+    vi.useFakeTimers();
+    vi.stubGlobal('document', { visibilityState: 'hidden' });
+    let failures = 1;
+    vi.stubGlobal('fetch', (path: string) => {
+      if (path.includes('/events')) return new Promise(() => undefined);
+      if (!path.includes('cursor=')) return Promise.resolve(new Response(JSON.stringify({ items: [run({ id: 'r_2' })], next_cursor: 'older' })));
+      return Promise.resolve(failures-- > 0 ? new Response('{}', { status: 500 }) : new Response(JSON.stringify({ items: [run({ id: 'r_1' })], next_cursor: null })));
+    });
+    const states: string[] = [];
+    const index = new RunIndex(() => undefined, (state) => states.push(state));
+    await vi.advanceTimersByTimeAsync(0);
+    expect([index.runs.size, index.complete, states.at(-1)]).toEqual([1, false, 'reconnecting']);
+    await vi.advanceTimersByTimeAsync(2500);
+    expect([[...index.runs.keys()], index.complete, states.at(-1)]).toEqual([['r_2', 'r_1'], true, 'loading']);
+    index.close();
   });
 });
 

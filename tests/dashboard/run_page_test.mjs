@@ -58,6 +58,7 @@ async function checkMounting(page) {
 }
 
 async function checkCharts(page) {
+  assert.equal(await page.getByRole('img', { name: 'Loss nats per target token', exact: true }).count(), 1);
   await until('a note', async () => /^(1,\d{3}|[6-9]\d\d) of \d,\d{3}, min\/avg\/max · smoothed 0\.8$/.test(await noteOf(page, 'loss')));
   for (const [id, wanted] of [['bleu', 'sacreBLEU, beam 4,chrF'], ['accuracy', 'BLEU,accuracy']]) {
     await until(`the lines of ${id}`, async () => String(Object.keys(await values(page, id))) === wanted);
@@ -135,6 +136,7 @@ async function checkRanks(page, address, run) {
   assert.equal(await page.locator('.ranks').count(), 0, 'what is far below is not fetched yet');
   await goBelow(page);
   await page.locator('.heat').waitFor();
+  assert.match(await page.locator('.heat-legend').innerText(), /^faster\s+as the others/);
   const said = page.locator('.ranks .chart-note');
   await until('the straggler is named', async () => /^rank 3 birch straggled: above 1\.15× the median for 1?\d % of the time, last at update (69|7[01])\d$/
     .test(await said.innerText()));

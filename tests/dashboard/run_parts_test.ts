@@ -1,6 +1,7 @@
 import { spread, valueAt, zoomed } from '../../server/dashboard/src/charts/chart_data';
 import { logLabels, logTicks } from '../../server/dashboard/src/charts/plot_options';
 import { evalsCsv, joinCsv } from '../../server/dashboard/src/data/export';
+import { SeriesStore } from '../../server/dashboard/src/data/series_store';
 import { differences, flatten, search } from '../../server/dashboard/src/lib/config_tree';
 import { ema } from '../../server/dashboard/src/lib/ema';
 import { heatLevel, heatMap, lowerMedian } from '../../server/dashboard/src/lib/heat';
@@ -69,6 +70,29 @@ describe('x axis', () => {
     expect(xTick('update', 1500)).toBe('1,500');
     expect(xTick('elapsed', 90)).toBe('1 min 30 s');
     expect(xTick('tokens', 2_500_000)).toBe('2.50 M');
+  });
+});
+
+describe('the series of a run', () => {
+  afterEach(() => { vi.unstubAllGlobals(); });
+  it('are not joined with newer rows that were asked for before a zoom', async () => {
+    let clocks = 0;
+    let release = (): void => undefined;
+    vi.stubGlobal('fetch', (path: string) => {
+      const query = new URLSearchParams(path.split('?')[1]);
+      const step = [1, 2, 3, 4].filter((at) => at >= Number(query.get('from')) && at <= Number(query.get('to') ?? Math.min(3 + clocks, 4)));
+      const answer = new Response(JSON.stringify({ items: [{ step, time_ms: step, value: step, total: step.length, sampled: false, non_finite: [] }] }));
+      if (query.get('keys') !== 'update_target_tokens' || ++clocks < 2) return Promise.resolve(answer);
+      return new Promise((done) => { release = () => done(answer); });
+    });
+    const store = new SeriesStore('r_1', () => new Set(['loss']), []);
+    const tokens: XAxis = { mode: 'tokens', startMs: 0, clock: store.clock };
+    await store.load({ axis: tokens, range: null }, 3);
+    const tail = store.loadTail({ axis: tokens, range: null }, 5);  // waits for the clock
+    await store.load({ axis: { ...tokens, mode: 'update' }, range: [1, 2] }, 5);
+    release();
+    await tail;
+    expect(store.get('loss').step).toEqual([1, 2]);
   });
 });
 

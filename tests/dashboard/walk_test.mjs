@@ -49,6 +49,7 @@ checkpoint: {every: 1000u, keep_last: 500}
 async function missing(page, server) {
   await page.goto(`${server.address}/#/runs/r_01ARZ3NDEKTSV4RRFFQ69G5FAV`);
   await page.getByRole('heading', { name: 'No such run' }).waitFor();
+  await titled(page, 'No such run');
   await page.waitForLoadState('networkidle');
   await until('the connection says so too', async () => (await page.locator('#connection').innerText()) === 'not found');
 }
@@ -169,7 +170,7 @@ async function tokens(page, context, server) {
   await page.goto(`${server.address}/#/runs`);
   await page.locator('#nav').getByRole('link', { name: 'Tokens' }).click();
   await page.fill('#token-name', 'visitor');
-  await button(page, 'make the token').click();
+  await button(page, 'create the token').click();
   const secret = await page.locator('.secret').first().innerText();
   assert.match(secret, /^bbr_/);
   assert.equal(await page.locator('.secret').last().innerText(), `${server.address}/#token=${secret}`);

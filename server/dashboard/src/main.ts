@@ -26,11 +26,13 @@ function showStatus(kind: StatusKind, text: string): void {
 const say = (text: string): void => setText(notice, text);
 
 function show(build: () => Page): void {
+  const first = page === null;
   page?.close();
   abortPage();
   page = null;
   say('');
   page = build();
+  if (!first && document.activeElement === document.body) main.focus({ preventScroll: true });  // what had the focus is gone
 }
 
 /// Each page is a file of its own, fetched when first opened: what builds it when all is here.

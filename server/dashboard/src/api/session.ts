@@ -18,8 +18,8 @@ function stores(): Storage[] {
 /// `hash` without a token in it, and the token; null where there is none. Understands #token=… and #/path?…&token=….
 export function splitToken(hash: string): { token: string; rest: string } | null {
   const text = hash.replace(/^#/, '');
-  const bare = /^token=([^&]+)(?:&(.*))?$/.exec(text);
-  if (bare) return { token: decodeURIComponent(bare[1]!), rest: bare[2] ? `#${bare[2]}` : '' };
+  const bare = /^token=[^&]+(?:&(.*))?$/.exec(text);
+  if (bare) return { token: new URLSearchParams(text).get('token')!, rest: bare[1] ? `#${bare[1]}` : '' };
   const [path = '', query = ''] = text.split('?');
   const parameters = new URLSearchParams(query);
   const found = parameters.get('token');

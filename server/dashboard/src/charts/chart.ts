@@ -61,7 +61,7 @@ export class Chart {
       'aria-keyshortcuts': 'ArrowLeft ArrowRight Home End + - Escape', onkeydown: (event: KeyboardEvent) => this.key(event) });
     this.element = h('figure', { class: 'card chart', 'data-chart': options.id },
       h('figcaption', {},
-        h('h3', { id: titleId }, options.title, options.unit ? h('span', { class: 'unit' }, options.unit) : null),
+        h('h3', { id: titleId }, options.title, options.unit ? [' ', h('span', { class: 'unit' }, options.unit)] : null),
         h('span', { class: 'chart-tools' }, options.onLog && this.logButton,
           options.csv ? tool('every value as CSV', 'CSV', () => void this.saveCsv()) : null,
           tool('picture as PNG', 'PNG', () => void this.savePng()))),

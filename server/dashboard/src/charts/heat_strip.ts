@@ -31,9 +31,9 @@ export class HeatStrip {
     this.plot = h('div', { class: 'heat', tabindex: 0, role: 'img', 'aria-label': label, 'aria-keyshortcuts': 'ArrowLeft ArrowRight ArrowUp ArrowDown',
       onkeydown: (event: KeyboardEvent) => this.key(event), onpointermove: (event: PointerEvent) => this.point(event),
       onpointerleave: () => this.choose(null) }, this.canvas);
-    const legend = Object.entries({ '-1': 'faster', 0: 'as the others', 1: '> 1.05', 2: '> 1.15', 3: '> 1.3', 4: '> 1.6 of the median' });
+    const legend = [[-1, 'faster'], [0, 'as the others'], [1, '> 1.05'], [2, '> 1.15'], [3, '> 1.3'], [4, '> 1.6 of the median']] as const;
     this.element = h('div', {}, this.plot, h('p', { class: 'heat-legend muted' }, legend.map(([level, name]) =>
-      h('span', { class: 'legend-item' }, h('span', { class: `swatch swatch-${LEVELS[Number(level)]}`, 'aria-hidden': 'true' }), name)),
+      h('span', { class: 'legend-item' }, h('span', { class: `swatch swatch-${LEVELS[level]}`, 'aria-hidden': 'true' }), name)),
     h('span', {}, `▲ slower than the median by more than ${formatPercent(STRAGGLES_ABOVE - 1, 0)}: now, or a tenth of the time`)), this.said);
     this.resize.observe(this.plot);
   }

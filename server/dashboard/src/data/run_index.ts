@@ -6,6 +6,7 @@ const FIRST_PAGE = 100;
 const MOST_RUNS = 5000;
 const RUNNING_MS = 2000;
 const NEWEST_MS = 10_000;
+const AGAIN_MS = 2000;
 
 /// All runs of the server, newest first as far as they are loaded, kept up to date: states by events, figures of running
 /// runs every two seconds while the page is seen.
@@ -37,52 +38,44 @@ export class RunIndex {
     this.runs.set(run.id, { ...known, ...run });
   }
 
+  /// Page by page; after a failure from the newest on, since what is here already does no harm.
   private async start(): Promise<void> {
-    const first = await this.tryUntilAnswered();
-    if (this.closed || !first) return;
+    while (!this.closed && !this.complete) {
+      try {
+        for await (const page of pages<Run>('/runs', FIRST_PAGE)) {
+          this.failing = false;
+          this.merge(page);
+          if (this.closed) return;
+          this.follow();
+          this.tell();
+          this.cut = this.runs.size >= MOST_RUNS;
+          if (this.cut) break;
+        }
+        this.complete = true;
+        this.onChange();
+      } catch (error) {
+        if (isAbort(error)) return;
+        this.failing = true;
+        this.tell();
+        await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
+      }
+    }
+  }
+
+  /// From the first answer on.
+  private follow(): void {
+    if (this.stream) return;
+    const pollNewest = (): void => void this.poll(`/runs?limit=${FIRST_PAGE}`);
     this.stream = new EventStream(null, (event) => {
       if (event.event === 'state') {
         this.take(JSON.parse(event.data) as Run);
         this.onChange();
-      } else if (event.event === 'reset') void this.poll(`/runs?limit=${FIRST_PAGE}`);
+      } else if (event.event === 'reset') pollNewest();
     }, (state) => {
       this.streamState = state;
       this.tell();
-    }, () => void this.poll(`/runs?limit=${FIRST_PAGE}`), 'state');
-    this.timers.push(setInterval(() => void this.pollRunning(), RUNNING_MS),
-      setInterval(() => void this.poll(`/runs?limit=${FIRST_PAGE}`), NEWEST_MS));
-    await this.loadRest(first);
-  }
-
-  private async tryUntilAnswered(): Promise<AsyncGenerator<Run[]> | null> {
-    while (!this.closed) {
-      const generator = pages<Run>('/runs', FIRST_PAGE);
-      try {
-        this.merge((await generator.next()).value ?? []);
-        return generator;
-      } catch (error) {
-        if (isAbort(error)) return null;
-        this.onState('reconnecting');
-        await new Promise((resolve) => setTimeout(resolve, 2000));
-      }
-    }
-    return null;
-  }
-
-  private async loadRest(generator: AsyncGenerator<Run[]>): Promise<void> {
-    try {
-      for await (const page of generator) {
-        if (this.closed) return;
-        this.merge(page);
-        this.cut = this.runs.size >= MOST_RUNS;
-        if (this.cut) break;
-      }
-      this.complete = true;
-      this.onChange();
-    } catch {
-      this.failing = true;  // the next poll that succeeds says otherwise; what is here stays
-      this.tell();
-    }
+    }, pollNewest, 'state');
+    this.timers.push(setInterval(() => void this.pollRunning(), RUNNING_MS), setInterval(pollNewest, NEWEST_MS));
   }
 
   private pollRunning(): Promise<void> | void {

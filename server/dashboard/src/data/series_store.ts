@@ -61,9 +61,9 @@ export class SeriesStore {
 
   /// What is newer than the rows already here. A zoomed window stays as it is.
   async loadTail(window: Window, lastStep: number): Promise<void> {
+    const generation = this.generation;
     if (window.axis.mode === 'tokens' && lastStep > this.clock.lastStep) await this.loadClock();
     if (window.range) return this.loadRecent(lastStep);
-    const generation = this.generation;
     const names = [...this.wanted()].filter((name) => this.series.has(name));
     const newer = await getSeries(this.run, names, { x: 'step', from: nextStep(names.map((name) => this.get(name))) });
     if (generation !== this.generation) return;

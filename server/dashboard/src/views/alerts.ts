@@ -1,4 +1,4 @@
-import { explain, getAll, sendJson } from '../api/client';
+import { explain, getJson, sendJson } from '../api/client';
 import { may } from '../api/session';
 import type { AlertItem } from '../api/types';
 import { h, type Child } from '../lib/dom';
@@ -25,7 +25,7 @@ export class AlertsPage extends ListPage {
   }
 
   protected async fetch(): Promise<void> {
-    this.alerts = (await getAll<AlertItem>('/alerts')).slice(0, MOST);
+    this.alerts = (await getJson<{ items: AlertItem[] }>(`/alerts?limit=${MOST}`)).items;
     await this.names.learn(this.alerts.flatMap(({ run }) => run ?? []));
   }
 

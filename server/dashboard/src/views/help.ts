@@ -1,3 +1,4 @@
+import '../styles/help.css';
 import { h, replaceChildren } from '../lib/dom';
 import { shortcutGroups } from '../lib/keys';
 

@@ -1,3 +1,4 @@
+import '../styles/login.css';
 import { explain } from '../api/client';
 import { request } from '../api/request';
 import { forgetToken, setToken } from '../api/session';
@@ -17,9 +18,9 @@ export class LoginPage implements Page {
     document.title = 'Log in · Babelring';
     status('stale', 'not logged in');
     const form = h('form', { class: 'card section login' }, h('h1', {}, 'Log in'),
-      h('p', { id: 'token-help' }, 'The server wants a token. When it first started it printed a link with one, and wrote it into the file ',
-        h('code', {}, 'admin.token'), ' in its data folder (', h('code', {}, '--data'), '), readable by its owner only. ',
-        h('code', {}, 'server --new-admin-token'), ' makes another one:'),
+      h('p', { id: 'token-help' }, 'The server wants a token. On its first start it printed a link with one, and wrote it to the file ',
+        h('code', {}, 'admin.token'), ' in its data folder (', h('code', {}, '--data'), '), which only its owner can read; ',
+        h('code', {}, 'server --new-admin-token'), ' makes another one. To see it:'),
       h('pre', { tabindex: 0, 'aria-label': 'Command' }, 'cat DATA/admin.token'),
       h('label', { for: 'token' }, 'Token'), this.input,
       h('label', { class: 'tick' }, this.keep, ' keep it in this browser, not only for this tab'), this.problem, this.button);

@@ -47,9 +47,9 @@ export class NodesPage extends ListPage {
     const runs = (node: NodeItem): Child => (node.ranks.length === 0 ? DASH
       : runsOf(node).map(({ run, ranks }, at) => [at > 0 ? ', ' : '', this.names.link(run), ` (rank ${ranks.join(', ')})`]));
     const gpus = (node: NodeItem): string => node.ranks.filter(({ gpu }) => gpu).map(({ gpu }) => formatGpu(gpu)).join('; ') || DASH;
-    return table('Hosts', ['Host', 'Last heartbeat', 'Runs', 'GPUs', '#Processors', '#Load', '#Memory used', '#of', '#Disk free', '#Received', '#Sent'],
+    return table('Hosts', ['Host', 'Last heartbeat', 'Runs', 'GPUs', '#Processors', '#Load', '#Memory used', '#Disk free', '#Received', '#Sent'],
       this.nodes.map((node) => [node.host, heard(node), runs(node), gpus(node), node.processors, `${formatFixed(node.load, 1)} (${formatPercent(node.load / Math.max(1, node.processors), 0)})`,
-        formatBytes(node.memory_bytes - node.memory_available_bytes), formatBytes(node.memory_bytes), formatBytes(node.disk_free_bytes),
+        `${formatBytes(node.memory_bytes - node.memory_available_bytes)} of ${formatBytes(node.memory_bytes)}`, formatBytes(node.disk_free_bytes),
         formatBytesPerSecond(node.network_rx_bytes_per_second), formatBytesPerSecond(node.network_tx_bytes_per_second)]));
   }
 }

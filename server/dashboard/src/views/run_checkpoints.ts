@@ -6,7 +6,7 @@ import type { RunData } from '../data/run_data';
 import { copyText } from '../lib/copy';
 import { h, setText, Slot, type Child } from '../lib/dom';
 import { formatBytes, formatCount, formatFixed, formatSignificant, formatTime } from '../lib/format';
-import { table } from './tables';
+import { badge, table } from './tables';
 
 const archiveOf = (id: string): string => `${BASE}/checkpoints/${id}/archive.tar`;
 
@@ -31,7 +31,7 @@ export class Checkpoints {
   }
 
   private row(row: Checkpoint): Child[] {
-    return [[formatCount(row.update), row === this.data.bestCheckpoint ? h('span', { class: 'best' }, 'best') : null, row.pinned ? h('span', { class: 'best' }, 'pinned') : null],
+    return [[formatCount(row.update), row === this.data.bestCheckpoint ? badge('best') : null, row.pinned ? badge('pinned') : null],
       formatFixed(row.sacrebleu, 2), formatSignificant(row.loss), formatTime(row.created_at), formatBytes(row.bytes),
       [h('a', { href: archiveOf(row.id), download: `${row.name}.tar` }, 'archive.tar'), ' ', h('a', { href: sumsOf(row.id), download: 'SHA256SUMS' }, 'SHA256SUMS')],
       h('details', {}, h('summary', {}, `${row.files.length} files`), h('ul', { class: 'files' }, row.files.map((file) => h('li', {},
@@ -39,7 +39,8 @@ export class Checkpoints {
         h('code', { title: file.sha256 }, file.sha256.slice(0, 12)))))),
       h('span', { class: 'group' }, may('operate') ? h('button', { type: 'button', class: 'chip', 'aria-pressed': String(row.pinned),
         'aria-label': `Pin the checkpoint of update ${row.update}`, onclick: () => void this.pin(row) }, row.pinned ? 'unpin' : 'pin') : null,
-      h('button', { type: 'button', class: 'chip', title: 'Copies the command that downloads and verifies it', onclick: () => void this.copy(row) }, 'copy command'))];
+      h('button', { type: 'button', class: 'chip', title: 'Copies the command that downloads and verifies it',
+        'aria-label': `Copy command for update ${row.update}`, onclick: () => void this.copy(row) }, 'copy command'))];
   }
 
   private async pin(row: Checkpoint): Promise<void> {

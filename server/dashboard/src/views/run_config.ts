@@ -18,8 +18,7 @@ export class Configuration {
   private readonly select: HTMLSelectElement;
   private readonly difference = h('div', {});
   private readonly said = h('span', { class: 'muted', role: 'status' });
-  private config = '';
-  private shown = '';
+  private config: string | null = null;  // null: nothing drawn yet
   private offered = false;
 
   constructor(private readonly data: RunData, private readonly view: ViewState, private readonly onView: () => void) {
@@ -37,22 +36,22 @@ export class Configuration {
 
   update(): void {
     const config = this.data.run?.config ?? '';
-    if (config === this.config && this.shown !== '') return;
+    if (config === this.config) return;
     this.config = config;
     this.draw();
     if (this.view.against !== '') void this.offer().then(() => this.compare());
   }
 
   private async copy(): Promise<void> {
-    setText(this.said, (await copyText(this.config)) ? 'copied' : 'the browser does not allow copying here');
+    setText(this.said, (await copyText(this.config ?? '')) ? 'copied' : 'the browser does not allow copying here');
   }
 
   private draw(): void {
-    this.shown = this.config;
-    const lines = search(this.config, this.search.value);
+    const config = this.config ?? '';
+    const lines = search(config, this.search.value);
     const hits = lines.filter(({ hit }) => hit).length;
     setText(this.said, this.search.value.trim() ? `${formatCount(hits)} ${hits === 1 ? 'line' : 'lines'}` : '');
-    if (this.config === '') return replaceChildren(this.text, 'not reported');
+    if (config === '') return replaceChildren(this.text, 'not reported');
     replaceChildren(this.text, lines.map(({ line, hit }) => (hit ? h('mark', { class: 'extra' }, `${line}\n`) : `${line}\n`)));
   }
 
@@ -77,7 +76,7 @@ export class Configuration {
     try {
       const other = await getJson<Run>(`/runs/${id}`);
       if (id !== this.view.against) return;
-      const found = differences(this.config, other.config ?? '');
+      const found = differences(this.config ?? '', other.config ?? '');
       const cell = (value: string | null, kind: string): HTMLElement => (value === null ? h('span', { class: 'muted' }, 'not there') : h('mark', { class: kind }, value));
       replaceChildren(this.difference, h('p', {}, found.length === 0 ? 'The same as ' : `${formatCount(found.length)} ${found.length === 1 ? 'difference' : 'differences'} to `,
         h('a', { href: hashOfRun(id) }, other.name || id)), found.length > 0 ? table('Differences of the configurations', ['Key', 'This run', 'The other'],

@@ -4,8 +4,8 @@ import { zoomed } from '../charts/chart_data';
 import { CHARTS, LINK } from '../charts/definitions';
 import { onThemeChange } from '../charts/theme';
 import { ALL_PARTS, partsOf, RunData, type Part } from '../data/run_data';
-import { h, oncePerFrame, replaceChildren, Slot } from '../lib/dom';
-import { formatDuration } from '../lib/format';
+import { h, oncePerFrame, replaceChildren, setText, Slot } from '../lib/dom';
+import { formatDateTime } from '../lib/format';
 import { staleForMs } from '../lib/freshness';
 import { addShortcuts } from '../lib/keys';
 import { Refresher } from '../lib/refresher';
@@ -36,6 +36,7 @@ export class RunPage implements Page {
   private readonly actions: RunActions;
   private readonly chartActions: ChartActions;
   private readonly below = h('div', { class: 'below' });
+  private readonly problem = h('p', { class: 'problem', role: 'alert' });
   private sections: Promise<RunSections> | null = null;
   private shown: RunSections | null = null;
   private stream: EventStream | null = null;
@@ -106,11 +107,13 @@ export class RunPage implements Page {
       failed = true;
       if (this.closed || isAbort(error)) return;
       if (error instanceof ApiError && error.status === 404) {
+        document.title = 'No such run · Babelring';
         this.status('stale', 'not found');
         return replaceChildren(this.root, h('h1', {}, 'No such run'), h('p', {}, error.message));
       }
       this.status('reconnecting', 'reconnecting');
-      replaceChildren(this.root, h('p', { class: 'problem', role: 'alert' }, `Not loaded yet: ${explain(error)}`));
+      if (!this.problem.isConnected) replaceChildren(this.root, this.problem);
+      setText(this.problem, `Not loaded yet: ${explain(error)}`);
       setTimeout(() => void (this.closed || this.start()), 2000);
       return;
     }
@@ -168,7 +171,7 @@ export class RunPage implements Page {
     if (this.streamState !== 'live') return this.status(this.streamState, this.streamState);
     if (run?.finished_at) return this.status('finished', run.state);
     const silentMs = run ? staleForMs(run, runAtMs, Date.now()) : null;
-    if (silentMs !== null) return this.status('stale', `stale for ${formatDuration(silentMs / 1000)}`);
+    if (silentMs !== null) return this.status('stale', `stale since ${formatDateTime(runAtMs - run!.record_age_ms)}`);  // a time that stays, so that it is told once
     this.status('live', 'live');
   }
 

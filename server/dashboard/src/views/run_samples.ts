@@ -5,7 +5,7 @@ import { diffWords, type DiffSpan } from '../lib/diff';
 import { h, replaceChildren, setText, Slot, type Child } from '../lib/dom';
 import { formatCount, formatFixed, formatPercent, formatSignificant } from '../lib/format';
 import type { ViewState } from '../lib/run_view';
-import { table } from './tables';
+import { badge, table } from './tables';
 
 interface Sample { source: string; reference: string; hypothesis: string }
 
@@ -61,7 +61,7 @@ export class Evaluations {
   private evalsTable(): HTMLElement {
     const { data } = this;
     return table('Evaluations', ['#Update', 'Set', '#sacreBLEU', '#chrF', '#Loss', '#BLEU (teacher-forced)', '#Accuracy (same)', '#Seconds'],
-      [...data.evals].reverse().map((row) => [[formatCount(row.update), row.id === data.run?.best?.id ? h('span', { class: 'best' }, 'best') : null],
+      [...data.evals].reverse().map((row) => [[formatCount(row.update), row.id === data.run?.best?.id ? badge('best') : null],
         row.set, formatFixed(row.sacrebleu, 2), formatFixed(row.chrf, 2), formatSignificant(row.loss), formatFixed(row.teacher_forced_bleu, 2), formatPercent(row.accuracy),
         formatFixed(row.seconds, 1)]));
   }

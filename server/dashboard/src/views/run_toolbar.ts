@@ -41,7 +41,7 @@ export class Toolbar {
       h('label', { for: 'link', class: 'muted' }, 'link'), this.link, h('span', { class: 'muted' }, 'Gbit/s'));
     this.reset = chip('show all', null, () => actions.resetZoom());
     this.further = chip('−', 'zoom out', () => actions.scale(2));
-    this.element = h('div', { class: 'toolbar', role: 'toolbar', 'aria-label': 'Charts' },
+    this.element = h('div', { class: 'toolbar', role: 'group', 'aria-label': 'All charts' },
       h('span', { class: 'group', role: 'group', 'aria-label': 'Horizontal axis' }, h('span', { class: 'muted' }, 'x axis'), this.modes, this.logX),
       h('span', { class: 'group' }, h('label', { for: 'smoothing', class: 'muted' }, 'smoothing'), this.slider, this.shown),
       h('span', { class: 'group', role: 'group', 'aria-label': 'Zoom' }, chip('+', 'zoom in', () => actions.scale(0.5)), this.further, this.reset),

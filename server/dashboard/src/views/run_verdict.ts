@@ -9,7 +9,7 @@ function amount({ key, value, unit }: Evidence): string {
   if (unit === 'bytes' || unit === 'bytes/s') return formatSi(value, unit.replace('bytes', 'B'));
   if (key.endsWith('_fraction') || unit === 'of updates') return `${formatPercent(value, 0)} ${unit}`.trim();
   if (unit === 'rank') return `rank ${formatCount(value)}`;
-  return unit === key ? formatCount(value) : `${formatSignificant(value)} ${unit}`.trim();
+  return unit !== '' && key.endsWith(unit) ? formatCount(value) : `${formatSignificant(value)} ${unit}`.trim();
 }
 
 const evidenceRow = (evidence: Evidence): HTMLElement => h('tr', {}, h('th', { scope: 'row' }, evidence.key.replace(/_(ms|bytes)$/, '').replaceAll('_', ' ')),

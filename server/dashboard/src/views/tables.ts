@@ -1,5 +1,8 @@
 import { h, type Child } from '../lib/dom';
 
+/// A word of praise behind a figure; the space is for who hears it.
+export const badge = (text: string): Child => [' ', h('span', { class: 'best' }, text)];
+
 /// A table that scrolls sideways inside its own box; columns named with a leading # are numbers. `keys` tell rows apart where new
 /// ones come first.
 export function table(label: string, heads: readonly string[], rows: readonly (readonly Child[])[], keys: readonly string[] = []): HTMLElement {

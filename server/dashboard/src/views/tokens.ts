@@ -1,3 +1,4 @@
+import '../styles/tokens.css';
 import { explain, getAll, sendJson } from '../api/client';
 import { askSelf, rightsOf } from '../api/self';
 import type { TokenItem } from '../api/types';
@@ -8,12 +9,12 @@ import { ask } from './ask';
 import { ListPage } from './list_page';
 import type { Status } from './page';
 import { RunNames } from './run_names';
-import { table } from './tables';
+import { badge, table } from './tables';
 
 const EVERY_MS = 10_000;
 const SCOPES = ['read', 'ingest', 'operate', 'admin'] as const;
 const DAY_S = 86_400;
-const LIVES: readonly [string, number | null][] = [['a day', DAY_S], ['30 days', 30 * DAY_S], ['a year', 365 * DAY_S], ['until it is revoked', null]];
+const LIVES: readonly [string, number | null][] = [['after a day', DAY_S], ['after 30 days', 30 * DAY_S], ['after a year', 365 * DAY_S], ['never', null]];
 
 /// What the server is asked to make. `run` matters to a token that reports records only.
 export function newToken(name: string, scope: string, run: string, seconds: string): Record<string, unknown> {
@@ -39,8 +40,8 @@ export class TokensPage extends ListPage {
     super(root, status, 'Tokens');
     const field = (label: string, input: HTMLElement): HTMLElement => h('div', { class: 'form-field' }, h('label', { for: input.id }, label), input);
     const form = h('form', { class: 'card section', onsubmit: (event: Event) => { event.preventDefault(); void this.make(); } }, h('h2', {}, 'New token'),
-      h('div', { class: 'fields' }, field('Name', this.name), field('May', this.scope), this.runField, field('Ends after', this.life)),
-      this.wrong, h('div', { class: 'group' }, h('button', { type: 'submit', class: 'chip primary' }, 'make the token')));
+      h('div', { class: 'fields' }, field('Name', this.name), field('Scope', this.scope), this.runField, field('Expires', this.life)),
+      this.wrong, h('div', { class: 'group' }, h('button', { type: 'submit', class: 'chip primary' }, 'create the token')));
     this.start(EVERY_MS, this.made, form);
     void askSelf().then((self) => { this.own = self?.id ?? null; this.redraw(); });
   }
@@ -55,8 +56,8 @@ export class TokensPage extends ListPage {
   }
 
   protected draw(): HTMLElement {
-    return table('Tokens', ['Name', 'May', 'Run', 'Made', 'Ends', 'Last used', ''], this.tokens.map((token): Child[] => [
-      [token.name, token.id === this.own ? h('span', { class: 'best' }, 'this one') : null], h('span', { title: rightsOf(token.scope) }, token.scope),
+    return table('Tokens', ['Name', 'Scope', 'Run', 'Created', 'Expires', 'Last used', ''], this.tokens.map((token): Child[] => [
+      [token.name, token.id === this.own ? badge('this one') : null], h('span', { title: rightsOf(token.scope) }, token.scope),
       token.run ? this.names.link(token.run) : token.scope === 'ingest' ? 'any' : '', `${formatTime(token.created_at)} by ${token.created_by}`,
       token.expires_at ? formatTime(token.expires_at) : 'never', token.last_used_at ? formatTime(token.last_used_at) : 'not yet',
       h('button', { type: 'button', class: 'chip', 'aria-label': `Revoke ${token.name}`, onclick: () => void this.revoke(token) }, 'revoke')]), this.tokens.map(({ id }) => id));
@@ -73,7 +74,7 @@ export class TokensPage extends ListPage {
       this.show(token!);
       this.name.value = '';
     } catch (error) {
-      setText(this.wrong, `Not made: ${explain(error)}`);
+      setText(this.wrong, `Not created: ${explain(error)}`);
     }
     await this.load();
   }
@@ -88,7 +89,7 @@ export class TokensPage extends ListPage {
     replaceChildren(this.made, h('h2', {}, `Token “${name}”`), secret
       ? [h('p', {}, 'Copy it now: the server keeps only a digest, so it cannot be shown again.'), line('Token', secret),
         scope === 'ingest' ? null : line('Link that logs in', `${location.origin}/#token=${secret}`)]
-      : h('p', { class: 'problem' }, 'It was made, but the answer that had it was lost. Revoke it and make another one.'), h('div', {}, done));
+      : h('p', { class: 'problem' }, 'It was created, but the answer with its secret was lost. Revoke it and create another one.'), h('div', {}, done));
     this.made.hidden = false;
   }
 

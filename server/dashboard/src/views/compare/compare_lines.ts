@@ -13,7 +13,9 @@ const EVAL_TITLES: Record<string, string> = { loss: 'Validation loss', nll: 'Val
   teacher_forced_bleu: 'BLEU, teacher-forced', accuracy: 'Accuracy, teacher-forced' };
 const BAND_RUNS = 3;  // with more runs the bands would hide each other
 
-export const colorOf = (at: number): string => `run${at + 1}`;
+const COLORS = ['blue', 'orange', 'teal', 'violet', 'bad', 'olive', 'pink', 'muted'];
+
+export const colorOf = (at: number): string => COLORS[at]!;
 
 export function titleOf(key: string): string {
   if (isEval(key)) return EVAL_TITLES[key.slice(5)] ?? key.slice(5);

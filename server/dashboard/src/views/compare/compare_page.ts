@@ -1,5 +1,5 @@
 import '../../styles/compare.css';
-import { explain, getAll } from '../../api/client';
+import { ApiError, explain, getAll } from '../../api/client';
 import type { Run } from '../../api/types';
 import { Chart } from '../../charts/chart';
 import { zoomed } from '../../charts/chart_data';
@@ -106,13 +106,18 @@ export class ComparePage implements Page {
     await this.load(this.runs);
   }
 
-  /// Loads runs side by side; one that cannot be had does not keep the others from being shown.
+  /// Loads runs side by side; one that cannot be had does not keep the others from being shown, and is asked for again unless
+  /// there is no such run.
   private async load(runs: readonly ComparedRun[]): Promise<void> {
     const results = await Promise.allSettled(runs.map((run) => run.load(this.state.view).finally(() => this.came())));
     if (this.closed) return;
     const failed = results.find((result) => result.status === 'rejected');
     setText(this.problem, failed ? `not loaded: ${explain(failed.reason)}` : '');
     this.status(failed ? 'reconnecting' : this.anyRuns() ? 'live' : 'finished', failed ? 'incomplete' : this.anyRuns() ? 'live' : 'all ended');
+    const missing = runs.filter((_run, at) => results[at]!.status === 'rejected');
+    if (results.some((result) => result.status === 'rejected' && !(result.reason instanceof ApiError && result.reason.status === 404))) {
+      setTimeout(() => { if (!this.closed) void this.load(missing.filter((run) => this.runs.includes(run))); }, LIVE_MS);
+    }
   }
 
   private anyRuns(): boolean {

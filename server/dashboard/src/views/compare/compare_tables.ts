@@ -4,6 +4,7 @@ import { DASH, formatCount, formatDuration, formatFixed } from '../../lib/format
 import type { Series } from '../../lib/series';
 import { hashOfRun } from '../../lib/view_state';
 import { stateBadge } from '../run_header';
+import { badge } from '../tables';
 import { formatOf } from '../../lib/metric_format';
 import { betterOf, colorOf, titleOf } from './compare_lines';
 import { isEval, type ComparedRun } from './compared_run';
@@ -69,7 +70,7 @@ export function bestTable(runs: readonly ComparedRun[], keys: readonly string[])
   const cell = ({ key, values, best }: (typeof columns)[number], at: number): HTMLElement => {
     const value = values[at];
     const content: Child = value ? [formatOf(key)(value.value), h('small', { class: 'at' }, ` @${formatCount(value.update)}`)] : DASH;
-    return h('td', { class: 'number' }, content, best === at ? h('span', { class: 'best' }, 'best') : null);
+    return h('td', { class: 'number' }, content, best === at ? badge('best') : null);
   };
   const what = { less: ' (least)', more: ' (greatest)' } as const;
   return h('table', {}, h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, 'Run'), h('th', { scope: 'col' }, 'State'), h('th', { scope: 'col', class: 'number' }, 'Update'),

@@ -15,6 +15,7 @@ export class RowView {
   readonly link: HTMLAnchorElement;
   private readonly check: HTMLInputElement;
   private readonly pinButton: HTMLButtonElement;
+  private readonly archived = h('span', { class: 'label' }, 'archived');
   private cells: HTMLTableCellElement[] = [];
   private mark = '';  // of what is shown
 
@@ -22,7 +23,7 @@ export class RowView {
     this.check = h('input', { type: 'checkbox', onchange: () => actions.select(id, this.check.checked) });
     this.pinButton = h('button', { type: 'button', class: 'pin', onclick: () => actions.pin(id) });
     this.link = h('a', { href: hashOfRun(id), class: 'run-name' });
-    this.element = h('tr', {}, h('td', { class: 'tools' }, this.check, this.pinButton), h('th', { scope: 'row' }, this.link));
+    this.element = h('tr', {}, h('td', { class: 'tools' }, this.check, this.pinButton), h('th', { scope: 'row' }, this.link, ' ', this.archived));
   }
 
   /// Touches the page only where what it would show is something else than before.
@@ -34,6 +35,7 @@ export class RowView {
     this.mark = mark;
     const name = run.name || run.id;
     patchChildren(this.link, name);
+    this.archived.hidden = run.archived !== true;
     const isPinned = view.pinned?.id === this.id;
     this.check.checked = view.selected;
     this.check.setAttribute('aria-label', `Compare ${name}`);
@@ -42,7 +44,6 @@ export class RowView {
     this.pinButton.textContent = isPinned ? '★' : '☆';
     this.pinButton.title = isPinned ? 'Baseline: differences of the others are to this run' : 'Pin as the baseline';
     this.element.classList.toggle('pinned', isPinned);
-    this.element.classList.toggle('archived', run.archived === true);
     while (this.cells.length > columns.length) this.cells.pop()!.remove();
     columns.forEach((column, at) => {
       let cell = this.cells[at];
