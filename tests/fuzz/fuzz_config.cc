@@ -1,4 +1,4 @@
-// A YAML configuration and key=value. What is taken can be dumped and loaded again to the same.
+// A YAML configuration, or after "=" a key=value override. What is accepted survives being dumped and loaded again.
 
 #include <string>
 #include <string_view>

@@ -1,4 +1,4 @@
-// The body of the ingest route: JSON, then records. What is taken reads back to the same after it was written.
+// The body of the ingest route, as JSON and as records. What is accepted survives being written and read again.
 
 #include <string_view>
 

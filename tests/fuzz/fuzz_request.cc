@@ -1,9 +1,10 @@
-// A request as raw bytes: framing guard, parser, target, router, range. Whatever comes, it is refused with a status or
-// understood in one way only.
+// A request head as raw bytes: framing guard, parser, target, router, range, media types. Whatever comes is either
+// refused with a status, or understood in one way only.
 
-#include <algorithm>
+#include <array>
 #include <string_view>
 
+#include "server/http/accept.h"
 #include "server/http/framing.h"
 #include "server/http/range.h"
 #include "server/http/request_head.h"
@@ -31,6 +32,17 @@ void check_target(const http::Request& request) {
   }
 }
 
+void check_fields(const http::Request& request) {
+  constexpr std::int64_t size = 1000;
+  const http::RangeRequest range = http::parse_range(request.header("range"), size);
+  const bool part = range.kind != http::RangeRequest::Kind::unsatisfiable;
+  expect(!part || (range.first >= 0 && range.length > 0 && range.first + range.length <= size),
+         "a range lies within the body");
+  static const std::array<std::string, 2> types = {"application/json", "text/csv"};
+  const auto type = http::accepted_type(request.header("accept"), types);
+  expect(!type || *type < types.size(), "an accepted type is one of those offered");
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -52,6 +64,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   expect(parsed->request.headers.contains("host"), "there is a Host");
   expect(!parsed->request.headers.contains("transfer-encoding"), "there is no Transfer-Encoding");
   check_target(parsed->request);
+  check_fields(parsed->request);
   const auto match = router.match(parsed->request);
   if (match.route != nullptr) {
     for (const auto& [name, value] : parsed->request.parameters) expect(!value.empty(), "a parameter has a value");

@@ -1,4 +1,4 @@
-// A safetensors file. What its reader takes lies within the file, every byte of it.
+// A safetensors file. Every byte of what its reader accepts lies within the file.
 
 #include <sys/mman.h>
 #include <unistd.h>
