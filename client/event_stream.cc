@@ -47,8 +47,7 @@ EventStream::Outcome EventStream::follow_once(const Handlers& handlers, std::str
     why = "the stream ended";
   } else {
     const Problem problem = read_problem(*answer);
-    const bool for_good = answer->status / 100 == 4 && answer->status != 408 && answer->status != 429;
-    if (for_good) throw ServerRefusal(problem);
+    if (is_final(answer->status)) throw ServerRefusal(problem);
     why = describe(problem);
   }
   return Outcome::lost;

@@ -55,6 +55,10 @@ Problem read_problem(const HttpAnswer& answer) {
   return problem;
 }
 
+bool is_final(int status) {
+  return status / 100 == 4 && status != 408 && status != 429;
+}
+
 std::string describe(const Problem& problem) {
   std::string text = problem.detail.empty() ? problem.title : problem.detail;
   std::size_t told = 0;

@@ -22,6 +22,9 @@ struct Problem {
 
 Problem read_problem(const HttpAnswer& answer);
 
+/// Whether the same request would be refused again: 4xx but 408 and 429.
+bool is_final(int status);
+
 /// "server says 404: no run 'r_…'", in one line.
 std::string describe(const Problem& problem);
 

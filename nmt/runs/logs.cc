@@ -1,6 +1,7 @@
 #include "nmt/runs/logs.h"
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -9,9 +10,11 @@
 #include <condition_variable>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "client/api_client.h"
 #include "client/event_stream.h"
+#include "client/problem.h"
 #include "nmt/runs/find_run.h"
 #include "nmt/runs/interrupt.h"
 #include "nmt/runs/run_commands.h"
@@ -110,6 +113,21 @@ std::size_t print_page(ApiClient& api, const std::string& target, std::string& c
   return items.size();
 }
 
+/// Prints what there is behind `cursor`. Returns whether the run has ended, so that nothing more will come.
+bool print_rest(ApiClient& api, const std::string& run, const std::string& filter, std::string& cursor, bool as_json,
+                const Screen& screen) {
+  constexpr std::size_t limit = 500;
+  // The state first: what the run said before it ended is then there to be read.
+  const bool ended = is_end_state(text_of(api.get("/runs/" + run), "state"));
+  std::size_t lines = limit;
+  while (lines == limit) {
+    const std::string target =
+        fmt::format("/runs/{}/logs?limit={}&cursor={}{}", run, limit, percent_encoded(cursor), filter);
+    lines = print_page(api, target, cursor, as_json, screen);
+  }
+  return ended;
+}
+
 }  // namespace
 
 void print_logs(const ServerAccess& access, const LogRequest& request, bool as_json, const Screen& screen) {
@@ -118,17 +136,20 @@ void print_logs(const ServerAccess& access, const LogRequest& request, bool as_j
   if (request.rank) filter += fmt::format("&rank={}", *request.rank);
   if (!request.level.empty()) filter += "&level=" + percent_encoded(request.level);
   if (!request.text.empty()) filter += "&q=" + percent_encoded(request.text);
-  const std::string target = "/runs/" + request.run + "/logs?";
   std::string cursor;
-  print_page(api, fmt::format("{}tail={}{}", target, request.tail, filter), cursor, as_json, screen);
+  print_page(api, fmt::format("/runs/{}/logs?tail={}{}", request.run, request.tail, filter), cursor, as_json, screen);
   if (!request.follow || cursor.empty()) return;
   LogEvents events(access, request.run, request.between_questions);
   const Interrupt interrupt([&] { events.end(); });
+  bool away = false;
   for (bool ended = false; !ended && events.wait();) {
-    // The state first: what the run said before it ended is then there to be read.
-    ended = is_end_state(text_of(api.get("/runs/" + request.run), "state"));
-    while (print_page(api, fmt::format("{}limit=500&cursor={}{}", target, percent_encoded(cursor), filter), cursor,
-                      as_json, screen) == 500) {
+    try {
+      ended = print_rest(api, request.run, filter, cursor, as_json, screen);
+      away = false;
+    } catch (const Failure& failure) {  // a server that is started anew does not end what follows it
+      const auto* refusal = dynamic_cast<const ServerRefusal*>(&failure);
+      if (refusal != nullptr && is_final(refusal->problem().status)) throw;
+      if (!std::exchange(away, true)) spdlog::warn("{}; trying again", failure.what());
     }
   }
 }

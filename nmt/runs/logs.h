@@ -13,9 +13,9 @@ namespace babelring {
 struct LogRequest {
   std::string run;  // id
   std::optional<std::int64_t> rank;
-  std::string level, text;                            // empty: any
-  std::int64_t tail = 200;                            // the newest so many
-  bool follow = false;                                // then what comes, until the run has ended or Ctrl-C
+  std::string level, text;  // empty: any
+  std::int64_t tail = 200;  // the newest so many
+  bool follow = false;      // then what comes, over restarts of the server, until the run ends or Ctrl-C
   std::chrono::milliseconds between_questions{1000};  // where there is no event stream
 };
 

@@ -56,6 +56,26 @@ TEST(Logs, AreReadWhenAnEventSaysSo) {
   EXPECT_EQ(followed(stream, std::chrono::hours(1)), both_lines);
 }
 
+TEST(Logs, AreFollowedOverTheServersRestart) {
+  const auto asked = std::make_shared<std::atomic<int>>(0);
+  const ScriptedServer::Script log = growing_log({.status = 403, .body = R"({"code":"scope_insufficient"})"});
+  ScriptedServer server([=](const ScriptedRequest& request) -> ScriptedAnswer {
+    const bool of_state = request.target == "/api/v1/runs/" + log_run;
+    const int number = of_state ? (*asked)++ : 0;
+    if (number == 1) return {.status = 500};
+    if (number == 2) return {.status = 503, .body = R"({"detail":"shutting down"})"};
+    if (number > 2 && number < 8) return {.cut_after = 0};  // more often than a single question is repeated
+    return log(request);
+  });
+  std::ostringstream out;
+  LogRequest request;
+  request.run = log_run;
+  request.follow = true;
+  request.between_questions = std::chrono::milliseconds(1);
+  print_logs({server.address(), ""}, request, false, {.out = out});
+  EXPECT_EQ(out.str(), both_lines);
+}
+
 TEST(Logs, AreAskedForWhereThereIsNoStream) {
   const ScriptedAnswer refused = {.status = 403, .body = R"({"code":"scope_insufficient","detail":"no"})"};
   EXPECT_EQ(followed(refused, std::chrono::milliseconds(1)), both_lines);
