@@ -13,7 +13,10 @@ std::string found_json(const json::value& value) {
   if (value.is_object()) return "an object";
   if (value.is_array()) return "an array";
   const std::string text = printable(to_text(value));
-  return text.size() <= 60 ? text : text.substr(0, 60) + "…";
+  std::size_t end = 60;
+  if (text.size() <= end) return text;
+  while ((static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;  // not inside a UTF-8 sequence
+  return text.substr(0, end) + "…";
 }
 
 FieldReader::FieldReader(const json::object& in, std::string place, UnknownMembers* unknown)

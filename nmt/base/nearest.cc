@@ -28,6 +28,9 @@ std::string nearest_name(std::string_view name, const std::vector<std::string>& 
   std::string best;
   std::size_t limit = std::max<std::size_t>(2, name.size() / 3) + 1;
   for (const std::string& candidate : known) {
+    const std::size_t longer = std::max(name.size(), candidate.size());
+    const std::size_t shorter = std::min(name.size(), candidate.size());
+    if (longer - shorter >= limit) continue;  // the distance is at least that, and slow to find if the name is huge
     const std::size_t distance = edit_distance(name, candidate);
     if (distance < limit) {
       limit = distance;

@@ -127,6 +127,8 @@ INSTANTIATE_TEST_SUITE_P(
         Damage{"attempt", "0", "attempt: expected at least 1, found 0"},
         Damage{"rank", "-1", "rank: expected at least 0, found -1"},
         Damage{"time_ms", "-1", "time_ms: expected at least 0, found -1"},
+        Damage{"update", "\"éééééééééééééééééééééééééééééééééé\"",
+               "update: expected an integer, found \"ééééééééééééééééééééééééééééé…"},
         Damage{"host", "5", "host: expected text, found 5"}, Damage{"update", nullptr, "update: expected, but absent"},
         Damage{"update", "18446744073709551615", "update: expected an integer, found 18446744073709551615"},
         Damage{"loss", "\"low\"", "loss: expected a number (or null and an entry in non_finite), found \"low\""},

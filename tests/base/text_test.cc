@@ -24,6 +24,8 @@ TEST(Nearest, NamesWhatIsNearAndNothingElse) {
   EXPECT_EQ(nearest_name("dropout", known), "");
   EXPECT_EQ(nearest_name("", known), "");
   EXPECT_EQ(nearest_name("x", {}), "");
+  EXPECT_EQ(nearest_name("le", {"length", "leng"}), "leng") << "two apart";
+  EXPECT_EQ(nearest_name("le", {"length", "lengt"}), "") << "three apart";
   EXPECT_EQ(did_you_mean("warmup", known), "; did you mean 'warm_up'?");
   EXPECT_EQ(did_you_mean("dropout", known), "");
 }
