@@ -11,10 +11,11 @@ namespace babelring {
 
 namespace {
 
-IdSequences open_side(const std::filesystem::path& folder, const ManifestFile& file, std::int64_t sentences,
-                      std::int64_t tokens, bool verify) {
+IdSequences open_side(const Manifest& manifest, const ManifestFile& file, std::int64_t sentences, std::int64_t tokens,
+                      bool verify) {
+  const std::filesystem::path& folder = manifest.folder;
   check_file(folder, file, verify);
-  IdSequences side(folder / file.name);
+  IdSequences side(folder / file.name, manifest.vocabulary_size);
   if (side.sentences() != sentences || side.tokens() != tokens) {
     fail("{}: {} sentences of {} tokens, expected {} of {} by its manifest", (folder / file.name).string(),
          side.sentences(), side.tokens(), sentences, tokens);
@@ -51,8 +52,8 @@ Corpus::Corpus(IdSequences source, IdSequences target, std::string digest)
 Corpus Corpus::open(const std::filesystem::path& folder, const std::string& name, bool verify) {
   const Manifest manifest = load_manifest(folder);
   const ManifestSet& set = manifest.set(name);
-  return Corpus(open_side(folder, set.source_ids, set.sentences, set.source_tokens, verify),
-                open_side(folder, set.target_ids, set.sentences, set.target_tokens, verify),
+  return Corpus(open_side(manifest, set.source_ids, set.sentences, set.source_tokens, verify),
+                open_side(manifest, set.target_ids, set.sentences, set.target_tokens, verify),
                 sha256_hex(set.source_ids.sha256 + set.target_ids.sha256));
 }
 

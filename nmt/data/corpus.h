@@ -23,6 +23,7 @@ class Corpus {
                             const std::vector<std::vector<std::int32_t>>& targets);
 
   std::int64_t sentences() const { return source_.sentences(); }
+  /// The ids of a sentence. Throws Failure naming the file if one lies outside the vocabulary.
   std::span<const std::int32_t> source(std::int64_t i) const { return source_[i]; }
   std::span<const std::int32_t> target(std::int64_t i) const { return target_[i]; }
   std::int64_t source_length(std::int64_t i) const { return source_.length(i); }

@@ -65,17 +65,17 @@ void IdFileWriter::finish() {
   file_->commit();
 }
 
-IdSequences::IdSequences(const std::filesystem::path& path) : file_(path) {
+IdSequences::IdSequences(const std::filesystem::path& path, std::int64_t vocabulary_size)
+    : file_(path), name_(path.string()), vocabulary_size_(vocabulary_size) {
   const std::span<const std::byte> bytes = file_.bytes();
-  const std::string name = path.string();
   if (bytes.size() < sizeof(Head) + sizeof(std::uint64_t) + sizeof(Tail)) {
-    fail("{}: {} bytes are too few for an id file", name, bytes.size());
+    fail("{}: {} bytes are too few for an id file", name_, bytes.size());
   }
   Head head;
   std::memcpy(&head, bytes.data(), sizeof head);
-  if (std::memcmp(head.magic, head_magic, sizeof head_magic) != 0) fail("{}: not an id file (no BABELIDS)", name);
+  if (std::memcmp(head.magic, head_magic, sizeof head_magic) != 0) fail("{}: not an id file (no BABELIDS)", name_);
   if (head.version != format_version) {
-    fail("{}: id file of version {}, this program reads version {}", name, head.version, format_version);
+    fail("{}: id file of version {}, this program reads version {}", name_, head.version, format_version);
   }
   Tail tail;
   std::memcpy(&tail, bytes.data() + bytes.size() - sizeof tail, sizeof tail);
@@ -83,7 +83,7 @@ IdSequences::IdSequences(const std::filesystem::path& path) : file_(path) {
   if (std::memcmp(tail.magic, tail_magic, sizeof tail_magic) != 0 || tail.tokens > bytes.size() ||
       tail.sentences > bytes.size() ||
       bytes.size() != sizeof(Head) + id_bytes + (tail.sentences + 1) * sizeof(std::uint64_t) + sizeof(Tail)) {
-    fail("{}: truncated or damaged, its end does not fit its {} bytes", name, bytes.size());
+    fail("{}: truncated or damaged, its end does not fit its {} bytes", name_, bytes.size());
   }
   // The mapping is page-aligned and both arrays start at multiples of 8 in it.
   const std::byte* first = bytes.data() + sizeof(Head);
@@ -91,7 +91,7 @@ IdSequences::IdSequences(const std::filesystem::path& path) : file_(path) {
   offsets_ = {static_cast<const std::uint64_t*>(static_cast<const void*>(first + id_bytes)), tail.sentences + 1};
   bool ordered = offsets_.front() == 0 && offsets_.back() == tail.tokens;
   for (std::size_t i = 0; i + 1 < offsets_.size(); ++i) ordered &= offsets_[i] <= offsets_[i + 1];
-  if (!ordered) fail("{}: damaged, its sentence offsets are not in order from 0 to {}", name, tail.tokens);
+  if (!ordered) fail("{}: damaged, its sentence offsets are not in order from 0 to {}", name_, tail.tokens);
 }
 
 IdSequences::IdSequences(const std::vector<std::vector<std::int32_t>>& sentences) {
@@ -103,6 +103,16 @@ IdSequences::IdSequences(const std::vector<std::vector<std::int32_t>>& sentences
   }
   ids_ = owned_ids_;
   offsets_ = owned_offsets_;
+}
+
+std::span<const std::int32_t> IdSequences::operator[](std::int64_t i) const {
+  const auto ids = ids_.subspan(offsets_[static_cast<std::size_t>(i)], static_cast<std::size_t>(length(i)));
+  for (const std::int32_t id : ids) {
+    if (id < 0 || id >= vocabulary_size_) {
+      fail("{}: damaged, sentence {} has id {}, expected 0 to {}", name_, i + 1, id, vocabulary_size_ - 1);
+    }
+  }
+  return ids;
 }
 
 }  // namespace babelring

@@ -2,8 +2,10 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "nmt/base/mapped_file.h"
@@ -47,7 +49,7 @@ class IdSequences {
  public:
   IdSequences() = default;
   /// Maps a file and checks its structure (magic, version, size against counts, offsets in order). Throws Failure.
-  explicit IdSequences(const std::filesystem::path& file);
+  IdSequences(const std::filesystem::path& file, std::int64_t vocabulary_size);
   /// Takes sentences in memory.
   explicit IdSequences(const std::vector<std::vector<std::int32_t>>& sentences);
 
@@ -57,14 +59,16 @@ class IdSequences {
     const auto at = static_cast<std::size_t>(i);
     return static_cast<std::int64_t>(offsets_[at + 1] - offsets_[at]);
   }
-  std::span<const std::int32_t> operator[](std::int64_t i) const {
-    return ids_.subspan(offsets_[static_cast<std::size_t>(i)], static_cast<std::size_t>(length(i)));
-  }
+  /// Throws Failure if the file is damaged so that an id lies outside the vocabulary, where it would index past the
+  /// embeddings. Checked here because reading the whole of a large file would delay the start of training.
+  std::span<const std::int32_t> operator[](std::int64_t i) const;
   std::span<const std::int32_t> ids() const { return ids_; }
   std::span<const std::uint64_t> offsets() const { return offsets_; }
 
  private:
   MappedFile file_;
+  std::string name_;  // of the file
+  std::int64_t vocabulary_size_ = std::numeric_limits<std::int64_t>::max();
   std::vector<std::int32_t> owned_ids_;
   std::vector<std::uint64_t> owned_offsets_;
   std::span<const std::int32_t> ids_;

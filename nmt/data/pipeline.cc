@@ -15,7 +15,7 @@ namespace babelring {
 
 namespace {
 
-/// Before there is a thread that would compute with them.
+/// Checks the options while no thread uses them yet.
 const PipelineOptions& checked(const PipelineOptions& options) {
   if (options.rank < 0 || options.rank >= options.world || options.micro_batch_tokens < 0) {
     fail("pipeline: rank {} of {}, {} tokens a micro-batch; expected a rank below the world size and no negative limit",

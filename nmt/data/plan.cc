@@ -192,7 +192,7 @@ std::vector<Slice> slice(const Corpus& corpus, const UpdatePlan& update, int ran
 int micro_batches_for(const Corpus& corpus, const UpdatePlan& update, int world, std::int64_t limit) {
   if (limit < 1) return 1;
   const std::int64_t larger = std::max(update.source_tokens, update.target_tokens);
-  // Ends: parts of one token each hold at most one sentence.
+  // Terminates: once there are as many parts as tokens, each holds at most one sentence.
   for (auto count = static_cast<int>(std::max<std::int64_t>(1, larger / (limit * world)));; ++count) {
     const std::vector<Slice> parts = slice(corpus, update, 0, 1, count * world);
     const bool fits = std::all_of(parts.begin(), parts.end(), [&](const Slice& part) {

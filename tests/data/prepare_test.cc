@@ -194,6 +194,14 @@ TEST_F(PrepareTest, DamagedFilesAreFoundAgainstTheManifest) {
   EXPECT_EQ(message_of(open), "");  // only the digest tells
   EXPECT_THAT(message_of([&] { Corpus::open(wanted.output, "train", true); }), HasSubstr("SHA-256"));
 
+  changed = whole;
+  changed[19] = 0x40;  // the high byte of the first id
+  folder_.write("out/train.target.ids", changed);
+  const Corpus damaged = Corpus::open(wanted.output, "train");
+  EXPECT_THAT(message_of([&] { damaged.target(0); }),
+              testing::ContainsRegex("train.target.ids: damaged, sentence 1 has id 10737418[0-9]*, expected 0 to 39"));
+  EXPECT_EQ(message_of([&] { damaged.target(1); }), "");
+
   std::string unordered = whole;
   unordered[whole.size() - 24 - 16 + 6] = 1;  // a high byte of the last offset but one
   folder_.write("out/train.target.ids", unordered);
