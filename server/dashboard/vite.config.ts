@@ -30,7 +30,7 @@ export default defineConfig({
     rolldownOptions: {
       output: { codeSplitting: { groups: [
         { name: 'charts', priority: 1, test: /uplot|src\/(charts\/(?!heat_strip|picture)|data\/series_store|lib\/(ema|x_axis|series)|views\/run_toolbar)/ },
-        { name: 'index', priority: 2, test: /src\/(main|lib\/(copy|dom|format|freshness|keys|routes|run_view|theme_choice|view_state|slices)|api\/(?!download)|views\/(tables|run_header|site_header|session_badge|notify_button))\b/ },
+        { name: 'index', priority: 2, test: /src\/(main|lib\/(copy|dom|format|freshness|keys|routes|run_view|theme_choice|slices)|api\/(?!download)|views\/(tables|run_header|site_header|session_badge|notify_button))\b/ },
         { name: 'ask', priority: 1, test: /src\/views\/ask\b/ },
         { name: 'lists', priority: 0, test: /src\/views\/(list_page|run_names)\b/ },
       ] } },

@@ -318,6 +318,7 @@ async function checkStale(page) {
     stale = await shows(page, 'stale', 5000).then(() => true, () => false);
   }
   assert.ok(stale, 'the page never called the run stale');
+  assert.match(await page.locator('#connection').innerText(), /^stale since \d{4}-\d\d-\d\d \d\d:\d\d$/, 'a text that changed every second would be read out every second');
   await until('the title says for how long', async () => {
     const [, minutes, seconds] = /^stale for (\d) min (\d\d) s$/.exec(await page.locator('.run-title .state').innerText()) ?? [];
     const silent = minutes * 60 + Number(seconds);

@@ -2,12 +2,14 @@
 // spike, a loss that is not finite, evaluations with translations, checkpoints, warnings, a restart. For tests of the run page,
 // never shown as a result.
 //   node detailed_run.mjs http://127.0.0.1:8080 [updates=1200] [live seconds=0] [token]
-import { createHash } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { pathToFileURL } from 'node:url';
-import { makeRunId } from './synthetic_run.mjs';
 
 const STEP_MS = 310;
 const PARAMETERS = 60_900_000;
+
+const DIGITS = '0123456789ABCDEFGHJKMNPQRSTVWXYZ';
+export const makeRunId = () => 'r_0' + [...randomBytes(25)].map((byte) => DIGITS[byte % 32]).join('');
 
 /// Numbers that look random and are the same in every run of the test.
 function numbers(seed) {

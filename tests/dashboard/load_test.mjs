@@ -3,8 +3,7 @@
 //   node load_test.mjs [--server-binary build/release/bin/server] [--dist folder] [--points 1000000] [--minutes 5]
 import { strict as assert } from 'node:assert';
 import { goBelow, heapBytes, makeWork, openBrowser, pageWeight, readOptions, showTwentyCharts, startServer, taskTimes, watchProblems } from './harness.mjs';
-import { DetailedRun } from './detailed_run.mjs';
-import { makeRunId } from './synthetic_run.mjs';
+import { DetailedRun, makeRunId } from './detailed_run.mjs';
 
 const options = readOptions('load_test', { points: { type: 'string', default: '1000000' }, minutes: { type: 'string', default: '5' } });
 const points = Number(options.points);

@@ -6,7 +6,8 @@ import * as format from '../../server/dashboard/src/lib/format';
 import { ageMs, staleForMs } from '../../server/dashboard/src/lib/freshness';
 import { Refresher } from '../../server/dashboard/src/lib/refresher';
 import { alignOnFirst, appendTail, describeSampling, emptySeries, nextStep, stack, type Series } from '../../server/dashboard/src/lib/series';
-import { defaultView, hashOfRun, parseHash } from '../../server/dashboard/src/lib/view_state';
+import { hashOfRun, parseRoute } from '../../server/dashboard/src/lib/routes';
+import { defaultView } from '../../server/dashboard/src/lib/run_view';
 
 function series(steps: number[], values: (number | null)[] = steps): Series {
   return { ...emptySeries(), step: steps, timeMs: steps, min: values, avg: values, max: values, total: steps.length };
@@ -192,11 +193,11 @@ describe('EventStreamParser', () => {
 describe('address', () => {
   it('carries the view there and back', () => {
     const view = { ...defaultView(), x: 'wall' as const, smoothing: 0.5, range: [10, 20.5] as [number, number], log: new Set(['loss']) };
-    expect(parseHash(hashOfRun('r_01', view))).toEqual({ page: 'run', id: 'r_01', view });
+    expect(parseRoute(hashOfRun('r_01', view))).toEqual({ page: 'run', id: 'r_01', view });
     expect(hashOfRun('r_01')).toBe('#/runs/r_01');
   });
   it('falls back on nonsense', () => {
-    expect(parseHash('#/runs/r_01?range=5_1&smooth=7&x=q')).toEqual({ page: 'run', id: 'r_01', view: defaultView() });
-    expect(parseHash('')).toEqual({ page: 'runs' });
+    expect(parseRoute('#/runs/r_01?range=5_1&smooth=7&x=q')).toEqual({ page: 'run', id: 'r_01', view: defaultView() });
+    expect(parseRoute('').page).toBe('runs');
   });
 });

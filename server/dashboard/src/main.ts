@@ -35,7 +35,7 @@ function show(build: () => Page): void {
   if (!first && document.activeElement === document.body) main.focus({ preventScroll: true });  // what had the focus is gone
 }
 
-/// Each page is a file of its own, fetched when first opened: what builds it when all is here.
+/// Fetches the page's own file, if this is the first visit, and returns what builds the page.
 async function builderOf(route: Route): Promise<() => Page> {
   switch (route.page) {
     case 'run': {
@@ -106,7 +106,7 @@ function enter(): void {
   void begin();
 }
 
-/// Opens the page at once; whose token it is may come later.
+/// Opens the page at once; who owns the token may become known later.
 async function begin(): Promise<void> {
   const opened = open();
   const self = await askSelf();

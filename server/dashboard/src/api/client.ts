@@ -43,7 +43,7 @@ function seriesOf(answer: SeriesAnswer): Series {
     total: answer.total, sampled: answer.sampled, nonFinite: answer.non_finite };
 }
 
-/// Several series over one range, by name: KEY, or KEY@RANK. A key that no step has had yet is an empty series.
+/// Several series over one range, by name: KEY, or KEY@RANK. A key that no step has reported yet gives an empty series.
 export async function getSeries(run: string, names: readonly string[], range: SeriesRange): Promise<Map<string, Series>> {
   const query = new URLSearchParams({ x: range.x, points: String(range.points ?? 1200), agg: 'minmax' });
   if (range.from !== undefined) query.set('from', String(range.from));
@@ -57,7 +57,6 @@ export async function getSeries(run: string, names: readonly string[], range: Se
   return found;
 }
 
-export const csvOf = (run: string, key: string): string => `${BASE}/runs/${run}/metrics/${key}?agg=raw&format=csv`;
 export const fileOf = (checkpoint: string, name: string): string =>
   `${BASE}/checkpoints/${checkpoint}/files/${encodeURIComponent(name)}`;
 export const runCsvOf = (run: string): string => `${BASE}/runs/${run}/metrics.csv`;

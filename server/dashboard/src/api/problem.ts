@@ -15,7 +15,7 @@ export interface ProblemPlace {
   column?: number;
 }
 
-/// A refusal, told in one line. `status` 0: no answer came at all.
+/// A refused request, explained in one line. `status` is 0 where no answer came at all.
 export class ApiError extends Error {
   constructor(readonly status: number, message: string, readonly code = '', readonly errors: readonly ProblemPlace[] = [],
     readonly retryAfterMs: number | null = null) {
@@ -29,7 +29,7 @@ const MEANINGS: Record<number, string> = {
   507: 'the server\'s disk is full',
 };
 
-/// Retry-After in seconds or as a date, in ms from `nowMs`; null where it says nothing.
+/// Parses Retry-After, in seconds or as a date, into ms from `nowMs`; null if absent or malformed.
 export function retryAfterMs(header: string | null, nowMs: number): number | null {
   if (header === null) return null;
   if (/^\d+$/.test(header)) return Number(header) * 1000;

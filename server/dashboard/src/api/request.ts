@@ -8,15 +8,13 @@ const FIRST_PAUSE_MS = 400;
 const LONGEST_PAUSE_MS = 8000;
 const KEPT_ANSWERS = 64;
 
-/// Ends all requests of the page that is shown; a new page begins with a new one.
+/// Aborts the requests of the page that is shown; each page has its own.
 let page = new AbortController();
 
 export function abortPage(): void {
   page.abort();
   page = new AbortController();
 }
-
-export const pageSignal = (): AbortSignal => page.signal;
 
 export const isAbort = (error: unknown): boolean => error instanceof DOMException && error.name === 'AbortError';
 
@@ -35,8 +33,8 @@ export async function request(path: string, options: RequestInit = {}): Promise<
   throw await problemOf(response);
 }
 
-/// How long to wait before try number `tries` + 1, or null when trying again does not help: only where no answer came, or one
-/// that says "later" and not much later. `random` in [0, 1) keeps many pages from asking at the same moment.
+/// How long to wait before attempt `tries` + 1; null if no attempt is to follow. Repeated are requests without an answer and those
+/// that the server asks to repeat shortly. `random` in [0, 1) spreads the attempts of many pages.
 export function pauseMs(error: unknown, tries: number, random: number): number | null {
   if (!(error instanceof ApiError) || tries >= TRIES || (error.retryAfterMs ?? 0) > LONGEST_PAUSE_MS) return null;
   if (![0, 429, 502, 503, 504].includes(error.status) && !(error.status === 409 && error.retryAfterMs !== null)) return null;

@@ -10,7 +10,7 @@ export const rightsOf = (scope: string): string => RIGHTS[scope] ?? scope;
 
 const PATIENCE_MS = 10_000;
 
-/// Whose token this page has; null where the server does not tell. Not bound to a page: it is asked while the first one opens.
+/// Asks the server about this tab's token; null if it does not answer. Not aborted with a page, because it runs while the first one opens.
 export async function askSelf(): Promise<TokenSelf | null> {
   try {
     return (await (await request('/tokens/self', { signal: AbortSignal.timeout(PATIENCE_MS) })).json()) as TokenSelf;

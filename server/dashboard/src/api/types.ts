@@ -4,7 +4,7 @@ import type { components } from './schema';
 /// drift apart. A number that was not finite is null.
 export type Schemas = components['schemas'];
 
-/// The contract lets any time be null; these are always told.
+/// The contract allows null for any time; these are always present.
 type Told<T, K extends keyof T> = Omit<T, K> & Record<K, string>;
 
 export type Evaluation = Schemas['Eval'];

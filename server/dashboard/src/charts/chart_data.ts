@@ -28,13 +28,6 @@ export interface ChartData {
   marks: Mark[];
 }
 
-/// The part of a chart's data in one table: x and one column a line; lines that share an x array stay together, the others
-/// are joined on the union of all x.
-export interface ChartTable {
-  x: number[];
-  columns: Column[];
-}
-
 /// How many rows the table that screen readers get has.
 const SPOKEN_ROWS = 12;
 

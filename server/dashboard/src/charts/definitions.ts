@@ -17,7 +17,7 @@ export interface ChartDefinition {
 }
 
 const plain: Format = (value) => formatSignificant(value);
-/// On the axis, where room is short.
+/// For ticks, where space is short.
 export const tick: Format = (value) => (value !== null && value !== 0 && Math.abs(value) < 0.001 ? Number(value.toPrecision(3)).toExponential() : plain(value));
 const rate: Format = (value) => formatSi(value);
 const score: Format = (value) => formatFixed(value, 2);
@@ -39,7 +39,7 @@ function lossData(run: RunData, view: ViewState): ChartData {
     lines: [...training.lines, ...evalLines(run, 'loss', 'validation', ['orange', 'violet'], plain)] };
 }
 
-/// How the translations that are scored were searched for, as the resolved configuration says.
+/// The search that produced the scored translations, read from the resolved configuration.
 export function searchOf(config: string): string {
   const beam = Number(/^validation:\n(?:[ \t].*\n)*?[ \t]+beam: *(\d+)/m.exec(config)?.[1] ?? 0);
   return beam === 1 ? 'greedy' : beam > 1 ? `beam ${beam}` : 'beam search';
@@ -50,7 +50,7 @@ function scoreData(run: RunData): ChartData {
   return { lines, note: run.evals.at(-1)?.signature ?? '', marks: checkpointMarks(run) };
 }
 
-/// Apart from the scores of translations, since each word is predicted after the right ones.
+/// Kept apart from translation scores: here each word is predicted given the correct words before it.
 function forcedData(run: RunData): ChartData {
   return { lines: [...evalLines(run, 'teacher_forced_bleu', 'BLEU', ['orange', 'gray'], score),
     ...evalLines(run, 'accuracy', 'accuracy', ['violet', 'navy'], (value) => `${formatFixed(value, 1)} %`, 100)],
@@ -68,7 +68,7 @@ function linkCapacities(run: RunData, view: ViewState): (number | null)[] {
   return run.hosts().map(({ rank }) => run.get(LINK, rank).avg.findLast((value) => value !== null && value > 0) ?? wished);
 }
 
-/// A capacity is drawn where the traffic comes near it, and told where it would press the curves flat.
+/// The capacity is drawn if traffic reaches this share of it; below that it would flatten the curves, so the note states it.
 const FLAT_BELOW = 1 / 12;
 
 export function networkData(run: RunData, view: ViewState): ChartData {
@@ -106,7 +106,7 @@ function powerData(run: RunData, view: ViewState): ChartData {
   return limit > 0 ? { ...data, lines: [...data.lines, line] } : data;
 }
 
-/// Shown where the key was ever more than 0: power is 0 where nobody measures it, and the rest is absent without a GPU.
+/// A chart that is shown if its key was ever above 0: power is 0 where nothing measures it, the others are absent without a GPU.
 const measured = (id: string, key: string, title: string, unit: string, axisFormat: ChartDefinition['axisFormat'], data: ChartDefinition['data']): ChartDefinition =>
   ({ id, title, unit, keys: () => [key], when: (run) => run.measures(key), axisFormat, data });
 
@@ -145,7 +145,7 @@ const CHARTS_ALONE: readonly ChartDefinition[] = [
   measured('gpu_memory', GPU_MEMORY, 'GPU memory used', 'sum over ranks', formatBytes, one(GPU_MEMORY, 'used', 'violet', formatBytes)),
 ];
 
-/// What happened to the run is marked on all of them.
+/// The chart with the run's alerts and new attempts marked on it.
 export const withEvents = (chart: ChartDefinition): ChartDefinition => ({ ...chart, data: (run, view) => {
   const data = chart.data(run, view);
   return { ...data, marks: [...eventMarks(run), ...data.marks] };

@@ -11,15 +11,15 @@ export const PARTS = ['data_ms', 'forward_ms', 'backward_ms', 'exposed_communica
 /// What the summary on top needs, whatever charts are in view.
 const SUMMARY_KEYS = ['loss', 'step_ms', 'target_tokens_per_second', ...PARTS];
 
-/// What is fetched on its own. `tail` is what is newer than the rows already here, `series` all of it, `missing` what charts
-/// that came into view lack.
+/// A part of the data that is fetched by itself. Of the series, `tail` is what is newer than the rows already here, `series` all
+/// of them, `missing` those of charts that came into view.
 export type Part = 'run' | 'ranks' | 'evals' | 'checkpoints' | 'keys' | 'verdict' | 'alerts' | 'transitions' |
   'tail' | 'missing' | 'series';
 
 export const ALL_PARTS: readonly Part[] = ['run', 'ranks', 'evals', 'checkpoints', 'keys', 'verdict', 'alerts', 'transitions',
   'series'];
 
-/// What an event of the server says is new.
+/// The parts that an event of the server announces.
 export function partsOf(event: string): readonly Part[] {
   switch (event) {
     case 'metrics': case 'gap': return ['run', 'tail'];
@@ -72,7 +72,7 @@ export class RunData {
     return this.series.get(rank === undefined ? key : `${key}@${rank}`);
   }
 
-  /// The checkpoint that is best now: `best` of each says only that it was, when it was written.
+  /// The checkpoint that is best now; its own `best` says only that it was the best when written.
   get bestCheckpoint(): Checkpoint | undefined {
     return this.checkpoints.find(({ update }) => update === this.run?.best?.update) ?? this.checkpoints.find(({ best }) => best);
   }
@@ -94,8 +94,8 @@ export class RunData {
     return [...first].map(([host, rank]) => ({ host, rank }));
   }
 
-  /// Facts at once, then series: those of a new attempt replace the steps that it did again.
-  /// `told` hears which share of it is there.
+  /// Loads facts in parallel, then series; the series of a new attempt replace the steps that it repeated. `told` receives the
+  /// share that is loaded.
   async load(parts: ReadonlySet<Part>, told: (share: number) => void = () => undefined): Promise<void> {
     const attempt = this.run?.attempt;
     let done = 0;

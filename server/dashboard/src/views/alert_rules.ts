@@ -27,7 +27,7 @@ export class AlertRules {
 
   constructor(private readonly say: (text: string) => void) {
     replaceChildren(this.element, h('div', { class: 'table-box', tabindex: 0, role: 'region', 'aria-label': 'Rules' }, h('table', {},
-      h('thead', {}, h('tr', {}, ['Rule', 'On', 'Threshold', 'Held for', 'Over after', 'Runs'].map((head) => h('th', { scope: 'col' }, head)))), this.body)),
+      h('thead', {}, h('tr', {}, ['Rule', 'On', 'Threshold', 'Raised after', 'Cleared after', 'Runs'].map((head) => h('th', { scope: 'col' }, head)))), this.body)),
     this.problem, this.save);
   }
 

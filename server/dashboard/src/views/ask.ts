@@ -13,7 +13,7 @@ export interface Question {
 export const choice = (name: string, value: string, checked: boolean, text: string): HTMLElement =>
   h('label', { class: 'choice' }, h('input', { type: 'radio', name, value, checked }), ` ${text}`);
 
-/// Asks the reader in a dialog, and gives what was filled in; null when they would rather not.
+/// Asks in a dialog and returns what was filled in; null if the reader cancels.
 export function ask(question: Question): Promise<FormData | null> {
   const { title, about, fields, confirm, danger = false, typed } = question;
   return new Promise((resolve) => {

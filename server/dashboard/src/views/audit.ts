@@ -14,7 +14,7 @@ const A_PAGE = 100;
 /// The run that a path below /api/v1 is about; null where it is about something else.
 export const runOf = (path: string): string | null => /^\/api\/v1\/runs\/(r_[0-9A-HJKMNP-TV-Z]{26})(?:\/|$)/.exec(path)?.[1] ?? null;
 
-/// What was asked for, without what all paths begin with; the id of a run is told apart.
+/// A path without the prefix that all have.
 export const shortRoute = (route: string): string => route.replace(/^\/api\/v1/, '');
 
 /// Every write, refused ones too: who, what, when, with what outcome. The newest page renews itself until older ones are wanted.

@@ -3,7 +3,7 @@ import { h, replaceChildren, setText, Slot, type Child } from '../lib/dom';
 import type { Page, Status } from './page';
 
 /// A page of one list, fetched at once and every so often while it is seen; how that went is always said. A token that may not
-/// see the list is told so, and nothing is asked again. Who derives from it calls `start` when it is ready.
+/// see the list is told so, and nothing is asked again. A subclass calls `start` at the end of its constructor.
 export abstract class ListPage implements Page {
   protected closed = false;
   private readonly slot = new Slot();
@@ -21,7 +21,7 @@ export abstract class ListPage implements Page {
     this.root.replaceChildren();
   }
 
-  /// Gets what is shown.
+  /// Fetches what is shown.
   protected abstract fetch(): Promise<void>;
   /// All that `draw` reads: it is called when one of these has changed.
   protected abstract inputs(): readonly unknown[];
@@ -48,7 +48,7 @@ export abstract class ListPage implements Page {
     this.redraw();
   }
 
-  /// How the page stands after what it shows has come.
+  /// Says that what is shown is up to date.
   protected tell(): void {
     this.status('live', 'live');
     setText(this.problem, '');

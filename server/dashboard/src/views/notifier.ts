@@ -1,7 +1,7 @@
 import { request } from '../api/request';
 import type { Run } from '../api/types';
 import { RunWatch, type News } from '../lib/news';
-import { hashOfRun } from '../lib/view_state';
+import { hashOfRun } from '../lib/routes';
 
 const EVERY_MS = 15_000;
 

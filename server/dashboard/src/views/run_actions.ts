@@ -11,8 +11,8 @@ const OVER = ['succeeded', 'failed', 'stopped', 'lost'];
 const ACTIONS: readonly [id: ActionId, label: string, states: readonly string[]][] = [
   ['checkpoint', 'Checkpoint now', ['running']], ['stop', 'Stop …', [...GOING, 'queued']], ['resume', 'Resume …', OVER], ['delete', 'Delete …', OVER]];
 
-/// What can be done with a run in this state. One that was started by hand the server cannot start again; one that fell silent
-/// may be deleted.
+/// What can be done with a run in this state. A run that was started by hand cannot be resumed by the server; while it counts as
+/// running, it can be deleted if it is silent.
 export function actionsOf(run: { state: string; profile?: string | null; stale_since?: string | null; deleted_at?: string | null }): [ActionId, string][] {
   if (run.deleted_at) return [['restore', 'Take the deletion back']];
   const byHand = run.profile === 'external';

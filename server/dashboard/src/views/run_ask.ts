@@ -28,7 +28,7 @@ function actionOf(id: Exclude<ActionId, 'delete' | 'restore'>, data: RunData): A
   }
 }
 
-/// What the reader saw is what is deleted: nothing is, if the run has changed since the question was asked.
+/// Nothing is deleted if the run has changed since the question was asked.
 async function askToDelete(data: RunData): Promise<string | null> {
   const { etag } = await getTagged<Run>(`/runs/${data.id}`);
   const form = await ask({ title: 'Delete this run?', danger: true, confirm: 'Delete', typed: nameOf(data),
@@ -39,7 +39,7 @@ async function askToDelete(data: RunData): Promise<string | null> {
   return 'The run is deleted.';
 }
 
-/// Asks, sends, and says in a sentence what came of it; null when the reader would rather not. Throws ApiError.
+/// Asks, sends, and returns the outcome in a sentence; null if the reader cancels. Throws ApiError.
 export async function askAndSend(id: ActionId, data: RunData): Promise<string | null> {
   if (id === 'delete') return askToDelete(data);
   if (id === 'restore') {

@@ -7,7 +7,7 @@ import { copyText } from '../lib/copy';
 import { h, replaceChildren, setText } from '../lib/dom';
 import { formatCount } from '../lib/format';
 import type { ViewState } from '../lib/run_view';
-import { hashOfRun } from '../lib/view_state';
+import { hashOfRun } from '../lib/routes';
 import { table } from './tables';
 
 /// The resolved configuration: searched by text, and held against that of another run.

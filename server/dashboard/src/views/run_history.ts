@@ -36,7 +36,7 @@ export class RunHistory {
 
   private alertRow(alert: AlertItem): Child[] {
     return [formatTime(alert.raised_at), h('span', { class: `severity severity-${alert.state}` }, alert.kind.replaceAll('_', ' ')), alert.message,
-      alert.cleared_at ? formatTime(alert.cleared_at) : 'still so', alert.acknowledged_at ? h('span', { class: 'muted' }, `seen by ${alert.acknowledged_by ?? 'someone'}`)
+      alert.cleared_at ? formatTime(alert.cleared_at) : 'still open', alert.acknowledged_at ? h('span', { class: 'muted' }, `seen by ${alert.acknowledged_by ?? 'someone'}`)
         : may('operate') ? h('button', { type: 'button', class: 'chip', onclick: () => void this.acknowledge(alert) }, 'mark as seen') : null];
   }
 

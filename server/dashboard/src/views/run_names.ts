@@ -1,7 +1,7 @@
 import { getJson } from '../api/client';
 import type { Run } from '../api/types';
 import { h } from '../lib/dom';
-import { hashOfRun } from '../lib/view_state';
+import { hashOfRun } from '../lib/routes';
 
 const AT_ONCE = 50;
 

@@ -10,7 +10,7 @@ import { staleForMs } from '../lib/freshness';
 import { addShortcuts } from '../lib/keys';
 import { Refresher } from '../lib/refresher';
 import type { ViewState } from '../lib/run_view';
-import { hashOfRun } from '../lib/view_state';
+import { hashOfRun } from '../lib/routes';
 import { xValue } from '../lib/x_axis';
 import type { Page, Status } from './page';
 import { RunActions } from './run_actions';

@@ -24,7 +24,7 @@ export function rankState({ state, since_update_s: sinceUpdateS }: Pick<Rank, 's
 
 function ranksTable(data: RunData, nowMs: number): HTMLElement {
   const gpus = data.ranks.some(({ gpu }) => gpu);
-  return table('Ranks', ['#Rank', 'State', 'Host', '#Pid', 'Device', ...(gpus ? ['GPU now'] : []), '#Update', 'Heard of', '#Step', '#Exposed', '#Tokens/s',
+  return table('Ranks', ['#Rank', 'State', 'Host', '#Pid', 'Device', ...(gpus ? ['GPU now'] : []), '#Update', 'Last heard', '#Step', '#Exposed', '#Tokens/s',
     '#Busy', '#Lost records'],
     data.ranks.map((rank) => {
       const state = rankState(rank);
@@ -39,7 +39,7 @@ function ranksTable(data: RunData, nowMs: number): HTMLElement {
 /// Who trains where, and who holds the others up.
 export class Ranks {
   readonly element: HTMLElement;
-  private strip: HeatStrip | null = null;   // when it is looked at
+  private strip: HeatStrip | null = null;   // made when it is first visible
   private readonly place = h('div', { class: 'heat-place' });
   private readonly rows = new Slot();
   private readonly select: HTMLSelectElement;

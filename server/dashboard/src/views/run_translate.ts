@@ -11,7 +11,7 @@ interface Answer { items: Translation[]; ms: number }
 /// The lines that are worth sending; an empty line is nothing to translate.
 export const linesOf = (text: string): string[] => text.split('\n').map((line) => line.trim()).filter(Boolean);
 
-/// Which checkpoint is chosen when others come and go: the one that the reader picked, while it is there, else the best.
+/// The checkpoint to select while others come and go: the reader's choice as long as it exists, else the best.
 export const chosenOf = (picked: string, ids: readonly string[], best: string | undefined): string =>
   (ids.includes(picked) ? picked : best ?? ids[0] ?? '');
 

@@ -35,6 +35,6 @@ export function verdictBox(verdict: Verdict | null): Child {
   return h('section', { class: `card verdict verdict-${tone}`, 'aria-label': 'Verdict' },
     h('p', { class: 'verdict-sentence' }, verdict.sentence),
     verdict.advice ? h('p', { class: 'verdict-advice' }, verdict.advice) : null,
-    verdict.evidence.length > 0 ? h('details', {}, h('summary', { class: 'muted' }, `what it rests on${basis ? ` (${basis})` : ''}`),
+    verdict.evidence.length > 0 ? h('details', {}, h('summary', { class: 'muted' }, `evidence${basis ? ` (${basis})` : ''}`),
       evidenceTables(verdict.evidence)) : basis ? h('p', { class: 'muted' }, basis) : null);
 }

@@ -1,6 +1,6 @@
 import { h, type Child } from '../lib/dom';
 
-/// A word of praise behind a figure; the space is for who hears it.
+/// A highlighted word behind a value; the space keeps them apart for screen readers.
 export const badge = (text: string): Child => [' ', h('span', { class: 'best' }, text)];
 
 /// A table that scrolls sideways inside its own box; columns named with a leading # are numbers. `keys` tell rows apart where new

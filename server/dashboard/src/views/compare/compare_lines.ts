@@ -23,7 +23,7 @@ export function titleOf(key: string): string {
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
-/// Whether less or more of it is what one wants; null where that cannot be said.
+/// Whether a lower or a higher value is better; null where neither is.
 export function betterOf(key: string): 'less' | 'more' | null {
   if (['eval:sacrebleu', 'eval:chrf', 'eval:teacher_forced_bleu', 'eval:accuracy', 'busy_fraction'].includes(key) || /tokens_per_second$/.test(key)) return 'more';
   if (/(^|:)(loss|nll)$/.test(key) || key.endsWith('_ms')) return 'less';

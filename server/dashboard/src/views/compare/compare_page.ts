@@ -8,9 +8,8 @@ import { h, oncePerFrame, replaceChildren, setText, Slot } from '../../lib/dom';
 import { addShortcuts } from '../../lib/keys';
 import { formatOf } from '../../lib/metric_format';
 import { saveBlob } from '../../lib/save';
-import { hashOf } from '../../lib/routes';
+import { hashOf, hashOfRun } from '../../lib/routes';
 import { Slices } from '../../lib/slices';
-import { hashOfRun } from '../../lib/view_state';
 import type { Page, Status } from '../page';
 import { Toolbar } from '../run_toolbar';
 import { colorOf, compareLines, titleOf } from './compare_lines';
@@ -92,7 +91,7 @@ export class ComparePage implements Page {
       this.toolbar.element, this.grid,
       h('section', { class: 'card section' }, h('h2', {}, 'Best values ', h('small', { class: 'muted' }, 'over all ranks, in the range shown')), box('Best values', this.slots.best)),
       h('section', { class: 'card section' }, h('div', { class: 'list-head' }, h('h2', {}, 'Configuration'),
-        h('label', { class: 'tick' }, same, ' also what is the same')), box('Configuration', this.slots.config)));
+        h('label', { class: 'tick' }, same, ' include equal keys')), box('Configuration', this.slots.config)));
     this.changed();
   }
 

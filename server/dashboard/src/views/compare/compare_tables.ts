@@ -2,7 +2,7 @@ import type { Evaluation, MetricKey } from '../../api/types';
 import { h, type Child } from '../../lib/dom';
 import { DASH, formatCount, formatDuration, formatFixed } from '../../lib/format';
 import type { Series } from '../../lib/series';
-import { hashOfRun } from '../../lib/view_state';
+import { hashOfRun } from '../../lib/routes';
 import { stateBadge } from '../run_header';
 import { badge } from '../tables';
 import { formatOf } from '../../lib/metric_format';
@@ -15,8 +15,8 @@ export interface Best {
   update: number;
 }
 
-/// The extreme of a series over all ranks: the summary of one rank knows the very update of it where both agree, else it is
-/// that of the series' row.
+/// The extreme of a series over all ranks. A sampled row stands for several updates; the exact one is known if the extreme is also
+/// that of the key's summary, which is of one rank.
 function extreme(series: Series, better: 'less' | 'more', summary: MetricKey | undefined): Best | null {
   const column = better === 'more' ? series.max : series.min;
   let found: Best | null = null;

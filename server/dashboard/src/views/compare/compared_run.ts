@@ -7,7 +7,7 @@ import type { XAxis } from '../../lib/x_axis';
 
 export const isEval = (key: string): boolean => key.startsWith('eval:');
 
-/// Those of the set that was evaluated most often: others, evaluated beside the training, have no place on its curve.
+/// Keeps the set that was evaluated most often, which is the one that training validates with; others have no place on its curve.
 export function ofOneSet<Row extends Pick<Evaluation, 'set'>>(evals: readonly Row[]): Row[] {
   const times = new Map<string, number>();
   for (const { set } of evals) times.set(set, (times.get(set) ?? 0) + 1);

@@ -3,7 +3,7 @@ import { h, type Child } from '../../lib/dom';
 import { DASH, formatCount, formatDateTime, formatDuration, formatFixed, formatNames, formatSi, formatSignificant } from '../../lib/format';
 import { stateBadge } from '../run_header';
 
-/// What is known of a run besides its row: fetched when a column wants it.
+/// What a run's row does not have, fetched when a column needs it.
 export interface Details {
   config(run: Run): ReadonlyMap<string, string> | null;
   metrics(run: Run): ReadonlyMap<string, MetricKey> | null;

@@ -53,7 +53,7 @@ export class ListControls {
       h('div', { class: 'list-head' }, h('h1', {}, 'Runs'), this.count, this.submit),
       h('div', { class: 'filters', role: 'search' }, h('label', { for: 'search', class: 'visually-hidden' }, 'Search runs'), this.search,
         this.states, h('label', { for: 'label', class: 'visually-hidden' }, 'Label'), this.label, this.labels,
-        h('label', { class: 'tick' }, this.archived, ' archived too'),
+        h('label', { class: 'tick' }, this.archived, ' include archived'),
         h('button', { type: 'button', class: 'chip', onclick: () => actions.columns() }, 'columns')), this.selection);
     this.search.value = state.text;
     this.label.value = state.label;

@@ -1,4 +1,4 @@
-/// What the reader chose to see of the list. It lives in the address, and the parts that are a habit also in this browser.
+/// What the reader chose to see of the list. It is kept in the address; sort order, columns and baseline also in this browser.
 export interface ListState {
   text: string;
   states: readonly string[];   // none: all

@@ -1,7 +1,7 @@
 import type { Run } from '../../api/types';
 import { h, patchChildren } from '../../lib/dom';
 import { staleForMs } from '../../lib/freshness';
-import { hashOfRun } from '../../lib/view_state';
+import { hashOfRun } from '../../lib/routes';
 import { difference, type Column, type Details } from './columns';
 
 export interface RowActions {

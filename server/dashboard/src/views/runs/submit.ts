@@ -3,7 +3,7 @@ import { ApiError, explain, getJson, sendJson } from '../../api/client';
 import type { Profile, Run } from '../../api/types';
 import { h, replaceChildren, setText } from '../../lib/dom';
 import { formatBytes, formatCount, formatNames, formatSi, formatSignificant } from '../../lib/format';
-import { hashOfRun } from '../../lib/view_state';
+import { hashOfRun } from '../../lib/routes';
 import type { Page, Status } from '../page';
 import { ConfigEditor } from './config_editor';
 
