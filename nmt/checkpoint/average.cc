@@ -7,6 +7,7 @@
 #include "nmt/base/atomic_file.h"
 #include "nmt/base/failure.h"
 #include "nmt/checkpoint/checkpoint.h"
+#include "nmt/checkpoint/scratch_folder.h"
 
 namespace babelring {
 namespace {
@@ -62,11 +63,10 @@ Checkpoint average_checkpoints(const std::vector<fs::path>& inputs, const fs::pa
   }
 
   const fs::path absolute = named_folder(output);
-  const fs::path temporary = absolute.string() + ".tmp";
-  fs::remove_all(temporary);
-  fs::create_directories(temporary);
-  write_checkpoint_files(content, temporary);
-  fs::rename(temporary, absolute);
+  fs::create_directories(absolute.parent_path());
+  const ScratchFolder temporary(absolute.string() + ".tmp");
+  write_checkpoint_files(content, temporary.path());
+  fs::rename(temporary.path(), absolute);
   sync_folder(absolute.parent_path());
   return load_checkpoint(absolute).value();
 } catch (const fs::filesystem_error& error) {

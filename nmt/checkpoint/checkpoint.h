@@ -42,21 +42,21 @@ struct Checkpoint {
 /// update-00001000.
 std::string checkpoint_name(std::int64_t update);
 
-/// Absolute and without the slash at its end that shells put there: filename() is its name.
+/// The absolute path without a trailing slash, which shells append when they complete names: filename() is the name.
 std::filesystem::path named_folder(const std::filesystem::path& folder);
 
-/// What is held against state.json, besides that each file is there and has its size.
+/// What load_checkpoint() compares with state.json, besides the presence and size of each file.
 enum class Verify {
-  sizes,    // nothing
-  model,    // digests of all but the moments: what translating needs
-  digests,  // of all
+  sizes,    // nothing else
+  model,    // the digests of all files but the optimizer's: what translating needs
+  digests,  // the digests of all files
 };
 
-/// Reads state.json and holds every file against it. The Error names the damaged file and what is wrong with it.
+/// Reads state.json and checks every file against it. The Error names the damaged file and what is wrong with it.
 Result<Checkpoint> load_checkpoint(const std::filesystem::path& folder, Verify verify = Verify::digests);
 
 /// Writes all files of a checkpoint into an existing, empty folder, each fsynced. Throws Failure (file, reason).
-/// The record has its final `name` and `folder` left empty.
+/// The record's `name` and `folder` are left empty: only the caller knows the final ones.
 CheckpointRecord write_checkpoint_files(const CheckpointContent& content, const std::filesystem::path& folder);
 
 /// The record of a checkpoint that exists, for the server.

@@ -10,6 +10,7 @@
 #include "nmt/base/atomic_file.h"
 #include "nmt/base/clock.h"
 #include "nmt/base/failure.h"
+#include "nmt/checkpoint/scratch_folder.h"
 
 namespace babelring {
 namespace {
@@ -24,25 +25,6 @@ bool is_checkpoint_name(std::string_view name) {
   return name.size() > checkpoint_prefix.size() && name.substr(0, checkpoint_prefix.size()) == checkpoint_prefix &&
          name.find_first_not_of("0123456789", checkpoint_prefix.size()) == std::string_view::npos;
 }
-
-/// Removes its folder unless released.
-class TemporaryFolder {
- public:
-  explicit TemporaryFolder(fs::path path) : path_(std::move(path)) {
-    fs::remove_all(path_);
-    fs::create_directory(path_);
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 }  // namespace
 
@@ -83,7 +65,7 @@ CheckpointStore::Saved CheckpointStore::save(const CheckpointContent& content, c
   const std::string name = checkpoint_name(content.update);
   Saved saved;
   {
-    const TemporaryFolder temporary(folder_ / (std::string(temporary_prefix) + name));
+    const ScratchFolder temporary(folder_ / (std::string(temporary_prefix) + name));
     saved.saved = write_checkpoint_files(content, temporary.path());
     if (guard) guard();
     publish(temporary.path(), folder_ / name);
@@ -107,6 +89,8 @@ std::vector<CheckpointRecord> CheckpointStore::set_aside_after(std::int64_t upda
     fs::path target = folder_ / "aside" / name;
     fs::create_directories(target.parent_path());
     for (int copy = 2; fs::exists(target); ++copy) target = folder_ / "aside" / fmt::format("{}-{}", name, copy);
+    std::error_code no_link;
+    if (fs::read_symlink(folder_ / best_name, no_link) == name) fs::remove(folder_ / best_name);
     fs::rename(folder, target);
     spdlog::info("checkpoints: {} is set aside, training goes on from update {}", name, update);
     CheckpointRecord record;
@@ -173,12 +157,12 @@ std::vector<CheckpointRecord> CheckpointStore::apply_retention(const fs::path& n
       kept += checkpoint.ok() ? 1 : 0;  // a damaged one takes no place
       continue;
     }
-    // Renamed first: a removal that is interrupted leaves no half checkpoint under its name.
-    // Under a name of its own: what cannot be removed (NFS keeps files that somebody has open) keeps no other.
+    // Renamed first, so that an interrupted removal leaves no half checkpoint under its name; each to a name of its
+    // own, so that one that cannot be removed (NFS keeps open files) does not block the removal of others.
     const fs::path doomed = folder_ / fmt::format("{}removed-{}", temporary_prefix, folder->filename().string());
     fs::rename(*folder, doomed, error);
     if (error == std::errc::no_such_file_or_directory) continue;  // the server has removed it just now
-    if (!error && fs::exists(doomed / pin_name)) {                // pinned between the look and the renaming
+    if (!error && fs::exists(doomed / pin_name)) {                // pinned after we looked, before the rename
       fs::rename(doomed, *folder, error);
       continue;
     }

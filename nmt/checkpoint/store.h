@@ -31,7 +31,8 @@ class CheckpointStore {
   Saved save(const CheckpointContent& content, const std::function<void()>& guard = {});
 
   /// Moves checkpoints of later updates into the folder `aside`, where no one looks for them: training goes on from an
-  /// older one. Returns their records, `removed` set. Throws Failure.
+  /// older one. If one of them was the best, there is none until the next. Returns their records, `removed` set. Throws
+  /// Failure.
   std::vector<CheckpointRecord> set_aside_after(std::int64_t update) const;
 
   /// The newest undamaged checkpoint. Damaged ones are skipped with a logged warning naming file and reason.

@@ -49,5 +49,17 @@ TEST_F(FenceTest, LaterCheckpointsStepAsideAndMayComeAgain) {
   EXPECT_TRUE(store.set_aside_after(10).empty());
 }
 
+TEST_F(FenceTest, OneThatIsNotTheBestDoesNotInheritThatByItsName) {
+  CheckpointStore store(folder_, 5);
+  store.save(content(10));
+  CheckpointContent best = content(20);
+  best.best = true;
+  store.save(best);
+  EXPECT_EQ(fs::read_symlink(folder_ / "best"), "update-00000020");
+  store.set_aside_after(10);
+  store.save(content(20));
+  EXPECT_FALSE(fs::exists(folder_ / "best"));
+}
+
 }  // namespace
 }  // namespace babelring

@@ -1,14 +1,18 @@
 #include "nmt/checkpoint/store.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <cmath>
+#include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -170,6 +174,10 @@ TEST_F(StoreTest, SameUpdateIsReplaced) {
 }
 
 TEST_F(StoreTest, TheReplacedOneIsThereUntilTheNewOneIs) {
+  for (const char* name : {"one", "other"}) fs::create_directory(base_ / name);
+  if (::renameat2(AT_FDCWD, (base_ / "one").c_str(), AT_FDCWD, (base_ / "other").c_str(), RENAME_EXCHANGE) != 0) {
+    GTEST_SKIP() << "this file system cannot exchange two folders: " << std::generic_category().message(errno);
+  }
   CheckpointStore store(folder_, 2);
   store.save(content(5));
   const fs::path saved = folder_ / checkpoint_name(5);
@@ -341,6 +349,26 @@ TEST_F(StoreTest, AverageIsTheMeanAndStandsAlone) {
   const Checkpoint again = average_checkpoints({folder_ / "update-00000002/"}, base_ / "again/");
   EXPECT_EQ(again.folder, base_ / "again");
   EXPECT_EQ(to_text(again.state.at("averaged_from")), R"(["update-00000002"])");
+}
+
+TEST_F(StoreTest, AverageThatCannotBeWrittenLeavesNothing) {
+  CheckpointStore store(folder_, 5);
+  store.save(content(1));
+  std::signal(SIGXFSZ, SIG_IGN);  // write() then fails instead
+  rlimit before{};
+  ::getrlimit(RLIMIT_FSIZE, &before);
+  const rlimit small{.rlim_cur = 8192, .rlim_max = before.rlim_max};
+  ::setrlimit(RLIMIT_FSIZE, &small);
+  std::string message;
+  try {
+    average_checkpoints(store.list(), base_ / "average");
+  } catch (const Failure& failure) {
+    message = failure.what();
+  }
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, SIG_DFL);
+  EXPECT_THAT(message, HasSubstr("File too large"));
+  EXPECT_EQ(entries(base_), 2U) << "source.model and checkpoints";
 }
 
 TEST_F(StoreTest, AverageRefusesWhatDoesNotFit) {

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+namespace babelring {
+
+/// A new, empty folder to write into and then rename. What is under its name in the end is removed with it.
+class ScratchFolder {
+ public:
+  /// Replaces what an interrupted write left there. Throws filesystem_error.
+  explicit ScratchFolder(std::filesystem::path path) : path_(std::move(path)) {
+    std::filesystem::remove_all(path_);
+    std::filesystem::create_directory(path_);
+  }
+  ~ScratchFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace babelring
