@@ -11,8 +11,8 @@
 namespace babelring {
 
 /// Beam search over many sentences at once. Each step feeds one row a live hypothesis of every unfinished sentence, so
-/// the batch shrinks as hypotheses and sentences finish. In f32 the batch a sentence stands in does not change what is
-/// found, but for rounding of near-equal scores. Deterministic. Not thread-safe.
+/// the batch shrinks as hypotheses and sentences finish. In f32 the other sentences of a batch do not change what is
+/// found, except where rounding decides between nearly equal scores. Deterministic. Not thread-safe.
 class BeamSearch {
  public:
   /// Both must outlive the search, and the model's weights stay as they are: products read packed copies.

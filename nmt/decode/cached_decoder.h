@@ -10,9 +10,9 @@
 namespace babelring {
 
 /// The model's side of beam search: encodes a batch of sentences once, then takes hypotheses forward one token a step,
-/// keeping the keys and values of all positions so far. These stay where they were written: a hypothesis that goes on
-/// from another only remembers where its past is. Memory is kept between batches, and so are the weights, packed for
-/// products: the model must not change while the decoder lives. Not thread-safe.
+/// caching the keys and values of all positions so far. These are never copied: a hypothesis that extends another one
+/// only records where its past is. Memory is kept between batches, and so are the packed copies of the weights: the
+/// model must not change while the decoder lives. Not thread-safe.
 class CachedDecoder {
  public:
   /// Both must outlive the decoder.

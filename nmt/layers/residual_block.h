@@ -30,9 +30,9 @@ class ResidualBlock {
     return join(context, x, body(h), saved);
   }
 
-  /// `d` [rows, width] holds dy and becomes dx. `body` maps (gradient of its output, where that of its input goes,
-  /// whether to add it to what is there). Where it adds, both may be the same tensor: it must be done with the first by
-  /// then.
+  /// `d` [rows, width] holds dy and becomes dx. `body` takes the gradient of its output, the tensor for the gradient of
+  /// its input, and whether to add to that tensor instead of overwriting it. When it adds, both may be the same tensor,
+  /// so it must have read the first before it writes the second.
   template <class Body>
   void backward(Context& context, Tensor d, const Saved& saved, Body body) const {
     const Arena::Scope scope(context.scratch);

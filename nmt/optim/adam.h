@@ -32,18 +32,19 @@ class Adam {
   /// All parameters, the moments in the backend's memory.
   Adam(const ParameterStore& store, Backend& backend, const AdamOptions& options)
       : Adam(store, options, Shares(), [&backend](std::size_t bytes) { return backend.allocate(bytes); }) {}
-  /// Those that `shares` give, which divide the store's flat_size(). `allocate` gives zeroed memory for the moments.
+  /// Only the elements in `shares`, which divides the store's flat_size(). `allocate` returns zeroed memory for the
+  /// moments.
   Adam(const ParameterStore& store, const AdamOptions& options, const Shares& shares,
        const std::function<Buffer(std::size_t bytes)>& allocate);
 
-  /// Applies the store's gradients (already summed and scaled) to masters and compute copies. `squares`: of
-  /// GradientNorm, of all ranks' shares.
+  /// Applies the store's gradients (already summed and scaled) to masters and compute copies. `squares` are those of
+  /// GradientNorm, from the shares of all ranks.
   UpdateStats step(Backend& backend, double learning_rate, const std::vector<double>& squares);
 
   /// Flat views, [flat_size] f32, in the store's order.
   Tensor first_moment() const { return m_.view(Shape{store_->flat_size()}, DType::f32); }
   Tensor second_moment() const { return v_.view(Shape{store_->flat_size()}, DType::f32); }
-  /// Steps taken, without the skipped ones: t of the bias correction. Set when resuming.
+  /// Steps taken, not counting skipped ones: t of the bias correction. Set when resuming.
   std::int64_t steps() const { return steps_; }
   void set_steps(std::int64_t steps) { steps_ = steps; }
 

@@ -34,7 +34,7 @@ std::vector<double> GradientNorm::squares_of_sum(Backend& backend, const std::ve
     for (const ConstTensor& gradients : on_ranks) op.parts.push_back(gradients.row_slice(begin, count));
     backend.run(op);
   }
-  return download(backend);  // zeros from the start where others have shares
+  return download(backend);  // blocks outside the shares are never written: still zero
 }
 
 }  // namespace babelring

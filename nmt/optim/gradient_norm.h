@@ -8,17 +8,18 @@
 
 namespace babelring {
 
-/// Sums of squares of a store's gradients, one for each SquaredNorm::block of the flat array: what Adam takes the norm
-/// from. By blocks, because ranks that sum a share each, added up, then have the very numbers of one that sums all.
+/// Sums of squares of a store's gradients, one for each SquaredNorm::block of the flat array; Adam takes the norm from
+/// them. Kept by block, so that ranks with a share each get, bit for bit, the blocks of one rank that has everything.
 class GradientNorm {
  public:
   /// The store must outlive the object.
   GradientNorm(const ParameterStore& store, Backend& backend);
 
-  /// Of the gradients as they are.
+  /// Of the store's gradients.
   std::vector<double> squares(Backend& backend) const;
-  /// Sums the ranks' gradients in rank order, `shares` of them, into the store's, and gives the squares of the sums: 0
-  /// for the blocks of others. `on_ranks`: the flat gradients of each rank, one of them the store's.
+  /// Sums the gradients of all ranks, in rank order, into the store's, for the elements in `shares` only. Returns the
+  /// squares of these sums, with 0 for the blocks outside `shares`. `on_ranks` holds each rank's flat gradients; one of
+  /// them is the store's own.
   std::vector<double> squares_of_sum(Backend& backend, const std::vector<ConstTensor>& on_ranks,
                                      const Shares& shares) const;
 
