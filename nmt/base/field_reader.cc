@@ -90,7 +90,7 @@ void FieldReader::read(std::string_view name, const json::value& in, bool& out) 
 }
 
 void FieldReader::read(std::string_view name, const json::value& in, std::string& out) {
-  if (!in.is_string()) return complain(name, "text", in);
+  if (!in.is_string()) return complain(name, "a string", in);
   out = std::string(std::string_view(in.get_string()));
 }
 

@@ -219,7 +219,7 @@ class StrictHandler {
   }
   bool fits(std::size_t bytes, Code& code) {
     return bytes <= limits_.string_bytes ||
-           refuse(code, fmt::format("a text is longer than {} bytes", limits_.string_bytes));
+           refuse(code, fmt::format("a string is longer than {} bytes", limits_.string_bytes));
   }
   bool refuse(Code& code, std::string why) {
     refusal_ = std::move(why);

@@ -45,11 +45,11 @@ class HeaderReader {
   HeaderReader(const std::filesystem::path& file, std::uint64_t data_begin, std::uint64_t data_bytes)
       : file_(file), data_begin_(data_begin), data_bytes_(data_bytes) {}
 
-  /// Other programs' texts about the file, which say nothing to this one.
+  /// Strings that other programs attach to the file; this one does not use them.
   void check_metadata(const json::value& in) const {
-    if (!in.is_object()) complain("__metadata__", "is no object");
+    if (!in.is_object()) complain("__metadata__", "expected an object");
     for (const auto& member : in.get_object()) {
-      if (!member.value().is_string()) complain("__metadata__", "holds something that is no text");
+      if (!member.value().is_string()) complain("__metadata__", "expected strings only");
     }
   }
 
@@ -92,7 +92,7 @@ class HeaderReader {
   }
   std::vector<std::uint64_t> read_integers(std::string_view name, const json::value& in, const char* key) const {
     const json::value& list = member(name, in, key);
-    if (!list.is_array()) complain(name, fmt::format("{} is no array", key));
+    if (!list.is_array()) complain(name, fmt::format("{}: expected an array", key));
     std::vector<std::uint64_t> numbers;
     for (const json::value& element : list.get_array()) {
       if (!element.is_int64() || element.get_int64() < 0) {

@@ -6,6 +6,7 @@
 
 #include "nmt/base/atomic_file.h"
 #include "nmt/base/digest.h"
+#include "nmt/base/field_reader.h"
 
 namespace babelring {
 
@@ -25,19 +26,19 @@ class Reader {
   }
   std::string text(const char* name) const {
     const json::value& value = member(name);
-    if (!value.is_string()) fail("{}: member '{}' is not a text", file_, name);
+    if (!value.is_string()) complain(name, "a string", value);
     return std::string(value.as_string());
   }
   std::int64_t count(const char* name) const {
     const json::value& value = member(name);
-    if (!value.is_int64() || value.as_int64() < 0) fail("{}: member '{}' is not a count", file_, name);
+    if (!value.is_int64() || value.as_int64() < 0) complain(name, "an integer of at least 0", value);
     return value.as_int64();
   }
   Reader object(const char* name) const { return Reader(file_, as_object(member(name), name)); }
   Reader element(const json::value& value, const char* name) const { return Reader(file_, as_object(value, name)); }
   const json::array& array(const char* name) const {
     const json::value& value = member(name);
-    if (!value.is_array()) fail("{}: member '{}' is not a list", file_, name);
+    if (!value.is_array()) complain(name, "an array", value);
     return value.as_array();
   }
   const json::object& raw() const { return object_; }
@@ -54,8 +55,11 @@ class Reader {
 
  private:
   const json::object& as_object(const json::value& value, const char* name) const {
-    if (!value.is_object()) fail("{}: member '{}' is not an object", file_, name);
+    if (!value.is_object()) complain(name, "an object", value);
     return value.as_object();
+  }
+  [[noreturn]] void complain(const char* name, const char* wanted, const json::value& value) const {
+    fail("{}: member '{}': expected {}, found {}", file_, name, wanted, found_json(value));
   }
   std::string file_;
   const json::object& object_;

@@ -129,7 +129,8 @@ INSTANTIATE_TEST_SUITE_P(
         Damage{"time_ms", "-1", "time_ms: expected at least 0, found -1"},
         Damage{"update", "\"éééééééééééééééééééééééééééééééééé\"",
                "update: expected an integer, found \"ééééééééééééééééééééééééééééé…"},
-        Damage{"host", "5", "host: expected text, found 5"}, Damage{"update", nullptr, "update: expected, but absent"},
+        Damage{"host", "5", "host: expected a string, found 5"},
+        Damage{"update", nullptr, "update: expected, but absent"},
         Damage{"update", "18446744073709551615", "update: expected an integer, found 18446744073709551615"},
         Damage{"loss", "\"low\"", "loss: expected a number (or null and an entry in non_finite), found \"low\""},
         Damage{"loss", "null", "loss: expected a number (or null and an entry in non_finite), found null"},
@@ -185,7 +186,7 @@ TEST(Records, BadBatchesNameTheRecord) {
             "batch: rankk: unknown member; did you mean 'rank'?");
   EXPECT_EQ(batch_error(head + R"([{"sequence":1,"time_ms":1,"kind":"log","level":"info","text":"x"},)"
                                R"({"sequence":2,"time_ms":1,"kind":"log","level":"info","text":7}]})"),
-            "batch: records[1].text: expected text, found 7");
+            "batch: records[1].text: expected a string, found 7");
   EXPECT_EQ(batch_error(head + R"([{"sequence":0,"time_ms":1,"kind":"log","level":"info","text":"x"}]})"),
             "batch: records[0].sequence: expected at least 1, found 0");
   EXPECT_EQ(batch_error(head + R"([{"sequence":1,"rank":0,"time_ms":1,"kind":"log","level":"info","text":"x"}]})"),

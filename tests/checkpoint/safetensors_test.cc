@@ -121,7 +121,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadHeader{R"({"w":{"dtype":"F32","shape":[1],"offsets":[0,4]}})", 4, "data_offsets is absent"},
         BadHeader{R"({"w":{"dtype":"F31","shape":[1],"data_offsets":[0,4]}})", 4, "unknown dtype \"F31\""},
         BadHeader{R"({"w":{"dtype":3,"shape":[1],"data_offsets":[0,4]}})", 4, "unknown dtype 3"},
-        BadHeader{R"({"w":{"dtype":"F32","shape":1,"data_offsets":[0,4]}})", 4, "shape is no array"},
+        BadHeader{R"({"w":{"dtype":"F32","shape":1,"data_offsets":[0,4]}})", 4, "shape: expected an array"},
         BadHeader{R"({"w":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}})", 4,
                   "shape holds -1, expected an integer"},
         BadHeader{R"({"w":{"dtype":"F32","shape":[1.5],"data_offsets":[0,4]}})", 4, "shape holds 1.5"},
@@ -140,8 +140,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadHeader{
             R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})",
             4, "member 'w' stands twice"},
-        BadHeader{R"({"__metadata__":{"a":1}})", 0, "__metadata__': holds something that is no text"},
-        BadHeader{R"({"__metadata__":[]})", 0, "__metadata__': is no object"}));
+        BadHeader{R"({"__metadata__":{"a":1}})", 0, "__metadata__': expected strings only"},
+        BadHeader{R"({"__metadata__":[]})", 0, "__metadata__': expected an object"}));
 
 TEST_F(SafetensorsTest, ShortOrLyingFilesAreRefused) {
   std::ofstream(file_, std::ios::binary) << "1234567";

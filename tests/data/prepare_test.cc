@@ -227,7 +227,8 @@ TEST_F(PrepareTest, MalformedManifestsAreRefused) {
   };
   EXPECT_THAT(with("\"version\":1", "\"version\":2"), HasSubstr("version 2"));
   EXPECT_THAT(with("\"sentences\":60", "\"sentences\":61"), HasSubstr("expected 61"));
-  EXPECT_THAT(with("\"sentences\":60", "\"sentences\":-1"), HasSubstr("'sentences' is not a count"));
+  EXPECT_THAT(with("\"sentences\":60", "\"sentences\":-1"),
+              HasSubstr("member 'sentences': expected an integer of at least 0, found -1"));
   EXPECT_THAT(with("\"name\":\"spm.model\"", "\"name\":\"../spm.model\""), HasSubstr("not the name of a file"));
   EXPECT_THAT(with("\"sets\"", "\"bets\""), HasSubstr("'sets' is missing"));
   EXPECT_THAT(with("{", "["), HasSubstr("manifest.json"));
