@@ -15,11 +15,11 @@ namespace {
 constexpr std::size_t most_answer_bytes = std::size_t{1} << 20;
 constexpr std::size_t most_text_bytes = std::size_t{64} << 10;  // of one line
 
-enum class Form { json, ndjson, text };
+enum class LogForm { json, ndjson, text };
 
-Form form_of(const http::Request& request) {
+LogForm log_form_of(const http::Request& request) {
   static const std::array<std::string, 3> types = {"application/json", "application/x-ndjson", "text/plain"};
-  return static_cast<Form>(http::accepted_type(request.header("accept"), types).value_or(0));
+  return static_cast<LogForm>(http::accepted_type(request.header("accept"), types).value_or(0));
 }
 
 /// The beginning of a line that is too long for an answer, cut between characters.
@@ -81,19 +81,19 @@ http::Response list_logs(Service& service, const http::Request& request) {
   json::array items = bounded_items(page.lines, filter.tail, page.next);
   // Logs grow: the next position is given even at the present end.
   const std::string after = fmt::format("</api/v1/runs/{}/logs?after={}>; rel=\"next\"", run.id, page.next);
-  const Form form = form_of(request);
-  if (form == Form::json) {
+  const LogForm form = log_form_of(request);
+  if (form == LogForm::json) {
     return page_response(request, std::move(items), make_cursor(page.next, 0)).set("Vary", "Accept");
   }
   std::string text;
   for (const json::value& item : items) {
-    if (form == Form::ndjson) text += to_text(item) + '\n';
+    if (form == LogForm::ndjson) text += to_text(item) + '\n';
   }
   const std::size_t left_out = page.lines.size() - items.size();
-  for (std::size_t i = 0; form == Form::text && i < items.size(); ++i) {
+  for (std::size_t i = 0; form == LogForm::text && i < items.size(); ++i) {
     text += text_line(page.lines[i + (filter.tail ? left_out : 0)]);
   }
-  const char* type = form == Form::ndjson ? "application/x-ndjson" : "text/plain; charset=utf-8";
+  const char* type = form == LogForm::ndjson ? "application/x-ndjson" : "text/plain; charset=utf-8";
   return http::text_response(200, type, std::move(text)).set("Vary", "Accept").set("Link", after);
 }
 

@@ -17,7 +17,7 @@ namespace babelring::launch {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr std::size_t most_bytes = 1 << 20;
+constexpr std::size_t most_proc_bytes = 1 << 20;
 
 /// Empty if there is no such process, or it is not ours to see. Throws Failure where that cannot be told now: a process
 /// must not be taken for dead because we have too many files open.
@@ -28,7 +28,7 @@ std::string read_proc(pid_t pid, const char* name) {
     fail("{}: {}", path.string(), std::strerror(errno));
   std::string text;
   char block[4096];
-  while (text.size() < most_bytes && (file.read(block, sizeof block) || file.gcount() > 0)) {
+  while (text.size() < most_proc_bytes && (file.read(block, sizeof block) || file.gcount() > 0)) {
     text.append(block, static_cast<std::size_t>(file.gcount()));
   }
   return text;

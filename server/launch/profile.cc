@@ -9,7 +9,7 @@
 namespace babelring::launch {
 namespace {
 
-constexpr std::size_t most_bytes = std::size_t{1} << 20;
+constexpr std::size_t most_profile_bytes = std::size_t{1} << 20;
 
 bool is_name(const std::string& text) {
   constexpr std::string_view allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
@@ -84,7 +84,7 @@ Profiles builtin_profiles() {
 }
 
 Profiles read_profiles(const std::string& yaml, const std::string& file_name) {
-  if (yaml.size() > most_bytes) throw UsageFailure(fmt::format("{}: larger than 1 MiB", file_name));
+  if (yaml.size() > most_profile_bytes) throw UsageFailure(fmt::format("{}: larger than 1 MiB", file_name));
   Profiles profiles = builtin_profiles();
   OptionBinder binder;
   for (const std::string& name : names_in(yaml, file_name)) {
