@@ -21,8 +21,11 @@ constexpr const char* pin_name = "pinned";  // a file that keeps its checkpoint 
 constexpr std::string_view temporary_prefix = ".tmp-";
 constexpr std::string_view checkpoint_prefix = "update-";
 
+/// "update-" and a number that fits into 64 bits.
 bool is_checkpoint_name(std::string_view name) {
-  return name.size() > checkpoint_prefix.size() && name.substr(0, checkpoint_prefix.size()) == checkpoint_prefix &&
+  constexpr std::size_t most_digits = 18;
+  return name.size() > checkpoint_prefix.size() && name.size() <= checkpoint_prefix.size() + most_digits &&
+         name.substr(0, checkpoint_prefix.size()) == checkpoint_prefix &&
          name.find_first_not_of("0123456789", checkpoint_prefix.size()) == std::string_view::npos;
 }
 

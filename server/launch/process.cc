@@ -100,13 +100,17 @@ class Pipe {
   std::array<int, 2> ends_{-1, -1};
 };
 
+std::string too_long(const ProgramLimits& limits) {
+  return fmt::format("took longer than {} ms", limits.time.count());
+}
+
 /// Reads both outputs to their ends. Returns why it was given up, or "".
-std::string read_answer(Pipe& out, Pipe& err, ProgramAnswer& answer, const ProgramLimits& limits) {
-  const auto end = SteadyClock::now() + limits.time;
+std::string read_answer(Pipe& out, Pipe& err, ProgramAnswer& answer, const ProgramLimits& limits,
+                        SteadyClock::time_point end) {
   std::array<bool, 2> open = {true, true};
   while (open[0] || open[1]) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - SteadyClock::now()).count();
-    if (left <= 0) return fmt::format("took longer than {} ms", limits.time.count());
+    if (left <= 0) return too_long(limits);
     std::array<pollfd, 2> files = {pollfd{open[0] ? out.reading() : -1, POLLIN, 0},
                                    pollfd{open[1] ? err.reading() : -1, POLLIN, 0}};
     if (poll(files.data(), files.size(), static_cast<int>(left)) < 0 && errno != EINTR) return std::strerror(errno);
@@ -148,13 +152,22 @@ ProgramAnswer run_program(const ProcessOrder& order, const ProgramLimits& limits
   out.close_one(1);
   err.close_one(1);
   ProgramAnswer answer;
-  const std::string given_up = read_answer(out, err, answer, limits);
-  if (!given_up.empty()) kill(-pid, SIGKILL);
-  int status = 0;
-  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  const auto end = SteadyClock::now() + limits.time;
+  std::string given_up = read_answer(out, err, answer, limits, end);
+  std::optional<Ended> ended;
+  while (given_up.empty() && !(ended = poll_child(pid))) {  // it may close its outputs and stay
+    if (SteadyClock::now() >= end) given_up = too_long(limits);
+    usleep(1000);
   }
-  answer.code = !given_up.empty() ? -1 : WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-  if (!given_up.empty()) answer.complaint = fmt::format("{} {}", order.arguments.front(), given_up);
+  if (ended) {
+    answer.code = ended->code;
+    return answer;
+  }
+  kill(-pid, SIGKILL);
+  while (waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  answer.code = -1;
+  answer.complaint = fmt::format("{} {}", order.arguments.front(), given_up);
   return answer;
 }
 

@@ -49,6 +49,14 @@ TEST_F(FenceTest, LaterCheckpointsStepAsideAndMayComeAgain) {
   EXPECT_TRUE(store.set_aside_after(10).empty());
 }
 
+TEST_F(FenceTest, AFolderWhoseNumberIsTooLargeIsNoCheckpoint) {
+  CheckpointStore store(folder_, 5);
+  store.save(content(10));
+  fs::create_directory(folder_ / "update-99999999999999999999");
+  EXPECT_EQ(names(store), std::vector<std::string>{"update-00000010"});
+  EXPECT_TRUE(store.set_aside_after(10).empty());
+}
+
 TEST_F(FenceTest, OneThatIsNotTheBestDoesNotInheritThatByItsName) {
   CheckpointStore store(folder_, 5);
   store.save(content(10));

@@ -39,6 +39,7 @@ TEST(Process, RunsWithinLimits) {
   EXPECT_EQ(said.complaint, "err\n");
   EXPECT_EQ(run({"/bin/sh", "-c", "kill -9 $$"}).code, 137);
   EXPECT_EQ(run({"/bin/sleep", "60"}, {.time = 100ms}).code, -1);
+  EXPECT_EQ(run({"/bin/sh", "-c", "exec >&- 2>&-; sleep 60"}, {.time = 100ms}).code, -1);
   EXPECT_EQ(run({"/bin/cat", "/dev/zero"}, {.output_bytes = 10000}).code, -1);
   EXPECT_THROW(run({"/no/such/program"}), Failure);
 }
