@@ -39,7 +39,7 @@ void TrainingConfig::bind(OptionBinder& b) {
 }
 
 void ValidationConfig::bind(OptionBinder& b) {
-  b.text("every", every, "validation loss after each so many updates (u), epochs (e) or tokens (t); 0: never");
+  b.text("every", every, "validation loss every so many updates (u), epochs (e) or tokens (t); 0: at the end only");
   b.text("bleu_every", bleu_every, "translation and BLEU, at validations this far apart; 0: never");
   b.integer("max_sentences", max_sentences, 0, std::int64_t{1} << 40, "sentences translated for BLEU; 0: all");
   b.integer("beam", beam, 1, 64, "beam size");
