@@ -12,7 +12,7 @@ namespace babelring {
 std::string found_json(const json::value& value) {
   if (value.is_object()) return "an object";
   if (value.is_array()) return "an array";
-  const std::string text = printable(to_text(value));
+  std::string text = printable(to_text(value));
   std::size_t end = 60;
   if (text.size() <= end) return text;
   while ((static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;  // not inside a UTF-8 sequence

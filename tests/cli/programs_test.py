@@ -109,7 +109,7 @@ class ProgramsTest(unittest.TestCase):
         self.complains("evaluate --checkpoint run --data data --set nowhere", 1, "no set 'nowhere', only train, valid, test")
         self.complains("evaluate --checkpoint run --source toy2.en --reference nowhere.de", 1, "nowhere.de: No such file")
         self.complains("average --output none nowhere", 1, "nowhere/state.json: No such file")
-        self.complains("average --output bad.en/mean run/checkpoints/update-00000004", 1, "average: ", "bad.en/mean.tmp: Not a directory")
+        self.complains("average --output bad.en/mean run/checkpoints/update-00000004", 1, "average: ", "bad.en: Not a directory")
         self.complains("average --output none --last 3 run", 1, "run: found 2 checkpoints, expected 3")
 
     def test_unequal_files_are_refused(self) -> None:
