@@ -39,7 +39,7 @@ std::string lower(std::string text) {
 
 /// scheme://host[:port], in lower case, without a path: as browsers send it.
 std::string checked_origin(const std::string& text) {
-  const std::string origin = lower(text);
+  std::string origin = lower(text);
   const std::size_t start = origin.starts_with("https://") ? 8 : origin.starts_with("http://") ? 7 : 0;
   if (start == 0 || start == origin.size() || origin.find_first_of("/*?# ", start) != std::string::npos) {
     throw UsageFailure(fmt::format("--allow-origin: expected https://host or https://host:port, found '{}'", text));

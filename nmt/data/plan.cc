@@ -72,7 +72,7 @@ Plan::Plan(const Corpus& corpus, const PlanOptions& options) : corpus_(corpus), 
   if (corpus.sentences() > std::numeric_limits<std::uint32_t>::max()) {
     fail("plan: {} sentence pairs, expected fewer than 2^32", corpus.sentences());
   }
-  std::int64_t longest_target = 0;
+  std::int64_t longest_target = 1;
   keys_.reserve(static_cast<std::size_t>(corpus.sentences()));
   for (std::int64_t i = 0; i < corpus.sentences(); ++i) {
     const std::int64_t source = source_cost(corpus, i);

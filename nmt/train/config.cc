@@ -93,7 +93,7 @@ void TrainConfig::bind(OptionBinder& b) {
 
 void TrainConfig::check() const {
   model.check();
-  Schedule{optimizer.schedule};
+  static_cast<void>(Schedule(optimizer.schedule));
   parse_duration("training.stop_after", training.stop_after);
   parse_duration("training.log_every", training.log_every);
   parse_duration("training.digest_every", training.digest_every);

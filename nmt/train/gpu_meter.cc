@@ -20,9 +20,10 @@ GpuMeter::~GpuMeter() = default;
 bool GpuMeter::read_once() {
   Result<GpuReading> reading = source_->read();
   if (!reading) spdlog::warn("power, clocks and traffic of the GPU are no longer measured: {}", reading.message());
+  const bool more = reading.ok();
   const std::lock_guard lock(mutex_);
-  newest_ = reading.ok() ? std::move(reading).value() : GpuReading{};
-  return reading.ok();
+  newest_ = more ? std::move(reading).value() : GpuReading{};
+  return more;
 }
 
 void GpuMeter::read_on(const std::stop_token& stop) {

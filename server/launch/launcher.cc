@@ -58,10 +58,10 @@ std::vector<std::string> worker_command(const Profile& profile, const LaunchOrde
 }
 
 std::vector<std::string> full_command(const Profile& profile, const LaunchOrder& order,
-                                      std::vector<std::string> usual) {
+                                      const std::vector<std::string>& usual) {
   std::string hosts;
   for (const Host& host : order.hosts) hosts += fmt::format("{}{}:{}", hosts.empty() ? "" : ",", host.name, host.slots);
-  std::vector<std::string> command = profile.command.empty() ? std::move(usual) : profile.command;
+  std::vector<std::string> command = profile.command.empty() ? usual : profile.command;
   for (std::string& part : command) {
     replace_all(part, "{ranks}", std::to_string(order.world_size));
     replace_all(part, "{hosts}", hosts);

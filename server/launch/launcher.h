@@ -61,7 +61,8 @@ std::filesystem::path launch_log_path(const std::filesystem::path& folder, std::
 std::vector<std::string> worker_command(const Profile& profile, const LaunchOrder& order);
 /// The profile's own command, else the usual one, with {ranks} and {hosts} filled in, and the worker with its
 /// arguments.
-std::vector<std::string> full_command(const Profile& profile, const LaunchOrder& order, std::vector<std::string> usual);
+std::vector<std::string> full_command(const Profile& profile, const LaunchOrder& order,
+                                      const std::vector<std::string>& usual);
 /// Environment of launcher and workers: the plain one, the profile's, the order's, and the marks by which it is found.
 /// Each name is there once; the later of these wins.
 std::vector<std::string> launch_environment(const Profile& profile, const LaunchOrder& order);

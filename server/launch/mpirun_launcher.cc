@@ -33,7 +33,7 @@ std::vector<std::string> MpirunLauncher::command(const Profile& profile, const L
   } else {
     usual.insert(usual.end(), {"-H", "{hosts}"});
   }
-  return full_command(profile, order, std::move(usual));
+  return full_command(profile, order, usual);
 }
 
 store::LauncherHandle MpirunLauncher::start(const Profile& profile, const LaunchOrder& order) {

@@ -29,7 +29,7 @@ std::string cause_of_end(const store::LaunchRow& run, const Sight& sight, const 
                          const std::string& log) {
   if (lost && lost->how != "ended") return fmt::format("rank {} on {} was {}", lost->rank, lost->host, lost->how);
   if (run.outcome == "failed" && !run.outcome_detail.empty()) return run.outcome_detail;
-  if (const std::string line = last_error_line(log); !line.empty()) return line;
+  if (std::string line = last_error_line(log); !line.empty()) return line;
   if (!sight.detail.empty()) return sight.detail;
   if (sight.exit_code && *sight.exit_code > 128) {
     return fmt::format("{} was killed by signal {}", run.launcher, *sight.exit_code - 128);

@@ -108,7 +108,7 @@ int checked_copy(const fs::path& backup, const fs::path& target) {
 /// Returns the new name of the database.
 fs::path keep_aside(const DataFolder& folder) {
   const fs::path database = folder.database();
-  const fs::path aside = folder.path() / ("babelring-replaced-" + file_time(wall_time_ms()) + ".db");
+  fs::path aside = folder.path() / ("babelring-replaced-" + file_time(wall_time_ms()) + ".db");
   for (const char* suffix : {"-wal", ""}) {
     if (fs::exists(database.string() + suffix)) {
       fs::create_hard_link(database.string() + suffix, aside.string() + suffix);

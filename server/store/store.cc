@@ -43,7 +43,7 @@ std::filesystem::path Store::database_file() const {
 Store::Health Store::health() {
   Health health;
   try {
-    health.database = reader()->database.scalar("SELECT count(*) FROM layouts") != "" && !writer_.refuses_all();
+    health.database = !reader()->database.scalar("SELECT count(*) FROM layouts").empty() && !writer_.refuses_all();
   } catch (const std::exception& failure) {
     spdlog::error("readiness: {}", failure.what());
   }

@@ -168,6 +168,7 @@ Findings find(const Input& input, const std::vector<UpdateSplit>& window) {
   Findings findings;
   const auto typical = [&](auto member) {
     std::vector<double> values;
+    values.reserve(window.size());
     for (const UpdateSplit& update : window) values.push_back(update.*member);
     return median(std::move(values));
   };

@@ -106,6 +106,7 @@ std::vector<UpdateSplit> split_window(const Input& input) {
   if (quiet >= least_updates) std::erase_if(rows, after_pause);
 
   std::vector<UpdateSplit> window;
+  window.reserve(rows.size());
   for (const auto& [update, row] : rows) window.push_back(split(update, row));
   if (window.size() > most_updates) {
     window.erase(window.begin(), window.end() - static_cast<std::ptrdiff_t>(most_updates));

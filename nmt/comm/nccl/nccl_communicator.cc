@@ -178,7 +178,7 @@ std::string try_nccl(Communicator& control, NcclGroup& group, NcclDeviceSum& sum
     return why.empty() ? group.state(reason) : NcclGroup::State::failed;
   };
   once([&] { sum.begin(group, options.trial); });
-  if (const auto objection = until_all_ready(control, options.deadline, group_state); !objection.empty()) {
+  if (auto objection = until_all_ready(control, options.deadline, group_state); !objection.empty()) {
     return objection;
   }
   std::unique_ptr<DeviceStream::Mark> end;

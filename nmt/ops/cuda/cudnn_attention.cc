@@ -102,7 +102,7 @@ bool run_by_cudnn(const AttentionBackward& op, std::span<const std::int32_t> sen
   call.bind(Packed::dq, op.dq);
   call.bind(Packed::dk, op.dk);
   call.bind(Packed::dv, op.dv);
-  return run_call(op, std::move(call), sentences, workspace);
+  return run_call(op, call, sentences, workspace);
 }
 
 CudnnDevice current_cudnn_device() {
