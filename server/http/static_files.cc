@@ -16,10 +16,7 @@ namespace babelring::http {
 namespace {
 
 std::string path_of(const Request& request) {
-  if (request.segments.empty()) return "index.html";
-  const std::string& last = request.segments.back();
-  const bool is_file = last.find('.') != std::string::npos;
-  return is_file ? fmt::format("{}", fmt::join(request.segments, "/")) : "index.html";
+  return request.segments.empty() ? "index.html" : fmt::format("{}", fmt::join(request.segments, "/"));
 }
 
 std::string_view type_of(std::string_view path) {

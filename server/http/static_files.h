@@ -18,8 +18,8 @@ struct PageFile {
   std::string_view gzip;
 };
 
-/// Serves the page: from the program, or in development from a folder. A path whose last segment has no extension gives
-/// index.html, so that the addresses that the page makes up for its views can be reloaded.
+/// Serves the page: from the program, or in development from a folder. "/" gives index.html, whose views are told apart
+/// by what follows the # of an address, which no server sees.
 class StaticFiles {
  public:
   /// `folder` empty: the embedded `files`, sorted by path.

@@ -40,9 +40,11 @@ TEST_F(PageFolderTest, IsServedWithItsTypes) {
     EXPECT_EQ(std::get<http::FileSlice>(response.body).length, bytes);
   };
   check(request_of({}), "text/html; charset=utf-8", 6);
-  check(request_of({"runs", "r_1"}), "text/html; charset=utf-8", 6);  // an address that the page made up
+  check(request_of({"index.html"}), "text/html; charset=utf-8", 6);
   check(request_of({"assets", "app.js"}), "text/javascript; charset=utf-8", 6);
   EXPECT_FALSE(page.has(request_of({"assets", "absent.js"})));
+  EXPECT_FALSE(page.has(request_of({"assets"}))) << "a folder";
+  EXPECT_FALSE(page.has(request_of({"runs", "r_1"}))) << "the page's links to its own files are relative to /";
   EXPECT_FALSE(page.has(request_of({"api", "v1", "nothing"}))) << "not the page's";
 }
 
