@@ -83,8 +83,7 @@ std::string SharedFile::invitation() const {
   return fmt::format("{} {} {} {}", getpid(), descriptor_, bytes_, token());
 }
 
-// NOLINTNEXTLINE(readability-make-member-function-const): it changes the file
-bool SharedFile::reserve(std::size_t offset, std::size_t bytes) {
+bool SharedFile::reserve(std::size_t offset, std::size_t bytes) const {
   if (bytes == 0) return true;
   if (fallocate(descriptor_, 0, static_cast<off_t>(header_bytes + offset), static_cast<off_t>(bytes)) != 0)
     return false;

@@ -26,7 +26,7 @@ class SharedFile {
   std::string invitation() const;
   /// Allocates the memory now, on the caller's NUMA node, instead of at first use; in huge pages where the system has
   /// them and the range covers whole ones. False if there is not enough.
-  bool reserve(std::size_t offset, std::size_t bytes);
+  bool reserve(std::size_t offset, std::size_t bytes) const;
   /// On the boundary of a huge page.
   char* data() const { return mapping_ + header_bytes; }
   std::size_t bytes() const { return bytes_; }
