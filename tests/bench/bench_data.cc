@@ -2,7 +2,6 @@
 // vocabulary, updates a second made in place and taken from the thread that prepares them ahead. The last line is JSON.
 //   bench_data --source FILE --target FILE [--pieces 8000] [--threads 2] [--tokens 4096] [--updates 500] [--repeats 3]
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -14,6 +13,7 @@
 #include "nmt/data/pipeline.h"
 #include "nmt/data/prepare.h"
 #include "tests/bench/train_measurement.h"
+#include "tests/data/temporary_folder.h"
 
 namespace babelring {
 namespace {
@@ -22,23 +22,6 @@ struct Options {
   std::string source, target;
   int pieces = 8000, threads = 2, repeats = 3;
   std::int64_t tokens = 4096, updates = 500;
-};
-
-/// A folder that is gone in the end.
-class WorkFolder {
- public:
-  WorkFolder()
-      : path_(std::filesystem::temp_directory_path() / ("babelring-bench-data-" + std::to_string(::getpid()))) {}
-  ~WorkFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  WorkFolder(const WorkFolder&) = delete;
-  WorkFolder& operator=(const WorkFolder&) = delete;
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
 };
 
 struct Rate {
@@ -101,7 +84,7 @@ json::object report(const Rate& rate) {
 }
 
 int run(const Options& options) {
-  const WorkFolder work;
+  const TemporaryFolder work;
   std::vector<Rate> rates;
   double lines = 0;
   const auto prepare_all = [&](const PrepareOptions& how) {
