@@ -27,9 +27,9 @@ void announce_run(Service& service, const std::string& run) {
 }
 
 std::string run_state(json::object item) {
-  return state_of(std::move(item),
-                  {"updated_at", "record_age_ms", "stale_since", "update", "epoch", "loss", "nll", "learning_rate",
-                   "step_ms", "target_tokens_per_second", "eta_seconds", "best", "last_eval", "hosts"});
+  return state_of(std::move(item), {"updated_at", "record_age_ms", "stale_since", "update", "epoch", "loss", "nll",
+                                    "learning_rate", "step_ms", "target_tokens_per_second", "eta_seconds", "progress",
+                                    "health", "best", "last_eval", "hosts"});
 }
 
 void require_run_match(const http::Request& request, const store::RunRow& run) {

@@ -6,19 +6,13 @@
 #include "nmt/base/log.h"
 #include "server/api/answers.h"
 #include "server/api/control.h"
+#include "server/api/run_health.h"
+#include "server/api/run_progress.h"
 #include "server/api/service.h"
 #include "server/store/run_state.h"
 
 namespace babelring::api {
 namespace {
-
-/// Seconds until max_updates at the speed of the newest step, or null.
-json::value eta(const store::RunRow& run) {
-  const double step_ms = run.last.value("step_ms");
-  if (run.state != "running" || run.max_updates <= 0 || run.last.step == 0 || !std::isfinite(step_ms)) return nullptr;
-  const auto left = static_cast<double>(std::max<std::int64_t>(run.max_updates - run.last.step, 0));
-  return static_cast<std::int64_t>(std::ceil(left * step_ms / 1000));
-}
 
 /// Ranks run in step: the run's rate is the update's tokens over the step's time. A record without the update's tokens
 /// tells only what its own rank did, which is the run's rate where that rank is the only one.
@@ -137,7 +131,8 @@ std::optional<http::Response> show_known_run(const Service& service, const http:
 }  // namespace
 
 json::object run_item(const store::RunRow& run, std::int64_t now_ms) {
-  const bool stale = run.state == "running" && now_ms - run.updated_ms > stale_after_ms;
+  const bool stale = is_stale(run, now_ms);
+  json::object progress = progress_item(run, stale);
   json::object item = {{"id", run.id},
                        {"name", run.name},
                        {"state", run.state},
@@ -164,7 +159,9 @@ json::object run_item(const store::RunRow& run, std::int64_t now_ms) {
                        {"update", run.last.step}};
   for (const char* key : {"epoch", "loss", "nll", "learning_rate", "step_ms"}) item[key] = run.last.value(key);
   item["target_tokens_per_second"] = rate_of_all_ranks(run);
-  item["eta_seconds"] = eta(run);
+  item["eta_seconds"] = progress["seconds_left"];
+  item["progress"] = std::move(progress);
+  item["health"] = health_item(run_health(run, now_ms));
   item["best"] = eval_or_null(run.best_eval);
   item["last_eval"] = eval_or_null(run.last_eval);
   return item;

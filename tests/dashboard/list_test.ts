@@ -11,7 +11,9 @@ import { describeCheck, parseLabels } from '../../server/dashboard/src/views/run
 const run = (part: Partial<Run>): Run => ({ id: 'r_1', name: 'base', state: 'running', detail: '', version: '', attempt: 1,
   created_at: '2026-11-21T10:00:00Z', started_at: '2026-11-21T10:00:00Z', updated_at: '2026-11-21T11:00:00Z', finished_at: null, stale_since: null,
   record_age_ms: 0, world_size: 2, hosts: ['alder'], parameters: 1, max_updates: 100, update: 10, epoch: null, loss: null, learning_rate: null,
-  step_ms: null, target_tokens_per_second: null, eta_seconds: null, best: null, last_eval: null, ...part });
+  step_ms: null, target_tokens_per_second: null, eta_seconds: null, best: null,
+  progress: { fraction: 0.1, seconds_left: null, end: '100 updates', at_latest: false },
+  health: { level: 'good', headline: 'Running', action: null, parts: [] }, last_eval: null, ...part });
 
 const none: Details = { config: () => null, metrics: () => null };
 const state = (part: Partial<ListState> = {}): ListState => ({ ...defaultListState(), ...part });

@@ -39,6 +39,9 @@ TEST_F(ApiTest, FollowsTheLifeOfARun) {
   EXPECT_EQ(run["update"], 4);
   EXPECT_EQ(run["loss"], 2.5);
   EXPECT_EQ(run["eta_seconds"], 1);
+  EXPECT_EQ(run["progress"],
+            parse_json(R"({"fraction":0.4,"seconds_left":1,"end":"10 updates","at_latest":false})").value());
+  EXPECT_EQ(run["health"].at("headline"), "Running");
   LifecycleRecord failed;
   failed.event = "failed";
   failed.detail = "rank 1 lost";

@@ -1127,12 +1127,47 @@ export interface components {
             step_ms: components["schemas"]["Number"];
             /** @description Of all ranks; null where the records do not tell */
             target_tokens_per_second: number | null;
+            /** @description The same as progress.seconds_left */
             eta_seconds: number | null;
+            progress: components["schemas"]["Progress"];
+            health: components["schemas"]["Health"];
             best: components["schemas"]["Eval"] | null;
             last_eval: components["schemas"]["Eval"] | null;
             /** @description Resolved YAML; only in the answer for one run */
             config?: string;
         };
+        Progress: {
+            /** @description Of the training, by whichever end is nearer; null where it is not known */
+            fraction: number | null;
+            /** @description Null where it is not known, and for a run that is silent or does not train */
+            seconds_left: number | null;
+            /** @description What ends the training: 20 epochs, 55 minutes, 100,000 updates; empty where it is not known */
+            end: string;
+            /** @description Early stopping may end it sooner */
+            at_latest: boolean;
+        };
+        /** @description How the run is doing, at a glance */
+        Health: {
+            level: components["schemas"]["HealthLevel"];
+            /** @description The text of the worst part */
+            headline: string;
+            /** @description What to do about it */
+            action: string | null;
+            /** @description In the order of topics; a topic of which nothing is known, or that does not matter, is absent */
+            parts: components["schemas"]["HealthPart"][];
+        };
+        HealthPart: {
+            /** @enum {unknown} */
+            topic: "state" | "learning" | "speed" | "hosts" | "alerts";
+            level: components["schemas"]["HealthLevel"];
+            text: string;
+            action: string | null;
+        };
+        /**
+         * @description unknown where nothing can be said yet, or nothing needs to be, as of a run that was stopped on request
+         * @enum {unknown}
+         */
+        HealthLevel: "good" | "warning" | "bad" | "unknown";
         Verdict: {
             /** @enum {unknown} */
             verdict: "unknown" | "healthy" | "compute_bound" | "network_bound" | "data_bound" | "straggler_bound" | "checkpoint_bound" | "evaluation_bound";

@@ -1,0 +1,108 @@
+#include "server/verdict/health.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace babelring::verdict {
+namespace {
+
+std::string at_update(const Standing& standing) {
+  return standing.update > 0 ? fmt::format(" at update {}", grouped(standing.update)) : "";
+}
+
+/// ": WHY", or nothing where it is not known.
+std::string because(std::string_view why) {
+  return why.empty() ? "" : fmt::format(": {}", why);
+}
+
+std::string without_prefix(std::string_view text, std::string_view prefix) {
+  if (text.starts_with(prefix)) text.remove_prefix(prefix.size());
+  return std::string(text);
+}
+
+/// The detail, and the last error of the log where that says more.
+std::string cause_of(const Standing& standing) {
+  const std::string& error = standing.last_error;
+  if (error.empty() || standing.detail.find(error) != std::string::npos) return standing.detail;
+  if (standing.detail.empty() || error.find(standing.detail) != std::string::npos) return error;
+  return fmt::format("{}; last error: {}", standing.detail, error);
+}
+
+std::string how_to_resume(const Standing& standing) {
+  return standing.resumable ? "Resume" : "Start its command again: it continues from the last checkpoint";
+}
+
+HealthPart judge_running(const Standing& standing) {
+  if (standing.silent_since.empty()) return {.level = Level::good, .text = "Running"};
+  return {.level = Level::bad,
+          .text = fmt::format("Silent since {}: the last record is of update {}", standing.silent_since,
+                              grouped(standing.update)),
+          .action = "Look whether its processes and hosts still run and reach the server"};
+}
+
+}  // namespace
+
+std::string_view to_string(Level level) {
+  constexpr std::array<std::string_view, 4> names = {"good", "unknown", "warning", "bad"};
+  return names[static_cast<std::size_t>(level)];
+}
+
+std::string_view to_string(Topic topic) {
+  constexpr std::array<std::string_view, 5> names = {"state", "learning", "speed", "hosts", "alerts"};
+  return names[static_cast<std::size_t>(topic)];
+}
+
+std::string grouped(std::int64_t number) {
+  std::string digits = std::to_string(number);
+  const std::ptrdiff_t first = number < 0 ? 1 : 0;
+  for (auto at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > first; at -= 3) {
+    digits.insert(static_cast<std::size_t>(at), ",");
+  }
+  return digits;
+}
+
+Health health_of(std::vector<HealthPart> parts) {
+  std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.topic < b.topic; });
+  const auto worst =
+      std::max_element(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.level < b.level; });
+  Health health{.level = worst->level, .headline = worst->text, .action = worst->action, .parts = {}};
+  health.parts = std::move(parts);
+  return health;
+}
+
+HealthPart judge_state(const Standing& standing) {
+  const std::string& state = standing.state;
+  if (state == "running") return judge_running(standing);
+  if (state == "failed") {
+    return {.level = Level::bad,
+            .text = "Failed" + at_update(standing) + because(cause_of(standing)),
+            .action = how_to_resume(standing)};
+  }
+  if (state == "lost") {
+    return {.level = Level::bad,
+            .text = "Lost" + at_update(standing) + because(cause_of(standing)),
+            .action = how_to_resume(standing)};
+  }
+  if (state == "succeeded") {
+    return {.level = Level::good,
+            .text = "Finished" + at_update(standing) + because(without_prefix(standing.detail, "finished: "))};
+  }
+  if (state == "stopped") {
+    const std::string why = standing.detail == "stopped on request" ? " on request" : because(standing.detail);
+    return {.text = "Stopped" + at_update(standing) + why, .action = how_to_resume(standing)};
+  }
+  if (state == "restarting") {
+    return {.level = Level::warning,
+            .text = "Restarting after a fault" + at_update(standing) + because(cause_of(standing))};
+  }
+  if (state == "suspended")
+    return {.level = Level::warning, .text = "Suspended by the scheduler" + because(standing.detail)};
+  if (state == "stopping") return {.text = "Stopping"};
+  if (state == "launching") return {.text = "Starting: no rank has reported yet"};
+  if (state == "queued") return {.text = "Queued: waits for a free place" + because(standing.detail)};
+  return {.text = state};
+}
+
+}  // namespace babelring::verdict

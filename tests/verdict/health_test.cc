@@ -1,0 +1,89 @@
+#include "server/verdict/health.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+namespace babelring::verdict {
+namespace {
+
+struct StandingCase {
+  Standing standing;
+  Level level;
+  std::string text, action;
+};
+
+TEST(Health, SaysHowARunStandsInWords) {
+  const std::string by_hand = "Start its command again: it continues from the last checkpoint";
+  const StandingCase cases[] = {
+      {{.state = "running", .update = 5}, Level::good, "Running", ""},
+      {{.state = "running", .update = 1500, .silent_since = "2026-11-22T10:00:00Z"},
+       Level::bad,
+       "Silent since 2026-11-22T10:00:00Z: the last record is of update 1,500",
+       "Look whether its processes and hosts still run and reach the server"},
+      {{.state = "failed", .detail = "rank 2 on birch: CUDA out of memory", .update = 900, .resumable = true},
+       Level::bad,
+       "Failed at update 900: rank 2 on birch: CUDA out of memory",
+       "Resume"},
+      {{.state = "failed", .detail = "rank 2 on birch: CUDA out of memory", .last_error = "CUDA out of memory"},
+       Level::bad,
+       "Failed: rank 2 on birch: CUDA out of memory",
+       by_hand},
+      {{.state = "failed", .detail = "exit code 1", .last_error = "checkpoint: no space left", .update = 12},
+       Level::bad,
+       "Failed at update 12: exit code 1; last error: checkpoint: no space left",
+       by_hand},
+      {{.state = "lost", .last_error = "host is unreachable", .update = 12, .resumable = true},
+       Level::bad,
+       "Lost at update 12: host is unreachable",
+       "Resume"},
+      {{.state = "succeeded", .detail = "finished: 20e of training", .update = 2560},
+       Level::good,
+       "Finished at update 2,560: 20e of training",
+       ""},
+      {{.state = "succeeded", .detail = "early stopping: 6 evaluations without a better one", .update = 40},
+       Level::good,
+       "Finished at update 40: early stopping: 6 evaluations without a better one",
+       ""},
+      {{.state = "stopped", .detail = "stopped on request", .update = 40, .resumable = true},
+       Level::unknown,
+       "Stopped at update 40 on request",
+       "Resume"},
+      {{.state = "restarting", .detail = "rank 1 lost", .update = 7},
+       Level::warning,
+       "Restarting after a fault at update 7: rank 1 lost",
+       ""},
+      {{.state = "queued"}, Level::unknown, "Queued: waits for a free place", ""},
+  };
+  for (const StandingCase& expected : cases) {
+    const HealthPart part = judge_state(expected.standing);
+    EXPECT_EQ(part.topic, Topic::state);
+    EXPECT_EQ(part.text, expected.text);
+    EXPECT_EQ(part.action, expected.action) << part.text;
+    EXPECT_EQ(part.level, expected.level) << part.text;
+  }
+}
+
+TEST(Health, IsAsBadAsItsWorstPartAndTheFirstTopicSpeaks) {
+  const Health health = health_of({{Topic::alerts, Level::bad, "an alert", "look"},
+                                   {Topic::speed, Level::good, "fast", ""},
+                                   {Topic::learning, Level::bad, "not learning", "lower the rate"},
+                                   {Topic::state, Level::good, "Running", ""}});
+  EXPECT_EQ(health.level, Level::bad);
+  EXPECT_EQ(health.headline, "not learning");
+  EXPECT_EQ(health.action, "lower the rate");
+  EXPECT_EQ(health.parts.front().topic, Topic::state);
+  EXPECT_EQ(health.parts.back().topic, Topic::alerts);
+}
+
+TEST(Health, GroupsDigits) {
+  EXPECT_EQ(grouped(0), "0");
+  EXPECT_EQ(grouped(999), "999");
+  EXPECT_EQ(grouped(1000), "1,000");
+  EXPECT_EQ(grouped(-1234567), "-1,234,567");
+  EXPECT_EQ(grouped(-123), "-123");
+}
+
+}  // namespace
+}  // namespace babelring::verdict
