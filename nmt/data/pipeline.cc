@@ -26,12 +26,14 @@ const PipelineOptions& checked(const PipelineOptions& options) {
 
 }  // namespace
 
-UpdateBatches make_update(const Plan& plan, const PipelineOptions& options, std::int64_t update) {
+UpdateBatches make_update(const Plan& plan, const PipelineOptions& options, const DataPosition& start,
+                          std::int64_t update) {
   const Corpus& corpus = plan.corpus();
-  const UpdatePlan planned = plan(update);
+  const UpdatePlan planned = plan(start);
   const int micro_batches = micro_batches_for(corpus, planned, options.world, options.micro_batch_tokens);
   UpdateBatches batches;
   batches.update = update;
+  batches.next = planned.next;
   batches.epoch = planned.epochs_done;
   batches.global_sentences = static_cast<std::int64_t>(planned.sentences.size());
   batches.global_source_tokens = planned.source_tokens;
@@ -102,8 +104,13 @@ Pipeline::Pipeline(std::function<UpdateBatches(std::int64_t)> make, std::int64_t
 }
 
 Pipeline::Pipeline(const Plan& plan, const PipelineOptions& options)
-    : Pipeline([&plan, checked = checked(options)](std::int64_t update) { return make_update(plan, checked, update); },
-               options.first_update, options.prefetch) {}
+    : Pipeline(
+          [&plan, checked = checked(options), position = options.start](std::int64_t update) mutable {
+            UpdateBatches batches = make_update(plan, checked, position, update);
+            position = batches.next;
+            return batches;
+          },
+          options.first_update, options.prefetch) {}
 
 Pipeline::~Pipeline() = default;
 

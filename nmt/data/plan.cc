@@ -1,6 +1,7 @@
 #include "nmt/data/plan.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 #include <utility>
@@ -13,7 +14,7 @@ namespace babelring {
 namespace {
 
 constexpr int longest_length = std::numeric_limits<std::uint16_t>::max();
-constexpr std::size_t epochs_kept = 2;
+constexpr std::int64_t pool_updates = 64;  // of DataOrder::pooled; runs depend on it
 
 constexpr std::int64_t target_of(std::uint64_t key) {
   return static_cast<std::int64_t>(key >> 48);
@@ -52,19 +53,16 @@ void check_options(const PlanOptions& options) {
     throw UsageFailure(
         fmt::format("plan: max_length is {}, expected 2 to {} tokens", options.max_length, longest_length));
   }
-  if (options.pool_updates < 1) {
-    throw UsageFailure(fmt::format("plan: pool_updates is {}, expected at least 1", options.pool_updates));
-  }
 }
 
 }  // namespace
 
-/// One shuffled pass over the sentences, cut into updates.
+/// The order of one pass over the sentences, cut into updates.
 struct Plan::Epoch {
   std::int64_t number = 0;
-  std::vector<std::uint64_t> keys;  // in training order within each cut
-  std::vector<std::int64_t> cuts;   // cut k is keys[cuts[k] .. cuts[k + 1])
-  std::vector<std::int64_t> order;  // the epoch's n-th update is cut order[n]
+  std::vector<std::uint64_t> keys;    // in training order
+  std::vector<std::int64_t> cuts;     // update n is keys[cuts[n] .. cuts[n + 1])
+  std::vector<std::int64_t> targets;  // target tokens before each cut
 };
 
 Plan::Plan(const Corpus& corpus, const PlanOptions& options) : corpus_(corpus), options_(options) {
@@ -94,69 +92,105 @@ Plan::Plan(const Corpus& corpus, const PlanOptions& options) : corpus_(corpus), 
 
 Plan::~Plan() = default;
 
+/// Sorts the sentences of pool_updates updates by length together.
+void Plan::sort_pools(std::vector<std::uint64_t>& keys) const {
+  const auto count = static_cast<std::int64_t>(keys.size());
+  const std::int64_t pool = std::max<std::int64_t>(1, count * pool_updates / updates_);
+  const auto shorter = [](std::uint64_t a, std::uint64_t b) { return a >> 32 < b >> 32; };
+  bool ascending = true;  // alternates, so that an update across two pools holds similar lengths too
+  for (std::int64_t first = 0; first < count; first += pool, ascending = !ascending) {
+    const auto begin = keys.begin() + first;
+    const auto end = keys.begin() + std::min(count, first + pool);
+    std::stable_sort(begin, end, shorter);
+    if (!ascending) std::reverse(begin, end);
+  }
+}
+
+/// Cuts the keys of an epoch into updates.
+void Plan::cut(Epoch& epoch) const {
+  std::int64_t before = 0;
+  for (std::size_t i = 0; i < epoch.keys.size(); ++i) {
+    const std::int64_t tokens = target_of(epoch.keys[i]);
+    const std::int64_t part = part_of(before, tokens, updates_, target_tokens_);
+    for (; static_cast<std::int64_t>(epoch.cuts.size()) <= part; epoch.targets.push_back(before)) {
+      epoch.cuts.push_back(static_cast<std::int64_t>(i));
+    }
+    before += tokens;
+  }
+  epoch.cuts.push_back(static_cast<std::int64_t>(epoch.keys.size()));
+  epoch.targets.push_back(before);
+}
+
 std::shared_ptr<const Plan::Epoch> Plan::make_epoch(std::int64_t number) const {
   auto epoch = std::make_shared<Epoch>();
   epoch->number = number;
   epoch->keys = keys_;
   Random random(derive_seed(options_.seed, static_cast<std::uint64_t>(number)));
   shuffle(epoch->keys, random);
-
-  const auto count = static_cast<std::int64_t>(keys_.size());
-  const std::int64_t pool = std::max<std::int64_t>(1, count * options_.pool_updates / updates_);
-  const auto shorter = [](std::uint64_t a, std::uint64_t b) { return a >> 32 < b >> 32; };
-  bool ascending = true;  // alternates, so that an update across two pools holds similar lengths too
-  for (std::int64_t first = 0; first < count; first += pool, ascending = !ascending) {
-    const auto begin = epoch->keys.begin() + first;
-    const auto end = epoch->keys.begin() + std::min(count, first + pool);
-    std::stable_sort(begin, end, shorter);
-    if (!ascending) std::reverse(begin, end);
+  if (options_.order == DataOrder::shuffled) {
+    cut(*epoch);
+    return epoch;
   }
-
-  epoch->cuts.reserve(static_cast<std::size_t>(updates_) + 1);
-  std::int64_t before = 0;
-  for (std::int64_t i = 0; i < count; ++i) {
-    const std::int64_t tokens = target_of(epoch->keys[static_cast<std::size_t>(i)]);
-    const std::int64_t part = part_of(before, tokens, updates_, target_tokens_);
-    while (static_cast<std::int64_t>(epoch->cuts.size()) <= part) epoch->cuts.push_back(i);
-    before += tokens;
+  sort_pools(epoch->keys);
+  cut(*epoch);
+  std::vector<std::int64_t> order(static_cast<std::size_t>(updates_));
+  std::iota(order.begin(), order.end(), 0);
+  shuffle(order, random);
+  const Epoch sorted = std::exchange(*epoch, {.number = number, .keys = {}, .cuts = {0}, .targets = {0}});
+  for (const std::int64_t n : order) {
+    const auto update = static_cast<std::size_t>(n);
+    epoch->keys.insert(epoch->keys.end(), sorted.keys.begin() + sorted.cuts[update],
+                       sorted.keys.begin() + sorted.cuts[update + 1]);
+    epoch->cuts.push_back(static_cast<std::int64_t>(epoch->keys.size()));
+    epoch->targets.push_back(epoch->targets.back() + sorted.targets[update + 1] - sorted.targets[update]);
   }
-  epoch->cuts.push_back(count);
-
-  epoch->order.resize(static_cast<std::size_t>(updates_));
-  std::iota(epoch->order.begin(), epoch->order.end(), 0);
-  shuffle(epoch->order, random);
   return epoch;
 }
 
 std::shared_ptr<const Plan::Epoch> Plan::epoch(std::int64_t number) const {
   const std::lock_guard lock(mutex_);
-  const auto found = std::find_if(recent_.begin(), recent_.end(), [&](const auto& e) { return e->number == number; });
-  if (found != recent_.end()) {
-    std::rotate(recent_.begin(), found, found + 1);
-  } else {
-    if (recent_.size() == epochs_kept) recent_.pop_back();
-    recent_.insert(recent_.begin(), make_epoch(number));
-  }
-  return recent_.front();
+  if (last_used_ == nullptr || last_used_->number != number) last_used_ = make_epoch(number);
+  return last_used_;
 }
 
-UpdatePlan Plan::operator()(std::int64_t update) const {
-  if (update < 1) fail("plan: update {}, expected at least 1", update);
-  const std::int64_t number = (update - 1) / updates_;
-  const std::int64_t nth = (update - 1) % updates_;
-  const auto shuffled = epoch(number);
-  const auto cut = static_cast<std::size_t>(shuffled->order[static_cast<std::size_t>(nth)]);
+std::int64_t Plan::end_of_update(const Epoch& epoch, std::int64_t first) const {
+  const auto cut = std::upper_bound(epoch.cuts.begin(), epoch.cuts.end(), first);
+  const auto at = static_cast<std::size_t>(cut - epoch.cuts.begin());
+  if (epoch.cuts[at - 1] == first || cut + 1 == epoch.cuts.end()) return *cut;
+  std::int64_t tokens = 0;
+  for (std::int64_t i = first; i < *cut; ++i) tokens += target_of(epoch.keys[static_cast<std::size_t>(i)]);
+  return 4 * tokens * updates_ < target_tokens_ ? *(cut + 1) : *cut;
+}
+
+UpdatePlan Plan::operator()(const DataPosition& start) const {
+  if (start.epoch < 0 || start.sentences < 0 || start.sentences >= sentences()) {
+    fail("plan: epoch {}, {} sentences done; expected an epoch from 0 and fewer than {} sentences", start.epoch,
+         start.sentences, sentences());
+  }
+  const auto order = epoch(start.epoch);
+  const std::int64_t end = end_of_update(*order, start.sentences);
   UpdatePlan plan;
-  plan.update = update;
-  plan.epoch = number;
-  plan.epochs_done = static_cast<double>(update) / static_cast<double>(updates_);
-  for (std::int64_t i = shuffled->cuts[cut]; i < shuffled->cuts[cut + 1]; ++i) {
-    const std::uint64_t key = shuffled->keys[static_cast<std::size_t>(i)];
+  for (std::int64_t i = start.sentences; i < end; ++i) {
+    const std::uint64_t key = order->keys[static_cast<std::size_t>(i)];
     plan.sentences.push_back(index_of(key));
     plan.source_tokens += source_of(key);
     plan.target_tokens += target_of(key);
   }
+  const auto cut = std::lower_bound(order->cuts.begin(), order->cuts.end(), end) - order->cuts.begin();
+  const double part =
+      static_cast<double>(order->targets[static_cast<std::size_t>(cut)]) / static_cast<double>(target_tokens_);
+  plan.next = end < sentences() ? DataPosition{start.epoch, end} : DataPosition{start.epoch + 1, 0};
+  plan.epochs_done = static_cast<double>(start.epoch) + part;
   return plan;
+}
+
+DataPosition Plan::position_at(double epochs) const {
+  const double tolerance = 1e-6;  // in updates: `epochs` may be a number of updates over those of an epoch
+  const auto number = static_cast<std::int64_t>(epochs + tolerance / static_cast<double>(updates_));
+  const double part = epochs - static_cast<double>(number);
+  const auto update = static_cast<std::int64_t>(std::ceil(part * static_cast<double>(updates_) - tolerance));
+  if (update >= updates_) return {number + 1, 0};
+  return {number, update <= 0 ? 0 : epoch(number)->cuts[static_cast<std::size_t>(update)]};
 }
 
 std::vector<Slice> slice(const Corpus& corpus, const UpdatePlan& update, int rank, int world, int micro_batches) {

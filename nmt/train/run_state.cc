@@ -6,6 +6,18 @@
 
 namespace babelring {
 
+namespace {
+
+/// States without the member are of versions that had one order only.
+DataOrder order_of(const std::string& name) {
+  if (name != "shuffled" && name != "pooled") {
+    fail("state.json: member 'data_order' is '{}', expected shuffled or pooled", name);
+  }
+  return name == "shuffled" ? DataOrder::shuffled : DataOrder::pooled;
+}
+
+}  // namespace
+
 json::object to_json(const RunState& state) {
   json::object object;
   object["run"] = state.run;
@@ -13,6 +25,11 @@ json::object to_json(const RunState& state) {
   object["update"] = state.progress.update;
   object["epoch"] = state.progress.epoch;
   object["target_tokens"] = state.progress.target_tokens;
+  object["data_order"] = state.data_order == DataOrder::shuffled ? "shuffled" : "pooled";
+  if (state.position) {
+    object["data_epoch"] = state.position->epoch;
+    object["data_sentences"] = state.position->sentences;
+  }
   object["adam_steps"] = state.adam_steps;
   object["elapsed_minutes"] = state.elapsed_minutes;
   if (std::isfinite(state.best_score)) object["best_score"] = state.best_score;
@@ -46,10 +63,15 @@ RunState run_state_from_json(const json::object& object) {
       .run = text("run"),
       .attempt = integer("attempt"),
       .progress = {.update = integer("update"), .epoch = number("epoch"), .target_tokens = integer("target_tokens")},
+      .data_order = object.contains("data_order") ? order_of(text("data_order")) : DataOrder::pooled,
+      .position = std::nullopt,
       .adam_steps = integer("adam_steps"),
       .elapsed_minutes = number("elapsed_minutes"),
       .evaluations_since_best = integer("evaluations_since_best"),
       .corpus_digest = text("corpus_digest")};
+  if (object.contains("data_epoch")) {
+    state.position = {.epoch = integer("data_epoch"), .sentences = integer("data_sentences")};
+  }
   if (object.contains("best_score")) state.best_score = number("best_score");
   return state;
 }

@@ -2,9 +2,11 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 
 #include "nmt/base/json.h"
+#include "nmt/data/plan.h"
 #include "nmt/optim/duration.h"
 
 namespace babelring {
@@ -14,6 +16,8 @@ struct RunState {
   std::string run;  // the run's id, kept over all attempts
   std::int64_t attempt = 1;
   Progress progress;
+  DataOrder data_order = DataOrder::shuffled;
+  std::optional<DataPosition> position = DataPosition();  // absent in states of versions that knew the update only
   std::int64_t adam_steps = 0;
   double elapsed_minutes = 0;                                    // of training, earlier attempts counted in
   double best_score = -std::numeric_limits<double>::infinity();  // BLEU, or minus the loss without BLEU

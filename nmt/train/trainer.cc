@@ -53,6 +53,8 @@ void Trainer::begin(const std::string& run, std::int64_t attempt, const std::fil
           "folder",
           state_.corpus_digest, digest);
     }
+    plan_.set_order(state_.data_order);
+    if (!state_.position) state_.position = plan_.position_at(state_.progress.epoch);
     minutes_before_ = state_.elapsed_minutes;
     saved_update_ = state_.progress.update;
   }
@@ -65,6 +67,7 @@ std::string Trainer::run() {
   Pipeline pipeline(plan_, {.rank = parts_.communicator.rank(),
                             .world = parts_.communicator.size(),
                             .micro_batch_tokens = prepare_memory(),
+                            .start = state_.position.value(),
                             .first_update = state_.progress.update + 1,
                             .prefetch = parts_.config.data.prefetch});
   UpdateResult last{.loss = {}, .elapsed_minutes = state_.elapsed_minutes};
@@ -133,6 +136,7 @@ UpdateResult Trainer::train_update(Pipeline& pipeline) {
 
   const Progress before = state_.progress;
   state_.progress = next;
+  state_.position = batches.next;
   state_.adam_steps = adam_.steps();
   state_.elapsed_minutes = result.elapsed_minutes;
   if (due(parts_.config.training.digest_every, before)) {

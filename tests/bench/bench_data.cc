@@ -52,9 +52,11 @@ PrepareOptions prepare_options(const Options& options, const std::filesystem::pa
 /// Tokens of updates 1 to `updates`, which depend on the corpus alone.
 double tokens_of(const Plan& plan, std::int64_t updates) {
   std::int64_t tokens = 0;
+  DataPosition position;
   for (std::int64_t update = 1; update <= updates; ++update) {
-    const UpdatePlan planned = plan(update);
+    const UpdatePlan planned = plan(position);
     tokens += planned.source_tokens + planned.target_tokens;
+    position = planned.next;
   }
   return static_cast<double>(tokens);
 }
@@ -101,7 +103,11 @@ int run(const Options& options) {
   const Plan plan(corpus, {.tokens_per_update = options.tokens});
   const double tokens = tokens_of(plan, options.updates);
   rates.push_back(measure("batches made in place", "updates", options.repeats, [&] {
-    return take(options.updates, tokens, [&](std::int64_t update) { return make_update(plan, {}, update); });
+    return take(options.updates, tokens, [&, position = DataPosition()](std::int64_t update) mutable {
+      UpdateBatches batches = make_update(plan, {}, position, update);
+      position = batches.next;
+      return batches;
+    });
   }));
   rates.push_back(measure("batches from the thread that works ahead", "updates", options.repeats, [&] {
     Pipeline pipeline(plan, {});

@@ -56,8 +56,10 @@ void write_batches(const TrainingCaseOptions& options, int updates, const std::s
     plan = std::make_unique<Plan>(*corpus, PlanOptions{.tokens_per_update = options.tokens_per_update});
   }
   std::ofstream out(file);
+  DataPosition position;
   for (int update = 1; update <= updates; ++update) {
-    const UpdateBatches batches = plan ? make_update(*plan, {}, update) : random_update(options.random, 0, 1);
+    const UpdateBatches batches = plan ? make_update(*plan, {}, position, update) : random_update(options.random, 0, 1);
+    position = batches.next;
     const PackedBatch& batch = batches.micro_batches.at(0);
     out << to_text(json::object{{"vocabulary", vocabulary_of(options)},
                                 {"source", to_array(batch.source.ids)},

@@ -71,10 +71,13 @@ TEST(PipelineTest, ResumesAnywhereWithTheSameBatches) {
   for (int u = 0; u < 40; ++u) updates.push_back(whole.next());
   for (const std::size_t from : {1U, 7U, 23U, 39U}) {
     const Plan again(corpus, small_updates);
-    Pipeline resumed(again, {.micro_batch_tokens = 60, .first_update = static_cast<std::int64_t>(from) + 1});
+    Pipeline resumed(again, {.micro_batch_tokens = 60,
+                             .start = updates[from - 1].next,
+                             .first_update = static_cast<std::int64_t>(from) + 1});
     for (std::size_t u = from; u < updates.size(); ++u) {
       const UpdateBatches next = resumed.next();
       EXPECT_EQ(next.update, updates[u].update);
+      EXPECT_EQ(next.next, updates[u].next);
       ASSERT_EQ(next.micro_batches.size(), updates[u].micro_batches.size());
       for (std::size_t m = 0; m < next.micro_batches.size(); ++m) {
         EXPECT_TRUE(same(next.micro_batches[m], updates[u].micro_batches[m]));
@@ -89,13 +92,16 @@ TEST_P(WorldTest, RanksTogetherSeeTheUpdateOfOne) {
   const int world = GetParam();
   const Corpus corpus = small_corpus();
   const Plan plan(corpus, small_updates);
+  DataPosition position;
   for (std::int64_t u = 1; u <= 20; ++u) {
-    const UpdateBatches whole = make_update(plan, {}, u);
+    const UpdateBatches whole = make_update(plan, {}, position, u);
     const PackedBatch& one = whole.micro_batches.at(0);
     std::int64_t sentences = 0, source_tokens = 0, target_tokens = 0;
     std::size_t micro_batches = 0;
     for (int rank = 0; rank < world; ++rank) {
-      const UpdateBatches share = make_update(plan, {.rank = rank, .world = world, .micro_batch_tokens = 40}, u);
+      const UpdateBatches share =
+          make_update(plan, {.rank = rank, .world = world, .micro_batch_tokens = 40}, position, u);
+      EXPECT_EQ(share.next, whole.next);
       EXPECT_EQ(share.global_target_tokens, whole.target_tokens);
       EXPECT_EQ(share.epoch, whole.epoch);
       if (rank == 0) micro_batches = share.micro_batches.size();
@@ -113,6 +119,7 @@ TEST_P(WorldTest, RanksTogetherSeeTheUpdateOfOne) {
     EXPECT_EQ(sentences, whole.global_sentences);
     EXPECT_EQ(source_tokens, whole.global_source_tokens);
     EXPECT_EQ(target_tokens, whole.global_target_tokens);
+    position = whole.next;
   }
 }
 
