@@ -2,7 +2,7 @@ import { fileName } from '../../server/dashboard/src/api/download';
 import { ApiError, explain, problemOf, retryAfterMs } from '../../server/dashboard/src/api/problem';
 import { getAll, getJson, sendJson } from '../../server/dashboard/src/api/client';
 import { abortPage, pauseMs } from '../../server/dashboard/src/api/request';
-import { allows, onUnauthorized, setToken, splitToken } from '../../server/dashboard/src/api/session';
+import { allows, KEPT_DAYS, keptText, keptToken, onUnauthorized, setToken, splitToken } from '../../server/dashboard/src/api/session';
 import { reconnectMs } from '../../server/dashboard/src/api/stream';
 
 interface Asked {
@@ -43,6 +43,19 @@ describe('the token in a link', () => {
   });
   it('is not seen where there is none', () => {
     for (const hash of ['', '#/runs', '#/runs?q=token', '#/runs/r_1?find=token%3D']) expect(splitToken(hash)).toBeNull();
+  });
+});
+
+describe('the token that a browser keeps', () => {
+  const now = Date.parse('2026-11-22T10:00:00Z');
+  const text = keptText('bbr_secret', now);
+  it('is there for all tabs until nobody has used it for a while', () => {
+    expect(keptToken(text, now + 1)).toBe('bbr_secret');
+    expect(keptToken(text, now + KEPT_DAYS * 86_400_000 - 1)).toBe('bbr_secret');
+    expect(keptToken(text, now + KEPT_DAYS * 86_400_000)).toBeNull();
+  });
+  it('is nothing else that may stand there', () => {
+    for (const other of [null, '', 'bbr_secret', '{"token":"a"}', '{"until":1e15}', '7', '{"token":5,"until":1e15}']) expect(keptToken(other, now)).toBeNull();
   });
 });
 

@@ -1,5 +1,5 @@
 import { CHARTS, networkData, searchOf } from '../../server/dashboard/src/charts/definitions';
-import { evalLines } from '../../server/dashboard/src/charts/lines';
+import { evalLines, nonFiniteMarks, stretches } from '../../server/dashboard/src/charts/lines';
 import type { RunData } from '../../server/dashboard/src/data/run_data';
 import { formatOf } from '../../server/dashboard/src/lib/metric_format';
 import { defaultView } from '../../server/dashboard/src/lib/run_view';
@@ -69,6 +69,27 @@ describe('what only some machines measure', () => {
     const told = (id: string, key: string, value: number) => chart(id, { [key]: [value, value] }).lines.map(({ label, y, format }) => `${label} ${format(y[1]!)}`);
     expect(told('gpu', 'gpu.utilization_percent', 97)).toEqual(['utilisation 97']);
     expect(told('gpu_memory', 'gpu.memory_used_bytes', 4.2e10)).toEqual(['used 42.0 GB']);
+  });
+});
+
+describe('values that are not finite', () => {
+  const rows = (steps: number[], broken: number[], times = 1): Series => ({ ...emptySeries(), step: steps, timeMs: steps, avg: steps.map((step) => (broken.includes(step) ? null : 1)),
+    nonFinite: Array.from({ length: times }, () => broken.map((step) => ({ step, kind: 'nan' }))).flat() });
+  const range = (from: number, to: number): number[] => Array.from({ length: to - from + 1 }, (_, at) => from + at);
+  it('are one band where they follow each other, and a mark where one stands alone', () => {
+    const series = rows(range(1, 500), [7, ...range(251, 408)], 4);  // told by four ranks
+    expect(nonFiniteMarks(axis, series)).toEqual([{ x: 7, kind: 'non-finite', label: 'nan at update 7' },
+      { x: 251, to: 408, kind: 'non-finite', label: 'not finite, 251 to 408' }]);
+    expect(nonFiniteMarks(axis, series, 'base: ')[1]!.label).toBe('base: not finite, 251 to 408');
+  });
+  it('say how many they are where others lie between', () => {
+    expect(nonFiniteMarks(axis, rows(range(1, 1000), [500, 503, 506]))).toEqual([{ x: 500, to: 506, kind: 'non-finite', label: '3 not finite, 500 to 506' }]);
+  });
+  it('go on to the last row without a value, whatever the server leaves out of its list', () => {
+    const series = rows(range(1, 3000), range(501, 2500));
+    series.nonFinite = series.nonFinite.slice(0, 1000);
+    expect(stretches(series, 1)).toEqual([{ from: 501, to: 2500, count: 2000, kind: 'nan' }]);
+    expect(nonFiniteMarks(axis, { ...series, step: [], avg: [], timeMs: [] })).toEqual([]);
   });
 });
 

@@ -1,7 +1,7 @@
 import type { Evaluation, MetricKey } from '../../server/dashboard/src/api/types';
 import { comparisonRows } from '../../server/dashboard/src/views/compare/compare_csv';
 import { betterOf, titleOf } from '../../server/dashboard/src/views/compare/compare_lines';
-import { compareQuery, DEFAULT_KEYS, parseCompare } from '../../server/dashboard/src/views/compare/compare_state';
+import { compareQuery, cutText, DEFAULT_KEYS, parseCompare } from '../../server/dashboard/src/views/compare/compare_state';
 import { bestOf, configRows, winner } from '../../server/dashboard/src/views/compare/compare_tables';
 import { emptySeries, type Series } from '../../server/dashboard/src/lib/series';
 import { isEval, ofOneSet } from '../../server/dashboard/src/views/compare/compared_run';
@@ -31,6 +31,8 @@ describe('the link of a comparison', () => {
     const state = parseCompare(new URLSearchParams('runs=r_A,r_A,../x,r_B,1,2,3,4,5,6,7,8'));
     expect(state.runs).toEqual(['r_A', 'r_B', '1', '2', '3', '4', '5', '6']);
     expect(state.keys).toEqual(DEFAULT_KEYS);
+    expect(cutText(state.asked)).toBe('The first 8 of 10 runs: no more colours can be told apart.');
+    expect(cutText(8)).toBe('');
   });
 });
 

@@ -87,10 +87,19 @@ describe('columns', () => {
   it('say how far a value is from the pinned one, and whether that is good', () => {
     const bleu = columnOf('sacrebleu')!;
     expect(difference(bleu, 31.5, 30)).toEqual({ text: '+1.50', good: true });
-    expect(difference(columnOf('loss')!, 2.5, 2)).toEqual({ text: '+0.5', good: false });
+    expect(difference(columnOf('loss')!, 2.5, 2)).toEqual({ text: '+0.500', good: false });
     expect(difference(columnOf('update')!, 5, 7)).toEqual({ text: '−2', good: null });
     expect(difference(bleu, null, 30)).toBeNull();
     expect(difference(bleu, 30, 30)).toBeNull();
+  });
+});
+
+describe('numbers of a column', () => {
+  const cells = (id: string, values: Partial<Run>[]): unknown[] => values.map((value) => columnOf(id)!.cell(run(value), none, 0));
+  it('have the same decimals, so that they line up', () => {
+    expect(cells('loss', [{ loss: 2.45 }, { loss: 2.4061 }, { loss: 10 }, { loss: null }])).toEqual(['2.450', '2.406', '10.000', '–']);
+    expect(cells('step_ms', [{ step_ms: 4002 }, { step_ms: 99.94 }])).toEqual(['4002.0', '99.9']);
+    expect(cells('rate', [{ learning_rate: 0.0007 }, { learning_rate: 0.00012345 }])).toEqual(['7.00e-4', '1.23e-4']);
   });
 });
 

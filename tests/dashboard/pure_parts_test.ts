@@ -80,7 +80,8 @@ describe('format', () => {
     expect(format.formatSi(999_600)).toBe('1.00 M');
     expect(format.formatDuration(245)).toBe('4 min 05 s');
     expect(format.formatDuration(7620)).toBe('2 h 07 min');
-    expect(format.formatMs(12345)).toBe('12.3 s');
+    expect([12345, 4002, 999.4].map(format.formatMs)).toEqual(['12.3 s', '4.00 s', '999 ms']);
+    expect(format.formatFixed(-0.098, 3)).toBe('−0.098');
     expect(format.formatNames(['alder', 'birch', 'cedar', 'elder'])).toBe('alder, birch +2');
     expect(format.formatNames(['alder'])).toBe('alder');
     expect(format.formatNames([])).toBe(format.DASH);

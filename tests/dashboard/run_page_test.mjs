@@ -232,15 +232,78 @@ async function checkEnded(page, address, ended) {
   });
 }
 
+/// Between two evaluations every line says the value nearest to the cursor, and where it is if it is of another update.
+async function checkHover(page, address, run) {
+  await open(page, address, run, '?smooth=0&range=700_1000');
+  await until('every point', async () => /^all 301 points$/.test(await noteOf(page, 'loss')));
+  const box = await chart(page, 'loss').locator('.u-over').boundingBox();
+  await page.mouse.move(box.x + box.width * (41 / 300), box.y + 60);
+  await until('the cursor', async () => /^update 74\d/.test(await chart(page, 'loss').locator('.chart-marks').innerText()));
+  const { training, validation } = await values(page, 'loss');
+  assert.match(training, /^[\d.]+$/);
+  assert.match(validation, /^[\d.]+ @800$/, 'the nearest evaluation is that of update 800');
+  const fills = await chart(page, 'bleu').locator('.u-cursor-pt').evaluateAll((points) => points.map((point) => getComputedStyle(point).backgroundColor));
+  assert.ok(fills.length > 0 && fills.every((fill) => !/255, 255, 255/.test(fill)), `points under the cursor are filled: ${fills}`);
+  await page.mouse.move(5, 5);
+}
+
+/// A run of one update has a point on its curve.
+async function checkOnePoint(page, address, first) {
+  await open(page, address, first);
+  await until('one point', async () => /^1 point/.test(await noteOf(page, 'loss')));
+  await until('something blue', () => page.evaluate(() => {
+    const { width, height } = document.querySelector('[data-chart="loss"] canvas');
+    const { data } = document.querySelector('[data-chart="loss"] canvas').getContext('2d').getImageData(0, 0, width, height);
+    let blue = 0;
+    for (let at = 0; at < data.length; at += 4) if (data[at + 3] > 200 && data[at + 2] > data[at] + 90) blue += 1;
+    return blue >= 8;
+  }));
+}
+
+/// On paper there is every chart, at the width of a sheet and in light colours, and what is below them.
+async function checkPrint(page, address, run, options) {
+  await page.emulateMedia({ colorScheme: 'dark' });
+  await open(page, address, run);
+  const plots = page.locator('[aria-label="Charts"] .chart canvas');
+  const frames = await page.locator('[aria-label="Charts"] .chart').count();
+  assert.ok(await plots.count() < frames, 'not all are in sight');
+  await page.evaluate(() => { window.print = () => { window.dispatchEvent(new Event('beforeprint')); window.printed = true; }; });
+  await page.keyboard.press('Control+p');
+  await page.waitForFunction(() => window.printed === true);
+  assert.equal(await plots.count(), frames);
+  const notes = await page.locator('[aria-label="Charts"] .chart-note').allInnerTexts();
+  assert.ok(notes.every((text) => !/loading|no data/.test(text)), String(notes));
+  const widths = await plots.evaluateAll((all) => all.map((canvas) => canvas.getBoundingClientRect().width));
+  assert.ok(widths.every((width) => width > 250 && width < 350), String(widths));
+  for (const name of ['Ranks', 'Evaluations', 'Log']) await page.getByRole('heading', { name, exact: true }).waitFor();
+  assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), 'light');
+  await page.evaluate(() => dispatchEvent(new Event('afterprint')));
+  await until('the page is as before', async () => (await plots.count()) < frames);
+  assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), undefined);
+  assert.ok(await plots.first().evaluate((canvas) => canvas.getBoundingClientRect().width) > 350);
+  if (options.screenshots) await page.pdf({ path: `${options.screenshots}/run.pdf`, format: 'A4' });
+  await page.emulateMedia({ colorScheme: 'light' });
+}
+
 async function checkDownloads(page, address, run, headers) {
-  const save = async (name) => {
+  await open(page, address, run);
+  const save = async (id, name) => {
     const waiting = page.waitForEvent('download');
-    await chart(page, 'gradient').getByRole('button', { name }).click();
-    return readFileSync(await (await waiting).path());
+    await chart(page, id).getByRole('button', { name }).click();
+    const file = await waiting;
+    return { name: file.suggestedFilename(), bytes: readFileSync(await file.path()) };
   };
   const stored = await (await fetch(`${address}/api/v1/runs/${run.id}/metrics/gradient_norm?agg=raw&format=csv`, { headers })).text();
-  assert.equal(String(await save(/CSV/)).slice(0, 20_000), stored.slice(0, 20_000), 'the CSV has the stored digits');
-  assert.equal((await save(/PNG/)).subarray(0, 8).toString('hex'), '89504e470d0a1a0a');
+  const rows = (text) => text.split('\n').slice(1, 1000).map((row) => row.trim());
+  const gradient = await save('gradient', /CSV/);
+  assert.equal(gradient.name, 'wmt16-base-gradient.csv');
+  assert.deepEqual(rows(String(gradient.bytes)), rows(stored), 'the CSV has the stored digits');
+  const [heads, ...loss] = String((await save('loss', /CSV/)).bytes).split('\n');
+  assert.equal(heads, 'step,time_ms,loss,eval:loss@newstest2015');
+  assert.match(loss.find((row) => row.startsWith('800,')), /^800,\d+,\d[\d.]*,\d[\d.]*$/);
+  const picture = await save('gradient', /PNG/);
+  assert.equal(picture.name, 'wmt16-base-gradient.png');
+  assert.equal(picture.bytes.subarray(0, 8).toString('hex'), '89504e470d0a1a0a');
 }
 
 async function checkSteering(page) {
@@ -277,7 +340,8 @@ export async function testRunPage({ page, address, token = null, options }) {
   const run = make({});
   const other = make({ name: 'wmt16-faster-rate', rate: 0.001 });
   const wide = make({ name: 'many-keys', purposes: MANY_KEYS });
-  for (const [each, count] of [[run, UPDATES], [other, 20], [wide, 20]]) {
+  const first = make({ name: 'one-update', startMs: Date.now() - 310 });
+  for (const [each, count] of [[run, UPDATES], [other, 20], [wide, 20], [first, 1]]) {
     each.start();
     each.steps(count);
     await each.flush();
@@ -308,6 +372,9 @@ export async function testRunPage({ page, address, token = null, options }) {
     await checkCheckpoints(page);
     await checkLogAndConfig(page, other);
     await checkDownloads(page, address, run, headers);
+    await checkHover(page, address, run);
+    await checkOnePoint(page, address, first);
+    await checkPrint(page, address, run, options);
     await checkEnded(page, address, ended);
     await checkManyKeys(page, address, wide);
     await checkLooks(page, address, run, options);

@@ -1,12 +1,14 @@
-import { spread, valueAt, zoomed } from '../../server/dashboard/src/charts/chart_data';
+import { isolatedRows, nearestRow, readLine, spread, zoomed, type Line } from '../../server/dashboard/src/charts/chart_data';
 import { logLabels, logTicks } from '../../server/dashboard/src/charts/plot_options';
-import { evalsCsv, joinCsv } from '../../server/dashboard/src/data/export';
+import { chartCsv } from '../../server/dashboard/src/data/export';
 import { SeriesStore } from '../../server/dashboard/src/data/series_store';
 import { differences, flatten, search } from '../../server/dashboard/src/lib/config_tree';
 import { ema } from '../../server/dashboard/src/lib/ema';
 import { heatLevel, heatMap, lowerMedian } from '../../server/dashboard/src/lib/heat';
 import { defaultView, parseRunView, runViewQuery } from '../../server/dashboard/src/lib/run_view';
 import { emptySeries, stack, type Series } from '../../server/dashboard/src/lib/series';
+import { fileStem } from '../../server/dashboard/src/lib/format';
+import { clockTicks, decimalsOf, logStep, msTick, percentTick, plainTick, siTick, TIME_STEPS } from '../../server/dashboard/src/lib/ticks';
 import { trendOf } from '../../server/dashboard/src/lib/trend';
 import { interpolate, rangeOnServer, TokenClock, xOfStep, xOfTime, xTick, xValue, type XAxis } from '../../server/dashboard/src/lib/x_axis';
 import { downloadCommand } from '../../server/dashboard/src/views/run_checkpoints';
@@ -69,6 +71,9 @@ describe('x axis', () => {
     expect(xTick('update', 1.5)).toBe('');
     expect(xTick('update', 1500)).toBe('1,500');
     expect(xTick('elapsed', 90)).toBe('1 min 30 s');
+    expect([xTick('elapsed', 300, 300), xTick('elapsed', 7200, 1800), xTick('elapsed', 2 * 86_400, 86_400), xTick('elapsed', 0.25, 0.05)]).toEqual(['5 min', '2 h', '2 d', '0.25 s']);
+    const at = (hour: number, minute: number, second = 0): number => new Date(2026, 10, 22, hour, minute, second).getTime() / 1000;
+    expect([xTick('wall', at(8, 45), 300), xTick('wall', at(8, 46, 40), 10), xTick('wall', at(0, 0), 3600)]).toEqual(['08:45', '08:46:40', '11-22']);
     expect(xTick('tokens', 2_500_000)).toBe('2.50 M');
   });
 });
@@ -188,6 +193,29 @@ describe('trend', () => {
   });
 });
 
+describe('ticks', () => {
+  it('have as many decimals as tell neighbours apart', () => {
+    expect([0.725, 0.73, 0.735].map((value) => percentTick(value, 0.005))).toEqual(['72.5 %', '73.0 %', '73.5 %']);
+    expect([0.72, 0.73].map((value) => percentTick(value, 0.01))).toEqual(['72 %', '73 %']);
+    expect([1000, 1000.25, 0].map((value) => plainTick(value, 0.25))).toEqual(['1,000.00', '1,000.25', '0']);
+    expect([-0.5, 12_000_000, 0.00025].map((value) => plainTick(value, value === 0.00025 ? 0.00005 : 0.5))).toEqual(['-0.5', '12,000,000.0', '2.5e-4']);
+    expect([1_250_000, 1_300_000, 950_000].map((value) => siTick('B')(value, 50_000))).toEqual(['1.25 MB', '1.30 MB', '950 kB']);
+    expect([4002.5, 250].map((value) => msTick(value, 2.5))).toEqual(['4.0025 s', '250.0 ms']);
+    expect([decimalsOf(1), decimalsOf(0.25), decimalsOf(0.0002), decimalsOf(2500), decimalsOf(0)]).toEqual([0, 2, 4, 0, 0]);
+  });
+  it('of a logarithmic axis stand for themselves', () => {
+    expect(logTicks(0.02, 500).filter((tick) => [0.02, 0.5, 3, 500].includes(tick)).map((tick) => plainTick(tick, logStep(tick)))).toEqual(['0.02', '0.5', '3', '500']);
+  });
+  it('of times are at steps that people count in, in local time', () => {
+    for (const minutes of [1, 2, 5, 10, 15, 30]) expect(TIME_STEPS).toContain(60 * minutes);
+    expect(TIME_STEPS).not.toContain(100);
+    const offset = 5.5 * 3600;
+    const from = Date.UTC(2026, 10, 22, 0, 10) / 1000;
+    expect(clockTicks(from, from + 7200, 3600, offset).map((at) => (at + offset) % 3600)).toEqual([0, 0]);
+    expect(clockTicks(10, 20, 5, 0)).toEqual([10, 15, 20]);
+  });
+});
+
 describe('logarithmic axes', () => {
   it('have ticks at whole digits within the range', () => {
     expect(logTicks(2.4, 12)).toEqual([3, 4, 5, 6, 7, 8, 9, 10]);
@@ -206,10 +234,26 @@ describe('chart tables', () => {
     const rows = spread(1200, 12);
     expect([rows.length, rows[0], rows.at(-1)]).toEqual([12, 0, 1199]);
   });
-  it('hold the last value of a sparse line', () => {
-    expect(valueAt([1, null, undefined, 4], 2)).toBe(1);
-    expect(valueAt([null, 2], 0)).toBeNull();
-    expect(valueAt([1, 2], 9)).toBe(2);
+  it('read every line at its value nearest to the cursor, and say where another one is', () => {
+    const xs = [600, 741, 800];
+    expect(nearestRow(xs, [1, null, 3], 741)).toBe(2);
+    expect(nearestRow(xs, [1, undefined, 3], 690)).toBe(0);
+    expect(nearestRow(xs, [1, 2, 3], 9999)).toBe(2);
+    expect(nearestRow(xs, [null, null, null], 700)).toBeNull();
+    const line = (kind: Line['kind']): Line => ({ kind, label: '', color: 'blue', x: xs, y: [], legend: true, format: (value) => `v${value}` });
+    const read = (kind: Line['kind'], column: (number | null)[], x: number): string => readLine(line(kind), xs, column, x, 2, String);
+    expect(read('line', [1, 2, 3], 741)).toBe('v2');
+    expect(read('points', [1, null, 3], 741)).toBe('v3 @800');
+    expect(read('points', [1, null, 3], 799)).toBe('v3');
+    expect(read('limit', [7, null, 7], 741)).toBe('v7');
+    expect(read('line', [null, null, null], 741)).toBe('vnull');
+  });
+  it('mark what stands alone: a line of one point cannot be seen', () => {
+    expect(isolatedRows([5])).toEqual([0]);
+    expect(isolatedRows([1, 2, null, 4, null, 6, 7])).toEqual([3]);
+    expect(isolatedRows([undefined, 1, undefined, undefined, 2])).toEqual([]);
+    expect(isolatedRows([null, undefined, 1, undefined, null, 3])).toEqual([2, 5]);
+    expect(isolatedRows([])).toEqual([]);
   });
   it('zoom around a point and out to everything', () => {
     expect(zoomed([0, 100], 50, 0.5, [0, 100])).toEqual([25, 75]);
@@ -218,15 +262,20 @@ describe('chart tables', () => {
   });
 });
 
-describe('CSV', () => {
-  it('keeps the server\'s digits and says whose rows they are', () => {
-    expect(joinCsv([{ key: 'a', rank: 'all', csv: 'step,time_ms,value\n1,5,0.1000000000000001\n' }, { key: 'b', rank: '2', csv: 'step,time_ms,value\n1,6,nan\n' }]))
-      .toBe('key,rank,step,time_ms,value\na,all,1,5,0.1000000000000001\nb,2,1,6,nan\n');
+describe('the CSV of a chart', () => {
+  const evaluation = (update: number, set: string, loss: number | null) => ({ id: 'e', update, time_ms: 10 * update, set, loss, nll: null, sacrebleu: 31.25, chrf: null, accuracy: null, signature: '',
+    seconds: 1, best: true, sample_count: 0 });
+  it('has a column for each series, with the server\'s digits', () => {
+    expect(chartCsv([{ name: 'a', csv: 'step,time_ms,value\r\n1,5,0.1000000000000001\r\n3,7,2\r\n' }, { name: 'b@2', csv: 'step,time_ms,value\n1,5,nan\n2,6,4\n' }], [], []))
+      .toBe('step,time_ms,a,b@2\n1,5,0.1000000000000001,nan\n2,6,,4\n3,7,2,\n');
   });
-  it('quotes what needs it and leaves holes empty', () => {
-    const row = { id: 'e', update: 5, time_ms: 9, set: 'a,"b"', loss: null, nll: null, sacrebleu: 31.25, chrf: null, accuracy: null, signature: '', seconds: 1,
-      best: true, sample_count: 0 };
-    expect(evalsCsv([row], ['sacrebleu', 'chrf'])).toBe('update,time_ms,set,sacrebleu,chrf\n5,9,"a,""b""",31.25,\n');
+  it('has what evaluations measured beside them, by set', () => {
+    expect(chartCsv([{ name: 'loss', csv: 'step,time_ms,value\n1,5,3\n2,6,2.5\n' }], [evaluation(2, 'valid', 2.75), evaluation(4, 'te,st', null)], ['loss', 'sacrebleu']))
+      .toBe('step,time_ms,loss,eval:loss@valid,"eval:loss@te,st",eval:sacrebleu@valid,"eval:sacrebleu@te,st"\n1,5,3,,,,\n2,6,2.5,2.75,,31.25,\n4,40,,,,,31.25\n');
+    expect(chartCsv([], [], ['sacrebleu'])).toBe('step,time_ms\n');
+  });
+  it('is named as the run', () => {
+    expect([fileStem('wmt16 base/größer: 2'), fileStem('../..'), fileStem('r_1'), fileStem('')]).toEqual(['wmt16-base-größer-2', 'run', 'r_1', 'run']);
   });
 });
 

@@ -1,5 +1,7 @@
 import type { AlertRule } from '../../server/dashboard/src/api/types';
 import { rightsOf } from '../../server/dashboard/src/api/self';
+import { answered, unanswered } from '../../server/dashboard/src/api/connection';
+import { editDistance, similarRuns } from '../../server/dashboard/src/lib/similar';
 import { RunWatch } from '../../server/dashboard/src/lib/news';
 import { hashOf, parseRoute } from '../../server/dashboard/src/lib/routes';
 import { Slices } from '../../server/dashboard/src/lib/slices';
@@ -8,21 +10,65 @@ import { meaningOf, withChange } from '../../server/dashboard/src/views/alert_ru
 import { runOf, shortRoute } from '../../server/dashboard/src/views/audit';
 import { runsOf } from '../../server/dashboard/src/views/nodes';
 import { actionsOf } from '../../server/dashboard/src/views/run_actions';
+import { watchConnection } from '../../server/dashboard/src/views/offline';
 import { newToken } from '../../server/dashboard/src/views/tokens';
+import { mayReload } from '../../server/dashboard/src/views/waiting';
 
 describe('addresses', () => {
-  it('name their page, and anything unknown is the list', () => {
+  it('name their page, none is the list, and anything else is told', () => {
     expect(parseRoute('#/runs/r_0A?x=wall')).toMatchObject({ page: 'run', id: 'r_0A', view: { x: 'wall' } });
     expect(parseRoute('#/compare?runs=a,b').page).toBe('compare');
     for (const page of ['submit', 'nodes', 'alerts', 'tokens', 'audit']) expect(parseRoute(`#/${page}`).page).toBe(page);
-    for (const hash of ['', '#/', '#/runs', '#/runs?q=x', '#/elsewhere', '#/runs/../x']) expect(parseRoute(hash).page).toBe('runs');
+    for (const hash of ['', '#', '#/', '#/runs', '#/runs?q=x']) expect(parseRoute(hash).page).toBe('runs');
+    for (const path of ['/elsewhere', '/runs/../x', '/runs/', 'runs', '/foo/bar', '/runs/my-run']) expect(parseRoute(`#${path}?q=1`)).toEqual({ page: 'unknown', path });
+    expect(parseRoute('#/runs/my%20run%2')).toEqual({ page: 'unknown', path: '/runs/my%20run%2' });
+    expect(parseRoute('#/runs/mein%20Lauf')).toEqual({ page: 'unknown', path: '/runs/mein Lauf' });
   });
   it('stay readable and make the round trip', () => {
     const hash = hashOf('compare', new URLSearchParams({ runs: 'a,b', keys: 'eval:loss,loss@1', q: 'x & y' }));
     expect(hash).toBe('#/compare?runs=a,b&keys=eval:loss,loss@1&q=x+%26+y');
     const route = parseRoute(hash);
-    expect(route.page !== 'run' && route.query.get('q')).toBe('x & y');
+    expect('query' in route && route.query.get('q')).toBe('x & y');
     expect(hashOf('runs', new URLSearchParams())).toBe('#/runs');
+  });
+});
+
+describe('runs that may be meant', () => {
+  const runs = [{ id: 'r_01ARZ3NDEKTSV4RRFFQ69G5FAV', name: 'wmt16-base' }, { id: 'r_01ARZ3NDEKTSV4RRFFQ69G5FAW', name: 'quickstart' }, { id: 'r_0Z', name: '' }];
+  const names = (sought: string): string[] => similarRuns(sought, runs).map(({ name }) => name);
+  it('are those of a similar name or id, the most alike first', () => {
+    expect(names('quickstart')).toEqual(['quickstart']);
+    expect(names('Quikstart')).toEqual(['quickstart']);
+    expect(names('wmt16')).toEqual(['wmt16-base']);
+    expect(names('r_01ARZ3NDEKTSV4RRFFQ69G5FAW')).toEqual(['quickstart', 'wmt16-base']);
+    expect(names('r_01ARZ3NDEKTSV4RR')).toEqual(['wmt16-base', 'quickstart']);  // a link that was cut
+    expect(names('something else')).toEqual([]);
+    expect(names('')).toEqual([]);
+  });
+  it('differ by letters', () => {
+    expect([editDistance('kitten', 'sitting'), editDistance('', 'abc'), editDistance('a', 'a')]).toEqual([3, 3, 0]);
+  });
+});
+
+describe('a server that is away', () => {
+  it('is told with the time of the last answer, once it has lasted', () => {
+    vi.useFakeTimers();
+    const banner = { textContent: '' } as HTMLElement;
+    watchConnection(banner);
+    const nine = new Date(2026, 10, 22, 9, 21, 0).getTime();
+    answered(nine);
+    unanswered(nine + 5000);
+    unanswered(nine + 6000);
+    vi.advanceTimersByTime(2000);
+    expect(banner.textContent).toBe('');
+    vi.advanceTimersByTime(2000);
+    expect(banner.textContent).toBe('No connection to the server since 09:21:05, showing data until 09:21:00. Trying again …');
+    answered(nine + 60_000);
+    expect(banner.textContent).toBe('');
+    vi.useRealTimers();
+  });
+  it('is waited for, and everything is loaded again, but not over and over', () => {
+    expect([mayReload(0, 1_000_000), mayReload(990_000, 1_000_000)]).toEqual([true, false]);
   });
 });
 

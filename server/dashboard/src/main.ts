@@ -1,16 +1,20 @@
 import 'uplot/dist/uPlot.min.css';
 import './styles/page.css';
 import './styles/run.css';
-import { explain } from './api/problem';
 import { abortPage, BASE } from './api/request';
 import { askSelf } from './api/self';
-import { hasToken, onUnauthorized, setScope, startSession } from './api/session';
+import { followLogIn, followLogOut, hasToken, onUnauthorized, setScope, startSession } from './api/session';
 import { setText } from './lib/dom';
 import { addShortcuts, onShortcutKey } from './lib/keys';
-import { parseRoute, type Route } from './lib/routes';
+import { parseRoute } from './lib/routes';
 import { applyTheme, readTheme } from './lib/theme_choice';
+import { builderOf, fetchAllPages, loginPage, type Place } from './pages';
+import { watchConnection } from './views/offline';
 import type { Page, StatusKind } from './views/page';
 import { SiteHeader } from './views/site_header';
+import { WaitingPage } from './views/waiting';
+
+const REST_MS = 5000;  // so long after the first page are the others fetched
 
 const main = document.querySelector<HTMLElement>('#main')!;
 const connection = document.querySelector<HTMLElement>('#connection')!;
@@ -24,6 +28,7 @@ function showStatus(kind: StatusKind, text: string): void {
 }
 
 const say = (text: string): void => setText(notice, text);
+const place: Place = { root: main, status: showStatus, say };
 
 function show(build: () => Page): void {
   const first = page === null;
@@ -35,58 +40,14 @@ function show(build: () => Page): void {
   if (!first && document.activeElement === document.body) main.focus({ preventScroll: true });  // what had the focus is gone
 }
 
-/// Fetches the page's own file, if this is the first visit, and returns what builds the page.
-async function builderOf(route: Route): Promise<() => Page> {
-  switch (route.page) {
-    case 'run': {
-      const { RunPage } = await import('./views/run_page');
-      return () => new RunPage(main, route.id, route.view, showStatus);
-    }
-    case 'compare': {
-      const { ComparePage } = await import('./views/compare/compare_page');
-      return () => new ComparePage(main, route.query, showStatus);
-    }
-    case 'submit': {
-      const { SubmitPage } = await import('./views/runs/submit');
-      return () => new SubmitPage(main, route.query, showStatus);
-    }
-    case 'nodes': {
-      const { NodesPage } = await import('./views/nodes');
-      return () => new NodesPage(main, showStatus);
-    }
-    case 'alerts': {
-      const { AlertsPage } = await import('./views/alerts');
-      return () => new AlertsPage(main, showStatus, say);
-    }
-    case 'tokens': {
-      const { TokensPage } = await import('./views/tokens');
-      return () => new TokensPage(main, showStatus, say);
-    }
-    case 'audit': {
-      const { AuditPage } = await import('./views/audit');
-      return () => new AuditPage(main, route.query, showStatus);
-    }
-    case 'runs': {
-      const { RunList } = await import('./views/runs/run_list');
-      return () => new RunList(main, route.query, showStatus, say);
-    }
-  }
-}
-
 let opening = 0;
 
 async function open(): Promise<void> {
   const turn = ++opening;
   const route = parseRoute(location.hash);
   header.mark(route.page);
-  try {
-    const build = await builderOf(route);
-    if (turn === opening) show(build);
-  } catch (error) {
-    if (turn !== opening) return;
-    showStatus('reconnecting', 'not loaded');
-    say(`The page is not here: ${explain(error)}. The server may have been updated: load it again.`);
-  }
+  const build = await builderOf(route, place).catch(() => () => new WaitingPage(main, showStatus));
+  if (turn === opening) show(build);
 }
 
 let loggedIn = true;
@@ -97,7 +58,7 @@ async function logIn(): Promise<void> {
   const refused = hasToken();
   opening += 1;
   header.stop();
-  const { LoginPage } = await import('./views/login');
+  const { LoginPage } = await loginPage();
   show(() => new LoginPage(main, showStatus, refused, enter));
 }
 
@@ -121,6 +82,8 @@ const header = new SiteHeader(document.querySelector('#nav')!, document.querySel
 startSession();
 applyTheme(readTheme());
 onUnauthorized(() => void logIn());
+followLogOut(() => void logIn());
+followLogIn(() => !loggedIn, enter);
 addShortcuts('Everywhere', [
   { keys: ['?'], what: 'this help', run: () => void header.openHelp() },
   { keys: ['g'], what: 'the list of runs', run: () => { location.hash = '#/runs'; } },
@@ -145,4 +108,5 @@ window.addEventListener('hashchange', () => {
   if (loggedIn) void open();
   else if (hasToken()) enter();
 });
-void begin();
+watchConnection(document.querySelector('#offline')!);
+void begin().then(() => setTimeout(() => void fetchAllPages(), REST_MS));

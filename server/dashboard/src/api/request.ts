@@ -1,3 +1,4 @@
+import { answered, unanswered } from './connection';
 import { ApiError, problemOf } from './problem';
 import { authorization, unauthorized } from './session';
 
@@ -26,8 +27,10 @@ export async function request(path: string, options: RequestInit = {}): Promise<
       headers: { Accept: 'application/json', ...(options.headers as Record<string, string> | undefined), ...authorization() } });
   } catch (error) {
     if (isAbort(error)) throw error;
+    unanswered();
     throw new ApiError(0, 'the server does not answer');
   }
+  answered();
   if (response.ok || response.status === 304) return response;
   if (response.status === 401) unauthorized();
   throw await problemOf(response);

@@ -1,17 +1,35 @@
-/// The bearer token of this tab. It comes once in the link the server prints (#token=…), or is typed at the log-in; it is kept
-/// for the tab, or for this browser where the reader wants that. It is sent with requests and never written into a link.
+/// The bearer token. It comes once in the link the server prints (#token=…), or is typed at the log-in. By default this browser keeps
+/// it for all tabs, until nobody has used it for KEPT_DAYS; where the reader wants, it is kept for one tab. It is sent with requests
+/// and never written into a link.
 const KEY = 'babelring.token';
+export const KEPT_DAYS = 30;
+const DAY_MS = 86_400_000;
 
 type Listener = () => void;
 
 let token: string | null = null;
 let expired: Listener = () => undefined;
+let tabs: BroadcastChannel | null = null;
 
+/// The storage of this tab and that of all tabs; none in a browser that forbids storage: the token lives as long as the page.
 function stores(): Storage[] {
   try {
     return [sessionStorage, localStorage];
   } catch {
-    return [];  // a browser that forbids storage: the token lives as long as the page
+    return [];
+  }
+}
+
+/// The token as all tabs keep it, with the time after which it is forgotten.
+export const keptText = (value: string, nowMs: number): string => JSON.stringify({ token: value, until: nowMs + KEPT_DAYS * DAY_MS });
+
+/// The token in such a text; null if its time is over or it is something else.
+export function keptToken(text: string | null, nowMs: number): string | null {
+  try {
+    const kept = JSON.parse(text ?? 'null') as { token?: unknown; until?: unknown } | null;
+    return typeof kept?.token === 'string' && typeof kept.until === 'number' && nowMs < kept.until ? kept.token : null;
+  } catch {
+    return null;
   }
 }
 
@@ -31,26 +49,59 @@ export function splitToken(hash: string): { token: string; rest: string } | null
 
 /// Takes the token out of the address bar, if one is there, and else the kept one. Once, before anything is fetched.
 export function startSession(): void {
-  token = null;
-  for (const store of stores()) token ??= store.getItem(KEY);
+  const [tab, browser] = stores();
+  token = tab?.getItem(KEY) ?? null;
+  const kept = keptToken(browser?.getItem(KEY) ?? null, Date.now());
+  if (token === null && kept !== null) setToken(kept, true);  // used again: kept for longer
   const linked = splitToken(location.hash);
   if (!linked) return;
   history.replaceState(null, '', `${location.pathname}${location.search}${linked.rest}`);
-  setToken(linked.token, false);
+  setToken(linked.token, true);
 }
 
-/// `keep`: beyond this tab.
+/// Sends this token from now on, without keeping it: the log-in asks the server about it first.
+export function tryToken(value: string): void {
+  token = value;
+}
+
+/// `keep`: for all tabs of this browser.
 export function setToken(value: string, keep: boolean): void {
   token = value;
   const [tab, browser] = stores();
-  tab?.setItem(KEY, value);
-  if (keep) browser?.setItem(KEY, value);
+  if (keep) tab?.removeItem(KEY);
+  else tab?.setItem(KEY, value);
+  if (keep) browser?.setItem(KEY, keptText(value, Date.now()));
   else browser?.removeItem(KEY);
 }
 
 export function forgetToken(): void {
   token = null;
   stores().forEach((store) => store.removeItem(KEY));
+}
+
+/// Makes a log-out in one tab one in all of them: `work` is called in the others, after they have forgotten their tokens.
+export function followLogOut(work: Listener): void {
+  tabs = new BroadcastChannel(KEY);
+  tabs.onmessage = () => {
+    forgetToken();
+    work();
+  };
+}
+
+/// Forgets the token in every tab.
+export function logOut(): void {
+  forgetToken();
+  tabs?.postMessage('log out');
+}
+
+/// `work` is called when another tab has logged in while this one wants a token; it is here then.
+export function followLogIn(wants: () => boolean, work: Listener): void {
+  window.addEventListener('storage', ({ key, newValue }) => {
+    const kept = key === KEY && wants() ? keptToken(newValue, Date.now()) : null;
+    if (kept === null) return;
+    token = kept;
+    work();
+  });
 }
 
 export const hasToken = (): boolean => token !== null;

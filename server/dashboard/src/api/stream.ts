@@ -1,5 +1,6 @@
+import { answered, unanswered } from './connection';
 import { problemOf } from './problem';
-import { BASE, sleep } from './request';
+import { BASE, isAbort, sleep } from './request';
 import { authorization, unauthorized } from './session';
 import { EventStreamParser, type ServerEvent } from './sse';
 
@@ -62,7 +63,11 @@ export class EventStream {
     try {
       const headers: Record<string, string> = { Accept: 'text/event-stream', ...authorization() };
       if (this.lastId) headers['Last-Event-ID'] = this.lastId;
-      const response = await fetch(this.address(), { headers, signal: connection.signal });
+      const response = await fetch(this.address(), { headers, signal: connection.signal }).catch((error: unknown) => {
+        if (!isAbort(error)) unanswered();
+        throw error;
+      });
+      answered();
       if (response.status === 401) unauthorized();
       if (!response.ok || !response.body) {
         this.retryMs = (await problemOf(response)).retryAfterMs;
@@ -78,6 +83,7 @@ export class EventStream {
       for (;;) {
         const { done, value } = await reader.read();
         if (done) return;
+        answered();
         clearTimeout(silence);
         silence = setTimeout(stop, SILENCE_MS);
         parser.feed(decoder.decode(value, { stream: true }));

@@ -1,6 +1,6 @@
-import { formatSi, formatSignificant } from '../lib/format';
 import { formatOf } from '../lib/metric_format';
-import { one, tick, withEvents, type ChartDefinition } from './definitions';
+import { tickOf } from '../lib/ticks';
+import { one, withEvents, type ChartDefinition } from './definitions';
 
 const OVER: Record<string, string> = { sum: 'sum over ranks', host_sum: 'sum over hosts', mean: 'mean over ranks' };
 
@@ -8,5 +8,5 @@ const OVER: Record<string, string> = { sum: 'sum over ranks', host_sum: 'sum ove
 export function anyChart(key: string, aggregate: string): ChartDefinition {
   const format = formatOf(key);
   return withEvents({ id: `key-${key}`, title: key, unit: OVER[aggregate] ?? aggregate, keys: () => [key],
-    axisFormat: format === formatSignificant ? tick : formatSi, data: one(key, key, 'blue', format) });
+    axisFormat: tickOf(key), data: one(key, key, 'blue', format) });
 }

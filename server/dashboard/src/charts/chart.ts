@@ -1,17 +1,20 @@
 import uPlot from 'uplot';
 import { h, replaceChildren, setText } from '../lib/dom';
 import type { XMode } from '../lib/series';
+import type { Tick } from '../lib/ticks';
 import { xText, xTick } from '../lib/x_axis';
-import { spread, valueAt, zoomed, type ChartData } from './chart_data';
+import { readLine, spread, zoomed, type ChartData, type Line } from './chart_data';
 import { Legend } from './legend';
 import { drawMarks, marksNear } from './marks';
-import { axisOf, bandsOf, logAxis, seriesOf, yScale } from './plot_options';
+import { bandsOf, seriesOf, xAxisOf, yAxis, yScale } from './plot_options';
+import { color } from './theme';
 
 export interface ChartOptions {
   id: string;
   title: string;
   unit: string;
-  axisFormat: (value: number) => string;
+  axisFormat: Tick;
+  fileName: () => string;   // of what is saved, without the chart's own part
   csv: (() => Promise<void>) | null;   // saves what the chart shows, in full
   onZoom: (range: [number, number] | null) => void;
   onLog: ((log: boolean) => void) | null;   // null: a logarithmic axis makes no sense
@@ -28,6 +31,8 @@ export interface ChartView {
 
 const SYNC_KEY = 'babelring';
 const HEIGHT = 210;
+const RIGHT_PX = 24;            // half of a long label under the last tick
+const FAR = 1 / 500;            // of what is shown: a value farther away than that is of another place
 const TABLE_AFTER_MS = 1500;   // so often does the hidden table change at most
 const EMPTY: ChartData = { lines: [], note: '', marks: [] };
 
@@ -134,14 +139,13 @@ export class Chart {
       height: HEIGHT,
       legend: { show: false },
       scales: { x: { time: false, distr: this.view.logX ? 3 : 1, range: () => this.view.range }, y: yScale(lines, this.view.log) },
-      axes: [axisOf({ ...logAxis(this.view.logX), size: 30, space: 64, values: (_plot, ticks) => ticks.map((tick) => (tick === null ? '' : xTick(this.view.x, tick))) }),
-        axisOf({ ...logAxis(this.view.log), size: 60, space: 34, values: (_plot, ticks) => ticks.map((tick) =>
-          (tick === null ? '' : this.options.axisFormat(tick))) })],
+      padding: [null, RIGHT_PX, null, null],
+      axes: [xAxisOf(this.view.x, this.view.logX), yAxis(this.view.log, this.options.axisFormat)],
       series: [{}, ...lines.map(seriesOf)],
       bands: bandsOf(lines),
       cursor: {
         drag: { x: true, y: false, setScale: false, uni: 12 },
-        points: { size: 6 },
+        points: { size: 7, width: 1, stroke: () => color('panel'), fill: (_plot, series) => color(this.data.lines[series - 1]?.color ?? 'text') },
         sync: { key: SYNC_KEY, scales: ['x', null], filters: { pub: (type) => type === 'mousemove' || type === 'mouseleave' } },
         bind: { dblclick: () => () => { this.options.onZoom(null); return null; } },
       },
@@ -165,9 +169,18 @@ export class Chart {
     const plot = this.plot;
     if (!plot) return;
     const { idx, left } = plot.cursor;
-    this.legend.read(this.data, plot.data.slice(1) as (number | null)[][], idx ?? plot.data[0].length - 1);
+    const x = plot.data[0][idx ?? plot.data[0].length - 1] ?? 0;
+    this.legend.read(this.data, plot.data[0], plot.data.slice(1) as (number | null)[][], x, this.far, (at) => this.place(at));
     setText(this.near, idx === null || idx === undefined || left === undefined || left < 0 ? ''
       : [xText(this.view.x, plot.data[0][idx] ?? 0), ...marksNear(plot, this.data.marks, left).slice(0, 3)].join(' · '));
+  }
+
+  private get far(): number {
+    return (this.view.range[1] - this.view.range[0]) * FAR;
+  }
+
+  private place(x: number): string {
+    return xTick(this.view.x, this.view.x === 'update' ? Math.round(x) : x);
   }
 
   private key(event: KeyboardEvent): void {
@@ -206,11 +219,13 @@ export class Chart {
     this.tableTimer = null;
     const plot = this.plot;
     if (!plot) return;
-    const lines = this.data.lines.flatMap((line, at) => (line.legend ? [{ line, column: line.values ?? plot.data[at + 1] as (number | null)[] }] : []));
+    const lines = this.data.lines.flatMap((line, at) => (line.legend ? [{ line, xs: line.values ? line.x : plot.data[0], column: line.values ?? plot.data[at + 1] as (number | null)[] }] : []));
+    const read = ({ line, xs, column }: { line: Line; xs: ArrayLike<number>; column: (number | null)[] }, row: number): string =>
+      readLine(line, xs, column, plot.data[0][row]!, this.far, (at) => this.place(at));
     replaceChildren(this.table, h('table', {}, h('caption', {}, `${this.options.title}, ${this.data.note}`),
       h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, 'at'), lines.map(({ line }) => h('th', { scope: 'col' }, line.label)))),
       h('tbody', {}, spread(plot.data[0].length).map((row) => h('tr', {}, h('th', { scope: 'row' }, xText(this.view.x, plot.data[0][row]!)),
-        lines.map(({ line, column }) => h('td', {}, line.format(valueAt(column, row)))))))));
+        lines.map((line) => h('td', {}, read(line, row))))))));
   }
 
   private async saveCsv(): Promise<void> {
@@ -228,10 +243,11 @@ export class Chart {
     if (!this.mounted) this.mount();                  // it has just come into view
     if (!this.plot) this.rebuild(this.shape);
     await savePicture(this.plot!.ctx.canvas, `${this.options.title}${this.options.unit ? ` (${this.options.unit})` : ''}`, this.legend.entries(this.data),
-      this.data.note, `${this.options.id}.png`);
+      this.data.note, `${this.options.fileName()}-${this.options.id.replace(/\W+/g, '-')}.png`);
   }
 
-  private fit(): void {
+  /// To the width of its place, at once.
+  fit(): void {
     const width = this.body.clientWidth;
     if (this.plot && width > 0 && Math.abs(width - this.plot.width) > 1) this.plot.setSize({ width, height: HEIGHT });
   }

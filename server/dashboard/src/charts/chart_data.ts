@@ -18,6 +18,7 @@ export interface Line {
 /// Something that happened, drawn at its x on top of the plot.
 export interface Mark {
   x: number;
+  to?: number;       // where it lasts: the x of its end
   kind: 'non-finite' | 'alert' | 'checkpoint' | 'attempt';
   label: string;
 }
@@ -37,13 +38,50 @@ export function spread(count: number, most = SPOKEN_ROWS): number[] {
   return Array.from({ length: most }, (_, at) => Math.round((at * (count - 1)) / (most - 1)));
 }
 
-/// The value of a column at a row, or the last one before it: sparse lines hold.
-export function valueAt(column: readonly (number | null | undefined)[], row: number): number | null {
-  for (let at = Math.min(row, column.length - 1); at >= 0; at -= 1) {
-    const value = column[at];
-    if (value !== null && value !== undefined) return value;
+/// The row of a column, whose x are `xs` in ascending order, with the value nearest to `x`: the rule by which the cursor finds its
+/// row. Of two at the same distance the later one; null where the column has no value.
+export function nearestRow(xs: ArrayLike<number>, column: readonly (number | null | undefined)[], x: number): number | null {
+  let low = 0;
+  let high = xs.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (xs[middle]! < x) low = middle + 1;
+    else high = middle;
   }
-  return null;
+  const known = (row: number): boolean => column[row] !== null && column[row] !== undefined;
+  let after = low;
+  while (after < xs.length && !known(after)) after += 1;
+  let before = low - 1;
+  while (before >= 0 && !known(before)) before -= 1;
+  if (after >= xs.length) return before < 0 ? null : before;
+  return before >= 0 && x - xs[before]! < xs[after]! - x ? before : after;
+}
+
+/// What a line's value nearest to `x` is, and where, if that is more than `far` away from x. A limit is the same everywhere.
+export function readLine(line: Line, xs: ArrayLike<number>, column: readonly (number | null | undefined)[], x: number, far: number,
+  place: (x: number) => string): string {
+  const row = nearestRow(xs, column, x);
+  if (row === null) return line.format(null);
+  const away = line.kind !== 'limit' && Math.abs(xs[row]! - x) > far;
+  return line.format(column[row]!) + (away ? ` @${place(xs[row]!)}` : '');
+}
+
+/// Rows with a value that stand alone: a line through them would not be seen. Rows that are undefined belong to other lines.
+export function isolatedRows(column: ArrayLike<number | null | undefined>): number[] {
+  const found: number[] = [];
+  let before: number | null = null;   // the row of the line before this one
+  let beforeKnown = false;            // and whether it has a value
+  let alone: number | null = null;
+  for (let row = 0; row < column.length; row += 1) {
+    const value = column[row];
+    if (value === undefined) continue;
+    if (alone !== null && value === null) found.push(alone);
+    alone = value !== null && (before === null || !beforeKnown) ? row : null;
+    before = row;
+    beforeKnown = value !== null;
+  }
+  if (alone !== null) found.push(alone);
+  return found;
 }
 
 /// Range [from, to] scaled by `factor` around `center`, kept within `full`; null when it reaches all of it.

@@ -1,6 +1,7 @@
 import { PARTS, type RunData } from '../data/run_data';
 import { formatBytes, formatBytesPerSecond, formatFixed, formatMs, formatNames, formatPercent, formatSi, formatSignificant } from '../lib/format';
 import type { ViewState } from '../lib/run_view';
+import { percentTick, plainTick, siTick, type Tick } from '../lib/ticks';
 import type { ChartData, Line } from './chart_data';
 import { checkpointMarks, evalLines, eventMarks, sideBySide, smoothed, stacked, type EvalKey, type Format, type Layer } from './lines';
 
@@ -12,13 +13,11 @@ export interface ChartDefinition {
   evals?: readonly EvalKey[];                    // and columns of the evaluations
   when?: (run: RunData) => boolean;              // absent: always
   stacked?: boolean;                             // layers add up: a logarithmic axis would lie
-  axisFormat: (value: number) => string;
+  axisFormat: Tick;
   data: (run: RunData, view: ViewState) => ChartData;
 }
 
 const plain: Format = (value) => formatSignificant(value);
-/// For ticks, where space is short.
-export const tick: Format = (value) => (value !== null && value !== 0 && Math.abs(value) < 0.001 ? Number(value.toPrecision(3)).toExponential() : plain(value));
 const rate: Format = (value) => formatSi(value);
 const score: Format = (value) => formatFixed(value, 2);
 const percent: Format = (value) => formatPercent(value);
@@ -114,35 +113,35 @@ const GPU_BUSY = 'gpu.utilization_percent';
 const GPU_MEMORY = 'gpu.memory_used_bytes';
 
 const CHARTS_ALONE: readonly ChartDefinition[] = [
-  { id: 'loss', title: 'Loss', unit: 'nats per target token', keys: () => ['loss'], evals: ['loss'], axisFormat: tick, data: lossData },
+  { id: 'loss', title: 'Loss', unit: 'nats per target token', keys: () => ['loss'], evals: ['loss'], axisFormat: plainTick, data: lossData },
   { id: 'bleu', title: 'Translation quality', unit: 'held-out set', keys: () => [], evals: ['sacrebleu', 'chrf'],
-    axisFormat: tick, data: scoreData },
+    axisFormat: plainTick, data: scoreData },
   { id: 'accuracy', title: 'Teacher-forced', unit: 'no translation made', keys: () => [], evals: ['teacher_forced_bleu', 'accuracy'],
-    when: (run) => run.evals.some(({ accuracy, teacher_forced_bleu: bleu }) => (accuracy ?? bleu ?? null) !== null), axisFormat: tick, data: forcedData },
-  { id: 'rate', title: 'Learning rate', unit: '', keys: () => ['learning_rate'], axisFormat: tick,
+    when: (run) => run.evals.some(({ accuracy, teacher_forced_bleu: bleu }) => (accuracy ?? bleu ?? null) !== null), axisFormat: plainTick, data: forcedData },
+  { id: 'rate', title: 'Learning rate', unit: '', keys: () => ['learning_rate'], axisFormat: plainTick,
     data: (run, view) => one('learning_rate', 'learning rate', 'violet', plain)(run, { ...view, smoothing: 0 }) },
-  { id: 'gradient', title: 'Gradient norm', unit: 'before clipping', keys: () => ['gradient_norm'], axisFormat: tick,
+  { id: 'gradient', title: 'Gradient norm', unit: 'before clipping', keys: () => ['gradient_norm'], axisFormat: plainTick,
     data: one('gradient_norm', 'gradient norm', 'navy', plain) },
-  { id: 'tokens', title: 'Target tokens per second', unit: 'all ranks', keys: () => ['target_tokens_per_second'], axisFormat: rate,
+  { id: 'tokens', title: 'Target tokens per second', unit: 'all ranks', keys: () => ['target_tokens_per_second'], axisFormat: siTick(),
     data: one('target_tokens_per_second', 'tokens/s', 'teal', rate) },
-  { id: 'split', title: 'Where a step goes', unit: 'ms, mean over ranks', keys: () => ['step_ms', ...PARTS], stacked: true, axisFormat: tick,
+  { id: 'split', title: 'Where a step goes', unit: 'ms, mean over ranks', keys: () => ['step_ms', ...PARTS], stacked: true, axisFormat: plainTick,
     data: (run, view) => stacked(run, view, SPLIT, { name: 'step_ms', label: 'step', color: 'text' }, formatMs) },
   { id: 'communication', title: 'Communication', unit: 'ms, mean over ranks',
-    keys: () => ['exposed_communication_ms', 'communication_ms'], axisFormat: tick,
+    keys: () => ['exposed_communication_ms', 'communication_ms'], axisFormat: plainTick,
     data: (run, view) => {
       const exposed = smoothed(run, view, 'exposed_communication_ms', 'exposed: the step waits', 'orange', formatMs);
       const all = sideBySide(run, view, [{ name: 'communication_ms', label: 'all collectives', color: 'gray' }], formatMs);
       return { ...exposed, lines: [...exposed.lines, ...all.lines] };
     } },
   { id: 'network', title: 'Network per host', unit: 'bytes/s', keys: (run) => [...networkLayers(run).map(({ name }) => name), ...(run.key(LINK) ? run.hosts().map(({ rank }) => `${LINK}@${rank}`) : [])],
-    axisFormat: (value) => formatSi(value, 'B'), data: networkData },
+    axisFormat: siTick('B'), data: networkData },
   { id: 'memory', title: 'Memory by purpose', unit: 'sum over ranks', when: (run) => memoryLayers(run).length > 0,
-    keys: (run) => [PEAK, ...memoryLayers(run).map(({ name }) => name)], stacked: true, axisFormat: (value) => formatSi(value, 'B'),
+    keys: (run) => [PEAK, ...memoryLayers(run).map(({ name }) => name)], stacked: true, axisFormat: siTick('B'),
     data: (run, view) => memoryData(run, { ...view, smoothing: 0 }) },
-  measured('power', 'power_w', 'Power', 'W, sum over ranks', rate, powerData),
-  measured('busy', 'busy_fraction', 'Busy', 'mean over ranks', (value) => formatPercent(value, 0), one('busy_fraction', 'busy', 'blue', percent)),
-  measured('gpu', GPU_BUSY, 'GPU utilisation', '%, mean over ranks', tick, one(GPU_BUSY, 'utilisation', 'teal', plain)),
-  measured('gpu_memory', GPU_MEMORY, 'GPU memory used', 'sum over ranks', formatBytes, one(GPU_MEMORY, 'used', 'violet', formatBytes)),
+  measured('power', 'power_w', 'Power', 'W, sum over ranks', plainTick, powerData),
+  measured('busy', 'busy_fraction', 'Busy', 'mean over ranks', percentTick, one('busy_fraction', 'busy', 'blue', percent)),
+  measured('gpu', GPU_BUSY, 'GPU utilisation', '%, mean over ranks', plainTick, one(GPU_BUSY, 'utilisation', 'teal', plain)),
+  measured('gpu_memory', GPU_MEMORY, 'GPU memory used', 'sum over ranks', siTick('B'), one(GPU_MEMORY, 'used', 'violet', formatBytes)),
 ];
 
 /// The chart with the run's alerts and new attempts marked on it.

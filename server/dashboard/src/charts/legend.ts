@@ -1,23 +1,28 @@
 import { h, replaceChildren, setText } from '../lib/dom';
-import { valueAt, type ChartData } from './chart_data';
+import { readLine, type ChartData } from './chart_data';
 import type { PictureLegend } from './picture';
+
+const MANY_LINES = 6;
 
 /// Names of a chart's lines with the values under the cursor, else the newest ones.
 export class Legend {
   readonly element = h('div', { class: 'legend' });
 
   show(data: ChartData): void {
+    if (data.lines.length > MANY_LINES) this.element.tabIndex = 0;  // it may scroll, so a keyboard must reach it
+    else this.element.removeAttribute('tabindex');
     replaceChildren(this.element, data.lines.filter(({ legend }) => legend).map((line) =>
       h('span', { class: 'legend-item' },
         h('span', { class: `swatch swatch-${line.color}${line.kind === 'limit' ? ' swatch-dashed' : ''}`, 'aria-hidden': 'true' }),
         h('span', {}, line.label), h('output', { 'aria-live': 'off' }))));
   }
 
-  read(data: ChartData, columns: readonly (readonly (number | null | undefined)[])[], row: number): void {
+  /// The values nearest to `x`; those that are more than `far` away say where they are, as `place` writes it.
+  read(data: ChartData, xs: ArrayLike<number>, columns: readonly (readonly (number | null | undefined)[])[], x: number, far: number, place: (x: number) => string): void {
     const outputs = this.element.querySelectorAll('output');
     let shown = 0;
     data.lines.forEach((line, index) => {
-      if (line.legend && outputs[shown]) setText(outputs[shown++]!, line.format(valueAt(line.values ?? columns[index] ?? [], row)));
+      if (line.legend && outputs[shown]) setText(outputs[shown++]!, line.values ? readLine(line, line.x, line.values, x, far, place) : readLine(line, xs, columns[index] ?? [], x, far, place));
     });
   }
 

@@ -4,7 +4,7 @@ import { ema } from '../lib/ema';
 import { formatCount } from '../lib/format';
 import type { ViewState } from '../lib/run_view';
 import { alignOnFirst, describeSampling, stack, type Column, type Series } from '../lib/series';
-import { xColumn, xOfStep, xOfTime, xValue } from '../lib/x_axis';
+import { xColumn, xOfStep, xOfTime, xValue, type XAxis } from '../lib/x_axis';
 import type { ChartData, Line, Mark } from './chart_data';
 
 export type Format = (value: number | null) => string;
@@ -13,11 +13,41 @@ export type EvalKey = 'loss' | 'sacrebleu' | 'chrf' | 'teacher_forced_bleu' | 'a
 export const noteOf = (series: Series, view: ViewState): string =>
   describeSampling(series, formatCount) + (view.smoothing > 0 ? ` · smoothed ${view.smoothing}` : '');
 
-/// Values that were not finite have no place on the curve, so each is marked where it was.
-export function nonFiniteMarks(run: RunData, series: Series): Mark[] {
-  return series.nonFinite.flatMap(({ step, kind }): Mark[] => {
-    const x = xOfStep(run.axis, series, step);
-    return x === null ? [] : [{ x, kind: 'non-finite', label: `${kind} at update ${formatCount(step)}` }];
+const CLOSE = 1 / 200;  // of the series: marks nearer to each other than that cannot be told apart
+
+interface Stretch { from: number; to: number; count: number; kind: string }
+
+/// Steps at which a value was not finite, those with fewer than `gap` others between them as one stretch. Each rank has its own entry
+/// for a step, and the server tells no more than NON_FINITE_TOLD entries: rows without a value go on with the last stretch.
+export function stretches(series: Pick<Series, 'step' | 'avg' | 'nonFinite'>, gap: number): Stretch[] {
+  const found: Stretch[] = [];
+  for (const { step, kind } of series.nonFinite.toSorted((a, b) => a.step - b.step)) {
+    const last = found.at(-1);
+    if (last && step === last.to) continue;
+    if (last && step - last.to <= gap) Object.assign(last, { to: step, count: last.count + 1 });
+    else found.push({ from: step, to: step, count: 1, kind });
+  }
+  const last = found.at(-1);
+  if (last && series.nonFinite.length >= NON_FINITE_TOLD) {
+    for (let row = series.step.findIndex((step) => step > last.to); row >= 0 && row < series.step.length && series.avg[row] === null; row += 1) {
+      last.count += series.step[row]! - last.to;
+      last.to = series.step[row]!;
+    }
+  }
+  return found;
+}
+
+const NON_FINITE_TOLD = 1000;
+
+/// Values that were not finite have no place on the curve: a mark where one was, a band where there were many. `whose` comes first.
+export function nonFiniteMarks(axis: XAxis, series: Series, whose = ''): Mark[] {
+  const { step } = series;
+  const place = (at: number): number => xOfStep(axis, series, at) ?? xValue(axis, at, series.timeMs.at(-1) ?? 0);
+  return stretches(series, Math.max(1, ((step.at(-1) ?? 0) - (step[0] ?? 0)) * CLOSE)).flatMap(({ from, to, count, kind }): Mark[] => {
+    if (step.length === 0) return [];
+    if (from === to) return [{ x: place(from), kind: 'non-finite', label: `${whose}${kind} at update ${formatCount(from)}` }];
+    const what = count === to - from + 1 ? 'not finite' : `${formatCount(count)} not finite`;
+    return [{ x: place(from), to: place(to), kind: 'non-finite', label: `${whose}${what}, ${formatCount(from)} to ${formatCount(to)}` }];
   });
 }
 
@@ -47,7 +77,7 @@ export function smoothed(run: RunData, view: ViewState, name: string, label: str
   const lines = series.sampled ? [line('low', series.min), line('high', series.max)] : [];
   if (view.smoothing > 0) lines.push(line('faint', series.avg));
   lines.push(line('line', ema(series.avg, view.smoothing), true));
-  return { lines, note: noteOf(series, view), marks: nonFiniteMarks(run, series) };
+  return { lines, note: noteOf(series, view), marks: nonFiniteMarks(run.axis, series) };
 }
 
 /// One curve a held-out set, of what its evaluations say, times `scale`.

@@ -10,7 +10,11 @@ export function drawMarks(plot: uPlot, marks: readonly Mark[]): void {
   const { ctx, bbox } = plot;
   const unit = devicePixelRatio;
   ctx.save();
-  for (const { x, kind } of marks) {
+  for (const { x, to, kind, label } of marks) {
+    if (to !== undefined) {
+      drawBand(plot, plot.valToPos(x, 'x', true), plot.valToPos(to, 'x', true), color(COLORS[kind]), label);
+      continue;
+    }
     const left = plot.valToPos(x, 'x', true);
     if (!(left >= bbox.left && left <= bbox.left + bbox.width)) continue;
     ctx.fillStyle = ctx.strokeStyle = color(COLORS[kind]);
@@ -40,7 +44,28 @@ export function drawMarks(plot: uPlot, marks: readonly Mark[]): void {
   ctx.restore();
 }
 
+const BAND_PX = 3;  // the least width
+
+/// A shaded stretch of the plot with its label at the top, if there is space.
+function drawBand({ ctx, bbox }: uPlot, from: number, to: number, tint: string, label: string): void {
+  const unit = devicePixelRatio;
+  const left = Math.max(from - unit, bbox.left);
+  const width = Math.min(Math.max(to + unit, from + BAND_PX * unit), bbox.left + bbox.width) - left;
+  if (width <= 0) return;
+  ctx.fillStyle = tint;
+  ctx.globalAlpha = 0.14;
+  ctx.fillRect(left, bbox.top, width, bbox.height);
+  ctx.globalAlpha = 1;
+  ctx.fillRect(left, bbox.top, width, 2 * unit);
+  ctx.font = `${11 * unit}px system-ui, sans-serif`;
+  ctx.textAlign = 'left';
+  ctx.textBaseline = 'top';
+  const space = 4 * unit;
+  const lines = label.split(', ');
+  if (lines.every((line) => ctx.measureText(line).width + 2 * space <= width)) lines.forEach((line, at) => ctx.fillText(line, left + space, bbox.top + (6 + 14 * at) * unit));
+}
+
 /// The labels of the marks under the cursor.
 export function marksNear(plot: uPlot, marks: readonly Mark[], left: number): string[] {
-  return marks.filter(({ x }) => Math.abs(plot.valToPos(x, 'x') - left) <= NEAR_PX).map(({ label }) => label);
+  return marks.filter(({ x, to = x }) => left >= plot.valToPos(x, 'x') - NEAR_PX && left <= plot.valToPos(to, 'x') + NEAR_PX).map(({ label }) => label);
 }

@@ -1,5 +1,8 @@
 import type uPlot from 'uplot';
-import type { Line } from './chart_data';
+import type { XMode } from '../lib/series';
+import { clockTicks, logStep, TIME_STEPS, type Tick } from '../lib/ticks';
+import { xTick } from '../lib/x_axis';
+import { isolatedRows, type Line } from './chart_data';
 import { color } from './theme';
 
 const FONT = '11px system-ui, sans-serif';
@@ -9,19 +12,22 @@ export function axisOf(options: uPlot.Axis): uPlot.Axis {
   return { stroke: color('muted'), font: FONT, grid, ticks: { ...grid, size: 4 }, ...options };
 }
 
+/// Points where the line has a single value between holes, or at all.
+const alone = (stroke: string): uPlot.Series.Points => ({ show: true, size: 5, width: 0, fill: stroke, stroke, filter: (plot, series) => isolatedRows(plot.data[series] ?? []) });
+
 export function seriesOf(line: Line): uPlot.Series {
   const stroke = color(line.color);
   const base: uPlot.Series = { label: line.label, spanGaps: false, points: { show: false } };
   switch (line.kind) {
     case 'line':
-      return { ...base, stroke, width: 1.75 };
+      return { ...base, stroke, width: 1.75, points: alone(stroke) };
     case 'faint':
       return { ...base, stroke: `${stroke}52`, width: 1 };
     case 'low':
     case 'high':
       return { ...base, stroke: `${stroke}73`, width: 0.75 };  // thin edges, so that a spike of one step stays visible
     case 'area':
-      return { ...base, stroke, width: 0.5, fill: stroke };
+      return { ...base, stroke, width: 0.5, fill: stroke, points: alone(stroke) };
     case 'points':
       return { ...base, stroke, width: 1.5, points: { show: true, size: 6, fill: color('panel'), width: 1.5, stroke } };
     case 'limit':
@@ -52,6 +58,19 @@ export function logLabels(ticks: readonly (number | null)[]): (number | null)[] 
 
 export function logAxis(log: boolean): uPlot.Axis {
   return log ? { splits: (_plot, _axis, from, to) => logTicks(from, to), filter: (_plot, ticks) => logLabels(ticks) } : {};
+}
+
+const labels = (log: boolean, write: Tick): uPlot.Axis => ({ values: (_plot, ticks, _axis, _space, step) =>
+  ticks.map((tick) => (tick === null ? '' : write(tick, log ? logStep(tick) : step))) });
+
+/// The axis of values.
+export const yAxis = (log: boolean, write: Tick): uPlot.Axis => axisOf({ ...logAxis(log), ...labels(log, write), size: 60, space: 34 });
+
+/// The horizontal axis: times at seconds, minutes, hours and days that people count in.
+export function xAxisOf(mode: XMode, log: boolean): uPlot.Axis {
+  const times: uPlot.Axis = mode !== 'elapsed' && mode !== 'wall' ? {} : { incrs: [...TIME_STEPS] };
+  if (mode === 'wall') times.splits = (_plot, _axis, from, to, step) => clockTicks(from, to, step, -60 * new Date(from * 1000).getTimezoneOffset());
+  return axisOf({ ...times, ...logAxis(log), ...labels(log, (value, step) => xTick(mode, value, step)), size: 30, space: 64 });
 }
 
 const LOG_MARGIN = 1.12;

@@ -2,30 +2,52 @@ import { request } from '../api/request';
 import type { Evaluation } from '../api/types';
 import { saveText } from '../lib/save';
 
-/// Rows of several keys under one another, each with the key and rank it belongs to; numbers stay the server's text.
-export function joinCsv(parts: readonly { key: string; rank: string; csv: string }[]): string {
-  const rows = parts.flatMap(({ key, rank, csv }) => csv.split('\n').slice(1).filter(Boolean).map((row) => `${key},${rank},${row}`));
-  return ['key,rank,step,time_ms,value', ...rows, ''].join('\n');
+/// The columns of one series: its name, and its rows as the server wrote them.
+export interface CsvPart {
+  name: string;   // KEY, or KEY@RANK
+  csv: string;    // step,time_ms,value
 }
 
 const quoted = (text: string): string => (/[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
 
-export function evalsCsv(evals: readonly Evaluation[], columns: readonly (keyof Evaluation)[]): string {
-  const heads = ['update', 'time_ms', 'set', ...columns] as const;
-  return [heads.join(','), ...evals.map((row) => heads.map((head) => quoted(String(row[head] ?? ''))).join(',')), ''].join('\n');
+interface Row { time: string; values: string[] }
+
+/// One row an update, one column a series or a measure of evaluations, named eval:MEASURE@SET. Numbers of series stay the server's text;
+/// what has no value at an update stays empty.
+export function chartCsv(parts: readonly CsvPart[], evals: readonly Evaluation[], measures: readonly (keyof Evaluation)[]): string {
+  const sets = [...new Set(evals.map(({ set }) => set))];
+  const measured = measures.flatMap((measure) => sets.map((set) => ({ measure, set })));
+  const rows = new Map<number, Row>();
+  const rowAt = (step: number, time: string): Row => {
+    let row = rows.get(step);
+    if (!row) rows.set(step, (row = { time, values: [] }));
+    return row;
+  };
+  parts.forEach(({ csv }, at) => csv.split('\n').slice(1).filter(Boolean).forEach((line) => {
+    const [step = '', time = '', value = ''] = line.trim().split(',');
+    rowAt(Number(step), time).values[at] = value;
+  }));
+  for (const row of evals) {
+    measured.forEach(({ measure, set }, at) => {
+      if (row.set === set) rowAt(row.update, String(row.time_ms)).values[parts.length + at] = String(row[measure] ?? '');
+    });
+  }
+  const heads = ['step', 'time_ms', ...parts.map(({ name }) => name), ...measured.map(({ measure, set }) => quoted(`eval:${measure}@${set}`))];
+  const columns = Array.from({ length: heads.length - 2 }, (_, at) => at);
+  const lines = [...rows].sort(([a], [b]) => a - b).map(([step, { time, values }]) => [step, time, ...columns.map((at) => values[at] ?? '')].join(','));
+  return [heads.join(','), ...lines, ''].join('\n');
 }
 
-async function everyValue(run: string, name: string): Promise<{ key: string; rank: string; csv: string }> {
+async function everyValue(run: string, name: string): Promise<CsvPart> {
   const [key = '', rank = 'all'] = name.split('@');
   const response = await request(`/runs/${run}/metrics/${encodeURIComponent(key)}?agg=raw&format=csv&rank=${rank}`, { headers: { Accept: 'text/csv' } });
-  return { key, rank, csv: await response.text() };
+  return { name, csv: await response.text() };
 }
 
-/// Saves every stored value of a chart, not the sampled ones: one file for its series, one for what evaluations add.
-export async function saveChartCsv(run: string, id: string, names: readonly string[], evals: readonly Evaluation[],
-  columns: readonly (keyof Evaluation)[]): Promise<void> {
-  const parts: { key: string; rank: string; csv: string }[] = [];
+/// Saves every stored value of a chart, not the sampled ones, in one file.
+export async function saveChartCsv(run: string, file: string, names: readonly string[], evals: readonly Evaluation[],
+  measures: readonly (keyof Evaluation)[]): Promise<void> {
+  const parts: CsvPart[] = [];
   for (const name of names) parts.push(await everyValue(run, name));
-  if (parts.length > 0) saveText(parts.length === 1 ? parts[0]!.csv : joinCsv(parts), `${run}-${id}.csv`, 'text/csv');
-  if (columns.length > 0 && evals.length > 0) saveText(evalsCsv(evals, columns), `${run}-${id}-evaluations.csv`, 'text/csv');
+  saveText(chartCsv(parts, evals, measures), `${file}.csv`, 'text/csv');
 }

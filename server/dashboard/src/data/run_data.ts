@@ -1,5 +1,6 @@
 import { getAll, getJson } from '../api/client';
 import type { AlertItem, Attempt, Checkpoint, Evaluation, MetricKey, Rank, Run, Transition, Verdict } from '../api/types';
+import { fileStem } from '../lib/format';
 import type { ViewState } from '../lib/run_view';
 import type { Series } from '../lib/series';
 import { trendOf, type Trend } from '../lib/trend';
@@ -58,6 +59,11 @@ export class RunData {
 
   get startMs(): number {
     return this.run ? Date.parse(this.run.started_at ?? this.run.created_at) : 0;
+  }
+
+  /// Of what is saved of this run, as far as all such files share it.
+  get fileName(): string {
+    return fileStem(this.run?.name || this.id);
   }
 
   get axis(): XAxis {

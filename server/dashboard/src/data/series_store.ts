@@ -48,10 +48,10 @@ export class SeriesStore {
     await this.loadRecent(lastStep);
   }
 
-  /// Only what is wanted and not here yet: charts that come into view.
-  async loadMissing(window: Window): Promise<boolean> {
+  /// Only what is not here yet, of what is wanted: charts that come into view; or of `names`.
+  async loadMissing(window: Window, names: Iterable<string> = this.wanted()): Promise<boolean> {
     const generation = this.generation;
-    const missing = [...this.wanted()].filter((name) => !this.series.has(name));
+    const missing = [...new Set(names)].filter((name) => !this.series.has(name));
     if (missing.length === 0) return false;
     const loaded = await getSeries(this.run, missing, this.requestRange(window));
     if (generation !== this.generation) return false;

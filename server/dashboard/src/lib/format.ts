@@ -14,8 +14,19 @@ export function formatCount(value: MaybeNumber): string {
   return Math.round(value).toString().replace(/\B(?=(\d{3})+(?!\d))/g, ',');
 }
 
+/// With a real minus sign.
 export function formatFixed(value: MaybeNumber, digits: number): string {
-  return finite(value) ? value.toFixed(digits) : DASH;
+  return finite(value) ? value.toFixed(digits).replace('-', '−') : DASH;
+}
+
+/// A loss: three decimals, so that a column lines up; a huge one without any.
+export function formatLoss(value: MaybeNumber): string {
+  return finite(value) && Math.abs(value) >= 10_000 ? formatCount(value) : formatFixed(value, 3);
+}
+
+/// Two decimals of its power of ten: "7.00e-4". For what spans many powers in one column.
+export function formatScientific(value: MaybeNumber): string {
+  return finite(value) ? value.toExponential(2) : DASH;
 }
 
 /// About `digits` significant digits without exponents for everyday sizes: 3.2173, 0.0004, 12,345, 1.2e-7.
@@ -54,7 +65,7 @@ export function formatBytesPerSecond(value: MaybeNumber): string {
 
 export function formatMs(value: MaybeNumber): string {
   if (!finite(value)) return DASH;
-  if (Math.abs(value) >= 10_000) return `${(value / 1000).toFixed(1)} s`;
+  if (Math.abs(value) >= 1000) return `${(value / 1000).toFixed(Math.abs(value) >= 9995 ? 1 : 2)} s`;
   return `${value.toFixed(Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 10 ? 1 : 2)} ms`;
 }
 
@@ -113,3 +124,6 @@ export function formatDateTime(timeMs: MaybeNumber): string {
 
 /// A time as the server writes it; a dash where there is none.
 export const formatTime = (time: string | null | undefined): string => formatDateTime(Date.parse(time ?? ''));
+
+/// A name as part of a file's name: what a file system or a shell may not like becomes a dash.
+export const fileStem = (name: string): string => name.normalize('NFC').replace(/[^\p{L}\p{N}._-]+/gu, '-').replace(/^[-.]+|-+$/g, '').slice(0, 80) || 'run';

@@ -3,17 +3,28 @@ import { parseRunView, runViewQuery, type ViewState } from './run_view';
 /// What the address names. The query of lists and comparisons is read by their own pages.
 export type Route =
   | { page: 'run'; id: string; view: ViewState }
-  | { page: 'runs' | (typeof PAGES)[number]; query: URLSearchParams };
+  | { page: (typeof PAGES)[number]; query: URLSearchParams }
+  | { page: 'unknown'; path: string };
 
-const PAGES = ['compare', 'submit', 'nodes', 'alerts', 'tokens', 'audit'] as const;
+const PAGES = ['runs', 'compare', 'submit', 'nodes', 'alerts', 'tokens', 'audit'] as const;
 
-/// Anything unknown is the list of runs.
+/// No address at all is the list of runs.
 export function parseRoute(hash: string): Route {
   const [path = '', text = ''] = hash.replace(/^#/, '').split('?');
   const query = new URLSearchParams(text);
   const id = /^\/runs\/(\w+)$/.exec(path)?.[1];
   if (id) return { page: 'run', id, view: parseRunView(query) };
-  return { page: PAGES.find((page) => path === `/${page}`) ?? 'runs', query };
+  const page = PAGES.find((each) => path === `/${each}`) ?? (['', '/'].includes(path) ? 'runs' : null);
+  return page ? { page, query } : { page: 'unknown', path: readable(path) };
+}
+
+/// As a person would write it; what is no valid escape stays.
+function readable(path: string): string {
+  try {
+    return decodeURIComponent(path);
+  } catch {
+    return path;
+  }
 }
 
 export function hashOfRun(id: string, view?: ViewState): string {

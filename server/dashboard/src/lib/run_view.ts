@@ -19,6 +19,7 @@ export interface ViewState {
 }
 
 export const X_MODES: readonly XMode[] = ['update', 'elapsed', 'wall', 'tokens'];
+export const MOST_COMPARED = 8;  // runs: as many as there are colours to tell apart
 export const DEFAULT_HEAT = 'forward_ms';
 
 export function defaultView(): ViewState {

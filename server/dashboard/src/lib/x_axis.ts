@@ -1,5 +1,6 @@
 import { formatClock, formatCount, formatDateTime, formatDuration, formatSi } from './format';
 import type { Series, XMode } from './series';
+import { decimalsOf } from './ticks';
 
 /// How many target tokens the run had seen at a step, from the (down-sampled) `update_target_tokens` of the whole run:
 /// linear between its rows, and beyond them with the rate of the last row.
@@ -82,13 +83,25 @@ export function rangeOnServer(axis: XAxis, range: readonly [number, number]): { 
   return { x: 'wall', from: Math.floor(from * 1000 + origin), to: Math.ceil(to * 1000 + origin) };
 }
 
-export function xTick(mode: XMode, value: number): string {
+/// The label of a tick where ticks are `step` apart; a duration or a clock time says no smaller unit than that.
+export function xTick(mode: XMode, value: number, step = 1): string {
   switch (mode) {
     case 'update': return Number.isInteger(value) ? formatCount(value) : '';
-    case 'elapsed': return value === 0 ? '0' : formatDuration(value);
-    case 'wall': return formatClock(value * 1000);
+    case 'elapsed': return elapsedTick(value, step);
+    case 'wall': return clockTick(value * 1000, step);
     case 'tokens': return formatSi(value);
   }
+}
+
+function elapsedTick(value: number, step: number): string {
+  if (value === 0) return '0';
+  return step < 1 ? `${value.toFixed(decimalsOf(step))} s` : formatDuration(value).replace(/ 0+ (s|min|h)$/, '');
+}
+
+function clockTick(timeMs: number, step: number): string {
+  const [day = '', time = ''] = formatDateTime(timeMs).split(' ');
+  if (step >= 3600 && time === '00:00') return day.slice(5);
+  return step >= 60 ? time : formatClock(timeMs);
 }
 
 /// In words, for the cursor and for screen readers.

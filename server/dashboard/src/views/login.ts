@@ -1,7 +1,7 @@
 import '../styles/login.css';
 import { explain } from '../api/client';
 import { request } from '../api/request';
-import { forgetToken, setToken } from '../api/session';
+import { forgetToken, KEPT_DAYS, setToken, tryToken } from '../api/session';
 import { h, replaceChildren, setText } from '../lib/dom';
 import type { Page, Status } from './page';
 
@@ -9,7 +9,7 @@ import type { Page, Status } from './page';
 export class LoginPage implements Page {
   private readonly input = h('input', { type: 'password', id: 'token', name: 'token', autocomplete: 'current-password', spellcheck: 'false',
     required: true, 'aria-describedby': 'token-help token-problem' });
-  private readonly keep = h('input', { type: 'checkbox', id: 'keep' });
+  private readonly keep = h('input', { type: 'checkbox', id: 'keep', checked: true });
   private readonly problem = h('p', { id: 'token-problem', class: 'problem', role: 'alert' });
   private readonly button = h('button', { type: 'submit', class: 'chip primary' }, 'Log in');
 
@@ -23,7 +23,7 @@ export class LoginPage implements Page {
         h('code', {}, 'server --new-admin-token'), ' makes another one. To see it:'),
       h('pre', { tabindex: 0, 'aria-label': 'Command' }, 'cat DATA/admin.token'),
       h('label', { for: 'token' }, 'Token'), this.input,
-      h('label', { class: 'tick' }, this.keep, ' keep it in this browser, not only for this tab'), this.problem, this.button);
+      h('label', { class: 'tick' }, this.keep, ` stay logged in: this browser keeps the token for all tabs, until it is not used for ${KEPT_DAYS} days or you log out`), this.problem, this.button);
     form.addEventListener('submit', (event) => {
       event.preventDefault();
       void this.submit();
@@ -38,10 +38,12 @@ export class LoginPage implements Page {
   }
 
   private async submit(): Promise<void> {
-    setToken(this.input.value.trim(), this.keep.checked);
+    const token = this.input.value.trim();
+    tryToken(token);
     this.button.disabled = true;
     try {
       await request('/runs?limit=1');
+      setToken(token, this.keep.checked);
       this.onDone();
     } catch (error) {
       forgetToken();

@@ -1,15 +1,17 @@
-import { h } from '../lib/dom';
+import { h, setText } from '../lib/dom';
 
 const NOTIFY_KEY = 'babelring.notify';
 
+const WHAT = 'A notification of this browser when a run fails or falls silent, while this page is open';
+
 /// Tells by notifications of the browser when a run fails or falls silent. What does it is fetched when it is wanted.
 export class NotifyButton {
-  readonly element = h('button', { type: 'button', class: 'chip', title: 'A notification when a run fails or falls silent', onclick: async () => {
+  readonly element = h('button', { type: 'button', class: 'chip', hidden: true, onclick: async () => {
     const { switchNotifications } = await import('./notifier');
     if (await switchNotifications(this.say)) localStorage.setItem(NOTIFY_KEY, '1');
     else localStorage.removeItem(NOTIFY_KEY);
     this.draw();
-  } }, 'notify');
+  } });
 
   constructor(private readonly say: (text: string) => void) {
     this.draw();
@@ -17,6 +19,7 @@ export class NotifyButton {
 
   /// After the log-in and the log-out.
   async set(loggedIn: boolean): Promise<void> {
+    this.element.hidden = !loggedIn;
     if (this.wanted) (await import('./notifier')).watchRuns(loggedIn);
   }
 
@@ -25,6 +28,9 @@ export class NotifyButton {
   }
 
   private draw(): void {
+    const state = this.wanted ? 'on' : 'off';
     this.element.setAttribute('aria-pressed', String(this.wanted));
+    this.element.title = `${WHAT}: ${state}`;
+    setText(this.element, `notify: ${state}`);
   }
 }

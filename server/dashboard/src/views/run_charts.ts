@@ -19,6 +19,8 @@ export class ChartGrid {
   readonly element: HTMLElement;
   private readonly shown = new Map<string, { definition: ChartDefinition; chart: Chart }>();
   private readonly watcher: IntersectionObserver;
+  private readonly inSight = new Set<Element>();
+  private all = false;
   private readonly slices = new Slices<Chart>();  // twenty plots at once would hold up the reader
 
   constructor(label: string, private readonly data: RunData, private readonly actions: ChartActions) {
@@ -45,6 +47,7 @@ export class ChartGrid {
     for (const [id, { chart }] of this.shown) {
       if (wanted.has(id)) continue;
       this.watcher.unobserve(chart.element);
+      this.inSight.delete(chart.element);
       chart.destroy();
       this.shown.delete(id);
     }
@@ -56,14 +59,36 @@ export class ChartGrid {
     }
   }
 
-  draw(view: ViewState, range: [number, number], full: [number, number]): void {
+  /// `now`: before this returns, instead of when the reader's browser has time.
+  draw(view: ViewState, range: [number, number], full: [number, number], now = false): void {
     const { x, logX } = view;
     for (const { definition, chart } of this.shown.values()) {
       if (!chart.mounted) continue;
       const waiting = definition.keys(this.data).some((name) => !this.data.series.has(name));
       const shown: ChartView = { x, logX, range, full, waiting, log: !definition.stacked && view.log.has(definition.id) };
-      this.slices.add(chart, () => chart.update(definition.data(this.data, view), shown));
+      const update = (): void => chart.update(definition.data(this.data, view), shown);
+      if (now) update();
+      else this.slices.add(chart, update);
     }
+  }
+
+  /// All charts have a plot, whatever is in sight, until `release`.
+  mountAll(): void {
+    this.all = true;
+    for (const { chart } of this.shown.values()) if (!chart.mounted) chart.mount();
+  }
+
+  release(): void {
+    this.all = false;
+    for (const { chart } of this.shown.values()) {
+      if (!this.inSight.has(chart.element)) chart.unmount();
+      chart.fit();
+    }
+  }
+
+  /// To the width that there is now.
+  fit(): void {
+    for (const { chart } of this.shown.values()) chart.fit();
   }
 
   /// For a change of theme.
@@ -73,10 +98,10 @@ export class ChartGrid {
 
   private make(definition: ChartDefinition): Chart {
     const { id, title, unit, axisFormat, evals = [], stacked = false } = definition;
-    return new Chart({ id, title, unit, axisFormat, onZoom: (range) => this.actions.zoom(range), onLog: stacked ? null : (log) => this.actions.setLog(id, log),
+    return new Chart({ id, title, unit, axisFormat, fileName: () => this.data.fileName, onZoom: (range) => this.actions.zoom(range), onLog: stacked ? null : (log) => this.actions.setLog(id, log),
       csv: async () => {
         const { saveChartCsv } = await import('../data/export');
-        await saveChartCsv(this.data.id, id, definition.keys(this.data), this.data.evals, evals);
+        await saveChartCsv(this.data.id, `${this.data.fileName}-${id}`, definition.keys(this.data), this.data.evals, evals);
       } });
   }
 
@@ -84,7 +109,9 @@ export class ChartGrid {
     let mounted = false;
     for (const { target, isIntersecting } of entries) {
       const entry = [...this.shown.values()].find(({ chart }) => chart.element === target);
-      if (!entry || entry.chart.mounted === isIntersecting) continue;
+      if (isIntersecting) this.inSight.add(target);
+      else this.inSight.delete(target);
+      if (!entry || this.all || entry.chart.mounted === isIntersecting) continue;
       if (isIntersecting) entry.chart.mount();
       else entry.chart.unmount();
       mounted ||= isIntersecting;

@@ -5,7 +5,7 @@ import type { Checkpoint } from '../api/types';
 import type { RunData } from '../data/run_data';
 import { copyText } from '../lib/copy';
 import { h, setText, Slot, type Child } from '../lib/dom';
-import { formatBytes, formatCount, formatFixed, formatSignificant, formatTime } from '../lib/format';
+import { formatBytes, formatCount, formatFixed, formatLoss, formatTime } from '../lib/format';
 import { badge, table } from './tables';
 
 const archiveOf = (id: string): string => `${BASE}/checkpoints/${id}/archive.tar`;
@@ -32,7 +32,7 @@ export class Checkpoints {
 
   private row(row: Checkpoint): Child[] {
     return [[formatCount(row.update), row === this.data.bestCheckpoint ? badge('best') : null, row.pinned ? badge('pinned') : null],
-      formatFixed(row.sacrebleu, 2), formatSignificant(row.loss), formatTime(row.created_at), formatBytes(row.bytes),
+      formatFixed(row.sacrebleu, 2), formatLoss(row.loss), formatTime(row.created_at), formatBytes(row.bytes),
       [h('a', { href: archiveOf(row.id), download: `${row.name}.tar` }, 'archive.tar'), ' ', h('a', { href: sumsOf(row.id), download: 'SHA256SUMS' }, 'SHA256SUMS')],
       h('details', {}, h('summary', {}, `${row.files.length} files`), h('ul', { class: 'files' }, row.files.map((file) => h('li', {},
         h('a', { href: fileOf(row.id, file.name), download: file.name }, file.name), ` ${formatBytes(file.size)} `,

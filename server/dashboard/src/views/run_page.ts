@@ -13,6 +13,7 @@ import type { ViewState } from '../lib/run_view';
 import { hashOfRun } from '../lib/routes';
 import { xValue } from '../lib/x_axis';
 import type { Page, Status } from './page';
+import { followPrinting, type Printable } from './printing';
 import { RunActions } from './run_actions';
 import { ChartGrid, type ChartActions } from './run_charts';
 import { runTiles, runTitle } from './run_header';
@@ -25,7 +26,12 @@ const RECHECK_MS = 1000;    // ages, staleness, ranks
 const ADDRESS_MS = 100;     // browsers refuse an address that changes with every move of a slider
 const SLOW_MS = 5000;       // what no event announces: the verdict,
 const RARE_MS = 30_000;     // and keys that are new
+const REST_MS = 8000;       // so long after the start is fetched what may be wanted later
 const AHEAD = '500px 0px';  // what is below the charts is fetched so far outside the window
+
+type SectionsFile = typeof import('./run_sections');
+
+const fetchSections = (): Promise<SectionsFile> => import('./run_sections');
 
 /// One run, live: events say that something is new, plain requests fetch it, summed over ranks by the server.
 export class RunPage implements Page {
@@ -38,6 +44,7 @@ export class RunPage implements Page {
   private readonly below = h('div', { class: 'below' });
   private readonly problem = h('p', { class: 'problem', role: 'alert' });
   private sections: Promise<RunSections> | null = null;
+  private sectionsFile: SectionsFile | null = null;
   private shown: RunSections | null = null;
   private stream: EventStream | null = null;
   private streamState: StreamState = 'loading';
@@ -65,7 +72,8 @@ export class RunPage implements Page {
     this.actions = new RunActions(this.data, () => this.refresher.ask(['run', 'transitions', 'checkpoints']));
     const near = new IntersectionObserver((entries) => { if (entries.some(({ isIntersecting }) => isIntersecting)) void this.showSections(); }, { rootMargin: AHEAD });
     near.observe(this.below);
-    this.endings = [onThemeChange(() => this.redraw()), this.shortcuts(), () => near.disconnect()];
+    const resting = setTimeout(() => void this.fetchRest().catch(() => undefined), REST_MS);
+    this.endings = [onThemeChange(() => this.redraw()), this.shortcuts(), () => near.disconnect(), followPrinting(this.forPaper()), () => clearTimeout(resting)];
     this.timers = [setInterval(() => this.drawFacts(), RECHECK_MS),
       this.poll('ranks', RECHECK_MS), this.poll('verdict', SLOW_MS), this.poll('keys', RARE_MS)];
     status('loading', 'loading');
@@ -107,9 +115,7 @@ export class RunPage implements Page {
       failed = true;
       if (this.closed || isAbort(error)) return;
       if (error instanceof ApiError && error.status === 404) {
-        document.title = 'No such run · Babelring';
-        this.status('stale', 'not found');
-        return replaceChildren(this.root, h('h1', {}, 'No such run'), h('p', {}, error.message));
+        return (await import('./not_found')).showMissingRun(this.root, this.status, this.data.id);
       }
       this.status('reconnecting', 'reconnecting');
       if (!this.problem.isConnected) replaceChildren(this.root, this.problem);
@@ -134,7 +140,7 @@ export class RunPage implements Page {
     const { slots } = this;
     replaceChildren(this.root, h('section', { class: 'run-header', 'aria-label': 'Summary' },
       h('div', { class: 'run-head' }, slots.title.element, this.actions.element), slots.verdict.element, slots.tiles.element),
-    this.toolbar.element, h('h2', { class: 'visually-hidden' }, 'Charts'), this.charts.element, this.below);
+    h('div', { class: 'charted' }, this.toolbar.element, h('h2', { class: 'visually-hidden' }, 'Charts'), this.charts.element), this.below);
     this.charts.arrange(this.offered());
     this.remember();
     this.drawFacts();
@@ -142,16 +148,42 @@ export class RunPage implements Page {
 
   /// What is below the charts, when the reader comes near or asks for it.
   private showSections(): Promise<RunSections> {
-    this.sections ??= import('./run_sections').then(({ RunSections: Sections }) => {
-      const sections = new Sections(this.data, this.view, { charts: this.chartActions, reload: (parts) => this.refresher.ask(parts), viewChanged: () => this.remember() });
-      if (this.closed) return sections;
-      this.shown = sections;
-      replaceChildren(this.below, sections.elements);
-      this.drawFacts();
-      sections.log.refresh();
-      return sections;
-    });
+    this.sections ??= fetchSections().then((file) => this.buildSections(file));
     return this.sections;
+  }
+
+  private buildSections({ RunSections: Sections }: SectionsFile): RunSections {
+    if (this.shown) return this.shown;
+    const sections = new Sections(this.data, this.view, { charts: this.chartActions, reload: (parts) => this.refresher.ask(parts), viewChanged: () => this.remember() });
+    if (this.closed) return sections;
+    this.shown = sections;
+    replaceChildren(this.below, sections.elements);
+    this.drawFacts();
+    sections.log.refresh();
+    return sections;
+  }
+
+  /// What may be wanted later is fetched while nothing else is to do: the rest of the page, and the charts that nobody has looked at.
+  private async fetchRest(): Promise<void> {
+    this.sectionsFile = await fetchSections();
+    const names = this.offered().flatMap((chart) => [...chart.keys(this.data)]);
+    if (!this.closed) await this.data.series.loadMissing(this.data.window, names);
+  }
+
+  private forPaper(): Printable {
+    return {
+      begin: () => {
+        if (this.sectionsFile) this.buildSections(this.sectionsFile);
+        this.charts.mountAll();
+        this.drawChartsNow(true);
+        this.grids().forEach((grid) => grid.fit());
+      },
+      end: () => this.charts.release(),
+      load: async () => {
+        await this.showSections();
+        await this.fetchRest();
+      },
+    };
   }
 
   private grids(): ChartGrid[] {
@@ -188,15 +220,16 @@ export class RunPage implements Page {
     this.actions.update();
     this.shown?.update(nowMs);
     this.charts.arrange(this.offered());
+    this.toolbar.nameFile(data.fileName);
     this.toolbar.askForLink(data.hosts().length > 1 && !data.measures(LINK));
     this.showStatus();
   }
 
-  private drawChartsNow(): void {
-    if (this.closed) return;
+  private drawChartsNow(now = false): void {
+    if (this.closed || !this.data.run) return;
     const full = this.fullRange();
     const shown = this.view.logX ? this.aboveZero(this.view.range ?? full) : this.view.range ?? full;
-    for (const grid of this.grids()) grid.draw(this.view, shown, full);
+    for (const grid of this.grids()) grid.draw(this.view, shown, full, now);
   }
 
   private redraw(): void {

@@ -3,7 +3,7 @@ import type { Evaluation } from '../api/types';
 import type { RunData } from '../data/run_data';
 import { diffWords, type DiffSpan } from '../lib/diff';
 import { h, replaceChildren, setText, Slot, type Child } from '../lib/dom';
-import { formatCount, formatFixed, formatPercent, formatSignificant } from '../lib/format';
+import { formatCount, formatFixed, formatLoss, formatPercent } from '../lib/format';
 import type { ViewState } from '../lib/run_view';
 import { badge, table } from './tables';
 
@@ -62,7 +62,7 @@ export class Evaluations {
     const { data } = this;
     return table('Evaluations', ['#Update', 'Set', '#sacreBLEU', '#chrF', '#Loss', '#BLEU (teacher-forced)', '#Accuracy (same)', '#Seconds'],
       [...data.evals].reverse().map((row) => [[formatCount(row.update), row.id === data.run?.best?.id ? badge('best') : null],
-        row.set, formatFixed(row.sacrebleu, 2), formatFixed(row.chrf, 2), formatSignificant(row.loss), formatFixed(row.teacher_forced_bleu, 2), formatPercent(row.accuracy),
+        row.set, formatFixed(row.sacrebleu, 2), formatFixed(row.chrf, 2), formatLoss(row.loss), formatFixed(row.teacher_forced_bleu, 2), formatPercent(row.accuracy),
         formatFixed(row.seconds, 1)]));
   }
 

@@ -27,6 +27,7 @@ export class Toolbar {
   private readonly reset: HTMLButtonElement;
   private readonly further: HTMLButtonElement;
   private readonly hint = h('span', { class: 'hint muted' });
+  private readonly csv: HTMLAnchorElement;
 
   constructor(run: string, private readonly view: ViewState, actions: ToolbarActions) {
     const chip = (label: string, name: string | null, work: () => void): HTMLButtonElement =>
@@ -39,6 +40,7 @@ export class Toolbar {
       onchange: () => actions.setLink?.(Math.max(0, Number(this.link.value) || 0)) });
     this.linkField = h('span', { class: 'group', hidden: true, title: 'Capacity of a host\'s link, drawn among its network traffic: no rank could tell it' },
       h('label', { for: 'link', class: 'muted' }, 'link'), this.link, h('span', { class: 'muted' }, 'Gbit/s'));
+    this.csv = h('a', { class: 'chip', href: runCsvOf(run), download: `${run}.csv` }, 'all steps as CSV');
     this.reset = chip('show all', null, () => actions.resetZoom());
     this.further = chip('−', 'zoom out', () => actions.scale(2));
     this.element = h('div', { class: 'toolbar', role: 'group', 'aria-label': 'All charts' },
@@ -46,13 +48,18 @@ export class Toolbar {
       h('span', { class: 'group' }, h('label', { for: 'smoothing', class: 'muted' }, 'smoothing'), this.slider, this.shown),
       h('span', { class: 'group', role: 'group', 'aria-label': 'Zoom' }, chip('+', 'zoom in', () => actions.scale(0.5)), this.further, this.reset),
       this.linkField,
-      this.hint, h('a', { class: 'chip', href: runCsvOf(run), download: `${run}.csv` }, 'all steps as CSV'));
+      this.hint, this.csv);
     this.update();
   }
 
   /// Whether to ask for the capacity of the links.
   askForLink(wanted: boolean): void {
     this.linkField.hidden = !wanted;
+  }
+
+  /// Under which name the run's file is saved.
+  nameFile(name: string): void {
+    this.csv.download = `${name}.csv`;
   }
 
   update(): void {

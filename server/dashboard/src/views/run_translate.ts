@@ -70,6 +70,6 @@ export class TranslateBox {
 
   private result(source: string, { hyp, score }: Translation): HTMLElement {
     return h('li', {}, h('p', { class: 'muted' }, source), h('p', { class: 'translation' }, hyp),
-      score === null ? null : h('p', { class: 'muted' }, `score ${formatFixed(score, 3)}`));
+      score === null ? null : h('p', { class: 'muted' }, `length-normalized log-probability ${formatFixed(score, 3)}`));
   }
 }

@@ -1,5 +1,5 @@
 import { rightsOf } from '../api/self';
-import { forgetToken, hasToken } from '../api/session';
+import { hasToken, logOut } from '../api/session';
 import type { TokenSelf } from '../api/types';
 import { h, replaceChildren } from '../lib/dom';
 import { formatTime } from '../lib/format';
@@ -10,5 +10,5 @@ export function showSession(place: HTMLElement, self: TokenSelf | null): void {
   const until = self?.expires_at ? `, until ${formatTime(self.expires_at)}` : '';
   const what = self ? `Token “${self.name}” may ${rightsOf(self.scope)}${until}` : 'Logged in';
   replaceChildren(place, self ? h('span', { class: 'scope', title: what }, h('span', { class: 'visually-hidden' }, 'Token: '), self.scope) : null,
-    h('button', { type: 'button', class: 'chip', title: `${what}. Log out`, onclick: () => { forgetToken(); location.reload(); } }, 'log out'));
+    h('button', { type: 'button', class: 'chip', title: `${what}. Log out in every tab`, onclick: () => { logOut(); location.reload(); } }, 'log out'));
 }

@@ -18,6 +18,7 @@ export class SiteHeader {
   private openAlerts = 0;
   private timer: ReturnType<typeof setInterval> | null = null;
   private current = 'runs';
+  private known = false;  // who is asking: until then only what everyone may see is offered
 
   constructor(private readonly nav: HTMLElement, tools: HTMLElement, say: (text: string) => void) {
     this.notify = new NotifyButton(say);
@@ -41,6 +42,7 @@ export class SiteHeader {
 
   /// After the log-in.
   start(self: TokenSelf | null): void {
+    this.known = true;
     showSession(this.session, self);
     void this.notify.set(true);
     this.drawNav();
@@ -63,8 +65,11 @@ export class SiteHeader {
 
   /// While nobody is logged in.
   stop(): void {
+    this.known = false;
+    this.openAlerts = 0;
     showSession(this.session, null);
     void this.notify.set(false);
+    this.drawNav();
     if (this.timer !== null) clearInterval(this.timer);
     this.timer = null;
   }
@@ -82,7 +87,7 @@ export class SiteHeader {
   }
 
   private drawNav(): void {
-    patchChildren(this.nav, LINKS.filter(([, , needed]) => may(needed)).map(([page, label]) => h('a', { href: `#/${page}`, 'aria-current': page === this.current ? 'page' : null }, label,
+    patchChildren(this.nav, LINKS.filter(([, , needed]) => (this.known ? may(needed) : needed === 'read')).map(([page, label]) => h('a', { href: `#/${page}`, 'aria-current': page === this.current ? 'page' : null }, label,
       page === 'alerts' && this.openAlerts > 0 ? h('span', { class: 'count' }, this.openAlerts) : null)));
   }
 }

@@ -1,10 +1,11 @@
 import type { ChartData, Line } from '../../charts/chart_data';
+import { nonFiniteMarks } from '../../charts/lines';
 import { ema } from '../../lib/ema';
 import { formatCount } from '../../lib/format';
 import { formatOf } from '../../lib/metric_format';
 import type { ViewState } from '../../lib/run_view';
 import { describeSampling } from '../../lib/series';
-import { xColumn, xOfStep, xValue } from '../../lib/x_axis';
+import { xColumn, xValue } from '../../lib/x_axis';
 import { isEval, type ComparedRun } from './compared_run';
 
 type Measure = 'loss' | 'nll' | 'sacrebleu' | 'chrf' | 'teacher_forced_bleu' | 'accuracy';
@@ -50,10 +51,7 @@ export function compareLines(runs: readonly ComparedRun[], key: string, view: Vi
     const x = xColumn(axis, series);
     const line = (kind: Line['kind'], y: Line['y'], legend = false): Line => ({ label: run.name, color: colorOf(at), kind, x, y, legend, format });
     if (series.step.length > 0) notes.add(describeSampling(series, formatCount));
-    for (const { step, kind } of series.nonFinite) {
-      const where = xOfStep(axis, series, step);
-      if (where !== null) marks.push({ x: where, kind: 'non-finite', label: `${run.name}: ${kind} at update ${formatCount(step)}` });
-    }
+    marks.push(...nonFiniteMarks(axis, series, `${run.name}: `));
     const band = series.sampled && runs.length <= BAND_RUNS ? [line('low', series.min), line('high', series.max)] : [];
     return [...band, line('line', ema(series.avg, view.smoothing), true)];
   });

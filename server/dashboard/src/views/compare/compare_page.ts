@@ -4,21 +4,24 @@ import type { Run } from '../../api/types';
 import { Chart } from '../../charts/chart';
 import { zoomed } from '../../charts/chart_data';
 import { onThemeChange } from '../../charts/theme';
-import { h, oncePerFrame, replaceChildren, setText, Slot } from '../../lib/dom';
+import { h, oncePerFrame, replaceChildren, setText, Slot, type Child } from '../../lib/dom';
 import { addShortcuts } from '../../lib/keys';
-import { formatOf } from '../../lib/metric_format';
 import { saveBlob } from '../../lib/save';
 import { hashOf, hashOfRun } from '../../lib/routes';
+import { MOST_COMPARED } from '../../lib/run_view';
 import { Slices } from '../../lib/slices';
+import { tickOf } from '../../lib/ticks';
 import type { Page, Status } from '../page';
+import { followPrinting } from '../printing';
 import { Toolbar } from '../run_toolbar';
 import { colorOf, compareLines, titleOf } from './compare_lines';
 import { comparisonCsv } from './compare_csv';
-import { compareQuery, MOST_COMPARED, parseCompare, type CompareState } from './compare_state';
+import { compareQuery, cutText, parseCompare, type CompareState } from './compare_state';
 import { bestTable, configTable, shortFigure } from './compare_tables';
 import { ComparedRun, isEval } from './compared_run';
 
 const LIVE_MS = 3000;
+const OFFERED = 5;
 const EVAL_KEYS = ['eval:loss', 'eval:nll', 'eval:sacrebleu', 'eval:chrf', 'eval:teacher_forced_bleu', 'eval:accuracy'];
 
 /// Several runs over one another: curves, best values, and where their configurations differ. The link reproduces it.
@@ -35,11 +38,15 @@ export class ComparePage implements Page {
   private readonly runOptions = h('datalist', { id: 'all-runs' });
   private readonly keyOptions = h('datalist', { id: 'all-keys' });
   private readonly problem = h('p', { class: 'problem', role: 'alert' });
+  private readonly body = h('div', { class: 'charted' });        // what there is of runs
+  private readonly keyFields = h('span', { class: 'group' });
+  private readonly offer = new Slot();                           // runs to begin with
   private readonly slices = new Slices<Chart>();
   private known: Run[] = [];
   private revision = 0;
   private closed = false;
   private readonly stopTheme: () => void;
+  private readonly stopPrinting: () => void;
   private readonly stopKeys: () => void;
   private readonly timer: ReturnType<typeof setInterval>;
   private readonly draw = oncePerFrame(() => this.drawNow());
@@ -53,6 +60,7 @@ export class ComparePage implements Page {
       setLogX: (log) => { view.logX = log; this.changed(); }, setSmoothing: (value) => { view.smoothing = value; this.changed(); },
       scale: (factor) => this.scale(factor), resetZoom: () => this.zoom(null) });
     this.toolbar.element.lastElementChild!.replaceWith(this.csvButton);
+    this.stopPrinting = followPrinting({ begin: () => this.fit(), end: () => this.fit(), load: () => Promise.resolve() });
     this.stopTheme = onThemeChange(() => this.charts.forEach((chart) => chart.redraw()));
     this.stopKeys = addShortcuts('Comparison', [{ keys: ['/'], what: 'add a metric', run: (event) => { event.preventDefault(); this.keyInput.focus(); } }]);
     this.timer = setInterval(() => void this.refresh(), LIVE_MS);
@@ -65,9 +73,14 @@ export class ComparePage implements Page {
     clearInterval(this.timer);
     this.slices.clear();
     this.stopTheme();
+    this.stopPrinting();
     this.stopKeys();
     this.charts.forEach((chart) => chart.destroy());
     this.root.replaceChildren();
+  }
+
+  private fit(): void {
+    this.charts.forEach((chart) => chart.fit());
   }
 
   private makeRun(id: string): ComparedRun {
@@ -84,14 +97,14 @@ export class ComparePage implements Page {
     };
     const same = h('input', { type: 'checkbox', onchange: () => { this.state = { ...this.state, same: same.checked }; this.changed(); } });
     same.checked = this.state.same;
-    replaceChildren(this.root, h('div', { class: 'list-head' }, h('h1', {}, 'Compare runs'), this.problem),
-      h('section', { class: 'card section', 'aria-label': 'Compared runs' }, this.slots.legend.element, h('div', { class: 'filters' },
-        h('label', { for: 'add-run', class: 'visually-hidden' }, 'Add a run'), this.runInput, this.runOptions,
-        h('label', { for: 'add-key', class: 'visually-hidden' }, 'Add a metric'), this.keyInput, this.keyOptions)),
-      this.toolbar.element, this.grid,
+    replaceChildren(this.body, h('div', { class: 'charted' }, this.toolbar.element, h('h2', { class: 'visually-hidden' }, 'Charts'), this.grid),
       h('section', { class: 'card section' }, h('h2', {}, 'Best values ', h('small', { class: 'muted' }, 'over all ranks, in the range shown')), box('Best values', this.slots.best)),
       h('section', { class: 'card section' }, h('div', { class: 'list-head' }, h('h2', {}, 'Configuration'),
         h('label', { class: 'tick' }, same, ' include equal keys')), box('Configuration', this.slots.config)));
+    replaceChildren(this.root, h('div', { class: 'list-head' }, h('h1', {}, 'Compare runs'), this.problem),
+      h('section', { class: 'card section', 'aria-label': 'Compared runs' }, this.slots.legend.element, this.offer.element, h('div', { class: 'filters' },
+        h('label', { for: 'add-run', class: 'visually-hidden' }, 'Add a run'), this.runInput, this.runOptions, this.keyFields)), this.body);
+    replaceChildren(this.keyFields, h('label', { for: 'add-key', class: 'visually-hidden' }, 'Add a metric'), this.keyInput, this.keyOptions);
     this.changed();
   }
 
@@ -156,12 +169,11 @@ export class ComparePage implements Page {
       this.charts.set(key, chart);
       if (!chart.mounted) chart.mount();
     }
-    this.grid.hidden = this.runs.length === 0;
+    this.body.hidden = this.keyFields.hidden = this.runs.length === 0;
   }
 
   private makeChart(key: string): Chart {
-    const format = formatOf(key);
-    const chart = new Chart({ id: key, title: titleOf(key), unit: '', axisFormat: format, csv: async () => this.saveCsv([key]),
+    const chart = new Chart({ id: key, title: titleOf(key), unit: '', axisFormat: tickOf(key), fileName: () => 'comparison', csv: async () => this.saveCsv([key]),
       onZoom: (range) => this.zoom(range), onLog: (log) => {
         if (log) this.state.view.log.add(key);
         else this.state.view.log.delete(key);
@@ -177,6 +189,7 @@ export class ComparePage implements Page {
     if (this.closed) return;
     const ready = this.runs.filter(({ run }) => run !== null);
     this.slots.legend.show([this.revision], () => this.legend());
+    this.offer.show([this.known, this.state.runs], () => this.offered());
     this.slots.best.show([this.revision], () => bestTable(ready, this.state.keys));
     this.slots.config.show([this.revision], () => configTable(ready, this.state.same));
     this.keyOptions.replaceChildren(...this.offeredKeys().map((value) => h('option', { value })));
@@ -188,12 +201,19 @@ export class ComparePage implements Page {
   }
 
   private legend(): HTMLElement {
-    if (this.runs.length === 0) return h('p', {}, 'Tick runs in the ', h('a', { href: '#/runs' }, 'list'), ' and compare them, or add them here.');
-    return h('ul', { class: 'run-legend' }, this.runs.map((run, at) => h('li', {}, h('span', { class: `swatch swatch-${colorOf(at)}`, 'aria-hidden': 'true' }),
+    if (this.runs.length === 0) return h('p', {}, 'Choose the runs to compare: tick them in the ', h('a', { href: '#/runs' }, 'list'), ', or begin here.');
+    return h('div', {}, cutText(this.state.asked) ? h('p', { class: 'problem' }, cutText(this.state.asked)) : null, h('ul', { class: 'run-legend' }, this.runs.map((run, at) => h('li', {}, h('span', { class: `swatch swatch-${colorOf(at)}`, 'aria-hidden': 'true' }),
       h('a', { href: hashOfRun(run.id) }, run.name), at === 0 ? h('span', { class: 'best' }, 'baseline')
         : h('button', { type: 'button', class: 'chip', onclick: () => this.setRuns([run.id, ...this.without(run.id)]) }, 'make baseline'),
       h('span', { class: 'muted' }, shortFigure(run)),
-      h('button', { type: 'button', class: 'chip', 'aria-label': `Remove ${run.name}`, onclick: () => this.setRuns(this.without(run.id)) }, '×'))));
+      h('button', { type: 'button', class: 'chip', 'aria-label': `Remove ${run.name}`, onclick: () => this.setRuns(this.without(run.id)) }, '×')))));
+  }
+
+  /// The newest runs, until there are two to compare.
+  private offered(): Child {
+    const free = this.runs.length < 2 ? this.known.filter(({ id }) => !this.state.runs.includes(id)).slice(0, OFFERED) : [];
+    return free.length === 0 ? null : h('p', { class: 'filters' }, h('span', { class: 'muted' }, 'newest'), free.map((run) =>
+      h('button', { type: 'button', class: 'chip', title: run.id, onclick: () => this.setRuns([...this.state.runs, run.id]) }, `+ ${run.name || run.id}`)));
   }
 
   private without(id: string): string[] {
@@ -233,7 +253,7 @@ export class ComparePage implements Page {
 
   private setRuns(ids: readonly string[]): void {
     const present = new Map(this.runs.map((run) => [run.id, run]));
-    this.state = { ...this.state, runs: ids.slice(0, MOST_COMPARED) };
+    this.state = { ...this.state, runs: ids.slice(0, MOST_COMPARED), asked: Math.min(ids.length, MOST_COMPARED) };
     this.runs = this.state.runs.map((id) => present.get(id) ?? this.makeRun(id));
     this.changed();
     void this.load(this.runs.filter(({ run }) => run === null));

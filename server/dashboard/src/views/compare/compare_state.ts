@@ -1,4 +1,4 @@
-import { parseRunView, runViewQuery, type ViewState } from '../../lib/run_view';
+import { MOST_COMPARED, parseRunView, runViewQuery, type ViewState } from '../../lib/run_view';
 
 /// A comparison, as its link says it.
 export interface CompareState {
@@ -6,9 +6,9 @@ export interface CompareState {
   keys: readonly string[];   // metric keys, and eval:MEASURE
   view: ViewState;
   same: boolean;             // also the configuration in which the runs agree
+  asked: number;             // how many runs the link named; more than MOST_COMPARED are cut
 }
 
-export const MOST_COMPARED = 8;  // as many as there are colours to tell apart
 export const DEFAULT_KEYS: readonly string[] = ['loss', 'eval:loss', 'eval:sacrebleu', 'eval:chrf', 'target_tokens_per_second', 'step_ms',
   'exposed_communication_ms', 'learning_rate', 'gradient_norm'];
 
@@ -16,9 +16,14 @@ const list = (text: string | null): string[] => (text ?? '').split(',').filter(B
 
 export function parseCompare(query: URLSearchParams): CompareState {
   const keys = list(query.get('keys'));
-  return { runs: [...new Set(list(query.get('runs')))].filter((id) => /^\w+$/.test(id)).slice(0, MOST_COMPARED),
+  const runs = [...new Set(list(query.get('runs')))].filter((id) => /^\w+$/.test(id));
+  return { runs: runs.slice(0, MOST_COMPARED), asked: runs.length,
     keys: keys.length > 0 ? keys : DEFAULT_KEYS, view: parseRunView(query), same: query.get('same') === '1' };
 }
+
+/// Says that some of the runs asked for are left out; '' where none is.
+export const cutText = (asked: number): string =>
+  (asked > MOST_COMPARED ? `The first ${MOST_COMPARED} of ${asked} runs: no more colours can be told apart.` : '');
 
 export function compareQuery(state: CompareState): URLSearchParams {
   const query = new URLSearchParams();

@@ -1,6 +1,7 @@
 import type { MetricKey, Run } from '../../api/types';
 import { h, type Child } from '../../lib/dom';
-import { DASH, formatCount, formatDateTime, formatDuration, formatFixed, formatNames, formatSi, formatSignificant } from '../../lib/format';
+import { DASH, formatCount, formatDateTime, formatDuration, formatFixed, formatLoss, formatNames, formatScientific, formatSi } from '../../lib/format';
+import { formatOf } from '../../lib/metric_format';
 import { stateBadge } from '../run_header';
 
 /// What a run's row does not have, fetched when a column needs it.
@@ -48,14 +49,14 @@ export const COLUMNS: readonly Column[] = [
       'aria-label': `${formatCount(run.update)} of ${formatCount(run.max_updates)} updates` }) : DASH) },
   number('epoch', 'Epoch', (run) => run.epoch, (value) => formatFixed(value, 2)),
   number('eta', 'Time left', (run) => run.eta_seconds, formatDuration),
-  number('loss', 'Loss', (run) => run.loss, formatSignificant, 'less'),
-  number('valid_loss', 'Validation loss', (run) => run.last_eval?.loss, formatSignificant, 'less'),
+  number('loss', 'Loss', (run) => run.loss, formatLoss, 'less'),
+  number('valid_loss', 'Validation loss', (run) => run.last_eval?.loss, formatLoss, 'less'),
   number('sacrebleu', 'Best sacreBLEU', (run) => run.best?.sacrebleu, (value) => formatFixed(value, 2), 'more'),
   number('chrf', 'Best chrF', (run) => run.best?.chrf, (value) => formatFixed(value, 2), 'more'),
   number('best_update', 'Best at update', (run) => run.best?.update, formatCount),
   number('tokens', 'Tokens/s', (run) => run.target_tokens_per_second, (value) => formatSi(value), 'more'),
-  number('step_ms', 'Step ms', (run) => run.step_ms, formatSignificant, 'less'),
-  number('rate', 'Learning rate', (run) => run.learning_rate, formatSignificant),
+  number('step_ms', 'Step ms', (run) => run.step_ms, (value) => formatFixed(value, 1), 'less'),
+  number('rate', 'Learning rate', (run) => run.learning_rate, formatScientific),
   number('parameters', 'Parameters', (run) => run.parameters, (value) => formatSi(value)),
   { id: 'hosts', title: 'Hosts', number: false, value: (run) => run.hosts.join(' '),
     cell: (run) => h('span', { title: run.hosts.join(', ') }, formatNames(run.hosts)) },
@@ -83,15 +84,15 @@ function configColumn(id: string, path: string): Column {
 }
 
 function metricColumn(id: string, kind: 'last' | 'min' | 'max', key: string): Column {
-  return { id, title: kind === 'last' ? key : `${key} ${kind}`, number: true, format: formatSignificant,
+  return { id, title: kind === 'last' ? key : `${key} ${kind}`, number: true, format: formatOf(key),
     known: (run, details) => details.metrics(run) !== null,
     value: (run, details) => details.metrics(run)?.get(key)?.[kind] ?? null,
     cell: (run, details) => {
       const all = details.metrics(run);
       const found = all?.get(key);
       if (!found) return all ? DASH : '…';
-      return kind === 'last' ? formatSignificant(found.last)
-        : [formatSignificant(found[kind]), h('small', { class: 'at' }, ` @${formatCount(found[`${kind}_step`])}`)];
+      return kind === 'last' ? formatOf(key)(found.last)
+        : [formatOf(key)(found[kind]), h('small', { class: 'at' }, ` @${formatCount(found[`${kind}_step`])}`)];
     } };
 }
 

@@ -1,4 +1,0 @@
-import{mt as e}from"./index-CTt0zlJr.js";import{n as t}from"./save-7Eg1_W6S.js";function n(e){return[`key,rank,step,time_ms,value`,...e.flatMap(({key:e,rank:t,csv:n})=>n.split(`
-`).slice(1).filter(Boolean).map(n=>`${e},${t},${n}`)),``].join(`
-`)}var r=e=>/[",\n]/.test(e)?`"${e.replaceAll(`"`,`""`)}"`:e;function i(e,t){let n=[`update`,`time_ms`,`set`,...t];return[n.join(`,`),...e.map(e=>n.map(t=>r(String(e[t]??``))).join(`,`)),``].join(`
-`)}async function a(t,n){let[r=``,i=`all`]=n.split(`@`);return{key:r,rank:i,csv:await(await e(`/runs/${t}/metrics/${encodeURIComponent(r)}?agg=raw&format=csv&rank=${i}`,{headers:{Accept:`text/csv`}})).text()}}async function o(e,r,o,s,c){let l=[];for(let t of o)l.push(await a(e,t));l.length>0&&t(l.length===1?l[0].csv:n(l),`${e}-${r}.csv`,`text/csv`),c.length>0&&s.length>0&&t(i(s,c),`${e}-${r}-evaluations.csv`,`text/csv`)}export{o as saveChartCsv};

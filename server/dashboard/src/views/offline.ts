@@ -1,0 +1,22 @@
+import { onConnection, type Connection } from '../api/connection';
+import { setText } from '../lib/dom';
+import { formatClock } from '../lib/format';
+
+const PATIENCE_MS = 3000;  // one lost request is no news
+
+/// "No connection since 09:21:05, showing data until 09:21:02."
+export function offlineText({ awaySinceMs, answeredAtMs }: Connection): string {
+  if (awaySinceMs === null) return '';
+  const until = answeredAtMs === null ? '' : `, showing data until ${formatClock(answeredAtMs)}`;
+  return `No connection to the server since ${formatClock(awaySinceMs)}${until}. Trying again …`;
+}
+
+/// Says across the page that the server does not answer, and until when the data is.
+export function watchConnection(banner: HTMLElement): void {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  onConnection((connection) => {
+    clearTimeout(timer);
+    if (connection.awaySinceMs === null) setText(banner, '');
+    else timer = setTimeout(() => setText(banner, offlineText(connection)), PATIENCE_MS);
+  });
+}

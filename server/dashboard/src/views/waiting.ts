@@ -1,0 +1,39 @@
+import { h, replaceChildren } from '../lib/dom';
+import type { Page, Status } from './page';
+
+const EVERY_MS = 2000;
+const KEY = 'babelring.loaded-again';
+const LOOP_MS = 20_000;
+
+/// Whether to load everything again: not if that was tried just before, and did not help.
+export const mayReload = (lastMs: number, nowMs: number): boolean => nowMs - lastMs > LOOP_MS;
+
+/// Stands for a page whose file did not come. As soon as the server answers, everything is loaded again from the same address: the
+/// server may have been updated meanwhile, and its files have other names then.
+export class WaitingPage implements Page {
+  private readonly timer = setInterval(() => void this.look(), EVERY_MS);
+  private readonly text = h('p', { role: 'status' }, 'The server does not answer, so this page cannot be opened yet. It opens as soon as there is an answer.');
+
+  constructor(private readonly root: HTMLElement, status: Status) {
+    status('reconnecting', 'waiting for the server');
+    replaceChildren(root, h('h1', {}, 'Not loaded yet'), this.text);
+  }
+
+  close(): void {
+    clearInterval(this.timer);
+    this.root.replaceChildren();
+  }
+
+  private async look(): Promise<void> {
+    const answer = await fetch(location.pathname, { cache: 'no-store' }).catch(() => null);
+    if (!answer?.ok) return;
+    clearInterval(this.timer);
+    const nowMs = Date.now();
+    if (!mayReload(Number(sessionStorage.getItem(KEY)), nowMs)) {
+      replaceChildren(this.text, 'A file of this page is missing on the server. ', h('a', { href: location.href, onclick: () => location.reload() }, 'Load it again'));
+      return;
+    }
+    sessionStorage.setItem(KEY, String(nowMs));
+    location.reload();
+  }
+}
