@@ -14,6 +14,7 @@
 #include "nmt/base/version.h"
 #include "nmt/comm/communicator.h"
 #include "nmt/comm/mpi_session.h"
+#include "nmt/ops/kernel_instruction_sets.h"
 #include "nmt/usage/usage.h"
 #include "worker/config_check.h"
 #include "worker/job.h"
@@ -22,6 +23,11 @@
 namespace {
 
 using namespace babelring;
+
+/// Before any other constructor: those of sources with kernels may be compiled for more than this processor has.
+[[gnu::constructor(101)]] void check_processor() {
+  require_instruction_sets(kernel_instruction_sets, "worker");
+}
 
 // What the signal thread uses.
 StopRequest stop_request;

@@ -14,11 +14,17 @@
 #include "nmt/cli/prepare.h"
 #include "nmt/cli/score.h"
 #include "nmt/cli/translate.h"
+#include "nmt/ops/kernel_instruction_sets.h"
 #include "nmt/runs/run_commands.h"
 #include "nmt/train/config.h"
 #include "nmt/usage/usage.h"
 
 namespace {
+
+/// Before any other constructor: those of sources with kernels may be compiled for more than this processor has.
+[[gnu::constructor(101)]] void check_processor() {
+  babelring::require_instruction_sets(babelring::kernel_instruction_sets, "nmt");
+}
 
 constexpr int failed = 1;
 constexpr int wrong_usage = 2;

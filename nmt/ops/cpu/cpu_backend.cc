@@ -10,12 +10,17 @@
 #include "nmt/ops/cpu/amx.h"
 #include "nmt/ops/cpu/kernels.h"
 #include "nmt/ops/cpu/linear.h"
+#include "nmt/ops/cpu_kernels.h"
 
 namespace babelring {
 
 std::unique_ptr<Backend> make_cpu_backend(int threads) {
   if (threads < 0) fail("cpu backend: {} threads, 0 (all) or more are needed", threads);
   return std::make_unique<cpu::CpuBackend>(threads == 0 ? omp_get_max_threads() : threads);
+}
+
+std::string cpu_kernels() {
+  return (cpu::amx_available() ? "bf16 in AMX tiles, " : "") + cpu::products_description();
 }
 
 namespace cpu {
@@ -38,8 +43,8 @@ void CpuBackend::download(ConstTensor from, void* host) {
 }
 
 std::string CpuBackend::description() const {
-  return fmt::format("cpu ({}{}, {} thread{})", amx_available() ? "bf16 in AMX tiles, " : "", products_description(),
-                     workspace_.threads(), workspace_.threads() == 1 ? "" : "s");
+  return fmt::format("cpu ({}, {} thread{})", cpu_kernels(), workspace_.threads(),
+                     workspace_.threads() == 1 ? "" : "s");
 }
 
 Products& CpuBackend::products() {
