@@ -2,6 +2,9 @@
 #include <spdlog/spdlog.h>
 #include <CLI/CLI.hpp>
 
+#include <unistd.h>
+
+#include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <iostream>
@@ -14,6 +17,7 @@
 #include "nmt/base/version.h"
 #include "nmt/comm/communicator.h"
 #include "nmt/comm/mpi_session.h"
+#include "nmt/comm/promised_ranks.h"
 #include "nmt/ops/kernel_instruction_sets.h"
 #include "nmt/usage/usage.h"
 #include "worker/config_check.h"
@@ -33,9 +37,15 @@ using namespace babelring;
 StopRequest stop_request;
 std::mutex signalled_mutex;
 Communicator* signalled_communicator = nullptr;  // with signalled_mutex held
+std::atomic<bool> told_to_end{false};            // by SIGTERM
 
 void on_signal(int signal) {
+  if (signal == SIGUSR2) {
+    spdlog::warn("SIGUSR2 means nothing to a worker, and training goes on; SIGUSR1 saves a checkpoint and ends it");
+    return;
+  }
   stop_request.request();
+  told_to_end = told_to_end || signal == SIGTERM;
   // mpirun sends SIGTERM to all ranks when one has died: then there is a second left to name it.
   const std::lock_guard lock(signalled_mutex);
   if (signal == SIGTERM && signalled_communicator != nullptr) {
@@ -59,12 +69,12 @@ class SignalReach {
 };
 
 /// SIGTERM, SIGINT and SIGUSR1 end training after the update in progress, with a checkpoint; a second SIGINT ends it at
-/// once. One thread takes them and all later threads block them: a signal handler's frame on the stack of a thread
-/// inside oneDNN's AVX-512 code has corrupted the heap.
+/// once; SIGUSR2 does nothing. One thread takes them and all later threads block them: a signal handler's frame on the
+/// stack of a thread inside oneDNN's AVX-512 code has corrupted the heap.
 void take_signals() {
   sigset_t signals;
   sigemptyset(&signals);
-  for (const int signal : {SIGTERM, SIGINT, SIGUSR1}) sigaddset(&signals, signal);
+  for (const int signal : {SIGTERM, SIGINT, SIGUSR1, SIGUSR2}) sigaddset(&signals, signal);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
   std::thread([signals] {
@@ -76,6 +86,17 @@ void take_signals() {
       }
       on_signal(signal);
     }
+  }).detach();
+}
+
+/// When the process that started this rank is gone, Open MPI ends the rank about a second later without a word, so this
+/// says why. The rank's standard error may be gone too: the line is kept in the spool, like the rest of the log.
+void watch_launcher() {
+  std::thread([launcher = getppid()] {
+    while (getppid() == launcher) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    spdlog::error(
+        "process {}, which started this rank (mpirun or its daemon), is gone: the rank ends without a checkpoint",
+        launcher);
   }).detach();
 }
 
@@ -117,16 +138,37 @@ std::unique_ptr<Communicator> make_communicator(bool under_mpirun, const CommOpt
   return under_mpirun ? make_mpi_communicator(options) : make_single_communicator();
 }
 
-/// The exit code: 0, or 2 on wrong usage, which rank 0 alone reports.
-int work(const CommandLine& line, bool under_mpirun) {
-  std::unique_ptr<Communicator> communicator = make_communicator(under_mpirun, {});
+/// Until the ranks have the configuration, which rank 0 may be alone to read, communication.deadline_s is the command
+/// line's or the default. A value that cannot be read is refused later.
+std::chrono::milliseconds start_deadline(const std::vector<std::string>& overrides) {
+  constexpr std::string_view key = "communication.deadline_s=";
+  double seconds = CommConfig().deadline_s;
+  for (const std::string& text : overrides) {
+    if (text.starts_with(key)) seconds = std::strtod(text.c_str() + key.size(), nullptr);
+  }
+  if (!(seconds > 0 && seconds <= 1e6)) seconds = CommConfig().deadline_s;
+  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
+}
+
+/// How the process ends when its work is done: 0, or 2 on wrong usage, which rank 0 alone reports.
+struct End {
+  int exit_code = 0;
+  std::chrono::milliseconds deadline;  // of MPI_Finalize
+};
+
+End work(const CommandLine& line, bool under_mpirun, std::chrono::milliseconds deadline,
+         const std::optional<PromisedRanks>& promised) {
+  std::unique_ptr<Communicator> communicator = make_communicator(under_mpirun, {.deadline = deadline});
   const bool first_rank = communicator->rank() == 0;
   init_log(communicator->size() > 1 ? fmt::format("rank {}", communicator->rank()) : "", line.log_level);
   LogRecords log;
+  if (under_mpirun) watch_launcher();
   try {
+    require_promised_ranks(promised, communicator->size());
     if (!line.job.run.empty() || line.job.attempt != 0) check_identity(line.job.run, line.job.attempt);
     // The communicator's own options are part of the configuration, which rank 0 may be alone to see: share it first.
     const TrainConfig config = shared_config(line.job, *communicator);
+    deadline = config.communication.options().deadline;
     JobOptions job = line.job;
     job.token = shared_token(line.job, *communicator);
     check_server_access(job, *communicator);
@@ -134,21 +176,36 @@ int work(const CommandLine& line, bool under_mpirun) {
     communicator = make_communicator(under_mpirun, config.communication.options());
     const SignalReach reach(*communicator);
     run_job(job, config, *communicator, stop_request, log);
-    return 0;
+    return {0, deadline};
   } catch (const UsageFailure& failure) {
     if (first_rank) spdlog::error("{}", failure.what());
-    return 2;
+    return {2, deadline};
+  }
+}
+
+/// What a rank says of a failure of its own. After SIGTERM, which mpirun sends to all when one rank has failed, a
+/// silent peer is no news: the rank that failed has said why, and this must not look like the reason.
+void report(const std::exception& failure) {
+  const bool follows = told_to_end && dynamic_cast<const CommError*>(&failure) != nullptr;
+  if (follows) {
+    spdlog::warn("told to end (SIGTERM), most likely because another rank has failed; meanwhile: {}", failure.what());
+  } else {
+    spdlog::error("{}", failure.what());
   }
 }
 
 /// A failure of one rank ends all.
 int run(const CommandLine& line, bool under_mpirun, int& argc, char**& argv) {
   try {
+    const auto promised = find_promised_ranks([](const char* name) { return std::getenv(name); });
+    const std::chrono::milliseconds deadline = start_deadline(line.job.overrides);
     std::optional<MpiSession> mpi;
-    if (under_mpirun) mpi.emplace(argc, argv);
-    return work(line, under_mpirun);
+    if (under_mpirun) mpi.emplace(argc, argv, deadline);
+    const End end = work(line, under_mpirun, deadline, promised);
+    if (mpi) mpi->finalize(end.deadline, end.exit_code);
+    return end.exit_code;
   } catch (const std::exception& failure) {
-    spdlog::error("{}", failure.what());
+    report(failure);
     if (under_mpirun) abort_mpi(1);
     return 1;
   }

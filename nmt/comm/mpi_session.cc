@@ -1,20 +1,46 @@
 #include "nmt/comm/mpi_session.h"
 
+#include <fmt/format.h>
 #include <mpi.h>
+#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <string>
 #include <thread>
 
 #include "nmt/base/failure.h"
 #include "nmt/comm/communicator.h"
+#include "nmt/comm/host_name.h"
+#include "nmt/comm/watchdog.h"
 
 namespace babelring {
 
-MpiSession::MpiSession(int& argc, char**& argv) : exceptions_at_start_(std::uncaught_exceptions()) {
+namespace {
+
+/// "rank 3 on hostB", as far as the launcher has said it.
+std::string own_name() {
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"}) {
+    if (const char* rank = std::getenv(name)) return fmt::format("rank {} on {}", rank, host_name());
+  }
+  return host_name();
+}
+
+}  // namespace
+
+MpiSession::MpiSession(int& argc, char**& argv, std::chrono::milliseconds deadline)
+    : exceptions_at_start_(std::uncaught_exceptions()) {
+  const Watchdog watchdog(deadline, [deadline] {
+    spdlog::error(
+        "{}: MPI_Init has not returned within {:g} s: another rank or its host was not started, is stopped or cannot "
+        "be "
+        "reached (communication.deadline_s=N on the command line gives it N seconds)",
+        own_name(), std::chrono::duration<double>(deadline).count());
+    _exit(1);
+  });
   int granted = MPI_THREAD_SINGLE;
   if (MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &granted) != MPI_SUCCESS) fail("mpi: MPI_Init_thread failed");
   if (granted != MPI_THREAD_MULTIPLE) {
@@ -26,7 +52,19 @@ MpiSession::MpiSession(int& argc, char**& argv) : exceptions_at_start_(std::unca
 }
 
 MpiSession::~MpiSession() {
-  if (std::uncaught_exceptions() == exceptions_at_start_) MPI_Finalize();
+  if (!finalized_ && std::uncaught_exceptions() == exceptions_at_start_) finalize(default_deadline, 0);
+}
+
+void MpiSession::finalize(std::chrono::milliseconds deadline, int exit_code) {
+  finalized_ = true;
+  const Watchdog watchdog(deadline, [deadline, exit_code] {
+    spdlog::warn(
+        "{}: MPI_Finalize has not returned within {:g} s: another rank or a daemon of mpirun's is stopped or cannot be "
+        "reached; this rank's work is done, and it ends with exit code {}",
+        own_name(), std::chrono::duration<double>(deadline).count(), exit_code);
+    _exit(exit_code);
+  });
+  MPI_Finalize();
 }
 
 bool MpiSession::under_mpirun() {

@@ -171,6 +171,21 @@ class HostsTest(SystemTest):
             ["ip", "-n", run.namespace("hostB"), "link", "set", "linkB", "down"], check=True))
         self.assertRegex(text, r"on rank [01] \(host hostA\): no answer from rank [23] \(host hostB\)")
 
+    def test_a_stopped_daemon_does_not_hold_the_end_of_training(self) -> None:
+        """mpirun's own daemon on hostB: MPI_Finalize never returns then, and mpirun waits for it as long as it is stopped."""
+        run = self.start_on_two_hosts(overrides=["training.stop_after=60u", "communication.deadline_s=4"])
+        wait_for("first updates", lambda: run.process.poll() is not None or '"update":5,' in self.spool(0))
+        pids = run.rank_pids()
+        self.assertEqual(len(pids), len(RANKS))
+        for pid in run.pids():
+            if Path(f"/proc/{pid}/comm").read_text() == "orted\n":
+                os.kill(pid, signal.SIGSTOP)
+        wait_for("end of all ranks", lambda: not any(map(is_running, pids)))
+        self.assertRegex(run.text(), r"warning: rank [01] on hostA: MPI_Finalize has not returned within 4 s: another rank or a "
+                                     "daemon of mpirun's is stopped or cannot be reached; this rank's work is done, and it ends "
+                                     "with exit code 0")
+        self.assertTrue((self.folder / "run/checkpoints/update-00000060").is_dir())
+
     def test_a_killed_rank_of_the_other_host_is_named(self) -> None:
         text = self.start_and_lose(lambda run: os.kill(run.rank_pids()[3], signal.SIGKILL))
         self.assertRegex(text, r"rank 3 \(host hostB\)|process rank 3 with PID \d+ on node hostB")

@@ -9,9 +9,9 @@ import unittest
 from pathlib import Path
 
 from control import ControlServer, ControlTest
-from system import held_port, wait_for
+from system import BIN, held_port, wait_for
 
-PROGRAMS = ["munged", "slurmctld", "slurmd", "sbatch", "squeue", "scancel", "sinfo"]
+PROGRAMS = ["munged", "slurmctld", "slurmd", "sbatch", "srun", "salloc", "squeue", "scancel", "sinfo"]
 
 
 class Slurm:
@@ -83,6 +83,11 @@ PartitionName=p Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 
     def say(self, *command: str) -> str:
         return subprocess.run(command, env=self.env, capture_output=True, text=True, timeout=120).stdout
+
+    def both(self, *command: str) -> str:
+        """What a program writes, errors included: srun lists its plugins there."""
+        done = subprocess.run(command, env=self.env, capture_output=True, text=True, timeout=120)
+        return done.stdout + done.stderr
 
     def end(self) -> None:
         self.say("scancel", "--state=RUNNING", "--state=PENDING", "--signal=KILL", "--full", "--user=root")
@@ -166,6 +171,37 @@ class SlurmTest(SlurmCase):
         item = self.wait_state(run, "stopped")
         self.assertEqual(self.control.get(f"/api/v1/runs/{run}/checkpoints")["items"][0]["update"], item["update"])
         wait_for("the job's end", lambda: self.job(run) not in self.slurm.say("squeue", "--noheader", "--format=%i"))
+
+
+class SrunTest(SlurmCase):
+    """Runs that a user starts, without a server."""
+
+    def setUp(self) -> None:
+        super(ControlTest, self).setUp()
+        self.environment = dict(self.slurm.env, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+
+    def run_in_slurm(self, *command: object) -> subprocess.CompletedProcess:
+        worker = [BIN / "worker", "--config", self.config, "--run-dir", self.folder / "run", "training.stop_after=5u"]
+        return subprocess.run([*command, *worker], env=self.environment, capture_output=True, text=True, timeout=600)
+
+    def test_srun_with_pmix_starts_the_ranks(self) -> None:
+        if "pmix" not in self.slurm.both("srun", "--mpi=list"):
+            self.skipTest("this Slurm has no PMIx")
+        done = self.run_in_slurm("srun", "--mpi=pmix", "--ntasks=2", "--overcommit")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(": 2 ranks on ", done.stderr)
+        self.assertEqual([len(self.records("run", "step", rank)) for rank in (0, 1)], [5, 5])
+
+    def test_srun_without_it_is_refused(self) -> None:
+        done = self.run_in_slurm("srun", "--mpi=none", "--ntasks=2", "--overcommit")
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertRegex(done.stderr, "error: SLURM_STEP_NUM_TASKS=2 promises 2 ranks, but MPI has 1: .*`srun --mpi=pmix worker …`")
+        self.assertFalse((self.folder / "run").exists())
+
+    def test_mpirun_in_an_allocation_and_a_step_of_one_rank(self) -> None:
+        for launcher in (["mpirun", "-np", "2", "--bind-to", "none", "--oversubscribe"], ["srun", "--ntasks=1"]):
+            done = self.run_in_slurm("salloc", "--quiet", "--ntasks=4", *launcher)
+            self.assertEqual(done.returncode, 0, done.stderr)
 
 
 class TwoNodeServer(ControlServer):

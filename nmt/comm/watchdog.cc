@@ -1,0 +1,37 @@
+#include "nmt/comm/watchdog.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "nmt/base/clock.h"
+
+namespace babelring {
+
+Watchdog::Watchdog(std::chrono::milliseconds deadline, std::function<void()> expired)
+    : expired_(std::move(expired)), thread_([this, deadline] { watch(deadline); }) {}
+
+Watchdog::~Watchdog() {
+  {
+    const std::lock_guard lock(mutex_);
+    over_ = true;
+    ended_.notify_all();
+  }
+  thread_.join();
+}
+
+void Watchdog::watch(std::chrono::milliseconds deadline) {
+  constexpr std::chrono::milliseconds look{50}, longest{1000};  // a longer pause: the process was stopped
+  Nanoseconds waited{0};
+  auto last = SteadyClock::now();
+  std::unique_lock lock(mutex_);
+  while (waited < deadline) {
+    if (ended_.wait_for(lock, look, [this] { return over_; })) return;
+    const auto now = SteadyClock::now();
+    waited += std::min<Nanoseconds>(now - last, longest);
+    last = now;
+  }
+  lock.unlock();
+  expired_();
+}
+
+}  // namespace babelring

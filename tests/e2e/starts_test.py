@@ -1,0 +1,92 @@
+"""Starts that must not go wrong in silence: unlike ranks, folders that are in use, launchers that start no ranks, and starts
+and ends that do not come."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import unittest
+from pathlib import Path
+
+from system import BIN, Run, SystemTest, is_running, spool_records, wait_for
+
+LONG = ["training.stop_after=1000000u", "checkpoint.every=0"]
+MPIRUN = ["mpirun", "--bind-to", "none", "--oversubscribe"]
+
+
+class StartsTest(SystemTest):
+
+    def steps(self, name: str = "run") -> list:
+        return self.records(name, "step")
+
+    def run_file(self, name: str = "run") -> dict:
+        return json.loads((self.folder / name / "run.json").read_text(encoding="utf-8"))
+
+    def started(self, run: Run, more: int = 5) -> list[int]:
+        """The ranks' processes once they have trained some updates."""
+        before = len(self.steps())
+        wait_for("updates", lambda: run.process.poll() is not None or len(self.steps()) >= before + more)
+        self.assertIsNone(run.process.poll(), run.text())
+        return run.rank_pids()
+
+    def start_by(self, launcher: list, overrides: list[str], name: str = "run") -> Run:
+        run = Run(launcher, self.folder / name, self.config, "none", overrides)
+        self.addCleanup(run.end)
+        return run
+
+    def error_lines(self, run: Run) -> list[str]:
+        return [line for line in run.text().splitlines() if " error: " in line]
+
+    def test_a_launcher_that_starts_no_ranks_is_refused(self) -> None:
+        for variables, hint in (({"SLURM_NTASKS": "2", "SLURM_STEP_NUM_TASKS": "2", "SLURM_PROCID": "0"}, "srun --mpi=pmix worker"),
+                                ({"PMI_RANK": "0", "PMI_SIZE": "2"}, "mpirun -np 2 worker"),
+                                ({"WORLD_SIZE": "2", "RANK": "0"}, "mpirun -np 2 worker")):
+            done = subprocess.run([BIN / "worker", "--config", self.config, "--run-dir", self.folder / "run"], text=True,
+                                  env={**os.environ, **variables, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"},
+                                  capture_output=True, timeout=600)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertRegex(done.stderr, r"error: \S+=2 promises 2 ranks, but MPI has 1: each process would train by itself")
+            self.assertIn(hint, done.stderr)
+        self.assertFalse((self.folder / "run").exists())
+
+    def test_mpirun_decides_within_a_larger_allocation(self) -> None:
+        run = self.start_by(["env", "SLURM_NTASKS=8", "WORLD_SIZE=8", *MPIRUN, "-np", "2"], ["training.stop_after=3u"])
+        self.assertEqual(run.wait(), 0, run.text())
+        self.assertIn("2 ranks on", run.text())
+
+    def test_a_rank_stopped_before_mpi_init_ends_all(self) -> None:
+        run = self.start_by([*MPIRUN, "-np", "3", "sh", "-c",
+                             'if [ "$OMPI_COMM_WORLD_RANK" = 2 ]; then kill -STOP $$; fi; exec "$@"', "sh"],
+                            ["communication.deadline_s=3"])
+        self.assertNotEqual(run.wait(), 0)
+        self.assertRegex(run.text(), r"error: rank [01] on \S+: MPI_Init has not returned within 3 s: another rank or its host was "
+                                     r"not started, is stopped or cannot be reached \(communication.deadline_s=N")
+
+    def test_a_killed_mpirun_leaves_a_line_in_the_log(self) -> None:
+        run = self.start_run(overrides=LONG)
+        pids = self.started(run)
+        run.process.kill()
+        wait_for("end of all ranks", lambda: not any(map(is_running, pids)))
+        lines = [record["text"] for record in self.records("run", "log", 1)]
+        self.assertTrue(any(re.search(rf"process {run.process.pid}, which started this rank .* is gone", line) for line in lines), lines)
+
+    def test_a_failure_of_rank_zero_is_the_only_error(self) -> None:
+        (self.folder / "run").write_text("no folder", encoding="utf-8")
+        run = self.start_run(overrides=["training.stop_after=3u"])
+        self.assertNotEqual(run.wait(), 0)
+        self.assertEqual(len(self.error_lines(run)), 1, run.text())
+        self.assertIn("/run: cannot be made", self.error_lines(run)[0])
+
+    def test_sigusr2_changes_nothing(self) -> None:
+        run = self.start_run(overrides=LONG)
+        os.kill(self.started(run)[1], signal.SIGUSR2)
+        wait_for("the warning", lambda: "SIGUSR2 means nothing to a worker" in run.text())
+        self.started(run)
+        os.kill(run.process.pid, signal.SIGUSR1)
+        self.assertEqual(run.wait(), 0, run.text())
+
+
+if __name__ == "__main__":
+    unittest.main()
