@@ -12,16 +12,20 @@
 #include "client/server_access.h"
 #include "client/server_address.h"
 #include "nmt/base/atomic_file.h"
+#include "nmt/base/digest.h"
 #include "nmt/base/version.h"
 #include "nmt/data/corpus.h"
 #include "nmt/data/manifest.h"
 #include "nmt/data/vocabulary.h"
+#include "nmt/ops/cpu_kernels.h"
 #include "nmt/train/device.h"
 #include "nmt/train/gradient_transport.h"
 #include "nmt/train/precision.h"
 #include "nmt/train/trainer.h"
 #include "worker/console.h"
 #include "worker/heartbeat.h"
+#include "worker/host_folders.h"
+#include "worker/rank_agreement.h"
 #include "worker/reporter.h"
 #include "worker/run_folder.h"
 #include "worker/tensorboard.h"
@@ -60,23 +64,6 @@ struct RunIdentity {
   std::int64_t attempt = 1;
 };
 
-/// `opened` is rank 0's afterwards.
-RunIdentity share_identity(const JobOptions& options, const std::filesystem::path& folder, Communicator& communicator,
-                           std::optional<RunFolder>& opened) {
-  std::string text;
-  if (communicator.rank() == 0) {
-    if (options.run.empty()) {
-      opened.emplace(folder);
-    } else {
-      opened.emplace(folder, options.run, options.attempt);
-    }
-    text = fmt::format("{} {}", opened->run(), opened->attempt());
-  }
-  text = communicator.all_gather(text)[0];
-  const std::size_t space = text.find(' ');
-  return {.run = text.substr(0, space), .attempt = std::stoll(text.substr(space + 1))};
-}
-
 /// What `say` returns on rank 0, which may be the only one to see the user's files. If it throws, all ranks do.
 std::string said_by_first_rank(Communicator& communicator, const std::function<std::string()>& say) {
   std::string text;
@@ -90,6 +77,47 @@ std::string said_by_first_rank(Communicator& communicator, const std::function<s
   text = communicator.all_gather(text)[0];
   if (text[0] == '-') throw UsageFailure(text.substr(1));
   return text.substr(1);
+}
+
+/// Locks and opens the run's folder on rank 0, whose `opened` it is afterwards, when all hosts' folders fit together.
+/// Every host keeps run.json. Throws UsageFailure on every rank alike where they do not, or where the folder is in use.
+RunIdentity share_identity(const JobOptions& options, const std::filesystem::path& folder, Communicator& communicator,
+                           std::optional<RunFolder>& opened) {
+  const bool by_server = !options.run.empty();
+  const FolderLock::Options lock{.take_over = options.take_over || by_server,  // which fences the older attempt
+                                 .patience = std::chrono::seconds(options.take_over ? 0 : 5)};
+  std::string why;
+  if (communicator.rank() == 0) {
+    try {
+      opened.emplace(folder, RunFolder::Options{.run = options.run, .attempt = options.attempt, .lock = lock});
+    } catch (const UsageFailure& in_use) {
+      why = in_use.what();
+    }
+  }
+  why = communicator.all_gather(why)[0];
+  if (!why.empty()) throw UsageFailure(why);
+  std::vector<HostFolder> folders;
+  std::int64_t earlier_attempts = 0;
+  const HostFolder own = communicator.local_rank() == 0 ? look_into(folder) : HostFolder();
+  for (const std::string& text : communicator.all_gather(to_text(own))) {
+    folders.push_back(host_folder_from_text(text));
+    earlier_attempts = std::max(earlier_attempts, folders.back().attempt);
+  }
+  why = why_not_in(folder, folders, communicator.hosts(), options.run, !options.resume_from.empty());
+  if (!why.empty()) throw UsageFailure(why);
+  std::string text;
+  if (opened) {
+    std::filesystem::create_directories(folder / "checkpoints");
+    opened->open(earlier_attempts, communicator.hosts()[0]);
+    text = fmt::format("{} {}", opened->run(), opened->attempt());
+  }
+  text = communicator.all_gather(text)[0];
+  const std::size_t space = text.find(' ');
+  const RunIdentity identity{.run = text.substr(0, space), .attempt = std::stoll(text.substr(space + 1))};
+  if (communicator.local_rank() == 0) {
+    keep_run_file(folder, {identity.run, identity.attempt, communicator.hosts()[0]});
+  }
+  return identity;
 }
 
 /// Ends an attempt that the server says is over: nothing more may be written, so nothing is cleaned up either.
@@ -155,6 +183,26 @@ TrainingData open_data(const DataConfig& data) {
   check_file(folder, manifest.vocabulary, true);  // with another one the ids are meaningless
   const std::filesystem::path vocabulary_file = folder / manifest.vocabulary.name;
   return {vocabulary_file, Vocabulary::load(vocabulary_file), Corpus::open(folder, data.train_set)};
+}
+
+/// What the sums of all ranks rely on.
+std::vector<RankFact> facts_of(const TrainConfig& config, const Backend& backend) {
+  const std::string same_data = "every rank needs the same data.folder, of one `nmt prepare`";
+  const std::string same_kernels = "every rank needs the same instruction sets (BABELRING_CPU_ISA limits them) or GPUs";
+  const Manifest manifest = load_manifest(config.data.folder);
+  const auto digest_of = [&](const std::string& set) {
+    if (set.empty()) return std::string();
+    return sha256_hex(manifest.set(set).source_ids.sha256 + manifest.set(set).target_ids.sha256);
+  };
+  std::string kernels = backend.description();
+  // Of "cuda (device 0: NVIDIA H100 …" without the number, which is another for each rank of a host.
+  kernels = backend.host_memory() ? cpu_kernels() : kernels.substr(kernels.find(": ") + 1);
+  return {{"vocabulary", manifest.vocabulary.sha256, same_data},
+          {"training set", digest_of(config.data.train_set), same_data},
+          {"validation set", digest_of(config.data.valid_set), same_data},
+          {"precision", config.training.precision, "every rank needs the same"},
+          {"kernels", kernels, same_kernels},
+          {"configuration", sha256_hex(config_yaml(config)), "every rank needs the same program"}};
 }
 
 void log_sizes(const TrainConfig& config, const Backend& backend, const Corpus& corpus, const Trainer& trainer) {
@@ -246,6 +294,7 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
   const auto [vocabulary_file, vocabulary, corpus] = open_data(config.data);
   const std::filesystem::path folder =
       options.run_folder.empty() ? std::filesystem::path("runs") / config.name : options.run_folder;
+  require_agreement(facts_of(config, *backend), communicator);
   std::optional<RunFolder> opened;
   const RunIdentity identity = share_identity(options, folder, communicator, opened);
   CheckpointRequest checkpoint_request;

@@ -22,6 +22,7 @@ struct JobOptions {
   std::filesystem::path ca_file;       // authorities that https trusts; empty: the system's
   std::string run;                     // r_…, of a server that starts runs; empty: run_folder's own, or a new one
   std::int64_t attempt = 0;            // with it
+  bool take_over = false;              // the run folder from a worker that trains there
   std::filesystem::path resume_from;   // folder of a checkpoint; empty: the run's newest
   std::filesystem::path event_folder;  // for TensorBoard; empty: no event files
 };

@@ -22,6 +22,7 @@
 #include "nmt/usage/usage.h"
 #include "worker/config_check.h"
 #include "worker/job.h"
+#include "worker/rank_agreement.h"
 #include "worker/run_folder.h"
 
 namespace {
@@ -119,6 +120,8 @@ void declare(CLI::App& app, CommandLine& line) {
       "--token-file", line.job.token_file,
       "file with the token that the server wants; rank 0 reads it, else BABELRING_TOKEN, and tells the others");
   app.add_option("--run-dir", line.job.run_folder, "folder of the run: checkpoints, spool; default runs/NAME");
+  app.add_flag("--take-over", line.job.take_over,
+               "start although a worker trains in the run's folder; that one ends at its next checkpoint");
   app.add_option("--run-id", line.job.run, "id of the run, given by the server that starts it")->group(for_servers);
   app.add_option("--attempt", line.job.attempt, "number of the attempt, given with it")->group(for_servers);
   app.add_option("--resume-from", line.job.resume_from, "folder of the checkpoint to go on from; default the newest")
@@ -166,6 +169,8 @@ End work(const CommandLine& line, bool under_mpirun, std::chrono::milliseconds d
   try {
     require_promised_ranks(promised, communicator->size());
     if (!line.job.run.empty() || line.job.attempt != 0) check_identity(line.job.run, line.job.attempt);
+    // Alone and first: programs of different versions may not understand each other's configuration.
+    require_agreement({program_fact()}, *communicator);
     // The communicator's own options are part of the configuration, which rank 0 may be alone to see: share it first.
     const TrainConfig config = shared_config(line.job, *communicator);
     deadline = config.communication.options().deadline;

@@ -14,10 +14,11 @@ namespace {
 
 constexpr const char* file_name = "run.json";
 
-void make_run_folder(const std::filesystem::path& folder) {
+std::filesystem::path made_run_folder(std::filesystem::path folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) fail("run folder {}: cannot be made: {}", folder.string(), error.message());
+  return folder;
 }
 
 }  // namespace
@@ -29,58 +30,71 @@ void check_identity(const std::string& run, std::int64_t attempt) {
   if (attempt < 1) throw UsageFailure(fmt::format("--attempt: expected at least 1, found {}", attempt));
 }
 
-RunFolder::RunFolder(std::filesystem::path path) : path_(std::move(path)) {
-  make_run_folder(path_);
-  if (const auto before = stored()) {
-    run_ = before->run;
-    attempt_ = std::max(before->attempt, fenced_attempt(path_)) + 1;  // one may be given up before it began
-  } else {
-    run_ = make_id('r');
-  }
-  store();
-}
-
-RunFolder::RunFolder(std::filesystem::path path, const std::string& run, std::int64_t attempt)
-    : path_(std::move(path)), run_(run), attempt_(attempt) {
-  check_identity(run, attempt);
-  make_run_folder(path_);
-  const auto before = stored();
-  if (before && before->run != run) fail("{}: holds run {}, expected {}", path_.string(), before->run, run);
-  if (before && before->attempt >= attempt) {
-    throw Fenced(fmt::format("{}: attempt {} has started already, so attempt {} cannot", path_.string(),
-                             before->attempt, attempt));
-  }
-  if (fenced_attempt(path_) >= attempt) throw Fenced(fmt::format("{}: attempt {} is over", path_.string(), attempt));
-  store();
-}
-
-std::optional<RunFolder::Stored> RunFolder::stored() const {
-  const std::filesystem::path file = path_ / file_name;
+std::optional<RunFile> read_run_file(const std::filesystem::path& folder) {
+  const std::filesystem::path file = folder / file_name;
   if (!std::filesystem::exists(file)) return std::nullopt;
   const Result<json::value> stored = parse_json(read_file(file));
   const json::object* object = stored.ok() ? stored->if_object() : nullptr;
   const json::value* run = object != nullptr ? object->if_contains("run") : nullptr;
   const json::value* attempt = object != nullptr ? object->if_contains("attempt") : nullptr;
+  const json::value* host = object != nullptr ? object->if_contains("host") : nullptr;
   if (run == nullptr || attempt == nullptr || !run->is_string() || !attempt->is_int64() ||
       !valid_id(run->get_string(), 'r')) {
-    fail("{}: expected {{\"run\": id, \"attempt\": number}}; remove the file to start a new run there", file.string());
+    fail("{}: expected {{\"run\": id, \"attempt\": number}}; move the folder away to start a new run", file.string());
   }
-  return Stored{std::string(run->get_string()), attempt->get_int64()};
+  return RunFile{std::string(run->get_string()), attempt->get_int64(),
+                 host != nullptr && host->is_string() ? std::string(host->get_string()) : ""};
 }
 
-void RunFolder::store() const {
-  json::object object;
-  object["run"] = run_;
-  object["attempt"] = attempt_;
-  write_file_atomically(path_ / file_name, to_text(object) + "\n");
+void keep_run_file(const std::filesystem::path& folder, const RunFile& content) {
+  made_run_folder(folder);
+  const auto before = read_run_file(folder);
+  if (before && before->run == content.run && before->attempt == content.attempt && before->host == content.host)
+    return;
+  const json::object object{{"run", content.run}, {"attempt", content.attempt}, {"host", content.host}};
+  write_file_atomically(folder / file_name, to_text(object) + "\n");
+}
+
+RunFolder::RunFolder(std::filesystem::path path, Options options)
+    : path_(made_run_folder(std::move(path))), options_(std::move(options)), lock_(path_, options_.lock) {
+  if (!options_.run.empty()) check_identity(options_.run, options_.attempt);
+}
+
+void RunFolder::open(std::int64_t earlier_attempts, const std::string& host) {
+  const auto before = read_run_file(path_);
+  if (options_.run.empty()) {
+    run_ = before ? before->run : make_id('r');
+    // One may be given up before it began.
+    attempt_ = std::max({before ? before->attempt : 0, fenced_attempt(path_), earlier_attempts}) + 1;
+  } else {
+    check_given(before);
+    run_ = options_.run;
+    attempt_ = options_.attempt;
+  }
+  keep_run_file(path_, {run_, attempt_, host});
+  if (!lock_.held()) throw Fenced(fmt::format("{}: another worker has taken this folder over", path_.string()));
+}
+
+void RunFolder::check_given(const std::optional<RunFile>& before) const {
+  const std::int64_t attempt = options_.attempt;
+  if (before && before->run != options_.run) {
+    fail("{}: holds run {}, expected {}", path_.string(), before->run, options_.run);
+  }
+  if (before && before->attempt >= attempt) {
+    throw Fenced(fmt::format("{}: attempt {} has started already, so attempt {} cannot", path_.string(),
+                             before->attempt, attempt));
+  }
+  if (fenced_attempt(path_) >= attempt) throw Fenced(fmt::format("{}: attempt {} is over", path_.string(), attempt));
 }
 
 void RunFolder::require_current() const {
   if (fenced_attempt(path_) >= attempt_) throw Fenced(fmt::format("attempt {} is over", attempt_));
-  const auto newest = stored();
+  const auto newest = read_run_file(path_);
   if (newest && newest->attempt > attempt_) {
     throw Fenced(fmt::format("attempt {} is over: attempt {} has started", attempt_, newest->attempt));
   }
+  if (!lock_.held())
+    throw Fenced(fmt::format("attempt {} is over: another worker has taken its folder over", attempt_));
 }
 
 }  // namespace babelring

@@ -100,10 +100,10 @@ std::unique_ptr<Reporter> make_reporter(const Options& options, const TrainConfi
                                         const Communicator& communicator) {
   if (options.spool.empty()) return nullptr;
   if (communicator.size() > 1) throw UsageFailure("--spool: is for one rank");
-  auto reporter = std::make_unique<Reporter>(ReporterOptions{.server = options.server,
-                                                             .spool_folder = options.spool,
-                                                             .run = RunFolder(options.spool).run(),
-                                                             .host = communicator.hosts()[0]});
+  RunFolder folder(options.spool, {});
+  folder.open(0, communicator.hosts()[0]);
+  auto reporter = std::make_unique<Reporter>(ReporterOptions{
+      .server = options.server, .spool_folder = options.spool, .run = folder.run(), .host = communicator.hosts()[0]});
   reporter->write(LifecycleRecord{
       .event = "started", .name = config.name, .config = config_yaml(config), .version = version, .world_size = 1});
   return reporter;

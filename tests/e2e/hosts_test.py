@@ -1,5 +1,6 @@
 """mpirun over two hosts: network namespaces of this machine with a TCP link between them (tests/mpi/two_hosts.sh)."""
 
+import json
 import os
 import shutil
 import signal
@@ -185,6 +186,38 @@ class HostsTest(SystemTest):
                                      "daemon of mpirun's is stopped or cannot be reached; this rank's work is done, and it ends "
                                      "with exit code 0")
         self.assertTrue((self.folder / "run/checkpoints/update-00000060").is_dir())
+
+    def start_with_a_disk_each(self, overrides: list[str]) -> TwoHostRun:
+        """Each host has a folder of its own in place of a shared one, in which relative names begin."""
+        for host in ("hostA", "hostB"):
+            (self.folder / host).mkdir(exist_ok=True)
+        launcher = [SCRIPT, "--", "sh", "-c", f'cd "{self.folder}/$(hostname)" && exec "$@"', "sh"]
+        run = TwoHostRun(launcher, Path("split"), self.config, "none", overrides)
+        self.addCleanup(run.end)
+        return run
+
+    def test_another_first_host_does_not_begin_anew(self) -> None:
+        before = Path.cwd()
+        os.chdir(self.folder)  # for the log
+        self.addCleanup(os.chdir, before)
+        run = self.start_with_a_disk_each(["training.stop_after=10u", "checkpoint.every=5u"])
+        self.assertEqual(run.wait(), 0, run.text())
+        files = [json.loads((self.folder / host / "split/run.json").read_text()) for host in ("hostA", "hostB")]
+        self.assertEqual(files[0], files[1])
+        self.assertEqual(files[0]["host"], "hostA")
+        self.assertFalse((self.folder / "hostB/split/checkpoints").exists())
+        alone = subprocess.run(["unshare", "--uts", "sh", "-c", 'hostname hostB && cd hostB && exec "$@"', "sh", BIN / "worker",
+                                "--config", self.config, "--run-dir", "split", "training.stop_after=20u"],
+                               capture_output=True, text=True, timeout=600)
+        self.assertEqual(alone.returncode, 2, alone.stderr)
+        self.assertIn(f"run folder split: run {files[0]['run']} has its checkpoints on hostA, where rank 0 was, not on hostB",
+                      alone.stderr)
+        (self.folder / "hostB/split/run.json").unlink()  # as a worker of version 0.1 left it
+        shutil.rmtree(self.folder / "hostA/split")
+        run = self.start_with_a_disk_each(["training.stop_after=20u"])
+        self.assertNotEqual(run.wait(), 0)
+        self.assertIn(f"hostB has a spool of run {files[0]['run']}, attempt 1, but no run.json", run.text())
+        self.assertFalse((self.folder / "hostA/split/run.json").exists())
 
     def test_a_killed_rank_of_the_other_host_is_named(self) -> None:
         text = self.start_and_lose(lambda run: os.kill(run.rank_pids()[3], signal.SIGKILL))

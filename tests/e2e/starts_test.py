@@ -39,6 +39,70 @@ class StartsTest(SystemTest):
     def error_lines(self, run: Run) -> list[str]:
         return [line for line in run.text().splitlines() if " error: " in line]
 
+    def test_ranks_with_different_data_are_refused_before_the_run_begins(self) -> None:
+        for name in ("a", "b"):
+            shutil.copytree(self.prepared, self.folder / name / "ids")
+        shutil.rmtree(self.folder / "b" / "ids")
+        for language in ("en", "de"):
+            lines = (self.base / f"toy1.{language}").read_text(encoding="utf-8").splitlines(keepends=True)
+            (self.folder / f"less.{language}").write_text("".join(lines[:-100]), encoding="utf-8")
+        subprocess.run([BIN / "nmt", "prepare", "--train", self.folder / "less.en", self.folder / "less.de", "--valid",
+                        self.base / "toy2.en", self.base / "toy2.de", "--vocabulary", self.prepared / "spm.model",
+                        "--output", self.folder / "b" / "ids"], check=True, stdout=subprocess.DEVNULL)
+        arguments = ["--config", self.config, "--run-dir", self.folder / "run", "data.folder=ids"]
+        run = self.start_by([*MPIRUN, "-np", "1", "--wdir", self.folder / "a", BIN / "worker", *arguments, ":",
+                             "-np", "1", "--wdir", self.folder / "b"], ["data.folder=ids"])
+        self.assertNotEqual(run.wait(), 0)
+        self.assertRegex(run.text(), r"error: the ranks differ: rank 0 \(host \S+\) has training set [0-9a-f]{12}…, rank 1 "
+                                     r"\(host \S+\) has [0-9a-f]{12}…; every rank needs the same data.folder, of one `nmt prepare`")
+        self.assertEqual(len(self.error_lines(run)), 1, run.text())
+        self.assertFalse((self.folder / "run").exists())
+
+    def test_ranks_with_other_kernels_are_refused(self) -> None:
+        run = self.start_by([*MPIRUN, "-np", "2", "sh", "-c",
+                             'export DNNL_MAX_CPU_ISA=$([ "$OMPI_COMM_WORLD_RANK" = 1 ] && echo SSE41 || echo AVX); exec "$@"', "sh"],
+                            [])
+        self.assertNotEqual(run.wait(), 0)
+        self.assertRegex(run.text(), r"rank 0 \(host \S+\) has kernels .*oneDNN \S+ avx, rank 1 \(host \S+\) has .* sse4.1; "
+                                     "every rank needs the same instruction sets")
+
+    def test_a_second_start_is_refused_and_taking_over_ends_the_first(self) -> None:
+        first = self.start_run(overrides=[LONG[0], "checkpoint.every=5u"])
+        pids = self.started(first)
+        second = self.start_run(overrides=LONG)
+        self.assertNotEqual(second.wait(), 0)
+        text = second.text()
+        self.assertRegex(text, rf"run folder {self.folder}/run: process {pids[0]} on \S+ trains there: end it first, or start "
+                               "with --take-over")
+        self.started(first)
+        self.assertEqual(self.run_file()["attempt"], 1)
+        third = self.start_run(overrides=["--take-over", *LONG])
+        self.assertNotEqual(first.wait(), 0)
+        wait_for("the second attempt", lambda: (self.folder / "run/spool/attempt-2/rank-0.jsonl").exists())
+        self.assertIn("attempt 1 is over: attempt 2 has started", third.text())  # one log for all
+        self.started(third)
+        os.kill(third.process.pid, signal.SIGUSR1)
+        self.assertEqual(third.wait(), 0, third.text())
+        self.assertEqual(self.run_file()["attempt"], 2)
+
+    def test_of_starts_at_the_same_moment_one_trains(self) -> None:
+        runs = [self.start_run(overrides=["training.stop_after=1000000u", "checkpoint.every=0"], ranks=1) for _ in range(2)]
+        self.addCleanup(lambda: [run.end() for run in runs])
+        wait_for("a refusal", lambda: any(run.process.poll() is not None for run in runs))
+        going = [run for run in runs if run.process.poll() is None]
+        self.assertEqual(len(going), 1, runs[0].text())
+        self.started(going[0])
+        self.assertEqual(self.run_file()["attempt"], 1)
+        ids = {record["run"] for file in (self.folder / "run/spool").glob("*/*.jsonl") for record in spool_records(file)}
+        self.assertEqual(ids, {self.run_file()["run"]})
+
+    def test_a_killed_worker_leaves_no_lock(self) -> None:
+        run = self.start_run(overrides=LONG)
+        os.kill(self.started(run)[0], signal.SIGKILL)
+        self.assertNotEqual(run.wait(), 0)
+        run = self.start_run(overrides=["training.stop_after=10u"])
+        self.assertEqual(run.wait(), 0, run.text())
+
     def test_a_launcher_that_starts_no_ranks_is_refused(self) -> None:
         for variables, hint in (({"SLURM_NTASKS": "2", "SLURM_STEP_NUM_TASKS": "2", "SLURM_PROCID": "0"}, "srun --mpi=pmix worker"),
                                 ({"PMI_RANK": "0", "PMI_SIZE": "2"}, "mpirun -np 2 worker"),

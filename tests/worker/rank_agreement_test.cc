@@ -1,0 +1,84 @@
+#include "worker/rank_agreement.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "tests/train/thread_communicator.h"
+
+namespace babelring {
+namespace {
+
+using Facts = std::vector<RankFact>;
+
+const std::string digest_a(64, 'a'), digest_b(64, 'b');
+
+Facts facts(const std::string& training_set, const std::string& kernels = "avx2") {
+  return {{"training set", training_set, "every rank needs the same data.folder"},
+          {"kernels", kernels, "every rank needs the same processor"}};
+}
+
+TEST(RankAgreement, SaysNothingWhenAllRanksAgree) {
+  EXPECT_EQ(describe_differences({facts(digest_a)}, {"hostA"}), "");
+  EXPECT_EQ(describe_differences({facts(digest_a), facts(digest_a)}, {"hostA", "hostB"}), "");
+}
+
+TEST(RankAgreement, NamesHostsAndBothValues) {
+  EXPECT_EQ(
+      describe_differences({facts(digest_a), facts(digest_a), facts(digest_b), facts(digest_b)},
+                           {"hostA", "hostA", "hostB", "hostB"}),
+      "the ranks differ: hostA has training set aaaaaaaaaaaa…, hostB has bbbbbbbbbbbb…; every rank needs the same "
+      "data.folder");
+}
+
+TEST(RankAgreement, NamesRanksWhereOneHostsDiffer) {
+  EXPECT_EQ(describe_differences({facts(digest_a), facts(digest_b)}, {"hostA", "hostA"}),
+            "the ranks differ: rank 0 (host hostA) has training set aaaaaaaaaaaa…, rank 1 (host hostA) has "
+            "bbbbbbbbbbbb…; every rank needs the same data.folder");
+}
+
+TEST(RankAgreement, NamesEachFactThatDiffersAndAFewHosts) {
+  std::vector<Facts> ranks{facts(digest_a)};
+  std::vector<std::string> hosts{"first"};
+  for (int i = 0; i < 50; ++i) {
+    ranks.push_back(facts("", "avx512"));
+    hosts.push_back("host" + std::to_string(i));
+  }
+  EXPECT_EQ(
+      describe_differences(ranks, hosts),
+      "the ranks differ: first has training set aaaaaaaaaaaa…, host0, host1, host2, host3 and 46 more hosts have "
+      "none; every rank needs the same data.folder; first has kernels avx2, host0, host1, host2, host3 and 46 more "
+      "hosts have avx512; every rank needs the same processor");
+}
+
+TEST(RankAgreement, EveryRankThrowsAlike) {
+  ThreadGroup group(3);
+  std::vector<std::string> complaints(3);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 3; ++rank) {
+    threads.emplace_back([&, rank] {
+      const auto communicator = group.rank(rank);
+      require_agreement(facts(digest_a), *communicator);
+      require_agreement({program_fact()}, *communicator);
+      try {
+        require_agreement(facts(rank == 1 ? digest_b : digest_a), *communicator);
+      } catch (const UsageFailure& failure) {
+        complaints[static_cast<std::size_t>(rank)] = failure.what();
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(
+      complaints[0],
+      "the ranks differ: rank 0 (host here), rank 2 (host here) have training set aaaaaaaaaaaa…, rank 1 (host here) "
+      "has bbbbbbbbbbbb…; every rank needs the same data.folder");
+  EXPECT_THAT(complaints, testing::Each(complaints[0]));
+}
+
+TEST(RankAgreement, AProgramIsItsVersionAndBuild) {
+  EXPECT_THAT(program_fact().value, testing::MatchesRegex(R"([0-9.]+ build [0-9a-f]+)"));
+}
+
+}  // namespace
+}  // namespace babelring

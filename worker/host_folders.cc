@@ -1,0 +1,154 @@
+#include "worker/host_folders.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <system_error>
+
+#include "nmt/base/failure.h"
+#include "nmt/base/json.h"
+#include "nmt/base/records.h"
+#include "worker/run_folder.h"
+
+namespace babelring {
+namespace {
+
+/// The number behind `prefix` in the name of an entry of `folder`; of several the greatest; 0: there is none.
+std::int64_t greatest_number(const std::filesystem::path& folder, std::string_view prefix) {
+  std::int64_t greatest = 0;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(prefix)) continue;
+    std::int64_t number = 0;
+    const char* end = name.data() + name.size();
+    const auto parsed = std::from_chars(name.data() + prefix.size(), end, number);
+    if (parsed.ec == std::errc() && parsed.ptr == end) greatest = std::max(greatest, number);
+  }
+  return greatest;
+}
+
+/// The run whose records are in a spool of the newest attempt; "?" if none can be read.
+std::string run_in_spool(const std::filesystem::path& attempt) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(attempt, error)) {
+    if (entry.path().extension() != ".jsonl") continue;
+    std::ifstream stream(entry.path());
+    std::string line;
+    std::getline(stream, line);
+    const Result<json::value> record = parse_json(line);
+    const json::object* object = record.ok() ? record->if_object() : nullptr;
+    const json::value* run = object != nullptr ? object->if_contains("run") : nullptr;
+    if (run != nullptr && run->is_string() && valid_id(run->get_string(), 'r')) return std::string(run->get_string());
+  }
+  return "?";
+}
+
+/// Another run than `wanted` or than another host's.
+std::string other_run(const std::vector<HostFolder>& folders, const std::vector<std::string>& hosts,
+                      const std::string& wanted) {
+  std::size_t known = folders.size();
+  for (std::size_t rank = 0; rank < folders.size(); ++rank) {
+    if (!folders[rank].run_file) continue;
+    if (!wanted.empty() && folders[rank].run != wanted) {
+      return fmt::format("{} has run {}, expected {}", hosts[rank], folders[rank].run, wanted);
+    }
+    if (known == folders.size()) known = rank;
+    if (folders[rank].run != folders[known].run) {
+      return fmt::format("{} has run {}, {} has run {}: give all hosts the folder of one run", hosts[known],
+                         folders[known].run, hosts[rank], folders[rank].run);
+    }
+  }
+  const std::string run = !wanted.empty() ? wanted : known < folders.size() ? folders[known].run : "";
+  for (std::size_t rank = 0; rank < folders.size(); ++rank) {
+    const HostFolder& folder = folders[rank];
+    // A worker of version 0.1 left run.json on the first host only.
+    if (folder.run_file || folder.run.empty() || folder.run == run) continue;
+    return fmt::format(
+        "{} has a spool of run {}, attempt {}, but no run.json: put rank 0 on the host that has it, or move the folder "
+        "away to start a new run",
+        hosts[rank], folder.run, folder.attempt);
+  }
+  return "";
+}
+
+/// Another host has what rank 0's host needs to go on.
+std::string other_first_host(const std::vector<HostFolder>& folders, const std::vector<std::string>& hosts) {
+  const HostFolder& first = folders[0];
+  const auto newest = std::max_element(folders.begin(), folders.end(), [](const HostFolder& a, const HostFolder& b) {
+    return a.newest_checkpoint < b.newest_checkpoint;
+  });
+  if (newest->newest_checkpoint > first.newest_checkpoint) {
+    const std::string& host = hosts[static_cast<std::size_t>(newest - folders.begin())];
+    return fmt::format(
+        "the newest checkpoint of run {}, update {}, is on {}, not on {}: put rank 0 there (first in -H), or copy "
+        "run.json and checkpoints",
+        newest->run, newest->newest_checkpoint, host, hosts[0]);
+  }
+  if (first.run_file && !first.checkpoints && !first.first_host.empty() && first.first_host != hosts[0]) {
+    return fmt::format(
+        "run {} has its checkpoints on {}, where rank 0 was, not on {}: put rank 0 there (first in -H), or copy "
+        "run.json and checkpoints",
+        first.run, first.first_host, hosts[0]);
+  }
+  const auto other =
+      std::find_if(folders.begin(), folders.end(), [](const HostFolder& folder) { return folder.run_file; });
+  if (!first.run_file && other != folders.end()) {
+    return fmt::format("{} has run {}, but {} has no run.json: put rank 0 where run {} began{}",
+                       hosts[static_cast<std::size_t>(other - folders.begin())], other->run, hosts[0], other->run,
+                       other->first_host.empty() ? "" : ", on " + other->first_host);
+  }
+  return "";
+}
+
+}  // namespace
+
+HostFolder look_into(const std::filesystem::path& folder) {
+  HostFolder found;
+  found.newest_checkpoint = greatest_number(folder / "checkpoints", "update-");
+  std::error_code error;
+  found.checkpoints = std::filesystem::is_directory(folder / "checkpoints", error);
+  if (const auto stored = read_run_file(folder)) {
+    found.run_file = true;
+    found.run = stored->run;
+    found.attempt = stored->attempt;
+    found.first_host = stored->host;
+  } else if (const std::int64_t attempt = greatest_number(folder / "spool", "attempt-"); attempt > 0) {
+    found.attempt = attempt;
+    found.run = run_in_spool(folder / "spool" / fmt::format("attempt-{}", attempt));
+  }
+  return found;
+}
+
+std::string to_text(const HostFolder& folder) {
+  return to_text(json::object{{"run", folder.run},
+                              {"attempt", folder.attempt},
+                              {"first_host", folder.first_host},
+                              {"run_file", folder.run_file},
+                              {"checkpoints", folder.checkpoints},
+                              {"newest_checkpoint", folder.newest_checkpoint}});
+}
+
+HostFolder host_folder_from_text(const std::string& text) {
+  const Result<json::value> value = parse_json(text);
+  if (!value.ok() || !value->is_object())
+    fail("what a rank says of its run folder: expected an object, found {}", text);
+  const json::object& object = value->get_object();
+  return {.run = std::string(object.at("run").as_string()),
+          .attempt = object.at("attempt").as_int64(),
+          .first_host = std::string(object.at("first_host").as_string()),
+          .run_file = object.at("run_file").as_bool(),
+          .checkpoints = object.at("checkpoints").as_bool(),
+          .newest_checkpoint = object.at("newest_checkpoint").as_int64()};
+}
+
+std::string why_not_in(const std::filesystem::path& folder, const std::vector<HostFolder>& folders,
+                       const std::vector<std::string>& hosts, const std::string& wanted, bool from_checkpoint) {
+  std::string why = other_run(folders, hosts, wanted);
+  if (why.empty() && !from_checkpoint) why = other_first_host(folders, hosts);
+  return why.empty() ? "" : fmt::format("run folder {}: {}", folder.string(), why);
+}
+
+}  // namespace babelring

@@ -1,0 +1,104 @@
+#include "worker/rank_agreement.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "nmt/base/digest.h"
+#include "nmt/base/json.h"
+#include "nmt/base/version.h"
+
+namespace babelring {
+namespace {
+
+using Ranks = std::vector<std::size_t>;
+
+std::string in_short(const std::string& value) {
+  const bool digest = value.size() == 64 && value.find_first_not_of("0123456789abcdef") == value.npos;
+  if (value.empty()) return "none";
+  return digest ? value.substr(0, 12) + "…" : value;
+}
+
+/// "hostA has", "hostA, hostB and 3 more hosts have"; the ranks instead where one host's ranks have several values.
+std::string name_holders(const Ranks& ranks, const std::vector<std::string>& hosts, bool by_host) {
+  std::vector<std::string> names;
+  for (const std::size_t rank : ranks) {
+    const std::string name = by_host ? hosts[rank] : fmt::format("rank {} (host {})", rank, hosts[rank]);
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  }
+  constexpr std::size_t most_named = 4;
+  if (names.size() <= most_named)
+    return fmt::format("{} {}", fmt::join(names, ", "), names.size() == 1 ? "has" : "have");
+  const std::size_t more = names.size() - most_named;
+  names.resize(most_named);
+  return fmt::format("{} and {} more {} have", fmt::join(names, ", "), more, by_host ? "hosts" : "ranks");
+}
+
+std::string value_of(const std::vector<RankFact>& facts, const std::string& name) {
+  const auto found = std::find_if(facts.begin(), facts.end(), [&](const RankFact& fact) { return fact.name == name; });
+  return found == facts.end() ? "" : found->value;
+}
+
+/// Empty if all ranks have the same value.
+std::string describe_difference(const RankFact& fact, const std::vector<std::vector<RankFact>>& ranks,
+                                const std::vector<std::string>& hosts) {
+  std::vector<std::pair<std::string, Ranks>> holders;  // by value, that of rank 0 first
+  std::map<std::string, std::set<std::string>> values_of_host;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    const std::string value = value_of(ranks[rank], fact.name);
+    values_of_host[hosts[rank]].insert(value);
+    const auto known =
+        std::find_if(holders.begin(), holders.end(), [&](const auto& one) { return one.first == value; });
+    (known == holders.end() ? holders.emplace_back(value, Ranks{}) : *known).second.push_back(rank);
+  }
+  if (holders.size() < 2) return "";
+  const bool by_host = std::all_of(values_of_host.begin(), values_of_host.end(),
+                                   [](const auto& host) { return host.second.size() == 1; });
+  std::vector<std::string> parts;
+  for (const auto& [value, holding] : holders) {
+    const std::string name = parts.empty() ? fact.name + " " : "";
+    parts.push_back(fmt::format("{} {}{}", name_holders(holding, hosts, by_host), name, in_short(value)));
+  }
+  return fmt::format("{}; {}", fmt::join(parts, ", "), fact.advice);
+}
+
+}  // namespace
+
+std::string describe_differences(const std::vector<std::vector<RankFact>>& ranks,
+                                 const std::vector<std::string>& hosts) {
+  std::vector<std::string> lines;
+  for (const RankFact& fact : ranks.at(0)) {
+    std::string line = describe_difference(fact, ranks, hosts);
+    if (!line.empty()) lines.push_back(std::move(line));
+  }
+  return lines.empty() ? "" : fmt::format("the ranks differ: {}", fmt::join(lines, "; "));
+}
+
+void require_agreement(const std::vector<RankFact>& own, Communicator& communicator) {
+  json::object values;
+  for (const RankFact& fact : own) values[fact.name] = fact.value;
+  std::vector<std::vector<RankFact>> ranks;
+  for (const std::string& text : communicator.all_gather(to_text(values))) {
+    std::vector<RankFact>& facts = ranks.emplace_back();
+    const Result<json::value> theirs = parse_json(text);
+    if (!theirs.ok() || !theirs->is_object()) continue;
+    for (const RankFact& fact : own) {
+      const json::value* value = theirs->get_object().if_contains(fact.name);
+      facts.push_back(
+          {fact.name, value != nullptr && value->is_string() ? std::string(value->get_string()) : "", fact.advice});
+    }
+  }
+  ranks[static_cast<std::size_t>(communicator.rank())] = own;
+  const std::string differences = describe_differences(ranks, communicator.hosts());
+  if (!differences.empty()) throw UsageFailure(differences);
+}
+
+RankFact program_fact() {
+  return {.name = "program",
+          .value = fmt::format("{} build {}", version, sha256_file("/proc/self/exe").substr(0, 12)),
+          .advice = "every rank needs the same program: install one build on all hosts"};
+}
+
+}  // namespace babelring
