@@ -9,8 +9,6 @@ namespace babelring {
 
 namespace {
 
-constexpr std::int64_t alignment_elements = 64;
-
 std::uint64_t seed_of(const std::string& name, std::uint64_t seed) {
   std::uint64_t hash = seed;
   for (const char c : name) hash = mix64(hash + static_cast<unsigned char>(c));
@@ -28,7 +26,7 @@ const Parameter& ParameterStore::declare(std::string name, Shape shape, Initiali
   Parameter parameter{.name = std::move(name), .shape = shape, .initializer = initializer};
   parameter.index = parameters_.size();
   parameter.offset = flat_size_;
-  flat_size_ += (shape.elements() + alignment_elements - 1) / alignment_elements * alignment_elements;
+  flat_size_ += (shape.elements() + alignment - 1) / alignment * alignment;
   parameters_.push_back(std::move(parameter));
   return parameters_.back();
 }

@@ -42,9 +42,11 @@ struct ParameterMemory {
 };
 
 /// All parameters of a model in flat arrays of one order, so that the optimizer, the all-reduce and checkpoints each
-/// walk one range. Every parameter starts on a multiple of 64 elements; the gaps stay zero.
+/// walk one range. Every parameter starts on a multiple of `alignment`; the gaps stay zero.
 class ParameterStore {
  public:
+  static constexpr std::int64_t alignment = 64;  // elements
+
   /// Registers a parameter; the reference stays valid for the store's life. Only before allocate().
   const Parameter& declare(std::string name, Shape shape, Initializer initializer);
 

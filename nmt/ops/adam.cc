@@ -22,6 +22,10 @@ void AdamUpdate::check() const {
     check.type({"compute", compute}, DType::bf16);
     check.distinct({"compute", compute}, {weights});
   }
+  if (treatment) {
+    check.shape({"treatment", treatment}, {treatments(master.shape.elements())}, weights);
+    check.type({"treatment", treatment}, DType::i32);
+  }
   check.range("beta1", beta1, 0, 1);
   check.range("beta2", beta2, 0, 1);
   check.range("eps", eps, 0, 1);

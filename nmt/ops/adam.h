@@ -13,10 +13,19 @@ namespace babelring {
 ///   g = gradient_scale * gradient;  m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2
 ///   master -= learning_rate * (m / (1 - b1^t) / (sqrt(v / (1 - b2^t)) + eps) + weight_decay * master)
 struct AdamUpdate {
+  /// What an element is subject to: all of the above, all but weight decay, or nothing (master, m and v stay).
+  enum Treatment : std::int32_t { decayed, not_decayed, frozen };
+  static constexpr std::int64_t treatment_block = 64;  // elements with one treatment
+  /// Of `count` elements.
+  static constexpr std::int64_t treatments(std::int64_t count) {
+    return (count + treatment_block - 1) / treatment_block;
+  }
+
   Tensor master;             // [n] f32, updated
   ConstTensor gradient;      // [n] f32
   Tensor m, v;               // [n] f32, updated
   Tensor compute;            // [n] bf16: the rounded master; absent in f32 mode
+  ConstTensor treatment;     // [treatments(n)] i32; absent: all decayed
   float gradient_scale = 1;  // from clipping by the global norm
   float learning_rate = 0;
   float beta1 = 0.9f, beta2 = 0.98f, eps = 1e-9f, weight_decay = 0;
@@ -24,7 +33,7 @@ struct AdamUpdate {
   static constexpr std::string_view name = "adam_update";
   void check() const;
   double flops() const { return 0; }
-  double bytes() const { return total_bytes({master, master, gradient, m, m, v, v, compute}); }
+  double bytes() const { return total_bytes({master, master, gradient, m, m, v, v, compute, treatment}); }
 };
 
 /// sums[b] = sum of squares of block b of x, accumulated in double in a fixed order; non-finite if any element is. By

@@ -1,5 +1,6 @@
 #include "nmt/optim/adam.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -9,7 +10,7 @@ void AdamOptions::bind(OptionBinder& b) {
   b.number("beta1", beta1, 0, 0.9999999, "decay of the first moment");
   b.number("beta2", beta2, 0, 0.9999999, "decay of the second moment");
   b.number("epsilon", epsilon, 0, 1, "added to the root of the second moment");
-  b.number("weight_decay", weight_decay, 0, 1, "decoupled, as part of the learning rate");
+  b.number("weight_decay", weight_decay, 0, 1, "decoupled, as part of the learning rate; not of biases and norms");
   b.number("clip_norm", clip_norm, 0, 1e9, "largest global gradient norm; 0: no clipping");
 }
 
@@ -21,6 +22,28 @@ Adam::Adam(const ParameterStore& store, const AdamOptions& options, const Shares
       m_(allocate(static_cast<std::size_t>(store.flat_size()) * size_of(DType::f32))),
       v_(allocate(static_cast<std::size_t>(store.flat_size()) * size_of(DType::f32))) {}
 
+void Adam::freeze(const Parameter& parameter) {
+  frozen_.insert(parameter.index);
+  treatments_ = Buffer();
+}
+
+/// Once, before the first update.
+void Adam::upload_treatments(Backend& backend) {
+  if (treatments_.data() != nullptr || (options_.weight_decay == 0 && frozen_.empty())) return;
+  static_assert(ParameterStore::alignment % AdamUpdate::treatment_block == 0);
+  const Shape blocks{AdamUpdate::treatments(store_->flat_size())};
+  std::vector<std::int32_t> treatments(static_cast<std::size_t>(blocks.elements()), AdamUpdate::decayed);
+  for (const Parameter& parameter : store_->all()) {
+    const auto treatment = frozen_.contains(parameter.index) ? AdamUpdate::frozen
+                           : parameter.shape.rank() == 1     ? AdamUpdate::not_decayed
+                                                             : AdamUpdate::decayed;
+    std::fill_n(treatments.begin() + parameter.offset / AdamUpdate::treatment_block,
+                store_->padded_size(parameter) / AdamUpdate::treatment_block, treatment);
+  }
+  treatments_ = backend.allocate(treatments.size() * sizeof(std::int32_t));
+  backend.upload(treatments.data(), treatments_.view(blocks, DType::i32));
+}
+
 UpdateStats Adam::step(Backend& backend, double learning_rate, const std::vector<double>& squares) {
   UpdateStats stats{.gradient_norm = std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0))};
   if (!std::isfinite(stats.gradient_norm)) {
@@ -30,6 +53,7 @@ UpdateStats Adam::step(Backend& backend, double learning_rate, const std::vector
   const bool clip = options_.clip_norm > 0 && stats.gradient_norm > options_.clip_norm;
   const float scale = clip ? static_cast<float>(options_.clip_norm / stats.gradient_norm) : 1.0f;
   ++steps_;
+  upload_treatments(backend);
   for (const ElementRange& range : own_) update(backend, range, static_cast<float>(learning_rate), scale);
   return stats;
 }
@@ -37,11 +61,18 @@ UpdateStats Adam::step(Backend& backend, double learning_rate, const std::vector
 void Adam::update(Backend& backend, const ElementRange& range, float learning_rate, float gradient_scale) const {
   const auto part = [&](const Tensor& flat) { return flat.row_slice(range.begin, range.end - range.begin); };
   const Tensor copies = store_->compute_copies();
+  ConstTensor treatment;
+  if (treatments_.data() != nullptr) {
+    treatment =
+        treatments_.view(Shape{AdamUpdate::treatments(store_->flat_size())}, DType::i32)
+            .row_slice(range.begin / AdamUpdate::treatment_block, AdamUpdate::treatments(range.end - range.begin));
+  }
   backend.run(AdamUpdate{.master = part(store_->masters()),
                          .gradient = part(store_->gradients()),
                          .m = part(first_moment()),
                          .v = part(second_moment()),
                          .compute = copies ? part(copies) : Tensor(),
+                         .treatment = treatment,
                          .gradient_scale = gradient_scale,
                          .learning_rate = learning_rate,
                          .beta1 = static_cast<float>(options_.beta1),

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <set>
 #include <vector>
 
 #include "nmt/base/options.h"
@@ -27,6 +28,7 @@ struct UpdateStats {
 };
 
 /// Adam over the parameters of a store, or over this rank's share of them, in one pass; owns the two moments, f32.
+/// Weight decay leaves out parameters of one dimension: biases, and the gains of norms.
 class Adam {
  public:
   /// All parameters, the moments in the backend's memory.
@@ -36,6 +38,9 @@ class Adam {
   /// moments.
   Adam(const ParameterStore& store, const AdamOptions& options, const Shares& shares,
        const std::function<Buffer(std::size_t bytes)>& allocate);
+
+  /// Keeps a parameter of the store as it is from now on.
+  void freeze(const Parameter& parameter);
 
   /// Applies the store's gradients (already summed and scaled) to masters and compute copies. `squares` are those of
   /// GradientNorm, from the shares of all ranks.
@@ -49,12 +54,15 @@ class Adam {
   void set_steps(std::int64_t steps) { steps_ = steps; }
 
  private:
+  void upload_treatments(Backend& backend);
   void update(Backend& backend, const ElementRange& range, float learning_rate, float gradient_scale) const;
 
   const ParameterStore* store_;
   AdamOptions options_;
   std::vector<ElementRange> own_;
+  std::set<std::size_t> frozen_;  // indices of parameters
   Buffer m_, v_;
+  Buffer treatments_;  // of AdamUpdate, for the whole store; absent if all are the same
   std::int64_t steps_ = 0;
 };
 

@@ -25,6 +25,31 @@ TEST_P(AdamTest, EqualsReferenceOverSteps) {
   }
 }
 
+/// Stretches of all treatments, within a block of a thread and across two.
+TEST_P(AdamTest, TreatsEachBlockAsItSays) {
+  for (const std::int64_t count : {64, 100, 40003}) {
+    const Tensor treatment = tensors.zeros({AdamUpdate::treatments(count)}, DType::i32);
+    for (std::int64_t block = 0; block < treatment.shape[0]; ++block) {
+      treatment.as<std::int32_t>()[block] = static_cast<std::int32_t>((block % 7 + block / 250) % 3);
+    }
+    AdamUpdate op{.master = tensors.normal({count}, DType::f32),
+                  .gradient = tensors.normal({count}, DType::f32),
+                  .m = tensors.normal({count}, DType::f32),
+                  .v = tensors.zeros({count}, DType::f32),
+                  .compute = type() == DType::bf16 ? tensors.zeros({count}, DType::bf16) : Tensor{},
+                  .treatment = treatment,
+                  .learning_rate = 0.01f,
+                  .weight_decay = 3};
+    const Tensor before = tensors.copy(op.master), m = tensors.copy(op.m);
+    expect_as_reference(op, {&AdamUpdate::master, &AdamUpdate::m, &AdamUpdate::v});
+    for (std::int64_t i = 0; i < count; ++i) {
+      if (treatment.as<std::int32_t>()[i / AdamUpdate::treatment_block] != AdamUpdate::frozen) continue;
+      ASSERT_EQ(op.master.as<float>()[i], before.as<float>()[i]) << i;
+      ASSERT_EQ(op.m.as<float>()[i], m.as<float>()[i]) << i;
+    }
+  }
+}
+
 /// Ranges of a longer array that begin anywhere, longer than what a thread takes at a time.
 TEST_P(AdamTest, PlacesAndThreadsChangeNothing) {
   constexpr std::int64_t count = 40003;

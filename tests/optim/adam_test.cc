@@ -77,6 +77,32 @@ TEST_F(AdamTest, SkipsWhatIsNotFinite) {
   EXPECT_EQ(adam.first_moment().as<float>()[2], 0);
 }
 
+/// Two of each kind, so that each is followed by another and by its like.
+TEST(AdamParameters, BiasesAndNormsDoNotDecayAndFrozenOnesStay) {
+  const auto backend = make_cpu_backend(1);
+  ParameterStore store;
+  const Shape shapes[] = {{40, 70}, {70}, {10}, {16384, 2}, {3, 3}, {5}};
+  for (const Shape& shape : shapes) {
+    store.declare("p" + std::to_string(store.all().size()), shape, Initializer::zeros());
+  }
+  store.allocate({allocate_host, allocate_host}, DType::f32);
+  const auto values = [](const Tensor& tensor) { return tensor.as<float>(); };
+  std::fill_n(values(store.masters()), store.flat_size(), 1.0f);
+  for (int rank = 0; rank < 2; ++rank) {  // of two that have one copy
+    const auto moments = [](std::size_t bytes) { return allocate_host(bytes); };
+    Adam adam(store, {.weight_decay = 0.5}, Shares(store.flat_size(), rank, 2), moments);
+    adam.freeze(store.all()[4]);
+    adam.freeze(store.all()[5]);
+    EXPECT_FALSE(adam.step(*backend, 0.1, {1}).skipped);
+  }
+  for (const Parameter& parameter : store.all()) {
+    const bool decayed = parameter.shape.rank() == 2 && parameter.index < 4;
+    for (std::int64_t i = 0; i < parameter.shape.elements(); ++i) {
+      ASSERT_EQ(values(parameter.master)[i], decayed ? 0.95f : 1.0f) << parameter.name << " " << i;
+    }
+  }
+}
+
 /// Three ranks with one copy of weights and moments, one after another: the same bits as one rank with the sum.
 TEST(SharedAdam, EqualsOneThatUpdatesEverything) {
   constexpr std::int64_t count = 7 * Shares::grain + 100;

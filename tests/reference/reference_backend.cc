@@ -133,9 +133,23 @@ class ReferenceBackend final : public Backend {
   }
   void do_run(const AdamUpdate& op) override {
     Matrix master = load(op.master), m = load(op.m), v = load(op.v);
-    const reference::AdamScalars scalars{
+    reference::AdamScalars scalars{
         op.gradient_scale, op.learning_rate, op.beta1, op.beta2, op.eps, op.weight_decay, static_cast<double>(op.step)};
+    const Matrix old_master = master, old_m = m, old_v = v;
     reference::adam(scalars, load(op.gradient), master, m, v);
+    if (op.treatment) {
+      Matrix undecayed = old_master, m_again = old_m, v_again = old_v;
+      scalars.weight_decay = 0;
+      reference::adam(scalars, load(op.gradient), undecayed, m_again, v_again);
+      for (std::size_t i = 0; i < master.values.size(); ++i) {
+        const std::int32_t treatment = op.treatment.as<std::int32_t>()[i / AdamUpdate::treatment_block];
+        if (treatment == AdamUpdate::not_decayed) master.values[i] = undecayed.values[i];
+        if (treatment != AdamUpdate::frozen) continue;
+        master.values[i] = old_master.values[i];
+        m.values[i] = old_m.values[i];
+        v.values[i] = old_v.values[i];
+      }
+    }
     store(master, op.master);
     store(m, op.m);
     store(v, op.v);

@@ -158,7 +158,8 @@ class StagedBackend final : public Backend {
     stage(op, {&LogSoftmaxTopK::logits}, {&LogSoftmaxTopK::scores, &LogSoftmaxTopK::indices});
   }
   void do_run(const AdamUpdate& op) override {
-    stage(op, {&AdamUpdate::gradient}, {&AdamUpdate::master, &AdamUpdate::m, &AdamUpdate::v, &AdamUpdate::compute});
+    stage(op, {&AdamUpdate::gradient, &AdamUpdate::treatment},
+          {&AdamUpdate::master, &AdamUpdate::m, &AdamUpdate::v, &AdamUpdate::compute});
   }
   void do_run(const SquaredNorm& op) override { stage(op, {&SquaredNorm::x}, {&SquaredNorm::sums}); }
   void do_run(const SumWithNorm& op) override {

@@ -21,6 +21,19 @@ void for_blocks(std::int64_t count, Workspace& workspace, Body&& body) {
   for (std::int64_t b = 0; b < blocks; ++b) body(b * block, std::min(block, count - b * block));
 }
 
+/// Calls body(first, elements, treatment) for the stretches of `count` elements from `begin` on that are treated alike.
+template <class Body>
+void for_treatments(const ConstTensor& treatment, std::int64_t begin, std::int64_t count, Body&& body) {
+  if (!treatment) return body(begin, count, AdamUpdate::decayed);
+  const auto* of = treatment.as<std::int32_t>();
+  const std::int64_t end = begin + count;
+  for (std::int64_t first = begin, next = begin; first < end; first = next) {
+    const std::int32_t kind = of[first / AdamUpdate::treatment_block];
+    while (next < end && of[next / AdamUpdate::treatment_block] == kind) next += AdamUpdate::treatment_block;
+    body(first, std::min(next, end) - first, kind);
+  }
+}
+
 /// Where the rounded masters go: nowhere in f32 mode; past the caches where lines are whole.
 class Compute {
  public:
@@ -85,7 +98,9 @@ void run(const AdamUpdate& op, Workspace& workspace) {
   const auto* gradient = op.gradient.as<float>();
   const Compute compute(op.compute);
   const Step step(op);
-  for_blocks(op.master.shape.elements(), workspace, [&](std::int64_t begin, std::int64_t count) {
+  const auto update = [&](std::int64_t begin, std::int64_t count, std::int32_t treatment) {
+    if (treatment == AdamUpdate::frozen) return;
+    const Floats keep = treatment == AdamUpdate::decayed ? step.keep : broadcast(1);
     for_lanes(count, [&](std::int64_t place, auto lanes) {
       const std::int64_t i = begin + place;
       const Floats g = load_lanes(gradient + i, lanes) * step.scale;
@@ -94,11 +109,13 @@ void run(const AdamUpdate& op, Workspace& workspace) {
       store_lanes(first + i, m, lanes);
       store_lanes(second + i, v, lanes);
       const Floats direction = m / (square_root(v * step.v_correction) + step.eps);
-      const Floats master = multiply_add(direction, step.rate, load_lanes(masters + i, lanes) * step.keep);
+      const Floats master = multiply_add(direction, step.rate, load_lanes(masters + i, lanes) * keep);
       store_lanes(masters + i, master, lanes);
       compute.store(i, master, lanes);
     });
-  });
+  };
+  for_blocks(op.master.shape.elements(), workspace,
+             [&](std::int64_t begin, std::int64_t count) { for_treatments(op.treatment, begin, count, update); });
 }
 
 void run(const SquaredNorm& op, Workspace& workspace) {

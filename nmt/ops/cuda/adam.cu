@@ -37,12 +37,16 @@ struct AdamOperands {
   float* master;
   const float* gradient;
   float *first, *second;
-  bfloat* compute;  // or null
+  bfloat* compute;                // or null
+  const std::int32_t* treatment;  // or null
 };
 
 /// Fused where it says so, so that an element's bits do not depend on n.
 template <int n>
 __device__ void update_piece(const AdamOperands& of, std::int64_t at, const AdamStep& step) {
+  const std::int32_t treatment = of.treatment != nullptr ? of.treatment[at / AdamUpdate::treatment_block] : 0;
+  if (treatment == AdamUpdate::frozen) return;
+  const float keep = treatment == AdamUpdate::decayed ? step.keep : 1.0f;
   auto master = piece_at<n>(of.master + at), first = piece_at<n>(of.first + at), second = piece_at<n>(of.second + at);
   const auto gradient = piece_at<n>(of.gradient + at);
   Piece<bfloat, n> compute;
@@ -52,7 +56,7 @@ __device__ void update_piece(const AdamOperands& of, std::int64_t at, const Adam
     const float m = fmaf(first.of[e], step.beta1, g * step.rest1);
     const float v = fmaf(second.of[e], step.beta2, g * g * step.rest2);
     const float ratio = m / (sqrtf(v * step.v_correction) + step.eps);
-    const float updated = fmaf(ratio, step.rate, master.of[e] * step.keep);
+    const float updated = fmaf(ratio, step.rate, master.of[e] * keep);
     first.of[e] = m, second.of[e] = v, master.of[e] = updated, compute.of[e] = narrow<bfloat>(updated);
   }
   put_piece(of.first + at, first);
@@ -104,7 +108,8 @@ void run(const AdamUpdate& op, Workspace& workspace) {
                               .gradient = op.gradient.as<float>(),
                               .first = op.m.as<float>(),
                               .second = op.v.as<float>(),
-                              .compute = op.compute ? op.compute.as<bfloat>() : nullptr};
+                              .compute = op.compute ? op.compute.as<bfloat>() : nullptr,
+                              .treatment = op.treatment ? op.treatment.as<std::int32_t>() : nullptr};
   with_pieces<float>(
       {}, {operands.master, operands.gradient, operands.first, operands.second, operands.compute}, [&](auto n) {
         launch(op.name, {elementwise_blocks((count + n - 1) / n), elementwise_threads, workspace.stream()},
