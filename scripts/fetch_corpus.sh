@@ -2,7 +2,8 @@
 # Gets a parallel corpus and writes OUTPUT/{train,valid,test}.{LANGUAGE} with a report.json.
 #
 #   scripts/fetch_corpus.sh [--corpus libreoffice] OUTPUT   English-German help pages of LibreOffice, 5 MB of Debian packages
-#   scripts/fetch_corpus.sh --corpus wmt16 OUTPUT           WMT16 English-German, 1.7 GB from statmt.org; resumes when run again
+#   scripts/fetch_corpus.sh --corpus wmt16 OUTPUT           WMT16 English-German, 1.7 GB from statmt.org; resumes when run again.
+#                                                           The test set is newstest2014; OUTPUT/newstest2016.{en,de} besides
 #   scripts/fetch_corpus.sh --corpus SOURCE,TARGET OUTPUT   any two text files, plain or gzipped
 #
 #   --downloads DIR   where downloads are kept (default OUTPUT/downloads)

@@ -179,6 +179,10 @@ def archive(**texts: str) -> bytes:
     return buffer.getvalue()
 
 
+#: What cleaning would change: a decomposed umlaut, a space without break, two spaces.
+UNTOUCHED = "Mu\u0308tze\u00a0 da"
+
+
 class Wmt16(unittest.TestCase):
     def setUp(self) -> None:
         folder = tempfile.TemporaryDirectory()
@@ -190,6 +194,9 @@ class Wmt16(unittest.TestCase):
             "training-parallel-commoncrawl.tgz": archive(**{"commoncrawl.de-en.en": "the test\n", "commoncrawl.de-en.de": "Die Probe!\n"}),
             "training-parallel-nc-v11.tgz": archive(**{f"nc/news-commentary-v11.de-en.{k}": v for k, v in training.items()}),
             "dev.tgz": archive(**{"dev/newstest2013.en": "valid one\n", "dev/newstest2013.de": "gültig eins\n"}),
+            "test-full.tgz": archive(**{
+                "test-full/newstest2014-deen-src.en.sgm": '<seg id="1">An &lt;old&gt; &#39;lamp&#39;</seg>\n<seg id="2">Two  spaces</seg>',
+                "test-full/newstest2014-deen-ref.de.sgm": f'<seg id="1">Eine &quot;{UNTOUCHED}&quot; </seg>\n<seg id="2">Zwei</seg>'}),
             "test.tgz": archive(**{"test/newstest2016-ende-src.en.sgm": '<doc><seg id="1">a &amp; b</seg>\n</doc>',
                                    "test/newstest2016-ende-ref.de.sgm": '<doc>\n<seg id="1">die Probe</seg></doc>'}),
         }
@@ -213,8 +220,19 @@ class Wmt16(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         report = json.loads(done.stdout)
         self.assertEqual(report["dropped"], {"duplicate": 500, "held_out": 1})
-        self.assertEqual((self.folder / "out" / "test.en").read_text(), "a & b\n")
+        self.assertEqual((self.folder / "out" / "newstest2016.en").read_text(), "a & b\n")
         self.assertEqual(report["parts"]["train"]["pairs"], 500)
+
+    def test_newstest2014_is_the_test_set_and_its_references_are_untouched(self) -> None:
+        Ranges.files["training-parallel-commoncrawl.tgz"] = archive(**{
+            "commoncrawl.de-en.en": "the hat\n", "commoncrawl.de-en.de": "eine Mütze da\n"})  # a reference but for its spelling
+        self.write_list({name: "recorded" for name in Ranges.files})
+        done = self.fetch()
+        self.assertEqual(done.returncode, 0, done.stderr)
+        german, english = ((self.folder / "out" / f"test.{language}").read_text(encoding="utf-8") for language in ("de", "en"))
+        self.assertEqual(german, f'Eine "{UNTOUCHED}" \nZwei\n')
+        self.assertEqual(english, "An <old> &#39;lamp&#39;\nTwo  spaces\n")
+        self.assertEqual(json.loads(done.stdout)["dropped"]["held_out"], 1)
 
     def test_an_interrupted_download_is_resumed_by_range(self) -> None:
         Ranges.cut = 300

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
+#include "nmt/base/atomic_file.h"
+
 namespace babelring {
 namespace {
 
@@ -30,6 +34,15 @@ TEST(TrainConfig, MicroBatchesMayBeAutomatic) {
   EXPECT_EQ(read_config(config_yaml(config), "again.yaml", {}).data.micro_batch_tokens, DataConfig::automatic);
   EXPECT_EQ(message_of("data:\n  folder: d\n", {"data.micro_batch_tokens=some"}),
             "override data.micro_batch_tokens: expected an integer from 0 to 1099511627776 or auto, found 'some'");
+}
+
+TEST(TrainConfig, EveryRecipeIsValid) {
+  std::size_t recipes = 0;
+  for (const auto& file : std::filesystem::directory_iterator(BABELRING_SOURCE_DIR "/configs")) {
+    EXPECT_EQ(message_of(read_file(file.path()), {"data.folder=d"}), "accepted") << file.path();
+    ++recipes;
+  }
+  EXPECT_GE(recipes, 4U);
 }
 
 TEST(TrainConfig, OverrideOfThePresetChangesTheModel) {
