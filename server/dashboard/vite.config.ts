@@ -30,7 +30,7 @@ export default defineConfig({
     rolldownOptions: {
       output: { codeSplitting: { groups: [
         { name: 'charts', priority: 1, test: /uplot|src\/(charts\/(?!heat_strip|picture)|data\/series_store|lib\/(ema|x_axis|series|ticks)|views\/(run_toolbar|printing|run_charts))/ },
-        { name: 'index', priority: 2, test: /src\/(main|pages|lib\/(copy|dom|format|freshness|keys|metric_format|routes|save|run_view|theme_choice|slices)|api\/(?!download)|views\/(tables|run_header|site_header|session_badge|notify_button|offline|waiting))\b/ },
+        { name: 'index', priority: 2, test: /src\/(main|pages|lib\/(copy|dom|eval_sets|format|freshness|health|keys|metric_format|routes|save|run_view|theme_choice|slices)|api\/(?!download)|views\/(tables|run_header|run_verdict|site_header|session_badge|notify_button|offline|waiting))\b/ },
         { name: 'ask', priority: 1, test: /src\/views\/ask\b/ },
         { name: 'lists', priority: 0, test: /src\/views\/(list_page|run_names)\b/ },
       ] } },

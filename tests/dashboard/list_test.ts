@@ -103,6 +103,16 @@ describe('numbers of a column', () => {
   });
 });
 
+describe('the default columns', () => {
+  it('tell the state, how far the run is, and how well it learns', () => {
+    expect(defaultListState().columns.slice(0, 5)).toEqual(['state', 'progress', 'update', 'loss', 'sacrebleu']);
+    const failed = run({ state: 'failed', health: { level: 'bad', headline: 'Failed at update 900: out of memory', action: null, parts: [] }, progress: { fraction: 0.25, seconds_left: 90, end: '', at_latest: true } });
+    expect(columnOf('state')!.value(failed, none)).toBe('failed Failed at update 900: out of memory');
+    expect([columnOf('progress')!.value(failed, none), columnOf('eta')!.cell(failed, none, 0)]).toEqual([0.25, 'at most 2 min']);
+    expect(columnOf('health')!.value(failed, none)).toBe('3 Failed at update 900: out of memory');
+  });
+});
+
 describe('the choice of columns', () => {
   const all = offers(['model.layers'], ['loss', 'power_w']);
   it('offers every fixed column, metric and configuration key', () => {

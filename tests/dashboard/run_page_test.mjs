@@ -31,6 +31,13 @@ async function checkSummary(page) {
   assert.match(tiles['Update'], / left \(/);
   assert.match(tiles['Training loss'], /falling|flat|rising/);
   assert.match(tiles['Best sacreBLEU'], /at update \d,\d00/);
+  assert.match(tiles['Update'], /\d+ % of 5,600 updates/);
+  await until('the tab tells how far it is', async () => /^\d\d % · wmt16-base · Babelring$/.test(await page.title()));
+  assert.equal(await page.locator('.health.level-good .health-headline, .health.level-warning .health-headline').count(), 1);
+  await until('one number for one thing', () => page.evaluate(() => {
+    const tile = [...document.querySelectorAll('.tile')].find((each) => each.querySelector('dt').textContent === 'Training loss').querySelector('.value').firstChild.textContent;
+    return Math.abs(Number(tile) - Number(document.querySelector('[data-chart="loss"] output').textContent)) < 0.006;
+  }));
   const box = await page.locator('.tiles').boundingBox();
   assert.ok(box.y + box.height < 900, 'the figures need no scrolling');
 }
@@ -232,6 +239,31 @@ async function checkEnded(page, address, ended) {
   });
 }
 
+/// A run that failed says so first, with its cause, in its page and in the list; nothing is left of its time.
+async function checkFailed(page, address, failed) {
+  const headline = 'Failed at update 60: rank 2 on birch: CUDA out of memory';
+  await open(page, address, failed);
+  await until('the cause', async () => (await page.locator('.health.level-bad .health-headline').innerText()) === headline);
+  await until('the speed is of the past', async () => /^Speed while it trained/.test(await page.locator('.verdict summary').innerText()));
+  assert.doesNotMatch(await page.locator('.tiles').innerText(), / left/);
+  assert.equal(await page.title(), 'failed-run · Babelring');
+  await checkAxe(page, 'a failed run');
+  await page.goto(`${address}/#/runs?q=failed-run`);
+  await until('the same words in the list', async () => (await page.locator('.runs tbody .health-word').allInnerTexts()).join() === headline);
+  await until('the share that is done', async () => /^\s*\d+ %\s*$/.test(await page.locator('.runs tbody td:has(progress)').innerText()));
+}
+
+/// A score on another set than the one that training validates with stands beside the best.
+async function checkTestSet(page, address, scored, headers) {
+  const answer = await fetch(`${address}/api/v1/runs/${scored.id}/evals`, { method: 'POST', headers: { ...headers, 'Content-Type': 'application/json' },
+    body: JSON.stringify({ update: 200, set: 'newstest2016', sacrebleu: 32.36, chrf: 58.1, signature: 'nrefs:1' }) });
+  assert.equal(answer.status, 201, await answer.text());
+  await open(page, address, scored);
+  await until('the tile', async () => (await page.locator('.tile').allInnerTexts()).some((text) => /^sacreBLEU on newstest2016\s+32\.36\s+chrF 58\.10 · at update 200$/.test(text)));
+  await goBelow(page);
+  await until('the row', async () => /200\s+newstest2016\s+32\.36/.test(await page.locator('[aria-label="Evaluations"] tbody').innerText()));
+}
+
 /// Between two evaluations every line says the value nearest to the cursor, and where it is if it is of another update.
 async function checkHover(page, address, run) {
   await open(page, address, run, '?smooth=0&range=700_1000');
@@ -354,6 +386,14 @@ export async function testRunPage({ page, address, token = null, options }) {
   ended.steps(50);
   ended.finish();
   await ended.flush();
+  const failed = make({ name: 'failed-run' });
+  const scored = make({ name: 'scored' });
+  for (const [each, count] of [[failed, 60], [scored, 200]]) {
+    each.start();
+    each.steps(count);
+  }
+  failed.finish('failed', 'rank 2 on birch: CUDA out of memory');
+  await Promise.all([failed.flush(), scored.flush()]);
   const headers = token ? { Authorization: `Bearer ${token}` } : {};
   const stop = { now: false };
   const living = run.live(3600, stop);
@@ -374,6 +414,8 @@ export async function testRunPage({ page, address, token = null, options }) {
     await checkDownloads(page, address, run, headers);
     await checkHover(page, address, run);
     await checkOnePoint(page, address, first);
+    await checkFailed(page, address, failed);
+    await checkTestSet(page, address, scored, headers);
     await checkPrint(page, address, run, options);
     await checkEnded(page, address, ended);
     await checkManyKeys(page, address, wide);

@@ -1,4 +1,9 @@
-import type { AlertRule } from '../../server/dashboard/src/api/types';
+import type { AlertRule, Run, Verdict } from '../../server/dashboard/src/api/types';
+import { otherSets } from '../../server/dashboard/src/lib/eval_sets';
+import { formatTime } from '../../server/dashboard/src/lib/format';
+import { isLive, localTimes, percentDone, timeLeft, timeLeftUntil } from '../../server/dashboard/src/lib/health';
+import { offersResume } from '../../server/dashboard/src/views/run_health';
+import { splitOf } from '../../server/dashboard/src/views/run_verdict';
 import { rightsOf } from '../../server/dashboard/src/api/self';
 import { answered, unanswered } from '../../server/dashboard/src/api/connection';
 import { editDistance, similarRuns } from '../../server/dashboard/src/lib/similar';
@@ -69,6 +74,55 @@ describe('a server that is away', () => {
   });
   it('is waited for, and everything is loaded again, but not over and over', () => {
     expect([mayReload(0, 1_000_000), mayReload(990_000, 1_000_000)]).toEqual([true, false]);
+  });
+});
+
+describe('the end of a run', () => {
+  const run = (fraction: number | null, left: number | null, atLatest = false) => ({ progress: { fraction, seconds_left: left, end: '', at_latest: atLatest } });
+  it('is told as far as it is known, and is not there before it is', () => {
+    expect([percentDone(run(0.623, null)), percentDone(run(0.9999, null)), percentDone(run(1, null)), percentDone(run(null, null))]).toEqual(['62 %', '99 %', '100 %', '']);
+    expect([timeLeft(run(0.5, 45)), timeLeft(run(0.5, 400)), timeLeft(run(0.5, 7200)), timeLeft(run(0.5, 7320, true)), timeLeft(run(0.5, null))])
+      .toEqual(['45 s left', '7 min left', '2 h left', 'at most 2 h 02 min left', '']);
+    const noon = new Date(2026, 10, 22, 12, 0).getTime();
+    expect([timeLeftUntil(run(0.5, 400), noon), timeLeftUntil(run(0.5, 2 * 86_400), noon), timeLeftUntil(run(0.5, null), noon)]).toEqual(['7 min left (12:06)', '2 d left (2026-11-24 12:00)', '']);
+  });
+  it('says nothing of a run that is over or silent', () => {
+    const live = (state: string, age: number) => isLive({ state, record_age_ms: age } as Run, 1000, 1000);
+    expect([live('running', 500), live('running', 61_000), live('failed', 500)]).toEqual([true, false, false]);
+  });
+  it('has the reader\'s time in the server\'s words', () => {
+    expect(localTimes('Silent since 2026-11-22T11:58:01.123Z: the last record')).toBe(`Silent since ${formatTime('2026-11-22T11:58:01.123Z')}: the last record`);
+  });
+});
+
+describe('what the server resumes', () => {
+  const health = (topic: 'state' | 'alerts', action: string | null) => ({ level: 'bad' as const, headline: 'x', action, parts: [{ topic, level: 'bad' as const, text: 'x', action }] });
+  it('is told by the run\'s state', () => {
+    expect([offersResume(health('state', 'Resume')), offersResume(health('state', 'Start its command again')), offersResume(health('alerts', 'Resume')), offersResume(health('state', null))])
+      .toEqual([true, false, false, false]);
+  });
+});
+
+describe('the split of an update', () => {
+  const part = (key: string, value: number, share: number | null) => ({ key, value, unit: 'ms', share });
+  const verdict = { verdict: 'network_bound', sentence: '', advice: '', confidence: 1, window: { first_update: 273, last_update: 1400 },
+    evidence: [part('update_ms', 320, 1), part('forward_ms', 160, 0.5), part('network_wait_ms', 96, 0.3), part('straggler_wait_ms', 32, 0.1), part('communication_ms', 200, null)] } as Verdict;
+  it('is that of the verdict, so that a page has one number for one thing', () => {
+    const split = splitOf(verdict)!;
+    expect([split.updateMs, split.exposed.toFixed(3), split.basis]).toEqual([320, '0.400', 'updates 273 to 1,400']);
+    expect([...split.shares.keys()]).toEqual(['forward_ms', 'network_wait_ms', 'straggler_wait_ms']);
+    expect(splitOf({ ...verdict, window: null })).toBeNull();
+    expect(splitOf(null)).toBeNull();
+  });
+});
+
+describe('evaluations on other sets', () => {
+  const row = (set: string, time_ms: number) => ({ set, time_ms });
+  it('are the newest of each set but that of the first evaluation', () => {
+    const evals = [row('valid', 100), row('test', 900), row('valid', 200), row('test', 800), row('news', 200)];
+    expect(otherSets(evals)).toEqual([row('news', 200), row('test', 900)]);
+    expect(otherSets([row('valid', 1)])).toEqual([]);
+    expect(otherSets([])).toEqual([]);
   });
 });
 

@@ -1,5 +1,6 @@
 import { getAll, getJson } from '../api/client';
 import type { AlertItem, Attempt, Checkpoint, Evaluation, MetricKey, Rank, Run, Transition, Verdict } from '../api/types';
+import { ema } from '../lib/ema';
 import { fileStem } from '../lib/format';
 import type { ViewState } from '../lib/run_view';
 import type { Series } from '../lib/series';
@@ -10,7 +11,7 @@ import { SeriesStore, type Window } from './series_store';
 export const PARTS = ['data_ms', 'forward_ms', 'backward_ms', 'exposed_communication_ms', 'optimizer_ms', 'other_ms'] as const;
 
 /// What the summary on top needs, whatever charts are in view.
-const SUMMARY_KEYS = ['loss', 'step_ms', 'target_tokens_per_second', ...PARTS];
+const SUMMARY_KEYS = ['loss', 'target_tokens_per_second'];
 
 /// A part of the data that is fetched by itself. Of the series, `tail` is what is newer than the rows already here, `series` all
 /// of them, `missing` those of charts that came into view.
@@ -50,6 +51,7 @@ export class RunData {
   transitions: Transition[] = [];
   attempts: Attempt[] = [];
   trend: Trend | null = null;  // of the loss; as it was before a zoom
+  private wholeLoss: Series | null = null;  // likewise
   readonly series: SeriesStore;
 
   /// `charted`: the series that the charts in view need.
@@ -68,6 +70,11 @@ export class RunData {
 
   get axis(): XAxis {
     return { mode: this.view.x, startMs: this.startMs, clock: this.series.clock };
+  }
+
+  /// The newest loss, smoothed as the charts are.
+  get smoothedLoss(): number | null {
+    return (this.wholeLoss ? ema(this.wholeLoss.avg, this.view.smoothing).findLast((value) => value !== null) : null) ?? this.run?.loss ?? null;
   }
 
   get window(): Window {
@@ -115,7 +122,10 @@ export class RunData {
       if (parts.has('missing')) await this.series.loadMissing(this.window);
       if (parts.has('tail')) await this.series.loadTail(this.window, update);
     }
-    if (!this.view.range) this.trend = trendOf(this.get('loss').avg);
+    if (!this.view.range) {
+      this.wholeLoss = this.get('loss');
+      this.trend = trendOf(this.wholeLoss.avg);
+    }
     this.revision += 1;
   }
 

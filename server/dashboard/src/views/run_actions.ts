@@ -3,6 +3,7 @@ import { may } from '../api/session';
 import type { RunData } from '../data/run_data';
 import { h, replaceChildren, setText } from '../lib/dom';
 import type { ActionId } from './run_ask';
+import { offersResume } from './run_health';
 
 const TOLD_MS = 8000;  // so long is said what was done; then the run's state tells
 
@@ -32,11 +33,24 @@ export class RunActions {
   }
 
   update(): void {
-    const actions = may('operate') && this.data.run ? actionsOf(this.data.run) : [];
+    const offered = this.resume !== null;
+    const actions = this.offers().filter(([id]) => !(id === 'resume' && offered));
     const shown = actions.map(([id]) => id).join();
     if (shown === this.shown) return;
     this.shown = shown;
     replaceChildren(this.buttons, actions.map(([id, label]) => h('button', { type: 'button', class: 'chip', onclick: () => void this.act(id) }, label)));
+  }
+
+  /// Resumes the run after a question; null where that is not offered beside the run's health.
+  get resume(): (() => void) | null {
+    const { run } = this.data;
+    return run && offersResume(run.health) && this.offers().some(([id]) => id === 'resume') ? this.startAgain : null;
+  }
+
+  private readonly startAgain = (): void => void this.act('resume');
+
+  private offers(): [ActionId, string][] {
+    return may('operate') && this.data.run ? actionsOf(this.data.run) : [];
   }
 
   private async act(id: ActionId): Promise<void> {

@@ -1,9 +1,11 @@
-import { PARTS, type RunData } from '../data/run_data';
+import type { RunData } from '../data/run_data';
+import { otherSets } from '../lib/eval_sets';
 import { h, type Child } from '../lib/dom';
-import { DASH, formatAge, formatClock, formatCount, formatDateTime, formatDuration, formatFixed, formatMs, formatNames, formatPercent, formatSi, formatSignificant } from '../lib/format';
+import { DASH, formatAge, formatCount, formatDateTime, formatDuration, formatFixed, formatLoss, formatMs, formatNames, formatPercent, formatSi, formatSignificant } from '../lib/format';
 import { ageMs, staleForMs } from '../lib/freshness';
-import type { Trend } from '../lib/trend';
+import { isLive, percentDone, timeLeftUntil } from '../lib/health';
 import type { Run } from '../api/types';
+import { splitOf, type Split } from './run_verdict';
 
 /// What the state is called and how it is coloured; a running run that fell silent is said to be stale.
 export function stateBadge(run: Run, atMs: number, nowMs: number): HTMLElement {
@@ -12,51 +14,64 @@ export function stateBadge(run: Run, atMs: number, nowMs: number): HTMLElement {
   return h('span', { class: 'state state-stale' }, `stale for ${formatDuration(silentMs / 1000)}`);
 }
 
+const MOST_TESTS = 3;
 const KEPT_MS = 7 * 86_400_000;  // so long can a deletion be taken back
 
 const tile = (label: string, value: Child, detail: Child = null, extra: Child = null): HTMLElement =>
   h('div', { class: 'tile' }, h('dt', {}, label), h('dd', {}, h('span', { class: 'value' }, value), extra,
     h('span', { class: 'detail' }, detail)));
 
-function splitBar(data: RunData, whole: number): HTMLElement {
+const SPLIT_PARTS: readonly [key: string, part: string][] = [['data_ms', 'data_ms'], ['forward_ms', 'forward_ms'], ['backward_ms', 'backward_ms'],
+  ['network_wait_ms', 'exposed_communication_ms'], ['straggler_wait_ms', 'exposed_communication_ms'], ['optimizer_ms', 'optimizer_ms'],
+  ['evaluation_ms', 'other_ms'], ['checkpoint_ms', 'other_ms'], ['other_ms', 'other_ms']];
+
+function splitBar({ shares }: Split): HTMLElement {
   const bar = h('span', { class: 'split-bar', 'aria-hidden': 'true' });
-  for (const part of PARTS) {
+  for (const [key, part] of SPLIT_PARTS) {
     const piece = h('span', { class: `part part-${part}` });
-    piece.style.flexGrow = String(Math.max(0, (data.series.recentMean(part) ?? 0) / whole));
+    piece.style.flexGrow = String(Math.max(0, shares.get(key) ?? 0));
     bar.append(piece);
   }
   return bar;
 }
 
-/// When it will be done: how long that is, and the clock time of it.
-function remaining(run: Run, nowMs: number): string {
-  if (run.eta_seconds === null || run.finished_at !== null || run.state !== 'running') return '';
-  const endMs = nowMs + run.eta_seconds * 1000;
-  const when = run.eta_seconds < 72_000 ? formatClock(endMs).slice(0, 5) : formatDateTime(endMs);
-  return `${formatDuration(run.eta_seconds)} left (${when})`;
+function progress(data: RunData, run: Run, nowMs: number): HTMLElement {
+  const { fraction, end } = run.progress;
+  const done = percentDone(run);
+  const detail = [done && end ? `${done} of ${end}` : done, run.epoch === null ? '' : `epoch ${formatFixed(run.epoch, 2)}`,
+    isLive(run, data.runAtMs, nowMs) ? timeLeftUntil(run, nowMs) : ''].filter(Boolean).join(' · ');
+  return tile('Update', [formatCount(run.update), run.max_updates > 0 ? h('small', {}, ` / ${formatCount(run.max_updates)}`) : null], detail,
+    fraction === null ? null : h('progress', { max: 1, value: fraction, 'aria-label': 'Part of the training that is done' }));
 }
 
-function progress(run: Run, nowMs: number): HTMLElement {
-  const bounded = run.max_updates > 0;
-  const detail = [run.epoch === null ? '' : `epoch ${formatFixed(run.epoch, 2)}`, remaining(run, nowMs)].filter(Boolean).join(' · ');
-  return tile('Update', [formatCount(run.update), bounded ? h('small', {}, ` / ${formatCount(run.max_updates)}`) : null], detail,
-    bounded ? h('progress', { max: run.max_updates, value: run.update, 'aria-label': 'Updates done' }) : null);
-}
-
-function learning(run: Run, trend: Trend | null): HTMLElement {
-  const validation = run.last_eval ? `validation ${formatSignificant(run.last_eval.loss)} at ${formatCount(run.last_eval.update)}` : 'not validated yet';
-  if (!trend) return tile('Training loss', formatSignificant(run.loss), validation);
+/// The loss as the chart's legend has it: smoothed; that of the newest update beside it.
+function learning(data: RunData, run: Run): HTMLElement {
+  const { trend } = data;
+  const validation = run.last_eval ? `validation ${formatLoss(run.last_eval.loss)} at ${formatCount(run.last_eval.update)}` : 'not validated yet';
+  const broken = run.loss === null && run.update > 0;
+  const smooth = broken ? null : data.smoothedLoss;
+  const detail = `${broken ? 'not finite' : smooth === run.loss ? '' : `newest ${formatLoss(run.loss)}`} · ${validation}`.replace(/^ · /, '');
+  if (!trend || broken) return tile('Training loss', formatLoss(smooth), detail);
   const way = !trend.certain ? 'flat' : trend.change < 0 ? 'falling' : 'rising';
   const mark = { flat: '→', falling: '↓', rising: '↑' }[way];
-  return tile('Training loss', [formatSignificant(run.loss),
-    h('small', { class: `trend trend-${way}` }, ` ${mark} ${way}${trend.certain ? ` ${formatSignificant(Math.abs(trend.change), 2)}` : ''}`)], validation);
+  return tile('Training loss', [formatLoss(smooth),
+    h('small', { class: `trend trend-${way}` }, ` ${mark} ${way}${trend.certain ? ` ${formatSignificant(Math.abs(trend.change), 2)}` : ''}`)], detail);
+}
+
+/// Scores on other sets than the one that training validates with, the newest of each.
+function tests(data: RunData): (HTMLElement | null)[] {
+  return otherSets(data.evals).slice(0, MOST_TESTS).map((row) => {
+    const at = `at update ${formatCount(row.update)}`;
+    return row.sacrebleu === null ? tile(`Loss on ${row.set}`, formatLoss(row.loss), at)
+      : tile(`sacreBLEU on ${row.set}`, formatFixed(row.sacrebleu, 2), row.chrf === null ? at : `chrF ${formatFixed(row.chrf, 2)} · ${at}`);
+  });
 }
 
 /// By BLEU where translations are scored, else by the loss on the held-out set.
 function best({ best: found, last_eval: last }: Run): HTMLElement {
   if (!found) return tile('Best sacreBLEU', DASH, 'not evaluated yet');
   const at = `at update ${formatCount(found.update)}`;
-  if (found.sacrebleu === null) return tile('Best validation loss', formatSignificant(found.loss), `${at} · no translation scored`);
+  if (found.sacrebleu === null) return tile('Best validation loss', formatLoss(found.loss), `${at} · no translation scored`);
   return tile('Best sacreBLEU', formatFixed(found.sacrebleu, 2), last?.sacrebleu ? `${at} · last ${formatFixed(last.sacrebleu, 2)}` : at);
 }
 
@@ -67,7 +82,7 @@ function facts(data: RunData, run: Run, nowMs: number): string {
   return [`${ranks}${run.hosts.length > 0 ? ` on ${formatNames(run.hosts, 4)}` : ''}`, run.parameters > 0 ? `${formatSi(run.parameters)} parameters` : '',
     `${run.finished_at ? 'ran' : began ? 'running for' : 'waiting for'} ${formatDuration((end - data.startMs) / 1000)}`,
     !began ? '' : `last record ${formatAge(ageMs(run.record_age_ms, data.runAtMs, nowMs) / 1000)}`,
-    run.attempt > 1 ? `attempt ${run.attempt}` : '', run.detail].filter(Boolean).join(' · ');
+    run.attempt > 1 ? `attempt ${run.attempt}` : ''].filter(Boolean).join(' · ');
 }
 
 /// Name, state and facts in one line.
@@ -82,11 +97,9 @@ export function runTitle(data: RunData, nowMs: number): HTMLElement {
 /// The figures that tell in five seconds how the run is.
 export function runTiles(data: RunData, nowMs: number): HTMLElement {
   const run = data.run!;
-  const stepMs = data.series.recentMean('step_ms');
-  const exposed = data.series.recentMean('exposed_communication_ms');
-  return h('dl', { class: 'tiles' }, progress(run, nowMs), learning(run, data.trend),
-    best(run),
+  const split = splitOf(data.verdict);
+  return h('dl', { class: 'tiles' }, progress(data, run, nowMs), learning(data, run), best(run), tests(data),
     tile('Target tokens/s', formatSi(data.series.recentMean('target_tokens_per_second')), 'all ranks, recent mean'),
-    tile('Exposed communication', stepMs && exposed !== null ? formatPercent(exposed / stepMs) : '–',
-      stepMs ? `of a ${formatMs(stepMs)} step` : 'no step yet', stepMs ? splitBar(data, stepMs) : null));
+    tile('Exposed communication', split ? formatPercent(split.exposed) : DASH,
+      split ? `of a ${formatMs(split.updateMs)} update · ${split.basis}` : 'not measured yet', split ? splitBar(split) : null));
 }

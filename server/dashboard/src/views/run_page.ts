@@ -7,6 +7,7 @@ import { ALL_PARTS, partsOf, RunData, type Part } from '../data/run_data';
 import { h, oncePerFrame, replaceChildren, setText, Slot } from '../lib/dom';
 import { formatDateTime } from '../lib/format';
 import { staleForMs } from '../lib/freshness';
+import { isLive, percentDone } from '../lib/health';
 import { addShortcuts } from '../lib/keys';
 import { Refresher } from '../lib/refresher';
 import type { ViewState } from '../lib/run_view';
@@ -17,6 +18,7 @@ import { followPrinting, type Printable } from './printing';
 import { RunActions } from './run_actions';
 import { ChartGrid, type ChartActions } from './run_charts';
 import { runTiles, runTitle } from './run_header';
+import { healthBand } from './run_health';
 import type { RunSections } from './run_sections';
 import { Toolbar } from './run_toolbar';
 import { verdictBox } from './run_verdict';
@@ -24,7 +26,7 @@ import { verdictBox } from './run_verdict';
 const REFRESH_MS = 250;     // at most so often is the server asked for what an event announced
 const RECHECK_MS = 1000;    // ages, staleness, ranks
 const ADDRESS_MS = 100;     // browsers refuse an address that changes with every move of a slider
-const SLOW_MS = 5000;       // what no event announces: the verdict,
+const SLOW_MS = 5000;       // what no event announces: the verdict, the health of a run that falls silent,
 const RARE_MS = 30_000;     // and keys that are new
 const REST_MS = 8000;       // so long after the start is fetched what may be wanted later
 const AHEAD = '500px 0px';  // what is below the charts is fetched so far outside the window
@@ -38,7 +40,7 @@ export class RunPage implements Page {
   private readonly data: RunData;
   private readonly charts: ChartGrid;
   private readonly toolbar: Toolbar;
-  private readonly slots = { title: new Slot(), verdict: new Slot(), tiles: new Slot() };
+  private readonly slots = { title: new Slot(), health: new Slot(), verdict: new Slot(), tiles: new Slot() };
   private readonly actions: RunActions;
   private readonly chartActions: ChartActions;
   private readonly below = h('div', { class: 'below' });
@@ -75,7 +77,7 @@ export class RunPage implements Page {
     const resting = setTimeout(() => void this.fetchRest().catch(() => undefined), REST_MS);
     this.endings = [onThemeChange(() => this.redraw()), this.shortcuts(), () => near.disconnect(), followPrinting(this.forPaper()), () => clearTimeout(resting)];
     this.timers = [setInterval(() => this.drawFacts(), RECHECK_MS),
-      this.poll('ranks', RECHECK_MS), this.poll('verdict', SLOW_MS), this.poll('keys', RARE_MS)];
+      this.poll('ranks', RECHECK_MS), this.poll('verdict', SLOW_MS), this.poll('run', SLOW_MS), this.poll('keys', RARE_MS)];
     status('loading', 'loading');
     void this.start();
   }
@@ -139,7 +141,7 @@ export class RunPage implements Page {
   private mount(): void {
     const { slots } = this;
     replaceChildren(this.root, h('section', { class: 'run-header', 'aria-label': 'Summary' },
-      h('div', { class: 'run-head' }, slots.title.element, this.actions.element), slots.verdict.element, slots.tiles.element),
+      h('div', { class: 'run-head' }, slots.title.element, this.actions.element), slots.health.element, slots.tiles.element, slots.verdict.element),
     h('div', { class: 'charted' }, this.toolbar.element, h('h2', { class: 'visually-hidden' }, 'Charts'), this.charts.element), this.below);
     this.charts.arrange(this.offered());
     this.remember();
@@ -213,10 +215,13 @@ export class RunPage implements Page {
     const { data, slots } = this;
     const nowMs = Date.now();
     const second = Math.floor(nowMs / 1000);
-    document.title = `${data.run!.name || data.id} · Babelring`;
+    const run = data.run!;
+    const live = isLive(run, data.runAtMs, nowMs);
+    document.title = [live ? percentDone(run) : '', run.name || data.id, 'Babelring'].filter(Boolean).join(' · ');
     slots.title.show([data.run, second], () => runTitle(data, nowMs));
-    slots.tiles.show([data.revision, second], () => runTiles(data, nowMs));
-    slots.verdict.show([data.verdict], () => verdictBox(data.verdict));
+    slots.health.show([JSON.stringify(run.health), this.actions.resume], () => healthBand(run.health, this.actions.resume));
+    slots.tiles.show([data.revision, second, this.view.smoothing], () => runTiles(data, nowMs));
+    slots.verdict.show([data.verdict, live], () => verdictBox(data.verdict, live));
     this.actions.update();
     this.shown?.update(nowMs);
     this.charts.arrange(this.offered());

@@ -25,16 +25,35 @@ function evidenceTables(evidence: readonly Evidence[]): Child {
     h('table', {}, h('tbody', {}, rows.map(evidenceRow)))));
 }
 
-/// What holds the run back, in one sentence, with the numbers it rests on behind a fold.
-export function verdictBox(verdict: Verdict | null): Child {
+/// What holds the training back, in one sentence; advice and the numbers that it rests on behind a fold. `live`: it trains now.
+export function verdictBox(verdict: Verdict | null, live: boolean): Child {
   if (!verdict) return null;
   const { window } = verdict;
   const basis = [verdict.verdict === 'unknown' ? '' : `${formatPercent(verdict.confidence, 0)} sure`,
     window ? `updates ${formatCount(window.first_update)} to ${formatCount(window.last_update)}` : ''].filter(Boolean).join(', ');
-  const tone = verdict.verdict === 'unknown' ? 'unknown' : GOOD.has(verdict.verdict) ? 'good' : 'held';
-  return h('section', { class: `card verdict verdict-${tone}`, 'aria-label': 'Verdict' },
-    h('p', { class: 'verdict-sentence' }, verdict.sentence),
+  const tone = !live || verdict.verdict === 'unknown' ? 'unknown' : GOOD.has(verdict.verdict) ? 'good' : 'held';
+  return h('section', { class: `card verdict verdict-${tone}`, 'aria-label': 'Speed' }, h('details', {},
+    h('summary', {}, h('span', { class: 'muted' }, live ? 'Speed ' : 'Speed while it trained '), h('span', { class: 'verdict-sentence' }, verdict.sentence)),
     verdict.advice ? h('p', { class: 'verdict-advice' }, verdict.advice) : null,
-    verdict.evidence.length > 0 ? h('details', {}, h('summary', { class: 'muted' }, `evidence${basis ? ` (${basis})` : ''}`),
-      evidenceTables(verdict.evidence)) : basis ? h('p', { class: 'muted' }, basis) : null);
+    basis ? h('p', { class: 'muted' }, basis) : null,
+    verdict.evidence.length > 0 ? evidenceTables(verdict.evidence) : null));
+}
+
+/// Of an update, as the verdict divides it: how long it takes, and which shares of it go where.
+export interface Split {
+  updateMs: number;
+  exposed: number;                 // share that waits for other ranks
+  shares: ReadonlyMap<string, number>;
+  basis: string;
+}
+
+const WAITS = ['network_wait_ms', 'straggler_wait_ms'];
+
+/// Null where the verdict has no numbers yet.
+export function splitOf(verdict: Verdict | null): Split | null {
+  const update = verdict?.evidence.find(({ key }) => key === 'update_ms');
+  if (!verdict?.window || !update || update.value === null) return null;
+  const shares = new Map(verdict.evidence.flatMap(({ key, share }) => (share !== null && key !== 'update_ms' ? [[key, share] as const] : [])));
+  return { updateMs: update.value, exposed: WAITS.reduce((sum, key) => sum + (shares.get(key) ?? 0), 0), shares,
+    basis: `updates ${formatCount(verdict.window.first_update)} to ${formatCount(verdict.window.last_update)}` };
 }

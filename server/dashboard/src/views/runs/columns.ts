@@ -1,6 +1,7 @@
 import type { MetricKey, Run } from '../../api/types';
 import { h, type Child } from '../../lib/dom';
 import { DASH, formatCount, formatDateTime, formatDuration, formatFixed, formatLoss, formatNames, formatScientific, formatSi } from '../../lib/format';
+import { localTimes, percentDone, timeLeft } from '../../lib/health';
 import { formatOf } from '../../lib/metric_format';
 import { stateBadge } from '../run_header';
 
@@ -41,14 +42,22 @@ const seconds = (run: Run): number | null => {
 const time = (id: string, title: string, value: (run: Run) => string | null): Column => ({ id, title, number: false,
   value: (run) => value(run) ?? '', cell: (run) => formatDateTime(Date.parse(value(run) ?? '')) });
 
+const healthWord = (run: Run): HTMLElement => h('span', { class: `health-word level-${run.health.level}`, title: run.health.action }, localTimes(run.health.headline));
+
+/// From well to worst, so that a sort brings trouble together.
+const LEVELS: readonly string[] = ['good', 'unknown', 'warning', 'bad'];
+
 export const COLUMNS: readonly Column[] = [
-  { id: 'state', title: 'State', number: false, value: (run) => run.state, cell: (run, _details, atMs) => stateBadge(run, atMs, Date.now()) },
+  { id: 'state', title: 'State', number: false, value: (run) => `${run.state} ${run.health.headline}`,
+    cell: (run, _details, atMs) => [stateBadge(run, atMs, Date.now()), run.health.headline.toLowerCase() === run.state ? null : healthWord(run)] },
   number('update', 'Update', (run) => run.update, formatCount),
-  { id: 'progress', title: 'Progress', number: true, value: (run) => (run.max_updates > 0 ? run.update / run.max_updates : null),
-    cell: (run) => (run.max_updates > 0 ? h('progress', { max: run.max_updates, value: run.update,
-      'aria-label': `${formatCount(run.update)} of ${formatCount(run.max_updates)} updates` }) : DASH) },
+  { id: 'progress', title: 'Progress', number: true, value: (run) => run.progress.fraction,
+    cell: (run) => (run.progress.fraction === null ? DASH : [h('progress', { max: 1, value: run.progress.fraction, 'aria-label': 'Part of the training that is done' }), ` ${percentDone(run)}`,
+      timeLeft(run) ? h('small', { class: 'left' }, timeLeft(run)) : null]) },
+  { id: 'health', title: 'Health', number: false, value: (run) => `${LEVELS.indexOf(run.health.level)} ${run.health.headline}`,
+    cell: healthWord },
   number('epoch', 'Epoch', (run) => run.epoch, (value) => formatFixed(value, 2)),
-  number('eta', 'Time left', (run) => run.eta_seconds, formatDuration),
+  { ...number('eta', 'Time left', (run) => run.progress.seconds_left, formatDuration), cell: (run) => timeLeft(run).replace(/ left$/, '') || DASH },
   number('loss', 'Loss', (run) => run.loss, formatLoss, 'less'),
   number('valid_loss', 'Validation loss', (run) => run.last_eval?.loss, formatLoss, 'less'),
   number('sacrebleu', 'Best sacreBLEU', (run) => run.best?.sacrebleu, (value) => formatFixed(value, 2), 'more'),

@@ -9,7 +9,7 @@ export interface ListState {
   pinned: string | null;       // the run that others are compared with
 }
 
-export const DEFAULT_COLUMNS: readonly string[] = ['state', 'update', 'loss', 'sacrebleu', 'tokens', 'hosts', 'ranks', 'started'];
+export const DEFAULT_COLUMNS: readonly string[] = ['state', 'progress', 'update', 'loss', 'sacrebleu', 'tokens', 'hosts', 'started'];
 
 const KEY = 'babelring.list';
 const HABITS = ['sort', 'cols', 'pin'];

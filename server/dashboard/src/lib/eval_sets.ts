@@ -1,0 +1,9 @@
+import type { Evaluation } from '../api/types';
+
+/// The newest evaluation of each set but the one that training validates with, which is that of the first evaluation.
+export function otherSets<Row extends Pick<Evaluation, 'set' | 'time_ms'>>(evals: readonly Row[]): Row[] {
+  const inTime = evals.toSorted((a, b) => a.time_ms - b.time_ms);
+  const newest = new Map(inTime.map((row) => [row.set, row]));
+  newest.delete(inTime[0]?.set ?? '');
+  return [...newest.values()];
+}

@@ -1,0 +1,24 @@
+import type { Run } from '../api/types';
+import { h, type Child } from '../lib/dom';
+import { localTimes, RESUME } from '../lib/health';
+
+type Health = Run['health'];
+
+/// Whether the server says that it can resume the run.
+export const offersResume = ({ parts }: Health): boolean => parts.some(({ topic, action }) => topic === 'state' && action === RESUME);
+
+const todo = (action: string | null): string => (action === null || action === RESUME ? '' : localTimes(action));
+
+/// How the run is, in the words and the colour of what is worst, with what to do; below it what else there is to say. `resume` starts
+/// it again; null where the reader may not.
+export function healthBand({ level, headline, action, parts }: Health, resume: (() => void) | null): HTMLElement {
+  const at = parts.findIndex((part) => part.text === headline);
+  const others = parts.filter((_part, which) => which !== at);
+  const row = (part: Health['parts'][number]): Child => h('li', { class: `health-part level-${part.level}` }, h('span', { class: 'health-topic' }, part.topic),
+    h('span', {}, localTimes(part.text), todo(part.action) ? h('span', { class: 'muted' }, ` · ${todo(part.action)}`) : null));
+  return h('section', { class: `card health level-${level}`, 'aria-label': 'Health' },
+    h('div', { class: 'health-head' }, h('div', {}, h('p', { class: 'health-headline', role: 'status' }, localTimes(headline)),
+      todo(action) ? h('p', { class: 'health-action' }, todo(action)) : null),
+    resume ? h('button', { type: 'button', class: 'chip primary', onclick: resume }, 'Resume …') : null),
+    others.length > 0 ? h('ul', { class: 'health-parts' }, others.map(row)) : null);
+}
