@@ -59,6 +59,8 @@ void Console::show(const StepRecord& step) {
       .update = step.update, .epoch = step.epoch, .target_tokens = progress_.target_tokens + step.update_target_tokens};
   window_.steps += 1;
   window_.target_tokens += step.update_target_tokens;
+  window_.loss += step.loss * static_cast<double>(step.update_target_tokens);
+  window_.nll += step.nll * static_cast<double>(step.update_target_tokens);
   window_.step_ms += step.step_ms;
   window_.exposed_ms += step.exposed_communication_ms;
   window_.data_ms += step.data_ms;
@@ -66,13 +68,13 @@ void Console::show(const StepRecord& step) {
   if (log_every_.times(progress_) == log_every_.times(before)) return;
 
   clear_bar();
+  const auto tokens = static_cast<double>(window_.target_tokens);
   spdlog::info(
       "update {} (epoch {:.2f}): loss {:.4f}, nll {:.4f}, {} target tokens/s, learning rate {:.3g}, step {:.0f} ms "
       "(waiting for all-reduce {:.1f} %, for data {:.1f} %), {} left",
-      grouped(static_cast<double>(step.update)), step.epoch, step.loss, step.nll,
-      grouped(static_cast<double>(window_.target_tokens) / window_.step_ms * 1e3), step.learning_rate,
-      window_.step_ms / static_cast<double>(window_.steps), 100 * window_.exposed_ms / window_.step_ms,
-      100 * window_.data_ms / window_.step_ms, time_left(fraction_done()));
+      grouped(static_cast<double>(step.update)), step.epoch, window_.loss / tokens, window_.nll / tokens,
+      grouped(tokens / window_.step_ms * 1e3), step.learning_rate, window_.step_ms / static_cast<double>(window_.steps),
+      100 * window_.exposed_ms / window_.step_ms, 100 * window_.data_ms / window_.step_ms, time_left(fraction_done()));
   window_ = {};
 }
 

@@ -9,7 +9,8 @@
 
 namespace babelring {
 
-/// The record stream as a person reads it: a log line after each `training.log_every`, each evaluation and checkpoint,
+/// The record stream as a person reads it: a log line after each `training.log_every`, with
+/// the mean loss since the line before, each evaluation and checkpoint,
 /// and on a terminal a progress bar on the last line. Used on rank 0.
 class Console : public RecordSink {
  public:
@@ -27,6 +28,7 @@ class Console : public RecordSink {
   struct Window {
     std::int64_t steps = 0, target_tokens = 0;
     double step_ms = 0, exposed_ms = 0, data_ms = 0;
+    double loss = 0, nll = 0;  // over all target tokens
   };
   void show(const StepRecord& step);
   void show(const EvalRecord& eval);

@@ -1,0 +1,37 @@
+#include "worker/console.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/worker/log_capture.h"
+
+namespace babelring {
+namespace {
+
+using testing::HasSubstr;
+
+StepRecord step(std::int64_t update, double loss, std::int64_t tokens) {
+  StepRecord record;
+  record.update = update;
+  record.loss = loss;
+  record.nll = loss - 1;
+  record.update_target_tokens = tokens;
+  record.step_ms = 10;
+  return record;
+}
+
+TEST(Console, LogsTheMeanLossOfTheTokensSinceTheLineBefore) {
+  TrainConfig config;
+  config.training.log_every = "3u";
+  const LogCapture log;
+  Console console(config, false);
+  console.write(step(1, 8, 100));
+  console.write(step(2, 5, 100));
+  console.write(step(3, 2, 200));
+  EXPECT_THAT(log.text(), HasSubstr("update 3 (epoch 0.00): loss 4.2500, nll 3.2500, "));
+  for (std::int64_t update = 4; update <= 6; ++update) console.write(step(update, static_cast<double>(update), 50));
+  EXPECT_THAT(log.text(), HasSubstr("update 6 (epoch 0.00): loss 5.0000, nll 4.0000, "));
+}
+
+}  // namespace
+}  // namespace babelring
