@@ -80,6 +80,9 @@ json::object verdict_of(const TrainConfig& config, std::int64_t ranks) {
           {"name", config.name},
           {"max_updates", by_updates ? static_cast<std::int64_t>(end.value()) : 0},
           {"data_folder", std::filesystem::absolute(config.data.folder).lexically_normal().string()},
+          {"start_from", config.training.start_from.empty()
+                             ? ""
+                             : std::filesystem::absolute(config.training.start_from).lexically_normal().string()},
           {"memory", std::move(memory)},
           {"not_estimated", std::move(unknown)}};
 }

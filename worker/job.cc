@@ -218,7 +218,8 @@ LifecycleRecord started(const TrainConfig& config, const Communicator& communica
   return {.event = "started",
           .detail = trainer.state().progress.update > 0
                         ? fmt::format("resumed after update {}", trainer.state().progress.update)
-                        : "from the beginning",
+                    : config.training.start_from.empty() ? "from the beginning"
+                                                         : "with the weights of " + config.training.start_from,
           .name = config.name,
           .config = config_yaml(config),
           .version = version,
@@ -330,7 +331,8 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
                    .gpu_meter = gpu_meter.get(),
                    .threads = threads_of(config, communicator),
                    .model_vocabulary = vocabulary.size()});
-  trainer.begin(identity.run, identity.attempt, options.resume_from);
+  trainer.begin(identity.run, identity.attempt,
+                {.from = options.resume_from, .accept_changes = options.accept_changes});
   if (console != nullptr) console->begin(trainer.state().progress, trainer.state().elapsed_minutes);
   if (first_rank) {
     records.open_board(board_folder(options, config, folder), communicator.hosts()[0], trainer.state().progress.update);

@@ -24,6 +24,7 @@ struct JobOptions {
   std::int64_t attempt = 0;            // with it
   bool take_over = false;              // the run folder from a worker that trains there
   std::filesystem::path resume_from;   // folder of a checkpoint; empty: the run's newest
+  bool accept_changes = false;         // of the configuration, on resuming
   std::filesystem::path event_folder;  // for TensorBoard; empty: no event files
 };
 

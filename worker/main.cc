@@ -126,6 +126,8 @@ void declare(CLI::App& app, CommandLine& line) {
   app.add_option("--attempt", line.job.attempt, "number of the attempt, given with it")->group(for_servers);
   app.add_option("--resume-from", line.job.resume_from, "folder of the checkpoint to go on from; default the newest")
       ->group(for_servers);
+  app.add_flag("--accept-changes", line.job.accept_changes,
+               "resume although the configuration changes the model or the order of the data");
   app.add_flag("--check-config", line.check_config, "print the resolved configuration as JSON, and end")
       ->group(for_servers);
   app.add_flag("--check-data", line.check_data, "with --check-config: check data.folder too")->group(for_servers);

@@ -3,12 +3,14 @@
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "nmt/base/failure.h"
+#include "nmt/cli/checkpoint_folder.h"
 #include "nmt/data/prepare.h"
 
 namespace babelring {
@@ -77,10 +79,23 @@ void add_input(CLI::App& command, PrepareArguments& arguments) {
       ->capture_default_str();
 }
 
+/// The vocabulary of a folder: its spm.model, or that of the checkpoint that a run's folder stands for.
+std::string vocabulary_file(const std::string& given) {
+  const std::filesystem::path folder = given;
+  if (!std::filesystem::is_directory(folder)) return given;
+  if (std::filesystem::exists(folder / "spm.model")) return (folder / "spm.model").string();
+  try {
+    return (find_checkpoint(folder) / "spm.model").string();
+  } catch (const Failure&) {
+    return (folder / "spm.model").string();  // which is not there: the message names it
+  }
+}
+
 void add_vocabulary(CLI::App& command, PrepareArguments& arguments) {
   VocabularyOptions& vocabulary = arguments.options.vocabulary;
-  command.add_option("--vocabulary", arguments.vocabulary, "use this SentencePiece model instead of training one")
-      ->type_name("FILE");
+  command.add_option("--vocabulary", arguments.vocabulary, "use this SentencePiece model, or a checkpoint's, instead of training one")
+      ->transform(vocabulary_file)
+      ->type_name("FILE|CHECKPOINT");
   command.add_option("--vocabulary-size", vocabulary.size, "pieces, control pieces included")
       ->check(CLI::Range(16, 1'000'000))
       ->capture_default_str();

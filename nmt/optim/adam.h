@@ -41,6 +41,7 @@ class Adam {
 
   /// Keeps a parameter of the store as it is from now on.
   void freeze(const Parameter& parameter);
+  bool freezes(const Parameter& parameter) const { return frozen_.contains(parameter.index); }
 
   /// Applies the store's gradients (already summed and scaled) to masters and compute copies. `squares` are those of
   /// GradientNorm, from the shares of all ranks.

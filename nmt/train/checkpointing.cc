@@ -3,7 +3,9 @@
 #include <vector>
 
 #include "nmt/base/run_fence.h"
+#include "nmt/train/first_rank.h"
 #include "nmt/train/model_loader.h"
+#include "nmt/train/resume_check.h"
 
 namespace babelring {
 
@@ -85,19 +87,25 @@ void CheckpointKeeper::write(const Transformer& model, const Adam& adam, const R
   for (CheckpointRecord& removed : saved.removed) records_.write(std::move(removed));
 }
 
-std::optional<Checkpoint> CheckpointKeeper::find(const std::filesystem::path& chosen) {
+std::optional<Checkpoint> CheckpointKeeper::find(const std::filesystem::path& chosen) const {
   if (chosen.empty()) return store_->latest();
   Result<Checkpoint> checkpoint = load_checkpoint(chosen);
   if (!checkpoint.ok()) fail("resume: {}", checkpoint.message());
-  for (CheckpointRecord& aside : store_->set_aside_after(checkpoint->update)) records_.write(std::move(aside));
   return std::move(checkpoint).value();
 }
 
 bool CheckpointKeeper::restore(Transformer& model, Adam& adam, const ModelOwnership& ownership, RunState& state,
-                               const std::filesystem::path& chosen) {
+                               const ResumeOptions& options) {
+  std::optional<Checkpoint> checkpoint;
+  on_first_rank(communicator_, [&] {
+    checkpoint = find(options.from);
+    if (checkpoint) check_resume(*checkpoint, config_, state, model.parameters(), options.accept_changes);
+    if (options.from.empty()) return;
+    for (CheckpointRecord& aside : store_->set_aside_after(checkpoint->update)) records_.write(std::move(aside));
+  });
   std::string text;
   if (store_) {
-    if (const std::optional<Checkpoint> checkpoint = find(chosen)) {
+    if (checkpoint) {
       read_weights(checkpoint->weights(), model, backend_);
       const SafetensorsReader moments = checkpoint->optimizer();
       read_moment(moments, "m.", model.parameters(), adam.first_moment(), backend_);

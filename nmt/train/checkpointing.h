@@ -23,6 +23,12 @@ struct CheckpointScores {
   bool best = false;
 };
 
+/// Where and how a run resumes.
+struct ResumeOptions {
+  std::filesystem::path from;   // folder of a checkpoint; empty: the run's newest
+  bool accept_changes = false;  // of the model or of the order of the data
+};
+
 /// Saves and restores training through a CheckpointStore. Only rank 0 touches files; restore() carries what it read to
 /// the other ranks, so hosts need not share a file system.
 class CheckpointKeeper {
@@ -38,14 +44,14 @@ class CheckpointKeeper {
   /// Emits checkpoint records. Throws Fenced.
   std::string save(const Transformer& model, const Adam& adam, const RunState& state, const CheckpointScores& scores);
 
-  /// Restores model, optimizer and state of every rank. Returns false if there is no complete checkpoint. `chosen`: the
-  /// folder of the checkpoint to take, empty for the newest; newer ones of this run are then moved aside. Throws
-  /// Failure if the checkpoint is of another model, or if the chosen one is absent or damaged.
+  /// Restores model, optimizer and state of every rank. Returns false if there is no complete checkpoint. Checkpoints
+  /// newer than one that was chosen are moved aside. `state` is the run's before, the checkpoint's afterwards. Throws
+  /// Failure if the chosen checkpoint is absent or damaged, and UsageFailure on every rank as check_resume().
   bool restore(Transformer& model, Adam& adam, const ModelOwnership& ownership, RunState& state,
-               const std::filesystem::path& chosen = {});
+               const ResumeOptions& options = {});
 
  private:
-  std::optional<Checkpoint> find(const std::filesystem::path& chosen);
+  std::optional<Checkpoint> find(const std::filesystem::path& chosen) const;
   void write(const Transformer& model, const Adam& adam, const RunState& state, const CheckpointScores& scores);
 
   const TrainConfig& config_;

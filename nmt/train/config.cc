@@ -34,7 +34,12 @@ void TrainingConfig::bind(OptionBinder& b) {
          "one rank on a GPU without dropout: passes over a shape that was seen before are repeated as a CUDA graph");
   b.integer("threads", threads, 0, 1024, "threads of a rank; 0: the processors of the host shared evenly");
   b.integer("seed", seed, 0, std::int64_t{1} << 62, "of initial weights, order and dropout");
-  b.text("log_every", log_every, "a log line after each so many updates");
+  b.text(
+      "start_from", start_from,
+      "folder of a checkpoint: a new run begins with its weights, in its vocabulary; optimizer, schedule and position "
+      "begin anew");
+  b.text("freeze", freeze, "parameters that keep their weights: names with * and ?, separated by commas: encoder.*");
+  b.text("log_every", log_every, "a log line after each so many updates, with the mean loss since the line before");
   b.text("digest_every", digest_every, "a SHA-256 of the weights in the step record; 0: never");
 }
 
@@ -117,16 +122,25 @@ TrainConfig load(TrainConfig config, const std::string& yaml, const std::string&
   return config;
 }
 
+TrainConfig load_with_preset(const std::string& yaml, const std::string& file_name,
+                             const std::vector<std::string>& overrides) {
+  TrainConfig start;
+  start.preset = load(TrainConfig(), yaml, file_name, overrides).preset;
+  start.model = model_preset(start.preset);
+  return load(start, yaml, file_name, overrides);
+}
+
 }  // namespace
 
 TrainConfig read_config(const std::string& yaml, const std::string& file_name,
                         const std::vector<std::string>& overrides) {
-  TrainConfig start;
-  start.preset = load(TrainConfig(), yaml, file_name, overrides).preset;
-  start.model = model_preset(start.preset);
-  TrainConfig config = load(start, yaml, file_name, overrides);
+  const TrainConfig config = load_with_preset(yaml, file_name, overrides);
   config.check();
   return config;
+}
+
+TrainConfig read_stored_config(const std::string& yaml, const std::string& file_name) {
+  return load_with_preset(yaml, file_name, {});
 }
 
 std::string config_yaml(const TrainConfig& config) {

@@ -42,6 +42,8 @@ struct TrainingConfig {
   bool cuda_graphs = false;
   int threads = 0;
   std::int64_t seed = 1;
+  std::string start_from;
+  std::string freeze;
   std::string log_every = "50u";
   std::string digest_every = "100u";
 
@@ -101,6 +103,10 @@ struct TrainConfig {
 /// UsageFailure with file, line and column, or the override.
 TrainConfig read_config(const std::string& yaml, const std::string& file_name,
                         const std::vector<std::string>& overrides);
+
+/// Reads what config_yaml() wrote, of this version or an older one: keys that it did not have get their defaults. The
+/// values need not fit each other.
+TrainConfig read_stored_config(const std::string& yaml, const std::string& file_name);
 
 /// The resolved configuration, which read_config() reads back to the same.
 std::string config_yaml(const TrainConfig& config);

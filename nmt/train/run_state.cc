@@ -31,6 +31,8 @@ json::object to_json(const RunState& state) {
     object["data_sentences"] = state.position->sentences;
   }
   object["adam_steps"] = state.adam_steps;
+  object["ranks"] = state.ranks;
+  object["threads"] = state.threads;
   object["elapsed_minutes"] = state.elapsed_minutes;
   if (std::isfinite(state.best_score)) object["best_score"] = state.best_score;
   object["evaluations_since_best"] = state.evaluations_since_best;
@@ -66,6 +68,8 @@ RunState run_state_from_json(const json::object& object) {
       .data_order = object.contains("data_order") ? order_of(text("data_order")) : DataOrder::pooled,
       .position = std::nullopt,
       .adam_steps = integer("adam_steps"),
+      .ranks = object.contains("ranks") ? integer("ranks") : 0,
+      .threads = object.contains("threads") ? integer("threads") : 0,
       .elapsed_minutes = number("elapsed_minutes"),
       .evaluations_since_best = integer("evaluations_since_best"),
       .corpus_digest = text("corpus_digest")};

@@ -19,7 +19,8 @@ struct RunState {
   DataOrder data_order = DataOrder::shuffled;
   std::optional<DataPosition> position = DataPosition();  // absent in states of versions that knew the update only
   std::int64_t adam_steps = 0;
-  double elapsed_minutes = 0;                                    // of training, earlier attempts counted in
+  std::int64_t ranks = 0, threads = 0;  // of the attempt that wrote the state; 0 in states that do not say it
+  double elapsed_minutes = 0;           // of training, earlier attempts counted in
   double best_score = -std::numeric_limits<double>::infinity();  // BLEU, or minus the loss without BLEU
   std::int64_t evaluations_since_best = 0;
   std::string corpus_digest;

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "nmt/train/memory_plan.h"
+#include "nmt/train/start_from.h"
 
 namespace babelring {
 
@@ -36,6 +37,14 @@ Trainer::Trainer(const TrainerParts& parts)
       runner_(parts.config, model_, adam_, ownership_, parts.backend, parts.communicator, workspace_, parts.observer),
       meter_(parts.communicator.local_rank() == 0, parts.backend.host_memory() ? parts.threads : 0) {
   state_.corpus_digest = parts.corpus.digest();
+  state_.ranks = parts.communicator.size();
+  state_.threads = parts.threads;
+  const std::vector<const Parameter*> frozen = frozen_parameters(model_.parameters(), parts.config.training.freeze);
+  for (const Parameter* parameter : frozen) adam_.freeze(*parameter);
+  if (!frozen.empty() && parts.communicator.rank() == 0) {
+    spdlog::info("training.freeze: {} of {} parameters keep their weights", frozen.size(),
+                 model_.parameters().all().size());
+  }
   ownership_.write(
       [this] { model_.initialize(parts_.backend, static_cast<std::uint64_t>(parts_.config.training.seed)); });
   if (parts.vocabulary != nullptr && !parts.config.data.valid_set.empty()) {
@@ -44,19 +53,22 @@ Trainer::Trainer(const TrainerParts& parts)
   }
 }
 
-void Trainer::begin(const std::string& run, std::int64_t attempt, const std::filesystem::path& chosen) {
-  const std::string digest = state_.corpus_digest;
-  if (parts_.checkpoints != nullptr && parts_.checkpoints->restore(model_, adam_, ownership_, state_, chosen)) {
-    if (state_.corpus_digest != digest) {
-      fail(
-          "resume: the checkpoint was trained on corpus {:.12}, data.folder holds {:.12}; use its data or a new run "
-          "folder",
-          state_.corpus_digest, digest);
+void Trainer::begin(const std::string& run, std::int64_t attempt, const ResumeOptions& resume) {
+  const RunState fresh = state_;
+  const std::string& start_from = parts_.config.training.start_from;
+  if (parts_.checkpoints != nullptr && parts_.checkpoints->restore(model_, adam_, ownership_, state_, resume)) {
+    if (!start_from.empty() && parts_.communicator.rank() == 0) {
+      spdlog::info("training.start_from is ignored: the run has checkpoints");
     }
+    state_.corpus_digest = fresh.corpus_digest;
+    state_.ranks = fresh.ranks;
+    state_.threads = fresh.threads;
     plan_.set_order(state_.data_order);
     if (!state_.position) state_.position = plan_.position_at(state_.progress.epoch);
     minutes_before_ = state_.elapsed_minutes;
     saved_update_ = state_.progress.update;
+  } else if (!start_from.empty()) {
+    start_from_checkpoint(parts_.config, parts_.vocabulary, model_, ownership_, parts_.backend, parts_.communicator);
   }
   state_.run = run;
   state_.attempt = attempt;

@@ -46,9 +46,10 @@ class Trainer {
   /// Sentence pairs that are longer than data.max_length.
   std::int64_t left_out() const { return plan_.left_out(); }
 
-  /// Sets run and attempt, and resumes from the checkpoint in the folder `chosen`, or else from the newest complete
-  /// one, if there is one. Rank 0 reads it; every rank calls this.
-  void begin(const std::string& run, std::int64_t attempt, const std::filesystem::path& chosen = {});
+  /// Sets run and attempt, and resumes from a checkpoint; if there is none, begins with the weights that
+  /// training.start_from names. Rank 0 reads it; every rank calls this. Throws UsageFailure on every rank if the
+  /// checkpoint does not fit the run.
+  void begin(const std::string& run, std::int64_t attempt, const ResumeOptions& resume = {});
 
   /// Returns why training ended: "finished: …", "stopped on request" or "early stopping: …". Throws Failure if its last
   /// checkpoint could not be written (on rank 0); others before it are only logged.

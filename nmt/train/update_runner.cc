@@ -67,7 +67,11 @@ std::vector<FetchedLosses> UpdateRunner::start_gradients(const UpdateBatches& ba
     context.observer = observer_;
     context.clock = &clock_;
     if (i + 1 == batches.micro_batches.size()) {
-      context.gradient_ready = [this](const Parameter& parameter) { gradients_->ready(parameter); };
+      context.gradient_ready = [this](const Parameter& parameter) {
+        // The norm is of what is trained.
+        if (adam_.freezes(parameter)) backend_.run(Fill{.y = parameter.gradient, .value = 0});
+        gradients_->ready(parameter);
+      };
     }
     clock_.enter(StepPart::forward);
     const DeviceBatch batch(backend_, context.saved, batches.micro_batches[i]);

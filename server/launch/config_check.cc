@@ -68,6 +68,7 @@ CheckedConfig read_verdict(const json::object& verdict) {
   checked.name = text_of(verdict, "name");
   checked.max_updates = integer_of(verdict, "max_updates");
   checked.data_folder = text_of(verdict, "data_folder");
+  checked.start_from = text_of(verdict, "start_from");
   if (const json::value* memory = verdict.if_contains("memory"); memory != nullptr && memory->is_object()) {
     for (const char* member : memory_members) checked.memory[member] = integer_of(memory->get_object(), member);
   }
@@ -109,13 +110,17 @@ CheckedConfig check_config(const Profile& profile, const std::string& yaml, cons
   }
   CheckedConfig checked = read_verdict(verdict->get_object());
   if (answer.code != 0 && checked.faults.empty()) fail("{} --check-config: exit code {}", profile.worker, answer.code);
-  const auto& roots = profile.data_roots;
-  if (checked.faults.empty() && !roots.empty() && std::none_of(roots.begin(), roots.end(), [&](const auto& root) {
-        return lies_below(checked.data_folder, root);
-      })) {
+  if (!checked.faults.empty() || profile.data_roots.empty()) return checked;
+  const auto require_root = [&](const std::string& path, const char* pointer, const char* key) {
+    const auto& roots = profile.data_roots;
+    if (std::any_of(roots.begin(), roots.end(), [&](const auto& root) { return lies_below(path, root); })) return;
     checked.faults.push_back(
-        {"/data/folder",
-         fmt::format("data.folder: {} is not below a folder of profile {}", checked.data_folder, profile.name), 0, 0});
+        {pointer, fmt::format("{}: {} is not below a folder of profile {}", key, path, profile.name), 0, 0});
+  };
+  require_root(checked.data_folder, "/data/folder", "data.folder");
+  const bool of_a_run = !profile.folder.empty() && lies_below(checked.start_from, profile.folder);
+  if (!checked.start_from.empty() && !of_a_run) {
+    require_root(checked.start_from, "/training/start_from", "training.start_from");
   }
   return checked;
 }

@@ -25,6 +25,7 @@ struct CheckedConfig {
   std::string name;
   std::int64_t max_updates = 0;  // 0: bounded otherwise
   std::string data_folder;       // absolute
+  std::string start_from;        // absolute; empty: none
   // What a rank will need, by the names of memory_members; empty if the worker could not tell.
   std::map<std::string, std::int64_t> memory;
   std::vector<std::string> not_estimated;  // what cannot be estimated, and why

@@ -50,7 +50,8 @@ void Profile::bind(OptionBinder& b) {
   b.text("server", server, "address that workers report to; empty: the one listened on");
   b.text("folder", folder, "runs are kept below it; empty: runs below the data folder");
   b.text("working_folder", working_folder, "relative names in a configuration count from here; empty: the server's");
-  b.list("data_roots", data_roots, "data.folder must lie below one of these; none: anywhere");
+  b.list("data_roots", data_roots,
+         "data.folder must lie below one of these, training.start_from too or below the runs; none: anywhere");
   b.flag("data_is_here", data_is_here, "the server can look into data.folder before it starts a run");
   b.integer("most_ranks", most_ranks, 1, 100000, "of one run");
   b.integer("most_running", most_running, 1, 10000, "runs at a time; others wait");

@@ -22,7 +22,7 @@ struct Profile {
   std::string server;                    // address that workers report to; empty: the one listened on
   std::string folder;                    // runs are kept below it; empty: DATA/runs
   std::string working_folder;            // relative names in a configuration count from here; empty: the server's
-  std::vector<std::string> data_roots;   // data.folder must lie below one of these; empty: anywhere
+  std::vector<std::string> data_roots;   // where data.folder and start_from must lie; empty: anywhere
   bool data_is_here = true;              // whether the server can look into data.folder before it starts a run
   std::int64_t most_ranks = 64;
   std::int64_t most_running = 1;

@@ -5,7 +5,7 @@ import json
 import subprocess
 import unittest
 
-from system import BIN, SystemTest, wait_for
+from system import BIN, SystemTest, toy_corpus, wait_for
 
 
 class TrainingTest(SystemTest):
@@ -86,6 +86,31 @@ class TrainingTest(SystemTest):
             self.assertEqual(run.wait(), 2, run.text())
             self.assertEqual(run.text().count(complaint), 1, run.text())
             run.log.unlink()
+
+    def test_a_new_run_starts_from_the_weights_of_another_in_its_vocabulary(self) -> None:
+        self.assertEqual(self.start_run("general", overrides=["training.stop_after=20u"]).wait(), 0)
+        checkpoint = self.folder / "general" / "checkpoints" / "update-00000020"
+        last = self.records("general", "step")[-1]["weights_digest"]
+        start = [f"training.start_from={checkpoint}", "optimizer.learning_rate=0", "training.stop_after=1u"]
+
+        # Other text, once with a vocabulary of its own and once with the checkpoint's.
+        text = toy_corpus(self.folder, 500, 3)
+        prepare = [BIN / "nmt", "prepare", "--train", *text, "--valid", *text, "--vocabulary-size", "120"]
+        data = {"own": [], "same": ["--vocabulary", checkpoint]}
+        for name, options in data.items():
+            subprocess.run([*prepare, "--keep-held-out", "--output", self.folder / name, *options], check=True,
+                           stdout=subprocess.DEVNULL)
+        refused = self.start_run("own-run", overrides=[*start, f"data.folder={self.folder / 'own'}"])
+        self.assertEqual(refused.wait(), 2, refused.text())
+        self.assertIn(f"nmt prepare --vocabulary {checkpoint}", refused.text())
+        run = self.start_run("same-run", overrides=[*start, f"data.folder={self.folder / 'same'}"])
+        self.assertEqual(run.wait(), 0, run.text())
+        steps = self.records("same-run", "step")
+        self.assertEqual([(s["update"], s["weights_digest"]) for s in steps], [(1, last)])
+
+        resumed = self.start_run("general", overrides=[f"data.folder={self.folder / 'same'}"])
+        self.assertEqual(resumed.wait(), 2, resumed.text())
+        self.assertIn("training.start_from", resumed.text())
 
     def test_missing_data_folder_is_named(self) -> None:
         run = self.start_run(overrides=["data.folder=/nonexistent/data"])

@@ -90,6 +90,24 @@ TEST_F(LauncherTest, AProfilesEnvironmentReplacesTheServers) {
   EXPECT_EQ(count("BABELRING_RUN="), 1);
 }
 
+TEST_F(LauncherTest, AStartingCheckpointMustLieBelowARootOrTheRuns) {
+  Profile profile;
+  profile.data_is_here = false;
+  profile.folder = "/server/runs";
+  const auto fault = [&](const std::string& start_from, std::vector<std::string> roots) {
+    profile.data_roots = std::move(roots);
+    profile.worker =
+        printer_of(R"({"config": "", "name": "n", "data_folder": "/data/d", "start_from": ")" + start_from + R"("})");
+    const CheckedConfig checked = check_config(profile, "name: n\n", "");
+    return checked.faults.empty() ? "" : checked.faults[0].pointer;
+  };
+  EXPECT_EQ(fault("", {"/data"}), "");
+  EXPECT_EQ(fault("/data/models/update-00000001", {"/data"}), "");
+  EXPECT_EQ(fault("/server/runs/r/checkpoints/update-00000001", {"/data"}), "");
+  EXPECT_EQ(fault("/etc", {"/data"}), "/training/start_from");
+  EXPECT_EQ(fault("/etc", {}), "");
+}
+
 TEST_F(LauncherTest, DataMustLieBelowARootThatNeedNotBeHere) {
   Profile profile;
   profile.name = "p";

@@ -41,7 +41,7 @@ class WishesTest : public ::testing::Test {
                      .stop = stop_,
                      .checkpoint_request = &wish_,
                      .model_vocabulary = pieces});
-    trainer.begin("r_00000000000000000000000000", 1, chosen);
+    trainer.begin("r_00000000000000000000000000", 1, {.from = chosen});
     trainer.run();
   }
   std::vector<std::int64_t> saved() const {

@@ -1,0 +1,93 @@
+#include "nmt/train/resume_check.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+#include "nmt/base/atomic_file.h"
+
+namespace babelring {
+
+namespace {
+
+/// "data.tokens_per_update 2048 → 512".
+std::string change(const std::string& what, const std::string& before, const std::string& after) {
+  return fmt::format("{} {} → {}", what, before.empty() ? "(empty)" : before, after.empty() ? "(empty)" : after);
+}
+
+/// What differs, as lines.
+struct Changes {
+  std::vector<std::string> all;
+  std::vector<std::string> order, model;  // those of them that change which sentences an update holds, and the model
+
+  void compare_keys(TrainConfig before, TrainConfig after, DataOrder data_order);
+  void compare_states(const RunState& before, const RunState& after);
+};
+
+void Changes::compare_keys(TrainConfig before, TrainConfig after, DataOrder data_order) {
+  OptionBinder old_keys, new_keys;
+  before.bind(old_keys);
+  after.bind(new_keys);
+  for (std::size_t i = 0; i < new_keys.fields().size(); ++i) {
+    const std::string& key = new_keys.fields()[i].key;
+    const std::string then = old_keys.fields()[i].get(), now = new_keys.fields()[i].get();
+    if (then == now) continue;
+    all.push_back(change(key, then, now));
+    const bool cuts = key == "data.tokens_per_update" && data_order == DataOrder::pooled;
+    if (key == "training.seed" || key == "data.max_length" || cuts) order.push_back(all.back());
+    if (key.starts_with("model.")) model.push_back(all.back());
+  }
+}
+
+void Changes::compare_states(const RunState& before, const RunState& after) {
+  if (before.corpus_digest != after.corpus_digest) {
+    all.push_back(change("data.folder: corpus", before.corpus_digest.substr(0, 12), after.corpus_digest.substr(0, 12)));
+    order.push_back(all.back());
+  }
+  const auto compare = [&](const char* what, std::int64_t then, std::int64_t now) {
+    if (then != 0 && then != now) all.push_back(change(what, std::to_string(then), std::to_string(now)));
+  };
+  compare("ranks", before.ranks, after.ranks);
+  compare("threads of a rank", before.threads, after.threads);
+}
+
+}  // namespace
+
+bool weights_fit(const SafetensorsReader& weights, const ParameterStore& parameters) {
+  return weights.entries().size() == parameters.all().size() &&
+         std::all_of(parameters.all().begin(), parameters.all().end(), [&](const Parameter& parameter) {
+           const SafetensorsEntry* entry = weights.find(parameter.name);
+           return entry != nullptr && weights.tensor(parameter.name).shape == parameter.shape;
+         });
+}
+
+void check_resume(Checkpoint& checkpoint, const TrainConfig& config, const RunState& state,
+                  const ParameterStore& parameters, bool accept_changes) {
+  const std::filesystem::path file = checkpoint.folder / "config.yaml";
+  const RunState stored = run_state_from_json(checkpoint.state);
+  Changes changes;
+  changes.compare_keys(read_stored_config(read_file(file), file.string()), config, stored.data_order);
+  changes.compare_states(stored, state);
+  for (const std::string& line : changes.all) spdlog::info("differs from the checkpoint: {}", line);
+
+  const std::string name = checkpoint.folder.filename().string();
+  if (!changes.model.empty() && !weights_fit(checkpoint.weights(), parameters)) {
+    throw UsageFailure(fmt::format("resume: the weights of {} do not fit: {}; use its model or a new run folder", name,
+                                   fmt::join(changes.model, ", ")));
+  }
+  if (!accept_changes && !(changes.model.empty() && changes.order.empty())) {
+    std::vector<std::string> refused = changes.model;
+    refused.insert(refused.end(), changes.order.begin(), changes.order.end());
+    const bool other_corpus = stored.corpus_digest != state.corpus_digest;
+    throw UsageFailure(fmt::format(
+        "resume: {} has {}, which changes the model or the order of the data; use its values, or insist with "
+        "--accept-changes{}",
+        name, fmt::join(refused, ", "),
+        other_corpus ? ", or begin a new run from its weights with training.start_from" : ""));
+  }
+  if (changes.order.empty()) return;
+  checkpoint.state.erase("data_epoch");
+  checkpoint.state.erase("data_sentences");
+}
+
+}  // namespace babelring
