@@ -22,6 +22,7 @@
 #include "nmt/usage/usage.h"
 #include "worker/config_check.h"
 #include "worker/job.h"
+#include "worker/local_peers.h"
 #include "worker/rank_agreement.h"
 #include "worker/run_folder.h"
 
@@ -38,6 +39,7 @@ using namespace babelring;
 StopRequest stop_request;
 std::mutex signalled_mutex;
 Communicator* signalled_communicator = nullptr;  // with signalled_mutex held
+const LocalPeers* signalled_peers = nullptr;     // with signalled_mutex held
 std::atomic<bool> told_to_end{false};            // by SIGTERM
 
 void on_signal(int signal) {
@@ -49,24 +51,29 @@ void on_signal(int signal) {
   told_to_end = told_to_end || signal == SIGTERM;
   // mpirun sends SIGTERM to all ranks when one has died: then there is a second left to name it.
   const std::lock_guard lock(signalled_mutex);
-  if (signal == SIGTERM && signalled_communicator != nullptr) {
-    signalled_communicator->fail_fast(std::chrono::milliseconds(300));
-  }
+  if (signal != SIGTERM || signalled_communicator == nullptr) return;
+  signalled_communicator->fail_fast(std::chrono::milliseconds(300));
+  const std::string ended = signalled_peers->ended();
+  if (!ended.empty()) spdlog::warn("told to end (SIGTERM): {} has ended before", ended);
 }
 
-/// Lets signals reach a communicator, for as long as this object lives: less long than the communicator.
+/// Lets signals reach a communicator and the processes of its ranks here, for as long as this object lives: less long
+/// than the communicator.
 class SignalReach {
  public:
-  explicit SignalReach(Communicator& communicator) { set(&communicator); }
-  ~SignalReach() { set(nullptr); }
+  explicit SignalReach(Communicator& communicator) : peers_(communicator) { set(&communicator, &peers_); }
+  ~SignalReach() { set(nullptr, nullptr); }
   SignalReach(const SignalReach&) = delete;
   SignalReach& operator=(const SignalReach&) = delete;
 
  private:
-  static void set(Communicator* communicator) {
+  static void set(Communicator* communicator, const LocalPeers* peers) {
     const std::lock_guard lock(signalled_mutex);
     signalled_communicator = communicator;
+    signalled_peers = peers;
   }
+
+  LocalPeers peers_;
 };
 
 /// SIGTERM, SIGINT and SIGUSR1 end training after the update in progress, with a checkpoint; a second SIGINT ends it at

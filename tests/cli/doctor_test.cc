@@ -4,6 +4,7 @@
 
 #include "nmt/cli/doctor/finding.h"
 #include "nmt/cli/doctor/gpu.h"
+#include "nmt/cli/doctor/hosts.h"
 #include "nmt/cli/doctor/machine.h"
 #include "nmt/cli/doctor/network.h"
 #include "nmt/cli/doctor/server.h"
@@ -237,6 +238,23 @@ TEST_F(DoctorTest, FindingsReadAsTextAndJson) {
   EXPECT_EQ(to_text(json_of(findings)),
             R"({"verdict":"warn","findings":[{"area":"memory","verdict":"ok","text":"16 GiB","advice":""},)"
             R"({"area":"gpu","verdict":"warn","text":"no NCCL","advice":"install it"}]})");
+}
+
+TEST(DoctorHosts, DifferencesAreNamedWithBothValues) {
+  const HostReport own{"1 build a", "1 build b", "oneDNN avx512_core", "Xeon"};
+  HostReport other = own;
+  EXPECT_THAT(host_findings(own, {{"hostB", other}}),
+              ElementsAre(says(Verdict::ok, "hostB: the same programs, kernels and processor")));
+  other.worker = "";
+  other.kernels = "oneDNN avx2";
+  other.processor = "EPYC";
+  EXPECT_THAT(host_findings(own, {{"hostB", other}}),
+              ElementsAre(says(Verdict::fail, "hostB: worker none, here 1 build b"),
+                          says(Verdict::fail, "hostB: kernels oneDNN avx2, here oneDNN avx512_core"),
+                          says(Verdict::warn, "hostB: processor EPYC, here Xeon")));
+  EXPECT_THAT(host_findings(own, {{"hostB", Error{"Connection refused"}}}),
+              ElementsAre(says(Verdict::warn, "hostB could not be compared: Connection refused")));
+  EXPECT_TRUE(host_findings(own, {}).empty());
 }
 
 }  // namespace

@@ -66,6 +66,26 @@ class Doctor(unittest.TestCase):
         self.assertIn("-> name it in DNS", done.stdout)
         self.assertRegex(done.stderr, r"^nmt: doctor: \d+ of \d+ checks failed\n$")
 
+    def test_compares_hosts(self) -> None:
+        """By a remote shell that knows three hosts: this one, one with other programs, and one whose processor is older."""
+        with tempfile.TemporaryDirectory() as folder:
+            shell = Path(folder) / "shell"
+            shell.write_text(f"""#!/bin/sh
+host=$2; shift 2
+case $host in
+  localhost) eval exec "$@" ;;
+  127.0.0.1) eval "$@" | sed 's/"worker":"[^"]*"/"worker":"0.0.1 build 012345678901"/' ;;
+  *) echo "nmt: error: the processor of $host lacks avx512f" >&2; exit 1 ;;
+esac
+""", encoding="utf-8")
+            shell.chmod(0o755)
+            code, findings = doctor("--runs", folder, "--hosts", "localhost,127.0.0.1,127.0.0.2", "--remote-shell", f"{shell} -x")
+        hosts = [(one["verdict"], one["text"]) for one in findings if one["area"] == "hosts"]
+        self.assertEqual(code, 1)
+        self.assertEqual([verdict for verdict, _ in hosts], ["ok", "fail", "warn"], hosts)
+        self.assertRegex(hosts[1][1], r"^127.0.0.1: worker 0.0.1 build 012345678901, here [0-9.]+ build [0-9a-f]{12}$")
+        self.assertIn("127.0.0.2 could not be compared: nmt: error: the processor of 127.0.0.2 lacks avx512f", hosts[2][1])
+
     def test_tries_the_server(self) -> None:
         """Token and clock; an address where nobody listens."""
         server = http.server.HTTPServer(("127.0.0.1", 0), StandIn)

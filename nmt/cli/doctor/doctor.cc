@@ -12,6 +12,7 @@
 #include "nmt/base/failure.h"
 #include "nmt/cli/doctor/finding.h"
 #include "nmt/cli/doctor/gpu.h"
+#include "nmt/cli/doctor/hosts.h"
 #include "nmt/cli/doctor/machine.h"
 #include "nmt/cli/doctor/network.h"
 #include "nmt/cli/doctor/server.h"
@@ -27,7 +28,8 @@ struct DoctorArguments {
   std::string folder = "runs";
   std::string server;
   std::string token_file, ca_file;
-  bool as_json = false;
+  std::string remote_shell = "ssh -o BatchMode=yes -o ConnectTimeout=10";
+  bool as_json = false, this_host = false;
 };
 
 Diagnosis mpi_finding() {
@@ -56,6 +58,9 @@ Diagnoses examine(const DoctorArguments& arguments) {
   append(findings, network_findings(read_interfaces(files, interface_addresses()), arguments.hosts, route_to,
                                     chosen != nullptr ? std::optional<std::string>(chosen) : std::nullopt));
   append(findings, infiniband_findings(files));
+  std::vector<std::pair<std::string, Result<HostReport>>> reports;
+  for (const std::string& host : arguments.hosts) reports.emplace_back(host, ask_host(arguments.remote_shell, host));
+  append(findings, host_findings(report_host(files), reports));
   append(findings, gpu_findings(report_gpus(files)));
   append(findings, storage_findings(arguments.folder));
   if (!arguments.server.empty()) {
@@ -65,6 +70,10 @@ Diagnoses examine(const DoctorArguments& arguments) {
 }
 
 void run_doctor(const DoctorArguments& arguments) {
+  if (arguments.this_host) {
+    fmt::print("{}\n", to_text(json_of(report_host(KernelFiles()))));
+    return;
+  }
   const Diagnoses findings = examine(arguments);
   if (arguments.as_json) {
     fmt::print("{}\n", to_text(json_of(findings)));
@@ -81,8 +90,17 @@ void run_doctor(const DoctorArguments& arguments) {
 void add_doctor(CLI::App& app) {
   CLI::App* command = app.add_subcommand("doctor", "Looks at this machine before a run, and says what to do");
   const auto arguments = std::make_shared<DoctorArguments>();
-  command->add_option("--hosts", arguments->hosts, "the run's other hosts, a,b: which interface leads to them")
+  command
+      ->add_option(
+          "--hosts", arguments->hosts,
+          "the run's other hosts, a,b: which interface leads to them, and whether they have the same programs and "
+          "kernels")
       ->delimiter(',');
+  command
+      ->add_option("--remote-shell", arguments->remote_shell,
+                   "how to run a program on these hosts: REMOTE-SHELL HOST PROGRAM …")
+      ->capture_default_str();
+  command->add_flag("--this-host", arguments->this_host, "prints what --hosts compares, as one JSON object, and ends");
   command->add_option("--runs", arguments->folder, "folder that runs are to be kept in")->capture_default_str();
   command->add_option("--server", arguments->server, "address of a server to try, http://host:port");
   command->add_option("--token-file", arguments->token_file, "file with its token; else BABELRING_TOKEN");

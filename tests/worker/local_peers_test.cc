@@ -1,0 +1,58 @@
+#include "worker/local_peers.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "tests/soon.h"
+
+namespace babelring {
+namespace {
+
+/// Rank 0 of three: rank 1 is on this host too, with the process given; rank 2 is on another, with an id that is not
+/// here.
+class TwoHosts final : public Communicator {
+ public:
+  explicit TwoHosts(pid_t peer) : peer_(peer) {}
+  int rank() const override { return 0; }
+  int size() const override { return 3; }
+  const std::vector<std::string>& hosts() const override { return hosts_; }
+  int local_rank() const override { return 0; }
+  int local_size() const override { return 2; }
+  Buffer allocate(std::size_t bytes) override { return allocate_host(bytes); }
+  void all_reduce_start(Tensor) override {}
+  void all_reduce_finish() override {}
+  void sum(std::vector<double>&) override {}
+  std::vector<std::string> all_gather(const std::string& text) override {
+    const std::string name = text.substr(text.find(' '));
+    return {text, std::to_string(peer_) + name, "999999999" + name};
+  }
+  void broadcast(void*, std::size_t, int) override {}
+  void barrier() override {}
+  void fail_fast(std::chrono::milliseconds) override {}
+  CommTotals totals() const override { return {}; }
+  std::string description() const override { return "two hosts"; }
+
+ private:
+  pid_t peer_;
+  std::vector<std::string> hosts_{"hostA", "hostA", "hostB"};
+};
+
+TEST(LocalPeers, NamesThoseOfThisHostThatHaveEnded) {
+  const pid_t child = fork();
+  if (child == 0) {
+    while (true) pause();
+  }
+  TwoHosts communicator(child);
+  const LocalPeers peers(communicator);
+  EXPECT_EQ(peers.ended(), "");
+  kill(child, SIGKILL);
+  EXPECT_TRUE(soon([&] { return peers.ended() == "rank 1 (host hostA)"; })) << "a zombie";
+  waitpid(child, nullptr, 0);
+  EXPECT_EQ(peers.ended(), "rank 1 (host hostA)");
+}
+
+}  // namespace
+}  // namespace babelring

@@ -1,0 +1,52 @@
+#include "worker/local_peers.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+namespace babelring {
+namespace {
+
+/// Process ids mean something only to processes of the same namespace: containers have their own.
+std::string pid_namespace() {
+  std::error_code error;
+  return std::filesystem::read_symlink("/proc/self/ns/pid", error).string();
+}
+
+bool has_ended(std::int64_t pid) {
+  std::ifstream file(fmt::format("/proc/{}/stat", pid));
+  std::string text;
+  if (!std::getline(file, text)) return true;
+  const std::size_t name_end = text.rfind(") ");  // the name before it may hold anything
+  return name_end == std::string::npos || text[name_end + 2] == 'Z' || text[name_end + 2] == 'X';
+}
+
+}  // namespace
+
+LocalPeers::LocalPeers(Communicator& communicator) {
+  const std::string own_namespace = pid_namespace();
+  const std::vector<std::string>& hosts = communicator.hosts();
+  const std::string& own_host = hosts[static_cast<std::size_t>(communicator.rank())];
+  const auto all = communicator.all_gather(fmt::format("{} {}", getpid(), own_namespace));
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    std::istringstream words(all[rank]);
+    std::int64_t pid = 0;
+    std::string name;
+    if (static_cast<int>(rank) == communicator.rank() || hosts[rank] != own_host || !(words >> pid >> name)) continue;
+    if (name == own_namespace) peers_.push_back({static_cast<int>(rank), hosts[rank], pid});
+  }
+}
+
+std::string LocalPeers::ended() const {
+  std::string names;
+  for (const Peer& peer : peers_) {
+    if (!has_ended(peer.pid)) continue;
+    names += fmt::format("{}rank {} (host {})", names.empty() ? "" : ", ", peer.rank, peer.host);
+  }
+  return names;
+}
+
+}  // namespace babelring
