@@ -198,7 +198,7 @@ describe('ticks', () => {
     expect([0.725, 0.73, 0.735].map((value) => percentTick(value, 0.005))).toEqual(['72.5 %', '73.0 %', '73.5 %']);
     expect([0.72, 0.73].map((value) => percentTick(value, 0.01))).toEqual(['72 %', '73 %']);
     expect([1000, 1000.25, 0].map((value) => plainTick(value, 0.25))).toEqual(['1,000.00', '1,000.25', '0']);
-    expect([-0.5, 12_000_000, 0.00025].map((value) => plainTick(value, value === 0.00025 ? 0.00005 : 0.5))).toEqual(['-0.5', '12,000,000.0', '2.5e-4']);
+    expect([-0.5, 12_000_000, 0.00025].map((value) => plainTick(value, value === 0.00025 ? 0.00005 : 0.5))).toEqual(['−0.5', '12,000,000.0', '2.5e-4']);
     expect([1_250_000, 1_300_000, 950_000].map((value) => siTick('B')(value, 50_000))).toEqual(['1.25 MB', '1.30 MB', '950 kB']);
     expect([4002.5, 250].map((value) => msTick(value, 2.5))).toEqual(['4.0025 s', '250.0 ms']);
     expect([decimalsOf(1), decimalsOf(0.25), decimalsOf(0.0002), decimalsOf(2500), decimalsOf(0)]).toEqual([0, 2, 4, 0, 0]);

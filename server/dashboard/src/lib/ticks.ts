@@ -21,7 +21,7 @@ export const plainTick: Tick = (value, step) => {
   const size = Math.abs(value);
   if (size >= 1e9 || (size < 1e-3 && step < 1e-3)) return value.toExponential(Math.min(4, decimalsOf(step / 10 ** Math.floor(Math.log10(size) + 1e-9))));
   const [whole = '', rest] = value.toFixed(decimalsOf(step)).split('.');
-  return `${whole.startsWith('-') ? '-' : ''}${formatCount(Math.abs(Number(whole)))}${rest ? `.${rest}` : ''}`;
+  return `${whole.startsWith('-') ? '−' : ''}${formatCount(Math.abs(Number(whole)))}${rest ? `.${rest}` : ''}`;
 };
 
 const PREFIXES = ['', 'k', 'M', 'G', 'T', 'P'];
