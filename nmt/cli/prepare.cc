@@ -93,7 +93,9 @@ std::string vocabulary_file(const std::string& given) {
 
 void add_vocabulary(CLI::App& command, PrepareArguments& arguments) {
   VocabularyOptions& vocabulary = arguments.options.vocabulary;
-  command.add_option("--vocabulary", arguments.vocabulary, "use this SentencePiece model, or a checkpoint's, instead of training one")
+  command
+      .add_option("--vocabulary", arguments.vocabulary,
+                  "use this SentencePiece model, or a checkpoint's, instead of training one")
       ->transform(vocabulary_file)
       ->type_name("FILE|CHECKPOINT");
   command.add_option("--vocabulary-size", vocabulary.size, "pieces, control pieces included")

@@ -99,7 +99,8 @@ bool CheckpointKeeper::restore(Transformer& model, Adam& adam, const ModelOwners
   std::optional<Checkpoint> checkpoint;
   on_first_rank(communicator_, [&] {
     checkpoint = find(options.from);
-    if (checkpoint) check_resume(*checkpoint, config_, state, model.parameters(), options.accept_changes);
+    if (checkpoint)
+      check_resume(*checkpoint, config_, state, model.parameters(), options.vocabulary, options.accept_changes);
     if (options.from.empty()) return;
     for (CheckpointRecord& aside : store_->set_aside_after(checkpoint->update)) records_.write(std::move(aside));
   });

@@ -27,6 +27,7 @@ struct CheckpointScores {
 struct ResumeOptions {
   std::filesystem::path from;   // folder of a checkpoint; empty: the run's newest
   bool accept_changes = false;  // of the model or of the order of the data
+  std::string vocabulary = {};  // digest that the checkpoint's must have; empty: not compared
 };
 
 /// Saves and restores training through a CheckpointStore. Only rank 0 touches files; restore() carries what it read to

@@ -53,6 +53,12 @@ void Changes::compare_states(const RunState& before, const RunState& after) {
 
 }  // namespace
 
+std::string vocabulary_digest(const Checkpoint& checkpoint) {
+  const auto file = std::find_if(checkpoint.files.begin(), checkpoint.files.end(),
+                                 [](const CheckpointFile& each) { return each.name == "spm.model"; });
+  return file != checkpoint.files.end() ? file->sha256 : "";
+}
+
 bool weights_fit(const SafetensorsReader& weights, const ParameterStore& parameters) {
   return weights.entries().size() == parameters.all().size() &&
          std::all_of(parameters.all().begin(), parameters.all().end(), [&](const Parameter& parameter) {
@@ -62,7 +68,7 @@ bool weights_fit(const SafetensorsReader& weights, const ParameterStore& paramet
 }
 
 void check_resume(Checkpoint& checkpoint, const TrainConfig& config, const RunState& state,
-                  const ParameterStore& parameters, bool accept_changes) {
+                  const ParameterStore& parameters, const std::string& vocabulary, bool accept_changes) {
   const std::filesystem::path file = checkpoint.folder / "config.yaml";
   const RunState stored = run_state_from_json(checkpoint.state);
   Changes changes;
@@ -74,6 +80,13 @@ void check_resume(Checkpoint& checkpoint, const TrainConfig& config, const RunSt
   if (!changes.model.empty() && !weights_fit(checkpoint.weights(), parameters)) {
     throw UsageFailure(fmt::format("resume: the weights of {} do not fit: {}; use its model or a new run folder", name,
                                    fmt::join(changes.model, ", ")));
+  }
+  const std::string trained_vocabulary = vocabulary_digest(checkpoint);
+  if (!vocabulary.empty() && !trained_vocabulary.empty() && trained_vocabulary != vocabulary) {
+    throw UsageFailure(fmt::format(
+        "resume: the vocabulary of {} is {:.12}, that of data.folder {} is {:.12}; for other data begin a new "
+        "run with training.start_from, and the data of `nmt prepare --vocabulary {}`",
+        name, trained_vocabulary, config.data.folder, vocabulary, checkpoint.folder.string()));
   }
   if (!accept_changes && !(changes.model.empty() && changes.order.empty())) {
     std::vector<std::string> refused = changes.model;

@@ -25,9 +25,7 @@ std::string some_names(const ParameterStore& parameters) {
 
 /// Throws UsageFailure unless the checkpoint has the run's vocabulary.
 void check_vocabulary(const Checkpoint& checkpoint, const Vocabulary& vocabulary, const TrainConfig& config) {
-  const auto file = std::find_if(checkpoint.files.begin(), checkpoint.files.end(),
-                                 [](const CheckpointFile& each) { return each.name == "spm.model"; });
-  const std::string found = file != checkpoint.files.end() ? file->sha256 : "none";
+  const std::string found = vocabulary_digest(checkpoint);
   if (found == vocabulary.digest()) return;
   throw UsageFailure(
       fmt::format("training.start_from: the vocabulary of {} is {:.12}, that of data.folder {} is {:.12}; prepare the "

@@ -56,7 +56,10 @@ Trainer::Trainer(const TrainerParts& parts)
 void Trainer::begin(const std::string& run, std::int64_t attempt, const ResumeOptions& resume) {
   const RunState fresh = state_;
   const std::string& start_from = parts_.config.training.start_from;
-  if (parts_.checkpoints != nullptr && parts_.checkpoints->restore(model_, adam_, ownership_, state_, resume)) {
+  const ResumeOptions options{.from = resume.from,
+                              .accept_changes = resume.accept_changes,
+                              .vocabulary = parts_.vocabulary != nullptr ? parts_.vocabulary->digest() : ""};
+  if (parts_.checkpoints != nullptr && parts_.checkpoints->restore(model_, adam_, ownership_, state_, options)) {
     if (!start_from.empty() && parts_.communicator.rank() == 0) {
       spdlog::info("training.start_from is ignored: the run has checkpoints");
     }

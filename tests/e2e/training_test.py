@@ -111,6 +111,9 @@ class TrainingTest(SystemTest):
         resumed = self.start_run("general", overrides=[f"data.folder={self.folder / 'same'}"])
         self.assertEqual(resumed.wait(), 2, resumed.text())
         self.assertIn("training.start_from", resumed.text())
+        resumed = self.start_run("general", overrides=[f"data.folder={self.folder / 'own'}", "--accept-changes"])
+        self.assertEqual(resumed.wait(), 2, resumed.text())
+        self.assertRegex(resumed.text(), "resume: the vocabulary of update-00000020 is .*training.start_from")
 
     def test_missing_data_folder_is_named(self) -> None:
         run = self.start_run(overrides=["data.folder=/nonexistent/data"])
