@@ -202,6 +202,22 @@ async function checkLogAndConfig(page, other) {
   assert.match(await page.locator('[aria-label="Differences of the configurations"]').innerText(), /optimizer\.learning_rate\s+0\.0007\s+0\.001/);
 }
 
+/// A legend of many lines scrolls, so that plots of a row stay beside each other; the toolbar stays in sight only with its charts.
+async function checkFrames(page, address, wide) {
+  await open(page, address, wide);
+  await chart(page, 'memory').scrollIntoViewIfNeeded();
+  const legend = chart(page, 'memory').locator('.legend');
+  await until('many lines', async () => (await legend.locator('.legend-item').count()) > 10);
+  const { shown, all, focusable } = await legend.evaluate((element) => ({ shown: element.clientHeight, all: element.scrollHeight, focusable: element.tabIndex === 0 }));
+  assert.ok(shown < 70 && shown < all && focusable, JSON.stringify({ shown, all, focusable }));
+  const toolbar = () => page.locator('.toolbar').boundingBox();
+  assert.ok((await toolbar()).y >= 0, 'the toolbar stays over the charts');
+  await goBelow(page);
+  await page.locator('[aria-label="Checkpoints"], .translate').first().scrollIntoViewIfNeeded();
+  await page.mouse.wheel(0, 900);
+  await until('the toolbar is gone with the charts', async () => { const { y, height } = await toolbar(); return y + height <= 0; });
+}
+
 /// Charts of hundreds of keys: found by text, and only a few have a plot.
 async function checkManyKeys(page, address, wide) {
   await open(page, address, wide);
@@ -261,7 +277,7 @@ async function checkTestSet(page, address, scored, headers) {
   await open(page, address, scored);
   await until('the tile', async () => (await page.locator('.tile').allInnerTexts()).some((text) => /^sacreBLEU on newstest2016\s+32\.36\s+chrF 58\.10 · at update 200$/.test(text)));
   await goBelow(page);
-  await until('the row', async () => /200\s+newstest2016\s+32\.36/.test(await page.locator('[aria-label="Evaluations"] tbody').innerText()));
+  await until('the row', async () => /newstest2016\s+32\.36\s+58\.10/.test(await page.locator('[aria-label="Evaluations"] tbody').innerText()));
 }
 
 /// Between two evaluations every line says the value nearest to the cursor, and where it is if it is of another update.
@@ -418,6 +434,7 @@ export async function testRunPage({ page, address, token = null, options }) {
     await checkTestSet(page, address, scored, headers);
     await checkPrint(page, address, run, options);
     await checkEnded(page, address, ended);
+    await checkFrames(page, address, wide);
     await checkManyKeys(page, address, wide);
     await checkLooks(page, address, run, options);
   } finally {
