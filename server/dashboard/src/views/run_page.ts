@@ -29,6 +29,7 @@ const ADDRESS_MS = 100;     // browsers refuse an address that changes with ever
 const SLOW_MS = 5000;       // what no event announces: the verdict, the health of a run that falls silent,
 const RARE_MS = 30_000;     // and keys that are new
 const REST_MS = 8000;       // so long after the start is fetched what may be wanted later
+const REST_SERIES = 64;
 const AHEAD = '500px 0px';  // what is below the charts is fetched so far outside the window
 
 type SectionsFile = typeof import('./run_sections');
@@ -74,7 +75,7 @@ export class RunPage implements Page {
     this.actions = new RunActions(this.data, () => this.refresher.ask(['run', 'transitions', 'checkpoints']));
     const near = new IntersectionObserver((entries) => { if (entries.some(({ isIntersecting }) => isIntersecting)) void this.showSections(); }, { rootMargin: AHEAD });
     near.observe(this.below);
-    const resting = setTimeout(() => void this.fetchRest().catch(() => undefined), REST_MS);
+    const resting = setTimeout(() => void this.fetchRest(REST_SERIES).catch(() => undefined), REST_MS);
     this.endings = [onThemeChange(() => this.redraw()), this.shortcuts(), () => near.disconnect(), followPrinting(this.forPaper()), () => clearTimeout(resting)];
     this.timers = [setInterval(() => this.drawFacts(), RECHECK_MS),
       this.poll('ranks', RECHECK_MS), this.poll('verdict', SLOW_MS), this.poll('run', SLOW_MS), this.poll('keys', RARE_MS)];
@@ -165,10 +166,11 @@ export class RunPage implements Page {
     return sections;
   }
 
-  /// What may be wanted later is fetched while nothing else is to do: the rest of the page, and the charts that nobody has looked at.
-  private async fetchRest(): Promise<void> {
+  /// What may be wanted later is fetched while nothing else is to do: the rest of the page, and at most so many series of charts that
+  /// nobody has looked at.
+  private async fetchRest(most: number): Promise<void> {
     this.sectionsFile = await fetchSections();
-    const names = this.offered().flatMap((chart) => [...chart.keys(this.data)]);
+    const names = this.offered().flatMap((chart) => [...chart.keys(this.data)]).slice(0, most);
     if (!this.closed) await this.data.series.loadMissing(this.data.window, names);
   }
 
@@ -183,7 +185,7 @@ export class RunPage implements Page {
       end: () => this.charts.release(),
       load: async () => {
         await this.showSections();
-        await this.fetchRest();
+        await this.fetchRest(Infinity);
       },
     };
   }
