@@ -7,6 +7,7 @@
 
 #include "nmt/base/failure.h"
 #include "nmt/base/version.h"
+#include "nmt/usage/help.h"
 #include "nmt/usage/usage.h"
 
 namespace babelring {
@@ -134,7 +135,8 @@ std::optional<ServerOptions> ServerOptions::parse(int argc, char** argv) {
   ServerOptions options;
   Words words;
   CLI::App app("Babelring's server: stores what training runs report, shows it, and hands out checkpoints.", "server");
-  app.set_version_flag("--version", std::string("server ") + version);
+  set_help_form(app);
+  app.set_version_flag("--version", std::string("server ") + version, "print the version and end");
   declare_service(app, options, words);
   declare_access(app, options, words);
   try {

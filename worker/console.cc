@@ -109,6 +109,9 @@ std::string Console::time_left(double fraction) const {
 }
 
 void Console::draw_bar(const StepRecord& step) {
+  const auto now = SteadyClock::now();
+  if (last_drawn_ && now - *last_drawn_ < std::chrono::milliseconds(100)) return;
+  last_drawn_ = now;
   constexpr int width = 30;
   const double fraction = fraction_done();
   const int filled = static_cast<int>(fraction * width);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "nmt/base/clock.h"
@@ -14,7 +15,7 @@ namespace babelring {
 /// and on a terminal a progress bar on the last line. Used on rank 0.
 class Console : public RecordSink {
  public:
-  /// `terminal`: standard error is one, so that a bar may be drawn.
+  /// `terminal`: what standard error shows is on one, so that a bar may be drawn.
   Console(const TrainConfig& config, bool terminal);
   ~Console() override;
 
@@ -42,6 +43,7 @@ class Console : public RecordSink {
   const TrainConfig& config_;
   bool terminal_;
   bool bar_drawn_ = false;
+  std::optional<SteadyClock::time_point> last_drawn_;
   Duration log_every_, stop_after_;
   Stopwatch watch_;
   double fraction_at_begin_ = 0;

@@ -22,6 +22,7 @@
 #include "nmt/train/gradient_transport.h"
 #include "nmt/train/precision.h"
 #include "nmt/train/trainer.h"
+#include "nmt/usage/usage.h"
 #include "worker/console.h"
 #include "worker/heartbeat.h"
 #include "worker/host_folders.h"
@@ -29,6 +30,7 @@
 #include "worker/reporter.h"
 #include "worker/run_folder.h"
 #include "worker/tensorboard.h"
+#include "worker/terminal.h"
 
 namespace babelring {
 
@@ -257,6 +259,9 @@ std::filesystem::path board_folder(const JobOptions& options, const TrainConfig&
 
 TrainConfig shared_config(const JobOptions& options, Communicator& communicator) {
   const std::string text = said_by_first_rank(communicator, [&options] {
+    if (const std::string wrong = existing_file(options.config_file); !wrong.empty()) {
+      throw UsageFailure("--config: " + wrong);
+    }
     return config_yaml(read_config(read_file(options.config_file), options.config_file, options.overrides));
   });
   return read_config(text, "configuration of rank 0", {});
@@ -314,7 +319,7 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
   Reporter reporter(reporter_options(options, folder, identity, communicator));
   const LogRecords::Connection logged(log, reporter);
   std::unique_ptr<Console> console;
-  if (first_rank) console = std::make_unique<Console>(config, isatty(STDERR_FILENO) == 1);
+  if (first_rank) console = std::make_unique<Console>(config, draws_progress(options.progress));
   FanOut records(console.get(), reporter, heartbeat.get());
 
   CheckpointKeeper checkpoints(config, folder / "checkpoints", vocabulary_file, *backend, ranks, records,

@@ -26,6 +26,7 @@ struct JobOptions {
   std::filesystem::path resume_from;   // folder of a checkpoint; empty: the run's newest
   bool accept_changes = false;         // of the configuration, on resuming
   std::filesystem::path event_folder;  // for TensorBoard; empty: no event files
+  std::string progress = "auto";       // whether rank 0 draws a progress bar: draws_progress()
 };
 
 /// Reads the configuration on rank 0 and gives it to all. Throws UsageFailure or Failure on every rank alike.

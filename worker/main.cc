@@ -19,6 +19,7 @@
 #include "nmt/comm/mpi_session.h"
 #include "nmt/comm/promised_ranks.h"
 #include "nmt/ops/kernel_instruction_sets.h"
+#include "nmt/usage/help.h"
 #include "nmt/usage/usage.h"
 #include "worker/config_check.h"
 #include "worker/job.h"
@@ -118,7 +119,8 @@ struct CommandLine {
 constexpr const char* for_servers = "For servers that start runs";
 
 void declare(CLI::App& app, CommandLine& line) {
-  app.set_version_flag("--version", std::string("worker ") + version);
+  set_help_form(app);
+  app.set_version_flag("--version", std::string("worker ") + version, "print the version and end");
   app.add_option("--config", line.job.config_file, "YAML file; rank 0 reads it and sends it to the others")->required();
   app.add_option("overrides", line.job.overrides, "key=value, over the file: training.max_minutes=10");
   app.add_option("--server", line.job.server, "address of a `server`, http://host:port, or none")
@@ -142,6 +144,9 @@ void declare(CLI::App& app, CommandLine& line) {
       ->check(CLI::Range(1, 1'000'000))
       ->group(for_servers);
   app.add_option("--tensorboard", line.job.event_folder, "folder for TensorBoard event files, written by rank 0");
+  app.add_option("--progress", line.job.progress, "a progress bar on standard error; auto: where that is a terminal")
+      ->check(CLI::IsMember({"auto", "always", "never"}))
+      ->capture_default_str();
   app.add_option("--log-level", line.log_level, "debug, info, warn or error")->capture_default_str();
   app.footer("Keys of the configuration:\n" + describe_config());
 }
@@ -192,7 +197,7 @@ End work(const CommandLine& line, bool under_mpirun, std::chrono::milliseconds d
     run_job(job, config, *communicator, stop_request, log);
     return {0, deadline};
   } catch (const UsageFailure& failure) {
-    if (first_rank) spdlog::error("{}", failure.what());
+    if (first_rank) std::cerr << "worker: error: " << failure.what() << '\n';
     return {2, deadline};
   }
 }

@@ -48,6 +48,15 @@ void init_log(const std::string& who, const std::string& level) {
   spdlog::set_default_logger(std::move(logger));
 }
 
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t length = utf8_length(text);
+    if (length == 0) return false;
+    text.remove_prefix(length);
+  }
+  return true;
+}
+
 std::string printable(std::string_view text) {
   std::string out;
   out.reserve(text.size());

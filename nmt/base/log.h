@@ -10,6 +10,9 @@ namespace babelring {
 /// Use spdlog::info(...) and its kin afterwards. Control bytes in messages are the caller's to escape (printable()).
 void init_log(const std::string& who, const std::string& level = "info");
 
+/// Whether the whole text is valid UTF-8 (overlong forms, surrogates and values over U+10FFFF are not).
+bool is_utf8(std::string_view text);
+
 /// The text with control bytes and invalid UTF-8 escaped as \xNN, for logs and messages that quote foreign text.
 std::string printable(std::string_view text);
 

@@ -40,6 +40,17 @@ std::string nearest_name(std::string_view name, const std::vector<std::string>& 
   return best;
 }
 
+std::string did_you_mean_key(std::string_view key, const std::vector<std::string>& known) {
+  const auto last_part = [](std::string_view dotted) { return dotted.substr(dotted.rfind('.') + 1); };
+  std::string list;
+  int found = 0;
+  for (const std::string& candidate : known) {
+    if (last_part(candidate) != last_part(key) || ++found > 3) continue;
+    list += (found == 1 ? "'" : " or '") + candidate + "'";
+  }
+  return found == 0 ? did_you_mean(key, known) : "; did you mean " + list + "?";
+}
+
 std::string did_you_mean(std::string_view name, const std::vector<std::string>& known) {
   const std::string nearest = nearest_name(name, known);
   return nearest.empty() ? "" : "; did you mean '" + nearest + "'?";

@@ -13,4 +13,8 @@ std::string nearest_name(std::string_view name, const std::vector<std::string>& 
 /// "" or "; did you mean 'X'?".
 std::string did_you_mean(std::string_view name, const std::vector<std::string>& known);
 
+/// The same for dotted keys: those whose last part is that of `key` ("seed": 'training.seed'), at most three, else the
+/// nearest one.
+std::string did_you_mean_key(std::string_view key, const std::vector<std::string>& known);
+
 }  // namespace babelring

@@ -173,7 +173,8 @@ void apply_override(const OptionBinder& binder, std::string_view assignment) {
   const std::string_view key = assignment.substr(0, equals);
   const OptionField* field = binder.find(key);
   if (field == nullptr) {
-    throw UsageFailure(fmt::format("override: unknown key '{}'{}", printable(key), did_you_mean(key, binder.keys())));
+    throw UsageFailure(
+        fmt::format("override: unknown key '{}'{}", printable(key), did_you_mean_key(key, binder.keys())));
   }
   try {
     field->set(std::string(assignment.substr(equals + 1)));

@@ -68,7 +68,8 @@ class OptionBinder {
 };
 
 /// Loads YAML text into the bound members. Refuses unknown keys (naming the nearest), wrong types, values out of range,
-/// duplicate keys, more than 1 MiB and nesting over 16, each with `file:line:column`. Throws UsageFailure.
+/// duplicate keys, what is not UTF-8, more than 1 MiB and nesting over 16, each with `file:line:column`. Throws
+/// UsageFailure.
 void load_yaml(const OptionBinder& binder, std::string_view yaml, std::string_view file_name);
 
 /// Applies `key=value`. Throws UsageFailure naming the key and the nearest known one.

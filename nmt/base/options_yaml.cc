@@ -91,7 +91,7 @@ class OptionReader : public YAML::EventHandler {
     const bool is_section = std::any_of(fields.begin(), fields.end(),
                                         [&](const OptionField& field) { return field.key.rfind(section, 0) == 0; });
     if (field_ == nullptr && !is_section) {
-      complain(mark, fmt::format("unknown key '{}'{}", printable(*key_), did_you_mean(*key_, binder_.keys())));
+      complain(mark, fmt::format("unknown key '{}'{}", printable(*key_), did_you_mean_key(*key_, binder_.keys())));
     }
     if (!seen_.insert(*key_).second) complain(mark, fmt::format("key '{}' stands here a second time", *key_));
   }
@@ -158,6 +158,9 @@ std::string yaml_value(const OptionField& field) {
 void load_yaml(const OptionBinder& binder, std::string_view yaml, std::string_view file_name) {
   if (yaml.size() > max_yaml_bytes) {
     throw UsageFailure(fmt::format("{}: {} bytes, expected at most {}", file_name, yaml.size(), max_yaml_bytes));
+  }
+  if (yaml.find('\0') != std::string_view::npos || !is_utf8(yaml)) {
+    throw UsageFailure(fmt::format("{}: not UTF-8 YAML", file_name));
   }
   std::istringstream stream{std::string(yaml)};
   OptionReader reader(binder, file_name);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <iostream>
 #include <memory>
 #include <vector>
@@ -107,18 +108,63 @@ _{0}() {{
 if [[ $funcstack[1] = _{0} ]]; then _{0} "$@"; else compdef _{0} {0}; fi
 )";
 
+/// A name as fish has it in single quotes.
+std::string fish_text(const std::string& text) {
+  std::string quoted;
+  for (const char c : text) {
+    if (c == '\'' || c == '\\') quoted += '\\';
+    quoted += c;
+  }
+  return quoted;
+}
+
+/// fish takes one line for each command and option, on the condition that it stands where that may follow.
+std::string fish_script(const std::string& program, const std::vector<Place>& places) {
+  std::string known, lines;
+  for (const Place& place : places) {
+    known += fmt::format(" '{}'", place.path);
+    const std::string here = fmt::format("complete -c {0} -n '__{0}_at \"{1}\"'", program, place.path);
+    if (!place.commands.empty()) lines += fmt::format("{} -f -a '{}'\n", here, fmt::join(place.commands, " "));
+    for (const std::string& word : place.words) {
+      if (!word.starts_with("--")) continue;
+      const auto argument = std::find_if(place.arguments.begin(), place.arguments.end(),
+                                         [&](const auto& option) { return option.first == word; });
+      const std::string name = fish_text(word.substr(2));
+      if (argument == place.arguments.end()) {
+        lines += fmt::format("{} -l '{}'\n", here, name);
+      } else if (argument->second.empty()) {
+        lines += fmt::format("{} -l '{}' -r\n", here, name);
+      } else {
+        lines += fmt::format("{} -l '{}' -x -a '{}'\n", here, name, fish_text(argument->second));
+      }
+    }
+  }
+  return fmt::format(R"(# fish completion of {0}; load it with: {0} completion fish | source
+set -g __{0}_places{1}
+function __{0}_at
+  set -l place {0}
+  for word in (commandline -opc)[2..-1]
+    contains -- "$place $word" $__{0}_places; and set place "$place $word"
+  end
+  test "$place" = $argv[1]
+end
+{2})",
+                     program, known, lines);
+}
+
 }  // namespace
 
 std::string completion_script(const CLI::App& app, const std::string& shell) {
   std::vector<Place> places;
   collect(app, app.get_name(), places);
+  if (shell == "fish") return fish_script(app.get_name(), places);
   return fmt::format(fmt::runtime(shell == "zsh" ? zsh_script : bash_script), app.get_name(), tables(places));
 }
 
 void add_completion(CLI::App& app) {
   CLI::App* command = app.add_subcommand("completion", "Prints a script that completes commands and options");
   const auto shell = std::make_shared<std::string>();
-  command->add_option("shell", *shell, "bash or zsh")->required()->check(CLI::IsMember({"bash", "zsh"}));
+  command->add_option("shell", *shell, "bash, fish or zsh")->required()->check(CLI::IsMember({"bash", "fish", "zsh"}));
   command->callback([&app, shell] { std::cout << completion_script(app, *shell); });
 }
 

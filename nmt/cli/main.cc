@@ -11,12 +11,14 @@
 #include "nmt/cli/completion.h"
 #include "nmt/cli/doctor/doctor.h"
 #include "nmt/cli/evaluate.h"
+#include "nmt/cli/examples.h"
 #include "nmt/cli/prepare.h"
 #include "nmt/cli/score.h"
 #include "nmt/cli/translate.h"
 #include "nmt/ops/kernel_instruction_sets.h"
 #include "nmt/runs/run_commands.h"
 #include "nmt/train/config.h"
+#include "nmt/usage/help.h"
 #include "nmt/usage/usage.h"
 
 namespace {
@@ -31,11 +33,15 @@ constexpr int wrong_usage = 2;
 
 /// As `worker` would read it, with every key resolved.
 std::string read_configuration(const std::string& file, const std::vector<std::string>& overrides) {
+  if (const std::string wrong = babelring::existing_file(file); !wrong.empty()) {
+    throw babelring::UsageFailure("--config: " + wrong);
+  }
   return babelring::config_yaml(babelring::read_config(babelring::read_file(file), file, overrides));
 }
 
 void declare(CLI::App& app) {
-  app.set_version_flag("--version", std::string("nmt ") + babelring::version);
+  babelring::set_help_form(app);
+  app.set_version_flag("--version", std::string("nmt ") + babelring::version, "print the version and end");
   app.require_subcommand(1);
   babelring::add_prepare(app);
   babelring::add_translate(app);
@@ -45,6 +51,7 @@ void declare(CLI::App& app) {
   babelring::add_run(app, read_configuration);
   babelring::add_doctor(app);
   babelring::add_completion(app);
+  babelring::add_examples(app);
 }
 
 int complain(const std::string& message, int code) {

@@ -2,7 +2,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <map>
 
 #include "nmt/cli/checkpoint_folder.h"
 #include "nmt/train/device.h"
@@ -19,7 +18,10 @@ void ModelOptions::declare(CLI::App& command) {
   command.add_option("--threads", threads, "0: all this process may use")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
+  const std::size_t others = command.get_options(nullptr).size();
   declare_search(command);
+  const std::vector<CLI::Option*> options = command.get_options(nullptr);
+  for (std::size_t i = others; i < options.size(); ++i) options[i]->group("Search");
 }
 
 void ModelOptions::declare_device(CLI::App& command) {
@@ -30,25 +32,40 @@ void ModelOptions::declare_device(CLI::App& command) {
 
 void ModelOptions::declare_search(CLI::App& command) {
   BeamOptions& beam = translate.beam;
-  const std::map<std::string, LengthFormula> formulas = {{"power", LengthFormula::power},
-                                                         {"gnmt", LengthFormula::gnmt}};
-  command.add_option("--beam", beam.beam, "hypotheses of a sentence; 1: greedy")->capture_default_str();
+  command.add_option("--beam", beam.beam, "hypotheses of a sentence; 1: greedy")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
   command.add_option("--length-penalty", beam.length_penalty, "larger favours longer translations; 0: none")
+      ->check(CLI::Range(0.0, 10.0))
       ->capture_default_str();
   command
-      .add_option("--length-formula", beam.length_formula,
-                  "log-probability is divided by n^penalty (power) or ((5+n)/6)^penalty (gnmt); default power")
-      ->transform(CLI::CheckedTransformer(formulas).description(""));
+      .add_option_function<std::string>(
+          "--length-formula",
+          [&beam](const std::string& name) {
+            beam.length_formula = name == "gnmt" ? LengthFormula::gnmt : LengthFormula::power;
+          },
+          "log-probability is divided by n^penalty (power) or ((5+n)/6)^penalty (gnmt)")
+      ->check(CLI::IsMember({"power", "gnmt"}))
+      ->default_str("power");
   command.add_option("--max-length-factor", beam.max_length_factor, "most tokens of a translation: factor * source")
+      ->check(CLI::Range(0.0, 100.0))
       ->capture_default_str();
-  command.add_option("--max-length-extra", beam.max_length_extra, "… plus so many")->capture_default_str();
+  command.add_option("--max-length-extra", beam.max_length_extra, "tokens added to that")
+      ->check(CLI::Range(0, 10000))
+      ->capture_default_str();
   command.add_option("--unk-penalty", beam.unk_penalty, "taken from the log-probability of <unk>; 1000 forbids it")
+      ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command.add_option("--batch-tokens", translate.batch_tokens, "most source tokens searched at once")
+      ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();
   command.add_option("--batch-sentences", translate.batch_sentences, "most sentences searched at once")
+      ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();
-  command.add_option("--max-source", translate.max_source_pieces, "pieces of a source line that are translated")
+  command
+      .add_option("--max-source", translate.max_source_pieces,
+                  "most pieces translated at once; longer lines are split at sentence ends")
+      ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();
 }
 

@@ -126,7 +126,9 @@ void add_score(CLI::App& app) {
   command->add_option("--reference", arguments->references, "reference text, plain or gzip; several may be given")
       ->required()
       ->type_name("FILE");
-  command->add_option("--hypothesis", arguments->hypothesis, "text to score, a line for each of the reference")
+  command
+      ->add_option("--hypothesis", arguments->hypothesis,
+                   "text to score, a line for each of the reference; as of references, a byte-order mark is dropped")
       ->required()
       ->type_name("FILE");
   command->add_option("--metrics", arguments->metrics, "comma-separated: bleu, chrf, chrf++")

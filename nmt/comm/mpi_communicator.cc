@@ -279,7 +279,7 @@ std::string MpiCommunicator::description() const {
     algorithm = fmt::format("ring all-reduce in segments of {} KiB, {} on the wire", options_.segment_bytes / 1024,
                             options_.wire == GradientWire::bf16 ? "bf16" : "f32");
   }
-  return fmt::format("MPI, {} ranks on {} {}, {}, deadline {:g} s", size_, distinct.size(),
+  return fmt::format("MPI, {} {} on {} {}, {}, deadline {:g} s", size_, size_ == 1 ? "rank" : "ranks", distinct.size(),
                      distinct.size() == 1 ? "host" : "hosts", algorithm,
                      std::chrono::duration<double>(options_.deadline).count());
 }

@@ -79,7 +79,7 @@ TEST_F(OptionsTest, EmptyTextKeepsDefaults) {
 }
 
 struct BadYaml {
-  const char* yaml;
+  std::string yaml;
   const char* message;
 };
 
@@ -92,6 +92,13 @@ TEST_P(BadYamlTest, NamesPlaceFoundAndExpected) {
 INSTANTIATE_TEST_SUITE_P(
     Texts, BadYamlTest,
     testing::Values(
+        BadYaml{"rate: 4\n", "run.yaml:1:1: unknown key 'rate'; did you mean 'optimizer.rate'?"},
+        BadYaml{std::string("\xff\xfe"
+                            "l\0a\0",
+                            6),
+                "run.yaml: not UTF-8 YAML"},
+        BadYaml{std::string("l\0a\0", 4), "run.yaml: not UTF-8 YAML"},
+        BadYaml{"layers: 4 # \xe9\n", "run.yaml: not UTF-8 YAML"},
         BadYaml{"layer: 4\n", "run.yaml:1:1: unknown key 'layer'; did you mean 'layers'?"},
         BadYaml{"optimizer:\n  rte: 4\n", "run.yaml:2:3: unknown key 'optimizer.rte'; did you mean 'optimizer.rate'?"},
         BadYaml{"layers: 4\nlayers: 5\n", "run.yaml:2:1: key 'layers' stands here a second time"},

@@ -30,6 +30,23 @@ TEST(Nearest, NamesWhatIsNearAndNothingElse) {
   EXPECT_EQ(did_you_mean("dropout", known), "");
 }
 
+TEST(Nearest, NamesKeysByTheirLastPart) {
+  const std::vector<std::string> keys = {"name", "training.seed", "validation.every", "checkpoint.every"};
+  EXPECT_EQ(did_you_mean_key("seed", keys), "; did you mean 'training.seed'?");
+  EXPECT_EQ(did_you_mean_key("model.seed", keys), "; did you mean 'training.seed'?");
+  EXPECT_EQ(did_you_mean_key("every", keys), "; did you mean 'validation.every' or 'checkpoint.every'?");
+  EXPECT_EQ(did_you_mean_key("trainig.sed", keys), "; did you mean 'training.seed'?") << "else by distance";
+  EXPECT_EQ(did_you_mean_key("speed.of.light", keys), "");
+}
+
+TEST(Utf8, IsToldFromOtherBytes) {
+  EXPECT_TRUE(is_utf8(""));
+  EXPECT_TRUE(is_utf8("Grüße\n\t世界 🙂"));
+  EXPECT_FALSE(is_utf8("a\xff"));
+  EXPECT_FALSE(is_utf8("\xc3"));
+  EXPECT_FALSE(is_utf8("\xed\xa0\x80"));
+}
+
 TEST(Printable, EscapesControlsAndInvalidUtf8Only) {
   EXPECT_EQ(printable("Grüße, 世界 🙂"), "Grüße, 世界 🙂");
   EXPECT_EQ(printable(std::string_view("a\0b\n\x1b[31m\x7f", 10)), "a\\x00b\\x0a\\x1b[31m\\x7f");

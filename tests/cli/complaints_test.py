@@ -23,6 +23,7 @@ class ComplaintsTest(unittest.TestCase):
         Path("file").write_text("text\n", encoding="utf-8")
         Path("misspelt.yaml").write_text("training:\n  precison: f32\n", encoding="utf-8")
         Path("torn.yaml").write_text("a: [1\n", encoding="utf-8")
+        Path("utf16.yaml").write_text("data: {folder: nowhere}\n", encoding="utf-16")
         Path("good.yaml").write_text("data: {folder: nowhere}\n", encoding="utf-8")
         Path("damaged").mkdir()
         Path("damaged/babelring.db").write_text("no database\n", encoding="utf-8")
@@ -40,7 +41,7 @@ class ComplaintsTest(unittest.TestCase):
         usage = {
             "--bogus": "unknown option '--bogus' (`server --help` lists the options)",
             "--listne 127.0.0.1:0": "unknown option '--listne'; did you mean '--listen'?",
-            "--translator-memory-mb -1": "Value -1 is too small",
+            "--translator-memory-mb -1": "--translator-memory-mb: found -1, expected a number of at least 0",
             "superfluous": "superfluous",
             "--listen localhost": "expected ADDRESS:PORT, found 'localhost'",
             "--listen 127.0.0.1:65536": "expected ADDRESS:PORT, found '127.0.0.1:65536'",
@@ -69,7 +70,9 @@ class ComplaintsTest(unittest.TestCase):
             "--config good.yaml --sever none": "unknown option '--sever'; did you mean '--server'? (`worker --help` lists the options)",
             "--config good.yaml --log-level loud": "expected trace, debug, info, warn, error or off, found 'loud'",
             "--config good.yaml --attempt x": "--attempt",
-            "--config absent.yaml": "absent.yaml: No such file",
+            "--config absent.yaml": "worker: error: --config: absent.yaml: no such file",
+            "--config utf16.yaml": "worker: error: utf16.yaml: not UTF-8 YAML",
+            "--config good.yaml seed=3": "unknown key 'seed'; did you mean 'training.seed'?",
             "--config misspelt.yaml": "misspelt.yaml:2:3: unknown key 'training.precison'; did you mean",
             "--config good.yaml lonely": "override 'lonely': expected key=value",
             "--config good.yaml training.precision=f16": "found 'f16'",
@@ -90,7 +93,7 @@ class ComplaintsTest(unittest.TestCase):
         self.assertEqual(done.returncode, WRONG_USAGE, done.stderr)
         complaints = [line for line in done.stderr.splitlines() if "absent: no certificates to trust" in line]
         self.assertEqual(len(complaints), 1, done.stderr)
-        self.assertRegex(complaints[0], r"error: rank 1 on \S+: absent")
+        self.assertRegex(complaints[0], r"worker: error: rank 1 on \S+: absent")
 
     def test_versions(self) -> None:
         said = {program: subprocess.run([BIN / program, "--version"], capture_output=True, text=True, check=True).stdout
@@ -121,6 +124,9 @@ class ComplaintsTest(unittest.TestCase):
             "run list --server nowhere": "expected http://host:port",
             "run list --token-file absent": "absent",
             "run submit --config misspelt.yaml": "misspelt.yaml:2:3",
+            "run submit --config absent.yaml": "--config: absent.yaml: no such file",
+            "completion tcsh": "shell: found 'tcsh', expected bash, fish or zsh",
+            "-v": "unknown option '-v'; did you mean '--version'?",
             "run stop x --grace-s -1": "--grace-s",
             "run logs x --level shout": "shout",
             "run list --server https://127.0.0.1:9 --ca-file absent": "absent: no certificates to trust",

@@ -1,7 +1,8 @@
-"""`nmt completion bash|zsh`: the scripts, asked by the shells themselves."""
+"""`nmt completion bash|fish|zsh`: the scripts, asked by the shells themselves."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -70,9 +71,28 @@ _nmt
                 self.assertLessEqual(expected, set(done.stdout.split()), words)
 
     def test_only_shells_that_are_known(self) -> None:
-        done = subprocess.run([BIN / "nmt", "completion", "fish"], capture_output=True, text=True)
+        done = subprocess.run([BIN / "nmt", "completion", "tcsh"], capture_output=True, text=True)
         self.assertEqual(done.returncode, 2)
-        self.assertIn("bash", done.stderr)
+        self.assertIn("found 'tcsh', expected bash, fish or zsh", done.stderr)
+
+    @unittest.skipUnless(shutil.which("fish"), "fish is not installed")
+    def test_fish_offers_the_same(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "nmt.fish"
+            file.write_text(script("fish"), encoding="utf-8")
+            for words, expected in (("nmt tr", {"translate"}), ("nmt run s", {"submit", "show", "stop"}),
+                                    ("nmt translate --precision ", {"f32", "bf16"}), ("nmt run list --st", {"--state"}),
+                                    ("nmt run list --json --st", {"--state"})):
+                done = subprocess.run(["fish", "--no-config", "-c", f"source {file}; complete -C '{words}'"], capture_output=True, text=True,
+                                      env={**os.environ, "HOME": folder})
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                self.assertEqual({line.split("\t")[0] for line in done.stdout.splitlines()}, expected, words)
+
+    def test_fish_names_every_place(self) -> None:
+        lines = script("fish").splitlines()
+        self.assertIn("complete -c nmt -n '__nmt_at \"nmt run\"' -f -a 'submit list show watch stop resume logs checkpoints download'", lines)
+        self.assertIn("complete -c nmt -n '__nmt_at \"nmt translate\"' -l 'precision' -x -a 'f32 bf16'", lines)
+        self.assertIn("complete -c nmt -n '__nmt_at \"nmt translate\"' -l 'input' -r", lines)
 
 
 if __name__ == "__main__":

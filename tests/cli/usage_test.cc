@@ -55,8 +55,36 @@ TEST(Explain, SaysNoNumberOfThreeHundredDigits) {
     FAIL() << "taken";
   } catch (const CLI::ParseError& error) {
     EXPECT_EQ(explain(app, {"--memory", "-1"}, error.what()),
-              "--memory: Value -1 is too small (`server --help` lists the options)");
+              "--memory: found -1, expected a number of at least 0 (`server --help` lists the options)");
   }
+}
+
+TEST(Explain, SaysWhatWasFoundAndWhatWasExpected) {
+  const auto said = [](const std::string& option, const std::string& value) {
+    CLI::App app("test", "nmt");
+    int number = 0;
+    double share = 0;
+    std::string word;
+    app.set_version_flag("--version", "1");
+    app.add_option("--number", number)->check(CLI::Range(1, 1000));
+    app.add_option("--share", share)->check(CLI::Range(0.5, 1.0));
+    app.add_option("--word", word)->check(CLI::IsMember({"power", "gnmt"}));
+    try {
+      app.parse(std::vector<std::string>{value, option});
+    } catch (const CLI::ParseError& error) {
+      const std::string line = explain(app, {option, value}, error.what());
+      return line.substr(0, line.find(" (`nmt --help`"));
+    }
+    return std::string("taken");
+  };
+  EXPECT_EQ(said("--number", "0"), "--number: found 0, expected 1 to 1000");
+  EXPECT_EQ(said("--number", "x"), "--number: found x, expected 1 to 1000");
+  EXPECT_EQ(said("--share", "2"), "--share: found 2, expected 0.5 to 1");
+  EXPECT_EQ(said("--word", "foo"), "--word: found 'foo', expected power or gnmt");
+  EXPECT_EQ(said("--word", "gnm"), "--word: found 'gnm', expected power or gnmt; did you mean 'gnmt'?");
+  EXPECT_EQ(said("--word", "gnmt"), "taken");
+  EXPECT_EQ(said("-v", "1"), "unknown option '-v'; did you mean '--version'?");
+  EXPECT_EQ(said("-q", "1"), "unknown option '-q'");
 }
 
 }  // namespace
