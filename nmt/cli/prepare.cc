@@ -12,6 +12,7 @@
 #include "nmt/base/failure.h"
 #include "nmt/cli/checkpoint_folder.h"
 #include "nmt/data/prepare.h"
+#include "nmt/usage/usage.h"
 
 namespace babelring {
 
@@ -34,6 +35,10 @@ TextFiles files(const FilePair& pair) {
 
 void run_prepare(PrepareArguments& arguments) {
   PrepareOptions& options = arguments.options;
+  if (options.filter.min_words > options.filter.max_words) {
+    throw UsageFailure(fmt::format("--min-words: found {}, expected at most --max-words, {}", options.filter.min_words,
+                                   options.filter.max_words));
+  }
   for (const FilePair& pair : arguments.train) options.train.push_back(files(pair));
   if (!arguments.valid.first.empty()) options.valid = files(arguments.valid);
   if (!arguments.test.first.empty()) options.test = files(arguments.test);
@@ -50,10 +55,6 @@ void run_prepare(PrepareArguments& arguments) {
     return;
   }
   for (const PrepareReport& report : result.reports) fmt::print("{}", report.table());
-  for (const ManifestSet& set : result.manifest.sets) {
-    fmt::print("{}: {} pairs, {} source and {} target pieces\n", set.name, set.sentences, set.source_tokens,
-               set.target_tokens);
-  }
   fmt::print("written to {}, vocabulary of {} pieces\n", arguments.output, result.manifest.vocabulary_size);
 }
 
@@ -73,7 +74,10 @@ void add_input(CLI::App& command, PrepareArguments& arguments) {
   command.add_option("--test", arguments.test, "held-out text to quote scores of")
       ->check(is_file_name)
       ->type_name("SRC TGT");
-  command.add_option("--output", arguments.output, "folder to write, made if absent")->required()->type_name("DIR");
+  command.add_option("--output", arguments.output, "folder to write, made if absent")
+      ->required()
+      ->check(folder_or_nothing)
+      ->type_name("DIR");
   command.add_option("--unequal", arguments.unequal, "when two files have different numbers of lines")
       ->check(CLI::IsMember({"refuse", "truncate"}))
       ->capture_default_str();
@@ -97,6 +101,7 @@ void add_vocabulary(CLI::App& command, PrepareArguments& arguments) {
       .add_option("--vocabulary", arguments.vocabulary,
                   "use this SentencePiece model, or a checkpoint's, instead of training one")
       ->transform(vocabulary_file)
+      ->check(existing_file)
       ->type_name("FILE|CHECKPOINT");
   command.add_option("--vocabulary-size", vocabulary.size, "pieces, control pieces included")
       ->check(CLI::Range(16, 1'000'000))
@@ -112,15 +117,26 @@ void add_vocabulary(CLI::App& command, PrepareArguments& arguments) {
       ->check(CLI::IsMember({"nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"}))
       ->capture_default_str();
   command.add_option("--vocabulary-lines", arguments.options.vocabulary_lines, "most lines the model is trained on")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000'000}))
       ->capture_default_str();
 }
 
 void add_filter(CLI::App& command, PrepareArguments& arguments) {
   FilterOptions& filter = arguments.options.filter;
-  command.add_option("--min-words", filter.min_words, "fewest words of either side")->capture_default_str();
-  command.add_option("--max-words", filter.max_words, "most words of either side")->capture_default_str();
-  command.add_option("--max-pieces", arguments.options.max_pieces, "most pieces of either side")->capture_default_str();
+  command.add_option("--min-words", filter.min_words, "fewest words of either side")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  command.add_option("--max-words", filter.max_words, "most words of either side")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  command.add_option("--max-pieces", arguments.options.max_pieces, "most pieces of either side")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  command
+      .add_option("--max-unknown", arguments.options.max_unknown,
+                  "largest share of <unk> among the pieces of either side; 1: any")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
   command.add_option("--max-ratio", filter.max_ratio, "words of the longer side to the shorter")
       ->check(CLI::Range(1.0, 1e6))
       ->capture_default_str();

@@ -4,6 +4,8 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <iterator>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -32,6 +34,10 @@ struct SetWork {
   PrepareReport report{name};
 };
 
+PrepareReport::Pieces count(const std::vector<std::int32_t>& ids) {
+  return {.all = std::ssize(ids), .unknown = std::count(ids.begin(), ids.end(), unk_id)};
+}
+
 class Preparation {
  public:
   explicit Preparation(const PrepareOptions& options)
@@ -44,26 +50,24 @@ class Preparation {
   PrepareResult run() {
     for (SetWork& set : sets_) clean(set);  // held-out sets first: training excludes what stands in them
     std::rotate(sets_.begin(), sets_.end() - 1, sets_.end());
-    if (sets_.front().report.kept() == 0) {
-      const PrepareReport& report = sets_.front().report;
-      if (report.read() == 0) fail("prepare: {} has no lines; expected pairs to train on", source_names());
-      fail("prepare: none of {} training pairs is left after cleaning ({})", report.read(), report.summary());
-    }
-    std::string model = make_vocabulary();
+    for (const SetWork& set : sets_) require_pairs(set, "cleaning");
+    const std::string model = make_vocabulary();
     const std::string origin = options_.use_vocabulary.empty() ? vocabulary_name : options_.use_vocabulary.string();
     const Vocabulary vocabulary = Vocabulary::from_bytes(model, origin);
-    std::error_code error;
-    fs::remove(options_.output / Manifest::file_name, error);
-    if (error) fail("cannot remove the old {}: {}", Manifest::file_name, error.message());
-    write_file_atomically(options_.output / vocabulary_name, model);
+    write(vocabulary_name, model);
     PrepareResult result;
-    result.manifest.vocabulary = describe_file(options_.output, vocabulary_name);
+    result.manifest.vocabulary = describe_file(work_.path(), vocabulary_name);
     result.manifest.vocabulary_size = vocabulary.size();
-    for (SetWork& set : sets_) result.manifest.sets.push_back(encode(set, vocabulary));
-    write_report();
+    for (SetWork& set : sets_) {
+      result.manifest.sets.push_back(encode(set, vocabulary));
+      require_pairs(set, "encoding");
+    }
+    json::array reports;
+    for (const SetWork& set : sets_) reports.push_back(set.report.to_json());
+    write("report.json", to_text(json::object{{"sets", std::move(reports)}}) + "\n");
     result.manifest.program = std::string("babelring ") + version;
     result.manifest.options = to_json(options_);
-    save_manifest(options_.output, result.manifest);
+    publish(result.manifest);
     for (SetWork& set : sets_) result.reports.push_back(std::move(set.report));
     return result;
   }
@@ -71,10 +75,35 @@ class Preparation {
  private:
   fs::path work_file(const SetWork& set, const char* side) const { return work_ / (set.name + "." + side); }
 
-  std::string source_names() const {
+  /// Throws Failure if `step` left none of a set's pairs.
+  static void require_pairs(const SetWork& set, const char* step) {
+    const PrepareReport& report = set.report;
+    if (report.kept() > 0) return;
     std::vector<std::string> names;
-    for (const TextFiles& files : sets_.front().inputs) names.push_back(files.source.string());
-    return fmt::format("{}", fmt::join(names, ", "));
+    for (const TextFiles& files : set.inputs) names.push_back(files.source.string());
+    if (report.read() == 0) {
+      fail("prepare: {} has no lines; expected pairs {}", fmt::join(names, ", "),
+           set.held_out ? "for " + set.name : "to train on");
+    }
+    fail("prepare: {}: none of {} pairs is left after {} ({})", set.name, report.read(), step, report.summary());
+  }
+
+  /// Writes a file that publish() will move.
+  void write(const std::string& name, std::string_view content) {
+    write_file_atomically(work_ / name, content);
+    finished_.push_back(name);
+  }
+
+  /// Moves what is finished to where it belongs; the manifest comes last.
+  void publish(const Manifest& manifest) {
+    std::error_code error;
+    fs::remove(options_.output / Manifest::file_name, error);
+    if (error) fail("cannot remove the old {}: {}", Manifest::file_name, error.message());
+    for (const std::string& name : finished_) {
+      fs::rename(work_ / name, options_.output / name, error);
+      if (error) fail("cannot move {} to {}: {}", name, options_.output.string(), error.message());
+    }
+    save_manifest(options_.output, manifest);
   }
 
   void clean(SetWork& set) {
@@ -134,10 +163,20 @@ class Preparation {
     return lines;
   }
 
-  ManifestSet encode(SetWork& set, const Vocabulary& vocabulary) const {
+  /// Why an encoded training pair is dropped after all, or nothing if it stays.
+  std::optional<Finding> judge(const PrepareReport::Pieces& source, const PrepareReport::Pieces& target) const {
+    if (std::max(source.all, target.all) > options_.max_pieces) return Finding::too_many_pieces;
+    const auto too_many_unknown = [&](const PrepareReport::Pieces& side) {
+      return static_cast<double>(side.unknown) > options_.max_unknown * static_cast<double>(side.all);
+    };
+    if (too_many_unknown(source) || too_many_unknown(target)) return Finding::too_many_unknown;
+    return std::nullopt;
+  }
+
+  ManifestSet encode(SetWork& set, const Vocabulary& vocabulary) {
     const fs::path source_path = work_file(set, "source"), target_path = work_file(set, "target");
     const std::string source_ids = set.name + ".source.ids", target_ids = set.name + ".target.ids";
-    IdFileWriter source_file(options_.output / source_ids), target_file(options_.output / target_ids);
+    IdFileWriter source_file(work_ / source_ids), target_file(work_ / target_ids);
     LineReader source(source_path), target(target_path), origin(work_file(set, "origin"));
     while (true) {
       const std::vector<std::string> source_lines = read_round(source), target_lines = read_round(target);
@@ -146,12 +185,13 @@ class Preparation {
       const auto encoded_source = encode_lines(source_lines, vocabulary, options_.threads);
       const auto encoded_target = encode_lines(target_lines, vocabulary, options_.threads);
       for (std::size_t i = 0; i < source_lines.size(); ++i) {
-        const auto longer = static_cast<std::int64_t>(std::max(encoded_source[i].size(), encoded_target[i].size()));
-        if (!set.held_out && longer > options_.max_pieces) {
-          set.report.add(Finding::too_many_pieces, origins[i], source_lines[i]);
+        const auto source_pieces = count(encoded_source[i]), target_pieces = count(encoded_target[i]);
+        if (const auto finding = set.held_out ? std::nullopt : judge(source_pieces, target_pieces)) {
+          set.report.add(*finding, origins[i], source_lines[i]);
           set.report.remove_kept();
           continue;
         }
+        set.report.add_pieces(source_pieces, target_pieces);
         source_file.add(encoded_source[i]);
         target_file.add(encoded_target[i]);
       }
@@ -162,8 +202,9 @@ class Preparation {
                       .sentences = source_file.sentences(),
                       .source_tokens = source_file.tokens(),
                       .target_tokens = target_file.tokens(),
-                      .source_ids = describe_file(options_.output, source_ids),
-                      .target_ids = describe_file(options_.output, target_ids)};
+                      .source_ids = describe_file(work_.path(), source_ids),
+                      .target_ids = describe_file(work_.path(), target_ids)};
+    finished_.insert(finished_.end(), {source_ids, target_ids});
     if (set.held_out) {
       entry.source_text = keep_text(source_path, set.name + ".source.txt");
       entry.target_text = keep_text(target_path, set.name + ".target.txt");
@@ -171,21 +212,16 @@ class Preparation {
     return entry;
   }
 
-  ManifestFile keep_text(const fs::path& from, const std::string& name) const {
-    write_file_atomically(options_.output / name, read_file(from));
-    return describe_file(options_.output, name);
-  }
-
-  void write_report() const {
-    json::array reports;
-    for (const SetWork& set : sets_) reports.push_back(set.report.to_json());
-    write_file_atomically(options_.output / "report.json", to_text(json::object{{"sets", std::move(reports)}}) + "\n");
+  ManifestFile keep_text(const fs::path& from, const std::string& name) {
+    write(name, read_file(from));
+    return describe_file(work_.path(), name);
   }
 
   const PrepareOptions& options_;
   WorkFolder work_;
   PairFilter filter_;
   std::vector<SetWork> sets_;
+  std::vector<std::string> finished_;  // files in work_ that publish() moves
 };
 
 }  // namespace

@@ -22,6 +22,7 @@ struct PrepareOptions {
   std::int64_t vocabulary_lines = 4'000'000;  // most lines it is trained on, both languages together; evenly sampled
   FilterOptions filter;
   std::int64_t max_pieces = 256;  // training pairs with more on either side are dropped
+  double max_unknown = 0.4;       // likewise those with a larger share of <unk> among the pieces of either side
   Unequal unequal = Unequal::refuse;
   int threads = 0;  // that encode; 0: as many as the machine has. The result does not depend on it
 };
@@ -43,8 +44,9 @@ struct PrepareResult {
 ///     manifest.json                        sizes, digests, counts, options: written last
 ///
 /// One pass cleans into temporary files in the folder (removed at the end), a second encodes: memory holds hashes of
-/// the pairs and what SentencePiece trains on. The same input and options give the same bytes. An earlier manifest in
-/// the folder is removed first, so a folder with a manifest is always complete. Throws Failure.
+/// the pairs and what SentencePiece trains on. The same input and options give the same bytes. The files move to their
+/// places when all are written, an earlier manifest being removed first: a folder with a manifest is always complete,
+/// and a refusal leaves what was there. Throws Failure, also if no pair of one of the sets is left.
 PrepareResult prepare(const PrepareOptions& options);
 
 }  // namespace babelring

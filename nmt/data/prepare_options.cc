@@ -25,6 +25,7 @@ json::object to_json(const PrepareOptions& options) {
           {"keep_duplicates", options.filter.keep_duplicates},
           {"keep_held_out", options.filter.keep_held_out},
           {"max_pieces", options.max_pieces},
+          {"max_unknown", options.max_unknown},
           {"unequal", options.unequal == Unequal::refuse ? "refuse" : "truncate"}};
 }
 

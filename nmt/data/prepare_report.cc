@@ -25,6 +25,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, finding_coun
     {"duplicate", "the pair occurred before"},
     {"held_out", "a side occurs in a held-out set"},
     {"too_many_pieces", "more pieces than allowed"},
+    {"too_many_unknown", "more <unk> among the pieces than allowed"},
     {"unpaired", "lines after the end of the shorter file"},
     {"crlf", "CR LF line end (kept, CR removed)"},
 }};
@@ -59,7 +60,20 @@ json::object PrepareReport::to_json() const {
     json::array examples(entries_[i].examples.begin(), entries_[i].examples.end());
     findings[words[i].first] = json::object{{"count", entries_[i].count}, {"examples", std::move(examples)}};
   }
-  return {{"set", set_}, {"pairs_read", read_}, {"pairs_kept", kept_}, {"findings", std::move(findings)}};
+  const auto pieces = [](const Pieces& side) { return json::object{{"pieces", side.all}, {"unknown", side.unknown}}; };
+  return {{"set", set_},
+          {"pairs_read", read_},
+          {"pairs_kept", kept_},
+          {"source", pieces(source_)},
+          {"target", pieces(target_)},
+          {"findings", std::move(findings)}};
+}
+
+void PrepareReport::add_pieces(const Pieces& source, const Pieces& target) {
+  source_.all += source.all;
+  source_.unknown += source.unknown;
+  target_.all += target.all;
+  target_.unknown += target.unknown;
 }
 
 std::string PrepareReport::summary() const {
@@ -73,6 +87,11 @@ std::string PrepareReport::summary() const {
 
 std::string PrepareReport::table() const {
   std::string out = fmt::format("{}: {} pairs read, {} kept\n", set_, read_, kept_);
+  for (const auto& [side, pieces] : {std::pair{"source", source_}, std::pair{"target", target_}}) {
+    const double share = pieces.all > 0 ? static_cast<double>(pieces.unknown) / static_cast<double>(pieces.all) : 0;
+    fmt::format_to(std::back_inserter(out), "  {:>10}  {} pieces, {} of them <unk> ({:.2f} %)\n", pieces.all, side,
+                   pieces.unknown, 100 * share);
+  }
   for (std::size_t i = 0; i < finding_count; ++i) {
     if (entries_[i].count == 0) continue;
     fmt::format_to(std::back_inserter(out), "  {:>10}  {:<16} {}\n", entries_[i].count, words[i].first,

@@ -23,6 +23,7 @@ enum class Finding {
   duplicate,
   held_out,
   too_many_pieces,
+  too_many_unknown,
   unpaired,
   crlf,
 };
@@ -51,6 +52,14 @@ class PrepareReport {
   /// A pair counted as kept was dropped after all.
   void remove_kept() { --kept_; }
 
+  /// Pieces of one side of the pairs kept.
+  struct Pieces {
+    std::int64_t all = 0, unknown = 0;
+  };
+  void add_pieces(const Pieces& source, const Pieces& target);
+  const Pieces& source_pieces() const { return source_; }
+  const Pieces& target_pieces() const { return target_; }
+
   std::int64_t read() const { return read_; }
   std::int64_t kept() const { return kept_; }
   const Entry& operator[](Finding finding) const { return entries_[static_cast<std::size_t>(finding)]; }
@@ -58,12 +67,13 @@ class PrepareReport {
   json::object to_json() const;
   /// Counts in one line: "identical 2, ratio 1"; empty if nothing was found.
   std::string summary() const;
-  /// Lines for a person: counts, and under each finding its examples.
+  /// Lines for a person: counts, pieces and how many of them are <unk>, and under each finding its examples.
   std::string table() const;
 
  private:
   std::string set_;
   std::int64_t read_ = 0, kept_ = 0;
+  Pieces source_, target_;
   std::array<Entry, finding_count> entries_;
 };
 

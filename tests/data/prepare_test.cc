@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <functional>
+#include <map>
 
 #include "nmt/base/atomic_file.h"
 #include "nmt/base/digest.h"
@@ -132,6 +133,58 @@ TEST_F(PrepareTest, UnequalFilesAreRefusedWithBothCountsOrTruncated) {
   EXPECT_THAT(report[Finding::unpaired].examples.at(0), HasSubstr("train.src:48:"));
 }
 
+TEST_F(PrepareTest, RefusesSetsWithoutPairsAndLeavesAnOlderFolderAsItWas) {
+  PrepareOptions wanted = clean_options();
+  add_valid(wanted, "", "");
+  EXPECT_EQ(message_of([&] { prepare(wanted); }),
+            "prepare: " + (folder_ / "valid.src").string() + " has no lines; expected pairs for valid");
+  add_valid(wanted, "\na b\n", "x\n \n");
+  EXPECT_EQ(message_of([&] { prepare(wanted); }), "prepare: valid: none of 2 pairs is left after cleaning (empty 2)");
+  EXPECT_FALSE(std::filesystem::exists(wanted.output));
+
+  add_valid(wanted, "a quick fox\n", "ein schneller fuchs\n");
+  prepare(wanted);
+  std::map<std::string, std::string> before;
+  for (const auto& entry : std::filesystem::directory_iterator(wanted.output)) {
+    before[entry.path().filename().string()] = read_file(entry.path());
+  }
+  wanted.max_pieces = 1;
+  wanted.vocabulary.size = 35;
+  EXPECT_EQ(message_of([&] { prepare(wanted); }),
+            "prepare: train: none of 60 pairs is left after encoding (too_many_pieces 60)");
+  for (const auto& entry : std::filesystem::directory_iterator(wanted.output)) {
+    EXPECT_EQ(before[entry.path().filename().string()], read_file(entry.path())) << entry.path();
+    before.erase(entry.path().filename().string());
+  }
+  EXPECT_TRUE(before.empty());
+}
+
+TEST_F(PrepareTest, CountsUnknownPiecesAndDropsPairsOfThem) {
+  prepare(clean_options());
+  std::filesystem::copy(folder_ / "out" / "spm.model", folder_ / "spm.model");
+  // Neither ξ nor ω occurs in what the vocabulary was trained on.
+  PrepareOptions wanted = options(numbered("the quick brown fox", 60) + "ξξξξξ\n" + "the quick ω fox 3\n",
+                                  numbered("der schnelle braune fuchs", 60) + "der fuchs\n" + "fuchs ω ω ω\n");
+  wanted.use_vocabulary = folder_ / "spm.model";
+  wanted.filter.max_ratio = 100;
+  add_valid(wanted, "a ω fox\nω\n", "ein schneller fuchs\nω\n");
+  const PrepareResult result = prepare(wanted);
+  const PrepareReport &train = result.reports.at(0), &valid = result.reports.at(1);
+  EXPECT_EQ(train[Finding::too_many_unknown].count, 1);
+  EXPECT_THAT(train[Finding::too_many_unknown].examples.at(0), HasSubstr("train.src:61: ξξξξξ"));
+  EXPECT_EQ(train.kept(), 61);
+  EXPECT_EQ(train.source_pieces().unknown, 1);
+  EXPECT_EQ(train.target_pieces().unknown, 3);
+  EXPECT_EQ(train.source_pieces().all, Corpus::open(wanted.output, "train").source_tokens());
+  EXPECT_EQ(valid.kept(), 2) << "held-out sets are kept whole";
+  EXPECT_EQ(valid.source_pieces().unknown, 2);
+  EXPECT_THAT(valid.table(), HasSubstr("2 of them <unk>"));
+  const json::value stored = parse_json(read_file(wanted.output / "report.json")).value();
+  EXPECT_EQ(stored.at("sets").at(1).at("target").at("unknown").as_int64(), 1);
+  wanted.max_unknown = 1;
+  EXPECT_EQ(prepare(wanted).reports.at(0).kept(), 62);
+}
+
 TEST_F(PrepareTest, FiltersByLengthAndPieces) {
   PrepareOptions wanted =
       options(numbered("the quick brown fox", 50) + "a b c d e f g\nx\nthe qzqzqzqzqzqzqzqzqzqzqz fox\n",
@@ -173,7 +226,7 @@ TEST_F(PrepareTest, RefusesNothingToTrainOn) {
   EXPECT_THAT(message_of([&] { prepare(options("", "")); }), HasSubstr(" has no lines; expected pairs to train on"));
   EXPECT_FALSE(std::filesystem::exists(options("", "").output)) << "a refusal leaves no folder behind";
   EXPECT_EQ(message_of([&] { prepare(options("a\nb\n", "a\n\n")); }),
-            "prepare: none of 2 training pairs is left after cleaning (empty 1, identical 1)");
+            "prepare: train: none of 2 pairs is left after cleaning (empty 1, identical 1)");
   EXPECT_THROW(prepare(PrepareOptions{}), UsageFailure);
 }
 
