@@ -37,10 +37,17 @@ fs::path find_checkpoint(const fs::path& given) {
   return found.back();
 }
 
+bool is_run_folder(const fs::path& given) {
+  return !is_checkpoint(given) && fs::is_directory(given) && !all_checkpoints(store_of(given)).empty();
+}
+
 std::vector<fs::path> last_checkpoints(const fs::path& given, int count) {
   std::vector<fs::path> found = all_checkpoints(store_of(given));
   const auto wanted = static_cast<std::ptrdiff_t>(count);
-  if (std::ssize(found) < wanted) fail("{}: found {} checkpoints, expected {}", given.string(), found.size(), count);
+  if (found.empty()) fail("{}: no checkpoint here; expected update-NNN folders", given.string());
+  if (std::ssize(found) < wanted) {
+    fail("{}: found {} of {} checkpoints; --last {} takes all", given.string(), found.size(), count, found.size());
+  }
   found.erase(found.begin(), found.end() - wanted);
   return found;
 }

@@ -9,6 +9,9 @@ namespace babelring {
 /// checkpoints/, the best one if there is one, else the newest. Reads only. Throws Failure saying what was expected.
 std::filesystem::path find_checkpoint(const std::filesystem::path& given);
 
+/// Whether a path is not a checkpoint but a run's folder or its checkpoints/, with at least one in it.
+bool is_run_folder(const std::filesystem::path& given);
+
 /// The newest `count` checkpoints of a run's folder or its checkpoints/, oldest first. Throws Failure if there are
 /// fewer.
 std::vector<std::filesystem::path> last_checkpoints(const std::filesystem::path& given, int count);

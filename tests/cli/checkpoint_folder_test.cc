@@ -50,6 +50,15 @@ TEST_F(CheckpointFolder, ListsTheLast) {
   EXPECT_THROW(last_checkpoints(run_, 4), Failure);
 }
 
+TEST_F(CheckpointFolder, KnowsARunsFolderFromACheckpoint) {
+  EXPECT_FALSE(is_run_folder(run_));
+  const fs::path checkpoint = add("update-00000010");
+  EXPECT_TRUE(is_run_folder(run_));
+  EXPECT_TRUE(is_run_folder(store_));
+  EXPECT_FALSE(is_run_folder(checkpoint));
+  EXPECT_FALSE(is_run_folder(run_ / "nowhere"));
+}
+
 TEST_F(CheckpointFolder, TellsUpdatesByTheirNumbers) {
   add("update-99999999");
   const fs::path newest = add("update-100000000");
