@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <memory>
 #include <optional>
 #include <span>
@@ -14,8 +15,10 @@
 #include "nmt/base/json.h"
 #include "nmt/cli/evaluation_set.h"
 #include "nmt/cli/model_options.h"
+#include "nmt/cli/report_evaluation.h"
 #include "nmt/metrics/bleu.h"
 #include "nmt/metrics/chrf.h"
+#include "nmt/runs/run_commands.h"
 #include "nmt/train/teacher_forced.h"
 
 namespace babelring {
@@ -32,6 +35,8 @@ struct EvaluateArguments {
   std::int64_t max_sentences = 0;
   std::string output;
   bool as_json = false;
+  std::string report_to;  // a run
+  ServerChoice server;
 };
 
 EvaluationSet open_set(const EvaluateArguments& arguments, const Vocabulary& vocabulary) {
@@ -59,17 +64,21 @@ std::vector<std::string> hypotheses_of(const LoadedModel& loaded, const Evaluati
   std::vector<std::string> hypotheses;
   for (const Translation& translation : translator.translate_ids(sources, options)) {
     hypotheses.push_back(translation.text());
-    if (translation.cut_pieces > 0) {
-      spdlog::warn("sentence {}: only the first {} of {} pieces were translated (--max-source)", hypotheses.size(),
-                   translation.source_pieces - translation.cut_pieces, translation.source_pieces);
+    if (translation.cut_inside_sentence) {
+      spdlog::warn("sentence {}: {} pieces, cut inside a sentence into {} parts (--max-source)", hypotheses.size(),
+                   translation.source_pieces, translation.parts);
     }
   }
   return hypotheses;
 }
 
-/// Runs the evaluation. Returns the report, as printed with --json.
-json::object evaluate(const EvaluateArguments& arguments, const LoadedModel& loaded, const EvaluationSet& set,
-                      Backend& backend) {
+struct Evaluation {
+  json::object figures;  // as printed with --json
+  std::vector<std::string> hypotheses;
+};
+
+Evaluation evaluate(const EvaluateArguments& arguments, const LoadedModel& loaded, const EvaluationSet& set,
+                    Backend& backend) {
   std::optional<AtomicFile> output;  // opened first: minutes of work should not end at a folder that is not there
   if (!arguments.output.empty()) output.emplace(arguments.output);
   const Bleu bleu({.tokenizer = tokenizer_named(arguments.tokenizer).value(), .lowercase = arguments.lowercase});
@@ -80,7 +89,7 @@ json::object evaluate(const EvaluateArguments& arguments, const LoadedModel& loa
       sentences_of(set), bleu, backend, workspace);
   const LossSums& sums = forced.losses;
   const Stopwatch watch;
-  const std::vector<std::string> hypotheses = hypotheses_of(loaded, set, arguments.model.translate, backend);
+  std::vector<std::string> hypotheses = hypotheses_of(loaded, set, arguments.model.translate, backend);
   const double seconds = watch.elapsed_ms() / 1000;
   if (output) {
     for (const std::string& hypothesis : hypotheses) output->write(hypothesis + "\n");
@@ -88,25 +97,26 @@ json::object evaluate(const EvaluateArguments& arguments, const LoadedModel& loa
   }
   const Chrf chrf({.lowercase = arguments.lowercase});
   const BleuScore score = bleu.corpus(hypotheses, {set.references});
-  return {{"checkpoint", loaded.checkpoint.folder.string()},
-          {"update", loaded.checkpoint.update},
-          {"set", set.name},
-          {"sentences", sentences_of(set)},
-          {"target_tokens", static_cast<std::int64_t>(sums.tokens)},
-          {"loss", sums.loss / sums.tokens},
-          {"nll", sums.nll / sums.tokens},
-          {"perplexity", std::exp(sums.nll / sums.tokens)},
-          {"accuracy", sums.correct / sums.tokens},
-          {"teacher_forced_bleu", bleu.score(forced.bleu).score},
-          {"sacrebleu", score.score},
-          {"bleu", score.text()},
-          {"signature", bleu.signature()},
-          {"chrf", chrf.corpus(hypotheses, {set.references})},
-          {"chrf_signature", chrf.signature()},
-          {"beam", arguments.model.translate.beam.beam},
-          {"precision", arguments.model.precision},
-          {"seconds", seconds},
-          {"sentences_per_second", static_cast<double>(sentences_of(set)) / seconds}};
+  json::object figures = {{"checkpoint", loaded.checkpoint.folder.string()},
+                          {"update", loaded.checkpoint.update},
+                          {"set", set.name},
+                          {"sentences", sentences_of(set)},
+                          {"target_tokens", static_cast<std::int64_t>(sums.tokens)},
+                          {"loss", sums.loss / sums.tokens},
+                          {"nll", sums.nll / sums.tokens},
+                          {"perplexity", std::exp(sums.nll / sums.tokens)},
+                          {"accuracy", sums.correct / sums.tokens},
+                          {"teacher_forced_bleu", bleu.score(forced.bleu).score},
+                          {"sacrebleu", score.score},
+                          {"bleu", score.text()},
+                          {"signature", bleu.signature()},
+                          {"chrf", chrf.corpus(hypotheses, {set.references})},
+                          {"chrf_signature", chrf.signature()},
+                          {"beam", arguments.model.translate.beam.beam},
+                          {"precision", arguments.model.precision},
+                          {"seconds", seconds},
+                          {"sentences_per_second", static_cast<double>(sentences_of(set)) / seconds}};
+  return {std::move(figures), std::move(hypotheses)};
 }
 
 void print_report(const json::object& report) {
@@ -130,12 +140,19 @@ void run_evaluate(const EvaluateArguments& arguments) {
   const std::unique_ptr<Backend> backend = arguments.model.make_backend();
   const LoadedModel loaded = arguments.model.load(*backend);
   const EvaluationSet set = open_set(arguments, loaded.vocabulary);
-  const json::object report = evaluate(arguments, loaded, set, *backend);
-  if (arguments.as_json) {
-    fmt::print("{}\n", to_text(report));
-  } else {
-    print_report(report);
+  std::optional<EvaluationReport> report;
+  if (!arguments.report_to.empty()) {
+    report.emplace(arguments.server.access(), arguments.report_to);
+    report->compare(loaded.checkpoint.state);
   }
+  const Evaluation evaluation = evaluate(arguments, loaded, set, *backend);
+  if (arguments.as_json) {
+    fmt::print("{}\n", to_text(evaluation.figures));
+  } else {
+    print_report(evaluation.figures);
+  }
+  std::fflush(stdout);  // the figures are there even if the server is not
+  if (report) report->send(evaluation.figures, set, evaluation.hypotheses, loaded.vocabulary);
 }
 
 }  // namespace
@@ -153,11 +170,14 @@ void add_evaluate(CLI::App& app) {
       ->check(CLI::IsMember({"13a", "none", "intl", "char"}))
       ->capture_default_str();
   command->add_flag("--lowercase", arguments->lowercase, "score without regard to case");
-  command->add_option("--max-sentences", arguments->max_sentences, "only the first so many; 0: all")
+  command->add_option("--max-sentences", arguments->max_sentences, "only the first N; 0: all")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command->add_option("--output", arguments->output, "file for the translations");
   command->add_flag("--json", arguments->as_json, "one JSON object instead of the table");
+  command->add_option("--report", arguments->report_to,
+                      "record the evaluation on a server with this run: its id or name, or the beginning of one");
+  arguments->server.declare_access(*command);
   command->callback([arguments] { run_evaluate(*arguments); });
 }
 

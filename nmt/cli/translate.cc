@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -14,7 +16,7 @@
 #include "nmt/base/json.h"
 #include "nmt/cli/model_options.h"
 #include "nmt/cli/translate_service.h"
-#include "nmt/data/text.h"
+#include "nmt/cli/translation_input.h"
 
 namespace babelring {
 
@@ -26,40 +28,10 @@ struct TranslateArguments {
   std::string output = "-";
   int n_best = 1;
   bool as_json = false;
+  std::string invalid = "fail";
   std::int64_t buffer_lines = 0;
   bool serve = false;
   ServiceLimits limits;
-};
-
-/// The lines of a file or of standard input, read in batches.
-class LineSource {
- public:
-  explicit LineSource(const std::string& name) : name_(name == "-" ? "standard input" : name) {
-    if (name == "-") return;
-    if (std::filesystem::is_directory(name)) fail("{}: cannot be read: it is a folder", name);
-    file_.open(name);
-    if (!file_) fail("{}: cannot be read", name);
-  }
-  /// At most `count` lines; empty at the end. Throws Failure at text that is not UTF-8, and if it cannot be read.
-  std::vector<std::string> next(std::int64_t count) {
-    std::istream& stream = file_.is_open() ? file_ : std::cin;
-    std::vector<std::string> lines;
-    std::string line;
-    while (std::ssize(lines) < count && std::getline(stream, line)) {
-      ++number_;
-      if (!line.empty() && line.back() == '\r') line.pop_back();
-      const std::size_t invalid = find_invalid_utf8(line);
-      if (invalid != std::string::npos) fail("{}:{}: byte {} is not UTF-8", name_, number_, invalid + 1);
-      lines.push_back(line);
-    }
-    if (stream.bad()) fail("{}: cannot be read after line {}", name_, number_);
-    return lines;
-  }
-
- private:
-  std::string name_;
-  std::ifstream file_;
-  std::int64_t number_ = 0;
 };
 
 json::object rendering_json(const Rendering& rendering) {
@@ -76,7 +48,7 @@ void print_translation_json(std::ostream& out, std::int64_t number, const std::s
   out << to_text(json::object{{"line", number},
                               {"source", source},
                               {"text", translation.text()},
-                              {"cut_pieces", translation.cut_pieces},
+                              {"parts", translation.parts},
                               {"n_best", std::move(n_best)}})
       << '\n';
 }
@@ -92,11 +64,24 @@ void print_translation(std::ostream& out, std::int64_t number, const Translation
   }
 }
 
-void warn_of_cut(std::int64_t number, const Translation& translation) {
-  if (translation.cut_pieces == 0) return;
-  spdlog::warn("line {}: {} pieces, only the first {} were translated (--max-source)", number,
-               translation.source_pieces, translation.source_pieces - translation.cut_pieces);
-}
+/// Counts the lines that were split, and warns of each that has no sentence end to split at.
+class SplitLines {
+ public:
+  void add(std::int64_t number, const Translation& translation) {
+    if (translation.parts > 1) ++count_;
+    if (!translation.cut_inside_sentence) return;
+    spdlog::warn("line {}: {} pieces, cut inside a sentence into {} parts (--max-source)", number,
+                 translation.source_pieces, translation.parts);
+  }
+  void report(std::int64_t max_source) const {
+    if (count_ == 0) return;
+    spdlog::info("{} {} more than {} pieces: split and translated in parts (--max-source)", count_,
+                 count_ == 1 ? "line has" : "lines have", max_source);
+  }
+
+ private:
+  std::int64_t count_ = 0;
+};
 
 /// Empties the file, so not before everything else has been found in order.
 void open_output(const TranslateArguments& arguments, std::ofstream& file) {
@@ -105,27 +90,22 @@ void open_output(const TranslateArguments& arguments, std::ofstream& file) {
       std::filesystem::equivalent(arguments.input, arguments.output, absent)) {
     throw UsageFailure(fmt::format("--output: {} is the input, expected another file", arguments.output));
   }
+  errno = 0;
   file.open(arguments.output);
-  if (!file) fail("{}: cannot be written", arguments.output);
+  if (!file) fail("{}: cannot be written: {}", arguments.output, std::strerror(errno));
 }
 
-void translate(TranslateArguments& arguments) {
-  arguments.model.translate.beam.n_best = arguments.n_best;
-  LineSource source(arguments.input);
-  const std::unique_ptr<Backend> backend = arguments.model.make_backend();
-  const LoadedModel loaded = arguments.model.load(*backend);
-  std::ofstream file;
-  if (arguments.output != "-") open_output(arguments, file);
-  Translator translator(*loaded.transformer, loaded.vocabulary, *backend);
-  std::ostream& out = arguments.output == "-" ? std::cout : file;
+void translate_lines(const TranslateArguments& arguments, TranslationInput& input, Translator& translator,
+                     std::ostream& out) {
   // A person at a terminal wants each line answered; a file is faster in large buffers, sorted by length.
   const bool interactive = arguments.input == "-" && isatty(STDIN_FILENO) == 1;
   const std::int64_t at_once = arguments.buffer_lines > 0 ? arguments.buffer_lines : interactive ? 1 : 10000;
   std::int64_t number = 0;
-  for (auto lines = source.next(at_once); !lines.empty(); lines = source.next(at_once)) {
+  SplitLines split;
+  for (auto lines = input.next(at_once); !lines.empty(); lines = input.next(at_once)) {
     const std::vector<Translation> translations = translator.translate(lines, arguments.model.translate);
     for (std::size_t i = 0; i < lines.size(); ++i) {
-      warn_of_cut(++number, translations[i]);
+      split.add(++number, translations[i]);
       if (arguments.as_json) {
         print_translation_json(out, number, lines[i], translations[i]);
       } else {
@@ -135,6 +115,24 @@ void translate(TranslateArguments& arguments) {
     out.flush();
     if (!out) fail("{}: cannot be written", arguments.output == "-" ? "standard output" : arguments.output);
   }
+  split.report(arguments.model.translate.max_source_pieces);
+  input.warn_of_replaced();
+}
+
+void translate(TranslateArguments& arguments) {
+  if (arguments.n_best > arguments.model.translate.beam.beam) {
+    throw UsageFailure(
+        fmt::format("--n-best: found {}, expected at most --beam, {} (`nmt translate --help` lists the options)",
+                    arguments.n_best, arguments.model.translate.beam.beam));
+  }
+  arguments.model.translate.beam.n_best = arguments.n_best;
+  TranslationInput input(arguments.input, arguments.invalid == "replace" ? Invalid::replace : Invalid::fail);
+  const std::unique_ptr<Backend> backend = arguments.model.make_backend();
+  const LoadedModel loaded = arguments.model.load(*backend);
+  std::ofstream file;
+  if (arguments.output != "-") open_output(arguments, file);
+  Translator translator(*loaded.transformer, loaded.vocabulary, *backend);
+  translate_lines(arguments, input, translator, arguments.output == "-" ? std::cout : file);
 }
 
 }  // namespace
@@ -144,11 +142,18 @@ void add_translate(CLI::App& app) {
   const auto arguments = std::make_shared<TranslateArguments>();
   arguments->model.declare(*command);
   arguments->model.declare_device(*command);
-  command->add_option("--input", arguments->input, "text file; -: standard input")->capture_default_str();
+  command->add_option("--input", arguments->input, "text file, plain or gzip; -: standard input")
+      ->capture_default_str();
   command->add_option("--output", arguments->output, "file to write; -: standard output")->capture_default_str();
   command
       ->add_option("--n-best,--nbest", arguments->n_best,
                    "translations of a line; over 1 prints line, rank, score and text, separated by tabs")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command
+      ->add_option("--invalid", arguments->invalid,
+                   "at bytes that are not UTF-8: fail, with the lines before translated, or replace them by U+FFFD")
+      ->check(CLI::IsMember({"fail", "replace"}))
       ->capture_default_str();
   command->add_flag("--json", arguments->as_json, "one JSON object a line, with scores");
   command

@@ -41,6 +41,7 @@ struct Request {
   std::int64_t id = 0;
   std::vector<std::string> text;
   TranslateOptions options;
+  std::int64_t max_pieces = most_pieces;  // of a line
 };
 
 double number_in(const json::value& value, const char* name, double low, double high) {
@@ -89,7 +90,7 @@ Request read_request(const json::object& object, const TranslateOptions& usual) 
     } else if (name == "length_penalty") {
       beam.length_penalty = number_in(value, "length_penalty", 0, 10);
     } else if (name == "most_pieces") {
-      request.options.max_source_pieces = integer_in(value, "most_pieces", 1, most_pieces);
+      request.max_pieces = integer_in(value, "most_pieces", 1, most_pieces);
     } else {
       throw UsageFailure(fmt::format("unknown member '{}'", printable(std::string_view(name))));
     }
@@ -120,9 +121,9 @@ json::object error_json(std::int64_t id, const Refusal& refusal) {
 json::object answer(const Request& request, Translator& translator, const Vocabulary& vocabulary) {
   for (std::size_t i = 0; i < request.text.size(); ++i) {
     const auto pieces = std::ssize(vocabulary.encode(request.text[i]));
-    if (pieces <= request.options.max_source_pieces) continue;
+    if (pieces <= request.max_pieces) continue;
     return error_json(request.id, {"too_long", fmt::format("text[{}]: {} tokens, expected at most {}", i, pieces,
-                                                           request.options.max_source_pieces)});
+                                                           request.max_pieces)});
   }
   const Stopwatch watch;
   json::array items;

@@ -1,10 +1,6 @@
 #include "nmt/data/line_reader.h"
 
-#include <zlib.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <string_view>
 #include <utility>
 
@@ -18,46 +14,38 @@ constexpr std::size_t buffer_bytes = 1 << 18;
 constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
 }  // namespace
 
-/// Owns zlib's handle.
-struct LineReader::Stream {
-  explicit Stream(const std::filesystem::path& file) : handle(gzopen(file.c_str(), "rb")) {}
-  ~Stream() {
-    if (handle) gzclose_r(handle);
-  }
-  Stream(const Stream&) = delete;
-  Stream& operator=(const Stream&) = delete;
-  gzFile handle;
-};
+LineReader::LineReader(std::filesystem::path file) : file_(std::move(file)), source_(file_), buffer_(buffer_bytes) {}
+LineReader::LineReader(int descriptor, std::string name)
+    : file_(std::move(name)), source_(descriptor), buffer_(buffer_bytes) {}
 
-LineReader::LineReader(std::filesystem::path file) : file_(std::move(file)), buffer_(buffer_bytes) {
-  if (std::filesystem::is_directory(file_)) fail("cannot read {}: it is a folder", file_.string());
-  errno = 0;
-  stream_ = std::make_unique<Stream>(file_);
-  if (!stream_->handle) fail("cannot open {}: {}", file_.string(), std::strerror(errno));
-  if (fill() && std::string_view(buffer_.data(), end_).substr(0, 3) == byte_order_mark) at_ = 3;
+/// Makes sure that the buffer holds something. False at the end.
+Result<bool> LineReader::fill() {
+  at_ = end_ = 0;
+  // A mark may arrive in pieces. No other text can begin with a part of it and be valid.
+  do {
+    const auto read = source_.read(std::span(buffer_).subspan(end_));
+    if (!read) return Error{fmt::format("cannot read {} after line {}: {}", file_.string(), lines_, read.message())};
+    end_ += *read;
+    if (*read == 0) break;
+  } while (!begun_ && end_ < byte_order_mark.size() && byte_order_mark.starts_with({buffer_.data(), end_}));
+  const bool marked = !begun_ && std::string_view(buffer_.data(), end_).starts_with(byte_order_mark);
+  begun_ = true;
+  if (!marked) return end_ > 0;
+  if (end_ == byte_order_mark.size()) return fill();
+  at_ = byte_order_mark.size();
+  return true;
 }
 
-LineReader::~LineReader() = default;
-
-bool LineReader::fill() {
-  const int read = gzread(stream_->handle, buffer_.data(), static_cast<unsigned>(buffer_.size()));
-  int code = Z_OK;
-  const char* message = gzerror(stream_->handle, &code);
-  if (read < 0 || (code != Z_OK && code != Z_STREAM_END)) {
-    fail("{}: damaged or truncated gzip data after line {}: {}", file_.string(), lines_,
-         code == Z_ERRNO ? std::strerror(errno) : message);
-  }
-  at_ = 0;
-  end_ = static_cast<std::size_t>(read);
-  return read > 0;
-}
-
-bool LineReader::next(RawLine& line) {
+Result<bool> LineReader::read(RawLine& line) {
   line.text.clear();
   line.crlf = line.over_long = false;
   bool begun = false, ended = false;
   while (!ended) {
-    if (at_ == end_ && !fill()) break;
+    if (at_ == end_) {
+      const auto filled = fill();
+      if (!filled) return Error{filled.message()};
+      if (!*filled) break;
+    }
     begun = true;
     const auto first = buffer_.begin() + static_cast<std::ptrdiff_t>(at_);
     const auto last = buffer_.begin() + static_cast<std::ptrdiff_t>(end_);

@@ -3,9 +3,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <memory>
 #include <string>
 #include <vector>
+
+#include "nmt/base/result.h"
+#include "nmt/data/byte_source.h"
 
 namespace babelring {
 
@@ -25,22 +27,26 @@ class LineReader {
 
   /// Throws Failure (file, system error).
   explicit LineReader(std::filesystem::path file);
-  ~LineReader();
+  /// Reads `descriptor`, which the caller owns; messages call it `name`. Each line is given as soon as it is there.
+  LineReader(int descriptor, std::string name);
 
-  /// False at the end of the file. Throws Failure on a read error or a damaged or truncated gzip stream.
-  bool next(RawLine& line);
+  /// False at the end of the file. The Error names the file, the last good line, and what is wrong after it: a read
+  /// error, or a damaged or truncated gzip stream.
+  Result<bool> read(RawLine& line);
+  /// The same, but throws Failure instead of returning an Error.
+  bool next(RawLine& line) { return read(line).value(); }
 
   const std::filesystem::path& file() const { return file_; }
   /// Lines read so far.
   std::int64_t lines() const { return lines_; }
 
  private:
-  bool fill();
-  struct Stream;
+  Result<bool> fill();
   std::filesystem::path file_;
-  std::unique_ptr<Stream> stream_;
+  ByteSource source_;
   std::vector<char> buffer_;
-  std::size_t at_ = 0, end_ = 0;
+  std::size_t at_ = 0, end_ = 0;  // of `buffer_`, what is not used yet
+  bool begun_ = false;            // the byte-order mark was looked for
   std::int64_t lines_ = 0;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <utility>
 
 #include "nmt/core/random.h"
 
@@ -52,6 +53,22 @@ std::size_t find_invalid_utf8(std::string_view text) {
     i += length;
   }
   return std::string_view::npos;
+}
+
+std::int64_t replace_invalid_utf8(std::string& text) {
+  std::int64_t replaced = 0;
+  std::string out;
+  for (std::size_t i = 0; i < text.size();) {
+    const std::size_t length = sequence_at(text, i);
+    if (length == 0) {
+      out += "\xef\xbf\xbd";
+      ++replaced;
+    }
+    out.append(text, i, length);
+    i += std::max<std::size_t>(length, 1);
+  }
+  text = std::move(out);
+  return replaced;
 }
 
 std::size_t find_control_byte(std::string_view text) {

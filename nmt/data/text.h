@@ -10,6 +10,9 @@ namespace babelring {
 /// Where UTF-8 stops being valid (overlong forms, surrogates and values over U+10FFFF included); npos if nowhere.
 std::size_t find_invalid_utf8(std::string_view text);
 
+/// Each byte that belongs to no valid sequence becomes U+FFFD. Returns how many there were.
+std::int64_t replace_invalid_utf8(std::string& text);
+
 /// The first NUL or other control byte (below 0x20 but tab, and 0x7f); npos if there is none.
 std::size_t find_control_byte(std::string_view text);
 

@@ -90,6 +90,11 @@ std::string Vocabulary::decode(std::span<const std::int32_t> ids) const {
   return text;
 }
 
+const std::string& Vocabulary::piece(std::int32_t id) const {
+  model_->check(id);
+  return model_->processor.IdToPiece(id);
+}
+
 std::int32_t Vocabulary::size() const {
   return model_->processor.GetPieceSize();
 }

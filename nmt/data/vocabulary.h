@@ -35,6 +35,10 @@ class Vocabulary {
   /// Text of ids; <s> and </s> are dropped. Throws Failure on an id outside the vocabulary.
   std::string decode(std::span<const std::int32_t> ids) const;
 
+  /// A piece as the model writes it: "▁" (U+2581) stands for the space before it. Throws Failure on an id outside the
+  /// vocabulary.
+  const std::string& piece(std::int32_t id) const;
+
   std::int32_t size() const;
   /// SHA-256 of the model file.
   const std::string& digest() const;

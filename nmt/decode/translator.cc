@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "nmt/base/failure.h"
+#include "nmt/decode/split_source.h"
 
 namespace babelring {
 
@@ -11,11 +12,10 @@ namespace {
 
 using Source = std::span<const std::int32_t>;
 
-/// Non-empty sources, longest first, cut into searches of the allowed size: indices into `sources`.
+/// Sources, none empty, longest first, in searches of the allowed size: indices into `sources`.
 std::vector<std::vector<std::size_t>> make_batches(std::span<const Source> sources, const TranslateOptions& options) {
   std::vector<std::size_t> order(sources.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::erase_if(order, [&](std::size_t i) { return sources[i].empty(); });
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return sources[a].size() > sources[b].size(); });
   std::vector<std::vector<std::size_t>> batches;
@@ -32,6 +32,27 @@ std::vector<std::vector<std::size_t>> make_batches(std::span<const Source> sourc
     tokens += added;
   }
   return batches;
+}
+
+/// The translations of one source from the n-best lists of its parts: the k-th of all of them are its k-th.
+std::vector<Rendering> joined(std::span<const std::vector<Rendering>> parts) {
+  if (parts.size() == 1) return parts.front();
+  std::vector<Rendering> n_best;
+  const auto shortest =
+      std::min_element(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.size() < b.size(); });
+  for (std::size_t k = 0; shortest != parts.end() && k < shortest->size(); ++k) {
+    Rendering whole;
+    std::vector<std::string> texts;
+    for (const std::vector<Rendering>& part : parts) {
+      texts.push_back(part[k].text);
+      whole.score += part[k].score / static_cast<double>(parts.size());
+      whole.log_probability += part[k].log_probability;
+      whole.complete &= part[k].complete;
+    }
+    whole.text = join_parts(texts);
+    n_best.push_back(std::move(whole));
+  }
+  return n_best;
 }
 
 }  // namespace
@@ -61,35 +82,42 @@ std::vector<Translation> Translator::translate(const std::vector<std::string>& l
 
 std::vector<Translation> Translator::translate_ids(std::span<const Source> sources, const TranslateOptions& options) {
   options.check();
-  std::vector<Source> kept;
+  std::vector<Translation> translations;
+  std::vector<Source> parts;  // of all sources
   for (const Source& source : sources) {
-    kept.push_back(source.first(std::min(source.size(), static_cast<std::size_t>(options.max_source_pieces))));
+    const SplitSource split = split_source(source, vocabulary_, options.max_source_pieces);
+    translations.push_back({.source_pieces = std::ssize(source),
+                            .parts = std::ssize(split.parts),
+                            .cut_inside_sentence = split.inside_sentence});
+    parts.insert(parts.end(), split.parts.begin(), split.parts.end());
   }
-  std::vector<Translation> translations(sources.size());
-  for (const std::vector<std::size_t>& batch : make_batches(kept, options)) {
+  std::vector<std::vector<Rendering>> found(parts.size());
+  for (const std::vector<std::size_t>& batch : make_batches(parts, options)) {
     std::vector<Source> batch_sources;
-    for (const std::size_t i : batch) batch_sources.push_back(kept[i]);
-    const auto found = search_.search(batch_sources, options.beam);
-    for (std::size_t j = 0; j < batch.size(); ++j) {
-      Translation& translation = translations[batch[j]];
-      translation = rendered(found[j], static_cast<std::int64_t>(sources[batch[j]].size()));
-      translation.cut_pieces = translation.source_pieces - static_cast<std::int64_t>(kept[batch[j]].size());
-    }
+    for (const std::size_t i : batch) batch_sources.push_back(parts[i]);
+    const auto hypotheses = search_.search(batch_sources, options.beam);
+    for (std::size_t j = 0; j < batch.size(); ++j) found[batch[j]] = rendered(hypotheses[j]);
+  }
+  std::size_t first = 0;
+  for (Translation& translation : translations) {
+    const auto count = static_cast<std::size_t>(translation.parts);
+    translation.n_best = joined(std::span(found).subspan(first, count));
+    first += count;
   }
   return translations;
 }
 
-Translation Translator::rendered(const std::vector<Hypothesis>& hypotheses, std::int64_t source_pieces) const {
-  Translation translation{.source_pieces = source_pieces};
+std::vector<Rendering> Translator::rendered(const std::vector<Hypothesis>& hypotheses) const {
+  std::vector<Rendering> n_best;
   for (const Hypothesis& hypothesis : hypotheses) {
     std::string text = vocabulary_.decode(hypothesis.ids);
     std::replace(text.begin(), text.end(), '\n', ' ');  // the n-th line out is of the n-th line in
-    translation.n_best.push_back({.text = std::move(text),
-                                  .score = hypothesis.score,
-                                  .log_probability = hypothesis.log_probability,
-                                  .complete = hypothesis.complete});
+    n_best.push_back({.text = std::move(text),
+                      .score = hypothesis.score,
+                      .log_probability = hypothesis.log_probability,
+                      .complete = hypothesis.complete});
   }
-  return translation;
+  return n_best;
 }
 
 }  // namespace babelring

@@ -16,13 +16,14 @@ struct TranslateOptions {
   // change what is found.
   std::int64_t batch_tokens = 2048;
   std::int64_t batch_sentences = 64;
-  std::int64_t max_source_pieces = 256;  // of a longer line only the beginning is translated
+  std::int64_t max_source_pieces = 256;  // longer lines are split (split_source.h), their parts translated apart
 
   /// Throws UsageFailure naming the option, its value and its range.
   void check() const;
 };
 
-/// One way to translate a line.
+/// One way to translate a line. Of a line that was split: its parts' joined, with the mean of their scores and the sum
+/// of their log-probabilities.
 struct Rendering {
   std::string text;            // one line
   double score = 0;            // log-probability over the length penalty; larger is better, at most 0
@@ -33,7 +34,8 @@ struct Rendering {
 struct Translation {
   std::vector<Rendering> n_best;  // best first; none for a line without pieces
   std::int64_t source_pieces = 0;
-  std::int64_t cut_pieces = 0;  // of source_pieces, those beyond the limit, which were left out: worth a warning
+  std::int64_t parts = 1;            // that the source was split into; 0 for a line without pieces
+  bool cut_inside_sentence = false;  // a part ends where no sentence does: worth a warning
 
   /// The best one's; empty for a line without pieces.
   std::string text() const { return n_best.empty() ? std::string() : n_best.front().text; }
@@ -54,7 +56,7 @@ class Translator {
                                          const TranslateOptions& options);
 
  private:
-  Translation rendered(const std::vector<Hypothesis>& hypotheses, std::int64_t source_pieces) const;
+  std::vector<Rendering> rendered(const std::vector<Hypothesis>& hypotheses) const;
 
   const Vocabulary& vocabulary_;
   BeamSearch search_;

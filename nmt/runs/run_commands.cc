@@ -5,11 +5,15 @@
 namespace babelring {
 
 void ServerChoice::declare(CLI::App& command) {
+  declare_access(command);
+  command.add_flag("--json", as_json, "JSON for scripts instead of text for people");
+}
+
+void ServerChoice::declare_access(CLI::App& command) {
   command.add_option("--server", server, "address of the server; else BABELRING_SERVER, else http://127.0.0.1:8080");
   command.add_option("--token-file", token_file,
                      "file with the access token; else BABELRING_TOKEN, else ~/.config/babelring/token");
   command.add_option("--ca-file", ca_file, "certificates that https trusts; else BABELRING_CA_FILE, else the system's");
-  command.add_flag("--json", as_json, "JSON for scripts instead of text for people");
 }
 
 void RunChoice::declare(CLI::App& command) {

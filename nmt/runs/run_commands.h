@@ -22,6 +22,8 @@ struct ServerChoice {
 
   /// Adds --server, --token-file, --ca-file and --json, bound to this object.
   void declare(CLI::App& command);
+  /// The same without --json.
+  void declare_access(CLI::App& command);
   ServerAccess access() const { return find_server(server, token_file, ca_file); }
 };
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "nmt/base/json.h"
 #include "server/store/metrics.h"
 #include "server/store/queries.h"
 #include "server/store/sequence_set.h"
@@ -54,10 +55,27 @@ LastStep last_step(Reader& reader, std::int64_t run, std::int64_t rank) {
   return last;
 }
 
-std::optional<EvalRow> one_eval(Reader& reader, const RunRow& run, std::string_view sql) {
+/// The set that an evaluation's body names.
+std::string set_of(const std::string& body) {
+  const auto parsed = parse_json(body);
+  const json::value* set = parsed && parsed->is_object() ? parsed->get_object().if_contains("set") : nullptr;
+  return set != nullptr && set->is_string() ? std::string(set->get_string()) : "";
+}
+
+/// The set that the run validates on: its first evaluation's. Later ones of other sets are somebody's reports.
+std::string validation_set(Reader& reader, const RunRow& run) {
+  Statement row = reader.database.prepare("SELECT body FROM evals WHERE run = ? ORDER BY eval LIMIT 1");
+  row.bind(run.number);
+  return row.step() ? set_of(row.text(0)) : "";
+}
+
+/// The first of a query's evaluations that is of this set.
+std::optional<EvalRow> one_eval(Reader& reader, const RunRow& run, const std::string& set, std::string_view sql) {
   Statement row = reader.database.prepare(sql);
   row.bind(run.number);
-  if (!row.step()) return std::nullopt;
+  do {
+    if (!row.step()) return std::nullopt;
+  } while (set_of(row.text(4)) != set);
   EvalRow eval;
   eval.id = row.text(0);
   eval.run = run.id;
@@ -80,11 +98,12 @@ std::vector<std::string> hosts_of(Reader& reader, const RunRow& run) {
 void complete(Reader& reader, RunRow& run) {
   run.hosts = hosts_of(reader, run);
   run.last = last_step(reader, run.number, 0);
-  run.last_eval = one_eval(
-      reader, run, "SELECT id, step, time_ms, sample_count, body FROM evals WHERE run = ? ORDER BY eval DESC LIMIT 1");
-  run.best_eval = one_eval(reader, run,
+  const std::string set = validation_set(reader, run);
+  run.last_eval = one_eval(reader, run, set,
+                           "SELECT id, step, time_ms, sample_count, body FROM evals WHERE run = ? ORDER BY eval DESC");
+  run.best_eval = one_eval(reader, run, set,
                            "SELECT id, step, time_ms, sample_count, body FROM evals WHERE run = ? "
-                           "ORDER BY sacrebleu DESC NULLS LAST, best DESC, eval DESC LIMIT 1");
+                           "ORDER BY sacrebleu DESC NULLS LAST, best DESC, eval DESC");
 }
 
 /// LIKE with the user's own % and _ taken literally.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
+import pty
 import shutil
 import subprocess
 import sys
@@ -78,8 +80,16 @@ class ProgramsTest(unittest.TestCase):
         self.complains("tranlsate", 2, "did you mean 'translate'?")
         self.complains("translate --chekpoint run", 2, "did you mean '--checkpoint'?")
         self.complains("translate --checkpoint run --precision f16", 2, "--precision", "f16", "bf16")
-        self.complains("translate --checkpoint run --beam 0", 2, "beam: found 0, expected 1")
-        self.complains("translate --checkpoint run --n-best 9", 2, "n-best: found 9")
+        self.complains("translate --checkpoint run --beam 0", 2, "--beam: found 0, expected 1 to 1000 (`nmt translate --help` lists the options)")
+        self.complains("translate --checkpoint run --batch-tokens 0", 2, "--batch-tokens: found 0, expected 1 to 1000000 (`nmt translate --help`")
+        self.complains("translate --checkpoint run --n-best 9", 2, "--n-best: found 9, expected at most --beam, 5")
+        self.complains("translate --checkpoint run --length-formula 1", 2, "--length-formula: found '1', expected power or gnmt")
+        self.complains("prepare --train toy1.en toy1.de --output x --min-words -5", 2, "--min-words: found -5, expected 1 to 1000000")
+        self.complains("prepare --train toy1.en toy1.de --output x --min-words 9 --max-words 8", 2, "--min-words: found 9, expected at most --max-words, 8")
+        self.complains("prepare --train toy1.en toy1.de --output x --max-pieces 0", 2, "--max-pieces: found 0, expected 1 to 1000000")
+        self.complains("prepare --train toy1.en toy1.de --output config.yaml", 2, "--output: config.yaml is a file, expected a folder")
+        Path("empty").mkdir()
+        self.complains("prepare --train toy1.en toy1.de --output x --vocabulary empty", 2, "--vocabulary: empty/spm.model: no such file")
         self.complains("evaluate --checkpoint run", 2, "--data, or --source and --reference")
         self.complains("evaluate --checkpoint run --data data --source toy2.en", 2, "--data, or --source and --reference")
         self.complains("evaluate --checkpoint run --source toy2.en", 2, "--data, or --source and --reference")
@@ -98,19 +108,21 @@ class ProgramsTest(unittest.TestCase):
 
     def test_missing_files_are_named(self) -> None:
         self.complains("prepare --train nowhere.en toy1.de --output x", 1, "nowhere.en: No such file")
-        self.complains("prepare --train toy1.en toy1.de --output x --vocabulary nowhere.model", 1, "nowhere.model: No such file")
+        self.complains("prepare --train toy1.en toy1.de --output x --vocabulary nowhere.model", 2, "--vocabulary: nowhere.model: no such file")
         self.complains("translate --checkpoint nowhere", 1, "nowhere: no such folder")
         self.complains("translate --checkpoint data", 1, "data: no checkpoint here; expected state.json")
-        self.complains("translate --checkpoint run --input nowhere.en", 1, "nowhere.en: cannot be read")
-        self.complains("translate --checkpoint run --input data", 1, "data: cannot be read: it is a folder")
-        self.complains("translate --checkpoint run --input /proc/self/mem", 1, "/proc/self/mem: cannot be read after line 0")
+        self.complains("translate --checkpoint run --input nowhere.en", 1, "cannot open nowhere.en: No such file or directory")
+        self.complains("translate --checkpoint run --input data", 1, "cannot read data: it is a folder")
+        self.complains("translate --checkpoint run --input /proc/self/mem", 1, "cannot read /proc/self/mem after line 0: Input/output error")
         self.complains("translate --checkpoint run --output nowhere/out.de", 1, "nowhere/out.de: cannot be written")
         self.complains("evaluate --checkpoint run --data nowhere", 1, "nowhere: no manifest.json")
         self.complains("evaluate --checkpoint run --data data --set nowhere", 1, "no set 'nowhere', only train, valid, test")
         self.complains("evaluate --checkpoint run --source toy2.en --reference nowhere.de", 1, "nowhere.de: No such file")
         self.complains("average --output none nowhere", 1, "nowhere/state.json: No such file")
         self.complains("average --output bad.en/mean run/checkpoints/update-00000004", 1, "average: ", "bad.en: Not a directory")
-        self.complains("average --output none --last 3 run", 1, "run: found 2 checkpoints, expected 3")
+        self.complains("average --output none --last 3 run", 1, "run: found 2 of 3 checkpoints; --last 2 takes all")
+        self.complains("average --output none run", 2, "average: run is the folder of a run: add --last N")
+        self.complains("average --output none --last 1 data", 1, "data: no checkpoint here")
 
     def test_unequal_files_are_refused(self) -> None:
         self.complains("prepare --train toy1.en toy2.de --output x", 1, "toy1.en has 400 lines, toy2.de has 20", "--unequal truncate")
@@ -118,7 +130,6 @@ class ProgramsTest(unittest.TestCase):
         self.succeeds("prepare --train toy1.en toy2.de --output x --vocabulary data/spm.model --unequal truncate")
 
     def test_invalid_text_is_named_by_file_and_line(self) -> None:
-        self.complains("translate --checkpoint run --input bad.en", 1, "bad.en:2: byte 5 is not UTF-8")
         self.complains("evaluate --checkpoint run --source bad.en --reference two.de", 1, "bad.en:2: byte 5 is not UTF-8")
         report = json.loads(self.succeeds("prepare --train bad.en two.de --output x --vocabulary data/spm.model --json"))
         found = report["sets"][0]["findings"]["invalid_utf8"]
@@ -175,6 +186,32 @@ class ProgramsTest(unittest.TestCase):
                                       ".*No space left on device")
         self.assertIn('"event":"failed"', Path("full/spool/attempt-1/rank-0.jsonl").read_text(encoding="utf-8"))
 
+    def test_a_progress_bar_is_drawn_where_somebody_sees_it(self) -> None:
+        worker = [str(BIN / "worker"), "--config", "config.yaml", "--server", "none", "--run-dir"]
+        mpirun = ["mpirun", "--oversubscribe", "--bind-to", "none", "-np", "1"]
+        for name, command, drawn in (("bar-mpirun", [*mpirun, *worker], True), ("bar-alone", worker, True),
+                                     ("bar-never", [*mpirun, *worker], False)):
+            with self.subTest(name):
+                ours, theirs = pty.openpty()
+                with open(ours, "rb", buffering=0) as terminal:
+                    process = subprocess.Popen([*command, name, *(["--progress", "never"] if not drawn else [])], stdin=subprocess.DEVNULL,
+                                               stdout=theirs, stderr=theirs, env={**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1",
+                                                                                  "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
+                    os.close(theirs)
+                    shown = b""
+                    try:
+                        while piece := terminal.read(1 << 16):
+                            shown += piece
+                    except OSError:
+                        pass  # so a terminal ends
+                self.assertEqual(process.wait(timeout=300), 0, shown)
+                self.assertEqual(b"\r\x1b[K[" in shown, drawn, shown)
+                self.assertIn(b"finished: 4u of training", shown)
+        done = subprocess.run([*worker, "bar-piped"], capture_output=True, text=True)
+        self.assertNotIn("\x1b[K", done.stderr)
+        done = subprocess.run([*worker, "bar-always", "--progress", "always"], capture_output=True, text=True)
+        self.assertRegex(done.stderr, r"\[#*\.*\] +[0-9]+ %  update [0-9]+  loss ")
+
     def test_a_run_folder_that_cannot_be_made_is_named(self) -> None:
         for folder in ("bad.en", "bad.en/run", "/proc/run"):
             done = subprocess.run([BIN / "worker", "--config", "config.yaml", "--server", "none", "--run-dir", folder], capture_output=True, text=True)
@@ -193,6 +230,75 @@ class ProgramsTest(unittest.TestCase):
         self.assertEqual(len(answers[0]["n_best"]), 2)
         self.assertEqual(self.succeeds("translate --checkpoint run --output out.de --beam 2", text), "")
         self.assertEqual(Path("out.de").read_text(encoding="utf-8").split("\n"), lines)
+
+    def test_translate_reads_gzip_and_a_byte_order_mark(self) -> None:
+        text = "the old cat sees the dog .\nthe green tree .\n"
+        expected = self.succeeds("translate --checkpoint run --beam 2", text)
+        Path("marked.en").write_text(text, encoding="utf-8-sig")
+        Path("packed").write_bytes(gzip.compress(text.encode("utf-8-sig")))
+        self.assertEqual(self.succeeds("translate --checkpoint run --beam 2 --input marked.en"), expected)
+        self.assertEqual(self.succeeds("translate --checkpoint run --beam 2 --input packed"), expected)
+        with open("packed", "rb") as packed:
+            done = subprocess.run([BIN / "nmt", "translate", "--checkpoint", "run", "--beam", "2"], stdin=packed, capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stdout), (0, expected))
+
+    def test_translate_gives_the_lines_before_invalid_text(self) -> None:
+        first = self.succeeds("translate --checkpoint run --beam 2", "the old cat .\n")
+        done = nmt("translate --checkpoint run --beam 2 --input bad.en")
+        self.assertEqual((done.returncode, done.stdout), (1, first))
+        self.assertEqual(done.stderr, "nmt: bad.en:2: byte 5 is not UTF-8 (--invalid replace goes on)\n")
+        packed = gzip.compress(("the old cat .\n" * 200).encode() + os.urandom(5000).hex().encode())
+        Path("torn.gz").write_bytes(packed[:-200])
+        done = nmt("translate --checkpoint run --beam 1 --input torn.gz --output torn.de")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("cannot read torn.gz after line 200: damaged or truncated gzip data", done.stderr)
+        self.assertEqual(len(Path("torn.de").read_text(encoding="utf-8").splitlines()), 200)
+
+    def test_translate_replaces_invalid_text_on_request(self) -> None:
+        done = nmt("translate --checkpoint run --beam 2 --input bad.en --invalid replace --json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([json.loads(line)["source"] for line in done.stdout.splitlines()], ["the old cat .", "the \ufffd dog ."])
+        self.assertIn("bad.en: bytes that are not UTF-8 were replaced by U+FFFD: 1, lines with them: 1, the first: line 2", done.stderr)
+        self.complains("translate --checkpoint run --invalid drop", 2, "--invalid", "drop", "replace")
+
+    def test_translate_bounds_the_length_of_a_line(self) -> None:
+        Path("endless.en").write_text("the cat .\n" + "x" * (1 << 20) + "x\n", encoding="utf-8")
+        done = nmt("translate --checkpoint run --beam 1 --input endless.en")
+        self.assertEqual((done.returncode, len(done.stdout.splitlines())), (1, 1))
+        self.assertEqual(done.stderr, "nmt: endless.en:2: over 1048576 bytes\n")
+
+    def test_translate_splits_long_lines_at_sentence_ends(self) -> None:
+        sentences = ["The old cat sees the dog .", "The green tree .", "The dog ."] * 6
+        limit = ["translate", "--checkpoint", "run", "--beam", "1", "--max-source", "40"]
+        apart = self.succeeds(" ".join(limit), "".join(f"{sentence}\n" for sentence in sentences)).splitlines()
+        done = nmt(" ".join([*limit, "--json"]), f"{sentences[2]}\n{' '.join(sentences)}\n{sentences[1]}\n")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        answers = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertEqual([answer["text"] for answer in answers], [apart[2], " ".join(part for part in apart if part), apart[1]])
+        self.assertEqual([answer["parts"] for answer in answers], [1, 18, 1])
+        self.assertIn("1 line has more than 40 pieces: split", done.stderr)
+        self.assertNotIn("warn", done.stderr)
+        done = nmt(" ".join(limit), "the cat " * 40 + "\n")
+        self.assertEqual(len(done.stdout.splitlines()), 1)
+        self.assertRegex(done.stderr, "line 1: [0-9]+ pieces, cut inside a sentence into [0-9]+ parts")
+
+    def test_unlike_checkpoints_are_not_averaged(self) -> None:
+        trained = "run/checkpoints/update-00000004"
+        config = Path("config.yaml").read_text(encoding="utf-8")
+        self.succeeds("prepare --train toy1.en toy1.de --valid toy2.en toy2.de --output other-pieces --vocabulary-size 120 --normalization identity")
+        Path("post.yaml").write_text(config.replace("dropout: 0", "dropout: 0.1, norm: post"), encoding="utf-8")
+        Path("again.yaml").write_text(config.replace("dropout: 0", "dropout: 0.2"), encoding="utf-8")
+        Path("pieces.yaml").write_text(config.replace("folder: data", "folder: other-pieces"), encoding="utf-8")
+        for name in ("post", "again", "pieces"):
+            subprocess.run([BIN / "worker", "--config", f"{name}.yaml", "--run-dir", f"run-{name}", "--server", "none"], check=True, capture_output=True)
+        self.complains(f"average --output none {trained} run-pieces/checkpoints/update-00000004", 1,
+                       f"{trained} and ", "run-pieces/checkpoints/update-00000004 have different vocabularies: spm.model is ")
+        self.complains(f"average --output none {trained} run-post/checkpoints/update-00000004", 1, "are different models: model.norm is pre and post")
+        self.assertFalse(Path("none").exists())
+        done = nmt(f"average --output of-two-runs {trained} run-again/checkpoints/update-00000004")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stderr, "warning: average: the checkpoints are of different runs: r_[0-9A-Z]+, r_[0-9A-Z]+")
+        self.assertNotIn("different runs", nmt("average --output of-one-run --last 2 run").stderr)
 
     def test_evaluate_and_average_go_together(self) -> None:
         self.assertIn("mean of 2 checkpoints", self.succeeds("average --output mean --last 2 run"))

@@ -1,11 +1,14 @@
 #include "nmt/data/text.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include <vector>
 
+#include "nmt/base/atomic_file.h"
 #include "nmt/base/failure.h"
+#include "nmt/base/file_descriptor.h"
 #include "nmt/data/line_reader.h"
 #include "tests/data/temporary_folder.h"
 
@@ -24,6 +27,15 @@ TEST(TextTest, FindsInvalidUtf8) {
   EXPECT_EQ(find_invalid_utf8("x\xed\xa0\x80"), 1U);     // surrogate
   EXPECT_EQ(find_invalid_utf8("\xf4\x90\x80\x80"), 0U);  // above U+10FFFF
   EXPECT_EQ(find_invalid_utf8("\xf4\x8f\xbf\xbf"), nowhere);
+}
+
+TEST(TextTest, ReplacesInvalidUtf8) {
+  std::string text =
+      "a\xff\xc3"
+      "b\xe2\x82€";
+  EXPECT_EQ(replace_invalid_utf8(text), 4);
+  EXPECT_EQ(text, "a\ufffd\ufffdb\ufffd\ufffd€");
+  EXPECT_EQ(replace_invalid_utf8(text), 0);
 }
 
 TEST(TextTest, FindsControlBytes) {
@@ -105,6 +117,37 @@ TEST(LineReaderTest, ReadsGzipWhateverItsName) {
   EXPECT_EQ(lines[0].text, "ä");
 }
 
+TEST(LineReaderTest, ReadsGzipOfSeveralMembersAndIgnoresWhatFollows) {
+  const TemporaryFolder folder;
+  const std::string first = read_file(write_gzip(folder, "1", "\ufeffa\nb")),
+                    second = read_file(write_gzip(folder, "2", "c\n"));
+  const auto lines = read_all(folder.write("both", first + second + std::string(512, '\0')));
+  ASSERT_EQ(lines.size(), 2U);
+  EXPECT_EQ(lines[0].text, "a");
+  EXPECT_EQ(lines[1].text, "bc");
+}
+
+TEST(LineReaderTest, GivesALineOfAPipeAsSoonAsItIsThere) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const FileDescriptor out(ends[0]);
+  {
+    const FileDescriptor in(ends[1]);
+    LineReader reader(out.number(), "a pipe");
+    RawLine line;
+    for (const std::string_view text : {"\xef",
+                                        "\xbb\xbf"
+                                        "first\n"}) {  // a mark in two pieces
+      ASSERT_EQ(write(in.number(), text.data(), text.size()), std::ssize(text));
+    }
+    ASSERT_TRUE(reader.next(line));  // the other end is still open
+    EXPECT_EQ(line.text, "first");
+    ASSERT_EQ(write(in.number(), "x\ny", 3), 3);
+    ASSERT_TRUE(reader.next(line));
+    EXPECT_EQ(line.text, "x");
+  }
+}
+
 TEST(LineReaderTest, ReadsAllLinesOrSaysWhichIsNoText) {
   const TemporaryFolder folder;
   const auto complaint = [&](const std::string& content) -> std::string {
@@ -128,6 +171,16 @@ TEST(LineReaderTest, RefusesTruncatedGzipAndAbsentFiles) {
   for (int i = 0; i < 20000; ++i) content += std::to_string(i * 7919) + "\n";
   const auto path = write_gzip(folder, "a.gz", content);
   std::filesystem::resize_file(path, std::filesystem::file_size(path) / 2);
+  LineReader reader(path);
+  RawLine line;
+  std::int64_t good = 0;
+  auto read = reader.read(line);
+  for (; read && *read; read = reader.read(line)) EXPECT_EQ(line.text, std::to_string(good++ * 7919));
+  ASSERT_FALSE(read);
+  EXPECT_GT(good, 1000) << "the lines before the end are given";
+  EXPECT_EQ(read.message(),
+            fmt::format("cannot read {} after line {}: damaged or truncated gzip data: unexpected end of file",
+                        path.string(), good));
   EXPECT_THROW(read_all(path), Failure);
   EXPECT_THROW(read_all(folder / "absent"), Failure);
   EXPECT_THROW(read_all(folder.path()), Failure);

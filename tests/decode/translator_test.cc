@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "nmt/decode/split_source.h"
 #include "tests/decode/tiny_model.h"
 
 namespace babelring {
@@ -79,16 +80,30 @@ TEST_F(TranslatorTest, GivesTheNBestInOrder) {
   }
 }
 
-TEST_F(TranslatorTest, CutsOverLongLinesAndSaysSo) {
+TEST_F(TranslatorTest, SplitsLongLinesAndJoinsTheirParts) {
   const auto ids = vocabulary_.encode(lines[2]);
   ASSERT_GT(ids.size(), 6U);
+  const TranslateOptions options{.beam = {.beam = 3, .n_best = 2}, .max_source_pieces = 6};
   const auto whole = translator_.translate_ids(spans_of({ids}), {}).at(0);
-  EXPECT_EQ(whole.cut_pieces, 0);
-  const auto cut = translator_.translate_ids(spans_of({ids}), {.max_source_pieces = 6}).at(0);
-  EXPECT_EQ(cut.source_pieces, std::ssize(ids));
-  EXPECT_EQ(cut.cut_pieces, std::ssize(ids) - 6);
-  const auto beginning = translator_.translate_ids(spans_of({{ids.begin(), ids.begin() + 6}}), {}).at(0);
-  EXPECT_EQ(cut.text(), beginning.text());
+  EXPECT_EQ(whole.parts, 1);
+  EXPECT_FALSE(whole.cut_inside_sentence);
+  const auto translations = translator_.translate({"boat", lines[2], "", lines[0]}, options);
+  EXPECT_EQ(translations[0].text(), translator_.translate({"boat"}, options).at(0).text());
+  EXPECT_EQ(translations[2].parts, 0);
+  const Translation& split = translations[1];
+  EXPECT_EQ(split.source_pieces, std::ssize(ids));
+  EXPECT_TRUE(split.cut_inside_sentence);
+  const auto parts = split_source(ids, vocabulary_, 6).parts;
+  EXPECT_EQ(split.parts, std::ssize(parts));
+  std::vector<std::string> texts;
+  double log_probability = 0;
+  for (const Translation& part : translator_.translate_ids(parts, options)) {
+    texts.push_back(part.n_best.at(1).text);
+    log_probability += part.n_best.at(1).log_probability;
+  }
+  ASSERT_EQ(split.n_best.size(), 2U);
+  EXPECT_EQ(split.n_best[1].text, join_parts(texts));
+  EXPECT_DOUBLE_EQ(split.n_best[1].log_probability, log_probability);
 }
 
 TEST_F(TranslatorTest, RefusesBadOptionsAndForeignModels) {

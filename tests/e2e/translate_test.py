@@ -162,6 +162,28 @@ class TranslateTest(SystemTest):
         self.assertIn("signal 9", problem["detail"])
         self.assertEqual(self.at.get("/api/v1/runs")["items"][0]["id"], self.run_id)
 
+    def test_an_evaluation_is_recorded_with_its_run(self) -> None:
+        self.serve()
+        token = ["--token-file", self.at.folder / "admin.token"]
+        command = [BIN / "nmt", "evaluate", "--checkpoint", self.folder / "run" / "checkpoints", "--data", self.prepared, "--beam", "1",
+                   "--max-sentences", "20", "--json", "--server", self.at.address, *token, "--report"]
+        done = subprocess.run([*command, "toy"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        figures = json.loads(done.stdout)
+        self.assertRegex(done.stderr, f"recorded with run {self.run_id} \\(toy\\) on {self.at.address}: sacreBLEU [0-9.]+ on test after update 40")
+        evals = self.at.get(f"/api/v1/runs/{self.run_id}/evals")["items"]
+        reported = [item for item in evals if item["set"] == "test"]
+        self.assertEqual(len(reported), 1, evals)
+        self.assertEqual(reported[0]["update"], 40)
+        for name in ("sacrebleu", "chrf", "loss", "nll", "accuracy", "signature"):
+            self.assertEqual(reported[0][name], figures[name], name)
+        samples = self.at.get(f"/api/v1/evals/{reported[0]['id']}")["samples"]
+        self.assertEqual(len(samples), 10)
+        self.assertTrue(samples[0]["source"] and samples[0]["reference"])
+        absent = subprocess.run([*command, "nobody"], capture_output=True, text=True)
+        self.assertEqual((absent.returncode, absent.stdout), (1, ""))
+        self.assertIn("no run with an id or name beginning with 'nobody'", absent.stderr)
+
     def test_refusals(self) -> None:
         newest, older = self.serve()
         for body, words in (({}, "text"), ({"text": []}, "1 to 32"), ({"text": ["a"] * 33}, "1 to 32"),

@@ -124,6 +124,20 @@ TEST_F(ApiTest, TakesValidationsMadeBesideTheTraining) {
   EXPECT_EQ(get(run_path("/evals")).at("items").as_array().size(), 1u);
 }
 
+TEST_F(ApiTest, KeepsTheBestAndTheLastValidationApartFromReportsOfOtherSets) {
+  EvalRecord eval;
+  eval.update = 1;
+  eval.set = "valid";
+  eval.sacrebleu = 20;
+  post({step_record(1, 1), record_of(eval, 2)});
+  Client client(server.port(), server.token(http::Scope::ingest, run_id));
+  ASSERT_EQ(client.post(run_path("/evals"), R"({"update":1,"set":"test","sacrebleu":30})").status, 201);
+  const auto run = get(run_path());
+  EXPECT_EQ(run.at("best").at("set"), "valid");
+  EXPECT_EQ(run.at("last_eval").at("set"), "valid");
+  EXPECT_EQ(get(run_path("/evals")).at("items").as_array().size(), 2u);
+}
+
 TEST_F(ApiTest, StoresWhatItKnowsOfANewerWorkersRecords) {
   const auto answer =
       Client(server.port())

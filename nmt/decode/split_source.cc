@@ -1,0 +1,154 @@
+#include "nmt/decode/split_source.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+namespace babelring {
+
+namespace {
+
+using Source = std::span<const std::int32_t>;
+
+constexpr std::string_view space_mark = "\xe2\x96\x81";                          // ▁
+constexpr std::array<std::string_view, 4> full_stops = {"。", "｡", "！", "？"};  // no space follows these
+constexpr std::array<std::string_view, 8> sentence_ends = {".", "!", "?", "…", "؟", "۔", "।", "॥"};
+constexpr std::array<std::string_view, 12> closers = {"\"", "'", ")", "]", "”", "’", "»", "›", "“", "」", "』", "）"};
+constexpr std::array<std::string_view, 8> openers = {"\"", "'", "(", "[", "“", "„", "«", "‘"};
+
+/// How good a place between two pieces is to cut at.
+enum class Cut { inside_word, between_words, doubtful_end, sentence_end };
+
+template <std::size_t n>
+std::string_view ending(std::string_view text, const std::array<std::string_view, n>& marks) {
+  const auto found =
+      std::find_if(marks.begin(), marks.end(), [&](std::string_view mark) { return text.ends_with(mark); });
+  return found == marks.end() ? std::string_view() : *found;
+}
+
+template <std::size_t n>
+std::string_view without_beginnings(std::string_view text, const std::array<std::string_view, n>& marks) {
+  for (bool again = true; again;) {
+    again = false;
+    for (const std::string_view mark : marks) {
+      if (!text.starts_with(mark)) continue;
+      text.remove_prefix(mark.size());
+      again = true;
+    }
+  }
+  return text;
+}
+
+bool is_ascii_letter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+/// Of the word before a full stop: "Dr", "z.B", "3", "J" are followed by one that rarely ends a sentence.
+bool makes_full_stop_doubtful(std::string_view word) {
+  word = without_beginnings(word, openers);
+  if (word.empty()) return false;  // of tokenised text
+  if (word.find('.') != std::string_view::npos) return true;
+  if (std::all_of(word.begin(), word.end(), [](char c) { return c >= '0' && c <= '9'; })) return true;
+  return word.size() <= 3 && std::all_of(word.begin(), word.end(), is_ascii_letter);
+}
+
+class Cuts {
+ public:
+  Cuts(Source source, const Vocabulary& vocabulary) : source_(source), vocabulary_(vocabulary) {}
+
+  /// What cutting before piece `at` means; 0 < at < the source's size.
+  Cut before(std::size_t at) const {
+    const std::string_view next = vocabulary_.piece(source_[at]);
+    const bool word_begins = next.starts_with(space_mark);
+    std::string word = word_before(at);
+    std::string_view text = word;
+    for (auto closer = ending(text, closers); !closer.empty(); closer = ending(text, closers)) {
+      text.remove_suffix(closer.size());
+    }
+    if (!ending(text, full_stops).empty()) return Cut::sentence_end;
+    if (!word_begins) return Cut::inside_word;
+    const std::string_view end = ending(text, sentence_ends);
+    if (end.empty()) return Cut::between_words;
+    if (begins_lowercase(at)) return Cut::doubtful_end;
+    text.remove_suffix(end.size());
+    return end == "." && makes_full_stop_doubtful(text) ? Cut::doubtful_end : Cut::sentence_end;
+  }
+
+ private:
+  /// The pieces of the word that ends before piece `at`, at most 8 of them, without the mark of its space.
+  std::string word_before(std::size_t at) const {
+    std::string word;
+    for (std::size_t i = at; i > 0 && at - i < 8; --i) {
+      const std::string& piece = vocabulary_.piece(source_[i - 1]);
+      if (piece.starts_with(space_mark)) return piece.substr(space_mark.size()) + word;
+      word.insert(0, piece);
+    }
+    return word;
+  }
+
+  bool begins_lowercase(std::size_t at) const {
+    std::string_view word = vocabulary_.piece(source_[at]);
+    word.remove_prefix(space_mark.size());
+    if (word.empty() && at + 1 < source_.size()) word = vocabulary_.piece(source_[at + 1]);
+    return !word.empty() && word.front() >= 'a' && word.front() <= 'z';
+  }
+
+  Source source_;
+  const Vocabulary& vocabulary_;
+};
+
+/// Adds a sentence, in parts of at most `max_pieces` if it is longer.
+void add_sentence(Source sentence, const Vocabulary& vocabulary, std::size_t max_pieces, SplitSource& split) {
+  while (sentence.size() > max_pieces) {
+    const Cuts cuts(sentence, vocabulary);
+    std::size_t best_at = max_pieces;
+    Cut best = Cut::inside_word;
+    for (std::size_t at = max_pieces; at > 0; --at) {
+      const Cut cut = cuts.before(at);
+      if (cut <= best) continue;
+      best = cut;
+      best_at = at;
+    }
+    split.inside_sentence |= best < Cut::doubtful_end;
+    split.parts.push_back(sentence.first(best_at));
+    sentence = sentence.subspan(best_at);
+  }
+  if (!sentence.empty()) split.parts.push_back(sentence);
+}
+
+/// Whether text of this kind is written without spaces: the last character is ideographic or a full-width sign.
+bool ends_ideographic(std::string_view text) {
+  if (text.size() < 3) return false;
+  const std::string_view last = text.substr(text.size() - 3);
+  return (last >= "\xe3\x80\x80" && last <= "\xe9\xbf\xbf") || (last >= "\xef\xbc\x80" && last <= "\xef\xbf\xaf");
+}
+
+}  // namespace
+
+SplitSource split_source(Source source, const Vocabulary& vocabulary, std::int64_t max_pieces) {
+  const auto limit = static_cast<std::size_t>(max_pieces);
+  SplitSource split;
+  if (source.size() <= limit) {
+    if (!source.empty()) split.parts.push_back(source);
+    return split;
+  }
+  const Cuts cuts(source, vocabulary);
+  std::size_t begin = 0;
+  for (std::size_t at = 1; at <= source.size(); ++at) {
+    if (at < source.size() && cuts.before(at) != Cut::sentence_end) continue;
+    add_sentence(source.subspan(begin, at - begin), vocabulary, limit, split);
+    begin = at;
+  }
+  return split;
+}
+
+std::string join_parts(const std::vector<std::string>& parts) {
+  std::string line;
+  for (const std::string& part : parts) {
+    if (!line.empty() && !part.empty() && !ends_ideographic(line)) line += ' ';
+    line += part;
+  }
+  return line;
+}
+
+}  // namespace babelring

@@ -1,0 +1,79 @@
+#include "nmt/decode/split_source.h"
+
+#include <gtest/gtest.h>
+
+namespace babelring {
+namespace {
+
+/// A piece for each character that these tests use: then any place is one between pieces.
+Vocabulary characters() {
+  const std::string text =
+      "The cat sleeps. The dog (old) barks! \"Really?\" Dr. Who said on 3. May, z.B. in Rome. it was 3.14 again… So "
+      "what… no one knows; 我们走。他来。";
+  int given = 0;
+  const auto give = [&](std::string& line) {
+    line = text;
+    return given++ < 3;
+  };
+  return Vocabulary::from_bytes(train_vocabulary({.size = 70, .normalization = "identity"}, give), "test vocabulary");
+}
+
+class SplitSourceTest : public testing::Test {
+ protected:
+  /// The texts of the parts; they must be the whole in order, each of at most `max_pieces`.
+  std::vector<std::string> split(const std::string& text, std::int64_t max_pieces, bool inside_sentence = false) {
+    const std::vector<std::int32_t> ids = vocabulary_.encode(text);
+    const SplitSource split = split_source(ids, vocabulary_, max_pieces);
+    std::vector<std::string> texts;
+    std::vector<std::int32_t> together;
+    for (const auto& part : split.parts) {
+      EXPECT_LE(std::ssize(part), max_pieces);
+      texts.push_back(vocabulary_.decode(part));
+      together.insert(together.end(), part.begin(), part.end());
+    }
+    EXPECT_EQ(together, ids);
+    EXPECT_EQ(split.inside_sentence, inside_sentence) << text;
+    return texts;
+  }
+  std::int64_t pieces(const std::string& text) const { return std::ssize(vocabulary_.encode(text)); }
+
+  using Texts = std::vector<std::string>;
+  Vocabulary vocabulary_ = characters();
+};
+
+TEST_F(SplitSourceTest, LeavesShortSourcesWhole) {
+  EXPECT_EQ(split("The cat sleeps. The dog barks!", 100), Texts{"The cat sleeps. The dog barks!"});
+  EXPECT_EQ(split("The cat. The dog", pieces("The cat. The dog")), Texts{"The cat. The dog"});
+  EXPECT_EQ(split("", 1), Texts{});
+}
+
+TEST_F(SplitSourceTest, SplitsAtTheEndsOfSentences) {
+  EXPECT_EQ(split("The cat sleeps. The dog (old) barks! \"Really?\" So what… The end", 30),
+            (Texts{"The cat sleeps.", "The dog (old) barks!", "\"Really?\"", "So what…", "The end"}));
+  EXPECT_EQ(split("我们走。他来。我们来", 8), (Texts{"我们走。", "他来。", "我们来"}));
+}
+
+TEST_F(SplitSourceTest, KeepsAbbreviationsAndNumbersTogetherWhileItCan) {
+  const std::string sentence = "Dr. Who said on 3. May, z.B. in Rome, it was 3.14 again.";
+  EXPECT_EQ(split("The cat sleeps. " + sentence + " The dog barks.", pieces(sentence)),
+            (Texts{"The cat sleeps.", sentence, "The dog barks."}));
+  EXPECT_EQ(split("no one said Dr. Who barks again", pieces("no one said Dr. Who barks")),
+            (Texts{"no one said Dr.", "Who barks again"}))
+      << "a doubtful end is better than none";
+}
+
+TEST_F(SplitSourceTest, CutsBetweenWordsAndThenAnywhereAndSaysSo) {
+  EXPECT_EQ(split("no one knows what it was", pieces("no one knows w"), true), (Texts{"no one knows", "what it was"}));
+  const Texts parts = split("catcatcatcat", 3, true);
+  EXPECT_GE(parts.size(), 4U - 1U);
+}
+
+TEST(JoinParts, PutsASpaceBetweenThemUnlessTheTextHasNone) {
+  EXPECT_EQ(join_parts({"Die Katze schläft.", "Der Hund bellt."}), "Die Katze schläft. Der Hund bellt.");
+  EXPECT_EQ(join_parts({"我们走。", "他来。"}), "我们走。他来。");
+  EXPECT_EQ(join_parts({"", "a", "", "b"}), "a b");
+  EXPECT_EQ(join_parts({}), "");
+}
+
+}  // namespace
+}  // namespace babelring
