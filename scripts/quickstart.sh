@@ -8,14 +8,14 @@
 #     --dir DIR            where everything is kept (default runs/quickstart)
 #     --config FILE        training configuration (default by corpus, from configs/)
 #     --vocabulary-size N  subword pieces (default: one for four training pairs, at most 8000)
-#     --ranks N            MPI workers (default 2, or 1 on a single core)
+#     --ranks N            MPI workers (default: one for each GPU that can be used; else 2, or 1 on a single core)
 #     --listen HOST:PORT   where the server listens, on loopback (default 127.0.0.1:0, a free port)
 #     --stop               stops the server that an earlier run left up, and nothing else
 #     --help               this text
 #
 # Interrupted (Ctrl-C), it saves and stops; run again, it goes on where it was. The last line of standard output is a
 # JSON summary; progress goes to standard error, and everything is in DIR/logs. BABELRING_BIN names a folder with the
-# programs, when they are built already.
+# programs, when they are built already. Where nvidia-smi answers and nvcc is, the GPU module is built too.
 set -euo pipefail
 # shellcheck source=scripts/lib/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
@@ -27,6 +27,7 @@ source "$ROOT/scripts/lib/stages.sh"
 minutes=12 corpus=libreoffice dir=$ROOT/runs/quickstart config='' vocabulary_size='' ranks='' listen=127.0.0.1:0 stop_only=no
 BIN=${BABELRING_BIN:-$ROOT/build/release/bin}
 mpirun_pid=''
+stage_names=(setup build corpus prepare train evaluate translate)
 
 parse_arguments() {
   while [ $# -gt 0 ]; do
@@ -52,9 +53,6 @@ require_positive() {
 
 # Fills in what the corpus and the machine decide.
 complete_options() {
-  local cores
-  cores=$(nproc)
-  ranks=${ranks:-$((cores < 2 ? 1 : 2))}
   case $corpus in
     wmt16) config=${config:-$ROOT/configs/wmt16-transformer-base.yaml} vocabulary_size=${vocabulary_size:-32768} ;;
     *) config=${config:-$ROOT/configs/quickstart.yaml} vocabulary_size=${vocabulary_size:-auto} ;;
@@ -86,14 +84,41 @@ claim_folder() {
 stage_setup() { "$ROOT/scripts/setup.sh"; }
 
 # In a shell of its own: relative names of options count from the caller's folder.
-stage_build() (
-  log=$dir/logs/build.log
+stage_build() {
   if [ -n "${BABELRING_BIN:-}" ]; then return; fi
-  : >"$log"
-  cd "$ROOT"
+  : >"$dir/logs/build.log"
+  ticker "$dir/logs/build.log"
+  (cd "$ROOT" && build "$dir/logs/build.log")
+}
+
+build() {
+  local log=$1 targets=(server worker nmt)
   quietly "$log" "configuring" cmake --preset release
-  quietly "$log" "building" cmake --build --preset release -j "$(build_jobs)" --target server worker nmt
-)
+  if [ "$(gpus)" -gt 0 ]; then
+    if grep -qs '^CMAKE_CUDA_COMPILER:[A-Z]*=/' build/release/CMakeCache.txt; then
+      targets+=(babelring_cuda)
+    else
+      say "  a GPU answers, but nvcc (CUDA 13.0 or newer) was not found: training uses the processor (docs/gpu.md)"
+    fi
+  fi
+  quietly "$log" "building" cmake --build --preset release -j "$(build_jobs)" --target "${targets[@]}"
+}
+
+# gpus: how many NVIDIA's driver knows.
+gpus() {
+  local list
+  list=$(timeout 30 nvidia-smi -L 2>/dev/null) || list=''
+  printf '%s' "$list" | grep -c '^GPU ' || true
+}
+
+# workers: what was asked for, else as many as there are GPUs for them, else by processors.
+workers() {
+  local count
+  if [ -n "$ranks" ]; then printf '%s' "$ranks" && return; fi
+  count=$(gpus)
+  if [ "$count" -eq 0 ] || [ ! -e "$BIN/libbabelring_cuda.so" ]; then count=$(($(nproc) < 2 ? 1 : 2)); fi
+  printf '%s' "$count"
+}
 
 stage_corpus() {
   "$ROOT/scripts/fetch_corpus.sh" --corpus "$corpus" --downloads "$dir/downloads" "$dir/corpus" >"$dir/logs/corpus.json"
@@ -118,6 +143,8 @@ stage_prepare() {
   mapfile -t valid < <(both_sides valid)
   mapfile -t test < <(both_sides test)
   rm -rf "$dir/data"
+  : >"$dir/logs/prepare.log"
+  ticker "$dir/logs/prepare.log"
   quietly "$dir/logs/prepare.log" "nmt prepare" "$BIN/nmt" prepare --train "${train[@]}" --valid "${valid[@]}" \
     --test "${test[@]}" --output "$dir/data" --vocabulary-size "$(pieces)" --model bpe
 }
@@ -125,12 +152,16 @@ stage_prepare() {
 # mpirun gets a session of its own: a Ctrl-C on the terminal would make it kill the workers within a second. It passes
 # SIGUSR1 on to them, upon which they save and end; see interrupted().
 stage_train() {
-  local status=0
-  local mpirun=(mpirun --host "localhost:$ranks" -np "$ranks" --bind-to none)
+  local status=0 count shown=()
+  count=$(workers)
+  local progress=never
+  if [ -t 2 ]; then shown=(--terminal) progress=always; fi
+  local mpirun=(mpirun --host "localhost:$count" -np "$count" --bind-to none)
   if [ "$(id -u)" -eq 0 ]; then export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1; fi
-  say "  $ranks workers, $minutes minutes, dashboard ${address%/}/#token=$(cat "$(server_token_file "$dir")")"
+  say "  workers: $count, $minutes min; dashboard: $(dashboard)"
   setsid "${mpirun[@]}" "$BIN/worker" --config "$config" "data.folder=$dir/data" "training.max_minutes=$minutes" \
-    --server "$address" --token-file "$(server_token_file "$dir")" --run-dir "$dir/run" </dev/null > >(tee -a "$dir/logs/train.log" >&2) 2>&1 &
+    --server "$address" --token-file "$(server_token_file "$dir")" --run-dir "$dir/run" --progress "$progress" \
+    </dev/null > >(python3 "$ROOT/scripts/lib/train_lines.py" "$dir/logs/train.log" "${shown[@]}" >&2) 2>&1 &
   mpirun_pid=$!
   wait "$mpirun_pid" || status=$?
   mpirun_pid=''
@@ -138,13 +169,18 @@ stage_train() {
 }
 
 stage_evaluate() {
+  ticker "$dir/logs/evaluate.log"
   quietly "$dir/logs/evaluate.log" "nmt evaluate" evaluate_to "$dir/evaluation.json"
 }
 
+# The server records it with the run.
 evaluate_to() {
-  "$BIN/nmt" evaluate --checkpoint "$(best_checkpoint)" --set test --data "$dir/data" --json >"$1.part" &&
+  "$BIN/nmt" evaluate --checkpoint "$(best_checkpoint)" --set test --data "$dir/data" --json --report "$(run_id)" --server "$address" \
+    --token-file "$(server_token_file "$dir")" >"$1.part" &&
     mv "$1.part" "$1"
 }
+
+run_id() { python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["run"])' "$dir/run/run.json"; }
 
 # Five sentences spread evenly over the test set.
 stage_translate() {
@@ -170,9 +206,38 @@ show_samples() {
     awk 'BEGIN { split("source reference translation", name) } { i = (NR - 1) % 3 + 1; printf "%s%-12s %s\n", i == 1 ? "\n" : "", name[i], $0 }'
 }
 
+what_next() {
+  printf '\n%s\n\n' "$(python3 "$ROOT/scripts/lib/quickstart_summary.py" --words "$dir")"
+  printf '%-17s %s\n' 'dashboard' "$(dashboard)" \
+    'try it' "echo \"$(head -n 1 "$dir/samples.$source_language" | tr -d '"\`$')\" | $BIN/nmt translate --checkpoint $(best_checkpoint)" \
+    'train longer' "scripts/quickstart.sh --minutes $(awk -v m="$minutes" 'BEGIN { print m * 5 }')$(repeated_options)" \
+    'stop the server' "scripts/quickstart.sh --stop --dir $dir"
+}
+
+# What a further call needs to find this run.
+repeated_options() {
+  [ "$corpus" = libreoffice ] || printf ' --corpus %s' "$corpus"
+  [ "$dir" = "$ROOT/runs/quickstart" ] || printf ' --dir %s' "$dir"
+}
+
+# dashboard: the address with the key that opens it.
+dashboard() { printf '%s/#token=%s' "${address%/}" "$(cat "$(server_token_file "$dir")")"; }
+
+# The server's address is known before anything is built: whoever waits for the build can open it, and reload. Sets `listen`.
+announce() {
+  local known
+  if server_pid "$dir" >/dev/null && known=$(cat "$dir/server.address"); then
+    say "dashboard: $known/#token=$(cat "$(server_token_file "$dir")")"
+    return
+  fi
+  if [[ $listen == *:0 ]]; then listen=${listen%:0}:$(free_port); fi
+  say "dashboard: http://$listen, from when the server is built (stage 2); its key follows then"
+}
+
 # Stops what runs, in order: the workers save first, then the server takes their last records.
 interrupted() {
   trap '' INT TERM HUP
+  ticker_stop
   say ''
   say "stopping; run the same command again to go on"
   if [ -n "$mpirun_pid" ]; then
@@ -200,17 +265,19 @@ main() {
   claim_folder
   trap note_time EXIT
   trap interrupted INT TERM HUP
+  say "Babelring quickstart: ${#stage_names[@]} stages, $minutes min of training; everything is kept in $dir"
+  announce
   stage setup
   stage build
+  address=$(server_start "$dir" "$BIN/server" "$listen")
+  say "dashboard: $(dashboard)"
   stage corpus once
   stage prepare once
-  address=$(server_start "$dir" "$BIN/server" "$listen")
   stage train until "$minutes"
   stage evaluate after train
   stage translate after train
   show_samples
-  printf '\ndashboard: %s/#token=%s (stop it with scripts/quickstart.sh --stop --dir %s)\n' "${address%/}" \
-    "$(cat "$(server_token_file "$dir")")" "$dir"
+  what_next
   python3 "$ROOT/scripts/lib/quickstart_summary.py" "$dir" "$address"
 }
 

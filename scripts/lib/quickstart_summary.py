@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Prints what quickstart.sh ends with: one line of JSON from the files of its folder.
+"""Prints what quickstart.sh ends with, from the files of its folder.
 
-  quickstart_summary.py DIR ADDRESS
+  quickstart_summary.py --words DIR    the score in words
+  quickstart_summary.py DIR ADDRESS    one line of JSON
 """
 
 from __future__ import annotations
@@ -31,7 +32,17 @@ def summary(folder: pathlib.Path, address: str) -> dict[str, object]:
     }
 
 
+def words(folder: pathlib.Path) -> str:
+    """The score as a sentence."""
+    evaluation = json.loads((folder / "evaluation.json").read_text(encoding="utf-8"))
+    return (f'sacreBLEU {evaluation["sacrebleu"]:.1f} on {evaluation["sentences"]:,} held-out sentences, with the model of update '
+            f'{evaluation["update"]:,}')
+
+
 def main() -> int:
+    if sys.argv[1] == "--words":
+        print(words(pathlib.Path(sys.argv[2])))
+        return 0
     print(json.dumps(summary(pathlib.Path(sys.argv[1]), sys.argv[2]), ensure_ascii=False))
     return 0
 

@@ -10,6 +10,9 @@ server_pid() {
   printf '%s' "$pid"
 }
 
+# free_port: prints a port of loopback that nobody listens on.
+free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+
 server_answers() { curl --silent --fail --max-time 5 --noproxy '*' --output /dev/null "$1/healthz"; }
 
 # server_start DIR PROGRAM HOST:PORT: prints the address of the folder's server, which it starts if need be.
