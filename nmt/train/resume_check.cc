@@ -93,8 +93,8 @@ void check_resume(Checkpoint& checkpoint, const TrainConfig& config, const RunSt
     refused.insert(refused.end(), changes.order.begin(), changes.order.end());
     const bool other_corpus = stored.corpus_digest != state.corpus_digest;
     throw UsageFailure(fmt::format(
-        "resume: {} has {}, which changes the model or the order of the data; use its values, or insist with "
-        "--accept-changes{}",
+        "resume from {}: {} would change the model or the order of the data; use the checkpoint's values, or "
+        "insist with --accept-changes{}",
         name, fmt::join(refused, ", "),
         other_corpus ? ", or begin a new run from its weights with training.start_from" : ""));
   }
