@@ -82,22 +82,46 @@ TEST_P(DeterminismTest, AttentionAndNorm) {
                    {&SquaredNorm::sums});
 }
 
-/// Rows differ from update to update; the primitives must not.
-TEST(Products, RecurForOtherNumbersOfRows) {
+cpu::ProductShape example_shape(std::int64_t rows) {
+  return {.m = rows, .n = 4, .k = 8, .a_row = 8, .a_column = 1, .b_row = 1, .b_column = 8, .c_row = 4};
+}
+
+/// Rows differ from update to update; the primitives need not.
+TEST(Products, OnePrimitiveServesAVaryingDimension) {
+  cpu::Products products;
+  const std::vector<float> a(64, 1), b(64, 1);
+  std::vector<float> c(64);
+  cpu::ProductShape shape = example_shape(0);
+  shape.varying = cpu::ProductShape::Varying::m;
+  for (const std::int64_t rows : {1, 7, 3, 8}) {
+    shape.m = rows;
+    std::fill(c.begin(), c.end(), -1.0f);
+    products.run(shape, a.data(), b.data(), nullptr, c.data());
+    EXPECT_EQ(c[static_cast<std::size_t>(rows * 4 - 1)], 8);
+    EXPECT_EQ(c[static_cast<std::size_t>(rows * 4)], -1) << "beyond the rows";
+  }
+  EXPECT_EQ(products.created(), 1);
+  shape = example_shape(8);
+  shape.varying = cpu::ProductShape::Varying::k;
+  for (const std::int64_t depth : {1, 5, 8}) {
+    shape.k = depth;
+    products.run(shape, a.data(), b.data(), nullptr, c.data());
+    EXPECT_EQ(c[0], static_cast<float>(depth));
+  }
+  EXPECT_EQ(products.created(), 2);
+}
+
+TEST(Products, KeepTheMostRecentPrimitives) {
   cpu::Products products(3);
   const std::vector<float> a(64, 1), b(64, 1);
   std::vector<float> c(64);
-  cpu::ProductShape shape{.m = 2, .n = 4, .k = 8, .a_row = 8, .a_column = 1, .b_row = 1, .b_column = 8, .c_row = 4};
-  for (const std::int64_t rows : {1, 2, 3, 1, 2, 3}) {
-    shape.m = rows;
-    products.run(shape, a.data(), b.data(), nullptr, c.data());
+  const auto run = [&](std::int64_t rows) {
+    products.run(example_shape(rows), a.data(), b.data(), nullptr, c.data());
     EXPECT_EQ(c[static_cast<std::size_t>(rows * 4 - 1)], 8);
-  }
+  };
+  for (const std::int64_t rows : {1, 2, 3, 1, 2, 3}) run(rows);
   EXPECT_EQ(products.created(), 3);
-  for (const std::int64_t rows : {4, 1}) {  // 4 drives out 1, the least recently used
-    shape.m = rows;
-    products.run(shape, a.data(), b.data(), nullptr, c.data());
-  }
+  for (const std::int64_t rows : {4, 1}) run(rows);  // 4 drives out 1, the least recently used
   EXPECT_EQ(products.created(), 5);
 }
 

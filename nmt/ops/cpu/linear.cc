@@ -11,22 +11,23 @@ namespace babelring::cpu {
 
 namespace {
 
-/// Calls body(first, count) for one or two ranges of rows; see linear.h.
-template <class Body>
-void for_row_ranges(std::int64_t rows, double flops, Body&& body) {
-  constexpr std::int64_t step = 64;
-  constexpr double large_flops = 1e9;
-  const std::int64_t whole = flops >= large_flops ? rows : rows / step * step;
-  if (whole > 0) body(0, whole);
-  if (rows > whole) body(whole, rows - whole);
-}
-
 /// Row `row` of a view; the address only, so that a view of no rows is fine.
 const void* row_of(const ConstTensor& view, std::int64_t row) {
   return view.as<char>() + row * view.row_stride * static_cast<std::int64_t>(size_of(view.dtype));
 }
 void* row_of(const Tensor& view, std::int64_t row) {
   return view.as<char>() + row * view.row_stride * static_cast<std::int64_t>(size_of(view.dtype));
+}
+
+/// Cuts a product of `rows` rows as linear.h says. `run(first)` runs the shape.m rows from `first` on.
+template <class Run>
+void for_row_ranges(std::int64_t rows, ProductShape& shape, Run&& run) {
+  constexpr std::int64_t step = 256;
+  const std::int64_t whole = shape.operands == DType::bf16 ? rows / step * step : 0;
+  shape.m = whole;
+  if (whole > 0) run(0);
+  shape.m = rows - whole, shape.varying = ProductShape::Varying::m;
+  if (rows > whole) run(whole);
 }
 
 /// dbias += column sums, in runs of columns and blocks of rows of fixed size: the same for any number of threads.
@@ -58,11 +59,8 @@ void multiply_weight(const LinearBackwardWeight& op, Products& products) {
   shape.b_row = op.x.row_stride, shape.b_column = 1;
   shape.c_row = shape.n;
   shape.operands = op.dy.dtype, shape.result = DType::f32, shape.accumulate = op.accumulate;
-  for_row_ranges(op.dy.shape[0], op.flops(), [&](std::int64_t first, std::int64_t count) {
-    shape.k = count;
-    products.run(shape, row_of(op.dy, first), row_of(op.x, first), nullptr, op.dweight.data);
-    shape.accumulate = true;
-  });
+  shape.k = op.dy.shape[0], shape.varying = ProductShape::Varying::k;
+  products.run(shape, op.dy.data, op.x.data, nullptr, op.dweight.data);
 }
 
 constexpr std::int64_t streamed_bytes = 16 << 20;  // results that no cache would keep until they are read
@@ -127,8 +125,7 @@ void run(const LinearForward& op, Products& products, Workspace& workspace) {
   shape.c_row = op.y.row_stride;
   shape.operands = op.x.dtype, shape.result = op.y.dtype;
   shape.bias = static_cast<bool>(op.bias), shape.relu = op.activation == Activation::relu;
-  for_row_ranges(op.x.shape[0], op.flops(), [&](std::int64_t first, std::int64_t count) {
-    shape.m = count;
+  for_row_ranges(op.x.shape[0], shape, [&](std::int64_t first) {
     products.run(shape, row_of(op.x, first), op.weight.data, op.bias.as<float>(), row_of(op.y, first));
   });
 }
@@ -148,8 +145,7 @@ void run(const LinearBackwardData& op, Products& products, Workspace& workspace)
   shape.b_row = shape.n, shape.b_column = 1;
   shape.c_row = op.dx.row_stride;
   shape.operands = op.dy.dtype, shape.result = op.dx.dtype, shape.accumulate = op.accumulate;
-  for_row_ranges(op.dy.shape[0], op.flops(), [&](std::int64_t first, std::int64_t count) {
-    shape.m = count;
+  for_row_ranges(op.dy.shape[0], shape, [&](std::int64_t first) {
     products.run(shape, row_of(op.dy, first), op.weight.data, nullptr, row_of(op.dx, first));
   });
   if (!op.gate) return;

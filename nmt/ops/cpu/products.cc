@@ -18,8 +18,8 @@ struct ShapeHash {
     for (const std::int64_t value : {s.m, s.n, s.k, s.a_row, s.a_column, s.b_row, s.b_column, s.c_row}) {
       hash = mix64(hash + static_cast<std::uint64_t>(value));
     }
-    const int flags =
-        static_cast<int>(s.operands) + 4 * static_cast<int>(s.result) + 16 * s.bias + 32 * s.relu + 64 * s.accumulate;
+    const int flags = static_cast<int>(s.operands) + 4 * static_cast<int>(s.result) + 16 * s.bias + 32 * s.relu +
+                      64 * s.accumulate + 128 * static_cast<int>(s.varying);
     return mix64(hash + static_cast<std::uint64_t>(flags));
   }
 };
@@ -28,54 +28,67 @@ dnnl::memory::data_type type_of(DType type) {
   return type == DType::bf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
 }
 
-/// A primitive and the memory objects it runs on; only their addresses change from call to call.
+/// The operands of one product, for oneDNN.
+struct Operands {
+  dnnl::memory::desc a, b, c, bias;
+
+  explicit Operands(const ProductShape& s)
+      : a({s.m, s.k}, type_of(s.operands), {s.a_row, s.a_column}),
+        b({s.k, s.n}, type_of(s.operands), {s.b_row, s.b_column}),
+        c({s.m, s.n}, type_of(s.result), {s.c_row, 1}),
+        bias({1, s.n}, dnnl::memory::data_type::f32, {s.n, 1}) {}
+};
+
+/// Equal for all shapes that one primitive serves: the varying dimension has oneDNN's mark for "known at run time".
+ProductShape key_of(ProductShape shape) {
+  if (shape.varying == ProductShape::Varying::m) shape.m = DNNL_RUNTIME_DIM_VAL;
+  if (shape.varying == ProductShape::Varying::k) shape.k = DNNL_RUNTIME_DIM_VAL;
+  return shape;
+}
+
 class Product {
  public:
-  Product(const ProductShape& s, const dnnl::engine& engine)
-      : a_({{s.m, s.k}, type_of(s.operands), {s.a_row, s.a_column}}, engine, nullptr),
-        b_({{s.k, s.n}, type_of(s.operands), {s.b_row, s.b_column}}, engine, nullptr),
-        c_({{s.m, s.n}, type_of(s.result), {s.c_row, 1}}, engine, nullptr),
-        bias_({{1, s.n}, dnnl::memory::data_type::f32, {s.n, 1}}, engine, nullptr) {
+  Product(const ProductShape& key, const dnnl::engine& engine) : engine_(engine) {
     dnnl::post_ops after;
-    if (s.accumulate) after.append_sum(1.0f);
-    if (s.relu) after.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
+    if (key.accumulate) after.append_sum(1.0f);
+    if (key.relu) after.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
     dnnl::primitive_attr attributes;
     attributes.set_post_ops(after);
-    const auto description = s.bias ? dnnl::matmul::desc(a_.get_desc(), b_.get_desc(), bias_.get_desc(), c_.get_desc())
-                                    : dnnl::matmul::desc(a_.get_desc(), b_.get_desc(), c_.get_desc());
+    const Operands of(key);
+    const auto description =
+        key.bias ? dnnl::matmul::desc(of.a, of.b, of.bias, of.c) : dnnl::matmul::desc(of.a, of.b, of.c);
     primitive_ = dnnl::matmul(dnnl::matmul::primitive_desc(description, attributes, engine));
-    arguments_ = {{DNNL_ARG_SRC, a_}, {DNNL_ARG_WEIGHTS, b_}, {DNNL_ARG_DST, c_}};
-    if (s.bias) arguments_.emplace(DNNL_ARG_BIAS, bias_);
   }
 
-  void run(dnnl::stream& stream, const void* a, const void* b, const float* bias, void* c) {
-    a_.set_data_handle(const_cast<void*>(a));
-    b_.set_data_handle(const_cast<void*>(b));
-    c_.set_data_handle(c);
-    bias_.set_data_handle(const_cast<float*>(bias));
-    primitive_.execute(stream, arguments_);
+  void run(dnnl::stream& stream, const ProductShape& shape, const void* a, const void* b, const float* bias,
+           void* c) const {
+    const Operands of(shape);
+    std::unordered_map<int, dnnl::memory> arguments{{DNNL_ARG_SRC, {of.a, engine_, const_cast<void*>(a)}},
+                                                    {DNNL_ARG_WEIGHTS, {of.b, engine_, const_cast<void*>(b)}},
+                                                    {DNNL_ARG_DST, {of.c, engine_, c}}};
+    if (shape.bias) arguments.emplace(DNNL_ARG_BIAS, dnnl::memory(of.bias, engine_, const_cast<float*>(bias)));
+    primitive_.execute(stream, arguments);
   }
 
  private:
-  dnnl::memory a_, b_, c_, bias_;
+  dnnl::engine engine_;
   dnnl::matmul primitive_;
-  std::unordered_map<int, dnnl::memory> arguments_;
 };
 
 }  // namespace
 
 class Products::Cache {
  public:
-  explicit Cache(std::size_t capacity) : capacity_(capacity) {}
+  explicit Cache(std::size_t capacity) : capacity_(capacity) { dnnl::set_primitive_cache_capacity(0); }
 
-  Product& of(const ProductShape& shape) {
-    if (const auto found = places_.find(shape); found != places_.end()) {
+  const Product& of(const ProductShape& shape) {
+    const ProductShape key = key_of(shape);
+    if (const auto found = places_.find(key); found != places_.end()) {
       entries_.splice(entries_.begin(), entries_, found->second);
       return found->second->second;
     }
-    entries_.emplace_front(std::piecewise_construct, std::forward_as_tuple(shape),
-                           std::forward_as_tuple(shape, engine_));
-    places_.emplace(shape, entries_.begin());
+    entries_.emplace_front(std::piecewise_construct, std::forward_as_tuple(key), std::forward_as_tuple(key, engine_));
+    places_.emplace(key, entries_.begin());
     ++created_;
     if (entries_.size() > capacity_) {
       places_.erase(entries_.back().first);
@@ -140,7 +153,7 @@ std::int64_t Products::created() const {
 void Products::run(const ProductShape& shape, const void* a, const void* b, const float* bias, void* c) {
   if (shape.m == 0 || shape.n == 0 || shape.k == 0) return;
   try {
-    cache_->of(shape).run(cache_->stream(), a, b, bias, c);
+    cache_->of(shape).run(cache_->stream(), shape, a, b, bias, c);
     cache_->stream().wait();
   } catch (const dnnl::error& error) {
     fail("oneDNN product [{}, {}] x [{}, {}] {} to {}: {}", shape.m, shape.k, shape.k, shape.n, name_of(shape.operands),

@@ -8,21 +8,24 @@
 
 namespace babelring::cpu {
 
-/// What makes one oneDNN product different from another: C[m, n] = relu(A B + bias) or C += A B.
+/// C[m, n] = relu(A[m, k] B[k, n] + bias) or C += A B.
 /// Element (i, j) of A is at i * a_row + j * a_column, of B likewise; rows of C are `c_row` apart.
 struct ProductShape {
+  enum class Varying { none, m, k };
   std::int64_t m = 0, n = 0, k = 0;
   std::int64_t a_row = 0, a_column = 0, b_row = 0, b_column = 0, c_row = 0;
   DType operands = DType::f32, result = DType::f32;
   bool bias = false, relu = false, accumulate = false;
+  /// One primitive serves every value of this dimension; without, a primitive is made for the exact shape.
+  Varying varying = Varying::none;
   bool operator==(const ProductShape&) const = default;
 };
 
-/// Runs products by oneDNN and keeps their primitives, the least recently used of `capacity` dropped first.
-/// Not thread-safe.
+/// Runs products by oneDNN and keeps at most `capacity` primitives, 0.1 to 0.6 MB each; it drops the least recently
+/// used first. Turns off oneDNN's own cache of primitives, which would keep the dropped ones. Not thread-safe.
 class Products {
  public:
-  explicit Products(std::size_t capacity = 4096);
+  explicit Products(std::size_t capacity = 128);
   ~Products();
   Products(Products&&) noexcept;
   Products& operator=(Products&&) noexcept;
