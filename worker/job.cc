@@ -3,11 +3,9 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <functional>
 #include <memory>
 #include <optional>
-#include <thread>
 
 #include "client/server_access.h"
 #include "client/server_address.h"
@@ -27,6 +25,7 @@
 #include "worker/heartbeat.h"
 #include "worker/host_folders.h"
 #include "worker/rank_agreement.h"
+#include "worker/rank_threads.h"
 #include "worker/reporter.h"
 #include "worker/run_folder.h"
 #include "worker/tensorboard.h"
@@ -160,15 +159,9 @@ ReporterOptions reporter_options(const JobOptions& options, const std::filesyste
           .host = communicator.hosts()[static_cast<std::size_t>(communicator.rank())]};
 }
 
-int threads_of(const TrainConfig& config, const Communicator& communicator) {
-  if (config.training.threads > 0) return config.training.threads;
-  const int processors = static_cast<int>(std::thread::hardware_concurrency());
-  return std::max(1, processors / communicator.local_size());
-}
-
 /// What the configuration wishes to compute with.
-ChosenBackend open_device(const TrainConfig& config, Communicator& communicator) {
-  ChosenBackend chosen = choose_backend(config.training.device, threads_of(config, communicator), communicator);
+ChosenBackend open_device(const TrainConfig& config, int threads, Communicator& communicator) {
+  ChosenBackend chosen = choose_backend(config.training.device, threads, communicator);
   if (config.training.precision == "bf16") require_products(*chosen.backend, DType::bf16, "training.precision=f32");
   return chosen;
 }
@@ -294,7 +287,8 @@ void check_server_access(const JobOptions& options, Communicator& communicator) 
 void run_job(const JobOptions& options, const TrainConfig& config, Communicator& communicator, StopRequest& stop,
              LogRecords& log) {
   const bool first_rank = communicator.rank() == 0;
-  const auto [backend, why_cpu, gpu] = open_device(config, communicator);
+  const int threads = choose_threads(config.training.threads, communicator);
+  const auto [backend, why_cpu, gpu] = open_device(config, threads, communicator);
   const GradientTransport transport = choose_gradient_transport(config.communication, *backend, communicator);
   Communicator& ranks = transport.nccl != nullptr ? *transport.nccl : communicator;
   const auto [vocabulary_file, vocabulary, corpus] = open_data(config.data);
@@ -334,7 +328,7 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
                    .stop = stop,
                    .checkpoint_request = first_rank ? &checkpoint_request : nullptr,
                    .gpu_meter = gpu_meter.get(),
-                   .threads = threads_of(config, communicator),
+                   .threads = threads,
                    .model_vocabulary = vocabulary.size()});
   trainer.begin(identity.run, identity.attempt,
                 {.from = options.resume_from, .accept_changes = options.accept_changes});

@@ -15,7 +15,9 @@ void ModelOptions::declare(CLI::App& command) {
   command.add_option("--precision", precision, "of products: f32, or bf16, faster where the processor has it")
       ->check(CLI::IsMember({"f32", "bf16"}))
       ->capture_default_str();
-  command.add_option("--threads", threads, "0: all this process may use")
+  command
+      .add_option("--threads", threads,
+                  "0: one for each processor that affinity and the CPU quota allow, or OMP_NUM_THREADS")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
   const std::size_t others = command.get_options(nullptr).size();

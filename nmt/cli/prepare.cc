@@ -155,7 +155,9 @@ void add_prepare(CLI::App& app) {
   add_input(*command, *arguments);
   add_vocabulary(*command, *arguments);
   add_filter(*command, *arguments);
-  command->add_option("--threads", arguments->options.threads, "threads that encode; 0: as many as processors")
+  command
+      ->add_option("--threads", arguments->options.threads,
+                   "threads that encode; 0: one for each processor that affinity and the CPU quota allow")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command->add_flag("--json", arguments->json, "print the report as JSON");

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <future>
-#include <thread>
+
+#include "nmt/core/processors.h"
 
 namespace babelring {
 
@@ -10,7 +11,7 @@ std::vector<std::vector<std::int32_t>> encode_lines(const std::vector<std::strin
                                                     int threads) {
   std::vector<std::vector<std::int32_t>> ids(lines.size());
   const std::size_t workers =
-      threads > 0 ? static_cast<std::size_t>(threads) : std::max(1U, std::thread::hardware_concurrency());
+      threads > 0 ? static_cast<std::size_t>(threads) : static_cast<std::size_t>(own_processors().count());
   const std::size_t share = lines.size() / workers + 1;
   std::vector<std::future<void>> parts;
   for (std::size_t first = 0; first < lines.size(); first += share) {

@@ -104,7 +104,7 @@ TEST_F(DoctorTest, LimitsOfTheControlGroupCount) {
   write("sys/fs/cgroup/job/task/memory.max", "max\n");
   const Diagnoses limited = machine_findings(files(), "cpu", 8);
   EXPECT_THAT(limited[1], says(Verdict::warn, "for 1.5 of them in time"));
-  EXPECT_THAT(limited[1].advice, HasSubstr("1 threads together"));
+  EXPECT_THAT(limited[1].advice, HasSubstr("1 thread together"));
   EXPECT_THAT(limited[2], says(Verdict::warn, "2.0 GiB that this process may use, 2.0 GiB available"));
   for (const char* group : {"job", "job/task"}) write(fmt::format("sys/fs/cgroup/{}/cpu.max", group), "max 100000\n");
   write("proc/loadavg", "7.90 4 4 1/2 3\n");

@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <memory>
 #include <optional>
-#include <thread>
 
 #include "nmt/base/failure.h"
 #include "nmt/cli/doctor/finding.h"
@@ -18,6 +17,7 @@
 #include "nmt/cli/doctor/server.h"
 #include "nmt/cli/doctor/storage.h"
 #include "nmt/comm/mpi_probe.h"
+#include "nmt/core/processors.h"
 #include "nmt/ops/backend.h"
 
 namespace babelring {
@@ -51,7 +51,7 @@ Diagnoses examine(const DoctorArguments& arguments) {
   // First, because it forks, and there should be no threads yet.
   Diagnoses mpi{mpi_finding()};
   const KernelFiles files;
-  const int processors = static_cast<int>(std::thread::hardware_concurrency());
+  const int processors = static_cast<int>(own_processors().allowed.size());
   Diagnoses findings = machine_findings(files, make_cpu_backend(1)->description(), processors);
   append(findings, std::move(mpi));
   const char* chosen = std::getenv("NCCL_SOCKET_IFNAME");

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <fstream>
-#include <sstream>
 
 #include "nmt/core/memory_room.h"
+#include "nmt/core/processors.h"
 
 namespace babelring {
 namespace {
@@ -49,35 +49,17 @@ Diagnosis feature_finding(const ProcessorInfo& info, const std::string& kernels)
   return finding;
 }
 
-/// Processors that the quotas of this process's control group (version 2) and of those above it amount to; 0: no limit.
-double processor_quota(const KernelFiles& files) {
-  const std::string own = first_line(files.proc / "self/cgroup");  // "0::/user.slice"; in a container "0::/"
-  fs::path group = files.sys / "fs/cgroup";
-  double least = 0;
-  const auto apply = [&] {
-    std::istringstream words(first_line(group / "cpu.max"));  // "150000 100000", "max 100000"
-    double quota = 0, period = 0;
-    if (words >> quota >> period && period > 0) least = least > 0 ? std::min(least, quota / period) : quota / period;
-  };
-  apply();
-  if (!own.starts_with("0::/")) return least;
-  for (const fs::path& part : fs::path(own.substr(4))) {
-    group /= part;
-    apply();
-  }
-  return least;
-}
-
 Diagnosis count_finding(const KernelFiles& files, const ProcessorInfo& info, int processors) {
-  const double quota = processor_quota(files);
+  const double quota = processor_quota(files.proc, files.sys / "fs/cgroup");
   Diagnosis finding{
       .area = "processor",
       .text = fmt::format("this process may use {} of {} processors", processors, std::max(info.count, processors))};
   if (quota > 0 && quota < processors) {
     finding.verdict = Verdict::warn;
     finding.text += fmt::format(", for {:.1f} of them in time (cgroup)", quota);
-    finding.advice = fmt::format("set training.threads so that all ranks here have {} threads together",
-                                 std::max(1, static_cast<int>(quota)));
+    finding.advice =
+        fmt::format("all ranks here have {} thread{} together by default; more would only wait for one another",
+                    std::max(1, static_cast<int>(quota)), quota < 2 ? "" : "s");
   }
   double load = 0;
   std::ifstream(files.proc / "loadavg") >> load;

@@ -4,9 +4,11 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
 #include "nmt/base/failure.h"
+#include "nmt/core/processors.h"
 #include "nmt/ops/cpu/amx.h"
 #include "nmt/ops/cpu/kernels.h"
 #include "nmt/ops/cpu/linear.h"
@@ -14,9 +16,17 @@
 
 namespace babelring {
 
+namespace {
+
+int default_threads() {
+  return std::getenv("OMP_NUM_THREADS") != nullptr ? omp_get_max_threads() : own_processors().count();
+}
+
+}  // namespace
+
 std::unique_ptr<Backend> make_cpu_backend(int threads) {
   if (threads < 0) fail("cpu backend: {} threads, 0 (all) or more are needed", threads);
-  return std::make_unique<cpu::CpuBackend>(threads == 0 ? omp_get_max_threads() : threads);
+  return std::make_unique<cpu::CpuBackend>(threads == 0 ? default_threads() : threads);
 }
 
 std::string cpu_kernels() {
@@ -25,7 +35,7 @@ std::string cpu_kernels() {
 
 namespace cpu {
 
-CpuBackend::CpuBackend(int threads) : workspace_(threads) {}
+CpuBackend::CpuBackend(int threads) : workspace_(threads), waiting_(threads) {}
 
 std::unique_ptr<const PackedWeight> CpuBackend::pack(ConstTensor weight) {
   if (!weight.contiguous()) fail("pack: {} has a row stride of {}", weight.shape.text(), weight.row_stride);
@@ -48,6 +58,7 @@ std::string CpuBackend::description() const {
 }
 
 Products& CpuBackend::products() {
+  waiting_.look();
   if (omp_get_max_threads() != workspace_.threads()) omp_set_num_threads(workspace_.threads());
   return products_;
 }

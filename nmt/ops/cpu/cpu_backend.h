@@ -4,6 +4,7 @@
 
 #include "nmt/ops/backend.h"
 #include "nmt/ops/cpu/products.h"
+#include "nmt/ops/cpu/team_waiting.h"
 #include "nmt/ops/cpu/workspace.h"
 
 namespace babelring::cpu {
@@ -43,11 +44,12 @@ class CpuBackend final : public Backend {
   void do_run(const Fill& op) override;
   void do_run(const Add& op) override;
 
-  /// oneDNN asks OpenMP for the calling thread's number of threads.
+  /// For the next product. oneDNN asks OpenMP for the calling thread's number of threads.
   Products& products();
 
   Workspace workspace_;
   Products products_;
+  TeamWaiting waiting_;
 };
 
 }  // namespace babelring::cpu

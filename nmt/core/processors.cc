@@ -1,0 +1,101 @@
+#include "nmt/core/processors.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <thread>
+
+namespace babelring {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Control groups of the process that limit the CPU.
+struct CpuGroup {
+  fs::path root;  // of the hierarchy
+  fs::path path;  // below it; "/" in a container with a root of its own
+};
+
+/// Lines of /proc/self/cgroup: "0::/job/task" is of version 2, "4:cpu,cpuacct:/job/task" of version 1.
+std::vector<CpuGroup> cpu_groups(const fs::path& proc, const fs::path& groups) {
+  std::vector<CpuGroup> found{{groups, ""}};  // also where the kernel does not say
+  std::ifstream in(proc / "self/cgroup");
+  for (std::string line; std::getline(in, line);) {
+    const std::size_t first = line.find(':'), second = line.find(":/", first + 1);
+    if (first == std::string::npos || second == std::string::npos) continue;
+    const std::string controllers = line.substr(first + 1, second - first - 1), path = line.substr(second + 2);
+    if (controllers.empty()) found.push_back({groups, path});
+    if (("," + controllers + ",").find(",cpu,") == std::string::npos) continue;
+    found.push_back({fs::exists(groups / controllers) ? groups / controllers : groups / "cpu", path});
+  }
+  return found;
+}
+
+/// Processors that a group's own quota amounts to.
+std::optional<double> quota_of(const fs::path& group) {
+  double quota = 0, period = 0;
+  if (std::ifstream(group / "cpu.max") >> quota >> period) return quota / period;  // "150000 100000", "max 100000"
+  if (std::ifstream(group / "cpu.cfs_quota_us") >> quota && quota > 0 &&           // -1: none
+      std::ifstream(group / "cpu.cfs_period_us") >> period) {
+    return quota / period;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+int Processors::count() const {
+  const int number = static_cast<int>(allowed.size());
+  const bool limited = quota > 0 && quota < number;
+  return std::max(1, limited ? static_cast<int>(std::floor(quota)) : number);
+}
+
+double processor_quota(const fs::path& proc, const fs::path& groups) {
+  double least = 0;
+  const auto apply = [&least](const fs::path& group) {
+    const std::optional<double> quota = quota_of(group);
+    if (quota && *quota > 0) least = least > 0 ? std::min(least, *quota) : *quota;
+  };
+  for (const CpuGroup& group : cpu_groups(proc, groups)) {
+    fs::path folder = group.root;
+    apply(folder);
+    for (const fs::path& part : group.path) apply(folder /= part);
+  }
+  return least;
+}
+
+Processors own_processors() {
+  Processors own{.allowed = {}, .quota = processor_quota()};
+  for (int most = CPU_SETSIZE; most <= 64 * CPU_SETSIZE; most *= 2) {
+    cpu_set_t* set = CPU_ALLOC(most);
+    const bool told = sched_getaffinity(0, CPU_ALLOC_SIZE(most), set) == 0;  // fails if the set is too small
+    for (int number = 0; told && number < most; ++number) {
+      if (CPU_ISSET_S(number, CPU_ALLOC_SIZE(most), set)) own.allowed.push_back(number);
+    }
+    CPU_FREE(set);
+    if (told) return own;
+  }
+  for (unsigned number = 0; number < std::max(1U, std::thread::hardware_concurrency()); ++number) {
+    own.allowed.push_back(static_cast<int>(number));
+  }
+  return own;
+}
+
+int threads_of_rank(const std::vector<Processors>& ranks, std::size_t own) {
+  double share = 0;
+  for (const int number : ranks[own].allowed) {
+    const auto sharers = std::count_if(ranks.begin(), ranks.end(), [number](const Processors& rank) {
+      return std::binary_search(rank.allowed.begin(), rank.allowed.end(), number);
+    });
+    share += 1.0 / static_cast<double>(sharers);
+  }
+  const double quota = ranks[own].quota;
+  if (quota > 0) share = std::min(share, quota / static_cast<double>(ranks.size()));
+  return std::max(1, static_cast<int>(share + 1e-6));
+}
+
+}  // namespace babelring

@@ -1,0 +1,107 @@
+#include "nmt/core/processors.h"
+
+#include <gtest/gtest.h>
+#include <sched.h>
+
+#include <cstdlib>
+#include <fstream>
+
+namespace babelring {
+namespace {
+
+namespace fs = std::filesystem;
+
+class ProcessorQuota : public testing::Test {
+ protected:
+  ProcessorQuota() {
+    std::string pattern = (fs::temp_directory_path() / "babelring-processors-XXXXXX").string();
+    folder_ = mkdtemp(pattern.data());
+  }
+  ~ProcessorQuota() override { fs::remove_all(folder_); }
+  void write(const fs::path& name, const char* text) const {
+    fs::create_directories((folder_ / name).parent_path());
+    std::ofstream(folder_ / name) << text;
+  }
+  double quota() const { return processor_quota(folder_ / "proc", folder_ / "groups"); }
+
+  fs::path folder_;
+};
+
+TEST_F(ProcessorQuota, IsTheLeastOfVersionTwo) {
+  EXPECT_EQ(quota(), 0);
+  write("proc/self/cgroup", "0::/job/task\n");
+  write("groups/cpu.max", "max 100000\n");
+  EXPECT_EQ(quota(), 0);
+  write("groups/job/cpu.max", "150000 100000\n");
+  write("groups/job/task/cpu.max", "400000 100000\n");
+  EXPECT_EQ(quota(), 1.5);
+  write("groups/job/cpu.max", "max 100000\n");
+  EXPECT_EQ(quota(), 4);
+}
+
+/// As of Kubernetes, whose container sees its own group as the root.
+TEST_F(ProcessorQuota, OfAContainerIsThatOfTheRoot) {
+  write("proc/self/cgroup", "0::/\n");
+  write("groups/cpu.max", "50000 100000\n");
+  EXPECT_EQ(quota(), 0.5);
+}
+
+TEST_F(ProcessorQuota, IsTheLeastOfVersionOne) {
+  write("proc/self/cgroup", "7:memory:/elsewhere\n4:cpu,cpuacct:/job/task\n1:name=systemd:/\n0::/\n");
+  write("groups/cpu,cpuacct/cpu.cfs_quota_us", "-1\n");
+  write("groups/cpu,cpuacct/cpu.cfs_period_us", "100000\n");
+  EXPECT_EQ(quota(), 0);
+  write("groups/cpu,cpuacct/job/cpu.cfs_quota_us", "300000\n");
+  write("groups/cpu,cpuacct/job/cpu.cfs_period_us", "100000\n");
+  write("groups/cpu,cpuacct/job/task/cpu.cfs_quota_us", "40000\n");
+  write("groups/cpu,cpuacct/job/task/cpu.cfs_period_us", "20000\n");
+  EXPECT_EQ(quota(), 2);
+  write("groups/cpu,cpuacct/job/cpu.cfs_quota_us", "100000\n");
+  EXPECT_EQ(quota(), 1);
+}
+
+TEST_F(ProcessorQuota, OfVersionOneMayBeMountedUnderOneName) {
+  write("proc/self/cgroup", "4:cpu:/docker/abc\n");  // which the container does not see
+  write("groups/cpu/cpu.cfs_quota_us", "250000\n");
+  write("groups/cpu/cpu.cfs_period_us", "100000\n");
+  EXPECT_EQ(quota(), 2.5);
+}
+
+TEST(Processors, AreThoseOfAffinity) {
+  cpu_set_t before, one;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(before), &before), 0);
+  int first = 0;
+  while (!CPU_ISSET(first, &before)) ++first;
+  CPU_ZERO(&one);
+  CPU_SET(first, &one);
+  ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
+  EXPECT_EQ(own_processors().allowed, std::vector<int>{first});
+  EXPECT_EQ(own_processors().count(), 1);
+  ASSERT_EQ(sched_setaffinity(0, sizeof(before), &before), 0);
+  EXPECT_EQ(own_processors().allowed.size(), static_cast<std::size_t>(CPU_COUNT(&before)));
+}
+
+TEST(Processors, QuotaLimitsTheirCount) {
+  EXPECT_EQ((Processors{.allowed = {0, 1, 2, 3}, .quota = 0}.count()), 4);
+  EXPECT_EQ((Processors{.allowed = {0, 1, 2, 3}, .quota = 2.5}.count()), 2);
+  EXPECT_EQ((Processors{.allowed = {0, 1, 2, 3}, .quota = 0.5}.count()), 1);
+  EXPECT_EQ((Processors{.allowed = {0}, .quota = 8}.count()), 1);
+}
+
+TEST(Processors, AreSharedByTheRanksThatMayRunOnThem) {
+  const Processors four{.allowed = {0, 1, 2, 3}};
+  EXPECT_EQ(threads_of_rank({four}, 0), 4);
+  EXPECT_EQ(threads_of_rank({four, four}, 1), 2);
+  EXPECT_EQ(threads_of_rank({four, four, four}, 0), 1);
+  const Processors left{.allowed = {0, 1}}, right{.allowed = {2, 3}};  // each rank bound to its socket
+  EXPECT_EQ(threads_of_rank({left, right}, 0), 2);
+  EXPECT_EQ(threads_of_rank({left, four}, 1), 3);
+  Processors limited = four;
+  limited.quota = 2;
+  EXPECT_EQ(threads_of_rank({limited}, 0), 2);
+  EXPECT_EQ(threads_of_rank({limited, limited}, 0), 1);
+  EXPECT_EQ(threads_of_rank({limited, limited, limited, limited}, 0), 1);
+}
+
+}  // namespace
+}  // namespace babelring
