@@ -40,7 +40,6 @@ class LogRecords::Listener : public spdlog::sinks::sink {
     const std::lock_guard lock(mutex_);
     if (records_ == nullptr) return;
     const std::string_view text(message.payload.data(), message.payload.size());
-    // What it throws, of a full disk say, the logger tells on standard error.
     records_->write(LogRecord{.level = level_name(message.level), .text = printable(text)});
   }
   void flush() override {}

@@ -15,6 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 
+constexpr std::int64_t in_memory = -1;  // for the end of a batch that is not from the file
 constexpr std::size_t max_batch_records = 1000;
 constexpr std::size_t max_batch_bytes = std::size_t{1} << 20;
 constexpr milliseconds longest_asked_delay{60000};  // of what Retry-After may ask
@@ -36,7 +37,8 @@ Reporter::~Reporter() {
 }
 
 void Reporter::write(RecordBody body) {
-  const std::lock_guard lock(mutex_);
+  const bool is_log = std::holds_alternative<LogRecord>(body);
+  std::unique_lock lock(mutex_);
   RecordHeader header{.run = options_.run, .attempt = options_.attempt, .sequence = writer_.next_sequence()};
   header.rank = options_.rank;
   header.host = options_.host;
@@ -44,10 +46,49 @@ void Reporter::write(RecordBody body) {
   writer_.append({std::move(header), std::move(body)});
   ++written_;
   changed_.notify_all();
+  if (is_log) return;  // a notice becomes a log record, but not while another one is being written
+  const std::string notice = spool_notice();
+  lock.unlock();
+  if (!notice.empty()) spdlog::warn("{}", notice);
+}
+
+std::string Reporter::spool_notice() {
+  const fs::path file = spool_path(options_.spool_folder, options_.attempt, options_.rank);
+  const std::int64_t dropped = writer_.dropped() - drops_said_;
+  if (!writer_.trouble().empty() && !std::exchange(spool_fails_, true)) {
+    return fmt::format("spool {}: cannot be written: {}; training goes on, records are kept in memory", file.string(),
+                       writer_.trouble());
+  }
+  if (!spool_fails_ || writer_.kept_records() > 0) return "";
+  if (writer_.trouble().empty()) {
+    spool_fails_ = false;
+  } else if (dropped == 0) {
+    return "";
+  }
+  drops_said_ += dropped;
+  return fmt::format("spool {}: {}{}", file.string(),
+                     spool_fails_ ? "records that memory kept have been sent" : "can be written again",
+                     dropped == 0 ? "" : fmt::format("; {} records of rank {} were dropped", dropped, options_.rank));
+}
+
+void Reporter::close_spool() {
+  std::unique_lock lock(mutex_);
+  if (std::exchange(closed_, true)) return;
+  writer_.write_kept();
+  const std::int64_t lost = writer_.kept_records() + writer_.dropped() - drops_said_;
+  const std::string why = writer_.trouble();
+  lock.unlock();
+  if (lost == 0) return;
+  spdlog::error("spool {}: {}; {} records of rank {} are lost",
+                spool_path(options_.spool_folder, options_.attempt, options_.rank).string(),
+                why.empty() ? "could not be written for a while" : "cannot be written: " + why, lost, options_.rank);
 }
 
 std::int64_t Reporter::close(milliseconds timeout) {
-  if (!thread_.joinable()) return remaining_;
+  if (!thread_.joinable()) {
+    close_spool();
+    return remaining_;
+  }
   {
     std::unique_lock lock(mutex_);
     closing_ = true;
@@ -58,6 +99,7 @@ std::int64_t Reporter::close(milliseconds timeout) {
   }
   client_->cancel();
   thread_.join();
+  close_spool();
   // Counted before the warnings, which may become records themselves.
   for (SpoolReader& spool : spools_) remaining_ += spool.remaining();
   if (skipped_ > 0) {
@@ -117,12 +159,18 @@ void Reporter::send_spool(SpoolReader& spool, bool own) {
     const SpoolReader::Batch batch = next_batch(spool, own);
     if (batch.lines == 0) return;
     if (!deliver(batch.records)) return;
-    spool.acknowledge(batch);
+    settle(spool, batch);
     if (SteadyClock::now() - saved >= std::chrono::seconds(1)) {
       spool.save_acknowledged();
       saved = SteadyClock::now();
     }
   }
+}
+
+void Reporter::settle(SpoolReader& spool, const SpoolReader::Batch& batch) {
+  if (batch.end >= 0) return spool.acknowledge(batch);
+  const std::lock_guard lock(mutex_);
+  writer_.forget_kept(batch.records.back().header.sequence);
 }
 
 SpoolReader::Batch Reporter::next_batch(SpoolReader& spool, bool own) {
@@ -132,9 +180,16 @@ SpoolReader::Batch Reporter::next_batch(SpoolReader& spool, bool own) {
     const bool last = closing_ || stop_ || !own;
     lock.unlock();
     SpoolReader::Batch batch = spool.next(max_batch_records, max_batch_bytes);
-    if (batch.lines > 0 || last) return batch;
+    if (batch.lines > 0) return batch;
     spool.save_acknowledged();  // there is time now
     lock.lock();
+    if (own && written_ != seen) continue;  // the file may have more
+    if (own) {
+      batch.records = writer_.kept(max_batch_records, max_batch_bytes);
+      batch.lines = static_cast<std::int64_t>(batch.records.size());
+      batch.end = in_memory;
+    }
+    if (batch.lines > 0 || last) return batch;
     changed_.wait(lock, [&] { return written_ != seen || closing_ || stop_; });
   }
 }
@@ -174,7 +229,13 @@ Reporter::Outcome Reporter::send(std::span<const Record> records) {
   if (!answer.ok()) return {Delivery::again, answer.message()};
   const Delivery delivery = delivery_of(answer->status);
   if (delivery == Delivery::again) {
-    if (answer->retry_after) asked_delay_ = std::min<milliseconds>(*answer->retry_after, longest_asked_delay);
+    if (answer->retry_after) {
+      // Not all ranks at the same moment, nor earlier than asked.
+      const double spread = std::uniform_real_distribution<double>(1.0, 1.5)(jitter_);
+      const std::chrono::duration<double, std::milli> asked =
+          std::min<milliseconds>(*answer->retry_after, longest_asked_delay);
+      asked_delay_ = std::chrono::duration_cast<milliseconds>(spread * asked);
+    }
     return {delivery, "answered " + explain(*answer) + advice(answer->status)};
   }
   if (std::exchange(outage_, false)) spdlog::info("{} answers again; sending what was kept", options_.server);

@@ -38,7 +38,9 @@ struct ReporterOptions {
 /// Carries one rank's records to the server: into the rank's spool file first, then, by a thread of its own, in batches
 /// over HTTP until the server has confirmed them. write() never waits for the network. What earlier attempts left
 /// unconfirmed is sent too: by each rank its own, by rank 0 that of every rank it finds. A record that the server will
-/// not have is found by halving its batch, logged and skipped, so that it keeps back nothing behind it.
+/// not have is found by halving its batch, logged and skipped, so that it keeps back nothing behind it. Records that
+/// the spool keeps in memory, because its disk is full, are sent from there. A warning says so, and another one how
+/// many were dropped, once the spool can be written or the memory has been sent.
 class Reporter : public RecordSink {
  public:
   /// Opens the spool and starts the thread. Throws UsageFailure on a bad address, Failure on a spool that cannot be
@@ -49,20 +51,27 @@ class Reporter : public RecordSink {
   Reporter(const Reporter&) = delete;
   Reporter& operator=(const Reporter&) = delete;
 
-  /// From any thread. Stamps the header and appends to the spool. Throws Failure if that cannot be written.
+  /// From any thread. Stamps the header and appends to the spool. Never throws because of a full disk.
   void write(RecordBody body) override;
 
   /// Sends what is left for at most `timeout`, then ends the thread. Returns (and logs) how many records the server has
-  /// neither confirmed nor refused; they stay in the spool for the run's next attempt. 0 without a server. Records
-  /// written later only reach the spool.
+  /// neither confirmed nor refused; they stay in the spool for the run's next attempt, unless it cannot be written. 0
+  /// without a server. Records written later only reach the spool.
   std::int64_t close(std::chrono::milliseconds timeout);
 
  private:
   void send_loop();
   /// Sends a spool: an older one to its end, the rank's own until close().
   void send_spool(SpoolReader& spool, bool own);
-  /// The spool's next records; waits for some if it is the rank's own. Empty when there is nothing left to send.
+  /// The spool's next records, or those that are kept in memory; waits for some if it is the rank's own. Empty when
+  /// there is nothing left to send.
   SpoolReader::Batch next_batch(SpoolReader& spool, bool own);
+  /// The records were stored or skipped.
+  void settle(SpoolReader& spool, const SpoolReader::Batch& batch);
+  /// What is to be said of the spool's disk, once each time; empty: nothing. With mutex_ held.
+  std::string spool_notice();
+  /// Writes what memory keeps; says what cannot be kept.
+  void close_spool();
   /// Until each record is stored or skipped; false when stopped before.
   bool deliver(std::span<const Record> records);
   struct Outcome {
@@ -84,6 +93,9 @@ class Reporter : public RecordSink {
   std::mutex mutex_;  // guards writer_ and what follows
   std::condition_variable changed_;
   std::int64_t written_ = 0;  // records since the start
+  bool spool_fails_ = false;  // and has been said to
+  std::int64_t drops_said_ = 0;
+  bool closed_ = false;
   bool closing_ = false, stop_ = false, finished_ = false;
 
   // Of the thread alone, and of close() once it has ended.

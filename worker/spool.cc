@@ -63,7 +63,8 @@ fs::path spool_path(const fs::path& folder, std::int64_t attempt, std::int64_t r
   return folder / fmt::format("attempt-{}", attempt) / fmt::format("rank-{}.jsonl", rank);
 }
 
-SpoolWriter::SpoolWriter(const fs::path& file) : file_(file) {
+SpoolWriter::SpoolWriter(const fs::path& file, std::size_t max_kept_bytes, std::chrono::milliseconds between_trials)
+    : file_(file), max_kept_bytes_(max_kept_bytes), between_trials_(between_trials) {
   std::error_code error;
   if (file_.has_parent_path()) fs::create_directories(file_.parent_path(), error);
   descriptor_ = ::open(file_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
@@ -92,25 +93,81 @@ void SpoolWriter::recover() {
   }
   size_ = static_cast<std::int64_t>(end);
   next_sequence_ = 1 + std::count(content.begin(), content.end(), '\n');
+  if (end < 2) return;
+  const std::size_t before = content.rfind('\n', end - 2);  // npos + 1 is 0
+  const Result<Record> last = parse_line(std::string_view(content).substr(before + 1, end - before - 2));
+  // Records that were sent from memory while the disk was full have no line.
+  if (last.ok()) next_sequence_ = std::max(next_sequence_, last->header.sequence + 1);
 }
 
 void SpoolWriter::append(const Record& record) {
-  const std::string line = to_text(to_json(record)) + "\n";
+  try_kept();
+  std::string line = to_text(to_json(record)) + "\n";
+  if (kept_.empty() && write_line(line)) {
+    ++next_sequence_;
+  } else if (room_for(record, line.size())) {
+    kept_bytes_ += line.size();
+    kept_.push_back({next_sequence_++, std::move(line)});
+  } else {
+    ++dropped_;
+  }
+}
+
+bool SpoolWriter::room_for(const Record& record, std::size_t bytes) const {
+  const bool frequent =
+      std::holds_alternative<StepRecord>(record.body) || std::holds_alternative<LogRecord>(record.body);
+  return kept_bytes_ + bytes <= (frequent ? max_kept_bytes_ / 4 * 3 : max_kept_bytes_);
+}
+
+void SpoolWriter::write_kept() {
+  next_trial_ = {};
+  try_kept();
+}
+
+void SpoolWriter::try_kept() {
+  while (!kept_.empty() && write_line(kept_.front().text)) drop_first();
+}
+
+void SpoolWriter::drop_first() {
+  kept_bytes_ -= kept_.front().text.size();
+  kept_.pop_front();
+}
+
+std::vector<Record> SpoolWriter::kept(std::size_t max_records, std::size_t max_bytes) const {
+  std::vector<Record> records;
+  std::size_t bytes = 0;
+  for (const Line& line : kept_) {
+    bytes += line.text.size();
+    if (records.size() == max_records || (!records.empty() && bytes > max_bytes)) break;
+    records.push_back(parse_line(std::string_view(line.text).substr(0, line.text.size() - 1)).value());
+  }
+  return records;
+}
+
+void SpoolWriter::forget_kept(std::int64_t sequence) {
+  while (!kept_.empty() && kept_.front().sequence <= sequence) drop_first();
+}
+
+/// False if the file cannot be written, or could not be a moment ago; it then ends with the last whole line, or with a
+/// torn one that the next trial overwrites.
+bool SpoolWriter::write_line(const std::string& line) {
+  if (!trouble_.empty() && SteadyClock::now() < next_trial_) return false;
   std::size_t done = 0;
   while (done < line.size()) {
     const ssize_t written = ::pwrite(descriptor_, line.data() + done, line.size() - done,
                                      static_cast<off_t>(size_) + static_cast<off_t>(done));
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) {
-      const std::string reason = system_error();
-      const bool torn = ::ftruncate(descriptor_, static_cast<off_t>(size_)) != 0;
-      fail("spool {}: cannot write record {}: {}{}", file_.string(), next_sequence_, reason,
-           torn ? "; its last line is torn" : "");
+      trouble_ = system_error();
+      if (::ftruncate(descriptor_, static_cast<off_t>(size_)) != 0) trouble_ += "; its last line is torn";
+      next_trial_ = SteadyClock::now() + between_trials_;
+      return false;
     }
     done += static_cast<std::size_t>(written);
   }
   size_ += static_cast<std::int64_t>(line.size());
-  ++next_sequence_;
+  trouble_.clear();
+  return true;
 }
 
 SpoolReader::SpoolReader(fs::path file)
@@ -160,8 +217,12 @@ void SpoolReader::acknowledge(const Batch& batch) {
 
 void SpoolReader::save_acknowledged() {
   if (saved_ == acknowledged_) return;
-  write_file_atomically(acknowledged_file_, fmt::format("{}\n", acknowledged_));
-  saved_ = acknowledged_;
+  try {
+    write_file_atomically(acknowledged_file_, fmt::format("{}\n", acknowledged_));
+    saved_ = acknowledged_;
+  } catch (const Failure& failure) {
+    spdlog::debug("{}", failure.what());
+  }
 }
 
 std::int64_t SpoolReader::remaining() {

@@ -10,6 +10,7 @@
 
 #include "nmt/base/atomic_file.h"
 #include "tests/soon.h"
+#include "tests/worker/full_disk.h"
 #include "tests/worker/log_capture.h"
 #include "tests/worker/test_server.h"
 #include "worker/log_records.h"
@@ -117,6 +118,59 @@ TEST_F(ReporterTest, ConnectionClosedWhileIdleIsMadeAnew) {
   EXPECT_EQ(reporter.close(patience), 0);
   expect_complete(5);
   EXPECT_EQ(ledger_.duplicates(), 0);
+}
+
+TEST_F(ReporterTest, FullDiskDoesNotKeepRecordsFromTheServer) {
+  const LogCapture log;
+  TestServer server(ledger_);
+  Reporter reporter(options(server.address()));
+  write_steps(reporter, 10);
+  {
+    const FullDisk full(spool_path(folder_, 1, 0));
+    write_steps(reporter, 40);
+    ASSERT_TRUE(soon([&] { return ledger_.records() == 50; }));
+  }
+  EXPECT_EQ(log.count("cannot be written: File too large; training goes on"), 1);
+  write_steps(reporter, 10);
+  EXPECT_EQ(reporter.close(patience), 0);
+  expect_complete(60);
+}
+
+TEST_F(ReporterTest, DroppedRecordsAreCountedAndReported) {
+  const LogCapture log;
+  const HeldPort port;
+  Reporter reporter(options(port.address()));
+  write_steps(reporter, 1);
+  std::int64_t written = 0;
+  {
+    const FullDisk full(spool_path(folder_, 1, 0));
+    // 10 MB where memory keeps 6.
+    for (int i = 0; i < 1000; ++i) reporter.write(LogRecord{.level = "info", .text = std::string(10'000, 'x')});
+    reporter.write(LifecycleRecord{.event = "finished"});
+  }
+  TestServer server(ledger_, {}, port.number());
+  ASSERT_TRUE(soon([&] {
+    write_steps(reporter, 1);
+    ++written;
+    return log.count("can be written again") > 0;
+  }));
+  EXPECT_EQ(reporter.close(patience), 0);
+  EXPECT_EQ(log.count("records of rank 0 were dropped"), 1);
+  const auto arrived = static_cast<std::int64_t>(ledger_.records());
+  EXPECT_GT(arrived, 500);
+  EXPECT_LT(arrived, 700 + written);
+  expect_complete(arrived);
+}
+
+TEST_F(ReporterTest, WhatNeitherDiskNorServerTakesIsSaidToBeLost) {
+  const LogCapture log;
+  const HeldPort port;
+  Reporter reporter(options(port.address()));
+  write_steps(reporter, 5);
+  const FullDisk full(spool_path(folder_, 1, 0));
+  write_steps(reporter, 7);
+  reporter.close(50ms);
+  EXPECT_EQ(log.count("cannot be written: File too large; 7 records of rank 0 are lost"), 1);
 }
 
 TEST_F(ReporterTest, ServerErrorsAreRetried) {

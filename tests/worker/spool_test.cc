@@ -2,14 +2,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
-#include <csignal>
 #include <fstream>
 
 #include "nmt/base/atomic_file.h"
 #include "nmt/base/failure.h"
+#include "tests/worker/full_disk.h"
 
 namespace babelring {
 namespace {
@@ -124,22 +123,64 @@ TEST_F(SpoolTest, FolderThatCannotBeMadeIsAFailure) {
               ThrowsMessage<Failure>("spool /proc/none/rank-0.jsonl: cannot open: No such file or directory"));
 }
 
-TEST_F(SpoolTest, WriteThatStopsHalfWayLeavesWholeLines) {
-  SpoolWriter writer(file_);
+TEST_F(SpoolTest, FullDiskKeepsRecordsInMemory) {
+  SpoolWriter writer(file_, std::size_t{1} << 20, std::chrono::milliseconds(0));
   writer.append(record(1));
   const std::string whole = read_file(file_);
-  // A limit on file sizes stands in for a full disk: ten bytes more, then an error.
-  std::signal(SIGXFSZ, SIG_IGN);
-  rlimit usual{};
-  getrlimit(RLIMIT_FSIZE, &usual);
-  const rlimit tight{.rlim_cur = whole.size() + 10, .rlim_max = usual.rlim_max};
-  setrlimit(RLIMIT_FSIZE, &tight);
-  EXPECT_THAT([&] { writer.append(record(2)); },
-              ThrowsMessage<Failure>("spool " + file_.string() + ": cannot write record 2: File too large"));
-  setrlimit(RLIMIT_FSIZE, &usual);
-  EXPECT_EQ(read_file(file_), whole);
-  writer.append(record(writer.next_sequence()));
-  EXPECT_EQ(SpoolReader(file_).remaining(), 2);
+  {
+    const FullDisk full(file_);
+    for (const std::int64_t sequence : {2, 3}) writer.append(record(sequence));
+    EXPECT_EQ(writer.trouble(), "File too large");
+    EXPECT_EQ(writer.next_sequence(), 4);
+    EXPECT_EQ(writer.kept_records(), 2);
+    EXPECT_EQ(read_file(file_), whole) << "whole lines";
+  }
+  writer.append(record(4));
+  EXPECT_EQ(writer.trouble(), "");
+  EXPECT_EQ(writer.kept_records(), 0);
+  EXPECT_EQ(writer.dropped(), 0);
+  const auto batch = SpoolReader(file_).next(100, 1 << 20);
+  ASSERT_EQ(batch.records.size(), 4U);
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(batch.records[i].header.sequence, static_cast<std::int64_t>(i) + 1);
+}
+
+TEST_F(SpoolTest, MemoryIsBoundedAndWhatIsDroppedHasNoSequence) {
+  constexpr std::size_t max_bytes = 8000;
+  SpoolWriter writer(file_, max_bytes, std::chrono::milliseconds(0));
+  writer.append(record(1));
+  const FullDisk full(file_);
+  std::int64_t tried = 0;
+  while (writer.dropped() < 5) {
+    ++tried;
+    writer.append(record(writer.next_sequence()));
+  }
+  EXPECT_EQ(writer.next_sequence(), 2 + tried - 5);
+  EXPECT_GT(tried, 20);
+  Record rare = record(writer.next_sequence());
+  rare.body = LifecycleRecord{.event = "finished"};
+  writer.append(rare);
+  EXPECT_EQ(writer.dropped(), 5) << "there is still room for rare records";
+  const std::vector<Record> kept = writer.kept(3, max_bytes);
+  ASSERT_EQ(kept.size(), 3U);
+  EXPECT_EQ(kept[2].header.sequence, 4);
+  EXPECT_EQ(writer.kept(1000, 1).size(), 1U);
+  writer.forget_kept(4);
+  EXPECT_EQ(writer.kept(1, max_bytes).front().header.sequence, 5);
+}
+
+/// Records that were sent from memory are not in the file.
+TEST_F(SpoolTest, SequenceGoesOnBehindTheLastOne) {
+  {
+    SpoolWriter writer(file_, std::size_t{1} << 20, std::chrono::milliseconds(0));
+    writer.append(record(1));
+    {
+      const FullDisk full(file_);
+      writer.append(record(2));
+    }
+    writer.forget_kept(2);
+    writer.append(record(3));
+  }
+  EXPECT_EQ(SpoolWriter(file_).next_sequence(), 4);
 }
 
 TEST_F(SpoolTest, AbsentFileIsEmpty) {
