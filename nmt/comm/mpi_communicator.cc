@@ -8,6 +8,7 @@
 #include "nmt/comm/host_name.h"
 #include "nmt/comm/mpi_collectives.h"
 #include "nmt/comm/mpi_progress.h"
+#include "nmt/comm/ring_order.h"
 #include "nmt/comm/shared_all_reduce.h"
 
 namespace babelring {
@@ -65,6 +66,7 @@ class MpiCommunicator final : public Communicator {
   CommOptions options_;
   int rank_ = 0, size_ = 1, local_rank_ = 0, local_size_ = 1;
   std::vector<std::string> hosts_;
+  RingPlace place_;
   MemoryRegistry memory_;
   std::shared_ptr<SharedBoard> board_;   // if all-reduces go through shared memory
   std::int64_t shared_all_reduces_ = 0;  // started so far
@@ -104,6 +106,7 @@ void MpiCommunicator::end_thread() {
 void MpiCommunicator::learn_hosts() {
   hosts_ = all_gather(host_name());
   progress_->set_hosts(hosts_);
+  place_ = ring_place(hosts_, rank_);
   const auto own = hosts_.begin() + rank_;
   local_rank_ = static_cast<int>(std::count(hosts_.begin(), own, *own));
   local_size_ = static_cast<int>(std::count(hosts_.begin(), hosts_.end(), *own));
@@ -203,14 +206,13 @@ void MpiCommunicator::all_reduce_start(Tensor tensor) {
         [=](MpiProgress::World& world) { return mpi_all_reduce(world.collectives.get(), data, count); }, memory));
     return;
   }
-  progress_->submit(
-      [=, wire = options_.wire](MpiProgress::World& world, std::int64_t sequence) -> std::unique_ptr<Collective> {
-        const int tag = static_cast<int>(sequence % 32768);  // the least that every MPI allows
-        auto ring =
-            std::make_unique<MpiRing>(world.ring.get(), world.rank, world.ranks, data, count, tag, wire, world.pool);
-        ring->keep(memory);
-        return ring;
-      });
+  progress_->submit([=, wire = options_.wire, place = place_](MpiProgress::World& world,
+                                                              std::int64_t sequence) -> std::unique_ptr<Collective> {
+    const int tag = static_cast<int>(sequence % 32768);  // the least that every MPI allows
+    auto ring = std::make_unique<MpiRing>(world.ring.get(), place, data, count, tag, wire, world.pool);
+    ring->keep(memory);
+    return ring;
+  });
 }
 
 void MpiCommunicator::follow(std::unique_ptr<Collective> operation) {

@@ -37,18 +37,18 @@ void RingCursor::skip_empty() {
   }
 }
 
-MpiRing::MpiRing(MPI_Comm comm, int rank, int ranks, float* data, std::int64_t count, int tag, GradientWire wire,
+MpiRing::MpiRing(MPI_Comm comm, const RingPlace& place, float* data, std::int64_t count, int tag, GradientWire wire,
                  SegmentPool& pool)
     : comm_(comm),
-      left_((rank + ranks - 1) % ranks),
-      right_((rank + 1) % ranks),
+      left_(place.left),
+      right_(place.right),
       tag_(tag),
       wire_(wire),
-      layout_{data, count, ranks, pool.bytes() / (wire == GradientWire::bf16 ? 2 : 4)},
+      layout_{data, count, place.ranks, pool.bytes() / (wire == GradientWire::bf16 ? 2 : 4)},
       pool_(pool),
-      next_receive_(layout_, left_),
-      next_send_(layout_, rank) {
-  sendable_ = (layout_.chunk_count(rank) + layout_.segment - 1) / layout_.segment;
+      next_receive_(layout_, (place.position + place.ranks - 1) % place.ranks),
+      next_send_(layout_, place.position) {
+  sendable_ = (layout_.chunk_count(place.position) + layout_.segment - 1) / layout_.segment;
 }
 
 std::string MpiRing::name() const {

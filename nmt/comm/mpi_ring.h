@@ -8,6 +8,7 @@
 #include "nmt/comm/collective.h"
 #include "nmt/comm/communicator.h"
 #include "nmt/comm/mpi_handles.h"
+#include "nmt/comm/ring_order.h"
 #include "nmt/core/buffer.h"
 
 namespace babelring {
@@ -60,13 +61,14 @@ class RingCursor {
 };
 
 /// Ring all-reduce over point-to-point messages: reduce-scatter, then all-gather (Patarasuk and Yuan 2009, section 3),
-/// every rank sending to rank + 1 and receiving from rank - 1. A segment is passed on as soon as it has been added, so
-/// both directions of a link are busy. Chunk c is summed in the order of ranks c, c + 1, … and then copied: bit-equal
-/// everywhere. Adds to `data` in place. GradientWire says what bf16 messages cost in accuracy.
+/// every rank sending to its right neighbour and receiving from its left one (ring_order.h). A segment is passed on as
+/// soon as it has been added, so both directions of a link are busy. Chunk c is summed in the order of positions c, c +
+/// 1, … and then copied: bit-equal everywhere. Adds to `data` in place. GradientWire says what bf16 messages cost in
+/// accuracy.
 class MpiRing final : public Collective {
  public:
   /// `tag` tells this all-reduce's messages from those of others in flight on `comm`. `pool` outlives it.
-  MpiRing(MPI_Comm comm, int rank, int ranks, float* data, std::int64_t count, int tag, GradientWire wire,
+  MpiRing(MPI_Comm comm, const RingPlace& place, float* data, std::int64_t count, int tag, GradientWire wire,
           SegmentPool& pool);
 
   void begin() override;

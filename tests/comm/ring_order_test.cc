@@ -1,0 +1,47 @@
+#include "nmt/comm/ring_order.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace babelring {
+namespace {
+
+/// Ranks from 0 on to the right; messages that leave their host.
+struct Walk {
+  std::vector<int> ranks;
+  int between_hosts = 0;
+};
+
+Walk walk(const std::vector<std::string>& hosts) {
+  Walk walk;
+  int rank = 0;
+  do {
+    const RingPlace place = ring_place(hosts, rank);
+    EXPECT_EQ(place.position, static_cast<int>(walk.ranks.size()));
+    EXPECT_EQ(place.ranks, static_cast<int>(hosts.size()));
+    EXPECT_EQ(ring_place(hosts, place.right).left, rank);
+    walk.ranks.push_back(rank);
+    walk.between_hosts += hosts[static_cast<std::size_t>(rank)] != hosts[static_cast<std::size_t>(place.right)] ? 1 : 0;
+    rank = place.right;
+  } while (rank != 0 && walk.ranks.size() < hosts.size());
+  return walk;
+}
+
+TEST(RingOrder, IsThatOfRanksOnOneHostOrWhereHostsFollowOneAnother) {
+  EXPECT_EQ(walk({"a"}).ranks, (std::vector{0}));
+  EXPECT_EQ(walk({"a", "a", "a"}).ranks, (std::vector{0, 1, 2}));
+  EXPECT_EQ(walk({"b", "b", "a", "a"}).ranks, (std::vector{0, 1, 2, 3}));
+}
+
+TEST(RingOrder, LeavesEachHostOnceHoweverRanksAreNumbered) {
+  const Walk by_node = walk({"a", "b", "a", "b"});
+  EXPECT_EQ(by_node.ranks, (std::vector{0, 2, 1, 3}));
+  EXPECT_EQ(by_node.between_hosts, 2);
+  const Walk three = walk({"c", "a", "b", "a", "c", "b", "a", "c"});
+  EXPECT_EQ(three.ranks, (std::vector{0, 4, 7, 1, 3, 6, 2, 5}));
+  EXPECT_EQ(three.between_hosts, 3);
+}
+
+}  // namespace
+}  // namespace babelring
