@@ -11,6 +11,7 @@
 
 #include "nmt/base/failure.h"
 #include "nmt/base/file_descriptor.h"
+#include "nmt/base/mapping_guard.h"
 
 namespace babelring {
 
@@ -25,10 +26,13 @@ MappedFile::MappedFile(const std::filesystem::path& file) {
   void* address = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, descriptor.number(), 0);
   if (address == MAP_FAILED) fail("cannot map {} ({} bytes): {}", file.string(), size_, std::strerror(errno));
   data_ = static_cast<const std::byte*>(address);
+  guard_mapping(data_, size_, file);
 }
 
 MappedFile::~MappedFile() {
-  if (data_) ::munmap(const_cast<std::byte*>(data_), size_);
+  if (data_ == nullptr) return;
+  forget_mapping(data_);
+  ::munmap(const_cast<std::byte*>(data_), size_);
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept

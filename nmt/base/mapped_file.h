@@ -6,7 +6,8 @@
 
 namespace babelring {
 
-/// A whole file mapped into memory for reading; unmapped when destroyed. Move-only: spans of bytes() stay valid when
+/// A whole file mapped into memory for reading; unmapped when destroyed. If the file is truncated meanwhile, reading
+/// ends the process with a line that names the file (mapping_guard.h). Move-only: spans of bytes() stay valid when
 /// it is moved.
 class MappedFile {
  public:

@@ -105,8 +105,15 @@ IdSequences::IdSequences(const std::vector<std::vector<std::int32_t>>& sentences
   offsets_ = owned_offsets_;
 }
 
+void IdSequences::fail_overwritten(std::int64_t i) const {
+  const auto at = static_cast<std::size_t>(i);
+  fail("{}: overwritten while in use: sentence {} reaches from id {} to {} of {}", name_, i + 1, offsets_[at],
+       offsets_[at + 1], ids_.size());
+}
+
 std::span<const std::int32_t> IdSequences::operator[](std::int64_t i) const {
-  const auto ids = ids_.subspan(offsets_[static_cast<std::size_t>(i)], static_cast<std::size_t>(length(i)));
+  const auto count = static_cast<std::size_t>(length(i));
+  const auto ids = ids_.subspan(offsets_[static_cast<std::size_t>(i)], count);
   for (const std::int32_t id : ids) {
     if (id < 0 || id >= vocabulary_size_) {
       fail("{}: damaged, sentence {} has id {}, expected 0 to {}", name_, i + 1, id, vocabulary_size_ - 1);

@@ -55,8 +55,10 @@ class IdSequences {
 
   std::int64_t sentences() const { return static_cast<std::int64_t>(offsets_.size()) - 1; }
   std::int64_t tokens() const { return static_cast<std::int64_t>(ids_.size()); }
+  /// Throws Failure if the file was overwritten since it was mapped, so that there is no such sentence any more.
   std::int64_t length(std::int64_t i) const {
     const auto at = static_cast<std::size_t>(i);
+    if (offsets_[at] > offsets_[at + 1] || offsets_[at + 1] > ids_.size()) fail_overwritten(i);
     return static_cast<std::int64_t>(offsets_[at + 1] - offsets_[at]);
   }
   /// Throws Failure if the file is damaged so that an id lies outside the vocabulary, where it would index past the
@@ -66,6 +68,7 @@ class IdSequences {
   std::span<const std::uint64_t> offsets() const { return offsets_; }
 
  private:
+  [[noreturn]] void fail_overwritten(std::int64_t i) const;
   MappedFile file_;
   std::string name_;  // of the file
   std::int64_t vocabulary_size_ = std::numeric_limits<std::int64_t>::max();
