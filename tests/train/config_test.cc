@@ -45,6 +45,15 @@ TEST(TrainConfig, EveryRecipeIsValid) {
   EXPECT_GE(recipes, 4U);
 }
 
+/// As a checkpoint of an older version has it: keys are missing, of the model the preset's count.
+TEST(TrainConfig, KeysThatAStoredConfigurationLacksHaveTheirDefaults) {
+  const TrainConfig config = read_stored_config("preset: transformer-tiny\ntraining:\n  seed: 3\n", "stored.yaml");
+  EXPECT_EQ(config.training.seed, 3);
+  EXPECT_EQ(config.training.freeze, "");
+  EXPECT_EQ(config.model.width, 128);
+  EXPECT_EQ(config.data.folder, "");
+}
+
 TEST(TrainConfig, OverrideOfThePresetChangesTheModel) {
   const TrainConfig config = read_config("data:\n  folder: d\n", "test.yaml", {"preset=transformer-big"});
   EXPECT_EQ(config.model.width, 1024);
