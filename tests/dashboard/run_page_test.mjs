@@ -276,6 +276,7 @@ async function checkTestSet(page, address, scored, headers) {
   assert.equal(answer.status, 201, await answer.text());
   await open(page, address, scored);
   await until('the tile', async () => (await page.locator('.tile').allInnerTexts()).some((text) => /^sacreBLEU on newstest2016\s+32\.36\s+chrF 58\.10 · at update 200$/.test(text)));
+  assert.ok((await page.locator('.tile').allInnerTexts()).some((text) => /^Best sacreBLEU\s+7\.88/.test(text)), 'the best is that of the validation');
   await goBelow(page);
   await until('the row', async () => /newstest2016\s+32\.36\s+58\.10/.test(await page.locator('[aria-label="Evaluations"] tbody').innerText()));
 }
