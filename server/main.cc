@@ -132,9 +132,11 @@ void run(const ServerOptions& options) {
   translate::Pool translators(options.translator_options());  // ends before the server: it answers through it
   service.translators = &translators;
   control.start(own_address(options, server.port(), true));  // before requests are served: they read its profiles
+  http::GateOptions gate = options.gate(service.tokens, service.audit);
+  gate.ranks = &service.ranks;
   server.start([&](http::Dispatcher::Executor executor) {
-    return http::Dispatcher(api::make_router(service), http::StaticFiles(page_files(), options.page_folder),
-                            options.gate(service.tokens, service.audit), std::move(executor));
+    return http::Dispatcher(api::make_router(service), http::StaticFiles(page_files(), options.page_folder), gate,
+                            std::move(executor));
   });
   announce(options, server.port(), store.folder(), admin);
 

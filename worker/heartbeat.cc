@@ -20,6 +20,8 @@ std::string text_of(const json::object& object, const char* name) {
   return member != nullptr && member->is_string() ? std::string(member->get_string().c_str()) : "";
 }
 
+constexpr std::chrono::milliseconds longest_asked_pause{60000};  // of what Retry-After may ask
+
 /// Empty where the GPU reports nothing. Counters are left to step records, which know since when they count.
 json::object gpu_of(const GpuReading& reading) {
   json::object gpu;
@@ -65,9 +67,10 @@ void Heartbeat::loop() {
     } catch (const std::exception& failure) {  // never training's business
       spdlog::warn("heartbeat: {}", failure.what());
     }
-    pause = taken ? options_.between : std::min(2 * pause, options_.longest_retry);
+    pause = taken ? options_.between : std::max(std::min(2 * pause, options_.longest_retry), asked_pause_);
+    const double spread = taken ? 1.0 : std::uniform_real_distribution<double>(1.0, 1.5)(jitter_);
     lock.lock();
-    wake_.wait_for(lock, pause, [&] { return stopping_; });
+    wake_.wait_for(lock, spread * pause, [&] { return stopping_; });
   }
 }
 
@@ -97,7 +100,10 @@ json::object Heartbeat::body() const {
 bool Heartbeat::beat() {
   const std::string target = fmt::format("/api/v1/runs/{}/heartbeat", options_.run);
   const Result<HttpAnswer> answer = client_.post(target, to_text(body()));
+  asked_pause_ = std::chrono::milliseconds(0);
   if (!answer.ok()) return false;
+  if (answer->retry_after)
+    asked_pause_ = std::min<std::chrono::milliseconds>(*answer->retry_after, longest_asked_pause);
   const auto said = parse_json(answer->body);
   const json::object* object = said.ok() ? said->if_object() : nullptr;
   if (answer->status == 409 && object != nullptr && text_of(*object, "code") == "stale_attempt") {

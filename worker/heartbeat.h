@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <random>
 #include <string>
 #include <thread>
 
@@ -59,7 +60,7 @@ class Heartbeat {
 
  private:
   void loop();
-  /// One heartbeat; false if the server did not take it.
+  /// One heartbeat; false if the server did not take it. Sets asked_pause_ to what it asks for then.
   bool beat();
   void carry_out(const json::object& answer);
   json::object body() const;
@@ -70,6 +71,8 @@ class Heartbeat {
   std::atomic<std::int64_t> update_{0};
   std::atomic<SteadyClock::rep> updated_at_;
   bool stop_said_ = false;
+  std::chrono::milliseconds asked_pause_{0};
+  std::minstd_rand jitter_{std::random_device{}()};
   std::mutex mutex_;
   std::condition_variable wake_;
   bool stopping_ = false;

@@ -69,6 +69,7 @@ http::Response take(Service& service, const http::Request& request) {
         409, "stale_attempt",
         fmt::format("attempt {} of run {} is over; attempt {} is the newest", beat.attempt, run, order->attempt));
   }
+  service.ranks.note(run, beat.rank);
   control_of(service).heartbeats().note(run, beat);
   if (service.alerts != nullptr) service.alerts->heard(run, beat.attempt, beat.rank, beat.host);
   json::array commands;

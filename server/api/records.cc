@@ -165,7 +165,10 @@ void ingest(Service& service, NewerWorkers& newer, const std::shared_ptr<const h
   wish.besides = [row](store::Database& database) { row->append(database); };
   const bool taken = service.store.submit(
       std::move(wish), [&service, request, row, reply](const store::Batch& batch, const store::IngestResult& result) {
-        if (result.status == store::IngestResult::Status::stored) row->committed();
+        if (result.status == store::IngestResult::Status::stored) {
+          row->committed();
+          service.ranks.note(batch.run, batch.rank);
+        }
         reply(ingest_response(result, request->id));
         try {
           Announcer(service, batch).announce(result);

@@ -13,6 +13,7 @@
 #include "server/api/token_book.h"
 #include "server/http/rate_limiter.h"
 #include "server/http/router.h"
+#include "server/http/run_ranks.h"
 #include "server/store/store.h"
 
 namespace babelring::launch {
@@ -39,6 +40,7 @@ struct Service {
   Idempotency idempotency{store};
   Downloads downloads{};
   RunTexts run_texts{};
+  http::RunRanks ranks{};                                              // that report
   http::RateLimiter checkpoint_wishes{{.a_second = 0.1, .burst = 1}};  // of each run
   std::mutex edits{};  // held from If-Match until the change is written: of two edits of the same state, one is refused
 };

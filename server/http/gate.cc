@@ -97,26 +97,31 @@ std::optional<Response> Gate::check_origin(Request& request) const {
   return std::nullopt;
 }
 
-std::optional<Response> Gate::check_rate(Request& request) const {
+std::optional<Response> Gate::check_rate(Request& request, Scope needed) const {
   if (!rates_.limited()) return std::nullopt;
   const auto now = SteadyClock::now();
-  RateLimiter::Verdict verdict;
   const bool known = request.caller != nullptr;
-  verdict = rates_.take(known ? request.caller->token : request.address, now);
+  const auto run = request.parameters.find("run");
+  const bool reports = options_.ranks != nullptr && needed == Scope::ingest && run != request.parameters.end();
+  const std::int64_t ranks = reports ? options_.ranks->of(run->second) : 0;
+  const std::string suffix = ranks > 0 ? " " + run->second : "";
+  const double scale = static_cast<double>(std::max<std::int64_t>(ranks, 1));
+  RateLimiter::Verdict verdict = rates_.take((known ? request.caller->token : request.address) + suffix, now, scale);
   // The tokens of one remote machine share its bucket too. Those of this machine do not: they all have its address.
   if (known && verdict.allowed && !is_loopback(request.address)) {
-    const auto by_address = rates_.take(request.address, now);
+    const auto by_address = rates_.take(request.address + suffix, now, scale);
     if (!by_address.allowed || by_address.left < verdict.left) verdict = by_address;
   }
   const auto& rates = rates_.options();
-  request.answer_headers.emplace_back("RateLimit-Policy", fmt::format("\"default\";q={:.0f};w={:.0f}", rates.burst,
-                                                                      std::ceil(rates.burst / rates.a_second)));
+  request.answer_headers.emplace_back(
+      "RateLimit-Policy",
+      fmt::format("\"default\";q={:.0f};w={:.0f}", rates.burst * scale, std::ceil(rates.burst / rates.a_second)));
   request.answer_headers.emplace_back(
       "RateLimit",
       fmt::format("\"default\";r={:.0f};t={:.0f}", std::floor(verdict.left), std::ceil(verdict.full_seconds)));
   if (verdict.allowed) return std::nullopt;
   Response response = refusal(request, 429, "too_many_requests",
-                              fmt::format("more than {:g} requests a second; wait a moment", rates.a_second));
+                              fmt::format("more than {:g} requests a second; wait a moment", rates.a_second * scale));
   response.set("Retry-After", fmt::format("{:.0f}", std::max(1.0, std::ceil(verdict.wait_seconds))));
   return response;
 }
@@ -133,7 +138,7 @@ std::optional<Response> Gate::check_caller(Request& request, Scope needed, bool 
     request.caller = options_.authenticator->identify(secret);
     if (request.caller) request.actor = request.caller->name;
   }
-  if (auto refused = check_rate(request)) return refused;
+  if (auto refused = check_rate(request, needed)) return refused;
   if (options_.authenticator == nullptr || needed == Scope::none) return std::nullopt;
   if (!request.caller) {
     const bool given = !request.header("authorization").empty();

@@ -9,6 +9,7 @@
 #include "server/http/access.h"
 #include "server/http/message.h"
 #include "server/http/rate_limiter.h"
+#include "server/http/run_ranks.h"
 
 namespace babelring::http {
 
@@ -20,6 +21,8 @@ struct GateOptions {
   Authenticator* authenticator = nullptr;  // null: no token is required
   AuditTrail* audit = nullptr;             // null: writes are not recorded
   RateLimiter::Options rates;
+  /// Reports (scope ingest) for a run in here have a bucket of their own, whose rate is multiplied by the run's ranks.
+  const RunRanks* ranks = nullptr;
   /// The server is behind a reverse proxy: the client's address is the last one in X-Forwarded-For.
   bool behind_proxy = false;
 };
@@ -50,7 +53,7 @@ class Gate {
  private:
   bool host_is_ours(std::string_view host) const;
   bool comes_from_here(const Request& request) const;
-  std::optional<Response> check_rate(Request& request) const;
+  std::optional<Response> check_rate(Request& request, Scope needed) const;
 
   const GateOptions options_;
   mutable RateLimiter rates_;

@@ -26,8 +26,8 @@ class RateLimiter {
     double wait_seconds = 0;  // until the next permit, if refused
     double full_seconds = 0;  // until the bucket is full
   };
-  /// Takes a permit from the bucket of that name, if it has one.
-  Verdict take(const std::string& name, Time now);
+  /// Takes a permit from the bucket of that name, if it has one. `scale` multiplies the bucket's rate and capacity.
+  Verdict take(const std::string& name, Time now, double scale = 1);
 
   const Options& options() const { return options_; }
   bool limited() const { return options_.a_second > 0; }
@@ -39,6 +39,7 @@ class RateLimiter {
   struct Bucket {
     double permits;
     Time seen;
+    double scale;
   };
   double refilled(const Bucket& bucket, Time now) const;
   /// Drops the buckets that are full again, which are as good as new; if none is, all of them.

@@ -25,7 +25,8 @@ using asio::use_awaitable;
 using boost::system::error_code;
 
 constexpr std::size_t most_head_bytes = most_request_line_bytes + most_header_bytes;
-constexpr std::size_t first_read_bytes = 2048;  // most heads are shorter
+constexpr std::int64_t most_drained_bytes = std::int64_t{4} << 20;  // of a body that is not wanted
+constexpr std::size_t first_read_bytes = 2048;                      // most heads are shorter
 
 }  // namespace
 
@@ -203,15 +204,22 @@ asio::awaitable<bool> Session::serve_one() {
   request->address = address_;
   auto admission = dispatcher_.admit(*request, head->content_length);
   std::optional<Response> response = std::move(admission.refusal);
-  const bool reads_body = !response && head->content_length > 0;
+  // A reporter over its rate comes again, and shall find its connection open.
+  const bool drains =
+      response && response->status == 429 && !head->expects_continue && head->content_length <= most_drained_bytes;
+  const bool reads_body = (!response || drains) && head->content_length > 0;
   const Connections::BodyRoom room = reads_body
                                          ? connections_.room_for_body(head->content_length, limits_.body_bytes_in_all)
                                          : Connections::BodyRoom();
-  if (reads_body && !room) {
+  if (reads_body && !room && !drains) {
     response = problem_response(Problem(503, "busy", "too many bodies are being read; send it again"), request->id);
   }
   if (response) {
-    if (head->content_length > 0) request->keep_alive = false;  // its body was not read
+    if (drains && room) {
+      if (!co_await read_body(*request, head->content_length)) co_return false;
+    } else if (head->content_length > 0) {
+      request->keep_alive = false;  // its body was not read
+    }
   } else {
     if (head->content_length > 0) {
       if (head->expects_continue) co_await write_all("HTTP/1.1 100 Continue\r\n\r\n", {});

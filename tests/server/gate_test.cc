@@ -84,6 +84,10 @@ TEST(RateLimiter, RefillsSteadilyAndIsBounded) {
   EXPECT_NEAR(limiter.take("a", start + 1h).left, 19, 1e-9);
   for (int i = 0; i < 50'000; ++i) limiter.take(std::to_string(i), start + 2h);
   EXPECT_LE(limiter.buckets(), http::RateLimiter::most_buckets);
+  for (int i = 0; i < 60; ++i) EXPECT_TRUE(limiter.take("scaled", start, 3).allowed) << i;
+  EXPECT_FALSE(limiter.take("scaled", start, 3).allowed);
+  EXPECT_NEAR(limiter.take("scaled", start, 3).wait_seconds, 1.0 / 30, 1e-9);
+  EXPECT_TRUE(limiter.take("scaled", start + 34ms, 3).allowed);
   http::RateLimiter slow({0.25, 0.5});
   EXPECT_TRUE(slow.take("a", start).allowed);
   EXPECT_FALSE(slow.take("a", start + 3s).allowed);
@@ -115,6 +119,29 @@ TEST(Gate, BoundsHowOftenATokenAsks) {
   for (int i = 0; i < 3; ++i) EXPECT_EQ(nobody.get("/api/v1/runs").status, 401);
   EXPECT_EQ(nobody.get("/api/v1/runs").status, 429);
   EXPECT_EQ(nobody.get("/api/v1/version").status, 429);
+}
+
+/// Nor does a refusal cost a reporter its connection.
+TEST(Gate, LetsEachRankOfARunReport) {
+  http::GateOptions options;
+  options.rates = {0.001, 2};
+  testing::TestServer server({}, {}, options);
+  Client client(server.port(), server.token(Scope::ingest));
+  std::int64_t sequence = 0;
+  const auto report = [&](std::int64_t rank) {
+    ++sequence;
+    return client.post(testing::records_path(), testing::batch_text({testing::step_record(sequence, sequence, rank)}));
+  };
+  EXPECT_EQ(report(3).status, 200);  // so there are four ranks
+  for (int i = 0; i < 8; ++i) {
+    const auto answer = report(i % 4);
+    EXPECT_EQ(answer.status, 200) << i;
+    EXPECT_TRUE(answer.headers.at("ratelimit-policy").starts_with("\"default\";q=8;"));
+  }
+  EXPECT_EQ(report(0).status, 429);
+  EXPECT_EQ(report(1).status, 429) << "over the same connection";
+  EXPECT_EQ(client.get("/healthz").status, 200);
+  EXPECT_EQ(client.get("/api/v1/runs").status, 403) << "reports leave the token's other requests alone";
 }
 
 TEST(Gate, TakesTheClientsAddressFromTheProxyAlone) {

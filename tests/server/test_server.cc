@@ -37,6 +37,7 @@ void TestServer::start() {
   }
   gate_.authenticator = &service_->tokens;
   gate_.audit = &service_->audit;
+  gate_.ranks = &service_->ranks;
   http::Server::Options options;
   options.limits = limits_;
   server_ = std::make_unique<http::Server>(options);

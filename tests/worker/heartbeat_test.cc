@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "tests/soon.h"
 #include "tests/worker/test_server.h"
 
 namespace babelring {
@@ -44,6 +45,21 @@ TEST(Heartbeat, TellsOfTheProcessItsHostAndItsGpu) {
   EXPECT_EQ(to_text(said.at("gpu")), R"({"clock_mhz":1980,"power_w":412.5,"power_limit_w":700})");
   lost = true;
   EXPECT_FALSE(next_heartbeat(server).contains("gpu")) << "nothing is known of it any more";
+}
+
+TEST(Heartbeat, WaitsAsLongAsTheServerAsks) {
+  Ledger ledger;
+  TestServer server(ledger, [](int) { return Behaviour{.status = 429, .retry_after = "1"}; });
+  HeartbeatOptions options{.server = server.address(), .run = "r_01J0000000000000000000000Z"};
+  options.folder = std::filesystem::temp_directory_path();
+  options.between = options.longest_retry = std::chrono::milliseconds(1);
+  StopRequest stop;
+  CheckpointRequest checkpoint;
+  const Stopwatch watch;
+  Heartbeat heartbeat(options, {stop, checkpoint, [](const std::string&) {}});
+  ASSERT_TRUE(soon([&] { return server.requests() >= 3; }));
+  EXPECT_GE(watch.elapsed_ms(), 2000);
+  EXPECT_EQ(server.connections(), 1);
 }
 
 }  // namespace
