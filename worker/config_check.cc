@@ -11,8 +11,6 @@
 #include <utility>
 
 #include "nmt/base/atomic_file.h"
-#include "nmt/data/manifest.h"
-#include "nmt/train/config.h"
 #include "nmt/train/memory_estimate.h"
 
 namespace babelring {
@@ -39,13 +37,6 @@ std::string key_in(std::string_view detail) {
   constexpr std::string_view letters = "abcdefghijklmnopqrstuvwxyz0123456789_.";
   const bool formed = key.size() < detail.size() && !key.empty() && key.find_first_not_of(letters) == key.npos;
   return formed ? std::string(key) : "";
-}
-
-/// What needs the data: the vocabulary and the sets that are named.
-void check_data_folder(const DataConfig& data) {
-  const Manifest manifest = load_manifest(data.folder);
-  manifest.set(data.train_set);
-  if (!data.valid_set.empty()) manifest.set(data.valid_set);
 }
 
 json::object memory_of(const TrainConfig& config, std::int64_t ranks) {
@@ -89,6 +80,11 @@ json::object verdict_of(const TrainConfig& config, std::int64_t ranks) {
 
 }  // namespace
 
+void check_sets(const Manifest& manifest, const DataConfig& data) {
+  manifest.require_pairs(data.train_set, "data.train_set");
+  if (!data.valid_set.empty()) manifest.require_pairs(data.valid_set, "data.valid_set");
+}
+
 json::object config_fault(std::string_view complaint, std::string_view file) {
   json::object fault;
   std::string_view rest = complaint;
@@ -112,7 +108,7 @@ int print_config_check(const std::string& file, const std::vector<std::string>& 
   try {
     const TrainConfig config = read_config(read_file(file), file, overrides);
     try {
-      if (data) check_data_folder(config.data);
+      if (data) check_sets(load_manifest(config.data.folder), config.data);
       verdict = verdict_of(config, ranks);
     } catch (const Failure& failure) {
       verdict["errors"] = {

@@ -6,12 +6,17 @@
 #include <vector>
 
 #include "nmt/base/json.h"
+#include "nmt/data/manifest.h"
+#include "nmt/train/config.h"
 
 namespace babelring {
 
 /// The parts of a configuration's error message: {"pointer": "/training/seed", "detail": …, "line": 3, "column":
 /// 9}. Without a place in the file, line and column are absent; without a key the pointer is empty.
 json::object config_fault(std::string_view complaint, std::string_view file);
+
+/// Throws Failure unless the sets that the configuration names are there and have sentence pairs.
+void check_sets(const Manifest& manifest, const DataConfig& data);
 
 /// For a server that asks before it starts a run: one line of JSON on standard output, {"config": resolved YAML,
 /// "name", "max_updates", "data_folder", "memory": {…} or null, "not_estimated": […]}, or {"errors": [fault]}. `memory`

@@ -22,6 +22,7 @@
 #include "nmt/train/precision.h"
 #include "nmt/train/trainer.h"
 #include "nmt/usage/usage.h"
+#include "worker/config_check.h"
 #include "worker/console.h"
 #include "worker/heartbeat.h"
 #include "worker/host_folders.h"
@@ -168,7 +169,6 @@ ChosenBackend open_device(const TrainConfig& config, int threads, Communicator& 
 }
 
 struct TrainingData {
-  std::filesystem::path vocabulary_file;
   Vocabulary vocabulary;
   Corpus corpus;
 };
@@ -176,9 +176,11 @@ struct TrainingData {
 TrainingData open_data(const DataConfig& data) {
   const std::filesystem::path folder = data.folder;
   const Manifest manifest = load_manifest(folder);
+  check_sets(manifest, data);
   check_file(folder, manifest.vocabulary, true);  // with another one the ids are meaningless
-  const std::filesystem::path vocabulary_file = folder / manifest.vocabulary.name;
-  return {vocabulary_file, Vocabulary::load(vocabulary_file), Corpus::open(folder, data.train_set)};
+  Vocabulary vocabulary = Vocabulary::load(folder / manifest.vocabulary.name);
+  if (vocabulary.digest() != manifest.vocabulary.sha256) fail("{}: changed while it was opened", data.folder);
+  return {std::move(vocabulary), Corpus::open(manifest, data.train_set)};
 }
 
 /// What the sums of all ranks rely on.
@@ -292,7 +294,7 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
   const auto [backend, why_cpu, gpu] = open_device(config, threads, communicator);
   const GradientTransport transport = choose_gradient_transport(config.communication, *backend, communicator);
   Communicator& ranks = transport.nccl != nullptr ? *transport.nccl : communicator;
-  const auto [vocabulary_file, vocabulary, corpus] = open_data(config.data);
+  const auto [vocabulary, corpus] = open_data(config.data);
   const std::filesystem::path folder =
       options.run_folder.empty() ? std::filesystem::path("runs") / config.name : options.run_folder;
   require_agreement(facts_of(config, *backend), communicator);
@@ -317,7 +319,7 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
   if (first_rank) console = std::make_unique<Console>(config, draws_progress(options.progress));
   FanOut records(console.get(), reporter, heartbeat.get());
 
-  CheckpointKeeper checkpoints(config, folder / "checkpoints", vocabulary_file, *backend, ranks, records,
+  CheckpointKeeper checkpoints(config, folder / "checkpoints", vocabulary.bytes(), *backend, ranks, records,
                                [&opened] { opened->require_current(); });
   Trainer trainer({.config = config,
                    .backend = *backend,

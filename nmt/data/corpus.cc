@@ -5,7 +5,6 @@
 #include "nmt/base/atomic_file.h"
 #include "nmt/base/digest.h"
 #include "nmt/base/failure.h"
-#include "nmt/data/manifest.h"
 
 namespace babelring {
 
@@ -50,7 +49,10 @@ Corpus::Corpus(IdSequences source, IdSequences target, std::string digest)
     : source_(std::move(source)), target_(std::move(target)), digest_(std::move(digest)) {}
 
 Corpus Corpus::open(const std::filesystem::path& folder, const std::string& name, bool verify) {
-  const Manifest manifest = load_manifest(folder);
+  return open(load_manifest(folder), name, verify);
+}
+
+Corpus Corpus::open(const Manifest& manifest, const std::string& name, bool verify) {
   const ManifestSet& set = manifest.set(name);
   return Corpus(open_side(manifest, set.source_ids, set.sentences, set.source_tokens, verify),
                 open_side(manifest, set.target_ids, set.sentences, set.target_tokens, verify),
@@ -71,7 +73,11 @@ Corpus Corpus::from_memory(const std::vector<std::vector<std::int32_t>>& sources
 }
 
 ParallelText ParallelText::open(const std::filesystem::path& folder, const std::string& name) {
-  const Manifest manifest = load_manifest(folder);
+  return open(load_manifest(folder), name);
+}
+
+ParallelText ParallelText::open(const Manifest& manifest, const std::string& name) {
+  const std::filesystem::path& folder = manifest.folder;
   const ManifestSet& set = manifest.set(name);
   if (!set.source_text || !set.target_text) {
     fail("{}: set '{}' was stored without its text; only held-out sets keep it", folder.string(), name);

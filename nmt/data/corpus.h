@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "nmt/data/id_file.h"
+#include "nmt/data/manifest.h"
 
 namespace babelring {
 
@@ -18,6 +19,9 @@ class Corpus {
   /// against the manifest always, SHA-256 digests if `verify` (reads everything). Throws Failure naming the file, what
   /// was found and what was expected.
   static Corpus open(const std::filesystem::path& folder, const std::string& set, bool verify = false);
+  /// The same of a folder whose manifest is loaded: several sets are opened by one manifest, so that they fit each
+  /// other even if `nmt prepare` writes the folder again meanwhile.
+  static Corpus open(const Manifest& manifest, const std::string& set, bool verify = false);
   /// Pairs in memory. Throws Failure if the two sides have unequal counts.
   static Corpus from_memory(const std::vector<std::vector<std::int32_t>>& sources,
                             const std::vector<std::vector<std::int32_t>>& targets);
@@ -48,6 +52,7 @@ struct ParallelText {
   /// The text kept with a set of a prepared folder, in the same order as Corpus::open(folder, set). Throws Failure if
   /// the set was stored without text or a file does not fit the manifest.
   static ParallelText open(const std::filesystem::path& folder, const std::string& set);
+  static ParallelText open(const Manifest& manifest, const std::string& set);
 };
 
 }  // namespace babelring

@@ -105,6 +105,17 @@ const ManifestSet& Manifest::set(const std::string& name) const {
   fail("{}: no set '{}', only {}", folder.string(), name, fmt::join(names, ", "));
 }
 
+void Manifest::require_pairs(const std::string& name, std::string_view key) const {
+  const ManifestSet& found = set(name);
+  if (found.sentences > 0 && found.source_tokens > 0 && found.target_tokens > 0) return;
+  fail(
+      "{}: set '{}' of {} has {} sentence pairs ({} source tokens, {} target tokens) by its manifest, expected at "
+      "least "
+      "1; run `nmt prepare` again with text for it{}",
+      key, name, folder.string(), found.sentences, found.source_tokens, found.target_tokens,
+      key == "data.valid_set" ? ", or train without validation (data.valid_set=)" : "");
+}
+
 Manifest load_manifest(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / Manifest::file_name;
   std::error_code error;

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "nmt/base/json.h"
@@ -39,6 +40,9 @@ struct Manifest {
 
   /// Throws Failure naming the folder and the sets there are.
   const ManifestSet& set(const std::string& name) const;
+  /// Throws Failure unless the set has sentence pairs, and tokens on both sides. `key` is that of the configuration
+  /// that names the set.
+  void require_pairs(const std::string& name, std::string_view key) const;
 };
 
 /// Throws Failure naming the file and what is missing, malformed or of another version.

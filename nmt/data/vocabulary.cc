@@ -44,7 +44,7 @@ void require(const sentencepiece::util::Status& status, std::string_view operati
 }  // namespace
 
 struct Vocabulary::Model {
-  std::string digest;
+  std::string bytes, digest;
   sentencepiece::SentencePieceProcessor processor;
 
   void check(std::int32_t id) const {
@@ -60,6 +60,7 @@ Vocabulary Vocabulary::load(const std::filesystem::path& file) {
 
 Vocabulary Vocabulary::from_bytes(std::string_view bytes, const std::string& name) {
   auto model = std::make_shared<Model>();
+  model->bytes = bytes;
   model->digest = sha256_hex(bytes);
   auto& processor = model->processor;
   if (bytes.empty() || !processor.LoadFromSerializedProto({bytes.data(), bytes.size()}).ok()) {
@@ -97,6 +98,9 @@ const std::string& Vocabulary::piece(std::int32_t id) const {
 
 std::int32_t Vocabulary::size() const {
   return model_->processor.GetPieceSize();
+}
+const std::string& Vocabulary::bytes() const {
+  return model_->bytes;
 }
 const std::string& Vocabulary::digest() const {
   return model_->digest;

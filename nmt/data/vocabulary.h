@@ -40,6 +40,8 @@ class Vocabulary {
   const std::string& piece(std::int32_t id) const;
 
   std::int32_t size() const;
+  /// The model file's content, as it was when it was loaded.
+  const std::string& bytes() const;
   /// SHA-256 of the model file.
   const std::string& digest() const;
 

@@ -39,10 +39,10 @@ void read_moment(const SafetensorsReader& file, const std::string& prefix, const
 }  // namespace
 
 CheckpointKeeper::CheckpointKeeper(const TrainConfig& config, const std::filesystem::path& folder,
-                                   const std::filesystem::path& vocabulary_model, Backend& backend,
-                                   Communicator& communicator, RecordSink& records, std::function<void()> guard)
+                                   std::string vocabulary_model, Backend& backend, Communicator& communicator,
+                                   RecordSink& records, std::function<void()> guard)
     : config_(config),
-      vocabulary_model_(vocabulary_model),
+      vocabulary_model_(std::move(vocabulary_model)),
       backend_(backend),
       communicator_(communicator),
       records_(records),
@@ -80,7 +80,7 @@ void CheckpointKeeper::write(const Transformer& model, const Adam& adam, const R
   weights.append(content.weights, store, "");
   first.append(content.optimizer, store, "m.");
   second.append(content.optimizer, store, "v.");
-  if (!vocabulary_model_.empty()) content.copies["spm.model"] = vocabulary_model_;
+  if (!vocabulary_model_.empty()) content.texts["spm.model"] = vocabulary_model_;
   CheckpointStore::Saved saved = store_->save(content, guard_);
   saved.saved.world_size = communicator_.size();
   records_.write(std::move(saved.saved));

@@ -34,12 +34,11 @@ struct ResumeOptions {
 /// the other ranks, so hosts need not share a file system.
 class CheckpointKeeper {
  public:
-  /// `vocabulary_model` is the SentencePiece file copied into each checkpoint, which then suffices to translate; empty:
-  /// none. `guard` is called before a checkpoint becomes visible and throws Fenced if it must not. The references must
-  /// outlive the keeper.
-  CheckpointKeeper(const TrainConfig& config, const std::filesystem::path& folder,
-                   const std::filesystem::path& vocabulary_model, Backend& backend, Communicator& communicator,
-                   RecordSink& records, std::function<void()> guard = {});
+  /// `vocabulary_model` is the content of the SentencePiece file written into each checkpoint, which then suffices to
+  /// translate; empty: none. `guard` is called before a checkpoint becomes visible and throws Fenced if it must not.
+  /// The references must outlive the keeper.
+  CheckpointKeeper(const TrainConfig& config, const std::filesystem::path& folder, std::string vocabulary_model,
+                   Backend& backend, Communicator& communicator, RecordSink& records, std::function<void()> guard = {});
 
   /// Returns why nothing was written (older checkpoints are intact then); empty on success, and on ranks other than 0.
   /// Emits checkpoint records. Throws Fenced.
@@ -56,7 +55,7 @@ class CheckpointKeeper {
   void write(const Transformer& model, const Adam& adam, const RunState& state, const CheckpointScores& scores);
 
   const TrainConfig& config_;
-  std::filesystem::path vocabulary_model_;
+  std::string vocabulary_model_;
   Backend& backend_;
   Communicator& communicator_;
   RecordSink& records_;

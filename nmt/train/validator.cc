@@ -38,13 +38,21 @@ Validator::Validator(const TrainConfig& config, const Vocabulary& vocabulary, Ba
       backend_(backend),
       communicator_(communicator),
       workspace_(workspace),
-      corpus_(Corpus::open(config.data.folder, config.data.valid_set)),
-      text_(ParallelText::open(config.data.folder, config.data.valid_set)) {}
+      set_(open(config.data, vocabulary)) {}
+
+Validator::HeldOutSet Validator::open(const DataConfig& data, const Vocabulary& vocabulary) {
+  const Manifest manifest = load_manifest(data.folder);
+  if (manifest.vocabulary.sha256 != vocabulary.digest()) {
+    fail("{}: prepared with the vocabulary {:.12}, the run has {:.12}", data.folder, manifest.vocabulary.sha256,
+         vocabulary.digest());
+  }
+  return {.corpus = Corpus::open(manifest, data.valid_set), .text = ParallelText::open(manifest, data.valid_set)};
+}
 
 EvalRecord Validator::run(const Transformer& model, bool translate) const {
   const Stopwatch watch;
-  const Share share(corpus_.sentences(), communicator_);
-  const HeldOut set{.corpus = corpus_, .references = text_.target, .vocabulary = vocabulary_};
+  const Share share(set_.corpus.sentences(), communicator_);
+  const HeldOut set{.corpus = set_.corpus, .references = set_.text.target, .vocabulary = vocabulary_};
   const TeacherForced forced =
       over_ranks(teacher_forced(model, set, share.first, share.last, Bleu(), backend_, workspace_));
   const LossSums& sums = forced.losses;
@@ -57,7 +65,7 @@ EvalRecord Validator::run(const Transformer& model, bool translate) const {
                     .teacher_forced_bleu = Bleu().score(forced.bleu).score};
   if (translate) {
     const std::int64_t limit = config_.validation.max_sentences;
-    const std::int64_t sentences = limit > 0 ? std::min(limit, corpus_.sentences()) : corpus_.sentences();
+    const std::int64_t sentences = limit > 0 ? std::min(limit, set_.corpus.sentences()) : set_.corpus.sentences();
     score(translations(model, sentences), record);
   }
   record.seconds = watch.elapsed_ms() / 1000;
@@ -84,7 +92,7 @@ TeacherForced Validator::over_ranks(TeacherForced sums) const {
 std::vector<std::string> Validator::translations(const Transformer& model, std::int64_t sentences) const {
   const Share share(sentences, communicator_);
   std::vector<std::span<const std::int32_t>> sources;
-  for (std::int64_t i = share.first; i < share.last; ++i) sources.push_back(corpus_.source(i));
+  for (std::int64_t i = share.first; i < share.last; ++i) sources.push_back(set_.corpus.source(i));
   Translator translator(model, vocabulary_, backend_);
   const TranslateOptions options{
       .beam = {.beam = config_.validation.beam, .length_penalty = config_.validation.length_penalty}};
@@ -100,12 +108,12 @@ std::vector<std::string> Validator::translations(const Transformer& model, std::
 }
 
 void Validator::score(const std::vector<std::string>& hypotheses, EvalRecord& record) const {
-  std::vector<std::string> references(text_.target.begin(),
-                                      text_.target.begin() + static_cast<std::ptrdiff_t>(hypotheses.size()));
+  std::vector<std::string> references(set_.text.target.begin(),
+                                      set_.text.target.begin() + static_cast<std::ptrdiff_t>(hypotheses.size()));
   const std::size_t samples = std::min(hypotheses.size(), static_cast<std::size_t>(config_.validation.samples));
   for (std::size_t k = 0; k < samples; ++k) {
     const std::size_t i = k * hypotheses.size() / samples;  // spread evenly over the set
-    record.samples.push_back({.source = text_.source[i], .reference = references[i], .hypothesis = hypotheses[i]});
+    record.samples.push_back({.source = set_.text.source[i], .reference = references[i], .hypothesis = hypotheses[i]});
   }
   const Bleu bleu;
   record.sacrebleu = bleu.corpus(hypotheses, {references}).score;

@@ -18,8 +18,15 @@ namespace babelring {
 /// Validation on a held-out set, each rank taking its share: teacher-forced loss and BLEU, and BLEU of beam-search
 /// output.
 class Validator {
+  struct HeldOutSet {
+    Corpus corpus;
+    ParallelText text;
+  };
+  static HeldOutSet open(const DataConfig& data, const Vocabulary& vocabulary);
+
  public:
-  /// Opens the valid set of `folder`. All references must outlive the validator. Throws Failure.
+  /// Opens the valid set, all that is ever read of it: the folder may vanish later. All references must outlive the
+  /// validator. Throws Failure, also if the folder was prepared with another vocabulary.
   Validator(const TrainConfig& config, const Vocabulary& vocabulary, Backend& backend, Communicator& communicator,
             Workspace& workspace);
 
@@ -37,8 +44,7 @@ class Validator {
   Backend& backend_;
   Communicator& communicator_;
   Workspace& workspace_;
-  Corpus corpus_;
-  ParallelText text_;
+  HeldOutSet set_;
 };
 
 }  // namespace babelring

@@ -2,8 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstdlib>
+#include <fstream>
 #include <functional>
 #include <map>
 
@@ -220,6 +222,56 @@ TEST_F(PrepareTest, AppliesAnExistingVocabulary) {
   EXPECT_EQ(sha256_file(again.output / "spm.model"), sha256_file(wanted.output / "spm.model"));
   again.use_vocabulary = folder_.write("junk.model", "junk");
   EXPECT_THROW(prepare(again), Failure);
+}
+
+TEST_F(PrepareTest, FilesThatAreOpenAreReplacedNotOverwritten) {
+  PrepareOptions wanted = clean_options();
+  add_valid(wanted, "a quick fox\n", "ein schneller fuchs\n");
+  prepare(wanted);
+  std::map<std::string, ino_t> before;
+  for (const auto& entry : std::filesystem::directory_iterator(wanted.output)) {
+    struct stat status {};
+    ASSERT_EQ(::stat(entry.path().c_str(), &status), 0);
+    before[entry.path().filename()] = status.st_ino;
+  }
+  const Vocabulary vocabulary = Vocabulary::load(wanted.output / "spm.model");
+  const Corpus train = Corpus::open(wanted.output, "train");
+  std::vector<std::ifstream> held;  // so that no number of a removed file is used again
+  for (const auto& [name, number] : before) held.emplace_back(wanted.output / name);
+
+  PrepareOptions other = options(numbered("one two three", 45), numbered("eins zwei drei", 45));
+  add_valid(other, "one 99\n", "eins 99\n");
+  prepare(other);
+  for (const auto& [name, number] : before) {
+    struct stat status {};
+    ASSERT_EQ(::stat((wanted.output / name).c_str(), &status), 0);
+    EXPECT_NE(status.st_ino, number) << name;
+  }
+  ASSERT_EQ(train.sentences(), 60);
+  for (std::int64_t i = 0; i < 60; ++i) {
+    EXPECT_EQ(vocabulary.decode(train.source(i)), "the quick brown fox " + std::to_string(i));
+  }
+  EXPECT_NE(Vocabulary::load(wanted.output / "spm.model").digest(), vocabulary.digest());
+  EXPECT_EQ(sha256_hex(vocabulary.bytes()), vocabulary.digest());
+}
+
+TEST_F(PrepareTest, ASetWithoutPairsIsNamedWithItsCounts) {
+  PrepareOptions wanted = clean_options();
+  add_valid(wanted, "a quick fox\n", "ein schneller fuchs\n");
+  Manifest manifest = prepare(wanted).manifest;
+  manifest.folder = wanted.output;
+  manifest.require_pairs("train", "data.train_set");
+  manifest.require_pairs("valid", "data.valid_set");
+  for (ManifestSet& set : manifest.sets) set.sentences = set.source_tokens = set.target_tokens = 0;
+  EXPECT_THAT(message_of([&] { manifest.require_pairs("valid", "data.valid_set"); }),
+              testing::AllOf(HasSubstr("data.valid_set: set 'valid' of " + wanted.output.string() +
+                                       " has 0 sentence pairs (0 source tokens, 0 target tokens)"),
+                             HasSubstr("nmt prepare"), HasSubstr("data.valid_set=")));
+  EXPECT_THAT(message_of([&] { manifest.require_pairs("train", "data.train_set"); }),
+              HasSubstr("data.train_set: set 'train' of "));
+  manifest.sets[1].sentences = 3;  // of nothing but spaces
+  EXPECT_THAT(message_of([&] { manifest.require_pairs("valid", "data.valid_set"); }),
+              HasSubstr("has 3 sentence pairs"));
 }
 
 TEST_F(PrepareTest, RefusesNothingToTrainOn) {
