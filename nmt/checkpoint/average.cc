@@ -7,6 +7,7 @@
 #include "nmt/base/atomic_file.h"
 #include "nmt/base/failure.h"
 #include "nmt/checkpoint/checkpoint.h"
+#include "nmt/checkpoint/finite.h"
 #include "nmt/checkpoint/scratch_folder.h"
 
 namespace babelring {
@@ -42,6 +43,7 @@ Checkpoint average_checkpoints(const std::vector<fs::path>& inputs, const fs::pa
   for (const fs::path& input : inputs) {
     checkpoints.push_back(load_checkpoint(input).value());
     weights.push_back(checkpoints.back().weights());
+    require_finite(weights.back());
     names.emplace_back(checkpoints.back().folder.filename().string());
     if (weights.back().entries().size() != weights.front().entries().size()) {
       fail("average: {} has {} tensors, {} has {}", inputs.front().string(), weights.front().entries().size(),

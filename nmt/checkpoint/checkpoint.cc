@@ -12,6 +12,7 @@
 #include "nmt/base/digest.h"
 #include "nmt/base/log.h"
 #include "nmt/base/version.h"
+#include "nmt/checkpoint/finite.h"
 
 namespace babelring {
 namespace {
@@ -107,8 +108,11 @@ fs::path named_folder(const fs::path& folder) {
 }
 
 CheckpointRecord write_checkpoint_files(const CheckpointContent& content, const fs::path& folder) {
+  if (const std::string found = find_not_finite(content.weights); !found.empty()) {
+    fail("weights are not finite: {}", found);
+  }
   CheckpointRecord record{.update = content.update, .sacrebleu = content.sacrebleu, .loss = content.loss};
-  record.best = content.best;
+  record.best = content.best && std::isfinite(content.loss);
   record.version = version;
   auto& files = record.files;
   files.push_back(write_safetensors(folder / weights_name, content.weights));

@@ -24,7 +24,7 @@ struct CheckpointContent {
   std::map<std::string, std::string> texts = {};             // name in the checkpoint: content (config.yaml)
   double sacrebleu = std::numeric_limits<double>::quiet_NaN();  // NaN: not evaluated
   double loss = std::numeric_limits<double>::quiet_NaN();
-  bool best = false;  // becomes what the link `best` points to
+  bool best = false;  // becomes what the link `best` points to, if its loss is finite
 };
 
 /// A checkpoint on disk: a folder update-00001000 with weights.safetensors, state.json, SHA256SUMS and more.
@@ -55,8 +55,8 @@ enum class Verify {
 /// Reads state.json and checks every file against it. The Error names the damaged file and what is wrong with it.
 Result<Checkpoint> load_checkpoint(const std::filesystem::path& folder, Verify verify = Verify::digests);
 
-/// Writes all files of a checkpoint into an existing, empty folder, each fsynced. Throws Failure (file, reason).
-/// The record's `name` and `folder` are left empty: only the caller knows the final ones.
+/// Writes all files of a checkpoint into an existing, empty folder, each fsynced. Throws Failure (file, reason), also
+/// if a weight is not finite. The record's `name` and `folder` are left empty: only the caller knows the final ones.
 CheckpointRecord write_checkpoint_files(const CheckpointContent& content, const std::filesystem::path& folder);
 
 /// The record of a checkpoint that exists, for the server.
@@ -64,7 +64,7 @@ CheckpointRecord record_of(const Checkpoint& checkpoint);
 
 /// Averages weights.safetensors of checkpoints of one model, summing in double, into a new checkpoint folder `output`
 /// that translates by itself (files besides weights, moments and state come from the last input). Throws Failure if
-/// `output` exists, an input is damaged or names and shapes differ.
+/// `output` exists, an input is damaged or has a weight that is not finite, or names and shapes differ.
 Checkpoint average_checkpoints(const std::vector<std::filesystem::path>& inputs, const std::filesystem::path& output);
 
 }  // namespace babelring

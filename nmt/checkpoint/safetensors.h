@@ -38,6 +38,8 @@ class SafetensorsReader {
   /// without gap or overlap. Throws Failure naming file, byte and what was expected.
   explicit SafetensorsReader(std::filesystem::path file);
 
+  const std::filesystem::path& file() const { return file_; }
+
   /// In the order of their bytes.
   const std::vector<SafetensorsEntry>& entries() const { return entries_; }
 

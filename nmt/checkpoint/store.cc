@@ -75,7 +75,7 @@ CheckpointStore::Saved CheckpointStore::save(const CheckpointContent& content, c
   }
   saved.saved.name = name;
   saved.saved.folder = (folder_ / name).string();
-  if (content.best) mark_best(name);
+  if (saved.saved.best) mark_best(name);
   saved.removed = apply_retention(folder_ / name);
   saved.saved.write_seconds = watch.elapsed_ms() / 1000;
   return saved;

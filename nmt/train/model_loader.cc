@@ -1,10 +1,12 @@
 #include "nmt/train/model_loader.h"
 
 #include "nmt/base/atomic_file.h"
+#include "nmt/checkpoint/finite.h"
 
 namespace babelring {
 
 void read_weights(const SafetensorsReader& weights, Transformer& model, Backend& backend) {
+  require_finite(weights);
   for (const Parameter& parameter : model.parameters().all()) {
     backend.upload(weights.tensor(parameter.name, parameter.shape).data, parameter.master);
   }

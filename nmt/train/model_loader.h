@@ -19,11 +19,11 @@ struct LoadedModel {
 };
 
 /// Loads weights, vocabulary and configuration of a checkpoint folder. `precision` is that of the products. Throws
-/// Failure naming the file that is missing or damaged.
+/// Failure naming the file that is missing or damaged, or the weight that is not finite.
 LoadedModel load_model(const std::filesystem::path& folder, Backend& backend, DType precision);
 
-/// Copies the named weights into the masters and refreshes the compute copies. Throws Failure if a parameter is missing
-/// or of another shape.
+/// Copies the named weights into the masters and refreshes the compute copies. Throws Failure if a weight is not finite
+/// or a parameter is missing or of another shape.
 void read_weights(const SafetensorsReader& weights, Transformer& model, Backend& backend);
 
 }  // namespace babelring

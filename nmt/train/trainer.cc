@@ -183,8 +183,8 @@ void Trainer::evaluate(bool translate) {
   const bool by_bleu = parse_duration("validation.bleu_every", parts_.config.validation.bleu_every).value() > 0;
   if (translate || !by_bleu) {
     const double score = by_bleu ? record.sacrebleu : -record.loss;
-    record.best = score > state_.best_score;
-    state_.best_score = std::max(state_.best_score, score);
+    record.best = std::isfinite(record.loss) && score > state_.best_score;
+    if (record.best) state_.best_score = score;
     state_.evaluations_since_best = record.best ? 0 : state_.evaluations_since_best + 1;
   }
   record.update = update;

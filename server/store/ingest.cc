@@ -1,6 +1,7 @@
 #include "server/store/ingest.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "server/store/control.h"
@@ -165,8 +166,9 @@ std::string Ingest::store(const Target& target, const Record& record, const Step
   return {};
 }
 
-std::string Ingest::store(const Target& target, const Record& record, const EvalRecord&) {
-  return insert_eval(database_, target.run, record);
+std::string Ingest::store(const Target& target, const Record& record, const EvalRecord& eval) {
+  // Workers always compute a loss: where it is not finite the weights are of no use, whatever BLEU says.
+  return insert_eval(database_, target.run, record, std::isfinite(eval.loss));
 }
 
 std::string Ingest::store(const Target& target, const Record& record, const CheckpointRecord& checkpoint) {
@@ -174,7 +176,8 @@ std::string Ingest::store(const Target& target, const Record& record, const Chec
   for (const CheckpointFile& file : checkpoint.files) {
     files.push_back({{"name", file.name}, {"size", file.size}, {"sha256", file.sha256}});
   }
-  if (checkpoint.best) {
+  const bool best = checkpoint.best && std::isfinite(checkpoint.loss);  // older workers did not look
+  if (best) {
     database_.prepare("UPDATE checkpoints SET best = 0 WHERE run = ? AND best = 1").bind(target.run).run();
   }
   // A removal record need not repeat the list of files: the known one stays. Different files, or files after a removal,
@@ -200,7 +203,7 @@ std::string Ingest::store(const Target& target, const Record& record, const Chec
   Statement upsert = database_.prepare(sql);
   const std::string id = make_id('c'), files_text = to_text(files);
   upsert.bind(id, target.run, checkpoint.name, checkpoint.update, record.header.time_ms, checkpoint.folder, files_text,
-              checkpoint.sacrebleu, checkpoint.loss, checkpoint.best, checkpoint.removed, checkpoint.write_seconds,
+              checkpoint.sacrebleu, checkpoint.loss, best, checkpoint.removed, checkpoint.write_seconds,
               checkpoint.version, checkpoint.world_size);
   upsert.step();
   return upsert.text(0);

@@ -102,7 +102,8 @@ void complete(Reader& reader, RunRow& run) {
   run.last_eval = one_eval(reader, run, set,
                            "SELECT id, step, time_ms, sample_count, body FROM evals WHERE run = ? ORDER BY eval DESC");
   run.best_eval = one_eval(reader, run, set,
-                           "SELECT id, step, time_ms, sample_count, body FROM evals WHERE run = ? "
+                           "SELECT id, step, time_ms, sample_count, body FROM evals WHERE run = ? AND "
+                           "(sacrebleu IS NOT NULL OR json_extract(body, '$.loss') IS NOT NULL) "
                            "ORDER BY sacrebleu DESC NULLS LAST, best DESC, eval DESC");
 }
 

@@ -62,6 +62,7 @@ TEST_F(FenceTest, OneThatIsNotTheBestDoesNotInheritThatByItsName) {
   store.save(content(10));
   CheckpointContent best = content(20);
   best.best = true;
+  best.loss = 2.5;
   store.save(best);
   EXPECT_EQ(fs::read_symlink(folder_ / "best"), "update-00000020");
   store.set_aside_after(10);

@@ -51,6 +51,7 @@ class StoreTest : public testing::Test {
     content.sacrebleu = 30.25;
     return content;
   }
+    if (best) content.loss = 2.5;
   static std::vector<std::string> names(const std::vector<fs::path>& folders) {
     std::vector<std::string> names;
     for (const fs::path& folder : folders) names.push_back(folder.filename());

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import random
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import tempfile
 import time
@@ -35,6 +37,23 @@ def toy_corpus(folder: Path, lines: int, seed: int) -> tuple[Path, Path]:
     for path, text in zip(paths, (source, target)):
         path.write_text("\n".join(text) + "\n", encoding="utf-8")
     return paths
+
+
+def digest_of(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def poison(checkpoint: Path, tensor: str) -> None:
+    """Makes a weight NaN, and the digests fit: what a program that did not look would have written."""
+    weights, state, sums = (checkpoint / name for name in ("weights.safetensors", "state.json", "SHA256SUMS"))
+    before = {file: digest_of(file) for file in (weights, state)}
+    content = bytearray(weights.read_bytes())
+    length = int.from_bytes(content[:8], "little")
+    begin = 8 + length + json.loads(content[8:8 + length])[tensor]["data_offsets"][0]
+    content[begin:begin + 4] = struct.pack("<f", float("nan"))
+    weights.write_bytes(content)
+    state.write_text(state.read_text().replace(before[weights], digest_of(weights)))
+    sums.write_text(sums.read_text().replace(before[weights], digest_of(weights)).replace(before[state], digest_of(state)))
 
 
 def wait_for(what: str, condition: Callable[[], Any], seconds: float = 120) -> Any:

@@ -13,7 +13,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from system import BIN, SystemTest, is_running, wait_for
+from system import BIN, SystemTest, is_running, poison, wait_for
 
 LINES = ["the old cat sees the dog .", "the green house likes the river .", ""]
 
@@ -205,6 +205,12 @@ class TranslateTest(SystemTest):
         status, problem = self.post(older["id"], text=["a"])
         self.assertEqual((status, problem["code"]), (409, "damaged"))
         self.assertIn("weights.safetensors", problem["detail"])
+        content[len(content) // 2] ^= 1
+        weights.write_bytes(content)
+        poison(weights.parent, "decoder.norm.gain")
+        status, problem = self.post(older["id"], text=["a"])
+        self.assertEqual((status, problem["code"]), (409, "damaged"))
+        self.assertIn("weights are not finite: decoder.norm.gain[0] is nan", problem["detail"])
         shutil.rmtree(weights.parent)
         self.assertIn(self.post(older["id"], text=["a"])[0], (404, 409, 410))
         self.assertEqual(self.post(newest["id"], text=["a"])[0], 200, "others are not touched")

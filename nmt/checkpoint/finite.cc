@@ -1,0 +1,67 @@
+#include "nmt/checkpoint/finite.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "nmt/base/failure.h"
+#include "nmt/base/log.h"
+
+namespace babelring {
+namespace {
+
+constexpr std::int64_t block_elements = 4096;
+
+/// Without a branch for each element, so that compilers vectorise it.
+bool all_finite(const float* values, std::int64_t count) {
+  constexpr std::uint32_t magnitude = 0x7fffffff, infinity = 0x7f800000;
+  std::uint32_t largest = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    largest = std::max(largest, std::bit_cast<std::uint32_t>(values[i]) & magnitude);
+  }
+  return largest < infinity;
+}
+
+/// "[3, 17]", the indices of an element of the tensor.
+std::string place_of(std::int64_t element, const Shape& shape) {
+  std::string place;
+  for (int axis = shape.rank() - 1; axis >= 0; --axis) {
+    place = fmt::format("{}{}{}", element % shape[axis], place.empty() ? "" : ", ", place);
+    element /= shape[axis];
+  }
+  return "[" + place + "]";
+}
+
+}  // namespace
+
+std::string find_not_finite(std::span<const NamedTensor> tensors) {
+  for (const auto& [name, tensor] : tensors) {
+    if (tensor.dtype != DType::f32) continue;
+    const auto* values = tensor.as<float>();
+    const std::int64_t count = tensor.shape.elements();
+    for (std::int64_t begin = 0; begin < count; begin += block_elements) {
+      const std::int64_t end = std::min(count, begin + block_elements);
+      if (all_finite(values + begin, end - begin)) continue;
+      const auto* found = std::find_if_not(values + begin, values + end, [](float x) { return std::isfinite(x); });
+      return fmt::format("{}{} is {}", printable(name), place_of(found - values, tensor.shape), *found);
+    }
+  }
+  return "";
+}
+
+std::string find_not_finite(const SafetensorsReader& file) {
+  std::vector<NamedTensor> tensors;
+  for (const SafetensorsEntry& entry : file.entries()) {
+    if (entry.dtype == "F32") tensors.push_back({entry.name, file.tensor(entry.name)});
+  }
+  return find_not_finite(tensors);
+}
+
+void require_finite(const SafetensorsReader& weights) {
+  const std::string found = find_not_finite(weights);
+  if (!found.empty()) fail("{}: weights are not finite: {}", weights.file().string(), found);
+}
+
+}  // namespace babelring

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "nmt/base/atomic_file.h"
+#include "nmt/base/digest.h"
+#include "nmt/checkpoint/safetensors.h"
+
+namespace babelring {
+
+/// Puts `value` into one element of a weight of a stored checkpoint and makes its digests fit: what a program that did
+/// not look would have written.
+inline void poison_checkpoint(const std::filesystem::path& folder, const std::string& tensor, std::size_t element,
+                              float value) {
+  const auto replace = [](std::string& text, const std::string& from, const std::string& to) {
+    text.replace(text.find(from), from.size(), to);
+  };
+  const std::filesystem::path weights = folder / "weights.safetensors", state = folder / "state.json";
+  const std::string weights_before = sha256_file(weights), state_before = sha256_file(state);
+  const std::uint64_t begin = SafetensorsReader(weights).find(tensor)->begin + element * sizeof value;
+  std::fstream file(weights, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(static_cast<std::streamoff>(begin)).write(reinterpret_cast<const char*>(&value), sizeof value);
+  file.close();
+  std::string text = read_file(state), sums = read_file(folder / "SHA256SUMS");
+  replace(text, weights_before, sha256_file(weights));
+  write_file_atomically(state, text);
+  replace(sums, weights_before, sha256_file(weights));
+  replace(sums, state_before, sha256_file(state));
+  write_file_atomically(folder / "SHA256SUMS", sums);
+}
+
+}  // namespace babelring
