@@ -333,6 +333,7 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
                    .gpu_meter = gpu_meter.get(),
                    .threads = threads,
                    .model_vocabulary = vocabulary.size()});
+  if (options.from_scratch) checkpoints.set_all_aside();
   trainer.begin(identity.run, identity.attempt,
                 {.from = options.resume_from, .accept_changes = options.accept_changes});
   if (console != nullptr) console->begin(trainer.state().progress, trainer.state().elapsed_minutes);

@@ -25,6 +25,7 @@ struct JobOptions {
   bool take_over = false;              // the run folder from a worker that trains there
   std::filesystem::path resume_from;   // folder of a checkpoint; empty: the run's newest
   bool accept_changes = false;         // of the configuration, on resuming
+  bool from_scratch = false;           // begin anew, the run's checkpoints are set aside
   std::filesystem::path event_folder;  // for TensorBoard; empty: no event files
   std::string progress = "auto";       // whether rank 0 draws a progress bar: draws_progress()
 };

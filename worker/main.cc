@@ -134,7 +134,10 @@ void declare(CLI::App& app, CommandLine& line) {
   app.add_option("--run-id", line.job.run, "id of the run, given by the server that starts it")->group(for_servers);
   app.add_option("--attempt", line.job.attempt, "number of the attempt, given with it")->group(for_servers);
   app.add_option("--resume-from", line.job.resume_from, "folder of the checkpoint to go on from; default the newest")
+  app.add_flag("--from-scratch", line.job.from_scratch,
+               "begin at update 1 although the run has checkpoints: they are moved to checkpoints/aside");
       ->group(for_servers);
+      ->excludes("--from-scratch")
   app.add_flag("--accept-changes", line.job.accept_changes,
                "resume although the configuration changes the model or the order of the data");
   app.add_flag("--check-config", line.check_config, "print the resolved configuration as JSON, and end")

@@ -1,6 +1,7 @@
 #include "nmt/checkpoint/store.h"
 
 #include <fcntl.h>
+#include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
@@ -75,6 +76,7 @@ CheckpointStore::Saved CheckpointStore::save(const CheckpointContent& content, c
   }
   saved.saved.name = name;
   saved.saved.folder = (folder_ / name).string();
+  damaged_.erase(name);  // if there was one, it is replaced
   if (saved.saved.best) mark_best(name);
   saved.removed = apply_retention(folder_ / name);
   saved.saved.write_seconds = watch.elapsed_ms() / 1000;
@@ -95,7 +97,8 @@ std::vector<CheckpointRecord> CheckpointStore::set_aside_after(std::int64_t upda
     std::error_code no_link;
     if (fs::read_symlink(folder_ / best_name, no_link) == name) fs::remove(folder_ / best_name);
     fs::rename(folder, target);
-    spdlog::info("checkpoints: {} is set aside, training goes on from update {}", name, update);
+    spdlog::info("checkpoints: {} is set aside, training {}", name,
+                 update < 0 ? "begins anew" : fmt::format("goes on from update {}", update));
     CheckpointRecord record;
     record.update = found;
     record.name = name;
@@ -136,14 +139,25 @@ void CheckpointStore::mark_best(const std::string& name) const {
   sync_folder(folder_);
 }
 
-std::optional<Checkpoint> CheckpointStore::latest() const {
+std::optional<Checkpoint> CheckpointStore::latest() try {
   std::vector<fs::path> folders = list();
+  std::vector<std::string> reasons;
   for (auto folder = folders.rbegin(); folder != folders.rend(); ++folder) {
     Result<Checkpoint> checkpoint = load_checkpoint(*folder);
-    if (checkpoint.ok()) return std::move(checkpoint).value();
-    spdlog::warn("skipping a damaged {}", checkpoint.message());
+    if (checkpoint.ok()) {
+      for (const std::string& reason : reasons) spdlog::warn("skipping a damaged {}", reason);
+      return std::move(checkpoint).value();
+    }
+    reasons.push_back(checkpoint.message());
+    damaged_.insert(folder->filename().string());
   }
-  return std::nullopt;
+  if (reasons.empty()) return std::nullopt;
+  fail(
+      "checkpoints {}: none of {} can be used; mend one, or begin anew with --from-scratch, which moves them to "
+      "checkpoints/aside: {}",
+      folder_.string(), reasons.size(), fmt::join(reasons, "; "));
+} catch (const fs::filesystem_error& error) {
+  fail("checkpoints {}: {}", folder_.string(), error.code().message());
 }
 
 std::vector<CheckpointRecord> CheckpointStore::apply_retention(const fs::path& newest) const {
@@ -157,7 +171,8 @@ std::vector<CheckpointRecord> CheckpointStore::apply_retention(const fs::path& n
     const bool keep =
         *folder == newest || folder->filename() == best || kept < keep_last_ || fs::exists(*folder / pin_name);
     if (keep) {
-      kept += checkpoint.ok() ? 1 : 0;  // a damaged one takes no place
+      const bool damaged = !checkpoint.ok() || damaged_.contains(folder->filename().string());
+      kept += damaged ? 0 : 1;  // a damaged one takes no place
       continue;
     }
     // Renamed first, so that an interrupted removal leaves no half checkpoint under its name; each to a name of its

@@ -3,6 +3,8 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "nmt/checkpoint/checkpoint.h"
@@ -16,9 +18,9 @@ std::vector<std::filesystem::path> checkpoint_folders(const std::filesystem::pat
 /// folder fsynced: it is there completely or not at all. One process at a time; not thread-safe.
 class CheckpointStore {
  public:
-  /// Makes the folder and removes what interrupted writes left. Keeps the newest `keep_last` (at least 1) checkpoints
-  /// and, with `keep_best`, the one last saved as best; one with a file `pinned` in its folder is never removed. Throws
-  /// Failure if the folder cannot be used.
+  /// Makes the folder and removes what interrupted writes left. Keeps the newest `keep_last` (at least 1) undamaged
+  /// checkpoints and, with `keep_best`, the one last saved as best; one with a file `pinned` in its folder is never
+  /// removed. Throws Failure if the folder cannot be used.
   CheckpointStore(const std::filesystem::path& folder, std::int64_t keep_last, bool keep_best = true);
 
   struct Saved {
@@ -34,9 +36,13 @@ class CheckpointStore {
   /// older one. If one of them was the best, there is none until the next. Returns their records, `removed` set. Throws
   /// Failure.
   std::vector<CheckpointRecord> set_aside_after(std::int64_t update) const;
+  /// The same with all checkpoints, damaged ones too: training begins anew.
+  std::vector<CheckpointRecord> set_all_aside() const { return set_aside_after(-1); }
 
-  /// The newest undamaged checkpoint. Damaged ones are skipped with a logged warning naming file and reason.
-  std::optional<Checkpoint> latest() const;
+  /// The newest undamaged checkpoint; none if there is no checkpoint. Damaged ones are skipped with a logged warning
+  /// naming file and reason, and from then on take no place in retention. Throws Failure with all reasons if every
+  /// checkpoint is damaged or cannot be read.
+  std::optional<Checkpoint> latest();
   std::vector<std::filesystem::path> list() const { return checkpoint_folders(folder_); }
 
  private:
@@ -47,6 +53,7 @@ class CheckpointStore {
   std::filesystem::path folder_;  // absolute
   std::int64_t keep_last_;
   bool keep_best_;
+  std::set<std::string> damaged_;  // names of those that latest() found damaged: retention only looks at sizes
 };
 
 }  // namespace babelring

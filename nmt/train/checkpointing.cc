@@ -87,7 +87,12 @@ void CheckpointKeeper::write(const Transformer& model, const Adam& adam, const R
   for (CheckpointRecord& removed : saved.removed) records_.write(std::move(removed));
 }
 
-std::optional<Checkpoint> CheckpointKeeper::find(const std::filesystem::path& chosen) const {
+void CheckpointKeeper::set_all_aside() {
+  if (!store_) return;
+  for (CheckpointRecord& aside : store_->set_all_aside()) records_.write(std::move(aside));
+}
+
+std::optional<Checkpoint> CheckpointKeeper::find(const std::filesystem::path& chosen) {
   if (chosen.empty()) return store_->latest();
   Result<Checkpoint> checkpoint = load_checkpoint(chosen);
   if (!checkpoint.ok()) fail("resume: {}", checkpoint.message());

@@ -44,14 +44,18 @@ class CheckpointKeeper {
   /// Emits checkpoint records. Throws Fenced.
   std::string save(const Transformer& model, const Adam& adam, const RunState& state, const CheckpointScores& scores);
 
-  /// Restores model, optimizer and state of every rank. Returns false if there is no complete checkpoint. Checkpoints
-  /// newer than one that was chosen are moved aside. `state` is the run's before, the checkpoint's afterwards. Throws
-  /// Failure if the chosen checkpoint is absent or damaged, and UsageFailure on every rank as check_resume().
+  /// Restores model, optimizer and state of every rank. Returns false if there is no checkpoint. Checkpoints newer than
+  /// one that was chosen are moved aside. `state` is the run's before, the checkpoint's afterwards. Throws Failure if
+  /// the chosen checkpoint is absent or damaged, if all are damaged, or if weights are not finite, and UsageFailure on
+  /// every rank as check_resume().
   bool restore(Transformer& model, Adam& adam, const ModelOwnership& ownership, RunState& state,
                const ResumeOptions& options = {});
 
+  /// Moves all checkpoints aside, so that training begins anew. Throws Failure.
+  void set_all_aside();
+
  private:
-  std::optional<Checkpoint> find(const std::filesystem::path& chosen) const;
+  std::optional<Checkpoint> find(const std::filesystem::path& chosen);
   void write(const Transformer& model, const Adam& adam, const RunState& state, const CheckpointScores& scores);
 
   const TrainConfig& config_;

@@ -22,11 +22,13 @@
 
 #include "nmt/base/atomic_file.h"
 #include "nmt/base/failure.h"
+#include "tests/checkpoint/poison.h"
 
 namespace babelring {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
@@ -49,9 +51,9 @@ class StoreTest : public testing::Test {
     content.copies = {{"spm.model", base_ / "source.model"}};
     content.texts = {{"config.yaml", "a: 1\n"}};
     content.sacrebleu = 30.25;
+    if (best) content.loss = 2.5;
     return content;
   }
-    if (best) content.loss = 2.5;
   static std::vector<std::string> names(const std::vector<fs::path>& folders) {
     std::vector<std::string> names;
     for (const fs::path& folder : folders) names.push_back(folder.filename());
@@ -221,7 +223,82 @@ TEST_F(StoreTest, DamagedOnesAreSkippedAndTakeNoPlace) {
   EXPECT_TRUE(store.save(content(3)).removed.empty()) << "1 and 3 are the two newest undamaged ones";
   fs::remove(folder_ / "update-00000003" / "state.json");
   fs::remove(folder_ / "update-00000001" / "spm.model");
+  EXPECT_THROW(store.latest(), Failure);
+}
+
+TEST_F(StoreTest, WhereAllAreDamagedEachIsNamedAndNothingIsTaken) {
+  CheckpointStore store(folder_, 3);
+  for (const std::int64_t update : {1, 2, 3}) store.save(content(update));
+  fs::resize_file(folder_ / "update-00000001" / "weights.safetensors", 100);
+  std::fstream(folder_ / "update-00000002" / "weights.safetensors", std::ios::in | std::ios::out).seekp(5000).put('x');
+  fs::remove(folder_ / "update-00000003" / "state.json");
+  EXPECT_THAT([&] { store.latest(); },
+              ThrowsMessage<Failure>(AllOf(HasSubstr("none of 3 can be used"), HasSubstr("--from-scratch"),
+                                           HasSubstr("update-00000003/state.json: No such file or directory"),
+                                           HasSubstr("update-00000002/weights.safetensors: SHA-256 is "),
+                                           HasSubstr("update-00000001/weights.safetensors: 100 bytes, expected "))));
+
+  const auto moved = store.set_all_aside();
+  EXPECT_EQ(moved.size(), 3U);
   EXPECT_FALSE(store.latest().has_value());
+  for (const char* name : {"update-00000001", "update-00000002", "update-00000003"}) {
+    EXPECT_TRUE(fs::exists(folder_ / "aside" / name));
+  }
+}
+
+TEST_F(StoreTest, AFolderThatCannotBeReadIsNotOneWithoutCheckpoints) {
+  CheckpointStore store(folder_, 3);
+  store.save(content(1));
+  fs::rename(folder_ / "update-00000001" / "state.json", base_ / "kept");
+  fs::create_directory(folder_ / "update-00000001" / "state.json");  // reading it fails, also for root
+  EXPECT_THAT([&] { store.latest(); }, ThrowsMessage<Failure>(HasSubstr("state.json: Is a directory")));
+  fs::remove_all(folder_);
+  write_file_atomically(folder_, "");
+  EXPECT_THAT([&] { store.latest(); }, ThrowsMessage<Failure>(HasSubstr("Not a directory")));
+}
+
+TEST_F(StoreTest, OneWithAFlippedBitTakesNoPlaceOnceItIsFound) {
+  CheckpointStore store(folder_, 2);
+  store.save(content(1));
+  store.save(content(2));
+  std::fstream(folder_ / "update-00000002" / "weights.safetensors", std::ios::in | std::ios::out).seekp(5000).put('x');
+  ASSERT_EQ(store.latest()->update, 1);
+  EXPECT_TRUE(store.save(content(3)).removed.empty()) << "1 and 3 are the two newest undamaged ones";
+  const auto removed = store.save(content(4)).removed;
+  EXPECT_EQ(removed.size(), 2U) << "the damaged one and 1, now that there are two newer ones";
+  EXPECT_THAT(names(store.list()), ElementsAre("update-00000003", "update-00000004"));
+}
+
+TEST_F(StoreTest, WeightsThatAreNotFiniteAreNotWritten) {
+  CheckpointStore store(folder_, 2);
+  store.save(content(1, true));
+  weights_[250] = NAN;
+  EXPECT_THAT([&] { store.save(content(2, true)); }, ThrowsMessage<Failure>("weights are not finite: w[2, 50] is nan"));
+  EXPECT_THAT(names(store.list()), ElementsAre("update-00000001"));
+  EXPECT_EQ(best(), "update-00000001");
+}
+
+TEST_F(StoreTest, WithoutAFiniteLossNoneIsTheBest) {
+  CheckpointStore store(folder_, 2);
+  CheckpointContent dead = content(1, true);
+  dead.sacrebleu = 0;
+  for (const double loss : {NAN, INFINITY}) {
+    dead.loss = loss;
+    EXPECT_FALSE(store.save(dead).saved.best);
+    EXPECT_FALSE(fs::exists(folder_ / "best"));
+  }
+}
+
+TEST_F(StoreTest, WeightsThatAreNotFiniteAreNotAveraged) {
+  CheckpointStore store(folder_, 5);
+  store.save(content(1));
+  store.save(content(2));
+  poison_checkpoint(folder_ / "update-00000001", "w", 250, INFINITY);
+  ASSERT_TRUE(load_checkpoint(folder_ / "update-00000001").ok());
+  EXPECT_THAT([&] { average_checkpoints(store.list(), base_ / "average"); },
+              ThrowsMessage<Failure>(
+                  HasSubstr("update-00000001/weights.safetensors: weights are not finite: w[2, 50] is inf")));
+  EXPECT_FALSE(fs::exists(base_ / "average"));
 }
 
 TEST_F(StoreTest, TornFilesAreFoundAtEveryStep) {

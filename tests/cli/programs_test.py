@@ -14,7 +14,7 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
-from system import BIN, toy_corpus  # noqa: E402
+from system import BIN, digest_of, poison, toy_corpus  # noqa: E402
 
 CONFIG = """
 name: tiny
@@ -54,6 +54,11 @@ def nmt(command: str, text: str = "") -> subprocess.CompletedProcess:
 def copy_of_checkpoint(name: str) -> Path:
     shutil.copytree("run/checkpoints/update-00000004", name)
     return Path(name)
+
+
+def worker(*words: str) -> subprocess.CompletedProcess:
+    return subprocess.run([BIN / "worker", "--config", "config.yaml", "--server", "none", *words], capture_output=True, text=True,
+                          timeout=300)
 
 
 class ProgramsTest(unittest.TestCase):
@@ -149,6 +154,51 @@ class ProgramsTest(unittest.TestCase):
             self.complains(command.format("cut"), 1, "cut", "weights.safetensors", "bytes, expected")
             self.complains(command.format("torn"), 1, "torn/state.json", "incomplete JSON")
             self.complains(command.format("partial"), 1, "partial/spm.model: No such file")
+
+    def test_weights_that_are_not_finite_are_refused(self) -> None:
+        poison(copy_of_checkpoint("dead"), "decoder.norm.gain")
+        words = "weights are not finite: decoder.norm.gain[0] is nan"
+        for command in ("translate --checkpoint dead", "translate --serve --checkpoint dead", "evaluate --data data --checkpoint dead",
+                        "average --output none run/checkpoints/update-00000002 dead"):
+            self.complains(command, 1, "dead", words)
+        self.assertFalse(Path("none").exists())
+        shutil.copytree("run", "poisoned", symlinks=True)
+        poison(Path("poisoned/checkpoints/update-00000004"), "decoder.norm.gain")
+        done = worker("--run-dir", "poisoned", "training.stop_after=6u")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn(words, done.stderr)
+        self.assertEqual(os.readlink("poisoned/checkpoints/best"), os.readlink("run/checkpoints/best"))
+
+    def test_damaged_checkpoints_are_not_begun_over(self) -> None:
+        shutil.copytree("run", "broken", symlinks=True)
+        for weights in sorted(Path("broken/checkpoints").glob("update-*/weights.safetensors")):
+            weights.write_bytes(weights.read_bytes()[:-100])
+        kept = digest_of(Path("broken/checkpoints/update-00000004/weights.safetensors"))
+        done = worker("--run-dir", "broken")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        [line] = [line for line in done.stderr.splitlines() if "error" in line]
+        for word in ("none of 2 can be used", "--from-scratch", "update-00000002/weights.safetensors", "update-00000004/weights.safetensors"):
+            self.assertIn(word, line)
+        done = worker("--run-dir", "broken", "--from-scratch")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(digest_of(Path("broken/checkpoints/aside/update-00000004/weights.safetensors")), kept)
+        self.assertEqual(digest_of(Path("broken/checkpoints/update-00000004/weights.safetensors")),
+                         digest_of(Path("run/checkpoints/update-00000004/weights.safetensors")), "trained anew from update 1")
+        done = worker("--run-dir", "broken", "--from-scratch", "--resume-from", "run/checkpoints/update-00000002")
+        self.assertEqual(done.returncode, 2, done.stderr)
+
+    def test_empty_sets_are_refused_by_the_worker(self) -> None:
+        shutil.copytree("data", "hollow")
+        manifest = json.loads(Path("hollow/manifest.json").read_text(encoding="utf-8"))
+        for name in ("valid", "train"):
+            [entry] = [entry for entry in manifest["sets"] if entry["name"] == name]
+            entry |= {"sentences": 0, "source_tokens": 0, "target_tokens": 0}
+            Path("hollow/manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+            done = worker("--run-dir", "hollow-run", "data.folder=hollow")
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+            self.assertIn(f"data.{name}_set: set '{name}' of hollow has 0 sentence pairs", done.stderr)
+            self.assertFalse(Path("hollow-run").exists(), "nothing was begun")
 
     def test_vocabularies_must_be_the_models_own(self) -> None:
         self.succeeds("prepare --train toy1.en toy1.de --test toy2.en toy2.de --output other --vocabulary-size 100")

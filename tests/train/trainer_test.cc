@@ -10,6 +10,7 @@
 
 #include "nmt/data/batch.h"
 #include "nmt/train/gradient_transport.h"
+#include "tests/checkpoint/poison.h"
 #include "tests/comm/fake_nccl.h"
 #include "tests/data/synthetic.h"
 #include "tests/data/temporary_folder.h"
@@ -246,6 +247,41 @@ TEST(Trainer, ACheckpointThatCannotBeWrittenEndsOnlyWhatHasNoLaterOne) {
   EXPECT_EQ(records.steps.size(), 4U);
   EXPECT_EQ(log.count("checkpoint of update 2 was not written, training goes on: "), 1) << log.text();
   EXPECT_EQ(log.count("Not a directory"), 1) << log.text();
+}
+
+TEST(Trainer, WeightsThatAreNotFiniteAreNotResumed) {
+  const TemporaryFolder folder;
+  TrainConfig config = small_config();
+  config.training.stop_after = "2u";
+  train(config, 1, folder.path());
+  poison_checkpoint(folder.path() / "update-00000002", "decoder.norm.gain", 0, NAN);
+  const auto communicator = make_single_communicator();
+  Collector records;
+  config.training.stop_after = "4u";
+  EXPECT_THAT([&] { train_rank(config, small_corpus(), *communicator, folder.path(), records); },
+              ::testing::ThrowsMessage<Failure>(::testing::HasSubstr(
+                  "update-00000002/weights.safetensors: weights are not finite: decoder.norm.gain[0] is nan")));
+  EXPECT_TRUE(records.steps.empty());
+}
+
+TEST(Trainer, DamagedCheckpointsAreNotOverwrittenUnlessToBeginAnew) {
+  const TemporaryFolder folder;
+  TrainConfig config = small_config();
+  config.training.stop_after = "2u";
+  train(config, 1, folder.path());
+  fs::resize_file(folder.path() / "update-00000002" / "weights.safetensors", 1000);
+  const auto communicator = make_single_communicator();
+  Collector records;
+  EXPECT_THAT([&] { train_rank(config, small_corpus(), *communicator, folder.path(), records); },
+              ::testing::ThrowsMessage<Failure>(::testing::HasSubstr("none of 1 can be used")));
+  EXPECT_EQ(fs::file_size(folder.path() / "update-00000002" / "weights.safetensors"), 1000U);
+
+  const auto backend = make_cpu_backend(1);
+  CheckpointKeeper(config, folder.path(), "", *backend, *communicator, records).set_all_aside();
+  train_rank(config, small_corpus(), *communicator, folder.path(), records);
+  ASSERT_EQ(records.steps.size(), 2U);
+  EXPECT_EQ(records.steps[0].update, 1);
+  EXPECT_EQ(fs::file_size(folder.path() / "aside/update-00000002/weights.safetensors"), 1000U);
 }
 
 TEST(Trainer, AnotherCorpusIsRefusedOnResume) {
