@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "nmt/base/clock.h"
+#include "nmt/base/digest.h"
 #include "nmt/base/json.h"
 #include "nmt/base/records.h"
 #include "server/http/download.h"
@@ -161,6 +162,19 @@ OnDisk look_at(const Service& service, const store::CheckpointRow& checkpoint) {
   } catch (const http::Problem& problem) {
     if (problem.code() == "outside_roots") return OnDisk::elsewhere;
     return problem.code() == "damaged" ? OnDisk::damaged : OnDisk::gone;
+  }
+}
+
+bool digests_match(const Service& service, const store::CheckpointRow& checkpoint) {
+  try {
+    const fs::path folder = folder_of(service, checkpoint);
+    for (const ManifestFile& file : manifest_of(checkpoint)) {
+      const http::UniqueFd opened = open_file(folder, file);
+      if (sha256_file(fmt::format("/proc/self/fd/{}", opened.get())) != file.sha256) return false;
+    }
+    return true;
+  } catch (const std::exception&) {  // gone, of another size, or not readable
+    return false;
   }
 }
 

@@ -40,6 +40,9 @@ enum class OnDisk { intact, damaged, gone, elsewhere };
 /// Are all files there with the sizes of the manifest? `elsewhere`: not below a root, so this server cannot tell.
 OnDisk look_at(const Service& service, const store::CheckpointRow& checkpoint);
 
+/// Has every file the digest of the manifest? Reads them all: seconds for a large checkpoint.
+bool digests_match(const Service& service, const store::CheckpointRow& checkpoint);
+
 /// Is there room for one more checkpoint as large as the newest of each run that is not over? Those outside the roots
 /// count as well: their disks are not this server's to judge.
 bool have_room_for_next(Service& service);

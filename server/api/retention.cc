@@ -60,8 +60,25 @@ Candidates candidates_of(Service& service, const std::string& run_id) {
   return candidates;
 }
 
-/// `refused`: what could not be removed, and when to try again.
-void apply(Service& service, const std::string& run_id, RefusedRemovals& refused) {
+/// Sizes do not tell all damage, and digests take seconds. Marks as damaged what is newer than the newest checkpoint
+/// whose digests are right. Returns false if there is none.
+bool find_newest_undamaged(const Service& service, Candidates& candidates, RetentionMemory& memory) {
+  for (std::size_t place = 0; place < candidates.rows.size(); ++place) {
+    RetentionCandidate& facts = candidates.facts[place];
+    const store::CheckpointRow& row = candidates.rows[place];
+    if (!facts.intact) continue;
+    const auto [known, fresh] = memory.undamaged.try_emplace(row.id, false);
+    if (fresh) {
+      known->second = digests_match(service, row);
+      if (!known->second) spdlog::warn("retention: {} of {} is damaged: it keeps no other's place", row.name, row.run);
+    }
+    if (known->second) return true;
+    facts.intact = false;
+  }
+  return false;
+}
+
+void apply(Service& service, const std::string& run_id, RetentionMemory& memory) {
   std::string text;
   {
     auto reader = service.store.reader();
@@ -70,15 +87,18 @@ void apply(Service& service, const std::string& run_id, RefusedRemovals& refused
   }
   if (text.empty()) return;
   const auto policy = policy_from_json(parse_json(text).value());
-  const Candidates candidates = candidates_of(service, run_id);
+  Candidates candidates = candidates_of(service, run_id);
+  if (choose_removals(policy.value(), candidates.facts).empty()) return;
+  if (!find_newest_undamaged(service, candidates, memory)) return;
   for (const std::size_t place : choose_removals(policy.value(), candidates.facts)) {
     const store::CheckpointRow& row = candidates.rows[place];
-    if (const auto found = refused.find(row.id); found != refused.end() && SteadyClock::now() < found->second) continue;
+    const auto found = memory.refused.find(row.id);
+    if (found != memory.refused.end() && SteadyClock::now() < found->second) continue;
     try {
       remove_by_retention(service, row);
       spdlog::info("retention: removed {} of {}", row.name, run_id);
     } catch (const http::Problem& problem) {  // the others are tried all the same
-      refused[row.id] = SteadyClock::now() + after_a_failure;
+      memory.refused[row.id] = SteadyClock::now() + after_a_failure;
       spdlog::warn("retention: {} of {}: {}", row.name, run_id, problem.what());
     } catch (const std::exception& failure) {  // the store's: in the next round
       spdlog::warn("retention: {} of {}: {}", row.name, run_id, failure.what());
@@ -162,7 +182,7 @@ void RetentionKeeper::loop() {
       std::unique_lock lock(mutex_);
       wake_.wait_for(lock, interval, [&] { return stopping_ || poked_; });
       if (stopping_) return;
-      if (std::exchange(poked_, false)) refused_.clear();
+      if (std::exchange(poked_, false)) memory_ = {};
     }
     try {
       apply_all();
@@ -178,7 +198,7 @@ void RetentionKeeper::apply_all() {
     auto reader = service_.store.reader();
     runs = store::runs_with_retention(*reader);
   }
-  for (const std::string& run : runs) apply(service_, run, refused_);
+  for (const std::string& run : runs) apply(service_, run, memory_);
 }
 
 void add_retention_routes(http::Router& router, Service& service) {

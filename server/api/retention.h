@@ -18,13 +18,16 @@ namespace babelring::api {
 /// the worker's link `best` points to it), "last" (complete on disk), "in_use", or empty.
 std::string protection_on_disk(Service& service, const store::CheckpointRow& checkpoint);
 
-/// By id: checkpoints that could not be removed, and when to try again.
-using RefusedRemovals = std::map<std::string, SteadyClock::time_point>;
+/// What retention remembers from round to round, by id of a checkpoint.
+struct RetentionMemory {
+  std::map<std::string, SteadyClock::time_point> refused;  // could not be removed: when to try again
+  std::map<std::string, bool> undamaged;                   // whether the digests were right
+};
 
 /// Applies the retention policies of runs to checkpoints below this server's roots, every few seconds in a thread of
 /// its own, after it has finished what an earlier server left unfinished. The worker's own retention
 /// (checkpoint.keep_last of its configuration) works beside it; both rename a folder before they empty it, and neither
-/// takes what is pinned, best or the last complete.
+/// takes what is pinned, best or the last undamaged: before anything is removed, digests tell which that is.
 class RetentionKeeper {
  public:
   explicit RetentionKeeper(Service& service);
@@ -45,8 +48,8 @@ class RetentionKeeper {
   std::atomic<bool> stopping_ = false;
   bool poked_ = false;
   UnfinishedChanges unfinished_;
-  RefusedRemovals refused_;  // of the thread alone
-  std::thread thread_;       // last: starts when everything else is there
+  RetentionMemory memory_;  // of the thread alone
+  std::thread thread_;      // last: starts when everything else is there
 };
 
 }  // namespace babelring::api

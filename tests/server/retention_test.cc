@@ -156,6 +156,16 @@ TEST_F(RetentionTest, TheLastCompleteOneIsWhatStandsOnTheDisk) {
   EXPECT_TRUE(exists(10));
 }
 
+TEST_F(RetentionTest, OneWithAFlippedBitKeepsNoOthersPlace) {
+  for (const std::int64_t update : {10, 20, 30}) make(update, 30);
+  std::fstream(folder_of(30) / "weights.safetensors", std::ios::in | std::ios::out | std::ios::binary)
+      .seekp(5000)
+      .put(1);
+  ASSERT_EQ(ask("PUT", run_path + "/retention", R"({"keep_last":1})").status, 200);
+  EXPECT_TRUE(soon([&] { return !exists(10); }));
+  EXPECT_TRUE(exists(20)) << "the newest undamaged one";
+}
+
 TEST_F(RetentionTest, AMarkOrLinkOnTheDiskCountsToo) {
   const std::string first = make(10, 30), second = make(20, 31);
   make(30, 29);
