@@ -19,6 +19,7 @@
 #include "nmt/comm/mpi_session.h"
 #include "nmt/comm/promised_ranks.h"
 #include "nmt/ops/kernel_instruction_sets.h"
+#include "nmt/train/divergence.h"
 #include "nmt/usage/help.h"
 #include "nmt/usage/usage.h"
 #include "worker/config_check.h"
@@ -133,11 +134,11 @@ void declare(CLI::App& app, CommandLine& line) {
                "start although a worker trains in the run's folder; that one ends at its next checkpoint");
   app.add_option("--run-id", line.job.run, "id of the run, given by the server that starts it")->group(for_servers);
   app.add_option("--attempt", line.job.attempt, "number of the attempt, given with it")->group(for_servers);
-  app.add_option("--resume-from", line.job.resume_from, "folder of the checkpoint to go on from; default the newest")
   app.add_flag("--from-scratch", line.job.from_scratch,
                "begin at update 1 although the run has checkpoints: they are moved to checkpoints/aside");
-      ->group(for_servers);
+  app.add_option("--resume-from", line.job.resume_from, "folder of the checkpoint to go on from; default the newest")
       ->excludes("--from-scratch")
+      ->group(for_servers);
   app.add_flag("--accept-changes", line.job.accept_changes,
                "resume although the configuration changes the model or the order of the data");
   app.add_flag("--check-config", line.check_config, "print the resolved configuration as JSON, and end")
@@ -170,7 +171,8 @@ std::chrono::milliseconds start_deadline(const std::vector<std::string>& overrid
   return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
 }
 
-/// How the process ends when its work is done: 0, or 2 on wrong usage, which rank 0 alone reports.
+/// How the process ends when its work is done: 0, 1 if training diverged, or 2 on wrong usage, which rank 0 alone
+/// reports.
 struct End {
   int exit_code = 0;
   std::chrono::milliseconds deadline;  // of MPI_Finalize
@@ -202,6 +204,9 @@ End work(const CommandLine& line, bool under_mpirun, std::chrono::milliseconds d
   } catch (const UsageFailure& failure) {
     if (first_rank) std::cerr << "worker: error: " << failure.what() << '\n';
     return {2, deadline};
+  } catch (const Diverged& failure) {  // thrown by all ranks
+    if (first_rank) spdlog::error("{}", failure.what());
+    return {1, deadline};
   }
 }
 

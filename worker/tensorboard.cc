@@ -82,6 +82,9 @@ void TensorBoard::write(RecordBody body) {
     summary.text("configuration", fmt::format("```yaml\n{}```\n", life->config));
     put(update_, summary);
   }
+  if (const auto* life = std::get_if<LifecycleRecord>(&body); life != nullptr && life->event == "rewound") {
+    file_.restart_at((update_ = life->update) + 1);
+  }
 }
 
 void TensorBoard::put(std::int64_t update, const SummaryBytes& summary) {

@@ -109,6 +109,7 @@ void visit_fields(Lifecycle& lifecycle, Visitor&& field) {
   field("parameters", lifecycle.parameters);
   field("max_updates", lifecycle.max_updates);
   field("device", lifecycle.device);
+  field("update", lifecycle.update);
 }
 
 }  // namespace babelring

@@ -114,7 +114,11 @@ struct LifecycleRecord {
   std::int64_t parameters = 0;
   std::int64_t max_updates = 0;  // 0: not bounded by updates
   std::string device;
+  std::int64_t update = 0;  // after which training goes on, of `rewound`
 };
+
+/// How the detail of `failed` begins where training diverged: it would again from the same checkpoint.
+inline constexpr std::string_view diverged_words = "training diverged at update ";
 
 using RecordBody = std::variant<StepRecord, EvalRecord, CheckpointRecord, LogRecord, LifecycleRecord>;
 

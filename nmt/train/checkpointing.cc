@@ -1,8 +1,10 @@
 #include "nmt/train/checkpointing.h"
 
+#include <cmath>
 #include <vector>
 
 #include "nmt/base/run_fence.h"
+#include "nmt/checkpoint/finite.h"
 #include "nmt/train/first_rank.h"
 #include "nmt/train/model_loader.h"
 #include "nmt/train/resume_check.h"
@@ -99,6 +101,18 @@ std::optional<Checkpoint> CheckpointKeeper::find(const std::filesystem::path& ch
   return std::move(checkpoint).value();
 }
 
+std::optional<Checkpoint> CheckpointKeeper::find_good(std::int64_t before) const {
+  std::optional<Checkpoint> not_evaluated;
+  std::vector<std::filesystem::path> folders = store_->list();
+  for (auto folder = folders.rbegin(); folder != folders.rend(); ++folder) {
+    Result<Checkpoint> checkpoint = load_checkpoint(*folder);
+    if (!checkpoint.ok() || !find_not_finite(checkpoint->weights()).empty()) continue;
+    if (std::isfinite(checkpoint->loss)) return std::move(checkpoint).value();
+    if (!not_evaluated && checkpoint->update < before) not_evaluated = std::move(checkpoint).value();
+  }
+  return not_evaluated;
+}
+
 bool CheckpointKeeper::restore(Transformer& model, Adam& adam, const ModelOwnership& ownership, RunState& state,
                                const ResumeOptions& options) {
   std::optional<Checkpoint> checkpoint;
@@ -109,15 +123,34 @@ bool CheckpointKeeper::restore(Transformer& model, Adam& adam, const ModelOwners
     if (options.from.empty()) return;
     for (CheckpointRecord& aside : store_->set_aside_after(checkpoint->update)) records_.write(std::move(aside));
   });
+  return load(checkpoint, model, adam, ownership, state);
+}
+
+bool CheckpointKeeper::rewind(Transformer& model, Adam& adam, const ModelOwnership& ownership, RunState& state,
+                              std::int64_t before) {
+  communicator_.barrier();  // ranks that share the weights have read them for the last time
+  std::optional<Checkpoint> checkpoint;
+  on_first_rank(communicator_, [&] {
+    if (guard_) guard_();
+    checkpoint = find_good(before);
+    if (!checkpoint) return;
+    // It may be of an attempt before changes.
+    check_resume(*checkpoint, config_, state, model.parameters(), "", true);
+    for (CheckpointRecord& aside : store_->set_aside_after(checkpoint->update)) records_.write(std::move(aside));
+  });
+  return load(checkpoint, model, adam, ownership, state);
+}
+
+/// `checkpoint` is rank 0's; every rank calls this.
+bool CheckpointKeeper::load(const std::optional<Checkpoint>& checkpoint, Transformer& model, Adam& adam,
+                            const ModelOwnership& ownership, RunState& state) {
   std::string text;
-  if (store_) {
-    if (checkpoint) {
-      read_weights(checkpoint->weights(), model, backend_);
-      const SafetensorsReader moments = checkpoint->optimizer();
-      read_moment(moments, "m.", model.parameters(), adam.first_moment(), backend_);
-      read_moment(moments, "v.", model.parameters(), adam.second_moment(), backend_);
-      text = to_text(checkpoint->state);
-    }
+  if (checkpoint) {
+    read_weights(checkpoint->weights(), model, backend_);
+    const SafetensorsReader moments = checkpoint->optimizer();
+    read_moment(moments, "m.", model.parameters(), adam.first_moment(), backend_);
+    read_moment(moments, "v.", model.parameters(), adam.second_moment(), backend_);
+    text = to_text(checkpoint->state);
   }
   text = communicator_.all_gather(text)[0];
   if (text.empty()) return false;

@@ -51,11 +51,19 @@ class CheckpointKeeper {
   bool restore(Transformer& model, Adam& adam, const ModelOwnership& ownership, RunState& state,
                const ResumeOptions& options = {});
 
+  /// After training diverged: restores the newest checkpoint whose evaluation gave a finite loss; if none was
+  /// evaluated, the newest of before update `before`. Moves newer ones aside. Returns false if there is none. Throws
+  /// Fenced.
+  bool rewind(Transformer& model, Adam& adam, const ModelOwnership& ownership, RunState& state, std::int64_t before);
+
   /// Moves all checkpoints aside, so that training begins anew. Throws Failure.
   void set_all_aside();
 
  private:
   std::optional<Checkpoint> find(const std::filesystem::path& chosen);
+  std::optional<Checkpoint> find_good(std::int64_t before) const;
+  bool load(const std::optional<Checkpoint>& checkpoint, Transformer& model, Adam& adam,
+            const ModelOwnership& ownership, RunState& state);
   void write(const Transformer& model, const Adam& adam, const RunState& state, const CheckpointScores& scores);
 
   const TrainConfig& config_;

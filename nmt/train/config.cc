@@ -1,5 +1,6 @@
 #include "nmt/train/config.h"
 
+#include <cmath>
 #include <map>
 
 namespace babelring {
@@ -24,6 +25,15 @@ void OptimizerConfig::bind(OptionBinder& b) {
   b.number("label_smoothing", label_smoothing, 0, 0.99, "probability spread evenly over the vocabulary");
 }
 
+void DivergenceConfig::bind(OptionBinder& b) {
+  b.text("after", after,
+         "training ends as diverged after this many updates in a row without a finite gradient (20u), or an evaluation "
+         "whose loss is not finite; 0u: never");
+  b.integer("rewind", rewind, 0, 1000,
+            "times that training goes back to the newest well evaluated checkpoint instead, with half the learning "
+            "rate each time");
+}
+
 void TrainingConfig::bind(OptionBinder& b) {
   b.text("stop_after", stop_after, "end of training: 100000u updates, 20e epochs or 500Mt target tokens");
   b.number("max_minutes", max_minutes, 0, 1e7, "end of training by the clock, earlier attempts counted in; 0: none");
@@ -42,6 +52,7 @@ void TrainingConfig::bind(OptionBinder& b) {
   b.text("freeze", freeze, "parameters that keep their weights: names with * and ?, separated by commas: encoder.*");
   b.text("log_every", log_every, "a log line after each so many updates, with the mean loss since the line before");
   b.text("digest_every", digest_every, "a SHA-256 of the weights in the step record; 0: never");
+  b.group("divergence", divergence);
 }
 
 void ValidationConfig::bind(OptionBinder& b) {
@@ -103,6 +114,11 @@ void TrainConfig::check() const {
   parse_duration("training.stop_after", training.stop_after);
   parse_duration("training.log_every", training.log_every);
   parse_duration("training.digest_every", training.digest_every);
+  if (const Duration after = parse_duration("training.divergence.after", training.divergence.after);
+      after.unit() != Duration::Unit::updates || after.value() != std::floor(after.value())) {
+    throw UsageFailure(fmt::format("training.divergence.after: expected a number of updates (20u), found '{}'",
+                                   training.divergence.after));
+  }
   parse_duration("validation.every", validation.every);
   parse_duration("validation.bleu_every", validation.bleu_every);
   parse_duration("checkpoint.every", checkpoint.every);

@@ -34,6 +34,13 @@ struct OptimizerConfig {
   void bind(OptionBinder& binder);
 };
 
+struct DivergenceConfig {
+  std::string after = "20u";
+  int rewind = 0;
+
+  void bind(OptionBinder& binder);
+};
+
 struct TrainingConfig {
   std::string stop_after = "100000u";
   double max_minutes = 0;
@@ -46,6 +53,7 @@ struct TrainingConfig {
   std::string freeze;
   std::string log_every = "50u";
   std::string digest_every = "100u";
+  DivergenceConfig divergence;
 
   void bind(OptionBinder& binder);
 };

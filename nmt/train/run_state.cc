@@ -36,6 +36,7 @@ json::object to_json(const RunState& state) {
   object["elapsed_minutes"] = state.elapsed_minutes;
   if (std::isfinite(state.best_score)) object["best_score"] = state.best_score;
   object["evaluations_since_best"] = state.evaluations_since_best;
+  object["rewinds"] = state.rewinds;
   object["corpus_digest"] = state.corpus_digest;
   return object;
 }
@@ -76,6 +77,7 @@ RunState run_state_from_json(const json::object& object) {
   if (object.contains("data_epoch")) {
     state.position = {.epoch = integer("data_epoch"), .sentences = integer("data_sentences")};
   }
+  if (object.contains("rewinds")) state.rewinds = integer("rewinds");  // older checkpoints have none
   if (object.contains("best_score")) state.best_score = number("best_score");
   return state;
 }

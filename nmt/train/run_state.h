@@ -23,6 +23,7 @@ struct RunState {
   double elapsed_minutes = 0;           // of training, earlier attempts counted in
   double best_score = -std::numeric_limits<double>::infinity();  // BLEU, or minus the loss without BLEU
   std::int64_t evaluations_since_best = 0;
+  std::int64_t rewinds = 0;  // after divergence; each halved the learning rate
   std::string corpus_digest;
 };
 

@@ -35,7 +35,8 @@ Trainer::Trainer(const TrainerParts& parts)
       schedule_(parts.config.optimizer.schedule),
       workspace_(parts.backend),
       runner_(parts.config, model_, adam_, ownership_, parts.backend, parts.communicator, workspace_, parts.observer),
-      meter_(parts.communicator.local_rank() == 0, parts.backend.host_memory() ? parts.threads : 0) {
+      meter_(parts.communicator.local_rank() == 0, parts.backend.host_memory() ? parts.threads : 0),
+      divergence_(parts.config) {
   state_.corpus_digest = parts.corpus.digest();
   state_.ranks = parts.communicator.size();
   state_.threads = parts.threads;
@@ -63,11 +64,7 @@ void Trainer::begin(const std::string& run, std::int64_t attempt, const ResumeOp
     if (!start_from.empty() && parts_.communicator.rank() == 0) {
       spdlog::info("training.start_from is ignored: the run has checkpoints");
     }
-    state_.corpus_digest = fresh.corpus_digest;
-    state_.ranks = fresh.ranks;
-    state_.threads = fresh.threads;
-    plan_.set_order(state_.data_order);
-    if (!state_.position) state_.position = plan_.position_at(state_.progress.epoch);
+    adopt_state(fresh);
     minutes_before_ = state_.elapsed_minutes;
     saved_update_ = state_.progress.update;
   } else if (!start_from.empty()) {
@@ -77,30 +74,80 @@ void Trainer::begin(const std::string& run, std::int64_t attempt, const ResumeOp
   state_.attempt = attempt;
 }
 
+/// Makes the restored state this attempt's, whose own state is `own`.
+void Trainer::adopt_state(const RunState& own) {
+  state_.run = own.run;
+  state_.attempt = own.attempt;
+  state_.corpus_digest = own.corpus_digest;
+  state_.ranks = own.ranks;
+  state_.threads = own.threads;
+  plan_.set_order(state_.data_order);
+  if (!state_.position) state_.position = plan_.position_at(state_.progress.epoch);
+}
+
 std::string Trainer::run() {
   watch_ = Stopwatch();
+  const std::int64_t micro_batch_tokens = prepare_memory();
+  UpdateResult last{.loss = {}, .elapsed_minutes = state_.elapsed_minutes};
+  std::string reason = train(micro_batch_tokens, last);
+  while (divergence_.diverged()) {
+    rewind();
+    reason = train(micro_batch_tokens, last);
+  }
+  if (!last.votes.without_checkpoint) save_last();
+  return reason;
+}
+
+/// Trains and evaluates to the end, whose reason it returns, or until training has diverged.
+std::string Trainer::train(std::int64_t micro_batch_tokens, UpdateResult& last) {
   Pipeline pipeline(plan_, {.rank = parts_.communicator.rank(),
                             .world = parts_.communicator.size(),
-                            .micro_batch_tokens = prepare_memory(),
+                            .micro_batch_tokens = micro_batch_tokens,
                             .start = state_.position.value(),
                             .first_update = state_.progress.update + 1,
                             .prefetch = parts_.config.data.prefetch});
-  UpdateResult last{.loss = {}, .elapsed_minutes = state_.elapsed_minutes};
   std::string reason = reason_to_end(last);
   while (reason.empty()) {
     const Progress before = state_.progress;
     last = train_update(pipeline);
-    evaluate_if_due(before);
+    if (!divergence_.diverged()) evaluate_if_due(before);
+    if (divergence_.diverged()) return "";
     reason = reason_to_end(last);
-    // The last checkpoint is written after the last evaluation, so that it holds its scores.
-    if (reason.empty() && (last.votes.checkpoint || due(parts_.config.checkpoint.every, before))) save_meanwhile();
+    checkpoint_due_ |= due(parts_.config.checkpoint.every, before);
+    // The last checkpoint is written after the last evaluation, so that it holds its scores. None is written while
+    // updates are skipped: the weights may be of no use, and have not changed since the one before.
+    const bool wanted = last.votes.checkpoint || checkpoint_due_;
+    if (reason.empty() && wanted && divergence_.skipped() == 0) save_meanwhile();
   }
   parts_.backend.synchronize();  // errors of the last update's queued work must fail this run
   if (!last.votes.stop && state_.progress.update > 0) {
     evaluate(parse_duration("validation.bleu_every", parts_.config.validation.bleu_every).value() > 0);
   }
-  if (!last.votes.without_checkpoint) save_last();
   return reason;
+}
+
+/// Goes back to a good checkpoint with half the learning rate. Throws Diverged if that is not wanted or not possible.
+void Trainer::rewind() {
+  const std::string what = divergence_.description();
+  const RunState diverged = state_;
+  if (diverged.rewinds >= parts_.config.training.divergence.rewind || parts_.checkpoints == nullptr) {
+    throw Diverged(what);
+  }
+  if (!parts_.checkpoints->rewind(model_, adam_, ownership_, state_, divergence_.last_finite_update())) {
+    throw Diverged(what + "; there is no checkpoint to rewind to");
+  }
+  adopt_state(diverged);
+  state_.rewinds = diverged.rewinds + 1;
+  divergence_.reset();
+  saved_update_ = state_.progress.update;
+  evaluated_update_ = translated_update_ = 0;
+  last_evaluation_ = {};
+  checkpoint_due_ = false;
+  const std::string detail = fmt::format(
+      "{}; training goes on after update {} with learning rates multiplied by {:g} (rewind {} of {})", what,
+      state_.progress.update, learning_rate_factor(), state_.rewinds, parts_.config.training.divergence.rewind);
+  if (parts_.communicator.rank() == 0) spdlog::warn("{}", detail);
+  parts_.records.write(LifecycleRecord{.event = "rewound", .detail = detail, .update = state_.progress.update});
 }
 
 /// Reserves the arenas' memory; returns the most tokens of a micro-batch.
@@ -146,7 +193,9 @@ UpdateResult Trainer::train_update(Pipeline& pipeline) {
                     .without_checkpoint = parts_.stop.without_checkpoint(),
                     .checkpoint = request != nullptr && wanted > request->done()};
   if (votes.checkpoint) request_voted_for_ = wanted;
-  const UpdateResult result = runner_.run(batches, schedule_.learning_rate(next), data_ms, votes, minutes(), record);
+  const double learning_rate = learning_rate_factor() * schedule_.learning_rate(next);
+  const UpdateResult result = runner_.run(batches, learning_rate, data_ms, votes, minutes(), record);
+  divergence_.note(record);
   if (record.skipped) spdlog::warn("update {}: gradient is not finite; skipped, weights unchanged", batches.update);
 
   const Progress before = state_.progress;
@@ -188,6 +237,7 @@ void Trainer::evaluate(bool translate) {
     state_.evaluations_since_best = record.best ? 0 : state_.evaluations_since_best + 1;
   }
   record.update = update;
+  divergence_.note(record);
   last_evaluation_ = record;
   const bool best = record.best;
   if (parts_.communicator.rank() == 0) parts_.records.write(std::move(record));
@@ -224,6 +274,7 @@ std::string Trainer::write_checkpoint() {
                                                   .loss = evaluated ? last_evaluation_.loss : none,
                                                   .best = evaluated && last_evaluation_.best});
   if (trouble.empty()) saved_update_ = state_.progress.update;
+  checkpoint_due_ = false;
   return trouble;
 }
 

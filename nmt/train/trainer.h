@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cmath>
 #include <memory>
 #include <string>
 
@@ -8,6 +9,7 @@
 #include "nmt/optim/schedule.h"
 #include "nmt/train/checkpoint_request.h"
 #include "nmt/train/checkpointing.h"
+#include "nmt/train/divergence.h"
 #include "nmt/train/gpu_meter.h"
 #include "nmt/train/host_meter.h"
 #include "nmt/train/run_state.h"
@@ -51,11 +53,15 @@ class Trainer {
   /// checkpoint does not fit the run.
   void begin(const std::string& run, std::int64_t attempt, const ResumeOptions& resume = {});
 
-  /// Returns why training ended: "finished: …", "stopped on request" or "early stopping: …". Throws Failure if its last
-  /// checkpoint could not be written (on rank 0); others before it are only logged.
+  /// Returns why training ended: "finished: …", "stopped on request" or "early stopping: …". Throws Diverged on every
+  /// rank, without a last checkpoint, and Failure if its last checkpoint could not be written (on rank 0); others
+  /// before it are only logged.
   std::string run();
 
  private:
+  std::string train(std::int64_t micro_batch_tokens, UpdateResult& last);
+  void rewind();
+  void adopt_state(const RunState& own);
   std::string reason_to_end(const UpdateResult& last) const;
   UpdateResult train_update(Pipeline& pipeline);
   void evaluate_if_due(const Progress& before);
@@ -66,6 +72,8 @@ class Trainer {
   void save_last();
   bool due(const std::string& every, const Progress& before) const;
   std::int64_t prepare_memory();
+  /// Each rewind halved the learning rate.
+  double learning_rate_factor() const { return std::ldexp(1.0, -static_cast<int>(state_.rewinds)); }
   double minutes() const { return minutes_before_ + watch_.elapsed_ms() / 60000; }
 
   TrainerParts parts_;
@@ -79,6 +87,8 @@ class Trainer {
   HostMeter meter_;
   std::unique_ptr<Validator> validator_;
   RunState state_;
+  DivergenceWatch divergence_;
+  bool checkpoint_due_ = false;  // put off while updates are skipped
   Stopwatch watch_;
   double minutes_before_ = 0;
   std::int64_t evaluated_update_ = 0, translated_update_ = 0, saved_update_ = 0;

@@ -52,7 +52,19 @@ void Engine::observe(const RecordHeader& header, const RecordBody& body, Time no
   heard(header.run, header.attempt, header.rank, header.host, now);
   Run& run = runs_[header.run];
   if (header.attempt < run.attempt) return;
-  if (const auto* step = std::get_if<StepRecord>(&body)) observe_step(run, *step, now);
+  Rank& rank = run.ranks[header.rank];
+  const auto* life = std::get_if<LifecycleRecord>(&body);
+  if (life != nullptr && life->event == "rewound") observe_rewind(run, rank, life->update, now);
+  const auto* step = std::get_if<StepRecord>(&body);
+  if (step != nullptr && rank.rewinds == run.rewinds) observe_step(run, *step, now);
+}
+
+void Engine::observe_rewind(Run& run, Rank& rank, std::int64_t update, Time now) {
+  if (++rank.rewinds <= run.rewinds) return;  // another rank told the same
+  run.rewinds = rank.rewinds;
+  run.update = update;
+  run.updated = now;
+  run.bad_updates.clear();
 }
 
 void Engine::observe_step(Run& run, const StepRecord& step, Time now) {

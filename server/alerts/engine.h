@@ -55,6 +55,7 @@ class Engine {
   struct Rank {
     std::string host;
     Time heard;
+    std::int64_t rewinds = 0;
   };
   struct Run {
     std::int64_t attempt = 0;
@@ -62,6 +63,7 @@ class Engine {
     Time updated;                                   // when its newest update was heard of
     std::chrono::duration<double> longest_wait{0};  // between updates, while all was well
     std::int64_t update = 0, updates = 0;
+    std::int64_t rewinds = 0;  // of the rank that told of most: what a rank behind it says of updates is outdated
     std::int64_t losses = 0, rates = 0;    // finite ones, of which the means below are made
     std::deque<std::int64_t> bad_updates;  // non-finite ones, newest last
     std::string bad_what;
@@ -83,6 +85,7 @@ class Engine {
   using Key = std::tuple<std::string, std::string, std::string>;  // rule, run, subject
 
   void observe_step(Run& run, const StepRecord& step, Time now);
+  static void observe_rewind(Run& run, Rank& rank, std::int64_t update, Time now);
   void judge_run(const Rule& rule, const std::string& id, Run& run, Time now, std::vector<Change>& changes);
   void judge_ranks(const Rule& rule, const std::string& id, const Run& run, Time now, std::vector<Change>& changes);
   Condition condition_of(const Rule& rule, const Run& run, Time now) const;

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "nmt/base/log.h"
+#include "nmt/base/records.h"
 #include "nmt/base/run_fence.h"
 #include "server/launch/launcher_log.h"
 #include "server/launch/supervisor.h"
@@ -257,7 +258,8 @@ void Supervisor::conclude(const store::LaunchRow& row, const Profile& profile, c
   const bool known = sight.exit_code || watch.ending || !run.outcome.empty() || watch.started_here;
   if (end.event == RunEvent::faulted) {
     cool_down_.strike(blamed(profile, end.host), std::chrono::duration<double>(profile.cool_down_s), now_);
-    const bool hopeless = sight.exit_code == usage_exit_code && !watch.ending;
+    const bool diverged = run.outcome == "failed" && run.outcome_detail.starts_with(diverged_words);
+    const bool hopeless = (sight.exit_code == usage_exit_code || diverged) && !watch.ending;
     if (hopeless || run.restarts >= run.max_restarts) end.event = known ? RunEvent::gave_up : RunEvent::vanished;
   }
   fence_folder(run);

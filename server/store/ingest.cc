@@ -230,8 +230,22 @@ std::string Ingest::store(const Target& target, const Record& record, const Life
   if (lifecycle.event == "finished" || lifecycle.event == "stopped" || lifecycle.event == "failed") {
     end_attempt(target, record, lifecycle);
   }
+  if (lifecycle.event == "rewound") rewind(target, lifecycle.update);
   if (target.current && lifecycle.event == "started") start_run(target, record, lifecycle);
   return {};
+}
+
+/// The rank trains on after an earlier update of the same attempt: what it reported of later ones is outdated.
+void Ingest::rewind(const Target& target, std::int64_t update) {
+  for (const char* sql : {"DELETE FROM steps WHERE run = ? AND rank = ? AND attempt = ? AND step > ?",
+                          "DELETE FROM buckets WHERE run = ? AND rank = ? AND attempt = ? AND last_step > ?",
+                          "DELETE FROM pyramid WHERE run = ? AND rank = ? AND attempt = ? AND last_step > ?"}) {
+    database_.prepare(sql).bind(target.run, target.batch.rank, target.batch.attempt, update).run();
+  }
+  RankState& rank = target.rank;
+  if (update < rank.first_update) rank.first_update = update = 0;  // nothing of this attempt is left
+  rank.last_update = std::min(rank.last_update, update);
+  std::erase_if(rank.touched, [&](std::int64_t bucket) { return bucket > bucket_of(rank.last_update); });
 }
 
 void Ingest::start_run(const Target& target, const Record& record, const LifecycleRecord& lifecycle) {

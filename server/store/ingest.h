@@ -86,6 +86,7 @@ class Ingest {
   std::string store(const Target& target, const Record& record, const LogRecord& log);
   std::string store(const Target& target, const Record& record, const LifecycleRecord& lifecycle);
   void start_run(const Target& target, const Record& record, const LifecycleRecord& lifecycle);
+  void rewind(const Target& target, std::int64_t update);
   void end_attempt(const Target& target, const Record& record, const LifecycleRecord& lifecycle);
   void summarise(const Target& target, std::int64_t bucket);
   void save_rank(const Target& target);

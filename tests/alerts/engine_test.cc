@@ -268,5 +268,23 @@ TEST(Rules, AreHeldAgainstTheirBounds) {
   EXPECT_THAT(*fault_of(rule), HasSubstr("hold_s: expected 0 to"));
 }
 
+TEST_F(EngineTest, ARunThatGoesBackToAnEarlierUpdateDoesNotStall) {
+  EXPECT_TRUE(train(60).empty());
+  const auto rewound = [&](int rank) {
+    const RecordHeader header{.run = run_a, .attempt = 1, .rank = rank, .host = "hostA"};
+    engine_.observe(header, LifecycleRecord{.event = "rewound", .update = 100}, now_);
+  };
+  StepRecord outdated = usual();
+  outdated.update = update_;
+  rewound(0);
+  report(1, outdated);  // of a rank that reports late
+  rewound(1);
+  update_ = 100;
+  EXPECT_TRUE(train(40).empty());
+  const auto changes = wait(600s);
+  ASSERT_FALSE(changes.empty());
+  EXPECT_THAT(changes[0].message, HasSubstr("(the last was 500)"));
+}
+
 }  // namespace
 }  // namespace babelring::alerts

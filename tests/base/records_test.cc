@@ -44,6 +44,7 @@ std::vector<Record> one_of_each() {
   checkpoint.sacrebleu = std::nan("");
   checkpoint.loss = -std::numeric_limits<double>::infinity();
   LifecycleRecord life{.event = "started", .name = "n", .config = "a: 1\n", .world_size = 4};
+  life.update = 20;
   return {record_of(sample_step()), record_of(eval), record_of(checkpoint), record_of(LogRecord{"info", "hello"}),
           record_of(life)};
 }

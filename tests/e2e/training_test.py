@@ -2,6 +2,9 @@
 
 import hashlib
 import json
+import os
+import shutil
+import signal
 import subprocess
 import unittest
 
@@ -9,6 +12,8 @@ from system import BIN, SystemTest, toy_corpus, wait_for
 
 
 class TrainingTest(SystemTest):
+    # Each update makes the weights nine times as large.
+    EXPLOSIVE = ["optimizer.learning_rate=10", "optimizer.weight_decay=1", "optimizer.warm_up=0", "optimizer.schedule=constant"]
 
     def test_from_text_to_bleu_with_a_server_that_shows_it(self) -> None:
         server = self.server()
@@ -114,6 +119,54 @@ class TrainingTest(SystemTest):
         resumed = self.start_run("general", overrides=[f"data.folder={self.folder / 'own'}", "--accept-changes"])
         self.assertEqual(resumed.wait(), 2, resumed.text())
         self.assertRegex(resumed.text(), "resume: the vocabulary of update-00000020 is .*training.start_from")
+
+    def test_training_that_diverges_ends_with_one_line_and_no_checkpoint(self) -> None:
+        run = self.start_run(overrides=[*self.EXPLOSIVE, "training.stop_after=100000u"])
+        self.assertEqual(run.wait(), 1, run.text())
+        lines = [line for line in run.text().splitlines() if "training diverged at update" in line]
+        self.assertEqual(len(lines), 1, run.text())
+        for words in ("20 updates in a row had no finite gradient", "gradient norm", "optimizer.learning_rate (now 10)"):
+            self.assertIn(words, lines[0])
+        [end] = [record for record in self.records("run", "lifecycle") if record["event"] == "failed"]
+        self.assertIn("training diverged at update", end["detail"])
+        self.assertEqual(list((self.folder / "run" / "checkpoints").glob("update-*")), [])
+
+    def test_training_that_diverges_is_rewound_as_often_as_is_allowed(self) -> None:
+        self.assertEqual(self.start_run(overrides=["training.stop_after=20u"]).wait(), 0)
+        run = self.start_run(overrides=[*self.EXPLOSIVE, "training.stop_after=100000u", "training.divergence.after=3u",
+                                        "training.divergence.rewind=1"])
+        self.assertEqual(run.wait(), 1, run.text())
+        for rank in (0, 1):
+            rewound = [record for record in self.records("run", "lifecycle", rank) if record["event"] == "rewound"]
+            self.assertEqual([record["update"] for record in rewound], [20])
+            rates = [step["learning_rate"] for step in self.records("run", "step", rank) if step["update"] == 21]
+            self.assertEqual(rates, [10, 5])
+        self.assertEqual(self.start_run(overrides=["training.stop_after=22u"]).wait(), 0, "with the first learning rate again")
+
+    def test_what_happens_to_the_data_folder_meanwhile_changes_nothing(self) -> None:
+        data = self.folder / "data"
+        shutil.copytree(self.prepared, data)
+        run = self.start_run(overrides=[f"data.folder={data}", "training.stop_after=1000000u", "checkpoint.every=5u"])
+        checkpoints = self.folder / "run" / "checkpoints"
+        wait_for("a checkpoint", lambda: list(checkpoints.glob("update-*")))
+        train, valid = toy_corpus(self.folder, 500, 3), toy_corpus(self.folder, 20, 4)
+        subprocess.run([BIN / "nmt", "prepare", "--train", *train, "--valid", *valid, "--output", data, "--vocabulary-size", "110"],
+                       check=True, capture_output=True)
+        self.assertNotEqual((data / "spm.model").read_bytes(), (self.prepared / "spm.model").read_bytes())
+        seen = max(checkpoints.glob("update-*"))
+        wait_for("a later checkpoint", lambda: max(checkpoints.glob("update-*")) > seen)
+        shutil.rmtree(data)
+        seen = max(checkpoints.glob("update-*"))
+        wait_for("a still later one", lambda: max(checkpoints.glob("update-*")) > seen)
+        for pid in run.rank_pids():
+            os.kill(pid, signal.SIGUSR1)
+        self.assertEqual(run.wait(), 0, run.text())
+        newest = max(checkpoints.glob("update-*"))
+        self.assertEqual((newest / "spm.model").read_bytes(), (self.prepared / "spm.model").read_bytes())
+        self.assertNotIn("was not written", run.text())
+        out = subprocess.run([BIN / "nmt", "evaluate", "--checkpoint", newest, "--data", self.prepared, "--set", "test",
+                              "--max-sentences", "2", "--beam", "1"], capture_output=True, text=True)
+        self.assertEqual(out.returncode, 0, out.stderr)
 
     def test_missing_data_folder_is_named(self) -> None:
         run = self.start_run(overrides=["data.folder=/nonexistent/data"])

@@ -83,10 +83,10 @@ class SupervisorFixture : public ::testing::Test {
     return store::find_run(*reader, run).value();
   }
   std::string state(const std::string& run) { return row(run).state; }
-  void say(const std::string& run, const char* event, std::int64_t attempt = 1) {
+  void say(const std::string& run, const char* event, std::int64_t attempt = 1, const std::string& detail = "as told") {
     Record record;
     record.header = {.run = run, .attempt = attempt, .sequence = ++sequence_, .rank = 0, .host = "h0", .time_ms = 1};
-    record.body = LifecycleRecord{.event = event, .detail = "as told"};
+    record.body = LifecycleRecord{.event = event, .detail = detail};
     std::promise<void> done;
     store_->submit({run, attempt, 0, "h0", {record}},
                    [&](const store::Batch&, const store::IngestResult&) { done.set_value(); });

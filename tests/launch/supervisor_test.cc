@@ -58,6 +58,15 @@ TEST_F(SupervisorTest, WrongUsageIsNotTriedAgain) {
   EXPECT_EQ(state(run), "failed");
 }
 
+TEST_F(SupervisorTest, TrainingThatDivergedIsNotTriedAgain) {
+  const std::string run = started(), why = "training diverged at update 40: 20 updates in a row had no finite gradient";
+  say(run, "failed", 1, why);
+  fake_->end(1);
+  pass();
+  EXPECT_EQ(state(run), "failed");
+  EXPECT_EQ(row(run).detail, why);
+}
+
 TEST_F(SupervisorTest, StopsAtOnceOrWithinTheGrace) {
   const std::string run = started();
   stop(run, "checkpoint", 5);

@@ -85,6 +85,18 @@ TEST(TrainConfig, CommunicationReachesTheCommunicator) {
             std::string::npos);
 }
 
+TEST(TrainConfig, DivergenceIsCountedInUpdates) {
+  const std::string data = "data:\n  folder: d\n";
+  const TrainConfig config = read_config(data + "training:\n  divergence: {after: 7u, rewind: 2}\n", "test.yaml", {});
+  EXPECT_EQ(config.training.divergence.after, "7u");
+  EXPECT_EQ(config.training.divergence.rewind, 2);
+  EXPECT_EQ(read_config(data, "test.yaml", {}).training.divergence.after, "20u");
+  for (const char* wrong : {"2e", "1.5u", "5t"}) {
+    EXPECT_EQ(message_of(data, {std::string("training.divergence.after=") + wrong}),
+              fmt::format("training.divergence.after: expected a number of updates (20u), found '{}'", wrong));
+  }
+}
+
 TEST(TrainConfig, ErrorsNamePlaceAndNearestKey) {
   EXPECT_NE(message_of("data:\n  foldr: d\n").find("test.yaml:2:"), std::string::npos);
   EXPECT_NE(message_of("data:\n  foldr: d\n").find("folder"), std::string::npos);

@@ -15,10 +15,14 @@ class Collector : public RecordSink {
  public:
   void write(RecordBody body) override {
     if (const auto* step = std::get_if<StepRecord>(&body)) steps.push_back(*step);
+    if (const auto* evaluation = std::get_if<EvalRecord>(&body)) evaluations.push_back(*evaluation);
     if (const auto* checkpoint = std::get_if<CheckpointRecord>(&body)) checkpoints.push_back(*checkpoint);
+    if (const auto* life = std::get_if<LifecycleRecord>(&body)) lifecycle.push_back(*life);
   }
   std::vector<StepRecord> steps;
+  std::vector<EvalRecord> evaluations;
   std::vector<CheckpointRecord> checkpoints;
+  std::vector<LifecycleRecord> lifecycle;
 };
 
 /// A model and updates small enough for tests; f32, dropout on, a digest of the weights after each update.
