@@ -24,6 +24,13 @@ json::object object_of(const HttpClient& http, const HttpRequest& request, const
        printable(std::string_view(answer.body).substr(0, 100)));
 }
 
+/// What to do where nobody listens at the server's address.
+const char* hint(const std::string& failure) {
+  return failure.ends_with("Connection refused")
+             ? "; no server listens there: start `server`, or name another by --server or BABELRING_SERVER"
+             : "";
+}
+
 }  // namespace
 
 ApiClient::ApiClient(const ServerAccess& access, std::chrono::milliseconds timeout)
@@ -38,7 +45,7 @@ HttpAnswer ApiClient::ask(const HttpRequest& request, bool repeatable) {
     const bool again =
         !answer.ok() || (busy && answer->retry_after.value_or(longest_wait + longest_wait) <= longest_wait);
     if (!repeatable || !again || tried == most_tries || http_.cancelled()) {
-      if (!answer.ok()) fail("{}", answer.message());
+      if (!answer.ok()) fail("{}{}", answer.message(), hint(answer.message()));
       Problem problem = read_problem(*answer);
       if (problem.status == 401 && access_.token.empty()) {
         problem.detail = "a token is needed: by --token-file, BABELRING_TOKEN or ~/.config/babelring/token";

@@ -133,7 +133,8 @@ class ComplaintsTest(unittest.TestCase):
         }
         for arguments, words in usage.items():
             self.complains(f"nmt {arguments}", WRONG_USAGE, "nmt: ", words)
-        self.complains("nmt run list --server http://127.0.0.1:9", FAILED, "http://127.0.0.1:9: connect: ")
+        self.complains("nmt run list --server http://127.0.0.1:9", FAILED, "http://127.0.0.1:9: connect: Connection refused; no server listens there: start `server`",
+                       "BABELRING_SERVER")
 
     def test_nmt_score(self) -> None:
         Path("empty").touch()
