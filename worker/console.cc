@@ -7,23 +7,16 @@
 #include <cmath>
 #include <cstdio>
 
+#include "nmt/base/grouped.h"
+
 namespace babelring {
 
 namespace {
 
-/// 12345 → "12,345".
-std::string grouped(double number) {
-  const std::string digits = fmt::format("{:.0f}", number);
-  std::string text;
-  for (std::size_t i = 0; i < digits.size(); ++i) {
-    if (i > 0 && (digits.size() - i) % 3 == 0) text += ',';
-    text += digits[i];
-  }
-  return text;
-}
-
-std::string minutes_text(double minutes) {
-  if (minutes < 1) return fmt::format("{:.0f} s", minutes * 60);
+std::string time_left(const StepRecord& step) {
+  if (step.seconds_left <= 0 && step.fraction_done < 1) return "unknown time";
+  const double minutes = step.seconds_left / 60;
+  if (minutes < 1) return fmt::format("{:.0f} s", step.seconds_left);
   if (minutes < 120) return fmt::format("{:.0f} min", minutes);
   return fmt::format("{:.1f} h", minutes / 60);
 }
@@ -31,20 +24,10 @@ std::string minutes_text(double minutes) {
 }  // namespace
 
 Console::Console(const TrainConfig& config, bool terminal)
-    : config_(config),
-      terminal_(terminal),
-      log_every_(parse_duration("training.log_every", config.training.log_every)),
-      stop_after_(parse_duration("training.stop_after", config.training.stop_after)) {}
+    : terminal_(terminal), log_every_(parse_duration("training.log_every", config.training.log_every)) {}
 
 Console::~Console() {
   clear_bar();
-}
-
-void Console::begin(const Progress& progress, double minutes) {
-  progress_ = progress;
-  minutes_before_ = minutes;
-  watch_ = Stopwatch();
-  fraction_at_begin_ = fraction_done();
 }
 
 void Console::write(RecordBody body) {
@@ -74,7 +57,7 @@ void Console::show(const StepRecord& step) {
       "(waiting for all-reduce {:.1f} %, for data {:.1f} %), {} left",
       grouped(static_cast<double>(step.update)), step.epoch, window_.loss / tokens, window_.nll / tokens,
       grouped(tokens / window_.step_ms * 1e3), step.learning_rate, window_.step_ms / static_cast<double>(window_.steps),
-      100 * window_.exposed_ms / window_.step_ms, 100 * window_.data_ms / window_.step_ms, time_left(fraction_done()));
+      100 * window_.exposed_ms / window_.step_ms, 100 * window_.data_ms / window_.step_ms, time_left(step));
   window_ = {};
 }
 
@@ -96,27 +79,15 @@ void Console::show(const CheckpointRecord& checkpoint) {
                checkpoint.write_seconds);
 }
 
-double Console::fraction_done() const {
-  const double minutes = minutes_before_ + watch_.elapsed_ms() / 60000;
-  const double by_clock = config_.training.max_minutes > 0 ? minutes / config_.training.max_minutes : 0;
-  return std::clamp(std::max(stop_after_.fraction(progress_), by_clock), 0.0, 1.0);
-}
-
-std::string Console::time_left(double fraction) const {
-  const double gained = fraction - fraction_at_begin_;
-  if (gained <= 0) return "unknown time";
-  return minutes_text(watch_.elapsed_ms() / 60000 * (1 - fraction) / gained);
-}
-
 void Console::draw_bar(const StepRecord& step) {
   const auto now = SteadyClock::now();
   if (last_drawn_ && now - *last_drawn_ < std::chrono::milliseconds(100)) return;
   last_drawn_ = now;
   constexpr int width = 30;
-  const double fraction = fraction_done();
-  const int filled = static_cast<int>(fraction * width);
+  const int filled = static_cast<int>(step.fraction_done * width);
   fmt::print(stderr, "\r\x1b[K[{:#<{}}{:.<{}}] {:3.0f} %  update {}  loss {:.3f}  {} left", "", filled, "",
-             width - filled, 100 * fraction, grouped(static_cast<double>(step.update)), step.loss, time_left(fraction));
+             width - filled, 100 * step.fraction_done, grouped(static_cast<double>(step.update)), step.loss,
+             time_left(step));
   std::fflush(stderr);
   bar_drawn_ = true;
 }

@@ -10,17 +10,17 @@
 
 namespace babelring {
 
-/// The record stream as a person reads it: a log line after each `training.log_every`, with
-/// the mean loss since the line before, each evaluation and checkpoint,
-/// and on a terminal a progress bar on the last line. Used on rank 0.
+/// The record stream as a person reads it: a log line after each `training.log_every`, with the mean loss since the
+/// line before, each evaluation and checkpoint, and on a terminal a progress bar on the last line. Step records say how
+/// much is done and left (ProgressMeter). Used on rank 0.
 class Console : public RecordSink {
  public:
   /// `terminal`: what standard error shows is on one, so that a bar may be drawn.
   Console(const TrainConfig& config, bool terminal);
   ~Console() override;
 
-  /// Where a resumed run stands, and the minutes it took so far.
-  void begin(const Progress& progress, double minutes);
+  /// Where a resumed run stands.
+  void begin(const Progress& progress) { progress_ = progress; }
 
   void write(RecordBody body) override;
 
@@ -36,19 +36,12 @@ class Console : public RecordSink {
   void show(const CheckpointRecord& checkpoint);
   void draw_bar(const StepRecord& step);
   void clear_bar();
-  /// Of the training, whichever end of it is nearer.
-  double fraction_done() const;
-  std::string time_left(double fraction) const;
 
-  const TrainConfig& config_;
   bool terminal_;
   bool bar_drawn_ = false;
   std::optional<SteadyClock::time_point> last_drawn_;
-  Duration log_every_, stop_after_;
-  Stopwatch watch_;
-  double fraction_at_begin_ = 0;
+  Duration log_every_;
   Progress progress_;
-  double minutes_before_ = 0;
   Window window_;
 };
 

@@ -26,6 +26,7 @@
 #include "worker/console.h"
 #include "worker/heartbeat.h"
 #include "worker/host_folders.h"
+#include "worker/progress_meter.h"
 #include "worker/rank_agreement.h"
 #include "worker/rank_threads.h"
 #include "worker/reporter.h"
@@ -37,13 +38,15 @@ namespace babelring {
 
 namespace {
 
-/// Writes each record to the console, if there is one, and to the reporter; heartbeats follow the updates.
+/// Writes each record to the console, if there is one, and to the reporter; heartbeats follow the updates. Step records
+/// get what the progress meter says.
 class FanOut : public RecordSink {
  public:
-  FanOut(Console* console, RecordSink& reporter, Heartbeat* heartbeat)
-      : console_(console), reporter_(reporter), heartbeat_(heartbeat) {}
+  FanOut(ProgressMeter& progress, Console* console, RecordSink& reporter, Heartbeat* heartbeat)
+      : progress_(progress), console_(console), reporter_(reporter), heartbeat_(heartbeat) {}
   void write(RecordBody body) override {
-    const auto* step = std::get_if<StepRecord>(&body);
+    auto* step = std::get_if<StepRecord>(&body);
+    if (step != nullptr) progress_.measure(*step);
     if (step != nullptr && heartbeat_ != nullptr) heartbeat_->note_update(step->update);
     if (console_ != nullptr) console_->write(body);
     if (board_) board_->write(body);
@@ -55,6 +58,7 @@ class FanOut : public RecordSink {
   }
 
  private:
+  ProgressMeter& progress_;
   Console* console_;
   RecordSink& reporter_;
   Heartbeat* heartbeat_;
@@ -211,7 +215,8 @@ void log_sizes(const TrainConfig& config, const Backend& backend, const Corpus& 
                config.data.max_length);
 }
 
-LifecycleRecord started(const TrainConfig& config, const Communicator& communicator, const Trainer& trainer) {
+LifecycleRecord started(const TrainConfig& config, const Communicator& communicator, const Trainer& trainer,
+                        const ProgressMeter& progress) {
   const Duration end = parse_duration("training.stop_after", config.training.stop_after);
   return {.event = "started",
           .detail = trainer.state().progress.update > 0
@@ -224,7 +229,9 @@ LifecycleRecord started(const TrainConfig& config, const Communicator& communica
           .world_size = communicator.size(),
           .pid = getpid(),
           .parameters = trainer.model().parameters().count(),
-          .max_updates = end.unit() == Duration::Unit::updates ? static_cast<std::int64_t>(end.value()) : 0};
+          .max_updates = end.unit() == Duration::Unit::updates ? static_cast<std::int64_t>(end.value()) : 0,
+          .end = progress.end(),
+          .may_end_sooner = config.validation.patience > 0 && !config.data.valid_set.empty()};
 }
 
 /// Records how the run ended, whatever way it ends.
@@ -242,6 +249,10 @@ void train(Trainer& trainer, RecordSink& records, bool first_rank) {
     tell("failed", failure.what());
     throw;
   }
+}
+
+ProgressMeter progress_meter(const TrainingConfig& training) {
+  return {parse_duration("training.stop_after", training.stop_after), training.max_minutes};
 }
 
 /// Where TensorBoard's event files go; empty: nowhere.
@@ -317,7 +328,8 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
   const LogRecords::Connection logged(log, reporter);
   std::unique_ptr<Console> console;
   if (first_rank) console = std::make_unique<Console>(config, draws_progress(options.progress));
-  FanOut records(console.get(), reporter, heartbeat.get());
+  ProgressMeter progress = progress_meter(config.training);
+  FanOut records(progress, console.get(), reporter, heartbeat.get());
 
   CheckpointKeeper checkpoints(config, folder / "checkpoints", vocabulary.bytes(), *backend, ranks, records,
                                [&opened] { opened->require_current(); });
@@ -336,11 +348,12 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
   if (options.from_scratch) checkpoints.set_all_aside();
   trainer.begin(identity.run, identity.attempt,
                 {.from = options.resume_from, .accept_changes = options.accept_changes});
-  if (console != nullptr) console->begin(trainer.state().progress, trainer.state().elapsed_minutes);
+  progress.begin(trainer.state().progress, trainer.state().elapsed_minutes);
+  if (console != nullptr) console->begin(trainer.state().progress);
   if (first_rank) {
     records.open_board(board_folder(options, config, folder), communicator.hosts()[0], trainer.state().progress.update);
     log_sizes(config, *backend, corpus, trainer);
-    records.write(started(config, communicator, trainer));
+    records.write(started(config, communicator, trainer, progress));
   }
   records.write(LifecycleRecord{.event = "rank_up", .pid = getpid(), .device = backend->description()});
   train(trainer, records, first_rank);

@@ -42,6 +42,8 @@ void visit_fields(Step& step, Visitor&& field) {
   field("power_limit_w", step.power_limit_w);
   field("memory_bytes", step.memory_bytes);
   field("gpu", step.gpu);
+  field("fraction_done", step.fraction_done);
+  field("seconds_left", step.seconds_left);
   field("skipped", step.skipped);
   field("weights_digest", step.weights_digest);
 }
@@ -110,6 +112,8 @@ void visit_fields(Lifecycle& lifecycle, Visitor&& field) {
   field("max_updates", lifecycle.max_updates);
   field("device", lifecycle.device);
   field("update", lifecycle.update);
+  field("end", lifecycle.end);
+  field("may_end_sooner", lifecycle.may_end_sooner);
 }
 
 }  // namespace babelring

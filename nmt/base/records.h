@@ -50,6 +50,8 @@ struct StepRecord {
   // period, in which any kernel ran), clock_mhz, memory_clock_mhz, memory_used_bytes (by all who use the card), and
   // counted during the step: nvlink_rx_bytes, nvlink_tx_bytes, pcie_rx_bytes, pcie_tx_bytes.
   std::map<std::string, std::int64_t> gpu;
+  double fraction_done = 0;    // of the training, by whichever end is nearer: 0 to 1; 0: not known
+  double seconds_left = 0;     // of the training, at the pace so far; 0 with fraction_done below 1: not known
   bool skipped = false;        // non-finite gradient: nothing was updated
   std::string weights_digest;  // every N updates, else empty
 };
@@ -114,7 +116,9 @@ struct LifecycleRecord {
   std::int64_t parameters = 0;
   std::int64_t max_updates = 0;  // 0: not bounded by updates
   std::string device;
-  std::int64_t update = 0;  // after which training goes on, of `rewound`
+  std::int64_t update = 0;      // after which training goes on, of `rewound`
+  std::string end;              // what ends the training, in words: 20 epochs, 100,000 updates or 55 minutes
+  bool may_end_sooner = false;  // by early stopping
 };
 
 /// How the detail of `failed` begins where training diverged: it would again from the same checkpoint.

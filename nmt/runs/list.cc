@@ -26,6 +26,23 @@ std::string progress_text(const json::object& run) {
   return end.value_or(0) > 0 ? fmt::format("{}/{}", grouped(*update), grouped(*end)) : grouped(*update);
 }
 
+/// "[######....]  62 %", or nothing where the end is not known.
+std::string done_text(const json::object& run) {
+  const json::object* progress = object_of(run, "progress");
+  const auto fraction = progress == nullptr ? std::nullopt : number_of(*progress, "fraction");
+  return fraction ? fmt::format("{} {:3.0f} %", bar_text(*fraction, 10), 100 * *fraction) : "";
+}
+
+/// The headline where something is wrong, else the level.
+Table::Cell health_cell(const json::object& run) {
+  constexpr std::size_t most_width = 48;
+  const json::object* health = object_of(run, "health");
+  if (health == nullptr) return {""};
+  const std::string level = text_of(*health, "level");
+  const bool wrong = level == "warning" || level == "bad";
+  return {wrong ? cut(text_of(*health, "headline"), most_width) : level, colour_of_health(level)};
+}
+
 std::string best_bleu(const json::object& run) {
   const json::object* best = object_of(run, "best");
   return best == nullptr ? std::string() : fixed_text(number_of(*best, "sacrebleu"), 2);
@@ -60,26 +77,30 @@ void list_runs(ApiClient& api, const ListRequest& request, bool as_json, const S
                {.title = "NAME", .importance = 100, .shrinks = true},
                {.title = "STATE", .importance = 100},
                {.title = "UPDATE", .right = true, .importance = 90},
+               {.title = "DONE", .importance = 85},
                {.title = "EPOCH", .right = true, .importance = 20},
                {.title = "LOSS", .right = true, .importance = 80},
                {.title = "BEST BLEU", .right = true, .importance = 70},
                {.title = "TOKENS/S", .right = true, .importance = 40},
                {.title = "RANKS", .right = true, .importance = 30},
                {.title = "LEFT", .right = true, .importance = 60},
-               {.title = "LAST RECORD", .right = true, .importance = 50}});
+               {.title = "LAST RECORD", .right = true, .importance = 50},
+               {.title = "HEALTH", .importance = 75}});
   for (const json::object& run : runs) {
     const std::string state = text_of(run, "state");
     table.add({{text_of(run, "id")},
                {text_of(run, "name")},
                {state, colour_of_state(state)},
                {progress_text(run)},
+               {done_text(run)},
                {fixed_text(number_of(run, "epoch"), 2)},
                {fixed_text(number_of(run, "loss"), 4)},
                {best_bleu(run)},
                {grouped_text(number_of(run, "target_tokens_per_second"))},
                {grouped_text(number_of(run, "world_size"))},
                {eta_text(run)},
-               {age_text(run), text_of(run, "stale_since").empty() ? Colour::none : Colour::red}});
+               {age_text(run), text_of(run, "stale_since").empty() ? Colour::none : Colour::red},
+               health_cell(run)});
   }
   if (table.empty()) {
     screen.out << "no runs\n";

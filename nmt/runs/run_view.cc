@@ -54,6 +54,9 @@ void RunView::run(const json::object& item) {
   if (!older) {
     tokens_per_second_ = number_of(item, "target_tokens_per_second");
     eta_seconds_ = number_of(item, "eta_seconds");
+    const json::object* progress = object_of(item, "progress");
+    fraction_ = progress == nullptr ? std::nullopt : number_of(*progress, "fraction");
+    at_latest_ = progress != nullptr && flag_of(*progress, "at_latest");
   }
   const bool changed = state != state_ || attempt != attempt_;
   state_ = state;
@@ -65,6 +68,20 @@ void RunView::run(const json::object& item) {
   } else {
     show();
   }
+  note_health(item);
+}
+
+/// A line where something is wrong that was not wrong before, and when it is well again.
+void RunView::note_health(const json::object& item) {
+  const json::object* health = object_of(item, "health");
+  if (health == nullptr || ended()) return;
+  const std::string level = text_of(*health, "level"), action = text_of(*health, "action");
+  const bool wrong = level == "warning" || level == "bad";
+  const std::string headline = wrong ? text_of(*health, "headline") : "";
+  if (headline == headline_) return;
+  headline_ = headline;
+  if (!wrong) return notice("all is well again", colour_of_health("good"));
+  notice(headline + (action.empty() ? "" : "; " + action), colour_of_health(level));
 }
 
 void RunView::metrics(const json::object& data) {
@@ -80,7 +97,13 @@ void RunView::metrics(const json::object& data) {
     const auto tokens = newest(*series, "update_target_tokens");
     if (tokens && *tokens > 0 && *ms > 0) tokens_per_second_ = *tokens * 1000 / *ms;
   }
-  eta_seconds_.reset();  // computed here from now on
+  fraction_.reset();  // of an older update; without those below both are computed from updates
+  eta_seconds_.reset();
+  if (const auto done = newest(*series, "fraction_done"); done && *done > 0) {
+    fraction_ = done;
+    const auto left = newest(*series, "seconds_left");
+    if (left && (*left > 0 || *done >= 1)) eta_seconds_ = left;
+  }
   show();
 }
 
@@ -111,13 +134,14 @@ void RunView::notice(const std::string& text, Colour colour) {
 }
 
 std::optional<double> RunView::fraction() const {
+  if (fraction_) return fraction_;
   if (max_updates_ <= 0) return std::nullopt;
   return std::clamp(update_ / max_updates_, 0.0, 1.0);
 }
 
 std::optional<double> RunView::seconds_left() const {
   if (eta_seconds_) return eta_seconds_;
-  if (max_updates_ <= 0 || !step_ms_) return std::nullopt;
+  if (fraction_ || max_updates_ <= 0 || !step_ms_) return std::nullopt;
   return std::max(0.0, max_updates_ - update_) * *step_ms_ / 1000;
 }
 
@@ -128,7 +152,9 @@ std::string RunView::progress_text() const {
   if (epoch_) text += fmt::format("  epoch {:.2f}", *epoch_);
   if (loss_) text += fmt::format("  loss {:.4f}", *loss_);
   if (tokens_per_second_) text += fmt::format("  {} tokens/s", grouped(*tokens_per_second_));
-  if (const auto left = seconds_left()) text += fmt::format("  {} left", seconds_text(*left));
+  if (const auto left = seconds_left()) {
+    text += fmt::format("  {} left{}", seconds_text(*left), at_latest_ ? " at the latest" : "");
+  }
   return text;
 }
 
@@ -143,8 +169,7 @@ void RunView::show() {
   }
   std::string line;
   if (const auto done = fraction()) {
-    const int filled = static_cast<int>(*done * bar_width);
-    line = fmt::format("[{:#<{}}{:.<{}}] {:3.0f} %  ", "", filled, "", bar_width - filled, 100 * *done);
+    line = fmt::format("{} {:3.0f} %  ", bar_text(*done, bar_width), 100 * *done);
   }
   line += progress_text();
   if (screen_.width > 0) line.resize(std::min(line.size(), static_cast<std::size_t>(screen_.width - 1)));

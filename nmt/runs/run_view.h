@@ -11,7 +11,7 @@
 namespace babelring {
 
 /// A run as a person watches it: on a terminal a bar on the last line, elsewhere a line now and then; above it a line
-/// for each change of state, validation and checkpoint.
+/// for each change of state and health, validation and checkpoint.
 class RunView {
  public:
   /// `between_lines`: of progress, where there is no bar.
@@ -38,14 +38,16 @@ class RunView {
   void show();
   void clear();
   std::string progress_text() const;
+  void note_health(const json::object& item);
   std::optional<double> fraction() const;
   std::optional<double> seconds_left() const;
 
   Screen screen_;
   const std::chrono::milliseconds between_;
-  std::string id_, name_, state_, detail_;
+  std::string id_, name_, state_, detail_, headline_;
   double update_ = 0, max_updates_ = 0, attempt_ = 0;
-  std::optional<double> epoch_, loss_, step_ms_, tokens_per_second_, eta_seconds_;
+  std::optional<double> epoch_, loss_, step_ms_, tokens_per_second_, eta_seconds_, fraction_;
+  bool at_latest_ = false;  // early stopping may end it sooner
   bool drawn_ = false;
   std::optional<SteadyClock::time_point> last_line_;
 };

@@ -34,4 +34,10 @@ Colour colour_of_state(std::string_view state) {
   return state == "succeeded" ? Colour::blue : Colour::grey;
 }
 
+Colour colour_of_health(std::string_view level) {
+  if (level == "good") return Colour::green;
+  if (level == "warning") return Colour::yellow;
+  return level == "bad" ? Colour::red : Colour::grey;
+}
+
 }  // namespace babelring

@@ -24,5 +24,7 @@ struct Screen {
 
 /// Of a run's state.
 Colour colour_of_state(std::string_view state);
+/// Of a run's health: good, warning, bad or unknown.
+Colour colour_of_health(std::string_view level);
 
 }  // namespace babelring

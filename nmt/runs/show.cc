@@ -47,6 +47,32 @@ std::string attempt_text(const json::object& run) {
   return fmt::format("{} ({} of at most {} restarts)", grouped(*attempt), grouped(*restarts), grouped(*most));
 }
 
+/// "[######....] 62 % of 20 epochs".
+std::string progress_text(const json::object& progress) {
+  const auto fraction = number_of(progress, "fraction");
+  const std::string end = text_of(progress, "end");
+  const std::string of = end.empty() ? "" : " of " + end + (flag_of(progress, "at_latest") ? " at the latest" : "");
+  return fraction ? fmt::format("{} {:.0f} %{}", bar_text(*fraction, 20), 100 * *fraction, of) : "";
+}
+
+/// The headline, what to do, and each part that is not the headline.
+void print_health(const json::object& health, const Screen& screen) {
+  const auto line = [&](std::string_view name, const std::string& text, Colour colour) {
+    if (text.empty()) return;
+    screen.out << screen.coloured(fmt::format("{:<16}", name), Colour::grey) << screen.coloured(text, colour) << '\n';
+  };
+  const std::string headline = text_of(health, "headline");
+  line("health", headline, colour_of_health(text_of(health, "level")));
+  line("what to do", text_of(health, "action"), Colour::none);
+  const json::value* parts = health.if_contains("parts");
+  if (parts == nullptr || !parts->is_array()) return;
+  for (const json::value& value : parts->get_array()) {
+    const json::object* part = value.if_object();
+    if (part == nullptr || text_of(*part, "text") == headline) continue;
+    line("  " + text_of(*part, "topic"), text_of(*part, "text"), colour_of_health(text_of(*part, "level")));
+  }
+}
+
 }  // namespace
 
 void print_run(const json::object& run, const Screen& screen) {
@@ -60,6 +86,7 @@ void print_run(const json::object& run, const Screen& screen) {
   line("state", state, colour_of_state(state));
   line("detail", text_of(run, "detail"));
   line("silent since", text_of(run, "stale_since"), Colour::red);
+  if (const json::object* health = object_of(run, "health")) print_health(*health, screen);
   line("attempt", attempt_text(run));
   line("profile", text_of(run, "profile"));
   line("created", text_of(run, "created_at"));
@@ -77,6 +104,7 @@ void print_run(const json::object& run, const Screen& screen) {
   line("step", with_unit(number_of(run, "step_ms"), 1, " ms"));
   const auto rate = number_of(run, "target_tokens_per_second");
   line("speed", rate ? grouped(*rate) + " target tokens/s" : "");
+  if (const json::object* progress = object_of(run, "progress")) line("progress", progress_text(*progress));
   line("left", number_of(run, "eta_seconds") ? seconds_text(*number_of(run, "eta_seconds")) : "");
   line("best", eval_text(object_of(run, "best")));
   line("last validation", eval_text(object_of(run, "last_eval")));

@@ -11,17 +11,6 @@ namespace {
 constexpr std::size_t gap = 2;
 constexpr std::size_t least_shrunk = 8;
 
-/// The first `width` characters, an ellipsis the last of them where something was cut.
-std::string cut(const std::string& text, std::size_t width) {
-  if (text_width(text) <= width) return text;
-  std::size_t end = 0;
-  for (std::size_t seen = 0; seen + 1 < width; ++seen) {
-    ++end;
-    while (end < text.size() && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) ++end;
-  }
-  return text.substr(0, end) + "…";
-}
-
 std::size_t total(const std::vector<std::size_t>& shown, const std::vector<std::size_t>& widths) {
   std::size_t sum = shown.empty() ? 0 : gap * (shown.size() - 1);
   for (const std::size_t column : shown) sum += widths[column];
@@ -33,6 +22,16 @@ std::size_t total(const std::vector<std::size_t>& shown, const std::vector<std::
 std::size_t text_width(std::string_view text) {
   return static_cast<std::size_t>(
       std::count_if(text.begin(), text.end(), [](unsigned char c) { return (c & 0xc0) != 0x80; }));
+}
+
+std::string cut(const std::string& text, std::size_t width) {
+  if (text_width(text) <= width) return text;
+  std::size_t end = 0;
+  for (std::size_t seen = 0; seen + 1 < width; ++seen) {
+    ++end;
+    while (end < text.size() && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) ++end;
+  }
+  return text.substr(0, end) + "…";
 }
 
 void Table::add(std::vector<Cell> row) {

@@ -39,4 +39,7 @@ class Table {
 /// Characters of a UTF-8 text: its columns, but for scripts with wide characters.
 std::size_t text_width(std::string_view text);
 
+/// The first `width` characters, an ellipsis the last of them where something was cut.
+std::string cut(const std::string& text, std::size_t width);
+
 }  // namespace babelring

@@ -2,23 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <boost/json/object.hpp>
 #include <cmath>
 
 #include "nmt/base/log.h"
 
 namespace babelring {
-
-std::string grouped(double number) {
-  const std::string digits = fmt::format("{:.0f}", number);
-  const std::size_t first = digits.starts_with('-') ? 1 : 0;
-  std::string text = digits.substr(0, first);
-  for (std::size_t i = first; i < digits.size(); ++i) {
-    if (i > first && (digits.size() - i) % 3 == 0) text += ',';
-    text += digits[i];
-  }
-  return text;
-}
 
 std::string bytes_text(double bytes) {
   constexpr const char* units[] = {"B", "kB", "MB", "GB", "TB"};
@@ -36,6 +26,11 @@ std::string seconds_text(double seconds) {
   if (whole < 3600) return fmt::format("{} min {} s", whole / 60, whole % 60);
   if (whole < 86400) return fmt::format("{} h {} min", whole / 3600, whole / 60 % 60);
   return fmt::format("{} d {} h", whole / 86400, whole / 3600 % 24);
+}
+
+std::string bar_text(double fraction, int width) {
+  const int filled = static_cast<int>(std::clamp(fraction, 0.0, 1.0) * width);
+  return fmt::format("[{:#<{}}{:.<{}}]", "", filled, "", width - filled);
 }
 
 std::string text_of(const json::object& item, std::string_view name) {

@@ -4,16 +4,18 @@
 #include <optional>
 #include <string>
 
+#include "nmt/base/grouped.h"
 #include "nmt/base/json.h"
 
 namespace babelring {
 
-/// 1234567 → "1,234,567".
-std::string grouped(double number);
 /// 243000000 → "243.0 MB".
 std::string bytes_text(double bytes);
 /// 451 → "7 min 31 s"; the two largest units.
 std::string seconds_text(double seconds);
+
+/// "[######....]" for 0.62: as wide as `width` and the brackets.
+std::string bar_text(double fraction, int width);
 
 /// Members of an item, or nothing where they are absent or null. Texts are made printable.
 std::string text_of(const json::object& item, std::string_view name);

@@ -8,6 +8,7 @@
 
 #include "client/api_client.h"
 #include "client/event_stream.h"
+#include "nmt/base/clock.h"
 #include "nmt/runs/find_run.h"
 #include "nmt/runs/interrupt.h"
 #include "nmt/runs/run_commands.h"
@@ -17,7 +18,7 @@
 namespace babelring {
 namespace {
 
-constexpr std::chrono::seconds between_lines{10};
+constexpr std::chrono::seconds between_lines{10}, between_looks{10};
 
 /// Passes the stream's events to the view, or prints them as JSON lines.
 class Watcher {
@@ -31,6 +32,7 @@ class Watcher {
 
   /// Fetches the run's present state: at the beginning, and where events may have been missed.
   void refresh() {
+    refreshed_ = SteadyClock::now();
     json::object run = api_.get("/runs/" + run_);
     run.erase("config");
     take("state", run);
@@ -44,7 +46,10 @@ class Watcher {
     }
     if (as_json_) out_ << to_text(json::object{{"event", name}, {"data", data}}) << std::endl;
     if (name == "state" && text_of(data, "id") == run_) view_.run(data);
-    if (name == "metrics") view_.metrics(data);
+    if (name == "metrics") {
+      view_.metrics(data);
+      look_at_health();
+    }
     if (name == "eval") view_.eval(data);
     if (name == "checkpoint") view_.checkpoint(data);
     return !view_.ended();
@@ -53,12 +58,22 @@ class Watcher {
   RunView& view() { return view_; }
 
  private:
+  /// Now and then: no event tells of it while the run's state is the same.
+  void look_at_health() {
+    if (as_json_ || SteadyClock::now() - refreshed_ < between_looks) return;
+    try {
+      refresh();
+    } catch (const Failure&) {  // the event stream says whether the server is away
+    }
+  }
+
   ApiClient api_;
   const std::string run_;
   const bool as_json_;
   std::ostream& out_;
   std::ostream nowhere_{nullptr};  // what people read is left out of what scripts read
   RunView view_;
+  SteadyClock::time_point refreshed_{};
 };
 
 }  // namespace

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <set>
 
+#include "nmt/base/grouped.h"
+
 namespace babelring::alerts {
 namespace {
 
@@ -15,6 +17,15 @@ constexpr std::int64_t learning_updates = 20;  // before rates and losses count 
 constexpr double fast = 0.1, slow = 0.02;      // weight of the newest update
 constexpr std::int64_t bad_window = 100;       // updates
 constexpr Seconds longest_usual_wait{300};     // a longer one was no evaluation
+constexpr std::size_t most_digests = 16;       // updates whose weights are remembered until all ranks have told theirs
+
+std::string count(std::int64_t number) {
+  return grouped(static_cast<double>(number));
+}
+
+std::string rank_name(std::int64_t rank, const std::string& host) {
+  return fmt::format("rank {}{}", rank, host.empty() ? "" : " on " + host);
+}
 
 /// An exponential mean that begins as a plain one.
 void mix(double& mean, double value, double weight, std::int64_t count) {
@@ -55,8 +66,11 @@ void Engine::observe(const RecordHeader& header, const RecordBody& body, Time no
   Rank& rank = run.ranks[header.rank];
   const auto* life = std::get_if<LifecycleRecord>(&body);
   if (life != nullptr && life->event == "rewound") observe_rewind(run, rank, life->update, now);
+  if (const auto* eval = std::get_if<EvalRecord>(&body)) observe_eval(run, *eval);
   const auto* step = std::get_if<StepRecord>(&body);
-  if (step != nullptr && rank.rewinds == run.rewinds) observe_step(run, *step, now);
+  if (step == nullptr || rank.rewinds != run.rewinds) return;
+  compare_weights(run, header, *step);
+  observe_step(run, *step, now);
 }
 
 void Engine::observe_rewind(Run& run, Rank& rank, std::int64_t update, Time now) {
@@ -65,6 +79,37 @@ void Engine::observe_rewind(Run& run, Rank& rank, std::int64_t update, Time now)
   run.update = update;
   run.updated = now;
   run.bad_updates.clear();
+  run.bad_evaluation.clear();
+  run.weights.clear();
+}
+
+/// Ranks report the same update at different times. All ranks must have the same weights, bit for bit.
+void Engine::compare_weights(Run& run, const RecordHeader& header, const StepRecord& step) {
+  if (step.weights_digest.empty()) return;
+  if (run.weights.size() >= most_digests && !run.weights.contains(step.update)) run.weights.erase(run.weights.begin());
+  const auto [entry, first] = run.weights.try_emplace(
+      step.update, Weights{.rank = header.rank, .host = header.host, .digest = step.weights_digest});
+  Weights& known = entry->second;
+  if (first || known.rank == header.rank) {
+    if (!first) known.digest = step.weights_digest;  // trained again, after a rewind
+    return;
+  }
+  run.compared += known.compared ? 0 : 1;
+  known.compared = true;
+  if (known.digest == step.weights_digest || known.differ) return;
+  known.differ = true;
+  ++run.differing;
+  if (run.differ_what.empty()) {
+    run.differ_what = fmt::format("after update {} {} has other weights than {} (digests {:.8} and {:.8})",
+                                  count(step.update), rank_name(header.rank, header.host),
+                                  rank_name(known.rank, known.host), step.weights_digest, known.digest);
+  }
+}
+
+void Engine::observe_eval(Run& run, const EvalRecord& eval) {
+  run.bad_evaluation = std::isfinite(eval.loss)
+                           ? ""
+                           : fmt::format("the evaluation after update {} has loss {}", count(eval.update), eval.loss);
 }
 
 void Engine::observe_step(Run& run, const StepRecord& step, Time now) {
@@ -76,8 +121,8 @@ void Engine::observe_step(Run& run, const StepRecord& step, Time now) {
   ++run.updates;
   if (!std::isfinite(step.loss) || step.skipped) {
     run.bad_updates.push_back(step.update);
-    run.bad_what = step.skipped ? fmt::format("update {} was skipped: its gradient is not finite", step.update)
-                                : fmt::format("update {}: loss is {}", step.update, step.loss);
+    run.bad_what = step.skipped ? fmt::format("update {} was skipped: its gradient is not finite", count(step.update))
+                                : fmt::format("update {}: loss is {}", count(step.update), step.loss);
   }
   while (!run.bad_updates.empty() && run.bad_updates.front() <= step.update - bad_window) run.bad_updates.pop_front();
   if (std::isfinite(step.loss)) {
@@ -103,30 +148,40 @@ Engine::Condition Engine::condition_of(const Rule& rule, const Run& run, Time no
   const bool heard = run.updates > 0;
   switch (rule.kind) {
     case Kind::nan: {
-      const auto count = static_cast<double>(run.bad_updates.size());
-      const bool recent = count > 0 && run.bad_updates.back() > run.update - learning_updates;
-      return {count >= rule.threshold && recent, !recent && heard,
-              fmt::format("{}; {:g} of the last {} updates", run.bad_what, count, bad_window), count};
+      const auto bad = static_cast<double>(run.bad_updates.size());
+      if (!run.bad_evaluation.empty()) return {bad + 1 >= rule.threshold, false, run.bad_evaluation, bad + 1};
+      const bool recent = bad > 0 && run.bad_updates.back() > run.update - learning_updates;
+      return {bad >= rule.threshold && recent, !recent && heard,
+              fmt::format("{}; {:g} of the last {} updates", run.bad_what, bad, bad_window), bad};
     }
     case Kind::stall: {
       // Evaluations take time: up to three times the longest wait so far is normal.
       const double wanted = std::max(rule.threshold, 3 * run.longest_wait.count());
       const double waited = seconds_since(run.updated, now);
+      const std::int64_t last = run.update > 0 ? run.update : run.stored_update;
+      const std::string which = last > 0 ? "the last was " + count(last) : "none has been reported yet";
       return {waited >= wanted, waited < wanted && heard,
-              fmt::format("no update for {:.0f} s (the last was {})", waited, run.update), waited};
+              fmt::format("no update for {} s ({})", grouped(waited), which), waited};
     }
     case Kind::throughput_drop: {
       const double ratio = run.usual_rate > 0 ? run.fast_rate / run.usual_rate : 1;
       const bool learned = run.rates > learning_updates;
       return {learned && ratio < rule.threshold, learned && ratio > (1 + rule.threshold) / 2,
-              fmt::format("{:.0f} target tokens/s, usual were {:.0f}", run.fast_rate, run.usual_rate), run.fast_rate};
+              fmt::format("{} target tokens/s, usual were {}", grouped(run.fast_rate), grouped(run.usual_rate)),
+              run.fast_rate};
     }
     case Kind::loss_spike: {
       const double ratio = run.usual_loss > 0 ? run.fast_loss / run.usual_loss : 1;
       const bool learned = run.losses > learning_updates;
-      return {learned && ratio > rule.threshold, learned && ratio < (1 + rule.threshold) / 2,
-              fmt::format("loss {:.2f} at update {}, usual was {:.2f}", run.fast_loss, run.update, run.usual_loss),
-              run.fast_loss};
+      return {
+          learned && ratio > rule.threshold, learned && ratio < (1 + rule.threshold) / 2,
+          fmt::format("loss {:.2f} at update {}, usual was {:.2f}", run.fast_loss, count(run.update), run.usual_loss),
+          run.fast_loss};
+    }
+    case Kind::ranks_differ: {
+      const auto differing = static_cast<double>(run.differing);
+      // Weights that have differed stay different until an attempt starts from a checkpoint.
+      return {differing >= rule.threshold, run.compared > 0 && run.differing == 0, run.differ_what, differing};
     }
     case Kind::disk_low:
     case Kind::worker_lost:
@@ -167,10 +222,10 @@ void Engine::judge_ranks(const Rule& rule, const std::string& id, const Run& run
   const bool others_report = seconds_since(newest, now) < rule.threshold / 2;
   for (const auto& [number, rank] : run.ranks) {
     const double silent = seconds_since(rank.heard, now);
-    const std::string host = rank.host.empty() ? "" : " on " + rank.host;
     settle(rule, id, fmt::format("rank {}", number),
            {silent >= rule.threshold && others_report, silent < rule.threshold,
-            fmt::format("rank {}{}: nothing for {:.0f} s while others report", number, host, silent), silent},
+            fmt::format("{}: nothing for {} s while others report", rank_name(number, rank.host), grouped(silent)),
+            silent},
            now, changes);
   }
 }
@@ -216,10 +271,12 @@ std::vector<Change> Engine::judge(const std::vector<RunningRun>& running, const 
   for (const RunningRun& each : running) {
     active.insert(each.run);
     Run& run = runs_[each.run];
-    if (run.attempt >= each.attempt) continue;  // ours may be newer than what was read
-    run = Run();
-    run.attempt = each.attempt;
-    run.updated = now;
+    if (run.attempt < each.attempt) {  // ours may be newer than what was read
+      run = Run();
+      run.attempt = each.attempt;
+      run.updated = now;
+    }
+    if (run.attempt == each.attempt) run.stored_update = each.update;
   }
   std::erase_if(runs_, [&](const auto& entry) { return !active.contains(entry.first); });
   for (auto& [id, run] : runs_) run.rate_open = run.loss_open = false;
@@ -229,7 +286,8 @@ std::vector<Change> Engine::judge(const std::vector<RunningRun>& running, const 
         if (!applies(rule, "")) continue;
         settle(rule, "", folder,
                {bytes<rule.threshold, bytes> 1.25 * rule.threshold,
-                fmt::format("{}: {:.0f} MB free, at least {:.0f} MB wanted", folder, bytes / 1e6, rule.threshold / 1e6),
+                fmt::format("{}: {} MB free, at least {} MB wanted", folder, grouped(bytes / 1e6),
+                            grouped(rule.threshold / 1e6)),
                 bytes},
                now, changes);
       }

@@ -27,6 +27,7 @@ struct Change {
 struct RunningRun {
   std::string run;
   std::int64_t attempt = 1;
+  std::int64_t update = 0;  // the newest of that attempt that is stored
 };
 
 struct FreeSpace {
@@ -57,16 +58,27 @@ class Engine {
     Time heard;
     std::int64_t rewinds = 0;
   };
+  /// The weights after an update, as the rank that told of them first has them.
+  struct Weights {
+    std::int64_t rank = 0;
+    std::string host, digest;
+    bool compared = false, differ = false;
+  };
   struct Run {
     std::int64_t attempt = 0;
     std::map<std::int64_t, Rank> ranks;
     Time updated;                                   // when its newest update was heard of
     std::chrono::duration<double> longest_wait{0};  // between updates, while all was well
     std::int64_t update = 0, updates = 0;
-    std::int64_t rewinds = 0;  // of the rank that told of most: what a rank behind it says of updates is outdated
+    std::int64_t rewinds = 0;        // of the rank that told of most: what a rank behind it says of updates is outdated
+    std::int64_t stored_update = 0;  // by an earlier process, too
     std::int64_t losses = 0, rates = 0;    // finite ones, of which the means below are made
     std::deque<std::int64_t> bad_updates;  // non-finite ones, newest last
     std::string bad_what;
+    std::string bad_evaluation;                // the newest, if its loss is not finite
+    std::map<std::int64_t, Weights> weights;   // by update, of the newest updates with a digest
+    std::int64_t compared = 0, differing = 0;  // updates whose weights two ranks told, and that differed
+    std::string differ_what;
     double fast_rate = 0, usual_rate = 0;  // target tokens a second
     double fast_loss = 0, usual_loss = 0;
     bool rate_open = false, loss_open = false;  // an alert is: what is usual stands still meanwhile
@@ -84,8 +96,10 @@ class Engine {
   };
   using Key = std::tuple<std::string, std::string, std::string>;  // rule, run, subject
 
-  void observe_step(Run& run, const StepRecord& step, Time now);
   static void observe_rewind(Run& run, Rank& rank, std::int64_t update, Time now);
+  static void observe_step(Run& run, const StepRecord& step, Time now);
+  static void observe_eval(Run& run, const EvalRecord& eval);
+  static void compare_weights(Run& run, const RecordHeader& header, const StepRecord& step);
   void judge_run(const Rule& rule, const std::string& id, Run& run, Time now, std::vector<Change>& changes);
   void judge_ranks(const Rule& rule, const std::string& id, const Run& run, Time now, std::vector<Change>& changes);
   Condition condition_of(const Rule& rule, const Run& run, Time now) const;

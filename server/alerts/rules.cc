@@ -17,6 +17,7 @@ struct Bounds {
 Bounds bounds_of(Kind kind) {
   switch (kind) {
     case Kind::nan:
+    case Kind::ranks_differ:
       return {1, 100};
     case Kind::throughput_drop:
       return {0.01, 0.99};
@@ -55,7 +56,8 @@ std::vector<Rule> default_rules() {
           {.name = "throughput-drop", .kind = Kind::throughput_drop, .threshold = 0.5, .hold_s = 60, .clear_s = 30},
           {.name = "loss-spike", .kind = Kind::loss_spike, .threshold = 1.5, .hold_s = 10, .clear_s = 30},
           {.name = "disk-low", .kind = Kind::disk_low, .threshold = 1'073'741'824, .hold_s = 0, .clear_s = 10},
-          {.name = "worker-lost", .kind = Kind::worker_lost, .threshold = 30, .hold_s = 0, .clear_s = 5}};
+          {.name = "worker-lost", .kind = Kind::worker_lost, .threshold = 30, .hold_s = 0, .clear_s = 5},
+          {.name = "ranks-differ", .kind = Kind::ranks_differ, .threshold = 1, .hold_s = 0, .clear_s = 0}};
 }
 
 std::optional<std::string> fault_of(const Rule& rule) {

@@ -11,15 +11,16 @@
 namespace babelring::alerts {
 
 enum class Kind {
-  nan,              // non-finite loss or gradient: in at least `threshold` of the last 100 updates
+  nan,              // non-finite loss or gradient: in at least `threshold` of the last 100 updates, or an evaluation
   stall,            // no update of a running run for `threshold` seconds
   throughput_drop,  // tokens a second below `threshold` times what was usual
   loss_spike,       // loss above `threshold` times what was usual
   disk_low,         // fewer than `threshold` bytes free beside the database or below a checkpoint root
   worker_lost,      // nothing from a rank for `threshold` seconds while another rank reports
+  ranks_differ,     // weights of ranks differ after the same update, in at least `threshold` updates
 };
-inline constexpr std::array<std::string_view, 6> kind_names = {"nan",        "stall",    "throughput_drop",
-                                                               "loss_spike", "disk_low", "worker_lost"};
+inline constexpr std::array<std::string_view, 7> kind_names = {
+    "nan", "stall", "throughput_drop", "loss_spike", "disk_low", "worker_lost", "ranks_differ"};
 std::string_view to_string(Kind kind);
 std::optional<Kind> kind_of(std::string_view name);
 

@@ -132,7 +132,8 @@ void AlertWatch::judge() {
   std::vector<alerts::RunningRun> running;
   {
     auto reader = store_.reader();
-    for (auto& [run, attempt] : store::list_running(*reader)) running.push_back({std::move(run), attempt});
+    for (auto& [run, attempt, update] : store::list_running(*reader))
+      running.push_back({std::move(run), attempt, update});
   }
   const auto disks = free_space();
   {

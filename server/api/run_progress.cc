@@ -1,39 +1,53 @@
 #include "server/api/run_progress.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <boost/json/object.hpp>
 #include <cmath>
+#include <optional>
 
-#include "server/verdict/health.h"
+#include "nmt/base/grouped.h"
 
 namespace babelring::api {
 namespace {
 
-/// Seconds until max_updates at the speed of the newest step, or null.
-json::value seconds_left(const store::RunRow& run) {
-  const double step_ms = run.last.value("step_ms");
-  if (run.max_updates <= 0 || run.last.step == 0 || !std::isfinite(step_ms)) return nullptr;
-  const auto left = static_cast<double>(std::max<std::int64_t>(run.max_updates - run.last.step, 0));
-  return static_cast<std::int64_t>(std::ceil(left * step_ms / 1000));
+struct Progress {
+  std::optional<double> fraction, seconds_left;
+};
+
+/// What the newest record says of it; of a worker that does not say it, the part of max_updates and the pace of the
+/// newest update.
+Progress progress_of(const store::RunRow& run) {
+  Progress progress;
+  const double done = run.last.value("fraction_done"), left = run.last.value("seconds_left");
+  if (done > 0) {
+    progress.fraction = std::min(done, 1.0);
+    if (left > 0 || done >= 1) progress.seconds_left = left;
+  } else if (run.max_updates > 0) {
+    const auto update = static_cast<double>(run.last.step), end = static_cast<double>(run.max_updates);
+    progress.fraction = std::clamp(update / end, 0.0, 1.0);
+    const double step_ms = run.last.value("step_ms");
+    if (update > 0 && std::isfinite(step_ms)) progress.seconds_left = std::max(end - update, 0.0) * step_ms / 1000;
+  }
+  if (run.state == "succeeded") progress.fraction = 1;
+  return progress;
 }
 
-/// null where the run says nothing of its end.
-json::value fraction(const store::RunRow& run) {
-  if (run.state == "succeeded") return 1.0;
-  if (run.max_updates <= 0) return nullptr;
-  return std::clamp(static_cast<double>(run.last.step) / static_cast<double>(run.max_updates), 0.0, 1.0);
+std::string end_of(const store::RunRow& run) {
+  if (!run.end.empty()) return run.end;
+  return run.max_updates > 0 ? grouped(static_cast<double>(run.max_updates)) + " updates" : "";
 }
 
 }  // namespace
 
 json::object progress_item(const store::RunRow& run, bool stale) {
-  const bool moves = run.state == "running" && !stale;
-  return {{"fraction", fraction(run)},
-          {"seconds_left", moves ? seconds_left(run) : json::value(nullptr)},
-          {"end", run.max_updates > 0 ? verdict::grouped(run.max_updates) + " updates" : ""},
-          {"at_latest", false}};
+  const Progress progress = progress_of(run);
+  const bool trains = run.state == "running" && !stale;
+  json::value left = nullptr;
+  if (trains && progress.seconds_left) left = static_cast<std::int64_t>(std::ceil(*progress.seconds_left));
+  return {{"fraction", progress.fraction ? json::value(*progress.fraction) : json::value(nullptr)},
+          {"seconds_left", std::move(left)},
+          {"end", end_of(run)},
+          {"at_latest", run.may_end_sooner}};
 }
 
 }  // namespace babelring::api

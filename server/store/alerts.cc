@@ -96,6 +96,20 @@ std::vector<AlertRow> open_alerts(Reader& reader) {
   return alerts;
 }
 
+std::vector<AlertRow> lasting_alerts(Reader& reader, const std::string& run) {
+  static const std::string columns(alert_columns);
+  static const std::string differ = "kind = 'ranks_differ' AND cleared_ms IS NOT NULL ";
+  static const std::string of_all =
+      columns + "WHERE ?1 = '' AND cleared_ms IS NULL UNION ALL " + columns + "WHERE ?1 = '' AND " + differ;
+  static const std::string of_run =
+      columns + "WHERE run = ?1 AND cleared_ms IS NULL UNION ALL " + columns + "WHERE run = ?1 AND " + differ;
+  Statement rows = reader.database.prepare(run.empty() ? of_all : of_run);
+  rows.bind(run);
+  std::vector<AlertRow> alerts;
+  while (rows.step()) alerts.push_back(alert_of(rows));
+  return alerts;
+}
+
 std::optional<AlertRow> raise_alert(Database& database, AlertRow alert) {
   alert.id = make_id('a');
   Statement insert = database.prepare(
@@ -129,10 +143,12 @@ std::optional<AlertRow> acknowledge_alert(Database& database, std::string_view i
   return first_alert(update);
 }
 
-std::vector<std::pair<std::string, std::int64_t>> list_running(Reader& reader) {
-  Statement rows = reader.database.prepare("SELECT id, attempt FROM runs WHERE state = 'running' ORDER BY run");
-  std::vector<std::pair<std::string, std::int64_t>> runs;
-  while (rows.step()) runs.emplace_back(rows.text(0), rows.integer(1));
+std::vector<RunningRow> list_running(Reader& reader) {
+  Statement rows = reader.database.prepare(
+      "SELECT id, attempt, coalesce((SELECT max(last_update) FROM ranks WHERE ranks.run = runs.run AND "
+      "ranks.attempt = runs.attempt), 0) FROM runs WHERE state = 'running' ORDER BY run");
+  std::vector<RunningRow> runs;
+  while (rows.step()) runs.push_back({rows.text(0), rows.integer(1), rows.integer(2)});
   return runs;
 }
 

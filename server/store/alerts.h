@@ -38,6 +38,9 @@ void found_alert_rules(Database& database, const std::vector<AlertRuleRow>& rule
 std::vector<AlertRow> list_alerts(Reader& reader, const std::string& run, const std::string& state, std::int64_t before,
                                   std::int64_t limit);
 std::vector<AlertRow> open_alerts(Reader& reader);
+/// What counts for the health of one run, or with an empty id of all: what is open, and of kind ranks_differ also what
+/// was cleared when the run ended.
+std::vector<AlertRow> lasting_alerts(Reader& reader, const std::string& run);
 
 /// Stores an alert and returns it; does nothing if one of its (rule, run, subject) is open.
 std::optional<AlertRow> raise_alert(Database& database, AlertRow alert);
@@ -48,7 +51,11 @@ std::optional<AlertRow> clear_alert(Database& database, const std::string& rule,
 std::optional<AlertRow> acknowledge_alert(Database& database, std::string_view id, const std::string& actor,
                                           std::int64_t now_ms);
 
-/// Id and attempt of each running run.
-std::vector<std::pair<std::string, std::int64_t>> list_running(Reader& reader);
+struct RunningRow {
+  std::string run;  // its id
+  std::int64_t attempt = 0;
+  std::int64_t update = 0;  // the newest of that attempt
+};
+std::vector<RunningRow> list_running(Reader& reader);
 
 }  // namespace babelring::store

@@ -252,9 +252,10 @@ void Ingest::start_run(const Target& target, const Record& record, const Lifecyc
   database_
       .prepare(
           "UPDATE runs SET name = ?, config = ?, version = ?, world_size = ?, parameters = ?, max_updates = ?, "
-          "started_ms = CASE WHEN ? = 1 THEN ? ELSE started_ms END WHERE run = ?")
+          "end_text = ?, may_end_sooner = ?, started_ms = CASE WHEN ? = 1 THEN ? ELSE started_ms END WHERE run = ?")
       .bind(lifecycle.name, lifecycle.config, lifecycle.version, lifecycle.world_size, lifecycle.parameters,
-            lifecycle.max_updates, record.header.attempt, record.header.time_ms, target.run)
+            lifecycle.max_updates, lifecycle.end, lifecycle.may_end_sooner, record.header.attempt,
+            record.header.time_ms, target.run)
       .run();
   target.result.run_changed = true;
 }

@@ -1,6 +1,8 @@
 #include "server/store/recent_steps.h"
 
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <optional>
 
 #include "server/store/metrics.h"
@@ -46,6 +48,35 @@ std::vector<PauseRow> recent_pauses(Reader& reader, std::int64_t run, std::int64
   }
   std::stable_sort(pauses.begin(), pauses.end(), [](const PauseRow& a, const PauseRow& b) { return a.step < b.step; });
   return pauses;
+}
+
+std::vector<ValidationRow> recent_validations(Reader& reader, std::int64_t run, std::string_view valid_set,
+                                              std::size_t limit) {
+  constexpr int rows_read = 100;  // a run may be evaluated on other sets between
+  Statement rows = reader.database.prepare(
+      "SELECT step, json_extract(body, '$.set'), json_extract(body, '$.loss'), sacrebleu FROM evals WHERE run = ? "
+      "ORDER BY eval DESC LIMIT ?");
+  rows.bind(run, rows_read);
+  std::map<std::string, std::vector<ValidationRow>, std::less<>> by_set;  // newest first
+  std::string newest_set;
+  while (rows.step()) {
+    std::string set = rows.text(1);
+    if (by_set.empty()) newest_set = set;
+    auto& of_set = by_set[std::move(set)];
+    const bool outdated = !of_set.empty() && rows.integer(0) >= of_set.back().step;
+    if (of_set.size() < limit && !outdated) of_set.push_back({rows.integer(0), rows.real(2), rows.real(3)});
+  }
+  const auto chosen = by_set.find(valid_set);
+  std::vector<ValidationRow> found = chosen != by_set.end() ? chosen->second : by_set[newest_set];
+  std::reverse(found.begin(), found.end());
+  return found;
+}
+
+std::string last_error(Reader& reader, std::int64_t run) {
+  Statement row = reader.database.prepare(
+      "SELECT text FROM log_lines WHERE run = ? AND level = 'error' ORDER BY line DESC LIMIT 1");
+  row.bind(run);
+  return row.step() ? row.text(0) : std::string();
 }
 
 }  // namespace babelring::store

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -30,5 +31,20 @@ struct PauseRow {
 /// training, which cost it no time. Throws SqlFailure.
 std::vector<PauseRow> recent_pauses(Reader& reader, std::int64_t run, std::int64_t first, std::int64_t last,
                                     std::int64_t limit);
+
+/// A validation by the training itself.
+struct ValidationRow {
+  std::int64_t step = 0;
+  double loss = 0, sacrebleu = 0;  // NaN where they are not finite or absent
+};
+
+/// The newest `limit` on the set that the run's configuration names, or where none was on that, on the set of the
+/// newest; in ascending order of steps, without those of updates from which training went back since. Throws
+/// SqlFailure.
+std::vector<ValidationRow> recent_validations(Reader& reader, std::int64_t run, std::string_view valid_set,
+                                              std::size_t limit);
+
+/// The newest line of level error in the run's log, of those that are not packed yet; empty: none. Throws SqlFailure.
+std::string last_error(Reader& reader, std::int64_t run);
 
 }  // namespace babelring::store

@@ -36,6 +36,8 @@ struct RunRow {
   std::int64_t attempt = 1, created_ms = 0, updated_ms = 0, started_ms = 0;
   std::optional<std::int64_t> finished_ms;
   std::int64_t world_size = 0, parameters = 0, max_updates = 0;
+  std::string end;                                         // what ends the training, in words; empty: not known
+  bool may_end_sooner = false;                             // by early stopping
   std::string profile = "external", labels = "{}", notes;  // labels: a JSON object of texts
   bool archived = false;
   std::optional<std::int64_t> deleted_ms;

@@ -10,7 +10,8 @@ namespace {
 
 constexpr std::string_view run_columns =
     "SELECT run, id, name, state, detail, version, config, attempt, created_ms, updated_ms, started_ms, finished_ms, "
-    "world_size, parameters, max_updates, profile, labels, notes, archived, deleted_ms, restarts, max_restarts "
+    "world_size, parameters, max_updates, profile, labels, notes, archived, deleted_ms, restarts, max_restarts, "
+    "end_text, may_end_sooner "
     "FROM runs LEFT JOIN launches USING (run) ";
 
 RunRow run_of(const Statement& row) {
@@ -37,6 +38,8 @@ RunRow run_of(const Statement& row) {
   if (!row.is_null(19)) run.deleted_ms = row.integer(19);
   if (!row.is_null(20)) run.restarts = row.integer(20);
   if (!row.is_null(21)) run.max_restarts = row.integer(21);
+  run.end = row.text(22);
+  run.may_end_sooner = row.integer(23) != 0;
   return run;
 }
 

@@ -195,6 +195,18 @@ ALTER TABLE checkpoints ADD COLUMN world_size INTEGER NOT NULL DEFAULT 0;
 -- A removal that has begun: its files are going. A server that was killed meanwhile finishes it at its next start.
 ALTER TABLE checkpoints ADD COLUMN removing INTEGER NOT NULL DEFAULT 0;
 CREATE INDEX checkpoints_removing ON checkpoints(checkpoint) WHERE removing;
+)sql",
+                                                                // 7: what ends a run; ranks that differ
+                                                                R"sql(
+ALTER TABLE runs ADD COLUMN end_text TEXT NOT NULL DEFAULT '';         -- what ends it, in words; empty: not known
+ALTER TABLE runs ADD COLUMN may_end_sooner INTEGER NOT NULL DEFAULT 0; -- by early stopping
+
+-- For databases that have their rules already. The rules of a new one come from server/alerts.
+INSERT OR IGNORE INTO alert_rules(place, name, kind, threshold)
+  SELECT (SELECT max(place) FROM alert_rules) + 1, 'ranks-differ', 'ranks_differ', 1
+  WHERE EXISTS (SELECT 1 FROM alert_rules);
+-- A model whose ranks differed stays doubtful when the run is over.
+CREATE INDEX alerts_ranks_differ ON alerts(run) WHERE kind = 'ranks_differ';
 )sql"};
 
 }  // namespace

@@ -95,6 +95,66 @@ TEST_F(EngineTest, NamesAStallOnceAndSeesItsEnd) {
   EXPECT_FALSE(changes[0].raised);
 }
 
+TEST_F(EngineTest, NamesTheLastUpdateThatAnEarlierProcessStored) {
+  running_[0].update = 1'000'408;
+  const auto changes = wait(70s);
+  ASSERT_EQ(changes.size(), 1u);
+  EXPECT_EQ(changes[0].kind, Kind::stall);
+  EXPECT_THAT(changes[0].message, HasSubstr("no update for 60 s (the last was 1,000,408)"));
+}
+
+TEST_F(EngineTest, SaysWhereNoUpdateCameYet) {
+  const auto changes = wait(70s);
+  ASSERT_EQ(changes.size(), 1u);
+  EXPECT_THAT(changes[0].message, HasSubstr("(none has been reported yet)"));
+}
+
+TEST_F(EngineTest, SeesAnEvaluationWhoseLossIsNotFinite) {
+  train(10);
+  RecordHeader header{.run = run_a, .attempt = 1, .rank = 0, .host = "hostA"};
+  engine_.observe(header, EvalRecord{.update = update_, .set = "valid", .loss = std::nan("")}, now_);
+  auto changes = train(120);  // until the next evaluation says otherwise
+  ASSERT_EQ(changes.size(), 1u);
+  EXPECT_EQ(changes[0].kind, Kind::nan);
+  EXPECT_EQ(changes[0].message, "the evaluation after update 100 has loss nan");
+  engine_.observe(header, EvalRecord{.update = update_, .set = "valid", .loss = 3}, now_);
+  changes = train(120);
+  ASSERT_EQ(changes.size(), 1u);
+  EXPECT_FALSE(changes[0].raised);
+}
+
+TEST_F(EngineTest, ComparesTheWeightsOfRanks) {
+  StepRecord step = usual();
+  step.weights_digest = "aaaaaaaaaaaa";
+  EXPECT_TRUE(train(4, step).empty());  // two ranks with the same
+  // One rank tells later than the other, and each update counts once.
+  step.update = update_ += 1000;
+  report(0, step);
+  step.weights_digest = "bbbbbbbbbbbb";
+  std::vector<Change> changes;
+  append(changes);
+  EXPECT_TRUE(changes.empty()) << "the other rank may yet say the same";
+  report(1, step);
+  report(1, step);
+  append(changes);
+  ASSERT_EQ(changes.size(), 1u);
+  EXPECT_TRUE(changes[0].raised);
+  EXPECT_EQ(changes[0].kind, Kind::ranks_differ);
+  EXPECT_EQ(
+      changes[0].message,
+      "after update 1,040 rank 1 on hostB has other weights than rank 0 on hostA (digests bbbbbbbb and aaaaaaaa)");
+  EXPECT_EQ(changes[0].value, 1);
+  step.weights_digest = "cccccccccccc";
+  EXPECT_TRUE(train(10, step).empty()) << "ranks that differed once stay different";
+  // An attempt that starts from a checkpoint is judged anew.
+  running_[0].attempt = 2;
+  for (const int rank : {0, 1}) report(rank, step, 2);
+  changes.clear();
+  append(changes);
+  ASSERT_EQ(changes.size(), 1u);
+  EXPECT_FALSE(changes[0].raised);
+}
+
 TEST_F(EngineTest, ExpectsEvaluationsAsLongAsThoseBefore) {
   train(20);
   EXPECT_TRUE(wait(50s).empty());  // the first evaluation
@@ -125,7 +185,7 @@ TEST_F(EngineTest, NoticesALossOfSpeedThatLasts) {
   auto changes = train(300, slow);
   ASSERT_EQ(changes.size(), 1u);
   EXPECT_EQ(changes[0].kind, Kind::throughput_drop);
-  EXPECT_THAT(changes[0].message, HasSubstr("3333 target tokens/s, usual were 9"));
+  EXPECT_THAT(changes[0].message, HasSubstr("3,333 target tokens/s, usual were 9"));
   // Between the two limits nothing changes: one fault, one alert.
   slow.step_ms = 150;
   EXPECT_TRUE(train(120, slow).empty());

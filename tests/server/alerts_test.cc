@@ -100,7 +100,7 @@ TEST(AlertRules, AreReplacedAsAWholeAndTakeEffect) {
   testing::TestServer server;
   api::AlertWatch watch(server.store(), server.events(), {server.folder()}, 20ms);
   Client client(server.port());
-  EXPECT_EQ(get_json(client, "/api/v1/alert-rules").at("items").as_array().size(), 6u);
+  EXPECT_EQ(get_json(client, "/api/v1/alert-rules").at("items").as_array().size(), 7u);
   const auto answer = put_text(client, "/api/v1/alert-rules",
                                R"({"items":[{"name":"full","kind":"disk_low","threshold":1e15,"clear_s":0}]})");
   EXPECT_EQ(answer.status, 200) << answer.body;

@@ -60,6 +60,31 @@ TEST_F(ApiTest, FollowsTheLifeOfARun) {
   EXPECT_EQ(get(run_path())["attempt"], 2);
 }
 
+TEST_F(ApiTest, TellsHowMuchIsDoneForEveryKindOfEnd) {
+  LifecycleRecord started;
+  started.event = "started";
+  started.end = "20 epochs";
+  started.may_end_sooner = true;
+  Record step = step_record(2, 300);
+  std::get<StepRecord>(step.body).fraction_done = 0.62;
+  std::get<StepRecord>(step.body).seconds_left = 270.2;
+  post({record_of(started, 1), step});
+  auto run = get(run_path());
+  EXPECT_EQ(run["progress"],
+            parse_json(R"({"fraction":0.62,"seconds_left":271,"end":"20 epochs","at_latest":true})").value());
+  EXPECT_EQ(run["eta_seconds"], 271);
+  LifecycleRecord failed;
+  failed.event = "failed";
+  failed.detail = "CUDA out of memory";
+  post({record_of(failed, 3)});
+  run = get(run_path());
+  EXPECT_EQ(run["progress"].at("fraction"), 0.62);
+  EXPECT_TRUE(run["progress"].at("seconds_left").is_null());
+  EXPECT_TRUE(run["eta_seconds"].is_null());
+  EXPECT_EQ(run["health"].at("headline"), "Failed at update 300: CUDA out of memory");
+  EXPECT_EQ(run["health"].at("level"), "bad");
+}
+
 TEST_F(ApiTest, ShowsEvalsRanksAndLogs) {
   EvalRecord eval;
   eval.update = 7;

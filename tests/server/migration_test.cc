@@ -4,6 +4,7 @@
 
 #include "nmt/base/atomic_file.h"
 #include "nmt/base/digest.h"
+#include "server/store/alerts.h"
 #include "server/store/logs.h"
 #include "server/store/queries.h"
 #include "server/store/schema.h"
@@ -43,6 +44,29 @@ TEST_F(MigrationTest, BringsTheFirstSchemaToTheNewestWithAllThatWasInIt) {
   ASSERT_TRUE(checkpoint);
   EXPECT_TRUE(checkpoint->best);
   EXPECT_FALSE(checkpoint->pinned);
+}
+
+TEST_F(MigrationTest, GivesTheRuleAboutRanksToDatabasesThatHaveTheirRules) {
+  const AlertRuleRow own{.name = "mine", .kind = "stall", .threshold = 5};
+  {
+    Store store(folder.path());
+    store.write([&](Database& database) { found_alert_rules(database, {own}); });
+  }
+  {
+    Database database(file, Database::Mode::plain);
+    database.execute(
+        "ALTER TABLE runs DROP COLUMN end_text; ALTER TABLE runs DROP COLUMN may_end_sooner; "
+        "DROP INDEX alerts_ranks_differ; PRAGMA user_version = 6");
+  }
+  Store store(folder.path());
+  auto reader = store.reader();
+  const auto rules = list_alert_rules(*reader);
+  ASSERT_EQ(rules.size(), 2u);
+  EXPECT_EQ(rules[0].name, "mine");
+  EXPECT_EQ(rules[1].name, "ranks-differ");
+  EXPECT_EQ(rules[1].kind, "ranks_differ");
+  EXPECT_EQ(rules[1].threshold, 1);
+  EXPECT_TRUE(rules[1].enabled);
 }
 
 TEST_F(MigrationTest, PacksTheLogsOfTheFirstSchema) {

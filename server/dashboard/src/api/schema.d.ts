@@ -1170,7 +1170,8 @@ export interface components {
         HealthLevel: "good" | "warning" | "bad" | "unknown";
         Verdict: {
             /** @enum {unknown} */
-            verdict: "unknown" | "healthy" | "compute_bound" | "network_bound" | "data_bound" | "straggler_bound" | "checkpoint_bound" | "evaluation_bound";
+            verdict: "unknown" | "healthy" | "compute_bound" | "network_bound" | "data_bound" | "straggler_bound" | "checkpoint_bound" | "evaluation_bound" | "host_contended";
+            level: components["schemas"]["HealthLevel"];
             /** @description For people; what is missing where the verdict is unknown */
             sentence: string;
             advice: string;
@@ -1193,7 +1194,7 @@ export interface components {
         AlertRule: {
             name: string;
             /** @enum {unknown} */
-            kind: "nan" | "stall" | "throughput_drop" | "loss_spike" | "disk_low" | "worker_lost";
+            kind: "nan" | "stall" | "throughput_drop" | "loss_spike" | "disk_low" | "worker_lost" | "ranks_differ";
             /** @default true */
             enabled: boolean;
             /** @description Updates, seconds, a ratio, a ratio, bytes, seconds, in the order of kinds */
@@ -1222,7 +1223,7 @@ export interface components {
             id: string;
             rule: string;
             /** @enum {unknown} */
-            kind: "nan" | "stall" | "throughput_drop" | "loss_spike" | "disk_low" | "worker_lost";
+            kind: "nan" | "stall" | "throughput_drop" | "loss_spike" | "disk_low" | "worker_lost" | "ranks_differ";
             /** @description null for the server's own */
             run: string | null;
             /** @description The rank or folder meant */

@@ -1,0 +1,61 @@
+#include "worker/progress_meter.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace babelring {
+namespace {
+
+/// "1 epoch", "2.5 epochs", "100,000 updates".
+std::string counted(double number, std::string_view unit) {
+  std::string text = fmt::format("{:.2f}", number);
+  text.erase(text.find_last_not_of('0') + 1);
+  if (text.ends_with('.')) text.pop_back();
+  for (std::size_t at = std::min(text.find('.'), text.size()); at > 3; at -= 3) text.insert(at - 3, ",");
+  return fmt::format("{} {}{}", text, unit, number == 1 ? "" : "s");
+}
+
+std::string_view unit_of(Duration::Unit unit) {
+  switch (unit) {
+    case Duration::Unit::updates:
+      return "update";
+    case Duration::Unit::epochs:
+      return "epoch";
+    case Duration::Unit::target_tokens:
+      break;
+  }
+  return "target token";
+}
+
+}  // namespace
+
+void ProgressMeter::begin(const Progress& progress, double minutes) {
+  progress_ = progress;
+  minutes_before_ = minutes;
+  watch_ = Stopwatch();
+  fraction_at_begin_ = fraction_done();
+}
+
+void ProgressMeter::measure(StepRecord& step) {
+  progress_ = {
+      .update = step.update, .epoch = step.epoch, .target_tokens = progress_.target_tokens + step.update_target_tokens};
+  step.fraction_done = fraction_done();
+  const double gained = step.fraction_done - fraction_at_begin_;
+  step.seconds_left = gained > 0 ? watch_.elapsed_ms() / 1000 * (1 - step.fraction_done) / gained : 0;
+}
+
+std::string ProgressMeter::end() const {
+  std::string text = counted(stop_after_.value(), unit_of(stop_after_.unit()));
+  if (max_minutes_ > 0) text += " or " + counted(max_minutes_, "minute");
+  return text;
+}
+
+double ProgressMeter::fraction_done() const {
+  const double minutes = minutes_before_ + watch_.elapsed_ms() / 60000;
+  const double by_clock = max_minutes_ > 0 ? minutes / max_minutes_ : 0;
+  return std::clamp(std::max(stop_after_.fraction(progress_), by_clock), 0.0, 1.0);
+}
+
+}  // namespace babelring
