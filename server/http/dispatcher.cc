@@ -48,6 +48,21 @@ std::optional<Response> check_accept(const Request& request, const Route& route)
   return problem_response(Problem(406, "not_acceptable", given), request.id);
 }
 
+/// 404: for people a page that leads to the dashboard, for programs a problem.
+Response nothing_here(const Request& request) {
+  const bool below_api = !request.segments.empty() && request.segments.front() == "api";
+  if (below_api || request.header("accept").find("text/html") == std::string_view::npos) {
+    return problem_response(Problem(404, "path_unknown", "nothing is here"), request.id);
+  }
+  Response response = text_response(404, "text/html; charset=utf-8",
+                                    "<!doctype html>\n<html lang=\"en\">\n<title>Not found</title>\n"
+                                    "<h1>Nothing is at this address</h1>\n"
+                                    "<p>The runs are on the <a href=\"/\">dashboard</a>, what programs can ask is in "
+                                    "the <a href=\"/api/v1/openapi.json\">description of the API</a>.</p>\n</html>\n");
+  response.set("Cache-Control", "no-store");
+  return response;
+}
+
 }  // namespace
 
 Dispatcher::Dispatcher(Router router, StaticFiles files, GateOptions gate, Executor executor)
@@ -90,7 +105,7 @@ Dispatcher::Admission Dispatcher::consider(Request& request, std::int64_t body_b
     if (body_bytes > 0) return {refuse(413, "too_large", "no body is taken here"), nullptr};
     return {std::nullopt, nullptr};
   }
-  if (match.allowed.empty() && !page) return {refuse(404, "path_unknown", "nothing is here"), nullptr};
+  if (match.allowed.empty() && !page) return {nothing_here(request), nullptr};
   Response refusal = refuse(405, "method_not_allowed", "this path does not take that method");
   refusal.set("Allow", page ? "GET, HEAD" : match.allowed);
   return {std::move(refusal), nullptr};

@@ -93,6 +93,21 @@ TEST_F(ApiRulesTest, ExplainsProblems) {
   EXPECT_EQ(method.headers.at("allow"), "GET, HEAD, PATCH, DELETE");
 }
 
+TEST_F(ApiRulesTest, ShowsPeopleAPageWhereNothingIs) {
+  Client client(server.port());
+  auto answer = client.get("/nonesuch", "Accept: text/html,application/xhtml+xml,*/*;q=0.8\r\n");
+  EXPECT_EQ(answer.status, 404);
+  EXPECT_EQ(answer.headers.at("content-type"), "text/html; charset=utf-8");
+  EXPECT_NE(answer.body.find("<a href=\"/\">"), std::string::npos);
+  for (const char* accept : {"Accept: */*\r\n", "Accept: application/json\r\n", ""}) {
+    answer = client.get("/nonesuch", accept);
+    EXPECT_EQ(answer.status, 404);
+    EXPECT_EQ(answer.headers.at("content-type"), "application/problem+json") << accept;
+  }
+  EXPECT_EQ(client.get("/api/v1/nothing", "Accept: text/html\r\n").headers.at("content-type"),
+            "application/problem+json");
+}
+
 TEST_F(ApiRulesTest, RefusesHostileBodies) {
   const std::string prefix = R"({"attempt":1,"rank":0,"host":"h","records":[)";
   const auto check = [&](const std::string& body, int status) {
