@@ -80,7 +80,21 @@ void NetworkCounters::follow_busiest() {
   link_bytes_per_second_ = speed_of(busiest_);
 }
 
+/// One end of a pair of virtual interfaces, as containers have: its speed is nominal, whatever the line below carries.
+bool NetworkCounters::is_pair_end(const std::string& name) const {
+  std::int64_t own = 0, other = 0;
+  std::ifstream(interfaces_ / name / "ifindex") >> own;
+  std::ifstream(interfaces_ / name / "iflink") >> other;
+  if (own == other || std::filesystem::exists(interfaces_ / name / "device")) return false;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(interfaces_ / name, error)) {
+    if (entry.path().filename().string().starts_with("lower_")) return false;  // a VLAN of a real one
+  }
+  return true;
+}
+
 std::int64_t NetworkCounters::speed_of(const std::string& name) const {
+  if (is_pair_end(name)) return 0;
   const std::filesystem::path master = interfaces_ / name / "master";
   const bool bonded = std::filesystem::exists(master / "bonding");
   std::int64_t megabits = 0;

@@ -40,12 +40,14 @@ class NetworkCounters {
   NetworkBytes lap();
 
   /// What the link that has carried the most in all laps can carry one way: the interface's own speed, or that of the
-  /// bond which it is a member of. 0 before anything was carried, and where the kernel does not know the speed.
+  /// bond which it is a member of. 0 before anything was carried, where the kernel does not know the speed, and
+  /// of the virtual interface of a container.
   std::int64_t link_bytes_per_second() const { return link_bytes_per_second_; }
 
  private:
   std::map<std::string, NetworkBytes> read() const;
   void follow_busiest();
+  bool is_pair_end(const std::string& name) const;
   std::int64_t speed_of(const std::string& name) const;
 
   bool reports_;

@@ -10,6 +10,7 @@
 #include "server/http/message.h"
 #include "server/http/problem.h"
 #include "server/store/queries.h"
+#include "server/verdict/health.h"
 
 namespace babelring::api {
 
@@ -67,7 +68,9 @@ json::value integer_or_null(std::optional<std::int64_t> value);
 
 // Items as they appear in answers and in the event stream.
 inline constexpr std::int64_t stale_after_ms = 60'000;  // since a running run's last record
-json::object run_item(const store::RunRow& run, std::int64_t now_ms);
+json::object run_item(const store::RunRow& run, const verdict::Health& health, std::int64_t now_ms);
+/// With its health as it is found now.
+json::object run_item(Service& service, store::Reader& reader, const store::RunRow& run, std::int64_t now_ms);
 json::object eval_item(const store::EvalRow& eval);
 json::object checkpoint_item(const store::CheckpointRow& checkpoint);
 

@@ -22,7 +22,7 @@ launch::ControlPlane& control_of(Service& service) {
 void announce_run(Service& service, const std::string& run) {
   auto reader = service.store.reader();
   if (const auto found = store::find_run(*reader, run)) {
-    service.events.publish(run, "state", to_text(run_item(*found, wall_time_ms())));
+    service.events.publish(run, "state", to_text(run_item(service, *reader, *found, wall_time_ms())));
   }
 }
 
@@ -33,7 +33,7 @@ std::string run_state(json::object item) {
 }
 
 void require_run_match(const http::Request& request, const store::RunRow& run) {
-  json::object item = run_item(run, wall_time_ms());
+  json::object item = run_item(run, verdict::Health(), wall_time_ms());  // its health is no part of the tag
   item["config"] = run.config;
   require_match(request, run_state(std::move(item)));
 }
@@ -50,7 +50,7 @@ http::Response run_response(Service& service, const std::string& run, int status
   auto reader = service.store.reader();
   const auto found = store::find_run(*reader, run);
   if (!found) throw http::Problem(404, "run_unknown", fmt::format("no run '{}'", run));
-  json::object item = run_item(*found, wall_time_ms());
+  json::object item = run_item(service, *reader, *found, wall_time_ms());
   item["config"] = found->config;
   http::Response response = json_response(item);
   response.status = status;

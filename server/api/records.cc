@@ -104,7 +104,7 @@ class Announcer {
     if (!result.run_changed) return;
     auto reader = service_.store.reader();
     if (const auto run = store::find_run(*reader, batch_.run)) {
-      service_.events.publish(batch_.run, "state", to_text(run_item(*run, wall_time_ms())));
+      service_.events.publish(batch_.run, "state", to_text(run_item(service_, *reader, *run, wall_time_ms())));
     }
   }
 

@@ -11,8 +11,8 @@
 
 namespace babelring::api {
 
-RunText run_text(const store::RunRow& run, std::uint64_t revision, std::int64_t now_ms) {
-  json::object item = run_item(run, now_ms);
+RunText run_text(const store::RunRow& run, const verdict::Health& health, std::uint64_t revision, std::int64_t now_ms) {
+  json::object item = run_item(run, health, now_ms);
   item["config"] = run.config;
   const std::string state = run_state(item);  // of the members in the order in which If-Match is held against them
   // Moved to the end, where it can be replaced without searching: a label may be called record_age_ms, too.

@@ -8,6 +8,7 @@
 
 #include "server/http/message.h"
 #include "server/store/rows.h"
+#include "server/verdict/health.h"
 
 namespace babelring::api {
 
@@ -21,7 +22,7 @@ struct RunText {
 };
 
 /// `revision` is the store's from before the run was read.
-RunText run_text(const store::RunRow& run, std::uint64_t revision, std::int64_t now_ms);
+RunText run_text(const store::RunRow& run, const verdict::Health& health, std::uint64_t revision, std::int64_t now_ms);
 
 /// The answer to a GET of that run now: 200 or 304.
 http::Response run_answer(const http::Request& request, const RunText& text, std::int64_t now_ms);

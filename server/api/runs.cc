@@ -22,6 +22,19 @@ double rate_of_all_ranks(const store::RunRow& run) {
   return run.world_size == 1 ? run.last.value("target_tokens_per_second") : store::absent;
 }
 
+/// For the health of all runs of a list together; what it does not suffice for is found when the list is asked again.
+constexpr HealthBook::Milliseconds list_health_time{25};
+
+const launch::Heartbeats* heartbeats_of(const Service& service) {
+  return service.control == nullptr ? nullptr : &service.control->heartbeats();
+}
+
+verdict::Health health_of(Service& service, store::Reader& reader, const store::RunRow& run, std::int64_t now_ms) {
+  HealthBook::Budget budget;
+  return service.health.health(reader, run, store::lasting_alerts(reader, run.id), heartbeats_of(service), now_ms,
+                               budget);
+}
+
 json::value eval_or_null(const std::optional<store::EvalRow>& eval) {
   return eval ? json::value(eval_item(*eval)) : json::value(nullptr);
 }
@@ -68,7 +81,7 @@ store::RunFilter read_filter(const http::Request& request) {
 std::vector<std::string> read_fields(const http::Request& request) {
   std::vector<std::string> fields;
   std::istringstream text(request.query_value("fields").value_or(""));
-  const json::object every = run_item({}, 0);
+  const json::object every = run_item({}, {}, 0);
   for (std::string field; std::getline(text, field, ',');) {
     if (!every.contains(field)) {
       throw http::Problem(400, "bad_parameter",
@@ -99,9 +112,15 @@ http::Response list_runs(Service& service, const http::Request& request) {
     const bool changed = filter.order == store::RunFilter::Order::last_changed_first;
     next = changed ? make_cursor(last.updated_ms, last.number) : make_cursor(last.number, 0);
   }
+  const bool with_health = fields.empty() || std::find(fields.begin(), fields.end(), "health") != fields.end();
+  const auto alerts = with_health ? store::lasting_alerts(*reader, "") : std::vector<store::AlertRow>();
+  HealthBook::Budget budget{.time = with_health ? list_health_time : HealthBook::Milliseconds(0),
+                            .max_age = std::chrono::seconds(10)};
   json::array items;
   for (const store::RunRow& run : runs) {
-    json::object item = run_item(run, wall_time_ms());
+    const std::int64_t now_ms = wall_time_ms();
+    const auto health = service.health.health(*reader, run, alerts, heartbeats_of(service), now_ms, budget);
+    json::object item = run_item(run, health, now_ms);
     items.push_back(fields.empty() ? std::move(item) : parts_of(item, fields));
   }
   json::object more;
@@ -114,7 +133,7 @@ http::Response show_run(Service& service, const http::Request& request) {
   auto reader = service.store.reader();
   const store::RunRow run = require_run(*reader, request);
   const std::int64_t now_ms = wall_time_ms();
-  RunText text = run_text(run, revision, now_ms);
+  RunText text = run_text(run, health_of(service, *reader, run, now_ms), revision, now_ms);
   http::Response response = run_answer(request, text, now_ms);
   service.run_texts.keep(run.id, std::move(text));
   return response;
@@ -130,7 +149,11 @@ std::optional<http::Response> show_known_run(const Service& service, const http:
 
 }  // namespace
 
-json::object run_item(const store::RunRow& run, std::int64_t now_ms) {
+json::object run_item(Service& service, store::Reader& reader, const store::RunRow& run, std::int64_t now_ms) {
+  return run_item(run, health_of(service, reader, run, now_ms), now_ms);
+}
+
+json::object run_item(const store::RunRow& run, const verdict::Health& health, std::int64_t now_ms) {
   const bool stale = is_stale(run, now_ms);
   json::object progress = progress_item(run, stale);
   json::object item = {{"id", run.id},
@@ -161,7 +184,7 @@ json::object run_item(const store::RunRow& run, std::int64_t now_ms) {
   item["target_tokens_per_second"] = rate_of_all_ranks(run);
   item["eta_seconds"] = progress["seconds_left"];
   item["progress"] = std::move(progress);
-  item["health"] = health_item(run_health(run, now_ms));
+  item["health"] = health_item(health);
   item["best"] = eval_or_null(run.best_eval);
   item["last_eval"] = eval_or_null(run.last_eval);
   return item;

@@ -10,6 +10,7 @@
 #include "server/api/event_hub.h"
 #include "server/api/idempotency.h"
 #include "server/api/run_answers.h"
+#include "server/api/run_health.h"
 #include "server/api/token_book.h"
 #include "server/http/rate_limiter.h"
 #include "server/http/router.h"
@@ -40,7 +41,8 @@ struct Service {
   Idempotency idempotency{store};
   Downloads downloads{};
   RunTexts run_texts{};
-  http::RunRanks ranks{};                                              // that report
+  http::RunRanks ranks{};  // that report
+  HealthBook health{};
   http::RateLimiter checkpoint_wishes{{.a_second = 0.1, .burst = 1}};  // of each run
   std::mutex edits{};  // held from If-Match until the change is written: of two edits of the same state, one is refused
 };

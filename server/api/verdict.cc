@@ -1,6 +1,7 @@
 #include "server/verdict/verdict.h"
 
 #include "server/api/answers.h"
+#include "server/api/control.h"
 #include "server/api/service.h"
 #include "server/api/verdict_input.h"
 
@@ -9,7 +10,12 @@ namespace {
 
 http::Response show_verdict(Service& service, const http::Request& request) {
   auto reader = service.store.reader();
-  const verdict::Verdict verdict = verdict::judge(verdict_input(*reader, require_run(*reader, request)));
+  const store::RunRow run = require_run(*reader, request);
+  verdict::Input input = verdict_input(*reader, run);
+  if (run.state == "running" && service.control != nullptr) {
+    input.hosts = host_loads(run, &service.control->heartbeats());
+  }
+  const verdict::Verdict verdict = verdict::judge(input);
   json::array evidence;
   for (const auto& [key, value, unit, share] : verdict.evidence) {
     evidence.push_back({{"key", key}, {"value", value}, {"unit", unit}, {"share", share}});
@@ -17,6 +23,7 @@ http::Response show_verdict(Service& service, const http::Request& request) {
   const bool seen = verdict.last_update > 0;
   const json::object window = {{"first_update", verdict.first_update}, {"last_update", verdict.last_update}};
   return json_response(json::object{{"verdict", verdict::to_string(verdict.kind)},
+                                    {"level", verdict::to_string(verdict.level)},
                                     {"sentence", verdict.sentence},
                                     {"advice", verdict.advice},
                                     {"confidence", verdict.confidence},

@@ -15,10 +15,19 @@ constexpr std::int64_t most_step_rows = 20'000;  // of all ranks together
 constexpr std::int64_t least_updates = 32;
 constexpr std::int64_t most_pauses = 9;  // of each kind: eight periods
 
-constexpr std::array<std::string_view, 12> keys = {
-    "step_ms",       "data_ms",  "forward_ms",       "backward_ms",         "exposed_communication_ms",
-    "optimizer_ms",  "other_ms", "communication_ms", "communication_bytes", "network_tx_bytes",
-    "busy_fraction", "skipped"};
+constexpr std::array<std::string_view, 13> keys = {"step_ms",
+                                                   "data_ms",
+                                                   "forward_ms",
+                                                   "backward_ms",
+                                                   "exposed_communication_ms",
+                                                   "optimizer_ms",
+                                                   "other_ms",
+                                                   "communication_ms",
+                                                   "communication_bytes",
+                                                   "network_tx_bytes",
+                                                   "busy_fraction",
+                                                   "skipped",
+                                                   "network_link_bytes_per_second"};
 
 verdict::Step step_of(const store::StepValues& row) {
   const auto& v = row.values;
@@ -34,14 +43,9 @@ verdict::Step step_of(const store::StepValues& row) {
           .communication_ms = v[7],
           .communication_bytes = v[8],
           .network_tx_bytes = v[9],
+          .network_link_bytes_per_second = v[12] > 0 ? v[12] : 0,
           .busy_fraction = v[10],
           .skipped = v[11] > 0};
-}
-
-double number_of(const std::string& text) {
-  double value = 0;
-  std::from_chars(text.data(), text.data() + text.size(), value);
-  return value;
 }
 
 verdict::Facts facts_of(const store::RunRow& run) {
@@ -50,7 +54,7 @@ verdict::Facts facts_of(const store::RunRow& run) {
   facts.parameters = run.parameters;
   facts.attempt = run.attempt;
   facts.gradient_wire = config_scalar(run.config, "communication.gradient_wire");
-  facts.bucket_mb = number_of(config_scalar(run.config, "communication.bucket_mb"));
+  facts.bucket_mb = number_in(config_scalar(run.config, "communication.bucket_mb"));
   return facts;
 }
 
@@ -94,6 +98,12 @@ verdict::Input verdict_input(store::Reader& reader, const store::RunRow& run) {
                             pause.step, pause.seconds, gap_after(reader, run, ranks.front().rank, pause.step)});
   }
   return input;
+}
+
+double number_in(const std::string& text) {
+  double value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
 }
 
 std::string config_scalar(std::string_view yaml, std::string_view dotted_key) {

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <map>
 
+#include "nmt/base/grouped.h"
+
 namespace babelring::verdict {
 namespace {
 
@@ -14,9 +16,7 @@ constexpr double usual_bucket_mb = 4;  // CommConfig's default
 /// As people write it: 9.4, 42, 1,060.
 std::string amount(double value) {
   if (value < 9.95) return fmt::format("{:.1f}", value);
-  std::string digits = fmt::format("{:.0f}", value);
-  for (std::size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, ",");
-  return digits;
+  return grouped(value);
 }
 
 /// An estimate: two digits that count.
@@ -55,6 +55,12 @@ Remedy network_remedy(const Input& input, const Findings& findings) {
                     usual_bucket_mb, traffic.collectives),
         larger_bucket_saving_ms(traffic, facts.bucket_mb, usual_bucket_mb)};
   }
+  if (traffic.waits_for_latency()) {
+    return {"updates of twice the tokens",
+            "raise data.tokens_per_update, so that one all-reduce serves more tokens, or use fewer ranks with more "
+            "training.threads each: every rank is one more to wait for; fewer bytes would save nothing",
+            double_update_saving_ms(traffic)};
+  }
   if (traffic.hosts > 1 && facts.gradient_wire != "bf16") {
     return {
         "bf16 gradients",
@@ -72,14 +78,24 @@ Remedy network_remedy(const Input& input, const Findings& findings) {
 
 std::string network_sentence(const Input& input, const Findings& findings) {
   const Remedy remedy = network_remedy(input, findings);
-  return fmt::format("network-bound: {} of each step waits for all-reduce {}; {} would save {}",
-                     percent(findings.share(findings.network_ms)), of_update(findings, findings.network_ms),
+  const std::string latency =
+      findings.traffic.waits_for_latency()
+          ? fmt::format(" at {} of the line's rate: latency, not bytes", percent(findings.traffic.link_share))
+          : "";
+  return fmt::format("network-bound: {} of each step waits for all-reduce {}{}; {} would save {}",
+                     percent(findings.share(findings.network_ms)), of_update(findings, findings.network_ms), latency,
                      remedy.what, about(remedy.ms));
 }
 
 std::string straggler_sentence(const Input& input, const Findings& findings) {
   const std::string numbers = of_update(findings, findings.straggler_ms);
   const std::string share = percent(findings.share(findings.straggler_ms));
+  if (findings.host_is_late) {
+    return fmt::format(
+        "straggler-bound: {} of each step the others wait for {} {}: its {} ranks are last in {} of {} "
+        "updates",
+        share, findings.late_host, numbers, findings.late_host_ranks, findings.late_host_updates, findings.updates);
+  }
   if (!findings.one_is_late(input.ranks.size())) {
     return fmt::format("straggler-bound: ranks wait for one another, in turns, {} of each step {}", share, numbers);
   }
@@ -89,6 +105,12 @@ std::string straggler_sentence(const Input& input, const Findings& findings) {
 }
 
 std::string straggler_advice(const Input& input, const Findings& findings) {
+  if (findings.host_is_late) {
+    return fmt::format(
+        "look at {}: other programs, heat, fewer processors or threads; as fast as the others, it would "
+        "save {} a step",
+        findings.late_host, about(findings.straggler_ms));
+  }
   if (!findings.one_is_late(input.ranks.size())) {
     return "no single rank is slow: look for other work on the hosts, or raise data.tokens_per_update, which evens out "
            "the ranks' shares";
@@ -157,12 +179,45 @@ double Findings::ms_of(Kind kind) const {
       return evaluation.ms_per_update;
     case Kind::healthy:
     case Kind::compute_bound:
+    case Kind::host_contended:
       return compute_ms();
     case Kind::unknown:
       break;
   }
   return 0;
 }
+
+std::string load_of(const HostLoad& host, std::size_t hosts) {
+  return fmt::format("{}load {:.1f} on {} processor{}: other programs take most of them",
+                     hosts > 1 ? host.host + " has " : "", host.load, host.processors, host.processors == 1 ? "" : "s");
+}
+
+std::string stop_others_on(const HostLoad& host) {
+  return fmt::format("stop what else runs on {}, or train where processors are free", host.host);
+}
+
+namespace {
+
+/// Which host is last, by whichever of its ranks.
+void find_late_host(const Input& input, const std::map<std::size_t, std::size_t>& last_place, Findings& findings) {
+  std::map<std::string, std::size_t> last_host, ranks;
+  for (const RankSteps& rank : input.ranks) ++ranks[rank.host];
+  for (const auto& [place, updates] : last_place) last_host[input.ranks[place].host] += updates;
+  const auto most = std::max_element(last_host.begin(), last_host.end(),
+                                     [](const auto& a, const auto& b) { return a.second < b.second; });
+  findings.late_host = most->first;
+  findings.late_host_updates = most->second;
+  findings.late_host_ranks = ranks[most->first];
+  findings.late_host_share = static_cast<double>(most->second) / static_cast<double>(findings.updates);
+  // Of equal hosts each is last as often as it has ranks.
+  const double usual = static_cast<double>(findings.late_host_ranks) / static_cast<double>(input.ranks.size());
+  const bool late = findings.late_host_share >= std::clamp(1.5 * usual, 0.6, 0.95);
+  const bool rank_alone = findings.late_share > 0.8 * findings.late_host_share;
+  findings.host_is_late =
+      ranks.size() > 1 && !findings.late_host.empty() && findings.late_host_ranks > 1 && late && !rank_alone;
+}
+
+}  // namespace
 
 Findings find(const Input& input, const std::vector<UpdateSplit>& window) {
   Findings findings;
@@ -194,6 +249,7 @@ Findings find(const Input& input, const std::vector<UpdateSplit>& window) {
   findings.late_rank = most->first;
   findings.late_share = static_cast<double>(most->second) / static_cast<double>(window.size());
   findings.late_with_data = with_data[most->first] * 2 > most->second;
+  find_late_host(input, last_place, findings);
 
   std::vector<double> busy;
   for (const RankSteps& rank : input.ranks) {
@@ -202,11 +258,18 @@ Findings find(const Input& input, const std::vector<UpdateSplit>& window) {
     }
   }
   if (!busy.empty()) findings.busy_fraction = median(std::move(busy));
+  if (findings.busy_fraction < contended_busy) findings.contended = contended_host(input.hosts);
   findings.traffic = traffic_of(input, findings.network_ms, typical(&UpdateSplit::communication_ms));
   return findings;
 }
 
 std::string sentence_of(Kind kind, const Input& input, const Findings& findings) {
+  if (findings.learns_little()) {
+    Findings rest = findings;
+    rest.skipped = 0;
+    return fmt::format("{} of {} updates were skipped, so speed is not what matters; {}", findings.skipped,
+                       findings.updates, sentence_of(kind, input, rest));
+  }
   switch (kind) {
     case Kind::network_bound:
       return network_sentence(input, findings);
@@ -224,6 +287,9 @@ std::string sentence_of(Kind kind, const Input& input, const Findings& findings)
                          of_update(findings, findings.compute_ms()));
     case Kind::compute_bound:
       return compute_sentence(findings);
+    case Kind::host_contended:
+      return fmt::format("host-contended: {}; the run's threads are busy only {} of the time",
+                         load_of(*findings.contended, input.hosts.size()), percent(findings.busy_fraction));
     case Kind::unknown:
       break;
   }
@@ -258,6 +324,8 @@ std::string advice_of(Kind kind, const Input& input, const Findings& findings) {
                                   about(findings.checkpoint.ms_per_update / 2));
     case Kind::compute_bound:
       return advice + compute_advice(findings);
+    case Kind::host_contended:
+      return advice + stop_others_on(*findings.contended);
     case Kind::healthy:
       return advice + (advice.empty() ? "nothing to do" : "the rest is well");
     case Kind::unknown:

@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <array>
 
+#include "nmt/base/grouped.h"
+
 namespace babelring::verdict {
 namespace {
 
 std::string at_update(const Standing& standing) {
-  return standing.update > 0 ? fmt::format(" at update {}", grouped(standing.update)) : "";
+  return standing.update > 0 ? fmt::format(" at update {}", grouped(static_cast<double>(standing.update))) : "";
 }
 
 /// ": WHY", or nothing where it is not known.
@@ -38,7 +40,7 @@ HealthPart judge_running(const Standing& standing) {
   if (standing.silent_since.empty()) return {.level = Level::good, .text = "Running"};
   return {.level = Level::bad,
           .text = fmt::format("Silent since {}: the last record is of update {}", standing.silent_since,
-                              grouped(standing.update)),
+                              grouped(static_cast<double>(standing.update))),
           .action = "Look whether its processes and hosts still run and reach the server"};
 }
 
@@ -54,20 +56,21 @@ std::string_view to_string(Topic topic) {
   return names[static_cast<std::size_t>(topic)];
 }
 
-std::string grouped(std::int64_t number) {
-  std::string digits = std::to_string(number);
-  const std::ptrdiff_t first = number < 0 ? 1 : 0;
-  for (auto at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > first; at -= 3) {
-    digits.insert(static_cast<std::size_t>(at), ",");
-  }
-  return digits;
-}
-
 Health health_of(std::vector<HealthPart> parts) {
   std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.topic < b.topic; });
-  const auto worst =
-      std::max_element(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.level < b.level; });
+  // What is not known yet does not hide what is: it counts only where neither learning nor speed is known.
+  const auto urgency = [](const HealthPart& part) { return part.level == Level::unknown ? Level::good : part.level; };
+  const auto worst = std::max_element(parts.begin(), parts.end(),
+                                      [&](const auto& a, const auto& b) { return urgency(a) < urgency(b); });
+  const auto judged = [](const HealthPart& part) {
+    return part.topic == Topic::learning || part.topic == Topic::speed;
+  };
+  const bool nothing_known = std::any_of(parts.begin(), parts.end(), judged) &&
+                             std::none_of(parts.begin(), parts.end(), [&](const HealthPart& part) {
+                               return judged(part) && part.level != Level::unknown;
+                             });
   Health health{.level = worst->level, .headline = worst->text, .action = worst->action, .parts = {}};
+  if (health.level == Level::good && nothing_known) health.level = Level::unknown;
   health.parts = std::move(parts);
   return health;
 }

@@ -25,8 +25,8 @@ struct HealthPart {
 };
 
 struct Health {
-  Level level = Level::unknown;  // the worst of its parts
-  std::string headline;          // text of the first part of that level
+  Level level = Level::unknown;  // the worst of its parts; unknown only where neither learning nor speed is known
+  std::string headline;          // text of the first of the worst parts
   std::string action;            // of the same part; empty: nothing to do
   std::vector<HealthPart> parts;
 };
@@ -45,8 +45,5 @@ struct Standing {
 };
 
 HealthPart judge_state(const Standing& standing);
-
-/// 1234567 → "1,234,567".
-std::string grouped(std::int64_t number);
 
 }  // namespace babelring::verdict

@@ -13,6 +13,7 @@ namespace {
 // Sending one message to the next rank until that sees it. An all-reduce of 4 KB of two ranks, which is two messages,
 // was measured at 0.04 to 0.14 ms over Ethernet between network namespaces; real switches add to it.
 constexpr double message_ms = 0.1;
+constexpr double gigabit = 125e6;  // bytes a second: the slowest line that hosts of a run are likely to have
 
 /// Bytes a second that a host sends while collectives run, of the busiest host.
 double host_rate(const Input& input) {
@@ -33,6 +34,20 @@ double host_rate(const Input& input) {
   return most;
 }
 
+/// Of the slowest link that a host reports; 0: none does.
+double link_rate(const Input& input) {
+  double slowest = 0;
+  for (const RankSteps& rank : input.ranks) {
+    std::vector<double> of_rank;
+    for (const Step& step : rank.steps) {
+      if (step.network_link_bytes_per_second > 0) of_rank.push_back(step.network_link_bytes_per_second);
+    }
+    const double rate = median(std::move(of_rank));
+    if (rate > 0 && (slowest == 0 || rate < slowest)) slowest = rate;
+  }
+  return slowest;
+}
+
 }  // namespace
 
 Traffic traffic_of(const Input& input, double exposed_ms, double communication_ms) {
@@ -43,6 +58,9 @@ Traffic traffic_of(const Input& input, double exposed_ms, double communication_m
   for (const RankSteps& rank : input.ranks) hosts.insert(rank.host);
   traffic.hosts = std::max<std::int64_t>(static_cast<std::int64_t>(hosts.size()), 1);
   if (traffic.hosts > 1) traffic.bytes_per_second = host_rate(input);
+  const double link = link_rate(input);
+  traffic.link_known = link > 0;
+  if (traffic.bytes_per_second > 0) traffic.link_share = traffic.bytes_per_second / (link > 0 ? link : gigabit);
   const Facts& facts = input.facts;
   if (facts.bucket_mb <= 0 || facts.parameters <= 0 || communication_ms <= 0) return traffic;
   // Buckets hold f32 gradients: 4 bytes a parameter. A ring sends 2 (n-1) messages one after the other for each.

@@ -13,6 +13,13 @@ struct Traffic {
   double collectives = 1;  // buckets of a step
   /// The part of communication_ms that waiting for messages explains, whatever their size: 0 to 1.
   double latency_share = 0;
+  /// bytes_per_second of what the line carries; where the line's rate is not known, of a gigabit a second. NaN: the
+  /// traffic is not known.
+  double link_share = not_known;
+  bool link_known = false;
+
+  /// Collectives wait although the line is idle for most of that time: for messages, not for bytes.
+  bool waits_for_latency() const { return hosts > 1 && link_share < (link_known ? 0.35 : 0.25); }
 };
 
 Traffic traffic_of(const Input& input, double exposed_ms, double communication_ms);

@@ -14,20 +14,25 @@ namespace {
 constexpr std::array losses = {Kind::network_bound, Kind::straggler_bound, Kind::data_bound, Kind::evaluation_bound,
                                Kind::checkpoint_bound};
 
+bool is_pause(Kind kind) {
+  return kind == Kind::evaluation_bound || kind == Kind::checkpoint_bound;
+}
+
 /// The greatest loss if it binds; else whether what is left, computing, is done well.
 Kind choose(const Findings& findings) {
   const auto share = [&](Kind kind) { return findings.share(findings.ms_of(kind)); };
   const Kind greatest =
       *std::max_element(losses.begin(), losses.end(), [&](Kind a, Kind b) { return share(a) < share(b); });
-  if (share(greatest) >= bound_share) return greatest;
+  const bool bound = share(greatest) >= bound_share;
+  // Waiting for data, for other ranks and for their sums are consequences where other programs have the processors.
+  const bool elsewhere = is_pause(greatest) || (greatest == Kind::network_bound && findings.traffic.hosts > 1);
+  if (findings.contended != nullptr && !(bound && elsewhere)) return Kind::host_contended;
+  if (bound) return greatest;
   const bool busy = !(findings.busy_fraction < healthy_busy);  // not known counts as busy
   const bool large = findings.share(findings.optimizer_ms) <= healthy_optimizer;
-  const bool healthy = findings.share(findings.compute_ms()) >= healthy_share && busy && large;
+  const bool healthy =
+      findings.share(findings.compute_ms()) >= healthy_share && busy && large && !findings.learns_little();
   return healthy ? Kind::healthy : Kind::compute_bound;
-}
-
-bool is_pause(Kind kind) {
-  return kind == Kind::evaluation_bound || kind == Kind::checkpoint_bound;
 }
 
 double ms_of(const UpdateSplit& update, Kind kind) {
@@ -49,6 +54,7 @@ double agreement(Kind kind, const Findings& findings, const std::vector<UpdateSp
     const auto& cost = kind == Kind::evaluation_bound ? findings.evaluation : findings.checkpoint;
     return static_cast<double>(cost.count) / static_cast<double>(cost.count + 1);
   }
+  if (kind == Kind::host_contended) return 1;  // no matter of single updates
   const auto agrees = [&](const UpdateSplit& update) {
     const double mine = ms_of(update, kind), total = update.total_ms();
     if (kind == Kind::healthy) return mine >= (healthy_share - 0.1) * total;
@@ -67,11 +73,23 @@ double confidence_of(Kind kind, const Input& input, const Findings& findings, co
   double margin = 1;
   if (kind == Kind::healthy) {
     margin = (findings.share(findings.compute_ms()) - healthy_share) / (1 - healthy_share);
+  } else if (kind == Kind::host_contended) {
+    margin = 1 - findings.busy_fraction / contended_busy;
   } else if (kind != Kind::compute_bound) {
     margin = findings.share(findings.ms_of(kind)) / bound_share - 1;
   }
   const double clear = 0.6 + 0.4 * std::clamp(margin, 0.0, 1.0);
   return std::clamp(sample * agreement(kind, findings, window) * seen * clear, 0.05, 0.99);
+}
+
+Level level_of(Kind kind, const Findings& findings) {
+  if (kind != Kind::healthy && kind != Kind::compute_bound) return Level::warning;
+  return findings.busy_fraction < contended_busy || findings.learns_little() ? Level::warning : Level::good;
+}
+
+std::string capitalised(std::string text) {
+  if (!text.empty() && text[0] >= 'a' && text[0] <= 'z') text[0] = static_cast<char>(text[0] - 'a' + 'A');
+  return text;
 }
 
 std::vector<Evidence> evidence_of(const Input& input, const Findings& findings) {
@@ -92,10 +110,16 @@ std::vector<Evidence> evidence_of(const Input& input, const Findings& findings) 
   part("other_ms", findings.other_ms);
   number("communication_ms", findings.traffic.communication_ms, "ms");
   if (findings.traffic.bytes_per_second > 0) number("host_tx", findings.traffic.bytes_per_second, "bytes/s");
+  if (findings.traffic.hosts > 1) number("link_share", findings.traffic.link_share, "of the line's rate");
   number("busy_fraction", findings.busy_fraction, "");
+  if (findings.contended != nullptr) {
+    number("load", findings.contended->load, "");
+    number("processors", static_cast<double>(findings.contended->processors), "");
+  }
   if (findings.straggler_ms > 0) {
     number("last_rank", static_cast<double>(input.ranks[findings.late_rank].rank), "rank");
     number("last_rank_updates", findings.late_share, "of updates");
+    if (findings.host_is_late) number("last_host_updates", findings.late_host_share, "of updates");
   }
   number("updates", static_cast<double>(findings.updates), "updates");
   if (findings.skipped > 0) number("skipped_updates", static_cast<double>(findings.skipped), "updates");
@@ -141,10 +165,46 @@ Verdict missing(const Input& input, const std::vector<UpdateSplit>& window) {
 }  // namespace
 
 std::string_view to_string(Kind kind) {
-  constexpr std::array<std::string_view, 8> names = {"unknown",          "healthy",         "compute_bound",
-                                                     "network_bound",    "data_bound",      "straggler_bound",
-                                                     "checkpoint_bound", "evaluation_bound"};
+  constexpr std::array<std::string_view, 9> names = {"unknown",          "healthy",          "compute_bound",
+                                                     "network_bound",    "data_bound",       "straggler_bound",
+                                                     "checkpoint_bound", "evaluation_bound", "host_contended"};
   return names[static_cast<std::size_t>(kind)];
+}
+
+const HostLoad* contended_host(const std::vector<HostLoad>& hosts) {
+  const auto relative = [](const HostLoad& host) { return host.others() / static_cast<double>(host.processors); };
+  const HostLoad* worst = nullptr;
+  for (const HostLoad& host : hosts) {
+    const auto processors = static_cast<double>(host.processors);
+    // More threads want a processor than there are, and most of them are not the run's.
+    const bool contended = host.processors > 0 && host.load > processors && host.others() >= processors / 2 &&
+                           host.others() > host.own_threads;
+    if (contended && (worst == nullptr || relative(host) > relative(*worst))) worst = &host;
+  }
+  return worst;
+}
+
+HealthPart judge_hosts(const std::vector<HostLoad>& hosts) {
+  if (const HostLoad* host = contended_host(hosts)) {
+    return {.topic = Topic::hosts,
+            .level = Level::warning,
+            .text = capitalised(load_of(*host, hosts.size())),
+            .action = stop_others_on(*host)};
+  }
+  const auto least_room = std::max_element(hosts.begin(), hosts.end(), [](const HostLoad& a, const HostLoad& b) {
+    return a.load * static_cast<double>(b.processors) < b.load * static_cast<double>(a.processors);
+  });
+  return {.topic = Topic::hosts,
+          .level = Level::good,
+          .text = fmt::format("Load {:.1f} on {} processors of {}: the run has what it needs", least_room->load,
+                              least_room->processors, least_room->host)};
+}
+
+HealthPart health_part(const Verdict& verdict) {
+  return {.topic = verdict.kind == Kind::host_contended ? Topic::hosts : Topic::speed,
+          .level = verdict.level,
+          .text = capitalised(verdict.sentence),
+          .action = verdict.level == Level::warning ? capitalised(verdict.advice) : ""};
 }
 
 Verdict judge(const Input& input) {
@@ -157,6 +217,7 @@ Verdict judge(const Input& input) {
   if (!verdict.sentence.empty()) return verdict;
   const Findings findings = find(input, window);
   verdict.kind = choose(findings);
+  verdict.level = level_of(verdict.kind, findings);
   verdict.sentence = sentence_of(verdict.kind, input, findings);
   verdict.advice = advice_of(verdict.kind, input, findings);
   verdict.confidence = confidence_of(verdict.kind, input, findings, window);

@@ -125,6 +125,26 @@ TEST_F(NetworkCountersTest, TellNoSpeedWhereTheKernelKnowsNone) {
   EXPECT_EQ(network.link_bytes_per_second(), 0);
 }
 
+TEST_F(NetworkCountersTest, DoNotBelieveTheNominalSpeedOfAVirtualPair) {
+  set_speed("veth0", "10000");
+  set_speed("eth0.5", "1000");
+  const auto link = [&](const char* name, const char* own, const char* other) {
+    std::ofstream(folder_ / "net" / name / "ifindex") << own << '\n';
+    std::ofstream(folder_ / "net" / name / "iflink") << other << '\n';
+  };
+  link("veth0", "4", "3");
+  link("eth0.5", "5", "2");
+  std::filesystem::create_directories(folder_ / "net" / "eth0.5" / "lower_eth0");
+  write(line("veth0", 0, 0) + line("eth0.5", 0, 0));
+  NetworkCounters network = counters();
+  write(line("veth0", 7, 8) + line("eth0.5", 0, 0));
+  network.lap();
+  EXPECT_EQ(network.link_bytes_per_second(), 0);
+  write(line("veth0", 7, 8) + line("eth0.5", 70, 80));
+  network.lap();
+  EXPECT_EQ(network.link_bytes_per_second(), 125'000'000);
+}
+
 TEST_F(NetworkCountersTest, AreZeroOnTheOtherRanksOfAHost) {
   set_speed("eth0", "1000");
   write(line("eth0", 0, 0));

@@ -47,7 +47,7 @@ store::RunRow row_of_run() {
 
 TEST(RunText, HasTheAgeOfTheMomentWhateverTheRunIsCalled) {
   const store::RunRow run = row_of_run();
-  const api::RunText text = api::run_text(run, 1, 1'000'003);
+  const api::RunText text = api::run_text(run, {}, 1, 1'000'003);
   for (const std::int64_t age : {-7, 0, 3, 59'999}) {
     const auto body = parse_json(body_of(api::run_answer({}, text, run.updated_ms + age)));
     EXPECT_EQ(body->at("record_age_ms"), age);
@@ -58,7 +58,7 @@ TEST(RunText, HasTheAgeOfTheMomentWhateverTheRunIsCalled) {
 }
 
 TEST(RunText, IsKnownByATagThatChangesWithTheAge) {
-  const api::RunText text = api::run_text(row_of_run(), 1, 1'000'003);
+  const api::RunText text = api::run_text(row_of_run(), {}, 1, 1'000'003);
   const auto first = api::run_answer({}, text, 1'000'004);
   const std::string etag(first.header("ETag"));
   const auto same = api::run_answer(asks_with(etag), text, 1'000'004);
@@ -74,12 +74,12 @@ TEST(RunText, IsKnownByATagThatChangesWithTheAge) {
 TEST(RunTexts, HoldForTheirRevisionAndUntilTheRunIsStale) {
   const store::RunRow run = row_of_run();
   api::RunTexts texts;
-  texts.keep(run.id, api::run_text(run, 7, 1'000'000));
+  texts.keep(run.id, api::run_text(run, {}, 7, 1'000'000));
   EXPECT_NE(texts.find(run.id, 7, 1'060'000), nullptr);
   EXPECT_EQ(texts.find(run.id, 7, 1'060'001), nullptr) << "it would still say that the run is not stale";
   EXPECT_EQ(texts.find(run.id, 8, 1'000'001), nullptr);
   EXPECT_EQ(texts.find("r_other", 7, 1'000'001), nullptr);
-  texts.keep(run.id, api::run_text(run, 7, 1'060'001));
+  texts.keep(run.id, api::run_text(run, {}, 7, 1'060'001));
   ASSERT_NE(texts.find(run.id, 7, 9'000'000), nullptr);
   EXPECT_TRUE(parse_json(body_of(api::run_answer({}, *texts.find(run.id, 7, 9'000'000), 9'000'000)))
                   ->at("stale_since")
@@ -90,12 +90,12 @@ TEST(RunTexts, TakeLittleMemory) {
   api::RunTexts texts;
   store::RunRow run = row_of_run();
   run.config.assign(api::RunTexts::most_bytes, 'x');
-  texts.keep(run.id, api::run_text(run, 1, 0));
+  texts.keep(run.id, api::run_text(run, {}, 1, 0));
   EXPECT_EQ(texts.find(run.id, 1, 0), nullptr);
   run.config.clear();
   std::size_t kept = 0;
   for (std::size_t i = 0; i < 3 * api::RunTexts::most_texts; ++i)
-    texts.keep(std::to_string(i), api::run_text(run, 1, 0));
+    texts.keep(std::to_string(i), api::run_text(run, {}, 1, 0));
   for (std::size_t i = 0; i < 3 * api::RunTexts::most_texts; ++i)
     kept += texts.find(std::to_string(i), 1, 0) != nullptr;
   EXPECT_LE(kept, api::RunTexts::most_texts);

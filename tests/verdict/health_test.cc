@@ -5,6 +5,8 @@
 
 #include <limits>
 
+#include "server/verdict/health_alerts.h"
+
 namespace babelring::verdict {
 namespace {
 
@@ -77,12 +79,30 @@ TEST(Health, IsAsBadAsItsWorstPartAndTheFirstTopicSpeaks) {
   EXPECT_EQ(health.parts.back().topic, Topic::alerts);
 }
 
-TEST(Health, GroupsDigits) {
-  EXPECT_EQ(grouped(0), "0");
-  EXPECT_EQ(grouped(999), "999");
-  EXPECT_EQ(grouped(1000), "1,000");
-  EXPECT_EQ(grouped(-1234567), "-1,234,567");
-  EXPECT_EQ(grouped(-123), "-123");
+TEST(Health, IsNotKnownBeforeLearningOrSpeedIs) {
+  const HealthPart running{Topic::state, Level::good, "Running", ""},
+      early{Topic::learning, Level::unknown, "early", ""};
+  Health health = health_of({running, early, {Topic::speed, Level::unknown, "no update", ""}});
+  EXPECT_EQ(health.level, Level::unknown);
+  EXPECT_EQ(health.headline, "Running");
+  health = health_of({running, early, {Topic::speed, Level::good, "fast", ""}});
+  EXPECT_EQ(health.level, Level::good);
+  EXPECT_EQ(health_of({running}).level, Level::good);
+}
+
+TEST(Health, CountsOpenAlerts) {
+  EXPECT_EQ(judge_alerts({}).level, Level::good);
+  HealthPart part = judge_alerts({{"disk_low", "/data: 9 MB free", false}});
+  EXPECT_EQ(part.level, Level::warning);
+  EXPECT_EQ(part.text, "Alert: /data: 9 MB free");
+  part = judge_alerts({{"disk_low", "/data: 9 MB free", false}, {"stall", "no update for 60 s", false}});
+  EXPECT_EQ(part.level, Level::bad);
+  EXPECT_EQ(part.text, "2 alerts, the first: no update for 60 s");
+  EXPECT_EQ(judge_alerts({{"stall", "no update for 60 s", true}}).level, Level::warning) << "somebody has seen it";
+  part = judge_alerts({{"stall", "no update", false}, {"ranks_differ", "rank 1 has other weights", true}});
+  EXPECT_EQ(part.level, Level::bad);
+  EXPECT_NE(part.text.find("other weights"), std::string::npos);
+  EXPECT_FALSE(part.action.empty());
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// What two ranks of a real training reported: 60 updates of the toy corpus of tests/e2e by mpirun on a machine of two
-// cores that others used too, with an evaluation every 30 and a checkpoint every 25 updates.
+// two_ranks: what two ranks of a real training reported, 60 updates of the toy corpus of tests/e2e by mpirun on a
+// machine of two cores that others used too, with an evaluation every 30 and a checkpoint every 25 updates.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -25,6 +25,8 @@ Step step_of(const RecordHeader& header, const StepRecord& step) {
           .optimizer_ms = step.optimizer_ms,
           .other_ms = step.other_ms,
           .communication_ms = step.communication_ms,
+          .network_tx_bytes = static_cast<double>(step.network_tx_bytes),
+          .network_link_bytes_per_second = static_cast<double>(step.network_link_bytes_per_second),
           .busy_fraction = step.busy_fraction};
 }
 
@@ -38,6 +40,10 @@ Input read_stream(const std::string& name) {
     if (const auto* started = std::get_if<LifecycleRecord>(&record.body)) {
       input.facts.world_size = started->world_size;
       input.facts.parameters = started->parameters;
+      if (started->config.find("bucket_mb: 4") != std::string::npos) {
+        input.facts.bucket_mb = 4;
+        input.facts.gradient_wire = "f32";
+      }
     } else if (const auto* step = std::get_if<StepRecord>(&record.body)) {
       const auto rank = static_cast<std::size_t>(header.rank);
       if (input.ranks.size() <= rank) input.ranks.push_back({header.rank, header.host, {}});
@@ -67,6 +73,22 @@ TEST(RecordedStream, IsJudgedByWhatItsStepsWaitedFor) {
   EXPECT_NEAR(shares, 1, 1e-9);
   EXPECT_EQ(verdict.first_update, 16);
   EXPECT_EQ(verdict.last_update, 60);
+}
+
+/// Made up after what four ranks on two hosts reported while every process of hostB had a tenth of a processor.
+TEST(RecordedStream, NamesTheHostThatIsSlow) {
+  const Verdict verdict = judge(read_stream("slow_host.jsonl"));
+  EXPECT_EQ(verdict.kind, Kind::straggler_bound);
+  EXPECT_THAT(verdict.sentence, ::testing::HasSubstr("of each step the others wait for hostB"));
+  EXPECT_THAT(verdict.sentence, ::testing::HasSubstr("its 2 ranks are last in 45 of 45 updates"));
+}
+
+/// Made up after a tiny model's updates on four hosts with two ranks each, joined by a gigabit line.
+TEST(RecordedStream, PromisesNothingFromFewerBytesWhereTheLineIsIdle) {
+  const Verdict verdict = judge(read_stream("latency.jsonl"));
+  EXPECT_EQ(verdict.kind, Kind::network_bound);
+  EXPECT_THAT(verdict.sentence, ::testing::HasSubstr("% of the line's rate: latency, not bytes"));
+  EXPECT_THAT(verdict.sentence + verdict.advice, ::testing::Not(::testing::HasSubstr("bf16")));
 }
 
 }  // namespace

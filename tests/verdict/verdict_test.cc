@@ -207,6 +207,96 @@ TEST(Verdict, SaysWhyComputingIsNotHealthy) {
   EXPECT_THAT(verdict.sentence, HasSubstr("waiting for data takes 11 %"));
 }
 
+TEST(Verdict, NamesASlowHostWithSeveralRanks) {
+  Stream run;
+  const RankTimes fast, slow = {.host = "hostB", .forward_ms = 300, .backward_ms = 600};
+  run.ranks = {fast, fast, slow, slow};
+  run.updates = 60;
+  Verdict verdict = judge(run.input());
+  EXPECT_EQ(verdict.kind, Kind::straggler_bound);
+  EXPECT_THAT(verdict.sentence, HasSubstr("of each step the others wait for hostB ("));
+  EXPECT_THAT(verdict.sentence, HasSubstr("its 2 ranks are last in 45 of 45 updates"));
+  EXPECT_THAT(verdict.advice, StartsWith("look at hostB: other programs"));
+  EXPECT_EQ(value_of(verdict, "last_host_updates"), 1);
+  // One slow rank of a host is named itself.
+  run.ranks = {fast, fast, fast, slow};
+  run.ranks[2].host = "hostB";
+  verdict = judge(run.input());
+  EXPECT_THAT(verdict.sentence, HasSubstr("wait for rank 3 on hostB"));
+  // Hosts that are late in turns are not blamed.
+  run.ranks = {fast, fast, fast, fast};
+  run.ranks[2].host = run.ranks[3].host = "hostB";
+  run.jitter = 0.5;
+  verdict = judge(run.input());
+  EXPECT_THAT(verdict.sentence, HasSubstr("in turns"));
+}
+
+TEST(Verdict, TellsLatencyFromBytes) {
+  Stream run;
+  run.ranks.assign(4, RankTimes{.forward_ms = 20, .backward_ms = 30, .optimizer_ms = 2});
+  run.ranks[2].host = run.ranks[3].host = "hostB";
+  run.network_ms = 40;
+  run.communication_ms = 70;
+  run.facts.gradient_wire = "f32";
+  run.facts.bucket_mb = 4;
+  run.facts.parameters = 200'000;
+  for (RankTimes& rank : run.ranks) rank.network_tx_bytes = 1.6e6;  // 23 MB a second
+  for (const double link : {0.0, 125e6}) {                          // not known: few lines are slower than a gigabit
+    Input input = run.input();
+    for (RankSteps& rank : input.ranks) {
+      for (Step& step : rank.steps) step.network_link_bytes_per_second = link;
+    }
+    const Verdict verdict = judge(input);
+    EXPECT_EQ(verdict.kind, Kind::network_bound);
+    EXPECT_THAT(verdict.sentence, HasSubstr("at 18 % of the line's rate: latency, not bytes"));
+    EXPECT_THAT(verdict.advice, ::testing::Not(HasSubstr("bf16")));
+    EXPECT_THAT(verdict.advice, HasSubstr("data.tokens_per_update"));
+    EXPECT_NEAR(value_of(verdict, "link_share"), 0.18, 0.01);
+  }
+  for (RankTimes& rank : run.ranks) rank.network_tx_bytes = 7e6;  // 100 MB a second: the line is full
+  const Verdict verdict = judge(run.input());
+  EXPECT_THAT(verdict.sentence, ::testing::Not(HasSubstr("latency")));
+  EXPECT_THAT(verdict.advice, HasSubstr("bf16"));
+}
+
+TEST(Verdict, BlamesOtherProgramsWhereTheyHaveTheProcessors) {
+  Stream run;
+  run.ranks = {RankTimes{.busy_fraction = 0.23}};
+  Input input = run.input();
+  input.hosts = {{.host = "vm", .load = 12.7, .processors = 2, .own_threads = 2}};
+  Verdict verdict = judge(input);
+  EXPECT_EQ(verdict.kind, Kind::host_contended);
+  EXPECT_EQ(verdict.level, Level::warning);
+  EXPECT_THAT(verdict.sentence, HasSubstr("load 12.7 on 2 processors: other programs take most of them"));
+  EXPECT_THAT(verdict.sentence, HasSubstr("busy only 23 %"));
+  EXPECT_THAT(verdict.advice, HasSubstr("stop what else runs on vm"));
+  EXPECT_EQ(health_part(verdict).topic, Topic::hosts);
+  // Its own threads are no other programs.
+  input.hosts[0].own_threads = 12;
+  EXPECT_EQ(judge(input).kind, Kind::compute_bound);
+  EXPECT_EQ(judge(input).level, Level::warning) << "green only where threads are busy";
+  // Busy threads get what they need.
+  run.ranks = {RankTimes{.busy_fraction = 0.9}};
+  input = run.input();
+  input.hosts = {{.host = "vm", .load = 12.7, .processors = 2, .own_threads = 2}};
+  verdict = judge(input);
+  EXPECT_EQ(verdict.kind, Kind::healthy);
+  EXPECT_EQ(verdict.level, Level::good);
+}
+
+TEST(Verdict, IsNotHealthyWhereUpdatesAreSkipped) {
+  Stream run;
+  run.ranks = {RankTimes{}, RankTimes{}};
+  Input input = run.input();
+  for (RankSteps& rank : input.ranks) {
+    for (std::size_t i = 60; i < rank.steps.size(); ++i) rank.steps[i].skipped = true;
+  }
+  const Verdict verdict = judge(input);
+  EXPECT_NE(verdict.kind, Kind::healthy);
+  EXPECT_EQ(verdict.level, Level::warning);
+  EXPECT_THAT(verdict.sentence, StartsWith("40 of 80 updates were skipped"));
+}
+
 TEST(Verdict, SaysWhatIsMissing) {
   EXPECT_EQ(judge({}).sentence, "unknown: no update has been reported yet");
   Stream run;

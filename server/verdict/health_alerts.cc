@@ -1,0 +1,37 @@
+#include "server/verdict/health_alerts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace babelring::verdict {
+namespace {
+
+/// Acknowledged ones are somebody's already, but nobody makes ranks equal again.
+Level level_of_alert(const RunAlert& alert) {
+  if (alert.kind == "ranks_differ") return Level::bad;
+  const bool stands = alert.kind == "stall" || alert.kind == "worker_lost";
+  return stands && !alert.acknowledged ? Level::bad : Level::warning;
+}
+
+}  // namespace
+
+HealthPart judge_alerts(const std::vector<RunAlert>& alerts) {
+  if (alerts.empty()) return {.topic = Topic::alerts, .level = Level::good, .text = "No open alert"};
+  const auto worst = std::max_element(alerts.begin(), alerts.end(), [](const RunAlert& a, const RunAlert& b) {
+    const auto rank = [](const RunAlert& alert) {
+      return std::pair(level_of_alert(alert), alert.kind == "ranks_differ");
+    };
+    return rank(a) < rank(b);
+  });
+  const std::string more = alerts.size() > 1 ? fmt::format("{} alerts, the first: ", alerts.size()) : "Alert: ";
+  return {.topic = Topic::alerts,
+          .level = level_of_alert(*worst),
+          .text = more + worst->message,
+          .action = worst->kind == "ranks_differ"
+                        ? "Stop it and resume from a checkpoint before this update: its ranks "
+                          "train different models"
+                        : ""};
+}
+
+}  // namespace babelring::verdict

@@ -1,0 +1,154 @@
+#include "server/verdict/learning.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "nmt/base/grouped.h"
+
+namespace babelring::verdict {
+namespace {
+
+constexpr std::size_t few_updates = 8;       // say nothing yet
+constexpr double much_skipped = 0.1;         // of the window
+constexpr std::size_t present_updates = 16;  // whose mean is the present loss
+constexpr std::size_t rise_updates = 96;     // fewer say nothing of a rise
+constexpr double diverged = 1.3;             // times the mean loss of the window's first half
+constexpr std::size_t rises = 3;             // evaluations in a row with a rising loss
+constexpr std::size_t patience = 5;          // evaluations without a better one
+constexpr double better = 0.999;             // times the best loss is an improvement
+
+const char* const lower_the_rate =
+    "Lower optimizer.learning_rate or lengthen its warm-up, and go on from a checkpoint before this began";
+
+HealthPart part(Level level, std::string text, std::string action = {}) {
+  return {.topic = Topic::learning, .level = level, .text = std::move(text), .action = std::move(action)};
+}
+
+std::string counted(std::int64_t update) {
+  return grouped(static_cast<double>(update));
+}
+
+bool is_bad(const TrainedUpdate& update) {
+  return update.skipped || !std::isfinite(update.loss);
+}
+
+double mean_loss(const std::vector<double>& losses, std::size_t first, std::size_t count) {
+  double sum = 0;
+  for (std::size_t i = first; i < first + count; ++i) sum += losses[i];
+  return sum / static_cast<double>(count);
+}
+
+std::optional<HealthPart> not_finite(const Course& course) {
+  const auto all = course.updates.size();
+  const auto bad = static_cast<std::size_t>(std::count_if(course.updates.begin(), course.updates.end(), is_bad));
+  if (bad > 0 && static_cast<double>(bad) >= much_skipped * static_cast<double>(all)) {
+    return part(
+        Level::bad,
+        fmt::format("Not learning: {} of the last {} updates had a loss or gradient that is not finite", bad, all),
+        lower_the_rate);
+  }
+  if (!course.evaluations.empty() && !std::isfinite(course.evaluations.back().loss)) {
+    return part(Level::bad,
+                fmt::format("The model is broken: its validation loss after update {} is not finite",
+                            counted(course.evaluations.back().update)),
+                lower_the_rate);
+  }
+  if (bad == 0) return std::nullopt;
+  return part(Level::warning,
+              fmt::format("{} of the last {} updates had a loss or gradient that is not finite", bad, all),
+              "Watch it: where they become more, lower optimizer.learning_rate");
+}
+
+std::optional<HealthPart> diverging(const Course& course) {
+  std::vector<double> losses;
+  for (const TrainedUpdate& update : course.updates) {
+    if (!is_bad(update)) losses.push_back(update.loss);
+  }
+  if (losses.size() < rise_updates) return std::nullopt;
+  const double before = mean_loss(losses, 0, losses.size() / 2),
+               now = mean_loss(losses, losses.size() - present_updates, present_updates);
+  if (!(before > 0 && now > diverged * before)) return std::nullopt;
+  return part(Level::bad,
+              fmt::format("Diverging: the training loss rose from {:.3f} to {:.3f} within {} updates", before, now,
+                          course.updates.size()),
+              lower_the_rate);
+}
+
+/// BLEU is the better judge where it still rises: probabilities get worse while translations get better.
+bool last_bleu_is_best(const std::vector<Evaluation>& evaluations) {
+  const double last = evaluations.back().sacrebleu;
+  return std::all_of(evaluations.begin(), evaluations.end() - 1,
+                     [&](const Evaluation& evaluation) { return !(evaluation.sacrebleu >= last); }) &&
+         std::isfinite(last);
+}
+
+std::optional<HealthPart> overfitting(const std::vector<Evaluation>& evaluations) {
+  if (evaluations.size() <= rises || last_bleu_is_best(evaluations)) return std::nullopt;
+  const std::size_t first = evaluations.size() - 1 - rises;
+  for (std::size_t i = first; i + 1 < evaluations.size(); ++i) {
+    if (!(evaluations[i + 1].loss > evaluations[i].loss)) return std::nullopt;
+  }
+  return part(Level::warning,
+              fmt::format("Overfitting: the validation loss has risen for {} evaluations, from {:.3f} at update {} to "
+                          "{:.3f} at update {}",
+                          rises, evaluations[first].loss, counted(evaluations[first].update), evaluations.back().loss,
+                          counted(evaluations.back().update)),
+              "Stop it and take the best checkpoint; more data, or more model.dropout, lets it learn longer");
+}
+
+/// Whether one of the last `patience` evaluations is better than all before it.
+std::optional<HealthPart> plateau(const std::vector<Evaluation>& evaluations) {
+  if (evaluations.size() <= patience) return std::nullopt;
+  const auto old_end = evaluations.end() - static_cast<std::ptrdiff_t>(patience);
+  const Evaluation* best = nullptr;
+  double best_bleu = -1;
+  for (auto each = evaluations.begin(); each != old_end; ++each) {
+    if (std::isfinite(each->loss) && (best == nullptr || each->loss < best->loss)) best = &*each;
+    if (each->sacrebleu > best_bleu) best_bleu = each->sacrebleu;
+  }
+  if (best == nullptr) return std::nullopt;
+  const bool improved = std::any_of(old_end, evaluations.end(), [&](const Evaluation& each) {
+    return each.loss < better * best->loss || each.sacrebleu > best_bleu;
+  });
+  if (improved) return std::nullopt;
+  return part(
+      Level::warning,
+      fmt::format("Plateau: no better evaluation for {}; the validation loss stands at {:.3f}, its best is {:.3f} "
+                  "at update {}",
+                  patience, evaluations.back().loss, best->loss, counted(best->update)),
+      "Stop it, or lower the learning rate");
+}
+
+HealthPart well(const Course& course) {
+  if (course.updates.empty() && course.evaluations.empty()) {
+    return part(Level::unknown, "No update has been reported yet");
+  }
+  std::vector<double> losses;
+  for (const TrainedUpdate& update : course.updates) losses.push_back(update.loss);
+  const std::size_t count = std::min(present_updates, losses.size());
+  std::string text;
+  if (count > 0) text = fmt::format("Training loss {:.3f}", mean_loss(losses, losses.size() - count, count));
+  if (!course.evaluations.empty()) {
+    const Evaluation& last = course.evaluations.back();
+    text += fmt::format("{} {:.3f} after update {}", text.empty() ? "Validation loss" : ", validation loss", last.loss,
+                        counted(last.update));
+  }
+  const bool early = course.updates.size() < few_updates && course.evaluations.empty();
+  return part(early ? Level::unknown : Level::good, text);
+}
+
+}  // namespace
+
+HealthPart judge_learning(const Course& course) {
+  if (auto found = not_finite(course); found && found->level == Level::bad) return *found;
+  if (auto found = diverging(course)) return *found;
+  if (auto found = overfitting(course.evaluations)) return *found;
+  if (auto found = plateau(course.evaluations)) return *found;
+  if (auto found = not_finite(course)) return *found;
+  return well(course);
+}
+
+}  // namespace babelring::verdict
