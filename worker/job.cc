@@ -251,6 +251,10 @@ void train(Trainer& trainer, RecordSink& records, bool first_rank) {
   }
 }
 
+std::filesystem::path folder_of_run(const JobOptions& options, const TrainConfig& config) {
+  return options.run_folder.empty() ? std::filesystem::path("runs") / config.name : options.run_folder;
+}
+
 ProgressMeter progress_meter(const TrainingConfig& training) {
   return {parse_duration("training.stop_after", training.stop_after), training.max_minutes};
 }
@@ -306,8 +310,7 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
   const GradientTransport transport = choose_gradient_transport(config.communication, *backend, communicator);
   Communicator& ranks = transport.nccl != nullptr ? *transport.nccl : communicator;
   const auto [vocabulary, corpus] = open_data(config.data);
-  const std::filesystem::path folder =
-      options.run_folder.empty() ? std::filesystem::path("runs") / config.name : options.run_folder;
+  const std::filesystem::path folder = folder_of_run(options, config);
   require_agreement(facts_of(config, *backend), communicator);
   std::optional<RunFolder> opened;
   const RunIdentity identity = share_identity(options, folder, communicator, opened);
