@@ -105,7 +105,7 @@ describe('what the server resumes', () => {
 
 describe('the split of an update', () => {
   const part = (key: string, value: number, share: number | null) => ({ key, value, unit: 'ms', share });
-  const verdict = { verdict: 'network_bound', sentence: '', advice: '', confidence: 1, window: { first_update: 273, last_update: 1400 },
+  const verdict = { verdict: 'network_bound', level: 'warning', sentence: '', advice: '', confidence: 1, window: { first_update: 273, last_update: 1400 },
     evidence: [part('update_ms', 320, 1), part('forward_ms', 160, 0.5), part('network_wait_ms', 96, 0.3), part('straggler_wait_ms', 32, 0.1), part('communication_ms', 200, null)] } as Verdict;
   it('is that of the verdict, so that a page has one number for one thing', () => {
     const split = splitOf(verdict)!;
@@ -158,6 +158,7 @@ describe('rules of alerts', () => {
     expect(withChange(rules, 0, 'hold_s', 5)[0]).toEqual({ name: 'stall', kind: 'stall', threshold: 60, hold_s: 5 });
     expect(withChange(rules, 0, 'threshold', NaN)).toEqual(rules);
     expect(meaningOf('disk_low')).toBe('bytes free');
+    expect(meaningOf('ranks_differ')).toBe('updates whose weights differ between ranks');
   });
 });
 

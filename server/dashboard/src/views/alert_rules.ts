@@ -7,6 +7,7 @@ import { h, replaceChildren, setText } from '../lib/dom';
 const MEANINGS: Record<string, string> = {
   nan: 'of the last 100 updates not finite', stall: 'seconds without an update', throughput_drop: 'of the usual tokens per second',
   loss_spike: 'times the usual loss', disk_low: 'bytes free', worker_lost: 'seconds without a heartbeat',
+  ranks_differ: 'updates whose weights differ between ranks',
 };
 
 export const meaningOf = (kind: string): string => MEANINGS[kind] ?? '';

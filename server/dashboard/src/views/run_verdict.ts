@@ -2,7 +2,8 @@ import type { Evidence, Verdict } from '../api/types';
 import { h, type Child } from '../lib/dom';
 import { formatCount, formatMs, formatPercent, formatSi, formatSignificant } from '../lib/format';
 
-const GOOD = new Set(['healthy', 'compute_bound']);
+/// By how the verdict judges the speed.
+const TONES: Record<Verdict['level'], string> = { good: 'good', unknown: 'unknown', warning: 'held', bad: 'held' };
 
 function amount({ key, value, unit }: Evidence): string {
   if (unit === 'ms') return formatMs(value);
@@ -31,7 +32,7 @@ export function verdictBox(verdict: Verdict | null, live: boolean): Child {
   const { window } = verdict;
   const basis = [verdict.verdict === 'unknown' ? '' : `${formatPercent(verdict.confidence, 0)} sure`,
     window ? `updates ${formatCount(window.first_update)} to ${formatCount(window.last_update)}` : ''].filter(Boolean).join(', ');
-  const tone = !live || verdict.verdict === 'unknown' ? 'unknown' : GOOD.has(verdict.verdict) ? 'good' : 'held';
+  const tone = live ? TONES[verdict.level] : 'unknown';
   return h('section', { class: `card verdict verdict-${tone}`, 'aria-label': 'Speed' }, h('details', {},
     h('summary', {}, h('span', { class: 'muted' }, live ? 'Speed ' : 'Speed while it trained '), h('span', { class: 'verdict-sentence' }, verdict.sentence)),
     verdict.advice ? h('p', { class: 'verdict-advice' }, verdict.advice) : null,
