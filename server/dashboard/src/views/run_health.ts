@@ -10,10 +10,10 @@ export const offersResume = ({ parts }: Health): boolean => parts.some(({ topic,
 const todo = (action: string | null): string => (action === null || action === RESUME ? '' : localTimes(action));
 
 /// How the run is, in the words and the colour of what is worst, with what to do; below it what else there is to say. `resume` starts
-/// it again; null where the reader may not.
-export function healthBand({ level, headline, action, parts }: Health, resume: (() => void) | null): HTMLElement {
+/// it again; null where the reader may not. `speedBelow`: the page tells of the speed in another box.
+export function healthBand({ level, headline, action, parts }: Health, resume: (() => void) | null, speedBelow: boolean): HTMLElement {
   const at = parts.findIndex((part) => part.text === headline);
-  const others = parts.filter((_part, which) => which !== at);
+  const others = parts.filter(({ topic }, which) => which !== at && !(speedBelow && topic === 'speed'));
   const row = (part: Health['parts'][number]): Child => h('li', { class: `health-part level-${part.level}` }, h('span', { class: 'health-topic' }, part.topic),
     h('span', {}, localTimes(part.text), todo(part.action) ? h('span', { class: 'muted' }, ` · ${todo(part.action)}`) : null));
   return h('section', { class: `card health level-${level}`, 'aria-label': 'Health' },

@@ -221,7 +221,7 @@ export class RunPage implements Page {
     const live = isLive(run, data.runAtMs, nowMs);
     document.title = [live ? percentDone(run) : '', run.name || data.id, 'Babelring'].filter(Boolean).join(' · ');
     slots.title.show([data.run, second], () => runTitle(data, nowMs));
-    slots.health.show([JSON.stringify(run.health), this.actions.resume], () => healthBand(run.health, this.actions.resume));
+    slots.health.show([JSON.stringify(run.health), this.actions.resume, data.verdict !== null], () => healthBand(run.health, this.actions.resume, data.verdict !== null));
     slots.tiles.show([data.revision, second, this.view.smoothing], () => runTiles(data, nowMs));
     slots.verdict.show([data.verdict, live], () => verdictBox(data.verdict, live));
     this.actions.update();
