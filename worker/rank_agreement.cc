@@ -28,11 +28,11 @@ std::string name_holders(const Ranks& ranks, const std::vector<std::string>& hos
     const std::string name = by_host ? hosts[rank] : fmt::format("rank {} (host {})", rank, hosts[rank]);
     if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
   }
-  constexpr std::size_t most_named = 4;
-  if (names.size() <= most_named)
+  constexpr std::size_t max_named = 4;
+  if (names.size() <= max_named)
     return fmt::format("{} {}", fmt::join(names, ", "), names.size() == 1 ? "has" : "have");
-  const std::size_t more = names.size() - most_named;
-  names.resize(most_named);
+  const std::size_t more = names.size() - max_named;
+  names.resize(max_named);
   return fmt::format("{} and {} more {} have", fmt::join(names, ", "), more, by_host ? "hosts" : "ranks");
 }
 

@@ -42,8 +42,8 @@ bool is_launcher(std::string_view name) {
 }  // namespace
 
 bool launcher_has_terminal(pid_t pid, const fs::path& proc) {
-  constexpr int most_levels = 8;  // a script or a tool such as env or numactl may stand between
-  for (int level = 0; level < most_levels && pid > 1; ++level) {
+  constexpr int max_levels = 8;  // a script or a tool such as env or numactl may stand between
+  for (int level = 0; level < max_levels && pid > 1; ++level) {
     const Process process = process_of(pid, proc);
     if (is_launcher(process.name)) {
       std::error_code unknown;

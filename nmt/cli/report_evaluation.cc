@@ -17,7 +17,7 @@ namespace babelring {
 
 namespace {
 
-constexpr std::size_t sample_count = 10, most_sample_bytes = 4096, most_set_bytes = 128;
+constexpr std::size_t sample_count = 10, max_sample_bytes = 4096, max_set_bytes = 128;
 
 /// Sentences spread evenly over the set; those that the server would find too long are left out.
 json::array samples_of(const EvaluationSet& set, const std::vector<std::string>& hypotheses,
@@ -27,7 +27,7 @@ json::array samples_of(const EvaluationSet& set, const std::vector<std::string>&
   for (std::size_t k = 0; k < count; ++k) {
     const std::size_t i = k * hypotheses.size() / count;
     const std::string source = vocabulary.decode(set.corpus.source(static_cast<std::int64_t>(i)));
-    if (std::max({source.size(), set.references[i].size(), hypotheses[i].size()}) > most_sample_bytes) continue;
+    if (std::max({source.size(), set.references[i].size(), hypotheses[i].size()}) > max_sample_bytes) continue;
     samples.push_back(
         json::object{{"source", source}, {"reference", set.references[i]}, {"hypothesis", hypotheses[i]}});
   }
@@ -50,7 +50,7 @@ void EvaluationReport::compare(const json::object& checkpoint_state) const {
 
 void EvaluationReport::send(const json::object& figures, const EvaluationSet& set,
                             const std::vector<std::string>& hypotheses, const Vocabulary& vocabulary) {
-  if (set.name.size() > most_set_bytes) fail("--report: the name of the set is over {} bytes", most_set_bytes);
+  if (set.name.size() > max_set_bytes) fail("--report: the name of the set is over {} bytes", max_set_bytes);
   json::object body = {{"update", figures.at("update")}, {"set", set.name}, {"signature", figures.at("signature")}};
   for (const char* name : {"loss", "nll", "accuracy", "sacrebleu", "chrf", "teacher_forced_bleu"}) {
     const auto value = figures.at(name).to_number<double>();

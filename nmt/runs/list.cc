@@ -35,12 +35,12 @@ std::string done_text(const json::object& run) {
 
 /// The headline where something is wrong, else the level.
 Table::Cell health_cell(const json::object& run) {
-  constexpr std::size_t most_width = 48;
+  constexpr std::size_t max_width = 48;
   const json::object* health = object_of(run, "health");
   if (health == nullptr) return {""};
   const std::string level = text_of(*health, "level");
   const bool wrong = level == "warning" || level == "bad";
-  return {wrong ? cut(text_of(*health, "headline"), most_width) : level, colour_of_health(level)};
+  return {wrong ? cut(text_of(*health, "headline"), max_width) : level, colour_of_health(level)};
 }
 
 std::string best_bleu(const json::object& run) {

@@ -17,7 +17,7 @@ constexpr std::int64_t learning_updates = 20;  // before rates and losses count 
 constexpr double fast = 0.1, slow = 0.02;      // weight of the newest update
 constexpr std::int64_t bad_window = 100;       // updates
 constexpr Seconds longest_usual_wait{300};     // a longer one was no evaluation
-constexpr std::size_t most_digests = 16;       // updates whose weights are remembered until all ranks have told theirs
+constexpr std::size_t max_digests = 16;       // updates whose weights are remembered until all ranks have told theirs
 
 std::string count(std::int64_t number) {
   return grouped(static_cast<double>(number));
@@ -86,7 +86,7 @@ void Engine::observe_rewind(Run& run, Rank& rank, std::int64_t update, Time now)
 /// Ranks report the same update at different times. All ranks must have the same weights, bit for bit.
 void Engine::compare_weights(Run& run, const RecordHeader& header, const StepRecord& step) {
   if (step.weights_digest.empty()) return;
-  if (run.weights.size() >= most_digests && !run.weights.contains(step.update)) run.weights.erase(run.weights.begin());
+  if (run.weights.size() >= max_digests && !run.weights.contains(step.update)) run.weights.erase(run.weights.begin());
   const auto [entry, first] = run.weights.try_emplace(
       step.update, Weights{.rank = header.rank, .host = header.host, .digest = step.weights_digest});
   Weights& known = entry->second;

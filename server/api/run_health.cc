@@ -142,7 +142,7 @@ verdict::Health HealthBook::health(store::Reader& reader, const store::RunRow& r
     entry = find(reader, run, heartbeats);
     budget.time -= entry->took;
     const std::lock_guard lock(mutex_);
-    if (entries_.size() >= most_entries && !entries_.contains(run.id)) entries_.clear();
+    if (entries_.size() >= max_entries && !entries_.contains(run.id)) entries_.clear();
     entries_[run.id] = *entry;
   }
   std::vector<verdict::HealthPart> parts = {state_part(run, entry ? entry->last_error : "", now_ms)};

@@ -47,7 +47,7 @@ class HealthBook {
     std::string last_error;
     std::vector<verdict::HealthPart> parts;  // learning, speed, hosts
   };
-  static constexpr std::size_t most_entries = 4096;
+  static constexpr std::size_t max_entries = 4096;
 
   std::optional<Entry> known(const store::RunRow& run, const Budget& budget, bool& fresh) const;
   static Entry find(store::Reader& reader, const store::RunRow& run, const launch::Heartbeats* heartbeats);

@@ -15,7 +15,7 @@ class RunRanks {
   /// Rank `rank` of the run, counted from 0, has reported.
   void note(const std::string& run, std::int64_t rank) {
     const std::lock_guard lock(mutex_);
-    if (ranks_.size() >= most_runs && !ranks_.contains(run)) ranks_.clear();  // those that still report come back
+    if (ranks_.size() >= max_runs && !ranks_.contains(run)) ranks_.clear();  // those that still report come back
     std::int64_t& ranks = ranks_[run];
     ranks = std::max(ranks, rank + 1);
   }
@@ -27,7 +27,7 @@ class RunRanks {
   }
 
  private:
-  static constexpr std::size_t most_runs = 10'000;
+  static constexpr std::size_t max_runs = 10'000;
   mutable std::mutex mutex_;
   std::unordered_map<std::string, std::int64_t> ranks_;
 };

@@ -25,7 +25,7 @@ using asio::use_awaitable;
 using boost::system::error_code;
 
 constexpr std::size_t most_head_bytes = most_request_line_bytes + most_header_bytes;
-constexpr std::int64_t most_drained_bytes = std::int64_t{4} << 20;  // of a body that is not wanted
+constexpr std::int64_t max_drained_bytes = std::int64_t{4} << 20;  // of a body that is not wanted
 constexpr std::size_t first_read_bytes = 2048;                      // most heads are shorter
 
 }  // namespace
@@ -206,7 +206,7 @@ asio::awaitable<bool> Session::serve_one() {
   std::optional<Response> response = std::move(admission.refusal);
   // A reporter over its rate comes again, and shall find its connection open.
   const bool drains =
-      response && response->status == 429 && !head->expects_continue && head->content_length <= most_drained_bytes;
+      response && response->status == 429 && !head->expects_continue && head->content_length <= max_drained_bytes;
   const bool reads_body = (!response || drains) && head->content_length > 0;
   const Connections::BodyRoom room = reads_body
                                          ? connections_.room_for_body(head->content_length, limits_.body_bytes_in_all)

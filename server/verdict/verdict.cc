@@ -191,13 +191,13 @@ HealthPart judge_hosts(const std::vector<HostLoad>& hosts) {
             .text = capitalised(load_of(*host, hosts.size())),
             .action = stop_others_on(*host)};
   }
-  const auto least_room = std::max_element(hosts.begin(), hosts.end(), [](const HostLoad& a, const HostLoad& b) {
+  const auto busiest = std::max_element(hosts.begin(), hosts.end(), [](const HostLoad& a, const HostLoad& b) {
     return a.load * static_cast<double>(b.processors) < b.load * static_cast<double>(a.processors);
   });
   return {.topic = Topic::hosts,
           .level = Level::good,
-          .text = fmt::format("Load {:.1f} on {} processors of {}: the run has what it needs", least_room->load,
-                              least_room->processors, least_room->host)};
+          .text = fmt::format("Load {:.1f} on {} processors of {}: the run has what it needs", busiest->load,
+                              busiest->processors, busiest->host)};
 }
 
 HealthPart health_part(const Verdict& verdict) {
