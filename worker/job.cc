@@ -319,7 +319,6 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
   const std::unique_ptr<Heartbeat> heartbeat =
       start_heartbeat(options, folder, identity, communicator, gpu_meter.get(), {stop, checkpoint_request, end_fenced});
   if (first_rank) {
-    write_file_atomically(folder / "config.yaml", config_yaml(config));
     spdlog::info("run {} attempt {}: {} rank{} on {}, {}", identity.run, identity.attempt, communicator.size(),
                  communicator.size() == 1 ? "" : "s", fmt::join(communicator.hosts(), ", "),
                  communicator.description());
@@ -354,6 +353,7 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
   progress.begin(trainer.state().progress, trainer.state().elapsed_minutes);
   if (console != nullptr) console->begin(trainer.state().progress);
   if (first_rank) {
+    write_file_atomically(folder / "config.yaml", config_yaml(config));
     records.open_board(board_folder(options, config, folder), communicator.hosts()[0], trainer.state().progress.update);
     log_sizes(config, *backend, corpus, trainer);
     records.write(started(config, communicator, trainer, progress));

@@ -82,7 +82,10 @@ void Trainer::adopt_state(const RunState& own) {
   state_.ranks = own.ranks;
   state_.threads = own.threads;
   plan_.set_order(state_.data_order);
-  if (!state_.position) state_.position = plan_.position_at(state_.progress.epoch);
+  // Accepted changes of the data may have left fewer sentences than the position has behind it.
+  if (!state_.position || state_.position->sentences >= plan_.sentences()) {
+    state_.position = plan_.position_at(state_.progress.epoch);
+  }
 }
 
 std::string Trainer::run() {

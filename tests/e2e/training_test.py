@@ -113,9 +113,11 @@ class TrainingTest(SystemTest):
         steps = self.records("same-run", "step")
         self.assertEqual([(s["update"], s["weights_digest"]) for s in steps], [(1, last)])
 
+        config = (self.folder / "general" / "config.yaml").read_text()
         resumed = self.start_run("general", overrides=[f"data.folder={self.folder / 'same'}"])
         self.assertEqual(resumed.wait(), 2, resumed.text())
         self.assertIn("training.start_from", resumed.text())
+        self.assertEqual((self.folder / "general" / "config.yaml").read_text(), config)
         resumed = self.start_run("general", overrides=[f"data.folder={self.folder / 'own'}", "--accept-changes"])
         self.assertEqual(resumed.wait(), 2, resumed.text())
         self.assertRegex(resumed.text(), "resume: the vocabulary of update-00000020 is .*training.start_from")

@@ -41,17 +41,18 @@ class Resume : public testing::Test {
   Plan old_plan() const { return {corpus_, {.tokens_per_update = 200, .max_length = 256, .order = DataOrder::pooled}}; }
   /// As a version wrote it that had one order of the data only.
   void write_old_checkpoint(std::int64_t update) {
+    const double epoch = static_cast<double>(update) / static_cast<double>(old_plan().updates_per_epoch());
+    write_checkpoint({.progress = {.update = update, .epoch = epoch},
+                      .data_order = DataOrder::pooled,
+                      .position = std::nullopt,
+                      .corpus_digest = corpus_.digest()});
+  }
+  void write_checkpoint(const RunState& state) {
     Collector records;
     CheckpointKeeper keeper(config_, folder_.path(), "", *backend_, *communicator_, records);
     const Transformer model(config_.model, pieces, 0.1f, *backend_, DType::f32);
     const Adam adam(model.parameters(), *backend_, config_.optimizer.adam);
-    const double epoch = static_cast<double>(update) / static_cast<double>(old_plan().updates_per_epoch());
-    EXPECT_EQ("", keeper.save(model, adam,
-                              {.progress = {.update = update, .epoch = epoch},
-                               .data_order = DataOrder::pooled,
-                               .position = std::nullopt,
-                               .corpus_digest = corpus_.digest()},
-                              {}));
+    EXPECT_EQ("", keeper.save(model, adam, state, {}));
   }
   /// What refuses it.
   std::string refusal(bool accept_changes = false) {
@@ -114,6 +115,15 @@ TEST_F(Resume, AnOldCheckpointContinuesInItsOrder) {
   };
   expect_old(train("28u"), 25, 28);
   expect_old(train("30u"), 28, 30);
+}
+
+TEST_F(Resume, APositionBeyondTheTextIsTakenFromTheEpoch) {
+  write_checkpoint(
+      {.progress = {.update = 4, .epoch = 1.5}, .position = DataPosition{1, 500}, .corpus_digest = corpus_.digest()});
+  const std::vector<StepRecord> steps = train("5u");
+  ASSERT_EQ(steps.size(), 1);
+  EXPECT_GT(steps[0].epoch, 1.5);
+  EXPECT_LT(steps[0].epoch, 2);
 }
 
 TEST_F(Resume, ListsEveryDifference) {
