@@ -113,10 +113,10 @@ std::string Trainer::train(std::int64_t micro_batch_tokens, UpdateResult& last) 
   while (reason.empty()) {
     const Progress before = state_.progress;
     last = train_update(pipeline);
-    if (!divergence_.diverged()) evaluate_if_due(before);
+    checkpoint_due_ |= due(parts_.config.checkpoint.every, before);
+    if (!divergence_.diverged()) evaluate_if_due(before);  // may save the best checkpoint, which is then no longer due
     if (divergence_.diverged()) return "";
     reason = reason_to_end(last);
-    checkpoint_due_ |= due(parts_.config.checkpoint.every, before);
     // The last checkpoint is written after the last evaluation, so that it holds its scores. None is written while
     // updates are skipped: the weights may be of no use, and have not changed since the one before.
     const bool wanted = last.votes.checkpoint || checkpoint_due_;

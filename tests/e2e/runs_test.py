@@ -169,7 +169,7 @@ class RunsTest(SystemTest):
         self.assertIn("token file", self.nmt("list", "--token-file", "nowhere", code=2))
         self.assertIn("did you mean 'list'?", self.nmt("lsit", code=2))
         self.assertIn("did you mean '--follow'?", self.nmt("logs", "x", "--folow", code=2))
-        self.assertIn("nowhere.yaml", self.nmt("submit", "--config", "nowhere.yaml", code=1))
+        self.assertIn("nowhere.yaml", self.nmt("submit", "--config", "nowhere.yaml", code=2))
         self.assertIn("did you mean", self.nmt("submit", "--config", str(self.config), "trainig.seed=2", code=2))
         self.assertIn("no profile 'moon'", self.nmt("submit", "--config", str(self.config), "--profile", "moon", code=1))
         self.assertIn("--label: expected key=value", self.nmt("submit", "--config", str(self.config), "--label", "x", code=2))
