@@ -5,11 +5,12 @@
 #   scripts/test.sh --fast          without clang-tidy, the sanitizers and the fuzzers
 #   scripts/test.sh --slow          what nightly.sh does: tests labelled slow, the page under load, long faults and fuzzing,
 #                                   clang-tidy over all sources, and all unit tests under the sanitizers with every check
-#   scripts/test.sh --only STAGE    one stage and those that it needs: setup checks scripts build ctest contract page browser tidy
-#                                   asan tsan fuzz, or of --slow: slow page_load faults_long fuzz_long tidy_all asan_full tsan_full
+#   scripts/test.sh --only STAGE    one stage and those that it needs: setup checks scripts build ctest system contract page browser
+#                                   tidy asan tsan fuzz, or of --slow: slow page_load faults_long fuzz_long tidy_all asan_full tsan_full
 #   scripts/test.sh --help          this text
 #
-# The output of each stage goes to build/test-logs/STAGE.log, of which the end is shown if it fails. A summary with the
+# A test of the stage system (whole programs, MPI ranks, hosts, faults) that fails runs once more; the summary names each that needed
+# its second try. The output of each stage goes to build/test-logs/STAGE.log, of which the end is shown if it fails. A summary with the
 # minutes of each stage comes at the end, and the last line is "N passed, N failed". Exits 0 when nothing failed.
 # BABELRING_JOBS sets how many compilers run at once.
 set -euo pipefail
@@ -28,7 +29,7 @@ ASAN_TESTS=("${UNIT_TESTS[@]}" -R '^(base|checkpoint|core|cuda_emulation|data|me
 # (oneDNN with OpenMP) is left out: the sanitizer cannot see into libgomp.
 TSAN_TESTS=("${UNIT_TESTS[@]}" -R '^(alerts|client|comm|launch|translate|server)([_.-].*)?$')
 TSAN_TESTS_ALL=("${UNIT_TESTS[@]}" -R '^(alerts|client|comm|data|launch|runs|translate|worker|server)([_.-].*)?$')
-STAGES=(setup checks scripts build ctest contract page browser tidy asan tsan fuzz)
+STAGES=(setup checks scripts build ctest system contract page browser tidy asan tsan fuzz)
 SKIPPED=77
 SLOW_STAGES=(setup build slow page_load faults_long fuzz_long tidy_all asan_full tsan_full)
 # Compiled several sources at once; --slow compiles each alone, so that a source which leans on its neighbour's includes is found.
@@ -43,7 +44,7 @@ parse_arguments() {
   stages=("${STAGES[@]}")
   while [ $# -gt 0 ]; do
     case $1 in
-      --fast) stages=(setup checks scripts build ctest contract page browser) ;;
+      --fast) stages=(setup checks scripts build ctest system contract page browser) ;;
       --slow) stages=("${SLOW_STAGES[@]}") PRESET=dev ;;
       --only) only=$(option_value "$1" $# "${2:-}"); stages_for "$only"; shift ;;
       --help | -h) print_header && exit 0 ;;
@@ -57,7 +58,7 @@ stages_for() {
   case " ${STAGES[*]} ${SLOW_STAGES[*]} " in *" $1 "*) ;; *) usage_error "--only: found '$1', expected one of: ${STAGES[*]} ${SLOW_STAGES[*]:2}" ;; esac
   case $1 in
     contract) stages=(build ctest contract) ;;
-    ctest | browser | page_load | tidy | slow | tidy_all | faults_long) stages=(build "$1") ;;
+    ctest | system | browser | page_load | tidy | slow | tidy_all | faults_long) stages=(build "$1") ;;
     *) stages=("$1") ;;
   esac
 }
@@ -66,7 +67,7 @@ stages_for() {
 
 stage_setup() {
   scripts/setup.sh --test
-  fetch_promtool || echo "promtool is not to be had: its test is skipped"
+  fetch_promtool || echo "promtool is not available: its test is skipped"
 }
 
 # The one program of Debian's package prometheus that a test wants, unpacked beside the build: installing the package would
@@ -110,8 +111,12 @@ run_ctest() { # BUILD-FOLDER RESULT-NAME CTEST-ARGUMENTS...
 stage_ctest() {
   rm -f "$EXCHANGES"
   if [ -x "$PROMTOOL" ]; then export PROMTOOL; fi
-  # Whole-system tests wait for most of their time.
-  CTEST_PARALLEL_LEVEL=$((CTEST_PARALLEL_LEVEL + 1)) BABELRING_EXCHANGES=$EXCHANGES run_ctest "build/$PRESET" ctest -LE slow
+  BABELRING_EXCHANGES=$EXCHANGES run_ctest "build/$PRESET" ctest -LE 'slow|e2e|mpi'
+}
+
+# Tests of whole programs, ranks and hosts: they wait for most of their time, and depend on what else the machine does.
+stage_system() {
+  CTEST_PARALLEL_LEVEL=$((CTEST_PARALLEL_LEVEL + 1)) run_ctest "build/$PRESET" system -L 'e2e|mpi' -LE slow --repeat until-pass:2
 }
 
 # What the server answered in its tests, and the page's types, against server/api/openapi.yaml.
@@ -254,6 +259,12 @@ count() { # STAGE STATUS
   if [ "$2" -eq 0 ]; then passed=$((passed + 1)) detail=passed; else failed=$((failed + 1)) detail=FAILED; fi
 }
 
+# The names of tests that failed at their first try, in a stage that repeats them.
+repeated_tests() { # STAGE
+  sed -nE 's/^ *[0-9]+\/[0-9]+ Test +#[0-9]+: ([^ ]+) .*\*\*\*.*/\1/p; s/^ *Test +#[0-9]+: ([^ ]+) .*\*\*\*.*/\1/p' "$LOGS/$1.log" |
+    sort -u | paste -sd ' '
+}
+
 # What failed tests said stands anywhere in a long log.
 told_by_failed_tests() { # STAGE
   if [ ! -e "$LOGS/$1.xml" ]; then return; fi
@@ -261,7 +272,7 @@ told_by_failed_tests() { # STAGE
 }
 
 run_stage() {
-  local stage=$1 log=$LOGS/$1.log status=0 began=$SECONDS detail
+  local stage=$1 log=$LOGS/$1.log status=0 began=$SECONDS detail again
   rm -f "$LOGS/$stage".*
   printf '%-9s ' "$stage" >&2
   # Not "|| status=$?": in such a place bash ignores errexit, inside the subshell too.
@@ -270,6 +281,10 @@ run_stage() {
   status=$?
   set -e
   count "$stage" "$status"
+  if [ "$stage" = system ] && [ "$status" -eq 0 ]; then
+    again=$(repeated_tests "$stage")
+    if [ -n "$again" ]; then detail+="; needed a second try: $again"; fi
+  fi
   summary+=("$(printf '%-9s %6s min  %s' "$stage" "$(minutes $((SECONDS - began)))" "$detail")")
   if [ "$status" -eq 0 ] || [ "$status" -eq $SKIPPED ]; then
     say "ok ($detail, $((SECONDS - began)) s)"
@@ -288,7 +303,7 @@ main() {
   export CTEST_PARALLEL_LEVEL
   mkdir -p "$LOGS"
   for stage in "${stages[@]}"; do
-    if [ "$built" = no ] && [[ $stage =~ ^(ctest|contract|browser|page_load|tidy|slow|tidy_all)$ ]]; then
+    if [ "$built" = no ] && [[ $stage =~ ^(ctest|system|contract|browser|page_load|tidy|slow|tidy_all)$ ]]; then
       summary+=("$(printf '%-9s             not run: the build failed' "$stage")")
       continue
     fi
