@@ -17,7 +17,7 @@ constexpr std::int64_t learning_updates = 20;  // before rates and losses count 
 constexpr double fast = 0.1, slow = 0.02;      // weight of the newest update
 constexpr std::int64_t bad_window = 100;       // updates
 constexpr Seconds longest_usual_wait{300};     // a longer one was no evaluation
-constexpr std::size_t max_digests = 16;       // updates whose weights are remembered until all ranks have told theirs
+constexpr std::size_t max_digests = 16;        // updates whose weights are remembered until all ranks have told theirs
 
 std::string count(std::int64_t number) {
   return grouped(static_cast<double>(number));

@@ -26,7 +26,7 @@ using boost::system::error_code;
 
 constexpr std::size_t most_head_bytes = most_request_line_bytes + most_header_bytes;
 constexpr std::int64_t max_drained_bytes = std::int64_t{4} << 20;  // of a body that is not wanted
-constexpr std::size_t first_read_bytes = 2048;                      // most heads are shorter
+constexpr std::size_t first_read_bytes = 2048;                     // most heads are shorter
 
 }  // namespace
 
