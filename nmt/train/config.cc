@@ -50,7 +50,8 @@ void TrainingConfig::bind(OptionBinder& b) {
       "folder of a checkpoint: a new run begins with its weights, in its vocabulary; optimizer, schedule and position "
       "begin anew");
   b.text("freeze", freeze, "parameters that keep their weights: names with * and ?, separated by commas: encoder.*");
-  b.text("log_every", log_every, "a log line after each so many updates, with the mean loss since the line before");
+  b.text("log_every", log_every,
+         "a log line every N updates (u), epochs (e) or tokens (t), with the mean loss since the line before");
   b.text("digest_every", digest_every, "a SHA-256 of the weights in the step record; 0: never");
   b.group("divergence", divergence);
 }
