@@ -22,6 +22,14 @@ Response problem_of(const Request& request, const std::exception& failure) {
   return problem_response(Problem(500, "internal", "the server failed; its log has this request's id"), request.id);
 }
 
+/// The response to a request whose handler gave none.
+Response lost_response(const Request& request) {
+  if (!request.abandoned()) {
+    spdlog::error("{} {} [{}]: the handler gave no response", request.method, printable(request.target), request.id);
+  }
+  return problem_response(Problem(500, "internal", "the server failed; its log has this request's id"), request.id);
+}
+
 /// The media type of a Content-Type header, in lower case and without parameters.
 std::string media_type_of(std::string_view content_type) {
   return lower(trimmed(content_type.substr(0, content_type.find(';'))));
@@ -143,7 +151,9 @@ void Dispatcher::dispatch(std::shared_ptr<const Request> request, const Admissio
     handle(request, route, reply);
     return;
   }
-  executor_([this, request = std::move(request), &route, reply = std::move(reply)] { handle(request, route, reply); });
+  Reply certain = Reply::required(reply, [request] { return lost_response(*request); });
+  executor_(
+      [this, request = std::move(request), &route, reply = std::move(certain)] { handle(request, route, reply); });
 }
 
 void Dispatcher::handle(const std::shared_ptr<const Request>& request, const Route& route, const Reply& reply) const {
@@ -156,14 +166,17 @@ void Dispatcher::handle(const std::shared_ptr<const Request>& request, const Rou
     auto held = std::make_shared<Response>(std::move(response));
     gate_->note(*request, *held, [reply, held] { reply(std::move(*held)); });
   };
+  const Reply answer = Reply::required(
+      [request, finish](Response response) {
+        add_validator(*request, response);
+        compress(*request, response);
+        finish(std::move(response));
+      },
+      [request] { return lost_response(*request); });
   try {
-    route.handler(request, [request, finish](Response response) {
-      add_validator(*request, response);
-      compress(*request, response);
-      finish(std::move(response));
-    });
+    route.handler(request, answer);
   } catch (const std::exception& failure) {
-    finish(problem_of(*request, failure));
+    answer(problem_of(*request, failure));
   }
 }
 

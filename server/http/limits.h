@@ -12,6 +12,7 @@ struct Limits {
   std::chrono::milliseconds body{30'000};         // the whole body
   std::chrono::milliseconds body_grace{5'000};    // before it must have come at body_bytes_a_second
   std::chrono::milliseconds idle{60'000};         // between requests
+  std::chrono::milliseconds answer{600'000};      // from the end of the body to the handler's response
   std::chrono::milliseconds write_stall{30'000};  // without the client taking a byte
   std::chrono::milliseconds heartbeat{15'000};    // between comments on a quiet event stream
   std::chrono::milliseconds drain{10'000};        // for requests in flight when the server stops

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -13,6 +14,7 @@
 
 #include "nmt/base/result.h"
 #include "server/http/access.h"
+#include "server/http/reply.h"
 #include "server/http/unique_fd.h"
 
 namespace babelring::http {
@@ -33,6 +35,13 @@ struct Request {
   std::shared_ptr<WriteNote> note;       // the audit's note of a request that writes; null if there is none
   std::vector<std::pair<std::string, std::string>> answer_headers;  // added to whatever response it gets
   bool keep_alive = true;
+  std::shared_ptr<const std::atomic<bool>> gone;  // set by the session once nobody takes the answer; null: not watched
+  std::shared_ptr<const void> room;               // the reservation of the body's memory, released with the request
+
+  /// Whether the client is known to have left, so that work for this request is wasted. Any thread, and cheap: ask
+  /// before the work and between its parts. It becomes true within about a second after the connection was reset or
+  /// closed. A client that has only ended its own side (`nc -N`) still gets its answer.
+  bool abandoned() const { return gone && gone->load(std::memory_order_relaxed); }
 
   /// Empty if absent.
   std::string_view header(const std::string& lower_case_name) const;
@@ -101,8 +110,5 @@ Response text_response(int status, std::string content_type, std::string body);
 
 /// The reason phrase of a status: "Not Found".
 std::string_view reason_of(int status);
-
-/// Delivers the response to a request; called once, from any thread.
-using Reply = std::function<void(Response)>;
 
 }  // namespace babelring::http

@@ -14,6 +14,7 @@ struct RequestHead {
   Request request;  // without body and parameters
   std::int64_t content_length = 0;
   bool expects_continue = false;
+  bool takes_interim = false;  // HTTP/1.1: responses of class 1xx may precede the response
 };
 
 /// Parses a head that check_framing() accepts. The Error says what is wrong with it nevertheless.

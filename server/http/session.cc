@@ -1,5 +1,6 @@
 #include "server/http/session.h"
 
+#include <poll.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -13,6 +14,8 @@
 #include <optional>
 #include <utility>
 
+#include "nmt/base/log.h"
+#include "server/http/arrival.h"
 #include "server/http/framing.h"
 #include "server/http/problem.h"
 #include "server/http/response_head.h"
@@ -25,8 +28,9 @@ using asio::use_awaitable;
 using boost::system::error_code;
 
 constexpr std::size_t most_head_bytes = most_request_line_bytes + most_header_bytes;
-constexpr std::int64_t max_drained_bytes = std::int64_t{4} << 20;  // of a body that is not wanted
-constexpr std::size_t first_read_bytes = 2048;                     // most heads are shorter
+constexpr std::int64_t max_drained_bytes = std::int64_t{4} << 20;      // of a body that is not wanted
+constexpr std::size_t first_read_bytes = 2048;                         // most heads are shorter
+constexpr std::chrono::milliseconds first_look(50), most_pause(1000);  // whether the client still waits for an answer
 
 }  // namespace
 
@@ -108,6 +112,7 @@ asio::awaitable<void> Session::run() {
   }
   // Not left to the destructor: that may run in the hub, which holds its lock while it wakes this session.
   events_.reset();
+  if (gone_) *gone_ = true;  // a handler or producer may still work for the last request
   deadline_.cancel();
   close();
 }
@@ -226,7 +231,12 @@ asio::awaitable<bool> Session::serve_one() {
       if (!co_await read_body(*request, head->content_length)) co_return false;
     }
     response = dispatcher_.answer_now(*request, admission);
-    if (!response) response = co_await answer(request, std::move(admission));
+    if (!response) {
+      gone_ = std::make_shared<std::atomic<bool>>(false);
+      request->gone = gone_;
+      response = co_await answer(request, std::move(admission), head->takes_interim);
+      if (!response) co_return false;
+    }
   }
   const Outgoing out = begin_write(*request, *response);
   if (!out.whole) co_await write_rest(*request, *response, out);
@@ -255,27 +265,45 @@ asio::awaitable<bool> Session::read_body(Request& request, std::int64_t length) 
   co_return !code;
 }
 
-asio::awaitable<Response> Session::answer(std::shared_ptr<const Request> request, Dispatcher::Admission admission) {
-  clear_deadline();  // handlers bound their work themselves
-  // The reply may come from any thread; it is passed on to the session's.
-  struct State {
-    Response response;
-    bool done = false;
-  };
-  auto state = std::make_shared<State>();
-  asio::steady_timer arrived(socket_.get_executor(), asio::steady_timer::time_point::max());
-  auto self = shared_from_this();
-  dispatcher_.dispatch(std::move(request), admission, [self, state, &arrived](Response response) {
-    auto held = std::make_shared<Response>(std::move(response));
-    asio::post(self->socket_.get_executor(), [self, state, held, &arrived] {
-      state->response = std::move(*held);
-      state->done = true;
-      arrived.cancel();
-    });
-  });
-  error_code ignored;
-  while (!state->done) co_await arrived.async_wait(asio::redirect_error(use_awaitable, ignored));
-  co_return std::move(state->response);
+asio::awaitable<std::optional<Response>> Session::answer(std::shared_ptr<const Request> request,
+                                                         Dispatcher::Admission admission, bool takes_interim) {
+  clear_deadline();
+  Arrival<Response> arrival(socket_.get_executor());
+  dispatcher_.dispatch(request, admission, Reply(arrival.sender()));
+  const auto end = std::chrono::steady_clock::now() + limits_.answer;
+  bool probed = false;
+  // Most answers come before the first look. Ten thousand requests that wait cost ten thousand looks a second.
+  for (auto pause = first_look; !co_await arrival.wait(pause); pause = std::min(2 * pause, most_pause)) {
+    if (co_await client_left(takes_interim, probed)) co_return std::nullopt;
+    if (std::chrono::steady_clock::now() < end) continue;
+    spdlog::error("{} {} [{}]: no answer within {} s", request->method, printable(request->target), request->id,
+                  std::chrono::duration_cast<std::chrono::seconds>(limits_.answer).count());
+    *gone_ = true;
+    co_return problem_response(Problem(503, "late", "the server did not finish this in time"), request->id);
+  }
+  co_return arrival.take();
+}
+
+short Session::events_now(short wanted) {
+  pollfd state{socket_.native_handle(), wanted, 0};
+  return poll(&state, 1, 0) > 0 ? state.revents : short{0};
+}
+
+bool Session::hung_up() {
+  return !socket_.is_open() || (events_now(0) & (POLLERR | POLLHUP)) != 0;
+}
+
+asio::awaitable<bool> Session::client_left(bool takes_interim, bool& probed) {
+  if (hung_up()) co_return true;
+  // Reading would not do: requests sent ahead may lie before the end of the connection, and belong to the next turn.
+  if ((events_now(POLLRDHUP) & POLLRDHUP) == 0) co_return false;
+  // The client has ended its side: either it has closed the connection, or it sends nothing more and waits for the
+  // answer. A closed one resets the connection when something comes, which the next look sees. HTTP/1.0 has nothing
+  // that could be sent before the response.
+  if (!takes_interim) co_return true;
+  if (!std::exchange(probed, true)) co_await write_all("HTTP/1.1 102 Processing\r\n\r\n", {});
+  clear_deadline();
+  co_return false;
 }
 
 }  // namespace babelring::http

@@ -5,6 +5,7 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "server/http/connections.h"
@@ -48,7 +49,16 @@ class Session : public std::enable_shared_from_this<Session> {
   /// Length of the head that is now in buffer_; 0 if the connection is over or the client was refused.
   Awaitable<std::size_t> read_head();
   Awaitable<bool> read_body(Request& request, std::int64_t length);
-  Awaitable<Response> answer(std::shared_ptr<const Request> request, Dispatcher::Admission admission);
+  /// The handler's response; nothing if the client has left meanwhile. Sets `gone` then, and when the response does
+  /// not come in time. `takes_interim`: the client understands responses of class 1xx.
+  Awaitable<std::optional<Response>> answer(std::shared_ptr<const Request> request, Dispatcher::Admission admission,
+                                            bool takes_interim);
+  /// The events of `wanted`, and errors, that poll() reports of the socket at once.
+  short events_now(short wanted);
+  /// Whether the connection was reset, or closed here.
+  bool hung_up();
+  /// Whether the client no longer waits for an answer. `probed`: whether an interim response was sent to find out.
+  Awaitable<bool> client_left(bool takes_interim, bool& probed);
   Awaitable<void> refuse(int status, std::string code, std::string detail);
 
   /// A response being sent.
@@ -64,10 +74,10 @@ class Session : public std::enable_shared_from_this<Session> {
   /// Sends the rest. The events of a stream are left to write_events().
   Awaitable<void> write_rest(const Request& request, Response& response, const Outgoing& out);
   Awaitable<void> write_file(const FileSlice& slice);
-  Awaitable<void> write_pieces(Producer& producer, bool chunked);
+  Awaitable<void> write_pieces(std::shared_ptr<Producer> producer, bool chunked);
   Awaitable<void> write_events();
   Awaitable<void> write_all(std::string_view first, std::string_view second);
-  Awaitable<std::string> next_piece(Producer& producer);
+  Awaitable<std::string> next_piece(std::shared_ptr<Producer> producer);
 
   Awaitable<void> write_encrypted(const FileSlice& slice);
   /// Sends what the socket takes of both without waiting, and returns how much; nothing over TLS. Throws system_error
@@ -91,8 +101,9 @@ class Session : public std::enable_shared_from_this<Session> {
   Connections& connections_;
   const std::string address_;
   std::string buffer_;
-  std::shared_ptr<EventSource> events_;     // of an event stream
-  std::shared_ptr<const Caller> listener_;  // who receives it
+  std::shared_ptr<EventSource> events_;      // of an event stream
+  std::shared_ptr<const Caller> listener_;   // who receives it
+  std::shared_ptr<std::atomic<bool>> gone_;  // of the request that is being answered
   std::size_t served_ = 0;
   bool finishing_ = false, interruptible_ = false, timed_out_ = false;
   bool woken_ = false, reader_left_ = false;

@@ -10,6 +10,7 @@
 #include <exception>
 #include <utility>
 
+#include "server/http/arrival.h"
 #include "server/http/response_head.h"
 #include "server/http/session.h"
 
@@ -71,7 +72,7 @@ asio::awaitable<void> Session::write_rest(const Request& request, Response& resp
     }
   }
   if (auto* producer = std::get_if<std::shared_ptr<Producer>>(&response.body)) {
-    co_await write_pieces(**producer, request.keep_alive);
+    co_await write_pieces(*producer, request.keep_alive);
   }
   if (auto* events = std::get_if<std::shared_ptr<EventSource>>(&response.body)) {
     events_ = std::move(*events);
@@ -148,33 +149,32 @@ asio::awaitable<void> Session::write_file(const FileSlice& slice) {
   }
 }
 
-asio::awaitable<std::string> Session::next_piece(Producer& producer) {
-  struct State {
-    std::string piece;
+asio::awaitable<std::string> Session::next_piece(std::shared_ptr<Producer> producer) {
+  struct Piece {
+    std::string text;
     std::exception_ptr failure;
-    bool done = false;
   };
-  auto state = std::make_shared<State>();
-  auto self = shared_from_this();
-  asio::steady_timer arrived(socket_.get_executor(), asio::steady_timer::time_point::max());
-  dispatcher_.run([self, state, &producer, &arrived] {
+  Arrival<Piece> arrival(socket_.get_executor());
+  dispatcher_.run([send = arrival.sender(), producer = std::move(producer)] {
+    Piece piece;
     try {
-      state->piece = producer.next();
+      piece.text = producer->next();
     } catch (...) {
-      state->failure = std::current_exception();
+      piece.failure = std::current_exception();
     }
-    asio::post(self->socket_.get_executor(), [self, state, &arrived] {
-      state->done = true;
-      arrived.cancel();
-    });
+    send(std::move(piece));
   });
-  error_code ignored;
-  while (!state->done) co_await arrived.async_wait(asio::redirect_error(use_awaitable, ignored));
-  if (state->failure) std::rethrow_exception(state->failure);
-  co_return std::move(state->piece);
+  const auto end = std::chrono::steady_clock::now() + limits_.answer;
+  while (!co_await arrival.wait(std::chrono::seconds(1))) {
+    const bool late = std::chrono::steady_clock::now() >= end;
+    if (late || hung_up()) throw boost::system::system_error(asio::error::timed_out);  // breaks the body off
+  }
+  Piece piece = arrival.take();
+  if (piece.failure) std::rethrow_exception(piece.failure);
+  co_return std::move(piece.text);
 }
 
-asio::awaitable<void> Session::write_pieces(Producer& producer, bool chunked) {
+asio::awaitable<void> Session::write_pieces(std::shared_ptr<Producer> producer, bool chunked) {
   for (;;) {
     clear_deadline();
     const std::string piece = co_await next_piece(producer);

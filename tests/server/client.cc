@@ -33,7 +33,7 @@ Client::Client(std::uint16_t port, std::string token, const std::string& host)
 }
 
 Client::~Client() {
-  close(socket_);
+  if (socket_ >= 0) close(socket_);
 }
 
 void Client::send(std::string_view bytes) {
@@ -93,6 +93,16 @@ bool Client::fill() {
   const ssize_t size = take(bytes);
   if (size > 0) buffer_.append(bytes.data(), static_cast<std::size_t>(size));
   return size > 0;
+}
+
+void Client::finish_sending() {
+  shutdown(socket_, SHUT_WR);
+}
+
+void Client::reset() {
+  const linger at_once{1, 0};
+  setsockopt(socket_, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+  close(std::exchange(socket_, -1));
 }
 
 bool Client::closed() {

@@ -46,6 +46,10 @@ class Client {
                  const std::string& headers = "");
   /// Reads until the text was seen, or the connection or patience ends. Returns everything read.
   std::string read_until(std::string_view text);
+  /// Ends this side of the connection (FIN); answers can still be read.
+  void finish_sending();
+  /// Ends the connection by a reset (RST).
+  void reset();
   /// True if the peer closes within the patience.
   bool closed();
 
