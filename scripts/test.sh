@@ -119,10 +119,10 @@ stage_system() {
   CTEST_PARALLEL_LEVEL=$((CTEST_PARALLEL_LEVEL + 1)) run_ctest "build/$PRESET" system -L 'e2e|mpi' -LE slow --repeat until-pass:2
 }
 
-# What the server answered in its tests, and the page's types, against server/api/openapi.yaml.
+# What the server answered in its tests, against the openapi.json that it served there; and the page's types.
 stage_contract() {
   if ! has_node; then
-    echo "skipped: holding answers against openapi.yaml needs Node 20.19 or newer and npm"
+    echo "skipped: holding answers against openapi.json needs Node 20.19 or newer and npm"
     return $SKIPPED
   fi
   cd tests/contract

@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 
+#include "nmt/base/failure.h"
 #include "nmt/base/json.h"
+#include "server/api/openapi_problems.h"
 #include "server/api/openapi_text.h"
 #include "server/http/field_text.h"
 
@@ -19,10 +22,15 @@ json::value scalar(const YAML::Node& node) {
   if (text == "null" || text == "~") return nullptr;
   std::int64_t integer = 0;
   const char* end = text.data() + text.size();
-  if (const auto parsed = std::from_chars(text.data(), end, integer); parsed.ptr == end && !text.empty())
+  if (const auto parsed = std::from_chars(text.data(), end, integer); parsed.ptr == end && parsed.ec == std::errc())
     return integer;
   double real = 0;
-  if (const auto parsed = std::from_chars(text.data(), end, real); parsed.ptr == end && !text.empty()) return real;
+  if (const auto parsed = std::from_chars(text.data(), end, real); parsed.ptr == end && !text.empty()) {
+    // JSON would have null there. A word that is meant, such as nan, stands in quotes.
+    const bool finite = parsed.ec == std::errc() && std::isfinite(real);
+    if (!finite) fail("openapi.yaml, line {}: {} is not finite: quote it", node.Mark().line + 1, text);
+    return real;
+  }
   return json::value(text);
 }
 
@@ -41,13 +49,7 @@ json::value convert(const YAML::Node& node) {
 }
 
 const json::value& contract_document() {
-  static const json::value document = [] {
-    try {
-      return convert(YAML::Load(std::string(openapi_text)));
-    } catch (const YAML::Exception& error) {
-      fail("openapi.yaml: {}", error.what());
-    }
-  }();
+  static const json::value document = parse_contract(openapi_text);
   return document;
 }
 
@@ -57,6 +59,17 @@ const json::object* member_object(const json::object* object, std::string_view n
 }
 
 }  // namespace
+
+json::value parse_contract(std::string_view yaml) {
+  json::value document;
+  try {
+    document = convert(YAML::Load(std::string(yaml)));
+  } catch (const YAML::Exception& error) {
+    fail("openapi.yaml: {}", error.what());
+  }
+  write_problems(document.as_object());
+  return document;
+}
 
 std::string openapi_json() {
   return to_text(contract_document());

@@ -4,9 +4,14 @@
 #include <string_view>
 #include <vector>
 
+#include "nmt/base/json.h"
+
 namespace babelring::api {
 
-/// The contract, server/api/openapi.yaml, as JSON. Throws Failure if the embedded text is not YAML.
+/// The contract as it is served, of the text of server/api/openapi.yaml. Throws Failure where that is not YAML, has a
+/// number that is not finite, or names a problem that it does not describe.
+json::value parse_contract(std::string_view yaml);
+/// The contract that is built in, as JSON.
 std::string openapi_json();
 /// The media types of an operation's successes, in the contract's order; empty where these have no body, or it is not
 /// in the contract.

@@ -104,7 +104,7 @@ http::Response show_self(Service& service, const http::Request& request) {
                                       {"run", token.run.empty() ? json::value(nullptr) : json::value(token.run)},
                                       {"expires_at", time_or_null(token.expires_ms)}});
   }
-  throw http::Problem(401, "token_unknown", "the token was revoked meanwhile");
+  throw http::Problem(401, "token_invalid", "the token was revoked meanwhile");
 }
 
 http::Response remove_token(Service& service, const http::Request& request) {

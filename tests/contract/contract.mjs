@@ -1,8 +1,7 @@
-// What server/api/openapi.yaml says of an exchange: which operation it is, which answers that has, and whether a body
-// fits its schema.
+// What the contract (openapi.json, as the server gives it) says of an exchange: which operation it is, which answers that has,
+// and whether a body fits its schema.
 import Ajv2020 from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
-import { parse } from 'yaml';
 
 const METHODS = ['get', 'put', 'post', 'patch', 'delete'];
 
@@ -16,8 +15,8 @@ function matcher(template) {
 }
 
 export class Contract {
-  constructor(yamlText) {
-    this.document = parse(yamlText);
+  constructor(document) {
+    this.document = document;
     this.ajv = new Ajv2020({ strictSchema: false, strictTypes: false, allErrors: true, validateFormats: true });
     addFormats(this.ajv);
     this.ajv.addFormat('binary', true);
@@ -45,19 +44,36 @@ export class Contract {
 
   /// The described answer of that status, with where it stands, or null.
   answerOf({ template, method, operation }, status) {
-    const key = operation.responses[status] ? String(status) : operation.responses.default && status >= 400 ? 'default' : null;
-    // What refuses a request before it reaches its operation (framing, Host, rates) may do so anywhere.
-    if (!key && status >= 400) return { described: this.document.components.responses.Problem, base: ['components', 'responses', 'Problem'] };
-    if (!key) return null;
-    const described = operation.responses[key];
-    if (!described.$ref) return { described, base: ['paths', template, method, 'responses', key] };
+    const described = operation.responses[status];
+    if (!described) return null;
+    if (!described.$ref) return { described, base: ['paths', template, method, 'responses', String(status)] };
     const parts = described.$ref.slice(2).split('/');
     return { described: parts.reduce((node, part) => node[part], this.document), base: parts };
   }
 
+  /// The enums that have an entry twice, as texts that say where.
+  repeatedEntries() {
+    const found = [];
+    const walk = (node, place) => {
+      if (node === null || typeof node !== 'object') return;
+      if (Array.isArray(node.enum) && new Set(node.enum).size < node.enum.length) found.push(`${place}: ${JSON.stringify(node.enum)}`);
+      for (const [name, part] of Object.entries(node)) walk(part, `${place}/${name}`);
+    };
+    walk(this.document, '#');
+    return found;
+  }
+
   /// What is wrong with a JSON body held against a described answer's schema: a list of texts.
   faults(base, mediaType, body) {
-    const reference = pointer(...base, 'content', mediaType, 'schema');
+    return this.faultsBy(pointer(...base, 'content', mediaType, 'schema'), body);
+  }
+
+  /// The same for a problem that is no operation's.
+  problemFaults(body) {
+    return this.faultsBy(pointer('components', 'schemas', 'Problem'), body);
+  }
+
+  faultsBy(reference, body) {
     let validate = this.validators.get(reference);
     if (!validate) {
       validate = this.ajv.compile({ $ref: reference });

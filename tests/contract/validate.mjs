@@ -1,12 +1,14 @@
-// Holds what the server answered in the tests against server/api/openapi.yaml.
+// Holds what the server answered in the tests against the contract that it served there: GET /api/v1/openapi.json is one of the
+// exchanges.
 //
 //   BABELRING_EXCHANGES=FILE build/dev/bin/test_server      the tests' client appends each exchange to FILE
 //   node validate.mjs FILE [JUNIT.xml]
 //
-// Every answer must be of a described status and media type, every JSON body must fit its schema, every single GET that
-// may be kept has an ETag, and every operation with each of its documented success answers must have been seen.
+// Every answer, errors too, must be of a described status and media type, every JSON body must fit its schema, every single GET
+// that may be kept has an ETag, and every operation with each of its documented success answers must have been seen. An enum has
+// no entry twice.
 import { createReadStream } from 'node:fs';
-import { readFile, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { createInterface } from 'node:readline';
 import { Contract } from './contract.mjs';
 
@@ -15,9 +17,28 @@ if (!file) {
   console.error('usage: node validate.mjs EXCHANGES [JUNIT.xml]');
   process.exit(2);
 }
-const contract = new Contract(await readFile(new URL('../../server/api/openapi.yaml', import.meta.url), 'utf8'));
-const MOST_SHOWN = 5;
+const MAX_SHOWN = 5;
 
+async function* exchanges() {
+  for await (const line of createInterface({ input: createReadStream(file), crlfDelay: Infinity })) {
+    if (line) yield JSON.parse(line);
+  }
+}
+
+/// The contract among the exchanges. Exits where it is not there, or not always the same: the file is of several builds.
+async function servedContract() {
+  const texts = new Set();
+  for await (const { method, path, status, body } of exchanges()) {
+    if (method === 'GET' && path === '/api/v1/openapi.json' && status === 200 && body !== undefined) texts.add(body);
+  }
+  if (texts.size === 1) return new Contract(JSON.parse([...texts][0]));
+  console.error(`${file}: found ${texts.size} different answers to GET /api/v1/openapi.json, expected 1`);
+  process.exit(1);
+}
+
+const contract = await servedContract();
+
+const OTHER_PATHS = 'other paths';
 const faults = new Map();  // operation: what was wrong with its answers
 const seen = new Set();    // "get /path 200"
 let checked = 0;
@@ -34,6 +55,8 @@ function check(exchange) {
   if (!found) {
     // Paths and methods that are refused because they are none of ours, and the page itself.
     foreign += 1;
+    if (exchange.type !== 'application/problem+json' || exchange.body === undefined) return;
+    for (const fault of contract.problemFaults(JSON.parse(exchange.body))) complain(OTHER_PATHS, `${exchange.method} ${exchange.path}: ${fault}`);
     return;
   }
   const name = `${found.method} ${found.template}`;
@@ -62,9 +85,8 @@ function check(exchange) {
   for (const fault of contract.faults(answer.base, type, body)) complain(name, `${where}: ${fault}`);
 }
 
-for await (const line of createInterface({ input: createReadStream(file), crlfDelay: Infinity })) {
-  if (line) check(JSON.parse(line));
-}
+for await (const exchange of exchanges()) check(exchange);
+for (const place of contract.repeatedEntries()) complain('get /api/v1/openapi.json', `an enum has an entry twice, ${place}`);
 for (const { template, method, operation } of contract.operations()) {
   for (const status of Object.keys(operation.responses)) {
     const name = `${method} ${template}`;
@@ -73,7 +95,7 @@ for (const { template, method, operation } of contract.operations()) {
 }
 
 const escape = (text) => text.replace(/[&<>"]/g, (c) => `&#${c.charCodeAt(0)};`).replace(/[^\x20-\x7e\n]/g, '?');
-const operations = contract.operations().map(({ template, method }) => `${method} ${template}`);
+const operations = [...contract.operations().map(({ template, method }) => `${method} ${template}`), OTHER_PATHS];
 if (junit) {
   const cases = operations.map((name) => {
     const list = faults.get(name);
@@ -86,8 +108,8 @@ if (junit) {
 }
 for (const [name, list] of faults) {
   console.log(`${name}: ${list.length} faults`);
-  for (const text of list.slice(0, MOST_SHOWN)) console.log(`  ${text}`);
+  for (const text of list.slice(0, MAX_SHOWN)) console.log(`  ${text}`);
 }
-console.log(`${checked} answers of ${operations.length} operations held against openapi.yaml, ${foreign} of other paths left out; ` +
+console.log(`${checked} answers of ${operations.length} operations held against openapi.json, ${foreign} of other paths left out; ` +
   `${faults.size} operations with faults`);
 process.exit(faults.size > 0 || checked === 0 ? 1 : 0);

@@ -4,11 +4,15 @@
 
 #include <algorithm>
 #include <cctype>
+#include <chrono>
+#include <limits>
 #include <set>
 
 #include "nmt/base/json.h"
+#include "server/api/alert_watch.h"
 #include "tests/server/client.h"
 #include "tests/server/test_server.h"
+#include "tests/soon.h"
 
 namespace babelring {
 namespace {
@@ -87,6 +91,80 @@ TEST(OpenApi, DescribesWhatIsAnswered) {
   check(run + "/checkpoints", "CheckpointPage");
   check("/api/v1/checkpoints/" + stored.fresh.at(2).id, "Checkpoint");
   check("/api/v1/nothing", "Problem");
+}
+
+TEST(OpenApi, ServesWordsThatReadAsNumbersAsWords) {
+  testing::TestServer server;
+  testing::Client client(server.port());
+  const auto contract = parse_json(client.get("/api/v1/openapi.json").body).value();
+  const std::string schemas = "/components/schemas/";
+  EXPECT_EQ(contract.at_pointer(schemas + "AlertRule/properties/kind/enum/0"), "nan");
+  EXPECT_EQ(contract.at_pointer(schemas + "Alert/properties/kind/enum/0"), "nan");
+  const json::array kinds = {"nan", "inf", "-inf"};
+  EXPECT_EQ(contract.at_pointer(schemas + "NonFinite/items/properties/kind/enum"), kinds);
+  EXPECT_EQ(contract.at_pointer(schemas + "Series/properties/non_finite/$ref"), "#/components/schemas/NonFinite");
+}
+
+TEST(OpenApi, RefusesNumbersThatAreNotFinite) {
+  for (const std::string word : {"nan", "inf", "-inf", "infinity", "1e999"}) {
+    SCOPED_TRACE(word);
+    try {
+      api::parse_contract("a: 1\nb: [x, " + word + "]\n");
+      FAIL() << "taken";
+    } catch (const Failure& failure) {
+      EXPECT_EQ(std::string(failure.what()), "openapi.yaml, line 2: " + word + " is not finite: quote it");
+    }
+  }
+}
+
+/// What the contract says of non_finite, null and the rest is held against these answers by tests/contract.
+TEST(OpenApi, DescribesRunsWhoseNumbersAreNotFinite) {
+  testing::TestServer server;
+  api::AlertWatch watch(server.store(), server.events(), {}, std::chrono::milliseconds(20));
+  constexpr double infinity = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+  std::vector<Record> records;
+  for (const double loss : {nan, infinity, -infinity, 3.0}) {
+    const auto number = static_cast<std::int64_t>(records.size()) + 1;
+    Record step = testing::step_record(number, number);
+    std::get<StepRecord>(step.body).loss = loss;
+    records.push_back(std::move(step));
+    watch.observe(records.back());
+  }
+  EvalRecord eval{.update = 4, .set = "valid"};
+  eval.loss = nan, eval.nll = infinity, eval.sacrebleu = nan;
+  CheckpointRecord checkpoint{.update = 4, .name = "update-00000004"};
+  checkpoint.write_seconds = infinity;
+  LogRecord log{.level = "warn", .text = "loss is not finite"};
+  records.push_back(testing::record_of(eval, 5));
+  records.push_back(testing::record_of(checkpoint, 6));
+  records.push_back(testing::record_of(log, 7));
+  const auto stored = testing::put(server.store(), records);
+  ASSERT_EQ(stored.fresh.size(), records.size());
+
+  testing::Client client(server.port());
+  const auto get = [&](const std::string& path) {
+    const testing::Answer answer = client.get("/api/v1" + path);
+    EXPECT_EQ(answer.status, 200) << path << answer.body;
+    return parse_json(answer.body).value();
+  };
+  const std::string run = "/runs/" + testing::run_id;
+  EXPECT_EQ(get(run + "/metrics/loss").at_pointer("/non_finite/0/kind"), "nan");
+  EXPECT_EQ(get(run + "/series?keys=loss").at_pointer("/items/0/non_finite/2/kind"), "-inf");
+  const std::string query = R"({"keys":["loss"],"runs":[")" + testing::run_id + R"("]})";
+  const auto compared = parse_json(client.post("/api/v1/metrics/query", query).body).value();
+  EXPECT_EQ(compared.at_pointer("/items/0/non_finite/1/kind"), "inf");
+  EXPECT_TRUE(get(run + "/evals").at_pointer("/items/0/loss").is_null());
+  EXPECT_TRUE(get("/evals/" + stored.fresh.at(4).id).at("nll").is_null());
+  EXPECT_EQ(get(run + "/checkpoints").at("items").as_array().size(), 1u);
+  EXPECT_EQ(get(run + "/logs").at("items").as_array().size(), 1u);
+  for (const char* part : {"", "/metrics", "/ranks", "/verdict", "/transitions", "/attempts", "/retention"})
+    get(run + part);
+  get("/runs");
+  EXPECT_EQ(get("/alert-rules").at_pointer("/items/0/kind"), "nan");
+  EXPECT_EQ(
+      client.request("PUT", "/api/v1/alert-rules", R"({"items":[{"name":"n","kind":"nan","threshold":2}]})").status,
+      200);
+  EXPECT_TRUE(soon([&] { return !get("/alerts").at("items").as_array().empty(); }));
 }
 
 }  // namespace

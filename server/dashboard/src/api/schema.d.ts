@@ -1306,11 +1306,7 @@ export interface components {
             min?: components["schemas"]["Numbers"];
             avg?: components["schemas"]["Numbers"];
             max?: components["schemas"]["Numbers"];
-            non_finite: {
-                step: number;
-                /** @enum {unknown} */
-                kind: "nan" | "inf" | "-inf";
-            }[];
+            non_finite: components["schemas"]["NonFinite"];
         };
         SeriesPage: {
             items: components["schemas"]["Series"][];
@@ -1553,17 +1549,7 @@ export interface components {
             kind: "nan" | "inf" | "-inf";
         }[];
     };
-    responses: {
-        /** @description RFC 9457 */
-        Problem: {
-            headers: {
-                [name: string]: unknown;
-            };
-            content: {
-                "application/problem+json": components["schemas"]["Problem"];
-            };
-        };
-    };
+    responses: never;
     parameters: {
         run: string;
         checkpoint: string;
@@ -1703,7 +1689,6 @@ export interface operations {
                     "application/json": components["schemas"]["RunPage"] | components["schemas"]["RunPartPage"];
                 };
             };
-            default: components["responses"]["Problem"];
         };
     };
     submitRun: {
@@ -1731,7 +1716,6 @@ export interface operations {
                     "application/json": components["schemas"]["Run"];
                 };
             };
-            default: components["responses"]["Problem"];
         };
     };
     validateRun: {
@@ -1756,7 +1740,6 @@ export interface operations {
                     "application/json": components["schemas"]["Validation"];
                 };
             };
-            default: components["responses"]["Problem"];
         };
     };
     listProfiles: {
@@ -1777,7 +1760,6 @@ export interface operations {
                     "application/json": components["schemas"]["ProfilePage"];
                 };
             };
-            default: components["responses"]["Problem"];
         };
     };
     showRun: {
@@ -1800,7 +1782,6 @@ export interface operations {
                     "application/json": components["schemas"]["Run"];
                 };
             };
-            default: components["responses"]["Problem"];
         };
     };
     deleteRun: {
@@ -1829,7 +1810,6 @@ export interface operations {
                     "application/json": components["schemas"]["Run"];
                 };
             };
-            default: components["responses"]["Problem"];
         };
     };
     editRun: {
@@ -1859,7 +1839,6 @@ export interface operations {
                     "application/json": components["schemas"]["Run"];
                 };
             };
-            default: components["responses"]["Problem"];
         };
     };
     stopRun: {
@@ -1886,7 +1865,6 @@ export interface operations {
                     "application/json": components["schemas"]["Run"];
                 };
             };
-            default: components["responses"]["Problem"];
         };
     };
     resumeRun: {
@@ -1916,7 +1894,6 @@ export interface operations {
                     "application/json": components["schemas"]["Run"];
                 };
             };
-            default: components["responses"]["Problem"];
         };
     };
     requestCheckpoint: {
@@ -1942,7 +1919,6 @@ export interface operations {
                     "application/json": components["schemas"]["CheckpointWish"];
                 };
             };
-            default: components["responses"]["Problem"];
         };
     };
     heartbeat: {
@@ -1969,7 +1945,6 @@ export interface operations {
                     "application/json": components["schemas"]["Orders"];
                 };
             };
-            default: components["responses"]["Problem"];
         };
     };
     listTransitions: {
@@ -1996,7 +1971,6 @@ export interface operations {
                     "application/json": components["schemas"]["TransitionPage"];
                 };
             };
-            default: components["responses"]["Problem"];
         };
     };
     listAttempts: {
@@ -2019,7 +1993,6 @@ export interface operations {
                     "application/json": components["schemas"]["AttemptPage"];
                 };
             };
-            default: components["responses"]["Problem"];
         };
     };
     listNodes: {
@@ -2040,7 +2013,6 @@ export interface operations {
                     "application/json": components["schemas"]["NodePage"];
                 };
             };
-            default: components["responses"]["Problem"];
         };
     };
     showNode: {
@@ -2063,7 +2035,6 @@ export interface operations {
                     "application/json": components["schemas"]["Node"];
                 };
             };
-            default: components["responses"]["Problem"];
         };
     };
     ingest: {
@@ -2090,7 +2061,6 @@ export interface operations {
                     "application/json": components["schemas"]["Ingested"];
                 };
             };
-            default: components["responses"]["Problem"];
         };
     };
     listMetrics: {
@@ -2115,7 +2085,6 @@ export interface operations {
                     "application/json": components["schemas"]["KeyPage"];
                 };
             };
-            default: components["responses"]["Problem"];
         };
     };
     showSeries: {
@@ -2159,16 +2128,6 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description No point in that range */
-            416: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            default: components["responses"]["Problem"];
         };
     };
     listSeries: {
@@ -2201,7 +2160,6 @@ export interface operations {
                     "application/json": components["schemas"]["SeriesPage"];
                 };
             };
-            default: components["responses"]["Problem"];
         };
     };
     queryMetrics: {
@@ -2226,7 +2184,6 @@ export interface operations {
                     "application/json": components["schemas"]["AlignedSeries"];
                 };
             };
-            default: components["responses"]["Problem"];
         };
     };
     exportMetrics: {
@@ -2249,7 +2206,6 @@ export interface operations {
                     "text/csv": string;
                 };
             };
-            default: components["responses"]["Problem"];
         };
     };
     listEvals: {
@@ -2276,7 +2232,6 @@ export interface operations {
                     "application/json": components["schemas"]["EvalPage"];
                 };
             };
-            default: components["responses"]["Problem"];
         };
     };
     addEval: {
@@ -2306,7 +2261,6 @@ export interface operations {
                     "application/json": components["schemas"]["Eval"];
                 };
             };
-            default: components["responses"]["Problem"];
         };
     };
     showEval: {
@@ -2329,7 +2283,6 @@ export interface operations {
                     "application/json": components["schemas"]["Eval"];
                 };
             };
-            default: components["responses"]["Problem"];
         };
     };
     showVerdict: {
@@ -2352,7 +2305,6 @@ export interface operations {
                     "application/json": components["schemas"]["Verdict"];
                 };
             };
-            default: components["responses"]["Problem"];
         };
     };
     listAlertRules: {
@@ -2373,7 +2325,6 @@ export interface operations {
                     "application/json": components["schemas"]["AlertRulePage"];
                 };
             };
-            default: components["responses"]["Problem"];
         };
     };
     replaceAlertRules: {
@@ -2398,7 +2349,6 @@ export interface operations {
                     "application/json": components["schemas"]["AlertRulePage"];
                 };
             };
-            default: components["responses"]["Problem"];
         };
     };
     listAlerts: {
@@ -2425,7 +2375,6 @@ export interface operations {
                     "application/json": components["schemas"]["AlertPage"];
                 };
             };
-            default: components["responses"]["Problem"];
         };
     };
     acknowledgeAlert: {
@@ -2448,7 +2397,6 @@ export interface operations {
                     "application/json": components["schemas"]["Alert"];
                 };
             };
-            default: components["responses"]["Problem"];
         };
     };
     listRanks: {
@@ -2471,7 +2419,6 @@ export interface operations {
                     "application/json": components["schemas"]["RankPage"];
                 };
             };
-            default: components["responses"]["Problem"];
         };
     };
     listLogs: {
@@ -2508,7 +2455,6 @@ export interface operations {
                     "text/plain": string;
                 };
             };
-            default: components["responses"]["Problem"];
         };
     };
     listCheckpoints: {
@@ -2542,7 +2488,6 @@ export interface operations {
                     "application/json": components["schemas"]["CheckpointPage"];
                 };
             };
-            default: components["responses"]["Problem"];
         };
     };
     showRetention: {
@@ -2572,7 +2517,6 @@ export interface operations {
                 };
                 content?: never;
             };
-            default: components["responses"]["Problem"];
         };
     };
     replaceRetention: {
@@ -2602,7 +2546,6 @@ export interface operations {
                     "application/json": components["schemas"]["Retention"];
                 };
             };
-            default: components["responses"]["Problem"];
         };
     };
     showCheckpoint: {
@@ -2632,7 +2575,6 @@ export interface operations {
                 };
                 content?: never;
             };
-            default: components["responses"]["Problem"];
         };
     };
     deleteCheckpoint: {
@@ -2656,7 +2598,6 @@ export interface operations {
                 };
                 content?: never;
             };
-            default: components["responses"]["Problem"];
         };
     };
     pinCheckpoint: {
@@ -2680,7 +2621,6 @@ export interface operations {
                 };
                 content?: never;
             };
-            default: components["responses"]["Problem"];
         };
     };
     unpinCheckpoint: {
@@ -2704,7 +2644,6 @@ export interface operations {
                 };
                 content?: never;
             };
-            default: components["responses"]["Problem"];
         };
     };
     translateText: {
@@ -2731,7 +2670,6 @@ export interface operations {
                     "application/json": components["schemas"]["Translations"];
                 };
             };
-            default: components["responses"]["Problem"];
         };
     };
     downloadArchive: {
@@ -2777,7 +2715,6 @@ export interface operations {
                 };
                 content?: never;
             };
-            default: components["responses"]["Problem"];
         };
     };
     downloadFile: {
@@ -2824,7 +2761,6 @@ export interface operations {
                 };
                 content?: never;
             };
-            default: components["responses"]["Problem"];
         };
     };
     checksums: {
@@ -2847,7 +2783,6 @@ export interface operations {
                     "text/plain": string;
                 };
             };
-            default: components["responses"]["Problem"];
         };
     };
     showBackup: {
@@ -2868,7 +2803,6 @@ export interface operations {
                     "application/json": components["schemas"]["Backup"];
                 };
             };
-            default: components["responses"]["Problem"];
         };
     };
     startBackup: {
@@ -2889,7 +2823,6 @@ export interface operations {
                     "application/json": components["schemas"]["Backup"];
                 };
             };
-            default: components["responses"]["Problem"];
         };
     };
     prometheus: {
@@ -2910,7 +2843,6 @@ export interface operations {
                     "text/plain": string;
                 };
             };
-            default: components["responses"]["Problem"];
         };
     };
     events: {
@@ -2940,7 +2872,6 @@ export interface operations {
                     "text/event-stream": string;
                 };
             };
-            default: components["responses"]["Problem"];
         };
     };
     listTokens: {
@@ -2965,7 +2896,6 @@ export interface operations {
                     "application/json": components["schemas"]["TokenPage"];
                 };
             };
-            default: components["responses"]["Problem"];
         };
     };
     makeToken: {
@@ -2993,7 +2923,6 @@ export interface operations {
                     "application/json": components["schemas"]["Token"];
                 };
             };
-            default: components["responses"]["Problem"];
         };
     };
     showOwnToken: {
@@ -3014,7 +2943,6 @@ export interface operations {
                     "application/json": components["schemas"]["OwnToken"];
                 };
             };
-            default: components["responses"]["Problem"];
         };
     };
     removeToken: {
@@ -3035,7 +2963,6 @@ export interface operations {
                 };
                 content?: never;
             };
-            default: components["responses"]["Problem"];
         };
     };
     listAudit: {
@@ -3062,7 +2989,6 @@ export interface operations {
                     "application/json": components["schemas"]["AuditPage"];
                 };
             };
-            default: components["responses"]["Problem"];
         };
     };
 }
