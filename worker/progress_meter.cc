@@ -1,21 +1,11 @@
 #include "worker/progress_meter.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cmath>
+
+#include "nmt/base/grouped.h"
 
 namespace babelring {
 namespace {
-
-/// "1 epoch", "2.5 epochs", "100,000 updates".
-std::string counted(double number, std::string_view unit) {
-  std::string text = fmt::format("{:.2f}", number);
-  text.erase(text.find_last_not_of('0') + 1);
-  if (text.ends_with('.')) text.pop_back();
-  for (std::size_t at = std::min(text.find('.'), text.size()); at > 3; at -= 3) text.insert(at - 3, ",");
-  return fmt::format("{} {}{}", text, unit, number == 1 ? "" : "s");
-}
 
 std::string_view unit_of(Duration::Unit unit) {
   switch (unit) {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "nmt/base/grouped.h"
 #include "nmt/train/memory_plan.h"
 #include "nmt/train/start_from.h"
 
@@ -173,7 +174,7 @@ std::string Trainer::reason_to_end(const UpdateResult& last) const {
     return "finished: " + config.training.stop_after + " of training";
   }
   if (config.training.max_minutes > 0 && last.elapsed_minutes >= config.training.max_minutes) {
-    return fmt::format("finished: {} minutes of training", config.training.max_minutes);
+    return fmt::format("finished: {} of training", counted(config.training.max_minutes, "minute"));
   }
   if (config.validation.patience > 0 && state_.evaluations_since_best >= config.validation.patience) {
     return fmt::format("early stopping: {} evaluations without a better one", state_.evaluations_since_best);
