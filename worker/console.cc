@@ -27,7 +27,7 @@ Console::Console(const TrainConfig& config, bool terminal)
     : terminal_(terminal), log_every_(parse_duration("training.log_every", config.training.log_every)) {}
 
 Console::~Console() {
-  clear_bar();
+  if (terminal_) fmt::print(stderr, "\x1b[K");
 }
 
 void Console::write(RecordBody body) {
@@ -50,7 +50,6 @@ void Console::show(const StepRecord& step) {
   if (terminal_) draw_bar(step);
   if (log_every_.times(progress_) == log_every_.times(before)) return;
 
-  clear_bar();
   const auto tokens = static_cast<double>(window_.target_tokens);
   spdlog::info(
       "update {} (epoch {:.2f}): loss {:.4f}, nll {:.4f}, {} target tokens/s, learning rate {:.3g}, step {:.0f} ms "
@@ -62,7 +61,6 @@ void Console::show(const StepRecord& step) {
 }
 
 void Console::show(const EvalRecord& eval) {
-  clear_bar();
   const std::string bleu =
       std::isnan(eval.sacrebleu) ? "" : fmt::format(", sacreBLEU {:.2f}, chrF2 {:.2f}", eval.sacrebleu, eval.chrf);
   spdlog::info(
@@ -74,7 +72,6 @@ void Console::show(const EvalRecord& eval) {
 
 void Console::show(const CheckpointRecord& checkpoint) {
   if (checkpoint.removed) return;
-  clear_bar();
   spdlog::info("checkpoint {}{} ({:.1f} s)", checkpoint.folder, checkpoint.best ? " (best)" : "",
                checkpoint.write_seconds);
 }
@@ -85,16 +82,10 @@ void Console::draw_bar(const StepRecord& step) {
   last_drawn_ = now;
   constexpr int width = 30;
   const int filled = static_cast<int>(step.fraction_done * width);
-  fmt::print(stderr, "\r\x1b[K[{:#<{}}{:.<{}}] {:3.0f} %  update {}  loss {:.3f}  {} left", "", filled, "",
+  fmt::print(stderr, "\x1b[K[{:#<{}}{:.<{}}] {:3.0f} %  update {}  loss {:.3f}  {} left\r", "", filled, "",
              width - filled, 100 * step.fraction_done, grouped(static_cast<double>(step.update)), step.loss,
              time_left(step));
   std::fflush(stderr);
-  bar_drawn_ = true;
-}
-
-void Console::clear_bar() {
-  if (bar_drawn_) fmt::print(stderr, "\r\x1b[K");
-  bar_drawn_ = false;
 }
 
 }  // namespace babelring

@@ -11,8 +11,8 @@
 namespace babelring {
 
 /// The record stream as a person reads it: a log line after each `training.log_every`, with the mean loss since the
-/// line before, each evaluation and checkpoint, and on a terminal a progress bar on the last line. Step records say how
-/// much is done and left (ProgressMeter). Used on rank 0.
+/// line before, each evaluation and checkpoint, and on a terminal a progress bar on the last line, which log lines of
+/// init_log(…, over_bar) overwrite. Step records say how much is done and left (ProgressMeter). Used on rank 0.
 class Console : public RecordSink {
  public:
   /// `terminal`: what standard error shows is on one, so that a bar may be drawn.
@@ -35,10 +35,8 @@ class Console : public RecordSink {
   void show(const EvalRecord& eval);
   void show(const CheckpointRecord& checkpoint);
   void draw_bar(const StepRecord& step);
-  void clear_bar();
 
   bool terminal_;
-  bool bar_drawn_ = false;
   std::optional<SteadyClock::time_point> last_drawn_;
   Duration log_every_;
   Progress progress_;

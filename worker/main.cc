@@ -27,6 +27,7 @@
 #include "worker/local_peers.h"
 #include "worker/rank_agreement.h"
 #include "worker/run_folder.h"
+#include "worker/terminal.h"
 
 namespace {
 
@@ -182,7 +183,8 @@ End work(const CommandLine& line, bool under_mpirun, std::chrono::milliseconds d
          const std::optional<PromisedRanks>& promised) {
   std::unique_ptr<Communicator> communicator = make_communicator(under_mpirun, {.deadline = deadline});
   const bool first_rank = communicator->rank() == 0;
-  init_log(communicator->size() > 1 ? fmt::format("rank {}", communicator->rank()) : "", line.log_level);
+  init_log(communicator->size() > 1 ? fmt::format("rank {}", communicator->rank()) : "", line.log_level,
+           draws_progress(line.job.progress));
   LogRecords log;
   if (under_mpirun) watch_launcher();
   try {

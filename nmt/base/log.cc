@@ -35,14 +35,14 @@ bool is_control(std::string_view character) {
 
 }  // namespace
 
-void init_log(const std::string& who, const std::string& level) {
+void init_log(const std::string& who, const std::string& level, bool over_bar) {
   const auto parsed = spdlog::level::from_str(level);
   if (parsed == spdlog::level::off && level != "off") {
     throw UsageFailure(fmt::format("log level: expected trace, debug, info, warn, error or off, found '{}'", level));
   }
   auto logger = std::make_shared<spdlog::logger>("", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
-  logger->set_pattern(who.empty() ? "%Y-%m-%d %H:%M:%S.%e %^%l%$: %v"
-                                  : "%Y-%m-%d %H:%M:%S.%e [" + who + "] %^%l%$: %v");
+  const std::string name = who.empty() ? "" : " [" + who + "]";
+  logger->set_pattern((over_bar ? "\x1b[K" : "") + ("%Y-%m-%d %H:%M:%S.%e" + name + " %^%l%$: %v"));
   logger->set_level(parsed);
   logger->flush_on(spdlog::level::info);
   spdlog::set_default_logger(std::move(logger));

@@ -72,6 +72,15 @@ TEST(Log, WritesTimeNameLevelAndText) {
       << lines;
 }
 
+TEST(Log, ErasesAProgressBarBeforeEachLine) {
+  testing::internal::CaptureStderr();
+  init_log("rank 1", "info", true);
+  spdlog::info("loss {}", 4.5);
+  init_log("");
+  EXPECT_TRUE(
+      std::regex_match(testing::internal::GetCapturedStderr(), std::regex("\x1b\\[K[0-9].* info: loss 4\\.5\n")));
+}
+
 TEST(Log, RefusesAnUnknownLevel) {
   EXPECT_THAT([] { init_log("", "loud"); },
               ThrowsMessage<UsageFailure>("log level: expected trace, debug, info, warn, error or off, found 'loud'"));

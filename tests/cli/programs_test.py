@@ -255,7 +255,7 @@ class ProgramsTest(unittest.TestCase):
                     except OSError:
                         pass  # so a terminal ends
                 self.assertEqual(process.wait(timeout=300), 0, shown)
-                self.assertEqual(b"\r\x1b[K[" in shown, drawn, shown)
+                self.assertEqual(b"\x1b[K[" in shown, drawn, shown)
                 self.assertIn(b"finished: 4u of training", shown)
         done = subprocess.run([*worker, "bar-piped"], capture_output=True, text=True)
         self.assertNotIn("\x1b[K", done.stderr)

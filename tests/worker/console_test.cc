@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <regex>
+
 #include "tests/worker/log_capture.h"
 
 namespace babelring {
@@ -31,6 +33,18 @@ TEST(Console, LogsTheMeanLossOfTheTokensSinceTheLineBefore) {
   EXPECT_THAT(log.text(), HasSubstr("update 3 (epoch 0.00): loss 4.2500, nll 3.2500, "));
   for (std::int64_t update = 4; update <= 6; ++update) console.write(step(update, static_cast<double>(update), 50));
   EXPECT_THAT(log.text(), HasSubstr("update 6 (epoch 0.00): loss 5.0000, nll 4.0000, "));
+}
+
+/// What a log line or another program writes next begins at the front of the bar's line.
+TEST(Console, LeavesTheCursorAtTheFrontOfItsBar) {
+  TrainConfig config;
+  testing::internal::CaptureStderr();
+  {
+    Console console(config, true);
+    console.write(step(1, 8, 100));
+  }
+  const std::string shown = testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(std::regex_match(shown, std::regex("\x1b\\[K\\[\\.{30}\\] .* left\r\x1b\\[K"))) << shown;
 }
 
 }  // namespace
