@@ -1,6 +1,8 @@
 #include "nmt/train/checkpointing.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "nmt/base/run_fence.h"
@@ -12,6 +14,8 @@
 namespace babelring {
 
 namespace {
+
+constexpr double max_loss_above_lowest = 1;  // for a rewind: training that went wrong passes through such losses
 
 /// A flat array of the store on the host, cut into its parameters.
 class HostCopy {
@@ -102,15 +106,20 @@ std::optional<Checkpoint> CheckpointKeeper::find(const std::filesystem::path& ch
 }
 
 std::optional<Checkpoint> CheckpointKeeper::find_good(std::int64_t before) const {
-  std::optional<Checkpoint> not_evaluated;
-  std::vector<std::filesystem::path> folders = store_->list();
-  for (auto folder = folders.rbegin(); folder != folders.rend(); ++folder) {
-    Result<Checkpoint> checkpoint = load_checkpoint(*folder);
+  std::vector<Checkpoint> usable;  // oldest first
+  double lowest_loss = std::numeric_limits<double>::infinity();
+  for (const std::filesystem::path& folder : store_->list()) {
+    Result<Checkpoint> checkpoint = load_checkpoint(folder);
     if (!checkpoint.ok() || !find_not_finite(checkpoint->weights()).empty()) continue;
-    if (std::isfinite(checkpoint->loss)) return std::move(checkpoint).value();
-    if (!not_evaluated && checkpoint->update < before) not_evaluated = std::move(checkpoint).value();
+    if (std::isfinite(checkpoint->loss)) lowest_loss = std::min(lowest_loss, checkpoint->loss);
+    usable.push_back(std::move(checkpoint).value());
   }
-  return not_evaluated;
+  const bool any_evaluated = std::isfinite(lowest_loss);
+  const auto good = std::find_if(usable.rbegin(), usable.rend(), [&](const Checkpoint& checkpoint) {
+    return any_evaluated ? checkpoint.loss <= lowest_loss + max_loss_above_lowest : checkpoint.update < before;
+  });
+  if (good == usable.rend()) return std::nullopt;
+  return std::move(*good);
 }
 
 bool CheckpointKeeper::restore(Transformer& model, Adam& adam, const ModelOwnership& ownership, RunState& state,

@@ -51,9 +51,9 @@ class CheckpointKeeper {
   bool restore(Transformer& model, Adam& adam, const ModelOwnership& ownership, RunState& state,
                const ResumeOptions& options = {});
 
-  /// After training diverged: restores the newest checkpoint whose evaluation gave a finite loss; if none was
-  /// evaluated, the newest of before update `before`. Moves newer ones aside. Returns false if there is none. Throws
-  /// Fenced.
+  /// After training diverged: restores the newest checkpoint whose evaluation gave a loss of at most 1 above the lowest
+  /// of all checkpoints here; if none was evaluated, the newest of before update `before`. Moves newer ones aside.
+  /// Returns false if there is none. Throws Fenced.
   bool rewind(Transformer& model, Adam& adam, const ModelOwnership& ownership, RunState& state, std::int64_t before);
 
   /// Moves all checkpoints aside, so that training begins anew. Throws Failure.

@@ -220,6 +220,20 @@ TEST_F(ValidatorTest, ARewindPrefersWhatWasEvaluated) {
   EXPECT_EQ(evaluated, (std::vector<std::int64_t>{5, 10, 14})) << "dead weights are not evaluated";
 }
 
+TEST_F(ValidatorTest, ARewindPassesOverALossFarAboveTheLowest) {
+  config_.training.stop_after = "14u";
+  config_.training.divergence = {.after = "2u", .rewind = 1};
+  config_.validation.every = config_.checkpoint.every = "3u";
+  config_.validation.bleu_every = "0u";
+  WeightKiller records({10}, {7});
+  train(records);
+  ASSERT_GE(records.evaluations.size(), 3U);
+  EXPECT_EQ(records.evaluations[2].update, 9);
+  EXPECT_GT(records.evaluations[2].loss, records.evaluations[1].loss + 1);
+  ASSERT_EQ(records.lifecycle.size(), 1U);
+  EXPECT_EQ(records.lifecycle[0].update, 6) << "the loss of 9 is finite, but far above that of 6";
+}
+
 TEST_F(ValidatorTest, AValidationSetOfAnotherVocabularyIsRefused) {
   const Vocabulary own = *vocabulary_;
   PrepareOptions other;

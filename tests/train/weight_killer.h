@@ -2,6 +2,7 @@
 
 #include <limits>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "nmt/model/transformer.h"
@@ -13,11 +14,14 @@ namespace babelring {
 /// training diverges there.
 class WeightKiller : public Collector {
  public:
-  explicit WeightKiller(std::set<std::int64_t> updates) : updates_(std::move(updates)) {}
+  /// A weight becomes NaN after each of `killed`; all weights become huge after each of `spoiled`.
+  explicit WeightKiller(std::set<std::int64_t> killed, std::set<std::int64_t> spoiled = {})
+      : killed_(std::move(killed)), spoiled_(std::move(spoiled)) {}
   void write(RecordBody body) override {
     const auto* step = std::get_if<StepRecord>(&body);
-    if (step != nullptr && updates_.erase(step->update) > 0) {
-      model->parameters().masters().as<float>()[0] = std::numeric_limits<float>::quiet_NaN();
+    if (step != nullptr && killed_.erase(step->update) > 0) weights()[0] = std::numeric_limits<float>::quiet_NaN();
+    if (step != nullptr && spoiled_.erase(step->update) > 0) {
+      for (float& weight : weights()) weight *= 20;
     }
     Collector::write(std::move(body));
   }
@@ -25,7 +29,12 @@ class WeightKiller : public Collector {
   const Transformer* model = nullptr;  // with weights in host memory
 
  private:
-  std::set<std::int64_t> updates_;
+  std::span<float> weights() const {
+    const Tensor masters = model->parameters().masters();
+    return {masters.as<float>(), static_cast<std::size_t>(masters.shape.elements())};
+  }
+
+  std::set<std::int64_t> killed_, spoiled_;
 };
 
 }  // namespace babelring
