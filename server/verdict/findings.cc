@@ -80,7 +80,8 @@ std::string network_sentence(const Input& input, const Findings& findings) {
   const Remedy remedy = network_remedy(input, findings);
   const std::string latency =
       findings.traffic.waits_for_latency()
-          ? fmt::format(" at {} of the line's rate: latency, not bytes", percent(findings.traffic.link_share))
+          ? fmt::format(" at {} of {}: latency, not bytes", percent(findings.traffic.link_share),
+                        findings.traffic.link_known ? "the link's rate" : "1 Gbit/s (no host knows its link's rate)")
           : "";
   return fmt::format("network-bound: {} of each step waits for all-reduce {}{}; {} would save {}",
                      percent(findings.share(findings.network_ms)), of_update(findings, findings.network_ms), latency,

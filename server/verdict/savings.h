@@ -13,7 +13,7 @@ struct Traffic {
   double collectives = 1;  // buckets of a step
   /// The part of communication_ms that waiting for messages explains, whatever their size: 0 to 1.
   double latency_share = 0;
-  /// bytes_per_second of what the line carries; where the line's rate is not known, of a gigabit a second. NaN: the
+  /// bytes_per_second divided by the link's rate, or by 1 Gbit/s where no host knows its link's rate. NaN: the
   /// traffic is not known.
   double link_share = not_known;
   bool link_known = false;

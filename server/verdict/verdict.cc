@@ -110,7 +110,7 @@ std::vector<Evidence> evidence_of(const Input& input, const Findings& findings) 
   part("other_ms", findings.other_ms);
   number("communication_ms", findings.traffic.communication_ms, "ms");
   if (findings.traffic.bytes_per_second > 0) number("host_tx", findings.traffic.bytes_per_second, "bytes/s");
-  if (findings.traffic.hosts > 1) number("link_share", findings.traffic.link_share, "of the line's rate");
+  if (findings.traffic.hosts > 1) number("link_share", findings.traffic.link_share, "of the link's rate");
   number("busy_fraction", findings.busy_fraction, "");
   if (findings.contended != nullptr) {
     number("load", findings.contended->load, "");

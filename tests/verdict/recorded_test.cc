@@ -87,7 +87,7 @@ TEST(RecordedStream, NamesTheHostThatIsSlow) {
 TEST(RecordedStream, PromisesNothingFromFewerBytesWhereTheLineIsIdle) {
   const Verdict verdict = judge(read_stream("latency.jsonl"));
   EXPECT_EQ(verdict.kind, Kind::network_bound);
-  EXPECT_THAT(verdict.sentence, ::testing::HasSubstr("% of the line's rate: latency, not bytes"));
+  EXPECT_THAT(verdict.sentence, ::testing::HasSubstr("% of the link's rate: latency, not bytes"));
   EXPECT_THAT(verdict.sentence + verdict.advice, ::testing::Not(::testing::HasSubstr("bf16")));
 }
 

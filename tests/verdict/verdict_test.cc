@@ -248,7 +248,8 @@ TEST(Verdict, TellsLatencyFromBytes) {
     }
     const Verdict verdict = judge(input);
     EXPECT_EQ(verdict.kind, Kind::network_bound);
-    EXPECT_THAT(verdict.sentence, HasSubstr("at 18 % of the line's rate: latency, not bytes"));
+    EXPECT_THAT(verdict.sentence, HasSubstr(link > 0 ? "at 18 % of the link's rate: latency, not bytes"
+                                                     : "at 18 % of 1 Gbit/s (no host knows its link's rate): latency"));
     EXPECT_THAT(verdict.advice, ::testing::Not(HasSubstr("bf16")));
     EXPECT_THAT(verdict.advice, HasSubstr("data.tokens_per_update"));
     EXPECT_NEAR(value_of(verdict, "link_share"), 0.18, 0.01);
