@@ -58,6 +58,17 @@ TEST_F(EventFileTest, FilesOfOneFolderDiffer) {
   EXPECT_THROW(EventFile("/proc/nowhere", "host"), Failure);
 }
 
+/// TensorBoard drops the events from a start on that it has read before: of its step and later ones.
+TEST_F(EventFileTest, ARewindStartsAgainAfterTheUpdateThatItReturnsTo) {
+  TensorBoard board(folder_, "host", 0);
+  const std::string start_at_6("\x10\x06\x3a\x02\x08\x01", 6);  // Event.step 6, Event.session_log.status START
+  const auto content = [&] { return read_file(fs::directory_iterator(folder_)->path()); };
+  board.write(StepRecord{.update = 6});
+  EXPECT_THAT(content(), testing::Not(testing::HasSubstr(start_at_6)));
+  board.write(LifecycleRecord{.event = "rewound", .update = 5});
+  EXPECT_THAT(content(), testing::HasSubstr(start_at_6));
+}
+
 TEST_F(EventFileTest, AFullDiskEndsTheEventsAndNotTheRun) {
   TensorBoard board(folder_, "host", 0);
   std::signal(SIGXFSZ, SIG_IGN);
