@@ -13,7 +13,8 @@
 #   scripts/bench.sh all-reduce [options]   our ring against MPI's, by size; --device cuda: NCCL against both
 #   scripts/bench.sh decode [options]       beam search over text: sentences a second and its roofline
 #   scripts/bench.sh data [options]         preparing text, and batches a second
-#   scripts/bench.sh server [options]       the server's load bars in turns with nginx (packages nginx-light, wrk), 2 minutes
+#   scripts/bench.sh server [options]       the server's load bars in turns with nginx (packages nginx-light, wrk), 3 minutes
+#     --against-build FOLDER                in turns with the server in that folder, such as an older commit's
 #
 # "scripts/bench.sh MODE --help" tells every option, "scripts/bench.sh MODE -- --help" those of the program behind it.
 # Nothing else may run on the machine meanwhile; what did is said beside each figure. BABELRING_BIN names a folder of

@@ -13,6 +13,11 @@ def spread(values: Sequence[float]) -> dict[str, float]:
     return {"median": statistics.median(values), "min": min(values), "max": max(values)}
 
 
+def percentile(values: Sequence[float], share: float) -> float:
+    """The value below which so large a share of them lies; 0 of none."""
+    return sorted(values)[min(len(values) - 1, int(share * len(values)))] if values else 0.0
+
+
 def ratios(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
     """Of runs taken in turns, each by its neighbour."""
     return [a / b for a, b in zip(ours, theirs, strict=True)]

@@ -9,6 +9,7 @@ import os
 import pathlib
 import sys
 
+import server_against
 import server_load
 import texts
 import train_step
@@ -37,7 +38,8 @@ def parser() -> argparse.ArgumentParser:
                  "its source side is translated; or a folder of nmt prepare, whose test set is")
     declare_text(modes.add_parser("data", help="preparing text; further options are those of bench_data"),
                  "two files, plain or gzip")
-    server_load.declare(modes.add_parser("server", help="the server's load bars beside nginx"))
+    server = modes.add_parser("server", help="the server's load bars beside nginx")
+    server_load.declare(server)
     return whole
 
 
@@ -75,7 +77,8 @@ def main() -> None:
     elif options.mode == "server":
         if rest:
             sys.exit(f"scripts/bench.sh: unknown option {rest[0]}")
-        result = server_load.main(options, options.programs)
+        options.seconds = options.seconds or 2
+        result = (server_against if options.against_build else server_load).main(options, options.programs)
     else:
         one = run(command(options, rest))
         print(one.output)

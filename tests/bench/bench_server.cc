@@ -64,6 +64,19 @@ std::string batch_of(const Options& options, int rank, int first, int count) {
   return to_text(batch_to_json(1, rank, records.front().header.host, records));
 }
 
+/// Numbers of a step record as it is sent, without those that say which step it is.
+std::size_t numbers_sent(const Options& options) {
+  const json::value batch = parse_json(batch_of(options, 0, 1, 1)).value();
+  const json::object& record = batch.as_object().at("records").as_array().at(0).as_object();
+  std::size_t count = 0;
+  for (const auto& [name, value] : record) {
+    if (name == "sequence" || name == "time_ms" || name == "update") continue;
+    if (value.is_object()) count += value.get_object().size();
+    if (value.is_number()) ++count;
+  }
+  return count;
+}
+
 /// Every rank has one batch on its way at a time; batches are made beforehand, a hundred at once, outside of the time.
 void ingest(const Options& options) {
   std::mutex mutex;
@@ -100,8 +113,12 @@ void ingest(const Options& options) {
   }
   const double records = static_cast<double>(acknowledged_ms.size()) * options.batch;
   const std::size_t keys = metrics_of(StepRecord()).size() + 2 + 4;  // memory of two purposes, four rates
-  std::cout << to_text(json::object{{"records_per_second", records / busy_ms * 1000},
-                                    {"points_per_second", records * static_cast<double>(keys) / busy_ms * 1000},
+  const std::size_t sent = numbers_sent(options);
+  const double records_per_second = records / busy_ms * 1000;
+  std::cout << to_text(json::object{{"records_per_second", records_per_second},
+                                    {"sent_per_second", records_per_second * static_cast<double>(sent)},
+                                    {"sent", sent},
+                                    {"points_per_second", records_per_second * static_cast<double>(keys)},
                                     {"keys", keys},
                                     {"records", records},
                                     {"ack_p50_ms", percentile(acknowledged_ms, 0.5)},
@@ -109,6 +126,13 @@ void ingest(const Options& options) {
                                     {"failed", failed.load()}})
             << std::endl;
 }
+
+/// The kinds of events that pages are sent, each by a record of its own.
+struct Topic {
+  std::string mark;                    // how such an event begins
+  std::atomic<double> sent_ms{0};      // when the newest record was sent
+  std::vector<double> latencies_ms{};  // of each event that came
+};
 
 /// Listeners that count events and note how long after its sending each came.
 class Listeners {
@@ -122,7 +146,7 @@ class Listeners {
       const auto place = static_cast<std::size_t>(i) / streams_of_a_token;
       connections_.push_back(
           std::make_unique<Connection>(options.port, tokens.empty() ? options.token : tokens.at(place)));
-      connections_.back()->get("/api/v1/events?topic=log&run=" + options.run);
+      connections_.back()->get("/api/v1/events?topic=log,metrics&run=" + options.run);
       epoll_event event{.events = EPOLLIN, .data = {.u64 = static_cast<std::uint64_t>(i)}};
       epoll_ctl(epoll_, EPOLL_CTL_ADD, connections_.back()->descriptor(), &event);
     }
@@ -131,8 +155,8 @@ class Listeners {
   Listeners(const Listeners&) = delete;
   Listeners& operator=(const Listeners&) = delete;
 
-  /// Reads what comes until `end`. `sent_ms`: when the newest event was sent.
-  void listen(SteadyClock::time_point end, const std::atomic<double>& sent_ms, const Stopwatch& clock) {
+  /// Reads what comes until `end`.
+  void listen(SteadyClock::time_point end, const Stopwatch& clock) {
     std::vector<epoll_event> ready(1024);
     std::array<char, 65536> bytes;
     for (auto now = SteadyClock::now(); now < end; now = SteadyClock::now()) {
@@ -149,22 +173,46 @@ class Listeners {
         }
         const std::string_view text(bytes.data(), static_cast<std::size_t>(size));
         if (text.find("200 OK") != std::string_view::npos) ++accepted;
-        for (auto at = text.find("event: log"); at != std::string_view::npos; at = text.find("event: log", at + 1)) {
-          latencies_ms.push_back(clock.elapsed_ms() - sent_ms.load());
-        }
+        note(log, text, clock);
+        note(metrics, text, clock);
       }
     }
   }
 
-  std::vector<double> latencies_ms;
+  Topic log{.mark = "event: log"}, metrics{.mark = "event: metrics"};
   std::int64_t accepted = 0, closed = 0;
 
  private:
+  static void note(Topic& topic, std::string_view text, const Stopwatch& clock) {
+    for (auto at = text.find(topic.mark); at != std::string_view::npos; at = text.find(topic.mark, at + 1)) {
+      topic.latencies_ms.push_back(clock.elapsed_ms() - topic.sent_ms.load());
+    }
+  }
+
   int epoll_;
   std::vector<std::unique_ptr<Connection>> connections_;
 };
 
-/// One event a second to all.
+/// Each second a log line and, half a second later, a step.
+void send_events(const Options& options, Listeners& listeners, const Stopwatch& clock) {
+  Connection connection(options.port, options.token);
+  const auto send = [&](Topic& topic, int sequence, auto body) {
+    Record record;
+    record.header = {options.run, 1, sequence, 99, "listener", 1'795'233'600'000};
+    record.body = std::move(body);
+    topic.sent_ms = clock.elapsed_ms();
+    connection.post(path_of(options), to_text(batch_to_json(1, 99, "listener", {&record, 1})));
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  };
+  for (int second = 0; second < options.seconds; ++second) {
+    send(listeners.log, 2 * second + 1, LogRecord{"info", "tick"});
+    StepRecord step;
+    step.update = second + 1;
+    step.loss = 2.5;
+    send(listeners.metrics, 2 * second + 2, std::move(step));
+  }
+}
+
 void listen(const Options& options) {
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
@@ -172,30 +220,23 @@ void listen(const Options& options) {
   setrlimit(RLIMIT_NOFILE, &limit);
   Listeners listeners(options);
   const Stopwatch clock;
-  std::atomic<double> sent_ms{0};
-  listeners.listen(SteadyClock::now() + std::chrono::seconds(5), sent_ms, clock);  // greetings
-  std::thread sender([&] {
-    Connection connection(options.port, options.token);
-    for (int second = 0; second < options.seconds; ++second) {
-      Record record;
-      record.header = {options.run, 1, second + 1, 99, "listener", 1'795'233'600'000};
-      record.body = LogRecord{"info", "tick"};
-      sent_ms = clock.elapsed_ms();
-      connection.post(path_of(options), to_text(batch_to_json(1, 99, "listener", {&record, 1})));
-      std::this_thread::sleep_for(std::chrono::seconds(1));
-    }
-  });
-  listeners.listen(SteadyClock::now() + std::chrono::seconds(options.seconds + 2), sent_ms, clock);
+  listeners.listen(SteadyClock::now() + std::chrono::seconds(5), clock);  // greetings
+  std::thread sender([&] { send_events(options, listeners, clock); });
+  listeners.listen(SteadyClock::now() + std::chrono::seconds(options.seconds + 2), clock);
   sender.join();
   const auto wanted = std::int64_t{options.subscribers} * options.seconds;
+  const auto figures = [&](const Topic& topic) {
+    return json::object{{"events", topic.latencies_ms.size()},
+                        {"missed", wanted - static_cast<std::int64_t>(topic.latencies_ms.size())},
+                        {"p50_ms", percentile(topic.latencies_ms, 0.5)},
+                        {"p99_ms", percentile(topic.latencies_ms, 0.99)},
+                        {"max_ms", percentile(topic.latencies_ms, 1)}};
+  };
   std::cout << to_text(json::object{{"subscribers", options.subscribers},
                                     {"accepted", listeners.accepted},
                                     {"closed", listeners.closed},
-                                    {"events", listeners.latencies_ms.size()},
-                                    {"missed", wanted - static_cast<std::int64_t>(listeners.latencies_ms.size())},
-                                    {"p50_ms", percentile(listeners.latencies_ms, 0.5)},
-                                    {"p99_ms", percentile(listeners.latencies_ms, 0.99)},
-                                    {"max_ms", percentile(listeners.latencies_ms, 1)}})
+                                    {"log", figures(listeners.log)},
+                                    {"metrics", figures(listeners.metrics)}})
             << std::endl;
 }
 
@@ -213,7 +254,7 @@ int main(int argc, char** argv) {
   reports->add_option("--ranks", options.ranks, "ranks")->capture_default_str();
   reports->add_option("--batch", options.batch, "records of a batch")->capture_default_str();
   reports->add_option("--updates", options.updates, "updates of each rank")->capture_default_str();
-  auto* pages = app.add_subcommand("listen", "pages that listen to one event a second");
+  auto* pages = app.add_subcommand("listen", "pages that listen to a log line and a step a second");
   pages->add_option("--subscribers", options.subscribers, "pages")->capture_default_str();
   pages->add_option("--tokens", options.tokens, "file with a token a line, each for eight pages; instead of --token")
       ->check(CLI::ExistingFile);
