@@ -15,6 +15,7 @@
 #   scripts/bench.sh data [options]         preparing text, and batches a second
 #   scripts/bench.sh server [options]       the server's load bars in turns with nginx (packages nginx-light, wrk), 3 minutes
 #     --against-build FOLDER                in turns with the server in that folder, such as an older commit's
+#     --hostile [--seconds 120]             attackers beside a training run and ordinary users; exit code 1 if they hurt others
 #
 # "scripts/bench.sh MODE --help" tells every option, "scripts/bench.sh MODE -- --help" those of the program behind it.
 # Nothing else may run on the machine meanwhile; what did is said beside each figure. BABELRING_BIN names a folder of
@@ -23,7 +24,7 @@ set -euo pipefail
 # shellcheck source=scripts/lib/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
-PROGRAMS=(bench_train_step bench_ops bench_all_reduce bench_decode bench_data bench_server nmt server)
+PROGRAMS=(bench_train_step bench_ops bench_all_reduce bench_decode bench_data bench_server nmt server worker)
 
 build() {
   local log=$ROOT/build/bench/build.log

@@ -9,6 +9,7 @@ import os
 import pathlib
 import sys
 
+import hostile
 import server_against
 import server_load
 import texts
@@ -38,8 +39,9 @@ def parser() -> argparse.ArgumentParser:
                  "its source side is translated; or a folder of nmt prepare, whose test set is")
     declare_text(modes.add_parser("data", help="preparing text; further options are those of bench_data"),
                  "two files, plain or gzip")
-    server = modes.add_parser("server", help="the server's load bars beside nginx")
+    server = modes.add_parser("server", help="the server's load bars beside nginx; with --hostile, attackers beside a training run")
     server_load.declare(server)
+    hostile.declare(server)
     return whole
 
 
@@ -77,13 +79,15 @@ def main() -> None:
     elif options.mode == "server":
         if rest:
             sys.exit(f"scripts/bench.sh: unknown option {rest[0]}")
-        options.seconds = options.seconds or 2
-        result = (server_against if options.against_build else server_load).main(options, options.programs)
+        options.seconds = options.seconds or (120 if options.hostile else 2)
+        result = (hostile if options.hostile else server_against if options.against_build else server_load).main(options, options.programs)
     else:
         one = run(command(options, rest))
         print(one.output)
         result = one.result | {"others_busy": one.others_busy, "steal": one.steal}
     print(json.dumps(result))
+    if options.mode == "server" and options.hostile and result["broken"]:
+        sys.exit(1)
 
 
 if __name__ == "__main__":

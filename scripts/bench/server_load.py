@@ -36,7 +36,7 @@ http {{ access_log off; sendfile on; tcp_nopush on; keepalive_requests 100000000
 
 def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rounds", type=int, default=5, help="turns of each comparison")
-    parser.add_argument("--seconds", type=float, help="of a turn of requests (2)")
+    parser.add_argument("--seconds", type=float, help="of a turn of requests (2); with --hostile, of the attack (120)")
     parser.add_argument("--updates", type=int, default=250_000, help="of each of four ranks that report")
     parser.add_argument("--subscribers", type=int, default=10_000, help="pages that listen at once")
     parser.add_argument("--listen-seconds", type=int, default=20, help="for so long")
