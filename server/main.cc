@@ -1,4 +1,5 @@
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
@@ -13,6 +14,7 @@
 #include "server/api/control.h"
 #include "server/api/service.h"
 #include "server/http/server.h"
+#include "server/http/server_log.h"
 #include "server/page/page.h"
 #include "server/server_options.h"
 #include "server/store/backup.h"
@@ -71,10 +73,20 @@ void announce(const ServerOptions& options, std::uint16_t port, const std::files
               const std::string& admin) {
   const std::string address = own_address(options, port, false) + "/";
   write_file_atomically(data / "address", address + "\n");
-  std::cout << "babelring server listening on " << address << std::endl;
-  if (!admin.empty()) {
-    std::cout << "dashboard, with an administrator's token (also in " << (data / "admin.token").string()
-              << "): " << address << "#token=" << admin << std::endl;
+  const auto say = [&](const std::string& line) {
+    if (options.json_log) {
+      spdlog::info(line);
+    } else {
+      std::cout << line << std::endl;
+    }
+  };
+  say("babelring server listening on " + address);
+  if (admin.empty()) return;
+  const std::string file = (data / "admin.token").string();
+  if (isatty(STDOUT_FILENO) == 1 && !options.json_log) {
+    say(fmt::format("dashboard, with an administrator's token (also in {}): {}#token={}", file, address, admin));
+  } else {  // a log is kept for long and read by others
+    say("a new administrator's token is in " + file);
   }
 }
 
@@ -128,12 +140,17 @@ void run(const ServerOptions& options) {
   http_options.tls_certificate = options.tls_certificate;
   http_options.tls_key = options.tls_key;
   http_options.limits.connections_an_address = options.behind_proxy ? 0 : options.address_connections;
+  auto access_options = options.access_log;
+  if (access_options.file.empty()) access_options.file = store.folder() / "access.log";
+  http::AccessLog access_log(access_options);  // ends after the server
+  service.access_log = &access_log;
   http::Server server(http_options);
   translate::Pool translators(options.translator_options());  // ends before the server: it answers through it
   service.translators = &translators;
   control.start(own_address(options, server.port(), true));  // before requests are served: they read its profiles
   http::GateOptions gate = options.gate(service.tokens, service.audit);
   gate.ranks = &service.ranks;
+  gate.access_log = &access_log;
   server.start([&](http::Dispatcher::Executor executor) {
     return http::Dispatcher(api::make_router(service), http::StaticFiles(page_files(), options.page_folder), gate,
                             std::move(executor));
@@ -155,6 +172,8 @@ int main(int argc, char** argv) {
     const auto options = babelring::ServerOptions::parse(argc, argv);
     if (!options) return 0;
     babelring::init_log("", options->log_level);
+    babelring::http::set_log_format(options->json_log ? babelring::http::LogFormat::json
+                                                      : babelring::http::LogFormat::text);
     options->restore.empty() ? babelring::run(*options) : babelring::restore(*options);
     return 0;
   } catch (const babelring::UsageFailure& failure) {

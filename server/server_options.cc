@@ -76,6 +76,8 @@ std::string host_of(const std::string& address) {
 struct Words {
   std::string listen = "127.0.0.1:8080";
   std::vector<std::string> hosts, origins;
+  std::string log_format = "text", access_log = "refused";
+  std::int64_t slow_request_ms = 1000, access_log_mb = 64;
   bool insecure = false, without_tokens = false;
 };
 
@@ -102,7 +104,39 @@ void declare_service(CLI::App& app, ServerOptions& options, Words& words) {
       ->check(CLI::ExistingFile);
   app.add_flag("--checkpoint-runs-on-exit", options.checkpoint_runs_on_exit,
                "at the end ask the runs that were started here to save and stop; without it they go on");
+}
+
+/// What is written down about the server's work and its clients.
+void declare_logs(CLI::App& app, ServerOptions& options, Words& words) {
   app.add_option("--log-level", options.log_level, "trace, debug, info, warn or error")->capture_default_str();
+  app.add_option("--log-format", words.log_format,
+                 "of the lines on standard error: text, or json for one object a line")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->capture_default_str();
+  app.add_option("--access-log", words.access_log,
+                 "which requests have a line of JSON in the access log: refused (and slow ones), all or none")
+      ->check(CLI::IsMember({"refused", "all", "none"}))
+      ->capture_default_str();
+  app.add_option("--access-log-file", options.access_log.file,
+                 "the access log; - for standard error; default DATA/access.log");
+  app.add_option("--access-log-mb", words.access_log_mb,
+                 "size at which it is renamed and begun anew, with four older files kept; 0 for never")
+      ->check(CLI::Range(0, 1'000'000))
+      ->capture_default_str();
+  app.add_option("--slow-request-ms", words.slow_request_ms,
+                 "a request that waits and is worked on for longer is slow; 0: none is")
+      ->check(CLI::Range(0, 3'600'000))
+      ->capture_default_str();
+}
+
+void take_logs(ServerOptions& options, const Words& words) {
+  using Which = http::AccessLog::Which;
+  options.json_log = words.log_format == "json";
+  options.access_log.which = words.access_log == "all"    ? Which::all
+                             : words.access_log == "none" ? Which::none
+                                                          : Which::refused;
+  options.access_log.slow = std::chrono::milliseconds(words.slow_request_ms);
+  options.access_log.max_file_bytes = words.access_log_mb << 20;
 }
 
 /// Who may come in.
@@ -140,6 +174,7 @@ std::optional<ServerOptions> ServerOptions::parse(int argc, char** argv) {
   app.set_version_flag("--version", std::string("server ") + version, "print the version and end");
   declare_service(app, options, words);
   declare_access(app, options, words);
+  declare_logs(app, options, words);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& answered) {
@@ -150,6 +185,7 @@ std::optional<ServerOptions> ServerOptions::parse(int argc, char** argv) {
   }
   parse_listen(words.listen, options);
   options.tokens = !words.without_tokens;
+  take_logs(options, words);
   check_exposure(options, words.listen, words.insecure);
   options.hosts.insert(host_of(options.address));
   for (const std::string& host : words.hosts) options.hosts.insert(lower(host));

@@ -34,6 +34,8 @@ struct ServerOptions {
   bool checkpoint_runs_on_exit = false;
   std::filesystem::path restore;  // put this backup in the place of the database, then end; empty: serve
   std::string log_level = "info";
+  bool json_log = false;
+  http::AccessLog::Options access_log;  // its file: empty for DATA/access.log
 
   /// Throws UsageFailure for a wrong command line, or when the address is open to others without the user saying that
   /// this is meant. Empty after --help or --version was answered.

@@ -3,11 +3,38 @@
 #include <openssl/crypto.h>
 #include <openssl/rand.h>
 
+#include <algorithm>
 #include <array>
+#include <cctype>
 
 #include "nmt/base/failure.h"
 
 namespace babelring {
+namespace {
+
+constexpr std::array<std::string_view, 8> secret_names = {"token",  "access_token", "api_key", "apikey",
+                                                          "secret", "password",     "passwd",  "authorization"};
+
+bool is_token_character(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_';
+}
+
+bool same_ignoring_case(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
+}
+
+/// Whether `text` ends with the name of a query parameter that holds a secret: `?token` or `&token`.
+bool ends_with_secret_name(std::string_view text) {
+  constexpr std::size_t longest = 14;  // and the character before: hostile texts cost no more than their length
+  text.remove_prefix(text.size() - std::min(text.size(), longest));
+  const auto start = text.find_last_of("?&;#");
+  if (start == std::string_view::npos) return false;
+  return std::any_of(secret_names.begin(), secret_names.end(),
+                     [&](std::string_view name) { return same_ignoring_case(text.substr(start + 1), name); });
+}
+
+}  // namespace
 
 std::string make_secret() {
   std::array<unsigned char, 32> bytes{};
@@ -23,6 +50,23 @@ std::string make_secret() {
     }
   }
   return text += digits[bits << (6 - count) & 63];
+}
+
+std::string without_secrets(std::string_view text) {
+  std::string out;
+  for (std::size_t at = 0; at < text.size();) {
+    if (text.substr(at).starts_with(token_mark)) {
+      at += token_mark.size();
+      while (at < text.size() && is_token_character(text[at])) ++at;
+      out += "[token]";
+    } else if (text[at] == '=' && ends_with_secret_name(text.substr(0, at))) {
+      while (at < text.size() && std::string_view("&;# \t\n\"'").find(text[at]) == std::string_view::npos) ++at;
+      out += "=[hidden]";
+    } else {
+      out += text[at++];
+    }
+  }
+  return out;
 }
 
 bool same_secret(std::string_view a, std::string_view b) {

@@ -24,7 +24,7 @@ server_start() {
   fi
   server_stop "$folder"
   mkdir -p "$folder/run/checkpoints"
-  (umask 077 && : >"$log")  # the server's first words hold a token
+  (umask 077 && : >"$log")
   chmod 600 "$log"
   # Of a session of its own, so that it outlives this script and no Ctrl-C reaches it; 9 is the script's lock.
   setsid "$program" --listen "$listen" --data "$folder/server" --checkpoint-root "$folder/run/checkpoints" \

@@ -118,6 +118,14 @@ void add_process(std::vector<MetricFamily>& families, const Service& service) {
                static_cast<double>(service.store.free_bytes()));
 }
 
+/// What is left out of the access log.
+void add_log_losses(std::vector<MetricFamily>& families, const Service& service) {
+  if (service.access_log != nullptr) {
+    counter(families, "babelring_access_log_suppressed_total", "Lines left out of the access log, as too many came",
+            service.access_log->suppressed());
+  }
+}
+
 struct RunFamilies {
   MetricFamily step{"babelring_run_step", "Newest update of an active run", MetricType::Gauge, {}};
   MetricFamily loss{"babelring_run_loss", "Training loss of the newest update", MetricType::Gauge, {}};
@@ -211,6 +219,7 @@ http::Response show_metrics(Service& service, const HttpMeter& meter) {
                static_cast<double>(service.events.subscribers()));
   counter(families, "babelring_sse_dropped_total", "Frames of metrics that slow readers of event streams lost",
           service.events.dropped());
+  add_log_losses(families, service);
   add_runs(families, service);
   http::Response response = http::text_response(200, "text/plain; version=0.0.4; charset=utf-8",
                                                 prometheus::TextSerializer().Serialize(families));

@@ -12,6 +12,7 @@
 #include "server/api/run_answers.h"
 #include "server/api/run_health.h"
 #include "server/api/token_book.h"
+#include "server/http/access_log.h"
 #include "server/http/rate_limiter.h"
 #include "server/http/router.h"
 #include "server/http/run_ranks.h"
@@ -36,6 +37,7 @@ struct Service {
   AlertWatch* alerts = nullptr;                         // follows what is ingested; absent: nobody raises alerts
   launch::ControlPlane* control = nullptr;              // starts and watches runs; absent: this process starts none
   translate::Pool* translators = nullptr;               // absent: this process does not translate
+  http::AccessLog* access_log = nullptr;                // absent: requests are not logged
   TokenBook tokens{store};
   AuditLog audit{store, tokens};
   Idempotency idempotency{store};

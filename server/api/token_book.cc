@@ -16,7 +16,6 @@ namespace babelring::api {
 namespace {
 
 constexpr std::size_t key_digits = 16;
-constexpr std::string_view mark = "bbr_";  // so that scanners for leaked secrets know one
 
 bool expired(const store::TokenRow& row, std::int64_t now_ms) {
   return row.expires_ms && *row.expires_ms <= now_ms;
@@ -77,7 +76,7 @@ TokenBook::Made TokenBook::make(const Wish& wish, std::string secret, const Besi
       throw http::Problem(409, "too_many_tokens", fmt::format("there are {} tokens: delete some", most_tokens));
     }
   }
-  if (secret.empty()) secret = std::string(mark) + make_secret();
+  if (secret.empty()) secret = std::string(token_mark) + make_secret();
   Made made{{}, std::move(secret)};
   made.row.id = make_id('t');
   made.row.name = wish.name;

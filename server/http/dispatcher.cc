@@ -8,6 +8,7 @@
 #include "nmt/base/clock.h"
 #include "nmt/base/digest.h"
 #include "nmt/base/log.h"
+#include "nmt/base/secret.h"
 #include "server/http/accept.h"
 #include "server/http/compress.h"
 #include "server/http/field_text.h"
@@ -18,7 +19,8 @@ namespace {
 
 Response problem_of(const Request& request, const std::exception& failure) {
   if (const auto* problem = dynamic_cast<const Problem*>(&failure)) return problem_response(*problem, request.id);
-  spdlog::error("{} {} [{}]: {}", request.method, printable(request.target), request.id, printable(failure.what()));
+  spdlog::error("{} {} [{}]: {}", request.method, printable(without_secrets(request.target)), request.id,
+                printable(failure.what()));
   return problem_response(Problem(500, "internal", "the server failed; its log has this request's id"), request.id);
 }
 
@@ -76,6 +78,7 @@ Response nothing_here(const Request& request) {
 Dispatcher::Dispatcher(Router router, StaticFiles files, GateOptions gate, Executor executor)
     : router_(std::move(router)),
       files_(std::move(files)),
+      access_log_(gate.access_log),
       gate_(std::make_unique<Gate>(std::move(gate))),
       executor_(std::move(executor)) {}
 
@@ -86,6 +89,7 @@ Dispatcher::Admission Dispatcher::admit(Request& request, std::int64_t body_byte
     request.note = gate_->begin_note(request, admission.route->path, admission.route->scope);
   }
   if (!admission.refusal) return admission;
+  admission.refusal->work_ms = watch.elapsed_ms();
   const int status = admission.refusal->status;
   router_.note_refusal(request, admission.route, status, watch.elapsed_ms() / 1000);
   // A client over its rate must not push other entries out of the audit.
@@ -131,18 +135,21 @@ std::optional<Response> Dispatcher::answer_now(const Request& request, const Adm
   } catch (const std::exception& failure) {
     response = problem_of(request, failure);
   }
-  router_.note_refusal(request, admission.route, response->status, watch.elapsed_ms() / 1000);
+  response->work_ms = watch.elapsed_ms();
+  router_.note_refusal(request, admission.route, response->status, response->work_ms / 1000);
   return response;
 }
 
 void Dispatcher::dispatch(std::shared_ptr<const Request> request, const Admission& admission, Reply reply) const {
   if (admission.route == nullptr) {
+    const Stopwatch watch;
     Response response;
     try {
       response = files_.serve(*request);
     } catch (const std::exception& failure) {
       response = problem_of(*request, failure);
     }
+    response.work_ms = watch.elapsed_ms();
     reply(std::move(response));
     return;
   }
@@ -158,13 +165,18 @@ void Dispatcher::dispatch(std::shared_ptr<const Request> request, const Admissio
 
 void Dispatcher::handle(const std::shared_ptr<const Request>& request, const Route& route, const Reply& reply) const {
   // A write is in the audit before its response goes out.
-  const auto finish = [this, request, reply](Response response) {
+  const Stopwatch watch;
+  const auto finish = [this, request, reply, watch](Response response) {
     if (!request->note) {
+      response.work_ms = watch.elapsed_ms();
       reply(std::move(response));
       return;
     }
     auto held = std::make_shared<Response>(std::move(response));
-    gate_->note(*request, *held, [reply, held] { reply(std::move(*held)); });
+    gate_->note(*request, *held, [reply, held, watch] {
+      held->work_ms = watch.elapsed_ms();
+      reply(std::move(*held));
+    });
   };
   const Reply answer = Reply::required(
       [request, finish](Response response) {

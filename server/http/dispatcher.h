@@ -31,6 +31,9 @@ class Dispatcher {
   /// Whether a long response to this caller (null: without a token) may continue.
   bool still_holds(const Caller* caller) const { return gate_->still_holds(caller); }
 
+  /// Where requests are logged; may be null.
+  AccessLog* access_log() const { return access_log_; }
+
   /// The response to an admitted request if it is available without blocking; otherwise call dispatch().
   std::optional<Response> answer_now(const Request& request, const Admission& admission) const;
 
@@ -46,6 +49,7 @@ class Dispatcher {
 
   Router router_;
   StaticFiles files_;
+  AccessLog* access_log_;
   std::unique_ptr<const Gate> gate_;
   Executor executor_;
 };

@@ -9,6 +9,7 @@
 
 #include "nmt/base/clock.h"
 #include "nmt/base/log.h"
+#include "nmt/base/secret.h"
 #include "server/http/field_text.h"
 #include "server/http/problem.h"
 
@@ -176,7 +177,7 @@ std::shared_ptr<WriteNote> Gate::begin_note(const Request& request, const std::s
   if (request.caller) note->token = request.caller->token;
   note->method = request.method;
   note->route = route;
-  note->object = printable(path.substr(0, most_object_bytes));
+  note->object = printable(std::string_view(without_secrets(path)).substr(0, most_object_bytes));
   note->request = request.id;
   note->address = request.address;
   note->ingest = scope == Scope::ingest;

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "server/http/access.h"
+#include "server/http/access_log.h"
 #include "server/http/message.h"
 #include "server/http/rate_limiter.h"
 #include "server/http/run_ranks.h"
@@ -23,6 +24,7 @@ struct GateOptions {
   RateLimiter::Options rates;
   /// Reports (scope ingest) for a run in here have a bucket of their own, whose rate is multiplied by the run's ranks.
   const RunRanks* ranks = nullptr;
+  AccessLog* access_log = nullptr;  // null: requests are not logged
   /// The server is behind a reverse proxy: the client's address is the last one in X-Forwarded-For.
   bool behind_proxy = false;
 };

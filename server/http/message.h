@@ -96,6 +96,7 @@ struct Response {
                std::shared_ptr<EventSource>>
       body;
   std::shared_ptr<const void> held;  // released once the body is sent or the connection has ended
+  double work_ms = 0;                // how long its handler worked, for the access log
 
   Response& set(std::string name, std::string value) & {
     headers.emplace_back(std::move(name), std::move(value));

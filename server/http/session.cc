@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "nmt/base/log.h"
+#include "server/http/access_line.h"
 #include "server/http/arrival.h"
 #include "server/http/framing.h"
 #include "server/http/problem.h"
@@ -182,6 +183,7 @@ asio::awaitable<std::size_t> Session::read_head() {
 }
 
 asio::awaitable<void> Session::refuse(int status, std::string code, std::string detail) {
+  note_malformed(dispatcher_.access_log(), address_, status);
   Response response = problem_response(Problem(status, std::move(code), detail), "");
   const auto& body = std::get<std::string>(response.body);
   const BodyFraming framing{static_cast<std::int64_t>(body.size()), false, true};
@@ -205,9 +207,10 @@ asio::awaitable<bool> Session::serve_one() {
   auto request = std::make_shared<Request>(std::move(head->request));
   ++served_;
   request->keep_alive = request->keep_alive && served_ < limits_.requests_a_connection;
-
   request->address = address_;
+  Stopwatch watch;
   auto admission = dispatcher_.admit(*request, head->content_length);
+  const Route* route = admission.route;
   std::optional<Response> response = std::move(admission.refusal);
   // A reporter over its rate comes again, and shall find its connection open.
   const bool drains =
@@ -230,14 +233,19 @@ asio::awaitable<bool> Session::serve_one() {
       if (head->expects_continue) co_await write_all("HTTP/1.1 100 Continue\r\n\r\n", {});
       if (!co_await read_body(*request, head->content_length)) co_return false;
     }
+    watch.lap_ms();  // a slow body is the client's
     response = dispatcher_.answer_now(*request, admission);
     if (!response) {
       gone_ = std::make_shared<std::atomic<bool>>(false);
       request->gone = gone_;
       response = co_await answer(request, std::move(admission), head->takes_interim);
-      if (!response) co_return false;
+      if (!response) {
+        note_client_left(dispatcher_.access_log(), *request, route, watch.elapsed_ms());
+        co_return false;
+      }
     }
   }
+  const AccessLine line(dispatcher_.access_log(), *request, route, *response, watch.elapsed_ms(), sent_bytes_);
   const Outgoing out = begin_write(*request, *response);
   if (!out.whole) co_await write_rest(*request, *response, out);
   co_return out.reusable && !finishing_;

@@ -105,6 +105,7 @@ class Session : public std::enable_shared_from_this<Session> {
   std::shared_ptr<const Caller> listener_;   // who receives it
   std::shared_ptr<std::atomic<bool>> gone_;  // of the request that is being answered
   std::size_t served_ = 0;
+  std::int64_t sent_bytes_ = 0;
   bool finishing_ = false, interruptible_ = false, timed_out_ = false;
   bool woken_ = false, reader_left_ = false;
 };

@@ -89,6 +89,7 @@ std::size_t Session::send_now(std::string_view first, std::string_view second) {
   if (code && code != asio::error::would_block && code != asio::error::try_again) {
     throw boost::system::system_error(code);
   }
+  sent_bytes_ += static_cast<std::int64_t>(sent);
   return sent;
 }
 
@@ -98,6 +99,7 @@ asio::awaitable<void> Session::write_all(std::string_view first, std::string_vie
   while (asio::buffer_size(buffers) > 0) {
     set_deadline(limits_.write_stall);
     std::size_t sent = co_await transport_.async_write_some(buffers, use_awaitable);
+    sent_bytes_ += static_cast<std::int64_t>(sent);
     for (auto& buffer : buffers) {
       const std::size_t taken = std::min(sent, buffer.size());
       buffer += taken;
@@ -139,6 +141,7 @@ asio::awaitable<void> Session::write_file(const FileSlice& slice) {
       throw boost::system::system_error(errno, boost::system::system_category());
     }
     if (sent > 0) left -= sent;
+    if (sent > 0) sent_bytes_ += sent;
     if (sent == want) {
       if (left > 0) co_await asio::post(socket_.get_executor(), use_awaitable);
       continue;
