@@ -131,6 +131,7 @@ void run(const ServerOptions& options) {
   api::Service service{store, events, canonical_roots(options, store.folder())};
   api::AlertWatch alerts(store, events, service.checkpoint_roots);
   service.alerts = &alerts;
+  service.audit.keep_for(std::int64_t{options.audit_days} * 86'400'000);
   launch::ControlPlane control(store, control_options(options, store.folder()));
   connect_control(control, service, options);
   const std::string admin = make_admin_token(options, service, store.folder());

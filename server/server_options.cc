@@ -129,6 +129,14 @@ void declare_logs(CLI::App& app, ServerOptions& options, Words& words) {
       ->capture_default_str();
 }
 
+/// What the audit keeps.
+void declare_audit(CLI::App& app, ServerOptions& options) {
+  app.add_option("--audit-days", options.audit_days,
+                 "days for which the audit keeps what operators, administrators and the server itself did")
+      ->check(CLI::Range(1, 36'500))
+      ->capture_default_str();
+}
+
 void take_logs(ServerOptions& options, const Words& words) {
   using Which = http::AccessLog::Which;
   options.json_log = words.log_format == "json";
@@ -175,6 +183,7 @@ std::optional<ServerOptions> ServerOptions::parse(int argc, char** argv) {
   declare_service(app, options, words);
   declare_access(app, options, words);
   declare_logs(app, options, words);
+  declare_audit(app, options);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& answered) {

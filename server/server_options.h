@@ -35,6 +35,7 @@ struct ServerOptions {
   std::filesystem::path restore;  // put this backup in the place of the database, then end; empty: serve
   std::string log_level = "info";
   bool json_log = false;
+  int audit_days = 90;                  // entries of who may operate or administer are kept
   http::AccessLog::Options access_log;  // its file: empty for DATA/access.log
 
   /// Throws UsageFailure for a wrong command line, or when the address is open to others without the user saying that

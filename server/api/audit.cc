@@ -1,12 +1,20 @@
+#include <array>
+
 #include "nmt/base/clock.h"
+#include "nmt/base/log.h"
 #include "server/api/answers.h"
 #include "server/api/service.h"
+#include "server/api/time_query.h"
 
 namespace babelring::api {
 namespace {
 
+constexpr std::int64_t audit_rows_a_piece = 1000;
+
 json::object audit_item(const store::AuditRow& row) {
   return {{"time", format_rfc3339(row.time_ms)},
+          {"last_time", format_rfc3339(row.last_ms)},
+          {"count", row.count},
           {"actor", row.actor},
           {"token", row.token.empty() ? json::value(nullptr) : json::value(row.token)},
           {"method", row.method},
@@ -17,10 +25,41 @@ json::object audit_item(const store::AuditRow& row) {
           {"address", row.address}};
 }
 
-http::Response list_audit(Service& service, const http::Request& request) {
+/// `403`, or `4xx` for all from 400 to 499.
+void take_status(const http::Request& request, store::AuditFilter& filter) {
+  const auto text = request.query_value("status");
+  if (!text) return;
+  const bool digit = text->size() == 3 && text->front() >= '1' && text->front() <= '5';
+  if (digit && text->substr(1) == "xx") {
+    filter.lowest_status = (text->front() - '0') * 100;
+    filter.highest_status = filter.lowest_status + 99;
+    return;
+  }
+  const auto status = digit ? parse_integer(*text) : std::nullopt;
+  if (!status) {
+    throw http::Problem(400, "bad_parameter",
+                        fmt::format("status: expected a status such as 403, or 4xx for a class, found '{}'",
+                                    printable(std::string_view(*text).substr(0, 100))));
+  }
+  filter.lowest_status = filter.highest_status = static_cast<int>(*status);
+}
+
+store::AuditFilter audit_filter(const http::Request& request) {
   store::AuditFilter filter;
   filter.actor = request.query_value("actor").value_or("");
-  filter.before = read_cursor(request).first;
+  filter.token = request.query_value("token").value_or("");
+  filter.route = request.query_value("route").value_or("");
+  filter.object = request.query_value("object").value_or("");
+  while (filter.object.ends_with('/')) filter.object.pop_back();
+  take_status(request, filter);
+  filter.from_ms = time_query(request, "from").value_or(filter.from_ms);
+  filter.to_ms = time_query(request, "to").value_or(filter.to_ms);
+  return filter;
+}
+
+http::Response list_audit(Service& service, const http::Request& request) {
+  store::AuditFilter filter = audit_filter(request);
+  if (const std::int64_t before = read_cursor(request).first; before > 0) filter.before = before;
   const std::int64_t limit = page_limit(request);
   filter.limit = limit + 1;  // one more tells whether there is a next page
   auto reader = service.store.reader();
@@ -30,9 +69,42 @@ http::Response list_audit(Service& service, const http::Request& request) {
     rows.pop_back();
     next = make_cursor(rows.back().number, 0);
   }
+  service.audit.complete(rows);
   json::array items;
   for (const store::AuditRow& row : rows) items.push_back(audit_item(row));
   return page_response(request, std::move(items), std::move(next));
+}
+
+/// The entries as lines of JSON, oldest first, some at a time: no connection to the database is held while the client
+/// reads.
+class AuditExport : public http::Producer {
+ public:
+  AuditExport(Service& service, store::AuditFilter filter) : service_(service), filter_(std::move(filter)) {
+    filter_.oldest_first = true;
+    filter_.limit = audit_rows_a_piece;
+  }
+
+  std::string next() override {
+    auto rows = store::list_audit(*service_.store.reader(), filter_);
+    if (rows.empty()) return "";
+    filter_.after = rows.back().number;
+    service_.audit.complete(rows);
+    std::string lines;
+    for (const store::AuditRow& row : rows) lines += to_text(audit_item(row)) + '\n';
+    return lines;
+  }
+
+ private:
+  Service& service_;
+  store::AuditFilter filter_;
+};
+
+http::Response export_audit(Service& service, const http::Request& request) {
+  http::Response response;
+  response.set("Content-Type", "application/x-ndjson").set("Cache-Control", "no-store");
+  response.set("Content-Disposition", "attachment; filename=\"audit.jsonl\"");
+  response.body = std::make_shared<AuditExport>(service, audit_filter(request));
+  return response;
 }
 
 }  // namespace
@@ -40,6 +112,8 @@ http::Response list_audit(Service& service, const http::Request& request) {
 void add_audit_routes(http::Router& router, Service& service) {
   router.add("GET", "/api/v1/audit", http::Scope::admin,
              [&service](const http::Request& request) { return list_audit(service, request); });
+  router.add("GET", "/api/v1/audit.jsonl", http::Scope::admin,
+             [&service](const http::Request& request) { return export_audit(service, request); });
 }
 
 }  // namespace babelring::api

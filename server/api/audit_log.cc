@@ -2,7 +2,9 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <chrono>
+#include <map>
 #include <utility>
 
 #include "nmt/base/clock.h"
@@ -11,17 +13,39 @@ namespace babelring::api {
 namespace {
 
 constexpr auto between_saves = std::chrono::seconds(30);
-constexpr std::size_t most_noted = 50'000;
+constexpr auto between_removals = std::chrono::hours(1);
+constexpr std::size_t max_joined = 50'000;
+constexpr std::int64_t rows_a_removal = 10'000;
+constexpr std::int64_t not_written = -1;  // the entry of a row that the database did not take
 
 store::AuditRow row_of(const http::WriteNote& note) {
-  return {0,          note.time_ms, note.actor,  note.token,   note.method,
-          note.route, note.object,  note.status, note.request, note.address};
+  store::AuditRow row;
+  row.time_ms = row.last_ms = note.time_ms;
+  row.kept_by_age = note.kept_by_age;
+  row.actor = note.actor;
+  row.token = note.token;
+  row.method = note.method;
+  row.route = note.route;
+  row.object = note.object;
+  row.status = note.status;
+  row.request = note.request;
+  row.address = note.address;
+  return row;
+}
+
+/// What repeats have in common; empty for a note that has a row of its own. Of clients that may not come in the route
+/// counts, as they choose the path.
+std::string key_of(const http::WriteNote& note) {
+  const bool refused = note.status >= 400;
+  if (note.kept || (!refused && !note.ingest)) return {};
+  return fmt::format("{} {} {} {} {}", note.token, note.address, note.method,
+                     refused && !note.kept_by_age ? note.route : note.object, note.status);
 }
 
 }  // namespace
 
 AuditLog::AuditLog(store::Store& store, TokenBook& tokens, const Limits& limits)
-    : store_(store), tokens_(tokens), limits_(limits), thread_([this] { loop(); }) {}
+    : store_(store), tokens_(tokens), limits_(limits), age_ms_(limits.age_ms), thread_([this] { loop(); }) {}
 
 AuditLog::~AuditLog() {
   {
@@ -32,45 +56,63 @@ AuditLog::~AuditLog() {
   thread_.join();
 }
 
-bool AuditLog::repeats(const http::WriteNote& note, bool remember) {
-  // Refused clients could otherwise push everything else out of the audit. By route, as they choose the path.
-  const bool refused = note.status == 401 || note.status == 403 || note.status == 421;
-  if (!note.ingest && !refused) return false;
-  std::string key = fmt::format("{} {} {} {} {}", note.token, note.address, note.method,
-                                refused ? note.route : note.object, note.status);
-  const auto found = noted_.find(key);
-  if (found != noted_.end() && note.time_ms - found->second < limits_.repeat_ms) return true;
-  if (!remember) return false;
-  if (noted_.size() >= most_noted) noted_.clear();
-  noted_[std::move(key)] = note.time_ms;
-  return false;
+std::shared_ptr<AuditLog::Joined> AuditLog::earlier(const std::string& key, std::int64_t time_ms) const {
+  const auto found = joined_.find(key);
+  if (found == joined_.end() || found->second->entry == not_written) return nullptr;
+  return time_ms - found->second->first_ms < limits_.repeat_ms ? found->second : nullptr;
 }
 
-void AuditLog::append(store::Database& database, const http::WriteNote& note) {
-  {
+void AuditLog::count_repeat(const std::shared_ptr<Joined>& joined, std::int64_t time_ms) {
+  ++counts_.joined;
+  ++joined->unwritten;
+  joined->last_ms = std::max(joined->last_ms, time_ms);
+  if (!std::exchange(joined->listed, true)) repeated_.push_back(joined);
+}
+
+std::shared_ptr<AuditLog::Joined> AuditLog::begin_joined(std::string key, std::int64_t time_ms, std::int64_t entry) {
+  if (joined_.size() >= max_joined) joined_.clear();  // then repeats begin other rows, which are bounded too
+  auto joined = std::make_shared<Joined>(Joined{.entry = entry, .first_ms = time_ms, .last_ms = time_ms});
+  joined_[std::move(key)] = joined;
+  return joined;
+}
+
+std::int64_t AuditLog::append(store::Database& database, const http::WriteNote& note) {
+  if (const std::string key = key_of(note); !key.empty()) {
     const std::lock_guard lock(mutex_);
-    if (repeats(note, false)) return;
+    if (earlier(key, note.time_ms)) return 0;
   }
-  const store::AuditRow row = row_of(note);
-  store::append_audit(database, {&row, 1}, limits_.rows);
+  return store::append_audit(database, row_of(note));
 }
 
-void AuditLog::committed(http::WriteNote& note) {
+void AuditLog::committed(http::WriteNote& note, std::int64_t entry) {
+  std::string key = key_of(note);
   note.kept = true;
   const std::lock_guard lock(mutex_);
-  repeats(note, true);  // only now: another's transaction may have been undone
+  if (entry > 0 && !note.kept_by_age && bounded_rows_ >= 0) ++bounded_rows_;
+  if (key.empty()) return;
+  if (entry > 0) {  // only now: another's transaction may have been undone
+    begin_joined(std::move(key), note.time_ms, entry);
+  } else if (const auto joined = earlier(key, note.time_ms)) {
+    count_repeat(joined, note.time_ms);
+  }
 }
 
 void AuditLog::note(http::WriteNote note, std::function<void()> then) {
   bool taken = false;
   {
     const std::lock_guard lock(mutex_);
-    if (!repeats(note, true)) {
-      taken = then || queue_.size() < limits_.waiting;  // what waits for it holds a connection: bounded too
-      if (!taken) ++dropped_;
+    std::string key = key_of(note);
+    const auto joined = key.empty() ? nullptr : earlier(key, note.time_ms);
+    if (joined) {
+      count_repeat(joined, note.time_ms);
+    } else {
+      taken =
+          then || note.kept_by_age || queue_.size() < limits_.waiting;  // what waits holds a connection: bounded too
+      if (!taken) ++counts_.lost;
     }
     if (taken) {
-      queue_.push_back({row_of(note), std::move(then)});
+      auto begun = key.empty() ? nullptr : begin_joined(std::move(key), note.time_ms, 0);
+      queue_.push_back({row_of(note), std::move(begun), std::move(then)});
     }
   }
   if (taken) {
@@ -80,7 +122,27 @@ void AuditLog::note(http::WriteNote note, std::function<void()> then) {
   }
 }
 
+void AuditLog::complete(std::vector<store::AuditRow>& rows) const {
+  std::map<std::int64_t, std::pair<std::int64_t, std::int64_t>> unwritten;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& joined : repeated_) unwritten[joined->entry] = {joined->unwritten, joined->last_ms};
+  }
+  for (store::AuditRow& row : rows) {
+    const auto found = unwritten.find(row.number);
+    if (found == unwritten.end()) continue;
+    row.count += found->second.first;
+    row.last_ms = std::max(row.last_ms, found->second.second);
+  }
+}
+
+AuditLog::Counts AuditLog::counts() const {
+  const std::lock_guard lock(mutex_);
+  return counts_;
+}
+
 void AuditLog::loop() {
+  remove_old();
   for (;;) {
     std::vector<Waiting> batch;
     bool last = false;
@@ -89,18 +151,23 @@ void AuditLog::loop() {
       wake_.wait_for(lock, between_saves, [&] { return stopping_ || !queue_.empty(); });
       batch.swap(queue_);
       last = stopping_;
-      if (const auto dropped = std::exchange(dropped_, 0); dropped > 0) {
-        spdlog::error("audit: {} refused writes came too fast to be noted", dropped);
+      if (const auto lost = counts_.lost - std::exchange(told_lost_, counts_.lost); lost > 0) {
+        spdlog::error("audit: {} refused writes came too fast to be noted", lost);
       }
     }
     if (!batch.empty()) write(batch);
-    if (last && batch.empty()) return;
-    if (SteadyClock::now() - saved_ >= between_saves) save_uses();
+    const bool ends = last && batch.empty();
+    if (ends || SteadyClock::now() - saved_ >= between_saves) {
+      saved_ = SteadyClock::now();
+      write_repeats();
+      save_uses();
+    }
+    remove_old();
+    if (ends) return;
   }
 }
 
 void AuditLog::save_uses() {
-  saved_ = SteadyClock::now();
   try {
     tokens_.save_uses();
   } catch (const std::exception& failure) {
@@ -109,19 +176,91 @@ void AuditLog::save_uses() {
 }
 
 void AuditLog::write(std::vector<Waiting>& batch) {
-  std::vector<store::AuditRow> rows;
-  for (Waiting& waiting : batch) rows.push_back(std::move(waiting.row));
+  std::vector<std::int64_t> entries;
   try {
-    store_.write([&](store::Database& database) { store::append_audit(database, rows, limits_.rows); });
+    store_.write([&](store::Database& database) {
+      entries.clear();  // the transaction may be tried again
+      for (const Waiting& waiting : batch) entries.push_back(store::append_audit(database, waiting.row));
+    });
+    const std::lock_guard lock(mutex_);
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      if (batch[i].joined) batch[i].joined->entry = entries[i];
+      if (!batch[i].row.kept_by_age && bounded_rows_ >= 0) ++bounded_rows_;
+    }
   } catch (const std::exception& failure) {  // the log has them instead
     spdlog::error("audit: {}", failure.what());
-    for (const store::AuditRow& row : rows) {
+    const std::lock_guard lock(mutex_);
+    for (const Waiting& waiting : batch) {
+      if (waiting.joined) waiting.joined->entry = not_written;
+      const store::AuditRow& row = waiting.row;
       spdlog::warn("audit: {} {} by {} from {}: {} [{}]", row.method, row.object, row.actor, row.address, row.status,
                    row.request);
     }
   }
   for (Waiting& waiting : batch) {
     if (waiting.then) waiting.then();
+  }
+}
+
+void AuditLog::write_repeats() {
+  struct Repeat {
+    std::shared_ptr<Joined> joined;
+    std::int64_t entry, count, last_ms;
+  };
+  std::vector<Repeat> repeats;
+  {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(repeated_, [](const auto& joined) { return joined->entry == not_written; });
+    for (const auto& joined : repeated_) {
+      if (joined->entry > 0) repeats.push_back({joined, joined->entry, joined->unwritten, joined->last_ms});
+    }
+  }
+  if (repeats.empty()) return;
+  try {
+    store_.write([&](store::Database& database) {
+      for (const Repeat& repeat : repeats) store::repeat_audit(database, repeat.entry, repeat.count, repeat.last_ms);
+    });
+  } catch (const std::exception& failure) {  // tried again
+    spdlog::error("audit: {}", failure.what());
+    return;
+  }
+  const std::lock_guard lock(mutex_);
+  for (const Repeat& repeat : repeats) {
+    repeat.joined->unwritten -= repeat.count;
+    repeat.joined->listed = repeat.joined->unwritten > 0;
+  }
+  std::erase_if(repeated_, [](const auto& joined) { return !joined->listed; });
+}
+
+/// Rows kept by count may exceed their bound by a hundredth, so that not each one that comes deletes one.
+void AuditLog::remove_old() {
+  std::int64_t bounded = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    bounded = bounded_rows_;
+  }
+  const bool too_many = bounded < 0 || bounded > limits_.rows + limits_.rows / 100;
+  const bool ages = SteadyClock::now() - aged_ >= between_removals;
+  if (!too_many && !ages) return;
+  struct Removed {
+    std::int64_t displaced, expired, left;
+  };
+  try {
+    for (bool more = true; more;) {
+      const Removed removed = store_.write([&](store::Database& database) {
+        return Removed{store::bound_audit(database, limits_.rows),
+                       store::expire_audit(database, wall_time_ms() - age_ms_, rows_a_removal),
+                       store::count_audit(database)};
+      });
+      more = removed.expired == rows_a_removal;
+      const std::lock_guard lock(mutex_);
+      bounded_rows_ = removed.left;
+      counts_.displaced += static_cast<std::uint64_t>(removed.displaced);
+      counts_.expired += static_cast<std::uint64_t>(removed.expired);
+    }
+    aged_ = SteadyClock::now();
+  } catch (const std::exception& failure) {  // tried again with the next rows
+    spdlog::error("audit: {}", failure.what());
   }
 }
 

@@ -12,6 +12,7 @@ http::WriteNote note_of_server(std::string method, std::string route, std::strin
   note.route = std::move(route);
   note.object = std::move(object);
   note.status = status;
+  note.kept_by_age = true;
   return note;
 }
 
@@ -30,13 +31,13 @@ void AuditedRow::set_made(std::string path) {
 
 void AuditedRow::append(store::Database& database) {
   if (note_ == nullptr) return;
-  audit_.append(database, row_);
+  entry_ = audit_.append(database, row_);
   appended_ = true;
 }
 
 void AuditedRow::committed() {
   if (!appended_) return;
-  audit_.committed(row_);
+  audit_.committed(row_, entry_);
   *note_ = row_;
 }
 

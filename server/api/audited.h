@@ -27,8 +27,9 @@ class AuditedRow {
 
  private:
   AuditLog& audit_;
-  http::WriteNote* note_;  // null where nothing is audited
-  http::WriteNote row_;    // what it will say once this is committed
+  http::WriteNote* note_;   // null where nothing is audited
+  http::WriteNote row_;     // what it will say once this is committed
+  std::int64_t entry_ = 0;  // 0: a repeat, which another row counts
   bool appended_ = false;
 };
 

@@ -118,12 +118,25 @@ void add_process(std::vector<MetricFamily>& families, const Service& service) {
                static_cast<double>(service.store.free_bytes()));
 }
 
-/// What is left out of the access log.
+/// What the audit and the access log leave out.
 void add_log_losses(std::vector<MetricFamily>& families, const Service& service) {
-  if (service.access_log != nullptr) {
-    counter(families, "babelring_access_log_suppressed_total", "Lines left out of the access log, as too many came",
-            service.access_log->suppressed());
+  const AuditLog::Counts audit = service.audit.counts();
+  MetricFamily& dropped = family(
+      families, "babelring_audit_dropped_total",
+      "Audit: requests counted by an earlier entry (joined), entries deleted for their age (expired) or as newer "
+      "ones came (displaced), refusals that came too fast to be noted (lost)",
+      MetricType::Counter);
+  for (const auto& [cause, count] : {std::pair{"joined", audit.joined},
+                                     {"expired", audit.expired},
+                                     {"displaced", audit.displaced},
+                                     {"lost", audit.lost}}) {
+    ClientMetric metric;
+    metric.label = {{"cause", cause}};
+    metric.counter.value = static_cast<double>(count);
+    dropped.metric.push_back(std::move(metric));
   }
+  counter(families, "babelring_access_log_suppressed_total", "Lines left out of the access log, as too many came",
+          service.access_log == nullptr ? 0 : service.access_log->suppressed());
 }
 
 struct RunFamilies {

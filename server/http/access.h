@@ -37,15 +37,16 @@ class Authenticator {
   virtual bool holds(const Caller& caller) = 0;
 };
 
-/// A request that writes, and its outcome, for the audit.
+/// A write that a route of scope ingest, operate or admin was asked for, and its outcome, for the audit.
 struct WriteNote {
   std::int64_t time_ms = 0;
   std::string actor, token;           // the token's name and id; "anonymous" and empty without a token
   std::string method, route, object;  // object: the path requested, or of what the request created
   int status = 0;
   std::string request, address;
-  bool ingest = false;  // on a route for records, which is called several times a second
-  bool kept = false;    // already in the audit, written in the transaction of the change itself
+  bool ingest = false;       // on a route for records, which is called several times a second
+  bool kept_by_age = false;  // asked for by who may operate or administer, or done by the server itself
+  bool kept = false;         // already in the audit, written in the transaction of the change itself
 };
 
 /// Records who wrote what. Thread-safe.

@@ -86,7 +86,9 @@ Dispatcher::Admission Dispatcher::admit(Request& request, std::int64_t body_byte
   const Stopwatch watch;
   Admission admission = consider(request, body_bytes);
   if (admission.route != nullptr) {
-    request.note = gate_->begin_note(request, admission.route->path, admission.route->scope);
+    const int status = admission.refusal ? admission.refusal->status : 0;
+    const bool kept_out = status == 401 || status == 403 || status == 421 || status == 429;
+    request.note = gate_->begin_note(request, admission.route->path, admission.route->scope, kept_out);
   }
   if (!admission.refusal) return admission;
   admission.refusal->work_ms = watch.elapsed_ms();

@@ -169,8 +169,10 @@ bool Gate::still_holds(const Caller* caller) const {
   return options_.authenticator == nullptr || caller == nullptr || options_.authenticator->holds(*caller);
 }
 
-std::shared_ptr<WriteNote> Gate::begin_note(const Request& request, const std::string& route, Scope scope) const {
-  if (options_.audit == nullptr || !writes(request)) return nullptr;
+std::shared_ptr<WriteNote> Gate::begin_note(const Request& request, const std::string& route, Scope scope,
+                                            bool kept_out) const {
+  const bool steers = scope == Scope::operate || scope == Scope::admin;
+  if (options_.audit == nullptr || !writes(request) || !(steers || scope == Scope::ingest)) return nullptr;
   const std::string_view path = std::string_view(request.target).substr(0, request.target.find('?'));
   auto note = std::make_shared<WriteNote>();
   note->actor = request.actor;
@@ -178,9 +180,10 @@ std::shared_ptr<WriteNote> Gate::begin_note(const Request& request, const std::s
   note->method = request.method;
   note->route = route;
   note->object = printable(std::string_view(without_secrets(path)).substr(0, most_object_bytes));
-  note->request = request.id;
+  note->request = without_secrets(request.id);
   note->address = request.address;
   note->ingest = scope == Scope::ingest;
+  note->kept_by_age = steers && !kept_out;
   return note;
 }
 

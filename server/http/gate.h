@@ -45,9 +45,11 @@ class Gate {
   /// Whether a long response to this caller (null: without a token) may continue.
   bool still_holds(const Caller* caller) const;
 
-  /// The audit's note of a request that writes, as far as it is known before the handler runs; null for a request that
-  /// only reads, and without an audit.
-  std::shared_ptr<WriteNote> begin_note(const Request& request, const std::string& route, Scope scope) const;
+  /// The audit's note of a write that needs the scope ingest, operate or admin, as far as it is known before the
+  /// handler runs; null for any other request, and without an audit. `kept_out`: the request was refused for who sent
+  /// it.
+  std::shared_ptr<WriteNote> begin_note(const Request& request, const std::string& route, Scope scope,
+                                        bool kept_out) const;
   /// Completes the request's note by its outcome, stores it and then calls `then`. Without a note, or where the handler
   /// has stored it together with the change, `then` is called at once.
   void note(const Request& request, const Response& response, std::function<void()> then) const;

@@ -207,6 +207,17 @@ INSERT OR IGNORE INTO alert_rules(place, name, kind, threshold)
   WHERE EXISTS (SELECT 1 FROM alert_rules);
 -- A model whose ranks differed stays doubtful when the run is over.
 CREATE INDEX alerts_ranks_differ ON alerts(run) WHERE kind = 'ranks_differ';
+)sql",
+                                                                // 8: an audit that nobody can flood
+                                                                R"sql(
+ALTER TABLE audit ADD COLUMN last_ms INTEGER NOT NULL DEFAULT 0;     -- of the last request that the entry stands for
+ALTER TABLE audit ADD COLUMN count INTEGER NOT NULL DEFAULT 1;       -- of those requests
+ALTER TABLE audit ADD COLUMN kept_by_age INTEGER NOT NULL DEFAULT 1; -- else by count
+UPDATE audit SET last_ms = time_ms, kept_by_age = status NOT IN (401, 403, 421) AND route NOT IN (
+  '/api/v1/runs/{run}/records', '/api/v1/runs/{run}/heartbeat', '/api/v1/runs/{run}/evals', '/api/v1/metrics/query',
+  '/api/v1/runs:validate', '/api/v1/checkpoints/{checkpoint}/translate');
+CREATE INDEX audit_by_count ON audit(entry) WHERE NOT kept_by_age;
+CREATE INDEX audit_by_age ON audit(last_ms) WHERE kept_by_age;
 )sql"};
 
 }  // namespace

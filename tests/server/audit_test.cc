@@ -1,11 +1,15 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
 #include <set>
+#include <sstream>
 
 #include "nmt/base/clock.h"
 #include "nmt/base/digest.h"
 #include "nmt/base/json.h"
 #include "server/api/idempotency.h"
+#include "server/api/time_query.h"
 #include "server/http/problem.h"
 #include "server/store/idempotency.h"
 #include "tests/server/test_server.h"
@@ -74,9 +78,34 @@ TEST_F(AuditTest, IsNotFloodedByThoseWhoMayNotComeIn) {
   }
   Client(server.port(), server.token(Scope::read)).post("/api/v1/tokens", "{}");
   const auto rows = audit_of(3);
-  std::multiset<std::int64_t> statuses;
-  for (const auto& row : rows) statuses.insert(row.at("status").as_int64());
-  EXPECT_EQ(statuses, (std::multiset<std::int64_t>{201, 401, 403}));
+  std::map<std::int64_t, std::int64_t> counts;
+  for (const auto& row : rows) counts[row.at("status").as_int64()] = row.at("count").as_int64();
+  EXPECT_EQ(counts, (std::map<std::int64_t, std::int64_t>{{201, 1}, {401, 200}, {403, 1}}));
+  server.restart();
+  for (const auto& row : audit_of(3)) EXPECT_EQ(row.at("count"), counts[row.at("status").as_int64()]) << "on disk";
+}
+
+TEST_F(AuditTest, NotesNothingOfScopeReadWhateverItsMethod) {
+  const std::string reader = server.token(Scope::read);
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(Client(server.port(), reader).post("/api/v1/metrics/query", "{}").status, 422);
+    Client(server.port(), reader).post("/api/v1/runs:validate", "{}");
+    Client(server.port(), reader).post("/api/v1/checkpoints/c_01J8ZQ4T5W6X7Y8Z9A0B1C2D3E/translate", "{}");
+    EXPECT_EQ(Client(server.port(), "").post("/api/v1/metrics/query", "{}").status, 401);
+  }
+  Client(server.port(), reader).post("/api/v1/tokens", "{}");
+  audit_of(1);  // the last one's alone
+}
+
+TEST_F(AuditTest, CountsRefusalsOfWhoWasLetInByTheirPath) {
+  Client client(server.port());
+  for (int i = 0; i < 3; ++i) client.request("DELETE", "/api/v1/tokens/t_nobody");
+  client.request("DELETE", "/api/v1/tokens/t_other");
+  const auto rows = audit_of(2);
+  EXPECT_EQ(rows[0].at("object"), "/api/v1/tokens/t_other");
+  EXPECT_EQ(rows[1].at("object"), "/api/v1/tokens/t_nobody");
+  EXPECT_EQ(rows[1].at("count"), 3);
+  EXPECT_GE(rows[1].at("last_time").as_string(), rows[1].at("time").as_string());
 }
 
 TEST_F(AuditTest, NotesIngestOnceAnHour) {
@@ -87,7 +116,9 @@ TEST_F(AuditTest, NotesIngestOnceAnHour) {
   Client(server.port(), "").post(testing::records_path(), "{}");
   const auto rows = audit_of(2);
   EXPECT_EQ(rows[1].at("status"), 200);
+  EXPECT_EQ(rows[1].at("count"), 3);
   EXPECT_EQ(rows[0].at("status"), 401);
+  EXPECT_EQ(rows[0].at("count"), 2);
 }
 
 /// The row is part of the transaction that changes something: where it cannot be written, nothing is.
@@ -149,6 +180,129 @@ TEST_F(AuditTest, ComesInPagesAndByActor) {
               link.ends_with("&actor=test%20admin&limit=2&x=%3E>; rel=\"next\""))
       << link;
   EXPECT_EQ(audit("?actor=nobody'%20OR%20'1'='1").size(), 0u);
+}
+
+TEST_F(AuditTest, FindsEntriesByWhatTheySay) {
+  Client client(server.port());
+  const auto made = client.post("/api/v1/tokens", R"({"name":"x","scope":"read"})");
+  client.request("DELETE", "/api/v1/tokens/t_nobody");
+  const std::string path = made.headers.at("location"), token(audit()[0].at("token").as_string());
+  EXPECT_EQ(client.request("DELETE", path).status, 204);
+  const auto count = [&](const std::string& query) { return audit(query).size(); };
+  EXPECT_EQ(count(""), 3u);
+  EXPECT_EQ(count("?status=404"), 1u);
+  EXPECT_EQ(count("?status=2xx"), 2u);
+  EXPECT_EQ(count("?route=/api/v1/tokens/%7Btoken%7D"), 2u);
+  EXPECT_EQ(count("?object=" + path), 2u);
+  EXPECT_EQ(count("?object=/api/v1/tokens/"), 3u);
+  EXPECT_EQ(count("?object=/api/v1/token"), 0u);
+  EXPECT_EQ(count("?token=" + token), 3u);
+  EXPECT_EQ(count("?token=t_other"), 0u);
+  EXPECT_EQ(count("?from=2020-01-01"), 3u);
+  EXPECT_EQ(count("?to=2020-01-01"), 0u);
+  EXPECT_EQ(count("?from=2020-01-01T00:00:00Z&to=2999-12-31T23:59:59.999%2B01:00&status=204&actor=test%20admin"), 1u);
+  for (const char* wrong : {"?status=4", "?status=6xx", "?status=4x", "?from=yesterday", "?from=2026-02-30",
+                            "?to=2026-11-21T25:00:00Z", "?to=2026-11-21T12:00:00"}) {
+    const auto refused = client.get(std::string("/api/v1/audit") + wrong);
+    EXPECT_EQ(refused.status, 400) << wrong;
+    EXPECT_EQ(json_of(refused).at("code"), "bad_parameter");
+    EXPECT_EQ(client.get(std::string("/api/v1/audit.jsonl") + wrong).status, 400) << wrong;
+  }
+}
+
+TEST_F(AuditTest, IsExportedAsLinesOfJsonOldestFirst) {
+  constexpr int entries = 2500;  // several pieces
+  server.store().write([&](store::Database& database) {
+    for (int i = 0; i < entries; ++i) {
+      store::AuditRow row;
+      row.time_ms = 1'795'233'600'000 + i;
+      row.status = i % 2 == 0 ? 200 : 404;
+      store::append_audit(database, row);
+    }
+  });
+  const auto answer = Client(server.port()).get("/api/v1/audit.jsonl?status=4xx");
+  EXPECT_EQ(answer.status, 200);
+  EXPECT_EQ(answer.headers.at("content-type"), "application/x-ndjson");
+  std::istringstream text(answer.body);
+  std::string last;
+  int lines = 0;
+  for (std::string line; std::getline(text, line); ++lines) {
+    const std::string time(parse_json(line).value().at("time").as_string());
+    EXPECT_GT(time, last);
+    last = time;
+  }
+  EXPECT_EQ(lines, entries / 2);
+  EXPECT_EQ(Client(server.port(), server.token(Scope::operate)).get("/api/v1/audit.jsonl").status, 403);
+}
+
+TEST(AuditTimes, AreReadAsRfc3339HasThem) {
+  EXPECT_EQ(api::parse_time("1970-01-01"), 0);
+  EXPECT_EQ(api::parse_time("2026-11-21T08:15:30.1239Z"), 1'795'248'930'123);
+  EXPECT_EQ(api::parse_time("2026-11-21T09:15:30.123+01:00"), 1'795'248'930'123);
+  EXPECT_EQ(api::parse_time("2026-11-21t03:45:30-04:30"), 1'795'248'930'000);
+  EXPECT_EQ(api::parse_time(format_rfc3339(1'795'248'930'123)), 1'795'248'930'123);
+  for (const char* wrong : {"", "2026", "2026-1-1", "2026-13-01", "2026-00-10", "+026-01-01", "2026-11-21T",
+                            "2026-11-21Z", "2026-11-21T08:15Z", "2026-11-21T08:15:30", "2026-11-21T08:15:30.Z",
+                            "2026-11-21T08:15:30Zx", "2026-11-21T08:15:30+1:00", "2026-11--1"}) {
+    EXPECT_FALSE(api::parse_time(wrong)) << wrong;
+  }
+}
+
+http::WriteNote note_of(std::int64_t time_ms, const std::string& route, int status, bool kept_by_age) {
+  http::WriteNote note;
+  note.time_ms = time_ms;
+  note.token = kept_by_age ? "t_admin" : "t_reader";
+  note.method = "POST";
+  note.route = note.object = route;
+  note.status = status;
+  note.kept_by_age = kept_by_age;
+  return note;
+}
+
+/// What who may only read or report, or nothing at all, makes the audit note displaces no entry of operators.
+TEST(AuditLog, KeepsWhatOperatorsDidWhateverOthersAsk) {
+  testing::TemporaryFolder folder;
+  store::Store store(folder.path());
+  api::TokenBook tokens(store);
+  api::AuditLog::Limits limits;
+  limits.rows = 10;
+  limits.waiting = 100'000;
+  const std::int64_t now_ms = wall_time_ms();
+  api::AuditLog::Counts counts;
+  {
+    api::AuditLog log(store, tokens, limits);
+    for (int i = 0; i < 20; ++i) log.note(note_of(now_ms, "/tokens", 201, true), {});
+    for (int i = 0; i < 5000; ++i) log.note(note_of(now_ms, "/" + std::to_string(i), 403, false), {});
+    for (int i = 0; i < 100; ++i) log.note(note_of(now_ms, "/again", 403, false), {});
+    ASSERT_TRUE(soon([&] { return (counts = log.counts()).displaced >= 4990; }));
+  }
+  EXPECT_EQ(counts.joined, 99u);
+  EXPECT_EQ(counts.expired, 0u);
+  auto reader = store.reader();
+  const auto rows = store::list_audit(*reader, {.limit = 100});
+  EXPECT_EQ(std::count_if(rows.begin(), rows.end(), [](const auto& row) { return row.status == 201; }), 20);
+  EXPECT_EQ(rows.size(), 30u);
+  EXPECT_EQ(rows.front().object, "/again");
+  EXPECT_EQ(rows.front().count, 100);
+}
+
+TEST(AuditLog, DeletesWhatOperatorsDidByAge) {
+  testing::TemporaryFolder folder;
+  store::Store store(folder.path());
+  api::TokenBook tokens(store);
+  const std::int64_t now_ms = wall_time_ms(), day_ms = 86'400'000;
+  store.write([&](store::Database& database) {
+    for (const std::int64_t age_days : {100, 91, 89, 0}) {
+      store::AuditRow row;
+      row.time_ms = now_ms - age_days * day_ms;
+      row.kept_by_age = true;
+      store::append_audit(database, row);
+    }
+  });
+  api::AuditLog log(store, tokens);
+  ASSERT_TRUE(soon([&] { return log.counts().expired == 2; }));
+  auto reader = store.reader();
+  EXPECT_EQ(store::list_audit(*reader, {}).size(), 2u);
 }
 
 TEST(AuditLog, IsBoundedAndKeepsTheNewest) {

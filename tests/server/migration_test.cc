@@ -5,6 +5,7 @@
 #include "nmt/base/atomic_file.h"
 #include "nmt/base/digest.h"
 #include "server/store/alerts.h"
+#include "server/store/audit.h"
 #include "server/store/logs.h"
 #include "server/store/queries.h"
 #include "server/store/schema.h"
@@ -56,7 +57,9 @@ TEST_F(MigrationTest, GivesTheRuleAboutRanksToDatabasesThatHaveTheirRules) {
     Database database(file, Database::Mode::plain);
     database.execute(
         "ALTER TABLE runs DROP COLUMN end_text; ALTER TABLE runs DROP COLUMN may_end_sooner; "
-        "DROP INDEX alerts_ranks_differ; PRAGMA user_version = 6");
+        "DROP INDEX alerts_ranks_differ; DROP INDEX audit_by_count; DROP INDEX audit_by_age; "
+        "ALTER TABLE audit DROP COLUMN last_ms; ALTER TABLE audit DROP COLUMN count; "
+        "ALTER TABLE audit DROP COLUMN kept_by_age; PRAGMA user_version = 6");
   }
   Store store(folder.path());
   auto reader = store.reader();
@@ -67,6 +70,41 @@ TEST_F(MigrationTest, GivesTheRuleAboutRanksToDatabasesThatHaveTheirRules) {
   EXPECT_EQ(rules[1].kind, "ranks_differ");
   EXPECT_EQ(rules[1].threshold, 1);
   EXPECT_TRUE(rules[1].enabled);
+}
+
+TEST_F(MigrationTest, SaysOfOldAuditEntriesHowTheyAreKept) {
+  make_old();
+  {
+    Store store(folder.path());
+    store.write([&](Database& database) {
+      const auto add = [&](const char* route, int status) {
+        AuditRow row;
+        row.time_ms = 5;
+        row.route = route;
+        row.status = status;
+        append_audit(database, row);
+      };
+      add("/api/v1/tokens", 201);
+      add("/api/v1/tokens", 403);
+      add("/api/v1/metrics/query", 200);
+      add("/api/v1/runs/{run}/records", 200);
+    });
+  }
+  {
+    Database database(file, Database::Mode::plain);
+    database.execute(
+        "DROP INDEX audit_by_count; DROP INDEX audit_by_age; ALTER TABLE audit DROP COLUMN last_ms; "
+        "ALTER TABLE audit DROP COLUMN count; ALTER TABLE audit DROP COLUMN kept_by_age; PRAGMA user_version = 7");
+  }
+  Store store(folder.path());
+  auto reader = store.reader();
+  const auto rows = list_audit(*reader, {.oldest_first = true});
+  ASSERT_EQ(rows.size(), 4u);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    EXPECT_EQ(rows[i].kept_by_age, i == 0) << rows[i].route;
+    EXPECT_EQ(rows[i].last_ms, 5);
+    EXPECT_EQ(rows[i].count, 1);
+  }
 }
 
 TEST_F(MigrationTest, PacksTheLogsOfTheFirstSchema) {

@@ -57,6 +57,16 @@ class PrometheusTest : public ::testing::Test {
   testing::TestServer server;
 };
 
+TEST_F(PrometheusTest, CountsWhatTheAuditLeavesOut) {
+  EXPECT_EQ(value_of(scrape(), "babelring_audit_dropped_total{cause=\"joined\"}"), "0");
+  for (int i = 0; i < 3; ++i) Client(server.port(), "").post("/api/v1/tokens", "{}");
+  const std::string text = scrape();
+  EXPECT_EQ(value_of(text, "babelring_audit_dropped_total{cause=\"joined\"}"), "2");
+  for (const char* cause : {"expired", "displaced", "lost"}) {
+    EXPECT_EQ(value_of(text, std::string("babelring_audit_dropped_total{cause=\"") + cause + "\"}"), "0");
+  }
+}
+
 TEST_F(PrometheusTest, TellsWhatAGpuTellsOfItself) {
   Record step = step_record(5, 4);
   std::get<StepRecord>(step.body).gpu["utilization_percent"] = 80;

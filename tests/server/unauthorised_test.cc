@@ -156,7 +156,7 @@ TEST_F(UnauthorisedTest, NobodyDoesWhatTheirTokenDoesNotAllow) {
     EXPECT_EQ(ask(operation, too_weak(operation.scope)), 403);
     EXPECT_EQ(ask(operation, others), 403);
     asked += 6;
-    if (operation.method == "GET") continue;
+    if (operation.method == "GET" || operation.scope == Scope::read) continue;
     for (const char* status : {" 401", " 403"})
       refused_writes.insert(operation.method + " " + operation.route + status);
   }

@@ -769,8 +769,25 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Who wrote what, newest first; the last 100,000 */
+        /** Who wrote what, newest first */
         get: operations["listAudit"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/audit.jsonl": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** All entries of the audit that match, oldest first, each an object of AuditEntry on a line */
+        get: operations["exportAudit"];
         put?: never;
         post?: never;
         delete?: never;
@@ -818,22 +835,26 @@ export interface components {
         };
         AuditPage: {
             next_cursor: components["schemas"]["Cursor"];
-            items: {
-                time: components["schemas"]["Time"];
-                /** @description The token's name, or anonymous */
-                actor: string;
-                /** @description Its id */
-                token: string | null;
-                method: string;
-                /** @description The path's template */
-                route: string;
-                /** @description The path that was asked for or made */
-                object: string;
-                status: number;
-                /** @description X-Request-Id */
-                request: string;
-                address: string;
-            }[];
+            items: components["schemas"]["AuditEntry"][];
+        };
+        AuditEntry: {
+            time: components["schemas"]["Time"];
+            last_time: components["schemas"]["Time"];
+            /** @description Requests that the entry stands for: repeated ingest and refusals are joined. The other members are the first one's */
+            count: number;
+            /** @description The token's name, or anonymous */
+            actor: string;
+            /** @description Its id */
+            token: string | null;
+            method: string;
+            /** @description The path's template */
+            route: string;
+            /** @description The path that was asked for or made */
+            object: string;
+            status: number;
+            /** @description X-Request-Id */
+            request: string;
+            address: string;
         };
         Alive: {
             /** @constant */
@@ -1558,6 +1579,20 @@ export interface components {
         idempotencyKey: string;
         /** @description Entity tag of the state meant; 412 where it is another by now */
         ifMatch: string;
+        /** @description The name of a token */
+        auditActor: string;
+        /** @description The id of a token */
+        auditToken: string;
+        /** @description The path's template */
+        auditRoute: string;
+        /** @description This path and those below it */
+        auditObject: string;
+        /** @description 403, or 4xx for a class */
+        auditStatus: string;
+        /** @description Only what came at this time or later: RFC 3339, or a day, 2026-11-21, which begins in UTC */
+        auditFrom: string;
+        /** @description Only what came before this time */
+        auditTo: string;
         /** @description next_cursor of the page before */
         cursor: string;
     };
@@ -2969,7 +3004,19 @@ export interface operations {
         parameters: {
             query?: {
                 /** @description The name of a token */
-                actor?: string;
+                actor?: components["parameters"]["auditActor"];
+                /** @description The id of a token */
+                token?: components["parameters"]["auditToken"];
+                /** @description The path's template */
+                route?: components["parameters"]["auditRoute"];
+                /** @description This path and those below it */
+                object?: components["parameters"]["auditObject"];
+                /** @description 403, or 4xx for a class */
+                status?: components["parameters"]["auditStatus"];
+                /** @description Only what came at this time or later: RFC 3339, or a day, 2026-11-21, which begins in UTC */
+                from?: components["parameters"]["auditFrom"];
+                /** @description Only what came before this time */
+                to?: components["parameters"]["auditTo"];
                 limit?: components["parameters"]["limit"];
                 /** @description next_cursor of the page before */
                 cursor?: components["parameters"]["cursor"];
@@ -2987,6 +3034,41 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AuditPage"];
+                };
+            };
+        };
+    };
+    exportAudit: {
+        parameters: {
+            query?: {
+                /** @description The name of a token */
+                actor?: components["parameters"]["auditActor"];
+                /** @description The id of a token */
+                token?: components["parameters"]["auditToken"];
+                /** @description The path's template */
+                route?: components["parameters"]["auditRoute"];
+                /** @description This path and those below it */
+                object?: components["parameters"]["auditObject"];
+                /** @description 403, or 4xx for a class */
+                status?: components["parameters"]["auditStatus"];
+                /** @description Only what came at this time or later: RFC 3339, or a day, 2026-11-21, which begins in UTC */
+                from?: components["parameters"]["auditFrom"];
+                /** @description Only what came before this time */
+                to?: components["parameters"]["auditTo"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Lines */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-ndjson": string;
                 };
             };
         };
