@@ -12,7 +12,7 @@ import { hashOf, parseRoute } from '../../server/dashboard/src/lib/routes';
 import { Slices } from '../../server/dashboard/src/lib/slices';
 import { nextTheme, themeOf } from '../../server/dashboard/src/lib/theme_choice';
 import { meaningOf, withChange } from '../../server/dashboard/src/views/alert_rules';
-import { runOf, shortRoute } from '../../server/dashboard/src/views/audit';
+import { auditQuery, runOf, shortRoute } from '../../server/dashboard/src/views/audit';
 import { runsOf } from '../../server/dashboard/src/views/nodes';
 import { actionsOf } from '../../server/dashboard/src/views/run_actions';
 import { watchConnection } from '../../server/dashboard/src/views/offline';
@@ -188,6 +188,12 @@ describe('tokens and the audit', () => {
     const run = `r_${'0'.repeat(26)}`;
     expect([runOf(`/api/v1/runs/${run}/stop`), runOf(`/api/v1/runs/${run}`), runOf('/api/v1/runs'), runOf(`/api/v1/tokens/${run}`)]).toEqual([run, run, null, null]);
     expect(shortRoute('/api/v1/runs/{run}/stop')).toBe('/runs/{run}/stop');
+  });
+  it('ask the server for what the filters say', () => {
+    expect(auditQuery({ actor: '', object: '', status: '', from: '', to: '' }).toString()).toBe('');
+    expect([...auditQuery({ actor: 'a b', object: 'r_0', status: '4xx', from: '2026-11-30', to: '2026-11-30' })])
+      .toEqual([['actor', 'a b'], ['object', '/api/v1/runs/r_0'], ['status', '4xx'], ['from', '2026-11-30'], ['to', '2026-12-01']]);
+    expect([auditQuery({ object: '/tokens' }).get('object'), auditQuery({ object: '/api/v1/tokens' }).get('object')]).toEqual(['/api/v1/tokens', '/api/v1/tokens']);
   });
 });
 

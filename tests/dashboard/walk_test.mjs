@@ -231,6 +231,13 @@ async function audit(page, server) {
   await page.keyboard.press('Enter');
   await until('nobody did anything', async () => /none yet/.test(await rows.first().innerText()));
   assert.match(page.url(), /#\/audit\?actor=nobody$/);
+  await page.fill('#actor', '');
+  await page.fill('#object', id);
+  await page.selectOption('#status', '2xx');
+  await until('what was done to the run', async () => (await rows.count()) >= 100 && !(await rows.first().innerText()).includes('/tokens'));
+  assert.match(page.url(), new RegExp(`#/audit\\?object=${id}&status=2xx$`));
+  const [saved] = await Promise.all([page.waitForEvent('download'), button(page, 'save as JSON lines').click()]);
+  assert.equal(saved.suggestedFilename(), 'audit.jsonl');
 }
 
 /// The pages of an administrator, in both themes and on a phone.

@@ -24,4 +24,4 @@ export type Attempt = Schemas['AttemptPage']['items'][number];
 export type Profile = Schemas['ProfilePage']['items'][number];
 export type TokenSelf = Schemas['OwnToken'];
 export type TokenItem = Told<Schemas['Token'], 'created_at'>;
-export type AuditEntry = Told<Schemas['AuditPage']['items'][number], 'time'>;
+export type AuditEntry = Told<Schemas['AuditEntry'], 'time' | 'last_time'>;
