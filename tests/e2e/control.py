@@ -31,9 +31,12 @@ class ControlServer(Server):
                    "--checkpoint-root", self.checkpoints, "--profiles", profiles, *self.options]
         with open(self.folder.parent / "server.log", "ab") as log:
             self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
-        line = self.process.stdout.readline()
-        assert "listening on" in line, f"server said: {line!r}"
-        self.address = line.split("listening on ")[1].strip().rstrip("/")
+        self.read_address()
+
+    def logs(self) -> dict[str, str]:
+        """All that the server and the launchers of its runs have written down for people to read. The server has ended."""
+        files = [self.folder.parent / "server.log", *self.folder.glob("access.log*"), *self.folder.glob("runs/*/*.log")]
+        return {"standard output": self.said} | {str(file): file.read_text(encoding="utf-8") for file in files if file.exists()}
 
     def ask(self, method: str, path: str, body: Any = None, key: str = "") -> tuple[int, Any]:
         """Status and JSON of an answer, whatever it is."""
@@ -56,7 +59,7 @@ class ControlTest(SystemTest):
         self.addCleanup(self.end_everything)
 
     def end_everything(self) -> None:
-        """The server, and whatever runs it has left: jobs survive their server."""
+        """The server, and whatever runs it has left: jobs survive their server. Nothing of it may have logged a token."""
         self.control.end()
         mark = str(self.folder).encode()
         for entry in Path("/proc").iterdir():
@@ -67,6 +70,8 @@ class ControlTest(SystemTest):
             if mark in command and int(entry.name) != os.getpid():
                 with contextlib.suppress(ProcessLookupError):  # it ends by itself, or with one that was killed just now
                     os.kill(int(entry.name), signal.SIGKILL)
+        for name, text in self.control.logs().items():
+            self.assertNotIn("bbr_", text, name)
 
     def config_text(self, **changes: str) -> str:
         """The tests' configuration with other values: checkpoint_every="5u" is checkpoint.every."""

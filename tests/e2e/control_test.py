@@ -41,6 +41,28 @@ class ControlPlaneTest(ControlTest):
         self.assertEqual([(row["method"], row["object"], row["status"]) for row in mine], [("DELETE", f"/api/v1/runs/{run}", 204)])
         self.assertEqual(self.control.ask("GET", f"/runs/{run}")[0], 404)
 
+    def test_a_busy_session_leaves_no_token_in_any_log(self) -> None:
+        ask = self.control.ask
+        self.control.stop()
+        self.control.options = ["--access-log", "all", "--log-level", "trace"]
+        self.control.start()
+        admin = (self.control.folder / "admin.token").read_text(encoding="utf-8").strip()
+        secret = ask("POST", "/tokens", {"name": "laptop", "scope": "read"})[1]["secret"]
+        for path in (f"/runs?token={secret}", f"/tokens/{secret}", f"/runs/{admin}/logs?q={admin}", f"/{admin}"):
+            ask("GET", path)
+        ask("DELETE", f"/tokens/{secret}")
+        ask("POST", "/tokens", {"name": secret})
+        self.wait_state(self.submit(self.config_text(), name="busy"), "succeeded")
+        self.control.stop()
+        logs = self.control.logs()
+        self.assertTrue(any(name.endswith("/launcher-1.log") for name in logs), list(logs))
+        access = next(text for name, text in logs.items() if name.endswith("/access.log"))
+        self.assertIn("/api/v1/tokens/[token]", access)
+        self.assertIn("/api/v1/runs?token=[hidden]", access)
+        self.assertIn("/heartbeat", access)
+        for name, text in logs.items():
+            self.assertNotIn("bbr_", text, name)
+
     def test_what_cannot_be_done_is_refused_with_its_place(self) -> None:
         ask = self.control.ask
         status, problem = ask("POST", "/runs", {"config": "training:\n  stop_afte: 5u\n"})

@@ -96,20 +96,30 @@ class Server:
         self.folder, self.checkpoints = folder, checkpoints
         self.holder = held_port()
         self.port = self.holder.getsockname()[1]
+        self.said = ""  # on standard output
         self.start()
 
     def start(self) -> None:
         command = [BIN / "server", "--listen", f"127.0.0.1:{self.port}", "--data", self.folder,
                    "--checkpoint-root", self.checkpoints]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        self.read_address()
+
+    def read_address(self) -> None:
         line = self.process.stdout.readline()
         assert "listening on" in line, f"server said: {line!r}"
+        self.said += line
         self.address = line.split("listening on ")[1].strip().rstrip("/")
 
     def kill(self) -> None:
         self.process.kill()
         self.process.wait()
-        self.process.stdout.close()
+        self.read_rest()
+
+    def read_rest(self) -> None:
+        if not self.process.stdout.closed:
+            self.said += self.process.stdout.read()
+            self.process.stdout.close()
 
     def end(self) -> None:
         """For good."""
@@ -119,7 +129,7 @@ class Server:
     def stop(self) -> int:
         self.process.terminate()
         code = self.process.wait(timeout=120)
-        self.process.stdout.close()
+        self.read_rest()
         return code
 
     def request(self, path: str, method: str = "GET", body: Any = None) -> urllib.request.Request:
