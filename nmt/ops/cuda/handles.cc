@@ -1,8 +1,21 @@
 #include "nmt/ops/cuda/handles.h"
 
+#include <cstdlib>
+#include <string_view>
+
 #include "nmt/base/failure.h"
 
 namespace babelring::cuda {
+
+namespace {
+
+/// Every byte of new memory. Of poison, floats of both widths are NaN and integers -1.
+int fill_byte() {
+  const char* poison = std::getenv("BABELRING_CUDA_POISON");
+  return poison != nullptr && std::string_view(poison) == "1" ? 0xff : 0;
+}
+
+}  // namespace
 
 void require(cudaError_t status, std::string_view call) {
   if (status != cudaSuccess) fail("cuda: {}: {} ({})", call, cudaGetErrorString(status), cudaGetErrorName(status));
@@ -52,7 +65,7 @@ Buffer allocate_device_for(const char* purpose, std::size_t bytes) {
   }
   require(status, "allocating memory");
   Buffer buffer(data, bytes, [](void* memory) { cudaFree(memory); });
-  require(cudaMemset(data, 0, bytes), "clearing memory");
+  require(cudaMemset(data, fill_byte(), bytes), "clearing memory");
   // The default stream did it; streams of ours do not wait for that one.
   require(cudaStreamSynchronize(nullptr), "clearing memory");
   return buffer;

@@ -49,7 +49,9 @@ Stream make_stream();
 Event make_event();
 Event make_timed_event();
 
-/// Zeroed memory of the device now current. Throws Failure: bytes needed and what for, free and installed.
+/// Zeroed memory of the device now current. Throws Failure: bytes needed and what for, free and installed. With
+/// BABELRING_CUDA_POISON=1 in the environment it is filled with NaN instead, so that tests show ops that read memory
+/// which nothing has written; training does not work then.
 Buffer allocate_device_for(const char* purpose, std::size_t bytes);
 /// The same for what ops need besides their operands.
 Buffer allocate_device(std::size_t bytes);

@@ -39,7 +39,9 @@ Workspace::Workspace()
         return allocate_device(bytes);
       }),
       index_error_(allocate_device(sizeof(IndexError))),
-      attention_route_(cuda::attention_route(std::getenv("BABELRING_CUDA_ATTENTION"))) {}
+      attention_route_(cuda::attention_route(std::getenv("BABELRING_CUDA_ATTENTION"))) {
+  require(cudaMemsetAsync(index_error_.data(), 0, sizeof(IndexError), stream()), "a workspace");
+}
 
 void Workspace::synchronize() {
   IndexError error;
