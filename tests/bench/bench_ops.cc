@@ -2,12 +2,15 @@
 // spread (largest minus smallest over the median), GFLOP/s or GB/s, the share of this machine's own peak measured in
 // the same run (on the processor multiply-adds in registers, or the triad; on a GPU a large product, or y += x;
 // operands in a cache may beat the latter), and the largest error against the reference on some rows. On a GPU a repeat
-// is many calls on several sets of operands, too large together for its cache. The last line is JSON.
-//   bench_ops [--device cpu|cuda] [--preset tiny base] [--threads 2] [--repeats 10] [--tokens 2048] [--only TEXT]
+// is many calls on several sets of operands, too large together for its cache. An op that throws is a row with
+// `failure`. The last line is JSON; --rows writes each row to a file as soon as it is measured.
+//   bench_ops [--device cpu|cuda] [--preset tiny base] [--threads 2] [--repeats 10] [--tokens 2048] [--only TEXT ...]
+//             [--seconds N] [--rows FILE]
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <fstream>
 #include <iostream>
 
 #include "nmt/base/clock.h"
@@ -23,7 +26,9 @@ namespace {
 struct Options {
   int threads = 2, repeats = 10;
   std::int64_t tokens = 2048;
-  std::string device = "cpu", only;
+  double seconds = 1e9;
+  std::string device = "cpu", rows_file;
+  std::vector<std::string> only;
   std::vector<std::string> presets = {"tiny", "base"};
 };
 
@@ -85,22 +90,47 @@ json::object run_case(const Devices& devices, const OpCase& one, const MachinePe
           {"error", error}};
 }
 
+bool is_wanted(const OpCase& one, const std::vector<std::string>& only) {
+  const auto names_it = [&](const std::string& text) { return one.name.find(text) != std::string::npos; };
+  return only.empty() || std::any_of(only.begin(), only.end(), names_it);
+}
+
+/// An illegal access on a device fails every later case too; their rows say so.
+json::object try_case(const Devices& devices, const OpCase& one, const MachinePeaks& peaks, int repeats) {
+  try {
+    return run_case(devices, one, peaks, repeats);
+  } catch (const std::exception& failure) {
+    fmt::print("{:<52} failed: {}\n", one.name, failure.what());
+    return {{"op", one.name}, {"type", name_of(one.type)}, {"failure", failure.what()}};
+  }
+}
+
 int run(const Options& options) {
+  const Stopwatch watch;
   const Devices devices = make_devices(options);
   const MachinePeaks peaks = measure_peaks(*devices.measured, options.threads);
   fmt::print("{}\n", devices.measured->description());
   print_peaks(peaks);
   fmt::print("{:<52} {:>9} {:>8} {:>9} {:<7} {:>6} {:>9}\n", "op", "ms", "spread", "rate", "", "peak", "error");
+  std::ofstream rows_file(options.rows_file, std::ios::app);
   json::array rows;
+  std::int64_t left_out = 0;
   for (const std::string& preset : options.presets) {
     for (const OpCase& one : op_cases(preset, options.tokens)) {
-      if (one.name.find(options.only) == std::string::npos) continue;
-      rows.push_back(run_case(devices, one, peaks, options.repeats));
+      if (!is_wanted(one, options.only)) continue;
+      if (watch.elapsed_ms() > 1000 * options.seconds) {
+        ++left_out;
+        continue;
+      }
+      rows.push_back(try_case(devices, one, peaks, options.repeats));
+      rows_file << to_text(rows.back()) << std::endl;
+      std::fflush(stdout);
     }
   }
   std::cout << to_text(json::object{{"backend", devices.measured->description()},
                                     {"peaks", to_json(peaks)},
                                     {"tokens", options.tokens},
+                                    {"left_out", left_out},
                                     {"rows", rows}})
             << std::endl;
   return 0;
@@ -117,7 +147,10 @@ int main(int argc, char** argv) {
   app.add_option("--threads", options.threads, "of the backend")->check(CLI::PositiveNumber);
   app.add_option("--repeats", options.repeats, "timed runs a row")->check(CLI::Range(1, 1000));
   app.add_option("--tokens", options.tokens, "rows")->check(CLI::Range(64, 1000000));
-  app.add_option("--only", options.only, "rows whose name has this text");
+  app.add_option("--only", options.only, "ops whose name has one of these texts");
+  app.add_option("--seconds", options.seconds, "ops not begun by then are left out and counted");
+  app.add_option("--rows", options.rows_file,
+                 "file to append each row to, as a line of JSON, as soon as it is measured");
   CLI11_PARSE(app, argc, argv);
   try {
     return babelring::run(options);

@@ -105,11 +105,13 @@ void add_linear(std::vector<OpCase>& cases, std::int64_t rows, std::int64_t in, 
   cases.push_back(op_case(what, rows, type, weight, &LinearBackwardWeight::dweight));
 }
 
-void add_attention(std::vector<OpCase>& cases, std::int64_t rows, int heads, std::int64_t head_width, DType type) {
+/// `mean`: tokens of a sentence.
+void add_attention(std::vector<OpCase>& cases, std::int64_t rows, int heads, std::int64_t head_width, std::int64_t mean,
+                   DType type) {
   const std::int64_t width = heads * head_width;
-  const std::string what = fmt::format("{} tokens, {} heads of {}", rows, heads, head_width);
+  const std::string what = fmt::format("{} tokens, sentences of {}, {} heads of {}", rows, mean, heads, head_width);
   const auto forward = [=](BenchTensors& pool, std::int64_t n) {
-    const Tensor qkv = pool.uniform({n, 3 * width}, type), offsets = pool.offsets(n);
+    const Tensor qkv = pool.uniform({n, 3 * width}, type), offsets = pool.offsets(n, mean);
     return AttentionForward{.q = qkv.column_slice(0, width),
                             .k = qkv.column_slice(width, width),
                             .v = qkv.column_slice(2 * width, width),
@@ -229,7 +231,7 @@ void add_row_ops(std::vector<OpCase>& cases, std::int64_t rows, std::int64_t wid
                            .key = key};
   };
   const auto embedding = [=](BenchTensors& pool, std::int64_t n) {
-    return EmbeddingForward{.ids = pool.integers(n, vocabulary),
+    return EmbeddingForward{.ids = pool.text_ids(n, vocabulary),
                             .positions = pool.integers(n, 40),
                             .table = pool.uniform({vocabulary, width}, type),
                             .y = pool.make({n, width}, type),
@@ -237,7 +239,7 @@ void add_row_ops(std::vector<OpCase>& cases, std::int64_t rows, std::int64_t wid
                             .key = key};
   };
   const auto embedding_backward = [=](BenchTensors& pool, std::int64_t n) {
-    return EmbeddingBackward{.ids = pool.integers(n, vocabulary),
+    return EmbeddingBackward{.ids = pool.text_ids(n, vocabulary),
                              .dy = pool.uniform({n, width}, type),
                              .dtable = pool.make({vocabulary, width}, DType::f32),
                              .scale = 8,
@@ -298,12 +300,14 @@ std::vector<OpCase> op_cases(const std::string& preset, std::int64_t tokens) {
   const ModelConfig model = model_preset("transformer-" + preset);
   const std::int64_t width = model.width, inner = model.inner, vocabulary = preset == "tiny" ? 10000 : 32000;
   std::vector<OpCase> cases;
-  for (const DType type : {DType::f32, DType::bf16}) {
+  for (const DType type : {DType::bf16, DType::f32}) {
     for (const auto& [in, out] : {std::pair{width, width}, {width, 3 * width}, {width, inner}, {inner, width}}) {
       add_linear(cases, tokens, in, out, type);
     }
     add_linear(cases, tokens / 4, width, vocabulary, type);
-    add_attention(cases, tokens, model.heads, width / model.heads, type);
+    for (const std::int64_t mean : {30, 8, 100, 200}) {
+      add_attention(cases, tokens, model.heads, width / model.heads, mean, type);
+    }
     add_decoding(cases, tokens / 8, model.heads, width / model.heads, type);
     add_norms(cases, tokens, width, type);
     add_row_ops(cases, tokens, width, vocabulary, type);

@@ -25,7 +25,7 @@ struct OpCase {
   std::function<double(Backend&)> error;
 };
 
-/// Of a model preset (tiny, base, big) with `tokens` rows, those of logits fewer, in sentences of about 30.
+/// Of a model preset (tiny, base, big) with `tokens` rows, those of logits fewer. bf16 first.
 std::vector<OpCase> op_cases(const std::string& preset, std::int64_t tokens);
 
 }  // namespace babelring

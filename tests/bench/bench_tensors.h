@@ -21,12 +21,16 @@ class BenchTensors {
   Tensor uniform(Shape shape, DType type);
   /// i32 in [0, bound), which repeat likewise.
   Tensor integers(std::int64_t count, std::int64_t bound);
+  /// i32 in [0, bound) as frequent as the pieces of text: piece i with a probability proportional to 1 / (i + 2.2). Of
+  /// 32,000 the most frequent one is 4.7 % of all, as the comma in German news.
+  Tensor text_ids(std::int64_t count, std::int64_t bound);
 
   /// i32 in [0, bound), in the host's memory.
   Tensor host_integers(Shape shape, std::int64_t bound);
   Tensor host_list(const std::vector<std::int32_t>& values);
-  /// Offsets of sentences of 20 to 40 tokens, `rows` in all, in the host's memory.
-  Tensor offsets(std::int64_t rows);
+  /// Offsets of sentences with `mean` tokens on average, two thirds to four thirds of it, `rows` tokens in all, in the
+  /// host's memory.
+  Tensor offsets(std::int64_t rows, std::int64_t mean);
 
   Backend& backend() { return backend_; }
 

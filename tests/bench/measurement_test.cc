@@ -1,8 +1,10 @@
 // The arithmetic of the benchmarks, on figures that are given.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <span>
 
 #include "nmt/data/special_ids.h"
 #include "tests/bench/bench_tensors.h"
@@ -127,7 +129,23 @@ TEST(BenchTensorsTest, AreTheSameInTheMemoryOfADevice) {
   std::vector<std::int32_t> ids(7);
   device->download(there.integers(7, 50), ids.data());
   EXPECT_EQ(std::memcmp(ids.data(), here.integers(7, 50).data, sizeof(std::int32_t) * ids.size()), 0);
-  EXPECT_EQ(std::memcmp(there.offsets(100).data, here.offsets(100).data, sizeof(std::int32_t) * 4), 0);
+  EXPECT_EQ(std::memcmp(there.offsets(100, 30).data, here.offsets(100, 30).data, sizeof(std::int32_t) * 4), 0);
+}
+
+TEST(BenchTensorsTest, TextIdsAreAsFrequentAsPiecesOfText) {
+  const auto backend = make_cpu_backend(1);
+  BenchTensors tensors(*backend);
+  constexpr std::int64_t count = 100'000, vocabulary = 32'000;
+  const Tensor ids = tensors.text_ids(count, vocabulary);
+  const std::span<const std::int32_t> values(ids.as<std::int32_t>(), count);
+  const auto share = [&](std::int32_t id) {
+    return static_cast<double>(std::count(values.begin(), values.end(), id)) / static_cast<double>(count);
+  };
+  EXPECT_NEAR(share(0), 0.047, 0.003);
+  EXPECT_NEAR(share(9), 0.047 * 2.2 / 11.2, 0.002);
+  EXPECT_GE(*std::min_element(values.begin(), values.end()), 0);
+  EXPECT_GT(*std::max_element(values.begin(), values.end()), vocabulary / 2);
+  EXPECT_LT(*std::max_element(values.begin(), values.end()), vocabulary);
 }
 
 TEST(SummaryTest, RatesAreMediansAndMeans) {
