@@ -1,5 +1,12 @@
 #!/usr/bin/env bash
-# What takes too long for each change: tests labelled slow, clang-tidy over every source, every check of the sanitizers.
-# Takes test.sh's place in nightly jobs.
+# What takes too long for each change: tests labelled slow, clang-tidy over every source, every check of the sanitizers, and,
+# where there is a CUDA toolkit, the bundle for GPU machines, which must not be too large to send. Takes test.sh's place in
+# nightly jobs.
 set -euo pipefail
-exec "$(dirname "${BASH_SOURCE[0]}")/test.sh" --slow
+scripts=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+"$scripts/test.sh" --slow
+if PATH=$PATH:/usr/local/cuda/bin command -v nvcc >/dev/null; then
+  "$scripts/gpu_bundle.sh"
+else
+  echo "nightly: no nvcc, so the GPU bundle is not packed"
+fi

@@ -64,9 +64,26 @@ def library_folders(python: str) -> list[str]:
     return list(dict.fromkeys(folders))
 
 
+def loopback_is_up() -> bool:
+    """Open MPI starts nothing without it, not even one rank."""
+    try:
+        flags = int(pathlib.Path("/sys/class/net/lo/flags").read_text(encoding="utf-8"), 16)
+    except (OSError, ValueError):
+        return True  # not known
+    return bool(flags & 1)
+
+
+def packages(python: str) -> list[str]:
+    """NVIDIA's and PyTorch's Python packages with their versions."""
+    lines = said(python, "-m", "pip", "list", "--format=freeze", "--disable-pip-version-check").splitlines()
+    return [line for line in lines if line.lower().startswith(("nvidia", "torch", "triton"))]
+
+
 def environment(root: pathlib.Path, programs: pathlib.Path, python: str) -> dict[str, str]:
     """For our programs. In a bundle Open MPI lies elsewhere than it was built for, and there is no ssh."""
-    changed = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "BABELRING_SOURCE_DIR": str(root)}
+    # Containers often forbid process_vm_readv, which Open MPI's shared memory would use for large messages.
+    changed = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "BABELRING_SOURCE_DIR": str(root),
+               "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
     folders = library_folders(python)
     if folders:
         changed["LD_LIBRARY_PATH"] = ":".join(folders)

@@ -9,6 +9,7 @@ import datetime
 import json
 import pathlib
 import shutil
+import signal
 import sys
 import tempfile
 import threading
@@ -20,18 +21,20 @@ import report
 import speed
 import tests
 import training
-from stage import Failed, Figures, Late, Missing, Setting, Stage, in_parallel
+from stage import STOPPED, Failed, Figures, Late, Missing, Setting, Stage, in_parallel, stop_all
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 NO_GPU = 3
+KILLING = 5  # seconds that ending an earlier part may take
 # Folders of programs, where none is named: a bundle's, and those of builds that have tests and benchmarks.
 BUILDS = ("bin", "build/gpu/bin", "build/dev/bin", "build/ci/bin")
 
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """`most`: seconds it may take. `least`: seconds kept for it when earlier parts are slow. Those beside each other run at
-    once: they are busy with the processor more than with the GPU, and nothing is timed."""
+    """`most`: seconds it may take; one that takes longer hangs, and has failed. `least`: seconds kept for it when earlier
+    parts are slow. Those beside each other run at once: they are busy with the processor more than with the GPU, and
+    nothing is timed."""
 
     name: str
     run: Callable[[Stage], tuple[str, Figures]]
@@ -40,28 +43,38 @@ class Part:
     beside: bool = False
 
 
+# What decides most, first: two minutes.
+FIRST = (
+    Part("start", tests.start, 30),
+    Part("test_ops", tests.suites_of_ops, 60, 15),
+    Part("updates", speed.updates, 60, 20),
+    Part("hot_ops", speed.hot_ops, 30, 10),
+    Part("torch_base", speed.torch_base, 90, 40),
+)
 PARTS = (
-    Part("start", tests.start, 60),
+    *FIRST,
     *(Part(name, tests.test_program, 120, beside=True) for name in
-      ("test_ops", "test_layers", "test_model", "test_decode", "test_train", "test_cuda")),
+      ("test_layers", "test_model", "test_decode", "test_train", "test_cuda")),
     Part("routes", tests.routes, 120, beside=True),
-    Part("sanitizer", tests.sanitizer, 130, beside=True),
     Part("compile_torch", speed.compile_torch, 150, beside=True),
-    Part("determinism", training.determinism, 40, 20),
-    Part("exchange", training.exchange, 60, 25),
-    Part("ranks", training.ranks, 45, 15),
-    Part("all_reduce", speed.all_reduce, 60, 5),
-    Part("ops", speed.ops, 60, 25),
-    Part("updates", speed.updates, 160, 80),
-    Part("multi30k", training.multi30k, 100, 60),
-    Part("tatoeba", training.tatoeba, 80, 50),
-    Part("decode", speed.decode, 40, 20),
+    Part("determinism", training.determinism, 60, 20),
+    Part("graphs", speed.graphs, 60, 15),
+    Part("exchange", training.exchange, 90, 25),
+    Part("tatoeba", training.tatoeba, 110, 50),
+    Part("multi30k", training.multi30k, 130, 60),
+    Part("torch", speed.torch, 120, 30),
+    Part("ops", speed.ops, 150, 25),
+    Part("decode", speed.decode, 60, 20),
+    Part("sanitizer", tests.sanitizer, 130),
+    Part("all_reduce", speed.all_reduce, 60),
+    Part("ranks", training.ranks, 60, 15),
 )
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="scripts/gpu_check.sh")
-    parser.add_argument("--minutes", type=float, default=9, help="for all parts together")
+    parser.add_argument("--first", action="store_true", help=f"only {', '.join(part.name for part in FIRST)}, in two minutes")
+    parser.add_argument("--minutes", type=float, help="for all parts together; default 9, with --first 2")
     parser.add_argument("--only", nargs="+", metavar="PART", help="these parts; --list names them")
     parser.add_argument("--skip", nargs="+", metavar="PART", default=[])
     parser.add_argument("--list", action="store_true", help="name the parts and end")
@@ -85,7 +98,8 @@ def chosen_parts(options: argparse.Namespace) -> list[Part]:
     for name in (options.only or []) + options.skip:
         if name not in names:
             usage(f"found part '{name}', expected some of: {' '.join(names)}")
-    return [part for part in PARTS if part.name in (options.only or names) and part.name not in options.skip]
+    wanted = options.only or ([part.name for part in FIRST] if options.first else names)
+    return [part for part in PARTS if part.name in wanted and part.name not in options.skip]
 
 
 def find_programs(options: argparse.Namespace) -> pathlib.Path:
@@ -101,16 +115,49 @@ def find_programs(options: argparse.Namespace) -> pathlib.Path:
 
 
 class Check:
-    """Runs parts and collects what they found."""
+    """Runs parts and stores what they found, again after each step, so that a check that is killed leaves all it has
+    measured."""
 
-    def __init__(self, setting: Setting, minutes: float, log: pathlib.Path) -> None:
-        self.setting, self.ends = setting, time.monotonic() + 60 * minutes
-        self.results: list[Figures] = []
-        self._log, self._lock = log, threading.Lock()
+    def __init__(self, setting: Setting, minutes: float, out: pathlib.Path) -> None:
+        self.setting, self.began = setting, time.monotonic()
+        self.ends = self.began + 60 * minutes
+        self._results: dict[str, Figures] = {}  # by part, in the order of their beginning
+        self._out, self._lock = out, threading.Lock()
+        self.unwritten = ""
+        self._date = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+        self._machine = machine.describe()
+        bundle = ROOT / "bundle.json"
+        self._bundle = json.loads(bundle.read_text()) if bundle.exists() else None
 
-    def write(self, text: str) -> None:
-        with self._lock, open(self._log, "a", encoding="utf-8") as log:
-            log.write(text)
+    def log(self, text: str) -> None:
+        with self._lock:
+            try:
+                with open(self._out / "gpu_check.log", "a", encoding="utf-8") as log:
+                    log.write(text)
+            except OSError as error:
+                self._warn(error)
+
+    def _warn(self, error: OSError) -> None:
+        if not self.unwritten:
+            print(f"gpu_check: results: {error}; the check goes on and prints them", file=sys.stderr, flush=True)
+        self.unwritten = str(error)
+
+    def whole(self) -> Figures:
+        return {"date": self._date, "device": self.setting.device, "machine": self._machine, "bundle": self._bundle,
+                "seconds": round(time.monotonic() - self.began, 1), "stopped": STOPPED.is_set(),
+                "parts": list(self._results.values())}
+
+    def store(self, part: str, result: Figures) -> str:
+        """Adds to a part's result and writes everything; returns the text in brief."""
+        with self._lock:
+            if part:
+                self._results[part] = self._results.get(part, {"part": part, "figures": {}}) | result
+            whole = self.whole()
+            try:
+                return report.write(whole, self._out)
+            except OSError as error:
+                self._warn(error)
+                return report.text_of(whole, False)  # with the long tables: nothing else has them
 
     def least(self, part: Part) -> float:
         return 1 if self.setting.quick else part.least
@@ -120,22 +167,25 @@ class Check:
         most = part.most * (4 if self.setting.quick else 1)  # on machines that others use too
         allowed = min(most, self.ends - time.monotonic() - later)
         began = time.monotonic()
-        result: Figures = {"part": part.name, "figures": {}}
+        self.store(part.name, {"status": "running", "found": "", "seconds": 0})
+        result: Figures = {}
         try:
-            if allowed < self.least(part):
+            if allowed < self.least(part) - KILLING or STOPPED.is_set():
                 raise Late("not run: the time was over")
-            stage = Stage(self.setting, part.name, allowed, self.write)
+            stage = Stage(self.setting, part.name, allowed, self.log, lambda figures: self.store(part.name, {"figures": figures}))
             result["found"], result["figures"] = part.run(stage)
             result["status"] = "passed"
         except Missing as missing:
             result |= {"status": "missing", "found": str(missing)}
         except Failed as failed:
-            result |= {"status": "late" if isinstance(failed, Late) else "failed", "found": str(failed), "figures": failed.figures}
+            cut_short = isinstance(failed, Late) and (allowed < most or STOPPED.is_set())
+            result |= {"status": "cut short" if cut_short else "failed", "found": str(failed)}
+            if failed.figures:
+                result["figures"] = failed.figures
         except Exception as error:  # noqa: BLE001: a part must not stop the others
             result |= {"status": "failed", "found": f"{type(error).__name__}: {error}"}
         result["seconds"] = round(time.monotonic() - began, 1)
-        with self._lock:
-            self.results.append(result)
+        self.store(part.name, result)
         print(f"{part.name}: {result['status']} after {result['seconds']} s: {result['found']}", file=sys.stderr, flush=True)
 
     def run_all(self, parts: list[Part]) -> None:
@@ -161,28 +211,25 @@ def main() -> None:
             raise SystemExit(NO_GPU)
     programs = find_programs(options)
     options.out.mkdir(parents=True, exist_ok=True)
+    for old in options.out.glob("gpu_check.*"):
+        old.unlink()
     work = pathlib.Path(tempfile.mkdtemp(prefix="gpu-check-"))
-    setting = Setting(ROOT, programs, (options.data or ROOT / "data").resolve(), work, options.device,
+    setting = Setting(ROOT, programs, (options.data or ROOT / "data").resolve(), work, options.out.resolve(), options.device,
                       machine.environment(ROOT, programs, options.torch_python), options.torch_python)
-    log = options.out / "gpu_check.log"
-    log.write_text("", encoding="utf-8")
     print(f"gpu_check: programs of {programs}", file=sys.stderr)
-    began = time.monotonic()
-    check = Check(setting, options.minutes, log)
-    try:
-        check.run_all(parts)
-    finally:
-        bundle = ROOT / "bundle.json"
-        whole = {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), "device": options.device,
-                 "machine": machine.describe(), "bundle": json.loads(bundle.read_text()) if bundle.exists() else None,
-                 "seconds": round(time.monotonic() - began, 1), "parts": check.results}
-        text = report.write(whole, options.out)
-        if options.keep:
-            print(f"gpu_check: what the programs wrote is in {work}", file=sys.stderr)
-        else:
-            shutil.rmtree(work, ignore_errors=True)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop_all())
+    check = Check(setting, options.minutes or (2 if options.first else 9), options.out)
+    check.run_all(parts)
+    text = check.store("", {})
+    if options.keep:
+        print(f"gpu_check: what the programs wrote is in {work}", file=sys.stderr)
+    else:
+        shutil.rmtree(work, ignore_errors=True)
     print(text)
-    raise SystemExit(0 if report.all_passed(whole) else 1)
+    if STOPPED.is_set():
+        raise SystemExit(128 + signal.SIGTERM)
+    raise SystemExit(0 if report.all_passed(check.whole()) and not check.unwritten else 1)
 
 
 if __name__ == "__main__":

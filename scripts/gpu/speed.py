@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import statistics
 
 import machine
-from stage import Failed, Figures, Missing, Stage, in_parallel
+from stage import Failed, Figures, Late, Missing, Stage, in_parallel
 
 MOST_ERROR = {"bf16": 2e-2, "f32": 1e-4}  # of an op, relative to the largest expected value
-# Preset, its text, target tokens of an update, turns.
-CASES = (("tiny", "multi30k", 25000, 1), ("base", "wmt", 25000, 2), ("big", "wmt", 25000, 2))
-SMALL_CASES = (("tiny", "multi30k", 300, 1),)
+# Preset, its text, target tokens of an update. The most telling first.
+CASES = (("base", "wmt", 25000), ("big", "wmt", 25000), ("tiny", "multi30k", 25000))
+SMALL_CASES = (("tiny", "multi30k", 300),)
 UPDATES, WARM_UP = 20, 6
 LOSS_APART = 0.35  # first losses of two implementations, whose random weights differ
 
@@ -26,31 +27,80 @@ def threads(stage: Stage) -> int:
     return 1 if stage.setting.quick else 8
 
 
+class Ops:
+    """Rows of bench_ops. Each is in a file of the results as soon as it is measured, and in the part's figures once the
+    program has ended, however that was."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage, self.figures, self.problems = stage, {"rows": []}, []
+        self.late: Late | None = None
+
+    def measure(self, suffix: str, *words: object, environment: dict[str, str] | None = None) -> None:
+        """`suffix` tells the names of these rows from others."""
+        if self.late is not None:
+            return
+        setting = self.stage.setting
+        file = setting.out / "rows" / f"{self.stage.name}{suffix.replace(' ', '-')}.jsonl"
+        file.parent.mkdir(exist_ok=True)
+        file.unlink(missing_ok=True)
+        sizes = ["--tokens", 64, "--repeats", 1] if setting.quick else ["--tokens", 25600, "--repeats", 5]
+        seconds = max(self.stage.left() - 10, 1)  # the last op begun takes some
+        try:
+            done = self.stage.run(setting.program("bench_ops"), "--device", setting.device, "--threads", threads(self.stage), *sizes,
+                                  "--rows", file, "--seconds", seconds, *words, environment=environment).json()
+            self.figures.setdefault("backend", done["backend"])
+            self.figures.setdefault("peaks", peaks_of(done))
+            if done["left_out"] > 0:
+                self.late = Late(f"{done['left_out']} ops were left out for want of time")
+        except Late as late:
+            self.late = late
+        except Failed as failed:
+            self.problems.append(f"bench_ops{suffix}: {failed}")
+        if file.exists():
+            rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines() if line.endswith("}")]
+            self.figures["rows"] += [row | {"op": row["op"] + suffix} for row in rows]
+        self.stage.keep(self.figures)
+
+    def judge(self) -> tuple[str, Figures]:
+        rows, peak = self.figures["rows"], self.figures.get("peaks", {})
+        crashed = [f"{row['op']}: {row['failure']}" for row in rows if "failure" in row]
+        wrong = [f"{row['op']} ({row['error']})" for row in rows
+                 if "failure" not in row and not (row["error"] is not None and row["error"] <= MOST_ERROR[row["type"]])]
+        problems = [*self.problems, *crashed]
+        if wrong:
+            problems.append(f"{len(wrong)} of {len(rows)} ops are off by more than {MOST_ERROR}: {', '.join(wrong[:3])}")
+        if problems:
+            raise Failed("; ".join(problems)[:500], self.figures)
+        if self.late is not None:
+            raise Late(f"{len(rows)} ops right; {self.late}", self.figures)
+        if not rows:
+            raise Failed("no op was measured", self.figures)
+        return (f"{len(rows)} ops right; peaks {peak['bf16_tflop_per_s']:.0f} TFLOP/s in bf16, {peak['f32_tflop_per_s']:.0f} in f32, "
+                f"{peak['copy_gb_per_s'] / 1e3:.2f} TB/s"), self.figures
+
+
+def hot_ops(stage: Stage) -> tuple[str, Figures]:
+    """The ops of base whose time is the least certain: attention by length, the embedding's gradient, cross-entropy."""
+    found = Ops(stage)
+    preset = "tiny" if stage.setting.quick else "base"
+    found.measure("", "--preset", preset, "--only", "embedding_backward bf16", "cross_entropy bf16", "attention_forward bf16",
+                  "attention_backward bf16")
+    return found.judge()
+
+
 def ops(stage: Stage) -> tuple[str, Figures]:
     """Every op at the shapes of base and big; attention by each route."""
-    setting = stage.setting
-    program = [setting.program("bench_ops"), "--device", setting.device, "--threads", threads(stage)]
-    if setting.quick:
-        runs = {"": stage.run(*program, "--preset", "tiny", "--tokens", 64, "--repeats", 1, "--only", "layer_norm").json()}
-    else:
-        sizes = ["--tokens", 25600, "--repeats", 5]
-        runs = {"": stage.run(*program, *sizes, "--preset", "base", "big", "--only", "bf16").json(),
-                " f32": stage.run(*program, *sizes, "--preset", "base", "--only", "f32").json()}
-        for route in ("products", "short", "cudnn"):
-            runs[f" by {route}"] = stage.run(*program, *sizes, "--preset", "base", "--only", "attention_forward bf16",
-                                             environment={"BABELRING_CUDA_ATTENTION": route}).json()
-            back = stage.run(*program, *sizes, "--preset", "base", "--only", "attention_backward bf16",
-                             environment={"BABELRING_CUDA_ATTENTION": route}).json()
-            runs[f" by {route}"]["rows"] += back["rows"]
-    rows = [row | {"op": row["op"] + suffix} for suffix, run in runs.items() for row in run["rows"]]
-    figures: Figures = {"backend": runs[""]["backend"], "peaks": peaks_of(runs[""]), "rows": rows}
-    wrong = [row for row in rows if not (row["error"] is not None and row["error"] <= MOST_ERROR[row["type"]])]
-    if wrong or not rows:
-        names = ", ".join(f"{row['op']} ({row['error']})" for row in wrong[:3])
-        raise Failed(f"{len(wrong)} of {len(rows)} ops are off by more than {MOST_ERROR}: {names}", figures)
-    peak = figures["peaks"]
-    return (f"{len(rows)} ops right; peaks {peak['bf16_tflop_per_s']:.0f} TFLOP/s in bf16, {peak['f32_tflop_per_s']:.0f} in f32, "
-            f"{peak['copy_gb_per_s'] / 1e3:.2f} TB/s"), figures
+    found = Ops(stage)
+    if stage.setting.quick:
+        found.measure("", "--preset", "tiny", "--only", "layer_norm")
+        return found.judge()
+    found.measure("", "--preset", "base", "--only", "bf16", "adam_update", "squared_norm")
+    found.measure(" of big", "--preset", "big", "--only", "bf16")
+    for route in ("products", "short", "cudnn"):
+        found.measure(f" by {route}", "--preset", "base", "--only", "attention_forward bf16", "attention_backward bf16",
+                      environment={"BABELRING_CUDA_ATTENTION": route})
+    found.measure(" in f32", "--preset", "base", "--only", "f32")
+    return found.judge()
 
 
 def all_reduce(stage: Stage) -> tuple[str, Figures]:
@@ -69,7 +119,7 @@ def all_reduce(stage: Stage) -> tuple[str, Figures]:
     return f"{many} ranks, GB/s of a bus: " + ", ".join(f"{name} {rate:.2f}" for name, rate in best.items()), figures
 
 
-def cases(stage: Stage) -> tuple[tuple[str, str, int, int], ...]:
+def cases(stage: Stage) -> tuple[tuple[str, str, int], ...]:
     return SMALL_CASES if stage.setting.quick else CASES
 
 
@@ -94,14 +144,13 @@ def batches(stage: Stage, preset: str, text: str, tokens: int) -> str:
     return str(file)
 
 
-def torch_words(stage: Stage, preset: str, file: str, best: str = "") -> list[object]:
-    """`best`: the way of compiling that was the fastest before. Of base all are tried, of others one that works."""
+def torch_words(stage: Stage, case: tuple[str, str, int], modes: tuple[str, ...]) -> list[object]:
+    """`modes`: ways of compiling."""
     setting = stage.setting
     timed, before = sizes(stage)
-    modes = ["--modes", "eager" if setting.quick else best] if setting.quick or best else []
-    modes += [] if preset == "base" else ["--first"]
-    return [setting.torch_python, setting.root / "scripts" / "bench" / "torch_gpu_step.py", "--batches", file, "--preset", preset,
-            "--dropout", 0.1, "--updates", timed, "--warmup", before, "--device", setting.device, *modes]
+    return [setting.torch_python, setting.root / "scripts" / "bench" / "torch_gpu_step.py", "--batches", batches(stage, *case),
+            "--preset", case[0], "--dropout", 0.1, "--updates", timed, "--warmup", before, "--device", setting.device, "--modes",
+            *(("eager",) if setting.quick else modes)]
 
 
 def require_torch(stage: Stage) -> str:
@@ -120,67 +169,114 @@ def cache(stage: Stage) -> dict[str, str]:
 
 
 def compile_torch(stage: Stage) -> tuple[str, Figures]:
-    """Has PyTorch compile, beside the tests, what is timed later."""
+    """Has PyTorch compile, beside the tests and behind them, what the part torch times."""
     version = require_torch(stage)
+    figures: Figures = {}
 
-    def one(preset: str, text: str, tokens: int) -> float:
-        return stage.run(*torch_words(stage, preset, batches(stage, preset, text, tokens)),
-                         environment=cache(stage)).require().seconds
+    def one(case: tuple[str, str, int], mode: str) -> None:
+        name = f"{case[0]} {mode}"
+        try:
+            figures[name] = stage.run("nice", "-n", 10, *torch_words(stage, case, (mode,)), environment=cache(stage)).require().seconds
+        except Failed as failed:
+            figures[name] = str(failed)
+        stage.keep(figures)
 
-    results = in_parallel([lambda case=case: one(*case[:3]) for case in cases(stage)], 3)
-    figures = {case[0]: result if isinstance(result, float) else str(result) for case, result in zip(cases(stage), results)}
-    if all(isinstance(result, Exception) for result in results):
-        raise results[0]
+    for case in {case for case, _ in torch_runs(stage)}:
+        batches(stage, *case)
+    in_parallel([lambda case=case, mode=mode: one(case, mode) for case, mode in torch_runs(stage)], 3)
+    if not any(isinstance(result, float) for result in figures.values()):
+        raise Failed(f"PyTorch {version} compiled nothing: {next(iter(figures.values()), 'no time')}", figures)
     return f"PyTorch {version} compiled in {', '.join(f'{name}: {took}' for name, took in figures.items())} s", figures
 
 
+def torch_runs(stage: Stage) -> list[tuple[tuple[str, str, int], str]]:
+    """Of the part torch. Base in the default mode is a part of its own."""
+    if stage.setting.quick:
+        return [(SMALL_CASES[0], "eager")]
+    base, big, tiny = CASES
+    return [(big, "default"), (base, "reduce-overhead"), (tiny, "reduce-overhead"), (big, "reduce-overhead")]
+
+
+def ours(stage: Stage, case: tuple[str, str, int], observed: int = 0) -> Figures:
+    """An update of ours; `observed`: how many to take apart by op."""
+    return stage.run(*step_words(stage, *case), "--device", stage.setting.device, "--peak-seconds", 0.05, "--observed",
+                     observed).json()
+
+
 def updates(stage: Stage) -> tuple[str, Figures]:
-    """Updates of real text, in turns with PyTorch."""
+    """Our updates of real text, with a table of their ops."""
     figures: Figures = {"rows": []}
-    try:
-        figures["torch"] = require_torch(stage)
-    except Missing as why:
-        figures["without_torch"] = str(why)
     problems: list[str] = []
+    absent: list[str] = []
+    late: Late | None = None
     for case in cases(stage):
-        row = compare(stage, case, "torch" in figures, problems)
-        figures["rows"].append(row)
-    figures["graphs"] = graphs(stage, problems)
-    found = "; ".join(say(row) for row in figures["rows"])
+        try:
+            run = ours(stage, case, 1)
+        except Late as why:
+            late = why
+            break
+        except Missing as missing:
+            absent.append(f"{case[0]}: {missing}")
+            continue
+        except Failed as failed:
+            problems.append(f"{case[0]}: {failed}")
+            continue
+        figures["rows"].append({"preset": case[0], "ours": summary([run]), "ops": run.get("ops", [])})
+        stage.keep(figures)
+        if not run["last_loss"] < run["first_loss"] + 0.05:
+            problems.append(f"{case[0]}: the loss went from {run['first_loss']:.3f} to {run['last_loss']:.3f}")
+    if absent and not figures["rows"] and not problems:
+        raise Missing("; ".join(absent))
+    found = "; ".join([*(say(row) for row in figures["rows"]), *absent])
     if problems:
         raise Failed(f"{'; '.join(problems)[:400]} ({found})", figures)
+    if late is not None:
+        raise Late(f"{found or 'nothing was measured'}; {late}", figures)
     return found, figures
 
 
-def compare(stage: Stage, case: tuple[str, str, int, int], with_torch: bool, problems: list[str]) -> Figures:
-    preset, text, tokens, turns = case
-    ours: list[Figures] = []
-    theirs: list[Figures] = []
-    for turn in range(turns):
-        observed = 0 if turn + 1 < turns else 1
-        ours.append(stage.run(*step_words(stage, preset, text, tokens), "--device", stage.setting.device, "--peak-seconds", 0.05,
-                              "--observed", observed).json())
-        if with_torch:
-            best = theirs[0]["compile"] if theirs else ""
-            done = stage.run(*torch_words(stage, preset, batches(stage, preset, text, tokens), best), environment=cache(stage))
-            try:
-                theirs.append(done.json())
-            except Failed as failure:
-                problems.append(f"PyTorch, {preset}: {failure}")
-                with_torch = False
-    row: Figures = {"preset": preset, "ours": summary(ours), "ops": ours[-1].get("ops", [])}
-    for one in ours:
-        if not one["last_loss"] < one["first_loss"] + 0.05:
-            problems.append(f"{preset}: the loss went from {one['first_loss']:.3f} to {one['last_loss']:.3f}")
-    if theirs:
-        row["torch"] = summary(theirs) | {key: theirs[0][key] for key in ("attention", "compile", "padding", "tried", "failed")}
-        row["torch"]["flop_utilisation"] = (row["ours"]["flop_utilisation"] * row["torch"]["target_tokens_per_s"]
-                                            / row["ours"]["target_tokens_per_s"])
-        row["ratios"] = [a["target_tokens_per_s"] / b["target_tokens_per_s"] for a, b in zip(ours, theirs)]
-        apart = abs(ours[0]["first_loss"] - theirs[0]["first_loss"])
-        if ours[0]["parameters"] != theirs[0]["parameters"] or apart > LOSS_APART:
-            problems.append(f"{preset}: the models differ: {ours[0]['parameters']} and {theirs[0]['parameters']} parameters, "
-                            f"first losses {ours[0]['first_loss']:.3f} and {theirs[0]['first_loss']:.3f}")
+def torch_base(stage: Stage) -> tuple[str, Figures]:
+    """PyTorch's update of base, or in small of tiny, compiled in its default mode, between two of ours."""
+    return beside_torch(stage, [(cases(stage)[0], "default")])
+
+
+def torch(stage: Stage) -> tuple[str, Figures]:
+    """PyTorch's updates of the other models, and of base in other modes, each between two of ours."""
+    return beside_torch(stage, torch_runs(stage))
+
+
+def beside_torch(stage: Stage, runs: list[tuple[tuple[str, str, int], str]]) -> tuple[str, Figures]:
+    """A run of PyTorch's that fails or takes too long loses nothing of the others."""
+    figures: Figures = {"torch": require_torch(stage), "rows": []}
+    problems: list[str] = []
+    late: Late | None = None
+    for case, mode in runs:
+        before = ours(stage, case)
+        try:
+            theirs = stage.run(*torch_words(stage, case, (mode,)), environment=cache(stage), most=80).json()
+            figures["rows"].append(compare(case[0], before, theirs, ours(stage, case), problems))
+            stage.keep(figures)
+        except Late as why:
+            late = why
+        except Failed as failed:
+            problems.append(f"PyTorch, {case[0]}, {mode}: {failed}")
+    found = "; ".join(f"{row['preset']} {row['ratio']:.2f} of PyTorch ({row['torch']['compile']})" for row in figures["rows"])
+    if problems:
+        raise Failed(f"{'; '.join(problems)[:400]} ({found})", figures)
+    if late is not None:
+        raise Late(f"{found or 'nothing was measured'}; {late}", figures)
+    return found, figures
+
+
+def compare(preset: str, before: Figures, theirs: Figures, after: Figures, problems: list[str]) -> Figures:
+    row: Figures = {"preset": preset, "ours": summary([before, after]),
+                    "torch": summary([theirs]) | {key: theirs[key] for key in ("attention", "compile", "padding", "failed")}}
+    row["ratio"] = row["ours"]["target_tokens_per_s"] / row["torch"]["target_tokens_per_s"]
+    row["torch"]["flop_utilisation"] = row["ours"]["flop_utilisation"] / row["ratio"]
+    apart = abs(before["first_loss"] - theirs["first_loss"])
+    if before["parameters"] != theirs["parameters"] or apart > LOSS_APART:
+        problems.append(f"{preset}: the models differ: {before['parameters']} and {theirs['parameters']} parameters, "
+                        f"first losses {before['first_loss']:.3f} and {theirs['first_loss']:.3f}")
     return row
 
 
@@ -198,25 +294,27 @@ def summary(runs: list[Figures]) -> Figures:
 def say(row: Figures) -> str:
     ours = row["ours"]
     text = f"{row['preset']} {ours['target_tokens_per_s']:,.0f} target tokens/s, {ours['flop_utilisation']:.1%} of the peak"
-    if "ratios" in row:
-        text += f", {statistics.median(row['ratios']):.2f} of PyTorch"
     return text
 
 
-def graphs(stage: Stage, problems: list[str]) -> list[Figures]:
+def graphs(stage: Stage) -> tuple[str, Figures]:
     """An update of one shape without dropout, again and again, as CUDA graphs and without: the same losses to the last bit."""
-    rows = []
+    figures: Figures = {"rows": []}
+    different: list[str] = []
     for preset, sentences in (("tiny", 16),) if stage.setting.quick else (("tiny", 64), ("tiny", 512), ("base", 64), ("base", 768)):
         words = [stage.setting.program("bench_train_step"), "--preset", preset, "--sentences", sentences, "--dropout", 0,
                  "--updates", 2 if stage.setting.quick else 40, "--warmup", 1 if stage.setting.quick else 8, "--observed", 0,
                  "--peak-seconds", 0.01, "--device", stage.setting.device, "--threads", threads(stage)]
         on, off = (stage.run(*words, *more).json() for more in (["--cuda-graphs"], []))
         same = (on["first_loss"], on["last_loss"]) == (off["first_loss"], off["last_loss"])
-        rows.append({"preset": preset, "target_tokens": sentences * 32, "with_ms": on["step_ms"], "without_ms": off["step_ms"],
-                     "same_losses": same})
+        figures["rows"].append({"preset": preset, "target_tokens": sentences * 32, "with_ms": on["step_ms"],
+                                "without_ms": off["step_ms"], "same_losses": same})
+        stage.keep(figures)
         if not same:
-            problems.append(f"{preset}: with CUDA graphs the loss ends at {on['last_loss']}, without at {off['last_loss']}")
-    return rows
+            different.append(f"{preset}: with CUDA graphs the loss ends at {on['last_loss']}, without at {off['last_loss']}")
+    if different:
+        raise Failed("; ".join(different), figures)
+    return ", ".join(f"{row['preset']} {row['with_ms'] / row['without_ms']:.2f} of the time without" for row in figures["rows"]), figures
 
 
 def decode(stage: Stage) -> tuple[str, Figures]:
@@ -239,6 +337,7 @@ def decode(stage: Stage) -> tuple[str, Figures]:
             figures["rows"].append({"data": data, "batch_sentences": batch, "error": abs(there - here) / max(abs(here), 1e-9)} | {
                 key: run[key] for key in ("beam", "sentences", "sentences_per_s", "target_tokens_per_s", "roofline_fraction",
                                           "mean_log_probability", "parameters")})
+            stage.keep(figures)
     if not figures["rows"]:
         raise Missing("no checkpoint of the parts multi30k and tatoeba")
     worst = max(row["error"] for row in figures["rows"])

@@ -32,6 +32,20 @@ class Late(Failed):
     """The part's time is over."""
 
 
+STOPPED = threading.Event()  # no program is started any more
+_running: set[subprocess.Popen[str]] = set()
+_running_lock = threading.Lock()
+
+
+def stop_all() -> None:
+    """Ends every program that runs, and lets none start: parts end as they do when their time is over."""
+    STOPPED.set()
+    with _running_lock:
+        processes = list(_running)
+    for process in processes:
+        end_session(process, patience=1)
+
+
 @dataclasses.dataclass(frozen=True)
 class Setting:
     """What is checked, with what."""
@@ -40,6 +54,7 @@ class Setting:
     programs: pathlib.Path
     data: pathlib.Path      # prepared text: multi30k, tatoeba, wmt
     work: pathlib.Path
+    out: pathlib.Path       # of the results
     device: str             # cuda, or cpu, where everything is small
     environment: dict[str, str]  # of our programs
     torch_python: str
@@ -94,8 +109,10 @@ class Done:
 class Stage:
     """One part. Its functions may be called by several threads."""
 
-    def __init__(self, setting: Setting, name: str, seconds: float, log: Callable[[str], None]) -> None:
-        self.setting, self.name, self._log = setting, name, log
+    def __init__(self, setting: Setting, name: str, seconds: float, log: Callable[[str], None],
+                 keep: Callable[[Figures], None] = lambda figures: None) -> None:
+        """`keep` stores what the part has found so far, which lasts even if this program is killed."""
+        self.setting, self.name, self.keep, self._log = setting, name, keep, log
         self.folder = setting.work / name
         self.folder.mkdir(parents=True, exist_ok=True)
         self.ends = time.monotonic() + seconds
@@ -111,7 +128,7 @@ class Stage:
         command = [str(word) for word in words]
         name = pathlib.Path(command[0]).name
         limit = min(most, self.left())
-        if limit <= 0:
+        if limit <= 0 or STOPPED.is_set():
             raise Late(f"{name}: no time was left to start it")
         with self._lock:
             self._count += 1
@@ -124,31 +141,35 @@ class Stage:
                                            env=self.setting.environment | (environment or {}), cwd=self.folder)
             except OSError as error:
                 raise Failed(f"{name}: {error}") from error
+            with _running_lock:
+                _running.add(process)
             try:
-                code: int | None = process.wait(limit)
+                code: int | None = process.wait(0 if STOPPED.is_set() else limit)
             except subprocess.TimeoutExpired:
                 code = None
             finally:
                 end_session(process)
+                with _running_lock:
+                    _running.discard(process)
             seconds = time.monotonic() - began
             out.seek(0), err.seek(0)
             done = Done(name, -signal.SIGKILL if code is None else code, out.read(), err.read(), seconds)
         self._log(f"== {self.name}: {' '.join(command)}\n{done.output}{done.errors}== {done.code} after {seconds:.1f} s\n")
-        if code is None:
+        if code is None or STOPPED.is_set():
             raise Late(f"{name}: killed after {seconds:.0f} s")
         return done
 
 
-def end_session(process: subprocess.Popen[str]) -> None:
+def end_session(process: subprocess.Popen[str], patience: float = 5) -> None:
     """Ends a program that still runs, and what it started: mpirun's ranks are in sessions of their own, and end when it
-    asks them to."""
-    for sent, patience in ((signal.SIGTERM, 5), (signal.SIGKILL, None)):
+    asks them to, within `patience` seconds."""
+    for sent, wait in ((signal.SIGTERM, patience), (signal.SIGKILL, None)):
         if process.poll() is not None:
             return
-        os.killpg(process.pid, sent)
         try:
-            process.wait(patience)
-        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, sent)
+            process.wait(wait)
+        except (subprocess.TimeoutExpired, ProcessLookupError):
             continue
 
 

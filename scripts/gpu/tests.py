@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import pathlib
+import threading
 
 import machine
 from bundle import PROGRAMS
@@ -77,6 +78,71 @@ def test_program(stage: Stage) -> tuple[str, Figures]:
     return judge(stage, counts, done, {})
 
 
+def tests_by_suite(listing: str) -> dict[str, list[str]]:
+    """Of the output of --gtest_list_tests. The names of suites end with a dot."""
+    found: dict[str, list[str]] = {}
+    suite = ""
+    for line in listing.splitlines():
+        name = line.split("#")[0].strip()
+        if not name or line.startswith("Running"):
+            continue
+        if line.startswith(" "):
+            found[suite].append(name)
+        else:
+            suite = name
+            found[suite] = []
+    return found
+
+
+def suites_of_ops(stage: Stage) -> tuple[str, Figures]:
+    """The ops' tests, a suite a process, in memory that is NaN until it is written: one that breaks the device fails
+    alone."""
+    tests = IN_ITS_PLACE if stage.setting.quick else ON_DEVICE
+    program = stage.setting.program("test_ops")
+    listed = tests_by_suite(stage.run(program, f"--gtest_filter={tests}", "--gtest_list_tests").require().output)
+    figures: Figures = {"passed": 0, "skipped": 0, "failed": [], "clean": [], "out_of_time": []}
+    why_skipped: set[str] = set()
+    lock = threading.Lock()
+
+    def one(number: int, suite: str, names: list[str]) -> None:
+        try:
+            counts, done = run_tests(stage, "test_ops", ":".join(suite + name for name in names), f"suite-{number}",
+                                     {"BABELRING_CUDA_POISON": "1"})
+            failed = list(counts.failed) or ([f"{suite}: exit code {done.code}"] if done.code != 0 else [])
+        except Late:
+            with lock:
+                figures["out_of_time"].append(suite)
+            return
+        except Failed as failure:
+            counts, failed = Counts(0, (), ()), [f"{suite}: {failure}"]
+        with lock:
+            figures["passed"] += counts.passed
+            figures["skipped"] += len(counts.skipped)
+            figures["failed"] += failed
+            why_skipped.update(counts.skipped)
+            if not failed:
+                figures["clean"].append(suite)
+            stage.keep(figures)
+
+    results = in_parallel([lambda number=number, item=item: one(number, *item) for number, item in enumerate(listed.items())],
+                          2 if stage.setting.quick else 12)
+    for result in results:
+        if isinstance(result, Exception):
+            raise result
+    found = f"{figures['passed']} tests in {len(figures['clean'])} suites passed, {len(figures['failed'])} failed"
+    if why_skipped:
+        found += f", {figures['skipped']} skipped ({'; '.join(sorted(why_skipped))[:150]})"
+    if figures["failed"]:
+        raise Failed(f"{found}: {', '.join(figures['failed'])[:300]}", figures)
+    if not stage.setting.quick and any(why.startswith("no GPU") for why in why_skipped):
+        raise Failed(f"{found}: expected a GPU that can be used", figures)
+    if figures["out_of_time"]:
+        raise Late(f"{found}; {len(figures['out_of_time'])} suites not finished in time: {', '.join(sorted(figures['out_of_time']))[:300]}", figures)
+    if figures["passed"] == 0:
+        raise Failed(f"{found}: expected some", figures)
+    return found, figures
+
+
 def routes(stage: Stage) -> tuple[str, Figures]:
     """Attention's tests by each route."""
     tests = "*Attention*closed*" if stage.setting.quick else "Gpu/*Attention*cuda*"
@@ -90,21 +156,17 @@ def routes(stage: Stage) -> tuple[str, Figures]:
     return "; ".join(found), figures
 
 
-def suites(listing: str) -> list[str]:
-    """Names of test suites in the output of --gtest_list_tests."""
-    return [line.split("#")[0].strip() for line in listing.splitlines() if line and not line.startswith((" ", "Running"))]
-
-
 def sanitizer(stage: Stage) -> tuple[str, Figures]:
-    """Ops' tests, a suite a process: first all for memory, then all for races in shared memory."""
+    """Ops' tests, a suite a process: first all for memory, then all for races in shared memory,
+    then all for barriers."""
     tool = machine.find_tool("compute-sanitizer")
     if tool is None:
         raise Missing("no compute-sanitizer")
     if stage.setting.quick:
         raise Missing("compute-sanitizer is for GPUs")
     program = stage.setting.program("test_ops")
-    listed = suites(stage.run(program, f"--gtest_filter={SANITIZED}", "--gtest_list_tests").require().output)
-    work = [(kind, suite) for kind in ("memcheck", "racecheck") for suite in listed]
+    listed = list(tests_by_suite(stage.run(program, f"--gtest_filter={SANITIZED}", "--gtest_list_tests").require().output))
+    work = [(kind, suite) for kind in ("memcheck", "racecheck", "synccheck") for suite in listed]
 
     def check(kind: str, suite: str) -> Done:
         return stage.run(tool, "--tool", kind, "--error-exitcode", SANITIZER_FOUND, program,
@@ -117,6 +179,8 @@ def sanitizer(stage: Stage) -> tuple[str, Figures]:
 def judge_sanitizer(work: list[tuple[str, str]], results: list[Done | Exception]) -> tuple[str, Figures]:
     """Suites for which the time did not last are named, and are no failure where others were checked."""
     clean, late, bad = [], [], []
+    if any(isinstance(result, Done) and "Device not supported" in result.output + result.errors for result in results):
+        raise Missing("compute-sanitizer does not support the device of this machine")
     for (kind, suite), result in zip(work, results):
         name = f"{kind} {suite.removesuffix('.')}"
         if isinstance(result, Late):
@@ -138,11 +202,24 @@ def judge_sanitizer(work: list[tuple[str, str]], results: list[Done | Exception]
 
 
 def start(stage: Stage) -> tuple[str, Figures]:
-    """Every program starts: no library is missing, and the processor knows the instructions."""
+    """The machine, and every program starts: no library is missing, and the processor knows the instructions."""
+    figures: Figures = {"packages": machine.packages(stage.setting.torch_python), "loopback": machine.loopback_is_up(),
+                        "libraries": stage.setting.environment.get("LD_LIBRARY_PATH", "")}
+    stage.keep(figures)
+    if not figures["loopback"]:
+        raise Failed("the loopback interface is down, without which Open MPI starts nothing: ip link set lo up", figures)
     names = [name for name in PROGRAMS if (stage.setting.programs / name).is_file()]
-    for name in names:
+    doctor = stage.run(stage.setting.program("nmt"), "doctor", most=60)
+    figures["doctor"] = (doctor.output + doctor.errors).splitlines()[-40:]
+    stage.keep(figures)
+
+    def try_one(name: str) -> None:
         flag = "--gtest_list_tests" if name.startswith("test_") else "--help"
         stage.run(stage.setting.program(name), flag, most=60).require()
-    figures: Figures = {"version": stage.run(stage.setting.program("nmt"), "--version").require().output.strip()}
+
+    for result in in_parallel([lambda name=name: try_one(name) for name in names], 4):
+        if isinstance(result, Exception):
+            raise result
+    figures["version"] = stage.run(stage.setting.program("nmt"), "--version").require().output.strip()
     stage.run("mpirun", "--oversubscribe", "-np", 2, stage.setting.program("nmt"), "--version", most=60).require()
     return f"{len(names)} programs start, {figures['version']}, mpirun starts two", figures

@@ -124,8 +124,13 @@ def ranks(stage: Stage) -> tuple[str, Figures]:
     """NCCL's tests; two ranks: on one GPU they are refused in one line, on two they train, each way of summing alike."""
     setting = stage.setting
     figures: Figures = {}
-    tests = stage.run("mpirun", "--oversubscribe", "-np", 2, setting.program("test_mpi_nccl"), most=stage.left() / 2).require()
+    tests = stage.run("mpirun", "--oversubscribe", "-np", 2, setting.program("test_mpi_nccl"), most=stage.left() / 2)
     figures["test_mpi_nccl"] = tests.output.splitlines()[-1][:200] if tests.output else ""
+    stage.keep(figures)
+    if machine.count_gpus()[0] >= 2 or setting.quick:
+        tests.require()
+    # Two ranks on one GPU is more than NCCL promises.
+    nccl = "NCCL's tests pass" if tests.code == 0 else f"NCCL's tests end with exit code {tests.code} on one GPU"
     words = ["mpirun", "--oversubscribe", "--bind-to", "none", "-np", 2, setting.program("worker"), "--config",
              setting.root / "configs" / "multi30k-tiny.yaml", "--server", "none",
              f"data.folder={setting.prepared('multi30k')}", *SHORT, f"training.stop_after={updates(stage, 20)}u"]
@@ -135,7 +140,7 @@ def ranks(stage: Stage) -> tuple[str, Figures]:
         figures["refusal"] = line = next((line for line in (done.errors + done.output).splitlines() if wanted in line), "")
         if done.code == 0 or not line:
             raise Failed(f"two ranks on one GPU: exit code {done.code}, expected a refusal in one line", figures)
-        return f"NCCL's tests pass; two ranks are refused: {line[-160:]}", figures
+        return f"{nccl}; two ranks are refused: {line[-160:]}", figures
     losses = {}
     for way in ("nccl", "nccl_ring", "ring"):
         run = Run(stage.folder / way)
@@ -146,7 +151,7 @@ def ranks(stage: Stage) -> tuple[str, Figures]:
     figures["apart"] = worst
     if worst > 1e-2:
         raise Failed(f"two GPUs: losses by NCCL and through the host differ by {worst:.1e}, expected 1e-2", figures)
-    return f"NCCL's tests pass; two GPUs train alike by {', '.join(losses)} (losses within {worst:.1e})", figures
+    return f"{nccl}; two GPUs train alike by {', '.join(losses)} (losses within {worst:.1e})", figures
 
 
 def expected_bleu(epochs: float) -> float:

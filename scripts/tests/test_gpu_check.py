@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 import unittest
+from collections.abc import Callable
 from unittest import mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -31,7 +32,12 @@ import os, sys
 sys.path.insert(0, {str(ROOT / "scripts" / "gpu")!r})
 import machine
 machine.count_gpus = lambda: (int(os.environ.get("FAKE_GPUS", "1")), "")
-import main
+machine.loopback_is_up = lambda: os.environ.get("FAKE_LOOPBACK") != "down"
+import main, report
+def no_space(path, text):
+    raise OSError(28, "No space left on device", str(path))
+if os.environ.get("FAKE_FULL_DISK"):
+    report.replace_file = no_space
 main.main()
 """
 
@@ -58,30 +64,49 @@ class Check(unittest.TestCase):
             (self.folder / "data" / name).mkdir(parents=True)
             (self.folder / "data" / name / "manifest.json").write_text("{}", encoding="utf-8")
 
-    def check(self, *words: str, fault: str = "", gpu: bool = True, gpus: int = 1) -> tuple[subprocess.CompletedProcess[str], dict]:
+    def start(self, *words: str, fault: str = "", gpu: bool = True, gpus: int = 1) -> subprocess.Popen[str]:
         program = [sys.executable, "-c", WITH_A_GPU] if gpu else [str(ROOT / "scripts" / "gpu_check.sh")]
         environment = os.environ | {"FAKE_FAULT": fault, "FAKE_GPUS": str(gpus), "PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}",
                                     "PYTHONDONTWRITEBYTECODE": "1"}
-        done = subprocess.run([*program, "--bin", self.folder / "bin", "--data", self.folder / "data", "--out", self.folder / "out",
-                               "--torch-python", self.folder / "bin" / "torch_python", *words], capture_output=True, text=True,
-                              env=environment, check=False)
+        return subprocess.Popen([*program, "--bin", self.folder / "bin", "--data", self.folder / "data", "--out", self.folder / "out",
+                                 "--torch-python", self.folder / "bin" / "torch_python", *words], stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True, env=environment)
+
+    def check(self, *words: str, fault: str = "", gpu: bool = True, gpus: int = 1) -> tuple[subprocess.CompletedProcess[str], dict]:
+        process = self.start(*words, fault=fault, gpu=gpu, gpus=gpus)
+        output, errors = process.communicate()
+        return subprocess.CompletedProcess(process.args, process.returncode, output, errors), self.results()
+
+    def results(self) -> dict:
+        """Of the file that the check writes; empty without one."""
         file = self.folder / "out" / "gpu_check.json"
-        return done, json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+        return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+
+    def wait_for(self, process: subprocess.Popen[str], what: Callable[[dict], bool]) -> dict:
+        ended = time.monotonic() + 120
+        while not what(whole := self.results()):
+            self.assertIsNone(process.poll(), "the check has ended")
+            self.assertLess(time.monotonic(), ended, whole)
+            time.sleep(0.02)
+        return whole
 
     def test_every_part_passes_and_is_told(self) -> None:
         done, whole = self.check()
         self.assertEqual([(part["part"], part["status"], part["found"]) for part in whole["parts"] if part["status"] != "passed"],
                          [("all_reduce", "missing", "skipped: there is one GPU, and each rank needs its own")])
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("18 passed, 0 failed, 0 late, 1 missing", done.stdout)
+        self.assertIn("22 passed, 0 failed, 0 cut short, 1 missing", done.stdout)
         self.assertIn("1 tests passed, 0 failed, 1 skipped (a second GPU is needed)", done.stdout)
+        self.assertIn("2 tests in 2 suites passed, 0 failed, 2 skipped (a second GPU is needed)", done.stdout)
         self.assertIn("base | ours | 700,000", done.stdout)
         self.assertNotIn("adam_update", done.stdout.split("## Bars")[0])
         tables = (self.folder / "out" / "gpu_check.md").read_text(encoding="utf-8")
-        self.assertIn("| adam_update f32 10000000 f32 | 100.0 |", tables)
+        self.assertIn("| adam_update f32 10000000 in f32 | 100.0 |", tables)
         bars = {bar["what"]: bar["reached"] for bar in whole["bars"]}
-        self.assertEqual(bars["transformer-base, against PyTorch compiled"], "yes")
-        self.assertEqual(len(bars), 5)
+        self.assertEqual(bars, {"transformer-base, target tokens/s": "no", "transformer-base, beside PyTorch compiled": "yes",
+                                "transformer-big, share of the measured peak": "no", "embedding_backward bf16 of base, ms": "yes",
+                                "an update's time that no part has": "yes"})
+        self.assertTrue((self.folder / "out" / "rows" / "ops-by-cudnn.jsonl").exists())
         self.assertIn("== ranks: mpirun", (self.folder / "out" / "gpu_check.log").read_text(encoding="utf-8"))
 
     def test_several_gpus_sum_gradients(self) -> None:
@@ -96,8 +121,11 @@ class Check(unittest.TestCase):
     def test_what_is_wrong_fails_its_part(self) -> None:
         for fault, part, said in (("worker", "determinism", "after update 1"), ("worker", "exchange", "expected 1e-4"),
                                   ("nmt", "multi30k", "expected 37"), ("bench_ops", "ops", "off by more"),
-                                  ("bench_train_step", "updates", "with CUDA graphs"),
-                                  ("torch_python", "updates", "no kernel for this device"), ("bench_decode", "decode", "expected 1e-3"),
+                                  ("bench_ops case", "hot_ops", "dropout bf16: cuda: an illegal memory access"),
+                                  ("bench_train_step", "graphs", "with CUDA graphs"),
+                                  ("crash of test_ops", "test_ops", "Gpu/LinearTest.: test_ops: signal SIGABRT"),
+                                  ("torch_python", "torch_base", "no kernel for this device"), ("torch_python", "torch", "no kernel"),
+                                  ("bench_decode", "decode", "expected 1e-3"),
                                   ("compute-sanitizer", "sanitizer", "racecheck Gpu/AdamTest")):
             with self.subTest(fault=fault, part=part):
                 needed = ["multi30k"] if part == "decode" else []
@@ -113,17 +141,77 @@ class Check(unittest.TestCase):
         self.assertIn("Breaks/cuda_bf16", done.stdout)
 
     def test_no_part_begins_when_its_time_would_not_do(self) -> None:
-        done, whole = self.check("--only", "determinism", "decode", "--minutes", "0.1")
-        self.assertEqual((done.returncode, whole["parts"][0]["status"]), (1, "late"))
-        self.assertIn("not run", whole["parts"][0]["found"])
+        done, whole = self.check("--only", "start", "determinism", "decode", "--minutes", "0.3")
+        states = {one["part"]: one["status"] for one in whole["parts"]}
+        self.assertEqual((done.returncode, states["determinism"]), (1, "cut short"), "nothing has passed")
+        self.assertIn("not run", whole["parts"][1]["found"])
+
+    def test_two_minutes_run_what_decides(self) -> None:
+        done, whole = self.check("--first")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([part["part"] for part in whole["parts"]], ["start", "test_ops", "updates", "hot_ops", "torch_base"])
+        self.assertEqual([row["preset"] for row in whole["parts"][2]["figures"]["rows"]], ["base", "big", "tiny"])
+
+    def test_a_killed_check_leaves_what_it_has_measured(self) -> None:
+        for part in ("hot_ops", "torch_base"):
+            with self.subTest(part):
+                fault = "hang of bench_ops" if part == "hot_ops" else "hang of torch_python"
+                process = self.start("--only", "updates", part, fault=fault)
+                self.wait_for(process, lambda whole: [one["status"] for one in whole.get("parts", [])] == ["passed", "running"])
+                process.kill()
+                process.communicate()
+                updates, running = self.results()["parts"]
+                self.assertEqual(len(updates["figures"]["rows"]), 3)
+                self.assertEqual(running["status"], "running")
+                self.assertIn("base | ours | 700,000", (self.folder / "out" / "gpu_check.md").read_text(encoding="utf-8"))
+
+    def test_sigterm_ends_it_with_all_that_was_measured(self) -> None:
+        process = self.start("--only", "updates", "hot_ops", "decode", fault="hang of bench_ops")
+        rows = self.folder / "out" / "rows" / "hot_ops.jsonl"
+        self.wait_for(process, lambda _: rows.exists() and rows.read_text(encoding="utf-8").endswith("\n"))
+        process.terminate()
+        output, errors = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 143, errors)
+        whole = self.results()
+        self.assertEqual([one["status"] for one in whole["parts"]], ["passed", "cut short", "cut short"])
+        self.assertEqual(len(whole["parts"][1]["figures"]["rows"]), 1, "written before the end")
+        self.assertIn("1 passed, 0 failed, 2 cut short", output)
+
+    def test_one_suite_that_hangs_is_named_beside_those_that_pass(self) -> None:
+        done, whole = self.check("--only", "test_ops", "updates", "--minutes", "0.65", fault="hang of test_ops")
+        ops, updates = whole["parts"]
+        self.assertEqual((ops["status"], updates["status"], done.returncode), ("cut short", "passed", 0), done.stderr)
+        self.assertIn("2 suites not finished in time: Gpu/AdamTest., Gpu/LinearTest.", ops["found"])
+
+    def test_a_full_output_folder_loses_no_result_that_is_printed(self) -> None:
+        (self.folder / "out").mkdir()
+        with mock.patch.dict(os.environ, {"FAKE_FULL_DISK": "1"}):
+            done, whole = self.check("--only", "updates", "determinism")
+        self.assertEqual((done.returncode, whole), (1, {}))
+        self.assertIn("base | ours | 700,000", done.stdout)
+        self.assertIn("2 passed", done.stdout)
+        self.assertEqual(done.stderr.count("No space left on device"), 1, "told once")
+
+    def test_without_loopback_the_check_says_so(self) -> None:
+        with mock.patch.dict(os.environ, {"FAKE_LOOPBACK": "down"}):
+            done, whole = self.check("--only", "start")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("the loopback interface is down", whole["parts"][0]["found"])
+
+    def test_a_sanitizer_that_knows_no_such_device_is_missing(self) -> None:
+        unknown = stage.Done("compute-sanitizer", 1, "========= Error: Device not supported", "", 1)
+        with self.assertRaisesRegex(stage.Missing, "does not support"):
+            test_parts.judge_sanitizer([("memcheck", "Gpu/A.")], [unknown])
 
     def test_what_is_missing_is_no_failure_beside_what_passes(self) -> None:
         shutil.rmtree(self.folder / "data" / "wmt")
         (self.folder / "bin" / "bench_decode").unlink()
         done, whole = self.check("--only", "updates", "decode", "multi30k")
         states = {one["part"]: one["status"] for one in whole["parts"]}
-        self.assertEqual(states, {"updates": "missing", "multi30k": "passed", "decode": "missing"})
+        self.assertEqual(states, {"updates": "passed", "multi30k": "passed", "decode": "missing"})
+        self.assertIn("base: no prepared text", whole["parts"][0]["found"])
         self.assertEqual(done.returncode, 0)
+        shutil.rmtree(self.folder / "data" / "multi30k")
         self.assertEqual(self.check("--only", "updates")[0].returncode, 1)
 
     def test_without_a_gpu_one_line_and_a_code_of_its_own(self) -> None:
@@ -206,7 +294,8 @@ class Judging(unittest.TestCase):
 
     def test_only_missing_parts_are_no_success(self) -> None:
         self.assertFalse(report.all_passed({"parts": [{"status": "missing"}]}))
-        self.assertFalse(report.all_passed({"parts": [{"status": "passed"}, {"status": "late"}]}))
+        self.assertFalse(report.all_passed({"parts": [{"status": "passed"}, {"status": "failed"}]}))
+        self.assertTrue(report.all_passed({"parts": [{"status": "passed"}, {"status": "cut short"}]}))
 
 
 class Bundle(unittest.TestCase):
