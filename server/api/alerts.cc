@@ -131,7 +131,7 @@ void add_alert_routes(http::Router& router, Service& service) {
                  [&service](const http::Request& request) { return put_rules(service, request); });
   router.add("GET", "/api/v1/alerts", http::Scope::read,
              [&service](const http::Request& request) { return list_alerts(service, request); });
-  add_body_route(router, "POST", "/api/v1/alerts/{alert}/ack", http::Scope::operate, 1024,
+  add_empty_post(router, "/api/v1/alerts/{alert}/ack", http::Scope::operate,
                  [&service](const http::Request& request) { return acknowledge(service, request); });
 }
 

@@ -9,6 +9,28 @@
 #include "nmt/base/records.h"
 
 namespace babelring::api {
+namespace {
+
+constexpr const char* bad_cursor_detail = "cursor: not one that this server gave";
+
+std::string hex_of_text(std::string_view text) {
+  std::string hex;
+  for (const unsigned char c : text) hex += fmt::format("{:02x}", c);
+  return hex;
+}
+
+std::optional<std::string> text_of_hex(std::string_view hex) {
+  std::string text;
+  for (; hex.size() >= 2; hex.remove_prefix(2)) {
+    unsigned char byte = 0;
+    if (std::from_chars(hex.data(), hex.data() + 2, byte, 16).ptr != hex.data() + 2) return std::nullopt;
+    text += static_cast<char>(byte);
+  }
+  if (!hex.empty() || text.empty()) return std::nullopt;
+  return text;
+}
+
+}  // namespace
 
 http::Response json_response(const json::value& value) {
   return http::text_response(200, "application/json", to_text(value));
@@ -76,7 +98,28 @@ std::pair<std::int64_t, std::int64_t> read_cursor(const http::Request& request) 
       std::from_chars(text->data() + dot + 1, end, b, 16).ptr == end && dot + 1 < text->size() && a >= 0 && b >= 0) {
     return {a, b};
   }
-  throw http::Problem(400, "bad_cursor", "cursor: not one that this server gave");
+  throw http::Problem(400, "bad_cursor", bad_cursor_detail);
+}
+
+NamedPage::NamedPage(const http::Request& request) : request_(request), limit_(page_limit(request)) {
+  const auto cursor = request.query_value("cursor");
+  if (!cursor) return;
+  const auto name = text_of_hex(cursor->starts_with('n') ? std::string_view(*cursor).substr(1) : "-");
+  if (!name) throw http::Problem(400, "bad_cursor", bad_cursor_detail);
+  after_ = *name;
+}
+
+bool NamedPage::takes(std::string_view name) {
+  if (name <= after_) return false;
+  const bool full = static_cast<std::int64_t>(items_.size()) >= limit_;
+  if (full) more_ = true;
+  if (!full) last_ = name;
+  return !full;
+}
+
+http::Response NamedPage::response() {
+  return page_response(request_, std::move(items_),
+                       more_ ? std::optional('n' + hex_of_text(last_)) : std::optional<std::string>());
 }
 
 http::Problem store_problem(const store::SqlFailure& failure) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "nmt/base/json.h"
@@ -38,6 +39,24 @@ std::int64_t page_limit(const http::Request& request);
 /// Opaque page positions: two numbers. read_cursor gives {0, 0} without one and throws Problem 400 for a foreign one.
 std::string make_cursor(std::int64_t a, std::int64_t b);
 std::pair<std::int64_t, std::int64_t> read_cursor(const http::Request& request);
+
+/// A page of things that come sorted by their names, which tell where the next page begins.
+class NamedPage {
+ public:
+  /// Throws Problem 400 for a bad limit or cursor. The request must outlive this.
+  explicit NamedPage(const http::Request& request);
+  /// Whether the next thing is on this page: then it is to be added.
+  bool takes(std::string_view name);
+  void add(json::object item) { items_.push_back(std::move(item)); }
+  http::Response response();
+
+ private:
+  const http::Request& request_;
+  const std::int64_t limit_;
+  std::string after_, last_;
+  bool more_ = false;
+  json::array items_;
+};
 
 /// What a failed write is answered: 507 disk_full, else 503 store_failed. Logs the latter.
 http::Problem store_problem(const store::SqlFailure& failure);

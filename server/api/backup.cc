@@ -10,6 +10,7 @@
 #include "nmt/base/clock.h"
 #include "server/api/answers.h"
 #include "server/api/audited.h"
+#include "server/api/body.h"
 #include "server/api/service.h"
 
 namespace babelring::api {
@@ -109,7 +110,7 @@ class BackupMaker {
 void add_backup_routes(http::Router& router, Service& service) {
   const std::string path = "/api/v1/admin/backup";
   auto maker = std::make_shared<BackupMaker>(service);  // lives as long as the routes
-  router.add("POST", path, http::Scope::admin, [&service, maker, path](const http::Request& request) {
+  add_empty_post(router, path, http::Scope::admin, [&service, maker, path](const http::Request& request) {
     const auto note = [&] {
       audited_write(
           service, request, 202, [](store::Database&) {}, path);

@@ -9,6 +9,7 @@
 namespace babelring::api {
 namespace {
 
+constexpr std::size_t max_empty_bytes = 1024;  // of a body that is empty or {}
 constexpr JsonLimits limits{.values = 1'000'000, .string_bytes = std::size_t{1} << 20};
 
 }  // namespace
@@ -18,6 +19,14 @@ void add_body_route(http::Router& router, std::string method, std::string path, 
   http::Route route = http::returning(std::move(method), std::move(path), scope, std::move(handler));
   route.most_body_bytes = most_bytes;
   router.add(std::move(route));
+}
+
+void add_empty_post(http::Router& router, std::string path, http::Scope scope, http::Handler handler) {
+  add_body_route(router, "POST", std::move(path), scope, max_empty_bytes,
+                 [handle = std::move(handler)](const http::Request& request) {
+                   Body(request, true).finish();
+                   return handle(request);
+                 });
 }
 
 json::value parse_body(const http::Request& request) {

@@ -16,6 +16,9 @@ namespace babelring::api {
 void add_body_route(http::Router& router, std::string method, std::string path, http::Scope scope,
                     std::size_t most_bytes, http::Handler handler);
 
+/// A POST that takes no members: its body is empty or {}. Throws Problem 400 for any other, before the handler.
+void add_empty_post(http::Router& router, std::string path, http::Scope scope, http::Handler handler);
+
 /// A request's body as JSON, within the limits of what a body may be: depth 32, a million values, strings of 1 MiB, no
 /// member twice, no number that is not finite. Throws Problem 400 bad_json.
 json::value parse_body(const http::Request& request);

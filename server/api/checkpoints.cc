@@ -65,6 +65,7 @@ void announce_checkpoint(Service& service, const std::string& id) {
 
 /// The mark on disk is what holds the worker back; the row is what people see.
 http::Response pin(Service& service, const http::Request& request, bool pinned) {
+  const auto one_at_a_time = service.edits.lock(request.parameter("checkpoint"));
   const store::CheckpointRow checkpoint = require_checkpoint(service, request);
   require_match(request, state_of(checkpoint_item(checkpoint)));
   if (checkpoint.removed && !pinned) return no_content();
@@ -86,6 +87,7 @@ http::Response pin(Service& service, const http::Request& request, bool pinned) 
 }
 
 http::Response delete_checkpoint(Service& service, const http::Request& request) {
+  auto one_at_a_time = service.edits.lock(request.parameter("checkpoint"));
   const store::CheckpointRow checkpoint = require_checkpoint(service, request);
   require_match(request, state_of(checkpoint_item(checkpoint)));
   folder_of(service, checkpoint);
@@ -93,6 +95,7 @@ http::Response delete_checkpoint(Service& service, const http::Request& request)
   remove_checkpoint(service, checkpoint, [&] {
     audited_write(service, request, 204,
                   [&](store::Database& database) { store::begin_removal(database, checkpoint.id); });
+    one_at_a_time.unlock();  // the row tells; removing the files takes its time
   });
   announce_checkpoint(service, checkpoint.id);
   return no_content();

@@ -1,9 +1,11 @@
 #include "server/api/conditional.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "nmt/base/digest.h"
 #include "server/http/dispatcher.h"
+#include "server/http/entity_tags.h"
 #include "server/http/problem.h"
 
 namespace babelring::api {
@@ -46,7 +48,8 @@ void require_match(const http::Request& request, std::string_view state) {
   const std::string_view known = request.header("if-match");
   if (known.empty() || known == "*") return;
   const std::string prefix = '"' + std::string(state) + '-';
-  if (known.find(prefix) == std::string_view::npos) {
+  const auto tags = http::strong_tags(known);
+  if (std::none_of(tags.begin(), tags.end(), [&](std::string_view tag) { return tag.starts_with(prefix); })) {
     throw http::Problem(412, "changed", "it is no longer as If-Match says: get it again");
   }
 }

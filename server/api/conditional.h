@@ -24,8 +24,8 @@ http::Response thing_response(const http::Request& request, const json::object& 
 /// The same of what is text already: 200 with it, or 304 where the client has that entity tag (with its quotes).
 http::Response tagged_response(const http::Request& request, std::string body, std::string etag);
 
-/// If-Match of a PATCH, PUT or DELETE: throws Problem 412 where the client has not seen this state. Without the header,
-/// and for "*", nothing happens.
+/// If-Match of a PATCH, PUT or DELETE: throws Problem 412 where the client has not seen this state, or says so by a
+/// weak tag alone. Without the header, and for "*", nothing happens.
 void require_match(const http::Request& request, std::string_view state);
 
 }  // namespace babelring::api

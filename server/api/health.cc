@@ -82,7 +82,10 @@ http::Router make_router(Service& service) {
   add_token_routes(router, service);
   add_audit_routes(router, service);
   add_prometheus_routes(router, service);  // the last: meters those before
-  router.state_types([](const http::Route& route) { return answer_types(route.method, route.path); });
+  router.describe([](http::Route& route) {
+    route.gives = answer_types(route.method, route.path);
+    route.takes = query_names(route.method, route.path);
+  });
   return router;
 }
 

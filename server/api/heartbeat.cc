@@ -103,11 +103,13 @@ json::object node_item(const launch::Node& node, const launch::Heartbeats& heart
           {"ranks", std::move(ranks)}};
 }
 
-http::Response list_nodes(Service& service) {
+http::Response list_nodes(Service& service, const http::Request& request) {
   launch::Heartbeats& heartbeats = control_of(service).heartbeats();
-  json::array items;
-  for (const launch::Node& node : heartbeats.nodes()) items.push_back(node_item(node, heartbeats));
-  return json_response(json::object{{"items", std::move(items)}, {"next_cursor", nullptr}});
+  NamedPage page(request);
+  for (const launch::Node& node : heartbeats.nodes()) {  // by name
+    if (page.takes(node.host)) page.add(node_item(node, heartbeats));
+  }
+  return page.response();
 }
 
 http::Response show_node(Service& service, const http::Request& request) {
@@ -134,7 +136,7 @@ void add_heartbeat_routes(http::Router& router, Service& service) {
   add_body_route(router, "POST", "/api/v1/runs/{run}/heartbeat", http::Scope::ingest, 64 << 10,
                  [&service](const http::Request& request) { return take(service, request); });
   router.add("GET", "/api/v1/nodes", http::Scope::read,
-             [&service](const http::Request&) { return list_nodes(service); });
+             [&service](const http::Request& request) { return list_nodes(service, request); });
   router.add("GET", "/api/v1/nodes/{host}", http::Scope::read,
              [&service](const http::Request& request) { return show_node(service, request); });
 }

@@ -6,6 +6,7 @@
 #include "nmt/base/clock.h"
 #include "nmt/base/log.h"
 #include "server/api/answers.h"
+#include "server/api/series_request.h"
 #include "server/api/service.h"
 #include "server/http/accept.h"
 
@@ -62,14 +63,15 @@ json::array bounded_items(const std::vector<store::LogRow>& lines, bool tail, st
 store::LogFilter filter_of(const http::Request& request) {
   store::LogFilter filter;
   filter.rank = integer_query(request, "rank", 0, most_rank);
-  filter.level = request.query_value("level").value_or("");
+  filter.level = choice_query(request, "level", {"", "debug", "info", "warn", "error"});
   filter.text = request.query_value("q").value_or("");
   const auto after = integer_query(request, "after", 0, most_number);
   filter.after = after ? *after : read_cursor(request).first;
   // Without a position the newest lines are wanted; with one, those that follow it.
   filter.tail = !after && !request.query_value("cursor");
-  filter.limit =
-      filter.tail ? integer_query(request, "tail", 1, 5000, 200) : integer_query(request, "limit", 1, 5000, 500);
+  const std::int64_t last = integer_query(request, "tail", 1, 5000, 200);
+  const std::int64_t next = integer_query(request, "limit", 1, 5000, 500);
+  filter.limit = filter.tail ? last : next;
   return filter;
 }
 

@@ -58,6 +58,12 @@ const json::object* member_object(const json::object* object, std::string_view n
   return member == nullptr ? nullptr : member->if_object();
 }
 
+/// Null where the contract has none.
+const json::object* find_operation(std::string_view method, const std::string& path) {
+  const json::object* paths = member_object(&contract_document().as_object(), "paths");
+  return member_object(member_object(paths, path), http::lower(method));
+}
+
 }  // namespace
 
 json::value parse_contract(std::string_view yaml) {
@@ -75,11 +81,19 @@ std::string openapi_json() {
   return to_text(contract_document());
 }
 
+std::optional<std::vector<std::string>> query_names(std::string_view method, const std::string& path) {
+  const json::object* operation = find_operation(method, path);
+  if (operation == nullptr) return std::nullopt;
+  std::vector<std::string> names;
+  for (const json::object* parameter : parameters_of(contract_document().as_object(), *operation)) {
+    if (parameter->at("in") == "query") names.emplace_back(parameter->at("name").as_string());
+  }
+  return names;
+}
+
 std::vector<std::string> answer_types(std::string_view method, const std::string& path) {
   std::vector<std::string> types;
-  const json::object* paths = member_object(&contract_document().as_object(), "paths");
-  const json::object* answers =
-      member_object(member_object(member_object(paths, path), http::lower(method)), "responses");
+  const json::object* answers = member_object(find_operation(method, path), "responses");
   if (answers == nullptr) return types;
   for (const auto& [status, answer] : *answers) {
     const json::object* content = status.starts_with('2') ? member_object(answer.if_object(), "content") : nullptr;

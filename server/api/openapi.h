@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +14,8 @@ namespace babelring::api {
 json::value parse_contract(std::string_view yaml);
 /// The contract that is built in, as JSON.
 std::string openapi_json();
+/// The query parameters that an operation takes; nothing if it is not in the contract.
+std::optional<std::vector<std::string>> query_names(std::string_view method, const std::string& path);
 /// The media types of an operation's successes, in the contract's order; empty where these have no body, or it is not
 /// in the contract.
 std::vector<std::string> answer_types(std::string_view method, const std::string& path);

@@ -214,7 +214,7 @@ void add_runs(std::vector<MetricFamily>& families, Service& service) {
     gauge(states, {{"state", state}}, static_cast<double>(count));
   }
   store::RunFilter filter;
-  filter.state = "running";
+  filter.states = {"running"};
   filter.limit = most_runs;
   for (const store::RunRow& run : store::list_runs(*reader, filter)) add_run(runs, service, *reader, run);
   for (MetricFamily* one : {&runs.step, &runs.loss, &runs.rate, &runs.step_seconds, &runs.waiting, &runs.age,

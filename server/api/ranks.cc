@@ -18,6 +18,7 @@ const char* state_of_rank(const store::RunRow& run, const store::RankRow& rank, 
 }
 
 http::Response list_ranks(Service& service, const http::Request& request) {
+  const std::int64_t limit = page_limit(request), first = read_cursor(request).first;
   auto reader = service.store.reader();
   const store::RunRow run = require_run(*reader, request);
   const std::int64_t now_ms = wall_time_ms();
@@ -25,8 +26,14 @@ http::Response list_ranks(Service& service, const http::Request& request) {
   if (service.control != nullptr) {
     for (auto& heard : service.control->heartbeats().of(run.id, run.attempt)) beats[heard.beat.rank] = std::move(heard);
   }
+  auto ranks = store::list_ranks(*reader, run.number, run.attempt, first, limit + 1);
+  std::optional<std::string> next;
+  if (static_cast<std::int64_t>(ranks.size()) > limit) {
+    next = make_cursor(ranks.back().rank, 0);
+    ranks.pop_back();
+  }
   json::array items;
-  for (const store::RankRow& rank : store::list_ranks(*reader, run.number, run.attempt)) {
+  for (const store::RankRow& rank : ranks) {
     json::object item = {{"rank", rank.rank},
                          {"attempt", rank.attempt},
                          {"host", rank.host},
@@ -51,7 +58,7 @@ http::Response list_ranks(Service& service, const http::Request& request) {
     item["gpu"] = age_s ? gpu_item(heard->second.beat.gpu) : nullptr;
     items.push_back(std::move(item));
   }
-  return json_response(json::object{{"attempt", run.attempt}, {"items", std::move(items)}, {"next_cursor", nullptr}});
+  return page_response(request, std::move(items), std::move(next), {{"attempt", run.attempt}});
 }
 
 }  // namespace

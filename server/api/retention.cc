@@ -126,7 +126,7 @@ http::Response show_retention(Service& service, const http::Request& request) {
 }
 
 http::Response replace(Service& service, RetentionKeeper& keeper, const http::Request& request) {
-  const std::lock_guard one_at_a_time(service.edits);
+  const auto one_at_a_time = service.edits.lock(request.parameter("run"));
   std::optional<store::RunRow> run;
   {
     auto reader = service.store.reader();

@@ -6,6 +6,7 @@
 #include "server/api/audited.h"
 #include "server/api/checkpoint_files.h"
 #include "server/api/control.h"
+#include "server/http/dispatcher.h"
 
 namespace babelring::api {
 namespace {
@@ -92,7 +93,6 @@ http::Response resume(Service& service, const http::Request& request) {
 http::Response checkpoint(Service& service, const http::Request& request) {
   return service.idempotency.once(request, [&] {
     const store::RunRow run = find(service, request);
-    Body(request, true).finish();
     if (run.state != "running") refuse_state(run, "asked for a checkpoint");
     require_reachable(service, run);
     if (const auto verdict = service.checkpoint_wishes.take(run.id, SteadyClock::now()); !verdict.allowed) {
@@ -109,11 +109,39 @@ http::Response checkpoint(Service& service, const http::Request& request) {
   });
 }
 
+/// A merge patch (RFC 7396) in the terms of application/json: `labels` as they will be, an empty text for one that is
+/// removed. Throws Problem 400 for what cannot be removed.
+json::object edit_of_patch(json::object patch, const store::RunRow& run) {
+  for (auto& [name, value] : patch) {
+    if (name == "labels" && value.is_object()) {
+      json::object labels = parse_json(run.labels).value().as_object();
+      for (auto& [label, text] : value.get_object()) {
+        if (text.is_null()) {
+          labels.erase(label);
+        } else {
+          labels[label] = std::move(text);
+        }
+      }
+      value = std::move(labels);
+    } else if (value.is_null()) {
+      if (name != "labels" && name != "notes") Body::refuse(name, "cannot be removed");
+      value = name == "notes" ? json::value("") : json::value(json::object());
+    }
+  }
+  return patch;
+}
+
+Body edit_body(const http::Request& request, const store::RunRow& run) {
+  if (http::media_type_of(request.header("content-type")) != http::merge_patch_type) return Body(request);
+  json::value patch = parse_body(request);
+  return patch.is_object() ? Body(edit_of_patch(std::move(patch.get_object()), run), "") : Body(request);
+}
+
 http::Response edit(Service& service, const http::Request& request) {
-  const std::lock_guard one_at_a_time(service.edits);
+  const auto one_at_a_time = service.edits.lock(request.parameter("run"));
   const store::RunRow run = find(service, request);
   require_run_match(request, run);
-  Body body(request);
+  Body body = edit_body(request, run);
   store::RunEdit edit{.name = body.text("name", 200),
                       .labels = read_labels(body),
                       .notes = body.text("notes", 64 << 10),
@@ -130,7 +158,7 @@ http::Response edit(Service& service, const http::Request& request) {
 }
 
 http::Response remove_run(Service& service, const http::Request& request) {
-  const std::lock_guard one_at_a_time(service.edits);
+  const auto one_at_a_time = service.edits.lock(request.parameter("run"));
   const store::RunRow run = find(service, request);
   require_run_match(request, run);
   const std::string checkpoints = request.query_value("checkpoints").value_or("keep");
@@ -159,7 +187,8 @@ void add_run_action_routes(http::Router& router, Service& service) {
   };
   post("/api/v1/runs/{run}/stop", stop);
   post("/api/v1/runs/{run}/resume", resume);
-  post("/api/v1/runs/{run}/checkpoint", checkpoint);
+  add_empty_post(router, "/api/v1/runs/{run}/checkpoint", http::Scope::operate,
+                 [&service](const http::Request& request) { return checkpoint(service, request); });
   add_body_route(router, "PATCH", "/api/v1/runs/{run}", http::Scope::operate, most_action_bytes,
                  [&service](const http::Request& request) { return edit(service, request); });
   router.add("DELETE", "/api/v1/runs/{run}", http::Scope::operate,

@@ -48,19 +48,31 @@ void read_label(const http::Request& request, store::RunFilter& filter) {
   if (filter.label_has_value) filter.label_value = label.substr(equals + 1);
 }
 
+/// Names of states with commas between.
+std::vector<std::string> read_states(const http::Request& request) {
+  std::vector<std::string> states;
+  std::istringstream text(request.query_value("state").value_or(""));
+  for (std::string state; std::getline(text, state, ',');) {
+    if (!store::run_state_of(state)) {
+      std::vector<std::string_view> names;
+      for (const store::RunState known : store::all_run_states()) names.push_back(store::name_of(known));
+      throw http::Problem(400, "bad_parameter",
+                          fmt::format("state: expected one of {}, found '{}'", fmt::join(names, ", "),
+                                      printable(state.substr(0, 100))));
+    }
+    states.push_back(std::move(state));
+  }
+  return states;
+}
+
 store::RunFilter read_filter(const http::Request& request) {
   using Order = store::RunFilter::Order;
   store::RunFilter filter;
-  filter.state = request.query_value("state").value_or("");
-  if (!filter.state.empty() && !store::run_state_of(filter.state)) {
-    std::vector<std::string_view> names;
-    for (const store::RunState state : store::all_run_states()) names.push_back(store::name_of(state));
-    throw http::Problem(400, "bad_parameter",
-                        fmt::format("state: expected one of {}, found '{}'", fmt::join(names, ", "), filter.state));
-  }
+  filter.states = read_states(request);
   filter.text = request.query_value("q").value_or("");
   read_label(request, filter);
   filter.created_after_ms = integer_query(request, "created_after", 0, most_number, 0);
+  filter.updated_after_ms = integer_query(request, "updated_after", 0, most_number, 0);
   const std::string archived = request.query_value("archived").value_or("");
   if (!archived.empty() && archived != "true" && archived != "false") {
     throw http::Problem(400, "bad_parameter", "archived: expected true or false");

@@ -1,12 +1,12 @@
 #pragma once
 
 #include <filesystem>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "server/api/audit_log.h"
 #include "server/api/downloads.h"
+#include "server/api/edit_locks.h"
 #include "server/api/event_hub.h"
 #include "server/api/idempotency.h"
 #include "server/api/run_answers.h"
@@ -46,7 +46,7 @@ struct Service {
   http::RunRanks ranks{};  // that report
   HealthBook health{};
   http::RateLimiter checkpoint_wishes{{.a_second = 0.1, .burst = 1}};  // of each run
-  std::mutex edits{};  // held from If-Match until the change is written: of two edits of the same state, one is refused
+  EditLocks edits{};                                                   // by run or checkpoint
 };
 
 /// Every route of the service.

@@ -143,16 +143,17 @@ http::Response validate(Service& service, const http::Request& request) {
                    {"not_estimated", std::move(unknown)}});
 }
 
-http::Response list_profiles(Service& service) {
-  json::array items;
+http::Response list_profiles(Service& service, const http::Request& request) {
+  NamedPage page(request);
   for (const auto& [name, profile] : control_of(service).profiles()) {
-    items.push_back({{"name", name},
-                     {"launcher", profile.launcher},
-                     {"hosts", json::array(profile.hosts.begin(), profile.hosts.end())},
-                     {"most_ranks", profile.most_ranks},
-                     {"most_running", profile.most_running}});
+    if (!page.takes(name)) continue;
+    page.add({{"name", name},
+              {"launcher", profile.launcher},
+              {"hosts", json::array(profile.hosts.begin(), profile.hosts.end())},
+              {"most_ranks", profile.most_ranks},
+              {"most_running", profile.most_running}});
   }
-  return json_response(json::object{{"items", std::move(items)}, {"next_cursor", nullptr}});
+  return page.response();
 }
 
 }  // namespace
@@ -166,7 +167,7 @@ void add_submit_routes(http::Router& router, Service& service) {
   post("/api/v1/runs:validate", http::Scope::read,
        [&service](const http::Request& request) { return validate(service, request); });
   router.add("GET", "/api/v1/profiles", http::Scope::read,
-             [&service](const http::Request&) { return list_profiles(service); });
+             [&service](const http::Request& request) { return list_profiles(service, request); });
 }
 
 }  // namespace babelring::api

@@ -13,6 +13,7 @@
 #include "server/http/compress.h"
 #include "server/http/field_text.h"
 #include "server/http/problem.h"
+#include "server/http/query.h"
 
 namespace babelring::http {
 namespace {
@@ -32,22 +33,31 @@ Response lost_response(const Request& request) {
   return problem_response(Problem(500, "internal", "the server failed; its log has this request's id"), request.id);
 }
 
-/// The media type of a Content-Type header, in lower case and without parameters.
-std::string media_type_of(std::string_view content_type) {
-  return lower(trimmed(content_type.substr(0, content_type.find(';'))));
-}
-
 /// Refuses a body of that size or type before it is read; nothing if it may come.
 std::optional<Response> check_body(const Request& request, const Route& route, std::int64_t bytes) {
   if (bytes <= 0) return std::nullopt;
   if (bytes > static_cast<std::int64_t>(route.most_body_bytes)) {
-    return problem_response(
-        Problem(413, "too_large",
-                fmt::format("body has {} bytes, at most {} are taken here", bytes, route.most_body_bytes)),
-        request.id);
+    const std::string limit = route.most_body_bytes == 0 ? fmt::format("{} takes none here", request.method)
+                                                         : fmt::format("at most {} are taken", route.most_body_bytes);
+    return problem_response(Problem(413, "too_large", fmt::format("the body has {} bytes; {}", bytes, limit)),
+                            request.id);
   }
-  if (media_type_of(request.header("content-type")) == "application/json") return std::nullopt;
-  return problem_response(Problem(415, "not_json", "Content-Type must be application/json"), request.id);
+  const std::string type = media_type_of(request.header("content-type"));
+  if (type == "application/json") return std::nullopt;
+  if (request.method != "PATCH") {
+    return problem_response(Problem(415, "not_json", "Content-Type must be application/json"), request.id);
+  }
+  if (type == merge_patch_type) return std::nullopt;
+  const std::string types = fmt::format("application/json, {}", merge_patch_type);
+  return problem_response(Problem(415, "not_json", "Content-Type must be one of " + types), request.id)
+      .set("Accept-Patch", types);
+}
+
+/// Refuses a request with a query parameter that its route does not take.
+std::optional<Response> check_query(const Request& request, const Route& route) {
+  const auto fault = route.takes ? query_fault(request.target, *route.takes) : std::nullopt;
+  if (!fault) return std::nullopt;
+  return problem_response(*fault, request.id);
 }
 
 /// Refuses a request whose Accept header takes none of the media types of the route.
@@ -107,10 +117,11 @@ Dispatcher::Admission Dispatcher::consider(Request& request, std::int64_t body_b
   if (auto refusal = gate_->check_origin(request)) return {std::move(refusal), match.route};
   if (match.route != nullptr) {
     const Route& route = *match.route;
-    if (route.prompt) return {check_body(request, route, body_bytes), &route};  // health checks are never refused
-    auto refusal = gate_->check_caller(request, route.scope, route.open_here);
+    std::optional<Response> refusal;
+    if (!route.prompt) refusal = gate_->check_caller(request, route.scope, route.open_here);
+    if (!refusal) refusal = check_query(request, route);
     if (!refusal) refusal = check_body(request, route, body_bytes);
-    if (!refusal) refusal = check_accept(request, route);
+    if (!refusal && !route.prompt) refusal = check_accept(request, route);  // a health check is not refused for that
     return {std::move(refusal), &route};
   }
   if (auto refusal = gate_->check_caller(request, Scope::none)) return {std::move(refusal), nullptr};
@@ -192,6 +203,10 @@ void Dispatcher::handle(const std::shared_ptr<const Request>& request, const Rou
   } catch (const std::exception& failure) {
     answer(problem_of(*request, failure));
   }
+}
+
+std::string media_type_of(std::string_view content_type) {
+  return lower(trimmed(content_type.substr(0, content_type.find(';'))));
 }
 
 bool lists_etag(std::string_view list, std::string_view etag) {

@@ -57,6 +57,11 @@ class Dispatcher {
 /// Adds an ETag to a 200 response to GET or HEAD, and turns it into 304 if the client has that version already.
 void add_validator(const Request& request, Response& response);
 
+/// What a PATCH takes besides application/json (RFC 7396).
+inline constexpr const char* merge_patch_type = "application/merge-patch+json";
+/// The media type of a Content-Type header, in lower case and without parameters.
+std::string media_type_of(std::string_view content_type);
+
 /// Whether an If-None-Match list contains this entity tag.
 bool lists_etag(std::string_view list, std::string_view etag);
 

@@ -10,6 +10,8 @@
 #include <utility>
 
 #include "server/http/dispatcher.h"
+#include "server/http/entity_tags.h"
+#include "server/http/problem.h"
 #include "server/http/range.h"
 
 namespace babelring::http {
@@ -53,8 +55,11 @@ UniqueFd open_beneath(const std::filesystem::path& folder, const std::string& re
 
 namespace {
 
-/// Status (200, 206, 304 or 416) and headers of a download. Sets `range` to the requested part.
+/// Status (200, 206, 304 or 416) and headers of a download. Sets `range` to the requested part. Throws Problem 412.
 Response head_of(const Request& request, const std::string& etag, std::int64_t size, RangeRequest& range) {
+  if (!if_match_holds(request.header("if-match"), etag)) {
+    throw Problem(412, "changed", fmt::format("it is not what If-Match says: its entity tag is {}", etag));
+  }
   Response response;
   response.set("ETag", etag).set("Accept-Ranges", "bytes").set("Cache-Control", "no-cache");
   if (lists_etag(request.header("if-none-match"), etag)) {

@@ -49,8 +49,8 @@ void Router::wrap(const std::function<AsyncHandler(const Route&, AsyncHandler)>&
   for (Route& route : routes_) route.handler = make(route, std::move(route.handler));
 }
 
-void Router::state_types(const std::function<std::vector<std::string>(const Route&)>& types_of) {
-  for (Route& route : routes_) route.gives = types_of(route);
+void Router::describe(const std::function<void(Route&)>& fill) {
+  for (Route& route : routes_) fill(route);
 }
 
 Router::Match Router::match(Request& request) const {

@@ -30,6 +30,7 @@ struct Route {
   bool open_here = false;               // processes on this machine need no token, unless a proxy forwards
   QuickHandler quick = nullptr;         // called before the handler; may be absent
   std::vector<std::string> gives = {};  // media types of its responses; empty: Accept headers are ignored
+  std::optional<std::vector<std::string>> takes = {};  // query parameters, others are refused; absent: all pass
 };
 
 /// A route whose handler returns the response.
@@ -46,8 +47,8 @@ class Router {
   /// Replaces every handler by what `make` returns for it.
   void wrap(const std::function<AsyncHandler(const Route&, AsyncHandler)>& make);
 
-  /// Sets the media types that each route gives.
-  void state_types(const std::function<std::vector<std::string>(const Route&)>& types_of);
+  /// Lets `fill` set what each route gives and takes.
+  void describe(const std::function<void(Route&)>& fill);
 
   /// `tell` is called, from any thread, for each request that is refused or answered without its handler; `route` is
   /// null if none matches.

@@ -14,7 +14,9 @@ std::optional<RunRow> find_run(Reader& reader, std::string_view id);
 std::vector<RunRow> list_runs(Reader& reader, const RunFilter& filter);
 /// Number of runs in each state.
 std::vector<std::pair<std::string, std::int64_t>> count_runs(Reader& reader);
-std::vector<RankRow> list_ranks(Reader& reader, std::int64_t run, std::int64_t attempt);
+/// Of an attempt, by rank: at most `limit` of those from rank `first`; -1: all.
+std::vector<RankRow> list_ranks(Reader& reader, std::int64_t run, std::int64_t attempt, std::int64_t first = 0,
+                                std::int64_t limit = -1);
 
 /// Oldest first, those after number `after`, without samples.
 std::vector<std::pair<std::int64_t, EvalRow>> list_evals(Reader& reader, std::int64_t run, std::int64_t after,

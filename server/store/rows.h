@@ -82,10 +82,11 @@ struct LogRow {
 /// Which runs to list. Deleted ones are never listed.
 struct RunFilter {
   enum class Order { newest_first, oldest_first, last_changed_first } order = Order::newest_first;
-  std::string state, text;
+  std::vector<std::string> states;  // any of these; empty: any
+  std::string text;
   std::string label_name, label_value;  // the run has this label; the value counts if label_has_value
   bool label_has_value = false;
-  std::int64_t created_after_ms = 0;
+  std::int64_t created_after_ms = 0, updated_after_ms = 0;
   std::optional<bool> archived;
   /// Where the previous page ended: {number, 0}, or for last_changed_first {updated_ms, number}; {0, 0}: first page.
   std::pair<std::int64_t, std::int64_t> after{0, 0};

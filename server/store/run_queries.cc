@@ -136,11 +136,12 @@ std::optional<RunRow> find_run(Reader& reader, std::string_view id) {
 
 std::vector<RunRow> list_runs(Reader& reader, const RunFilter& filter) {
   // One constant text for each order, chosen and never built from the request.
-  static const std::string chosen =
-      std::string(run_columns) +
-      "WHERE deleted_ms IS NULL AND (?3 = '' OR state = ?3) AND (?4 = '%%' OR name LIKE ?4 ESCAPE '\\' OR "
-      "id LIKE ?4 ESCAPE '\\') AND created_ms > ?5 AND (?6 < 0 OR archived = ?6) AND (?7 = '' OR EXISTS (SELECT 1 FROM "
-      "json_each(labels) WHERE key = ?7 AND (NOT ?8 OR value = ?9))) AND ";
+  static const std::string chosen = std::string(run_columns) +
+                                    "WHERE deleted_ms IS NULL AND (?3 = '' OR instr(?3, ',' || state || ',')) AND (?4 "
+                                    "= '%%' OR name LIKE ?4 ESCAPE '\\' OR "
+                                    "id LIKE ?4 ESCAPE '\\') AND created_ms > ?5 AND updated_ms > ?11 AND (?6 < 0 OR "
+                                    "archived = ?6) AND (?7 = '' OR EXISTS (SELECT 1 FROM "
+                                    "json_each(labels) WHERE key = ?7 AND (NOT ?8 OR value = ?9))) AND ";
   static const std::string newest_first = chosen + "(?1 = 0 OR run < ?1) AND ?2 = 0 ORDER BY run DESC LIMIT ?10";
   static const std::string oldest_first = chosen + "run > ?1 AND ?2 = 0 ORDER BY run LIMIT ?10";
   static const std::string last_changed =
@@ -149,12 +150,14 @@ std::vector<RunRow> list_runs(Reader& reader, const RunFilter& filter) {
   {
     using Order = RunFilter::Order;
     const std::string pattern = like_pattern(filter.text);
+    std::string states;  // ",running,stopping,"
+    for (const std::string& state : filter.states) states += (states.empty() ? "," : "") + state + ',';
     Statement rows = reader.database.prepare(filter.order == Order::newest_first   ? newest_first
                                              : filter.order == Order::oldest_first ? oldest_first
                                                                                    : last_changed);
-    rows.bind(filter.after.first, filter.after.second, filter.state, pattern, filter.created_after_ms,
+    rows.bind(filter.after.first, filter.after.second, states, pattern, filter.created_after_ms,
               filter.archived ? static_cast<int>(*filter.archived) : -1, filter.label_name, filter.label_has_value,
-              filter.label_value, filter.limit);
+              filter.label_value, filter.limit, filter.updated_after_ms);
     while (rows.step()) runs.push_back(run_of(rows));
   }
   for (RunRow& run : runs) complete(reader, run);
@@ -168,14 +171,14 @@ std::vector<std::pair<std::string, std::int64_t>> count_runs(Reader& reader) {
   return counts;
 }
 
-std::vector<RankRow> list_ranks(Reader& reader, std::int64_t run, std::int64_t attempt) {
+std::vector<RankRow> list_ranks(Reader& reader, std::int64_t run, std::int64_t attempt, std::int64_t first,
+                                std::int64_t limit) {
   std::vector<RankRow> ranks;
   {
     Statement rows = reader.database.prepare(
         "SELECT rank, host, pid, device, first_update, last_update, updated_ms FROM ranks WHERE run = ? AND attempt = "
-        "? "
-        "ORDER BY rank");
-    rows.bind(run, attempt);
+        "? AND rank >= ? ORDER BY rank LIMIT ?");
+    rows.bind(run, attempt, first, limit);
     while (rows.step()) {
       RankRow rank;
       rank.rank = rows.integer(0);

@@ -303,7 +303,7 @@ class FaultTest(unittest.TestCase):
             lost = [update for update in reporter.acknowledged if stored.get(update) != reporter.acknowledged[update]]
             self.assertEqual(lost[:5], [], f"rank {reporter.rank}: {len(lost)} acknowledged points are not readable")
             points += len(reporter.acknowledged)
-        ranks = {row["rank"]: row for row in server.get(f"/api/v1/runs/{reporters[0].run_id}/ranks")["items"]}
+        ranks = {row["rank"]: row for row in server.get(f"/api/v1/runs/{reporters[0].run_id}/ranks?limit=500")["items"]}
         for reporter in reporters:
             self.assertGreaterEqual(ranks[reporter.rank]["records"], len(reporter.acknowledged))
             self.assertEqual(ranks[reporter.rank]["missing"], 0)

@@ -85,6 +85,8 @@ TEST_F(ArchiveTest, PartsAreByteExact) {
   EXPECT_EQ(ask("GET", path, "", "Range: bytes=-1024\r\n").body, std::string(1024, '\0'));
   EXPECT_EQ(ask("GET", path, "", "Range: bytes=" + std::to_string(size) + "-\r\n").status, 416);
   EXPECT_EQ(ask("GET", path, "", "If-None-Match: " + etag + "\r\n").status, 304);
+  EXPECT_EQ(ask("GET", path, "", "If-Match: " + etag + "\r\nRange: bytes=0-9\r\n").status, 206);
+  EXPECT_EQ(code_of(ask("GET", path, "", "If-Match: \"other\"\r\nIf-None-Match: " + etag + "\r\n")), "changed");
   EXPECT_EQ(ask("GET", path, "", "Range: bytes=0-9\r\nIf-Range: \"other\"\r\n").body.size(), whole.body.size());
   const Answer head = ask("HEAD", path);
   EXPECT_EQ(head.headers.at("content-length"), std::to_string(size));

@@ -67,6 +67,9 @@ TEST_F(CheckpointTest, HandsOutWholeFilesAndParts) {
   EXPECT_EQ(beyond.status, 416);
   EXPECT_EQ(beyond.headers.at("content-range"), "bytes */300000");
   EXPECT_EQ(get("model.safetensors", "Range: bytes=0-9\r\nIf-Range: " + etag + "\r\n").status, 206);
+  EXPECT_EQ(get("model.safetensors", "If-Match: \"x\", " + etag + "\r\n").status, 200);
+  EXPECT_EQ(get("model.safetensors", "If-Match: \"x\"\r\n").status, 412);
+  EXPECT_EQ(get("model.safetensors", "If-Match: W/" + etag + "\r\nRange: bytes=0-9\r\n").status, 412);
   EXPECT_EQ(get("model.safetensors", "Range: bytes=0-9\r\nIf-Range: \"old\"\r\n").body, content);
   EXPECT_EQ(get("model.safetensors", "If-None-Match: " + etag + "\r\n").status, 304);
 

@@ -7,6 +7,7 @@
 #include "nmt/base/atomic_file.h"
 #include "nmt/base/json.h"
 #include "server/store/control.h"
+#include "server/store/queries.h"
 #include "tests/server/client.h"
 #include "tests/server/test_server.h"
 #include "tests/soon.h"
@@ -246,6 +247,90 @@ TEST_F(ControlTest, OfTwoEditsOfTheSameStateOneIsRefused) {
     auto other = std::async(std::launch::async, edit, "b");
     const std::multiset<int> statuses = {edit("a"), other.get()};
     ASSERT_EQ(statuses, (std::multiset<int>{200, 412})) << "round " << round;
+  }
+}
+
+TEST_F(ControlTest, TakesMergePatches) {
+  const std::string run = submit(R"(, "labels": {"team": "a", "set": "x"}, "notes": "why")");
+  const auto patch = [&](const std::string& body, const std::string& type = "application/merge-patch+json") {
+    Client other(server.port());
+    other.send("PATCH /api/v1/runs/" + run + " HTTP/1.1\r\nHost: localhost\r\nContent-Type: " + type + "\r\n" +
+               testing::authorization() + "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body);
+    return other.receive();
+  };
+  const auto changed = parse_json(patch(R"({"labels": {"team": null, "new": "n"}, "name": "m"})").body).value();
+  EXPECT_EQ(changed.at("labels"), (json::object{{"set", "x"}, {"new", "n"}}));
+  EXPECT_EQ(changed.at("name"), "m");
+  EXPECT_EQ(changed.at("notes"), "why");
+  const auto emptied = parse_json(patch(R"({"labels": null, "notes": null})").body).value();
+  EXPECT_EQ(emptied.at("labels"), json::object());
+  EXPECT_EQ(emptied.at("notes"), "");
+  EXPECT_EQ(parse_json(patch(R"({"name": null})").body)->at("detail"), "name: cannot be removed");
+  EXPECT_EQ(code(patch("[]")), "bad_body");
+  EXPECT_EQ(code(patch(R"({"labels": {"x": 1}})")), "bad_body");
+  // application/json sets labels as a whole, and null says nothing.
+  const auto whole =
+      parse_json(patch(R"({"labels": {"b": "c"}, "notes": null, "name": null})", "application/json").body);
+  EXPECT_EQ(whole->at("labels"), (json::object{{"b", "c"}}));
+  EXPECT_EQ(whole->at("name"), "m");
+  const Answer refused = patch("{}", "application/json-patch+json");
+  EXPECT_EQ(refused.status, 415);
+  EXPECT_EQ(refused.headers.at("accept-patch"), "application/json, application/merge-patch+json");
+}
+
+TEST_F(ControlTest, ListsRunsOfSeveralStatesAndOfChangesSince) {
+  const std::string queued = submit(), running = testing::run_id;
+  testing::put(server.store(), {testing::record_of(LifecycleRecord{.event = "started"}, 1)});
+  const auto ids = [&](const std::string& query) {
+    std::set<std::string> found;
+    const auto page = get("/api/v1/runs?" + query);
+    for (const auto& item : page.at("items").as_array()) found.emplace(item.at("id").as_string());
+    return found;
+  };
+  using Ids = std::set<std::string>;
+  EXPECT_EQ(ids("state=queued,running"), (Ids{queued, running}));
+  EXPECT_EQ(ids("state=queued"), Ids{queued});
+  EXPECT_EQ(ids("state=failed,lost"), Ids());
+  EXPECT_EQ(ids("state="), (Ids{queued, running}));
+  EXPECT_EQ(code(client.get("/api/v1/runs?state=queued,done")), "bad_parameter");
+  EXPECT_EQ(code(client.get("/api/v1/runs?state=queued&state=running")), "bad_parameter");
+  EXPECT_EQ(ids("updated_after=0"), (Ids{queued, running}));
+  EXPECT_EQ(ids("updated_after=9007199254740991"), Ids());
+  const std::int64_t updated_ms = [&] {
+    auto reader = server.store().reader();
+    return std::max(store::find_run(*reader, queued)->updated_ms, store::find_run(*reader, running)->updated_ms);
+  }();
+  EXPECT_EQ(ids("updated_after=" + std::to_string(updated_ms)), Ids());
+  EXPECT_GE(ids("updated_after=" + std::to_string(updated_ms - 1)).size(), 1U);
+}
+
+TEST_F(ControlTest, ListsHostsAndProfilesInPages) {
+  testing::put(server.store(), {testing::step_record(1, 1)});
+  for (int host = 0; host < 5; ++host) {
+    const std::string body = fmt::format(R"({{"attempt": 1, "rank": {}, "host": "host{}"}})", host, host);
+    EXPECT_EQ(post("/api/v1/runs/" + testing::run_id + "/heartbeat", body).status, 200);
+  }
+  const auto names = [&](const std::string& list, const char* member) {
+    std::vector<std::string> found;
+    std::size_t pages = 0;
+    for (std::string query = "?limit=2"; !query.empty();) {
+      const Answer answer = client.get("/api/v1/" + list + query);
+      const auto page = parse_json(answer.body).value();
+      ++pages;
+      EXPECT_LE(page.at("items").as_array().size(), 2U);
+      for (const auto& item : page.at("items").as_array()) found.emplace_back(item.at(member).as_string());
+      query =
+          page.at("next_cursor").is_null() ? "" : "?limit=2&cursor=" + std::string(page.at("next_cursor").as_string());
+      EXPECT_EQ(answer.headers.contains("link"), !query.empty());
+    }
+    EXPECT_EQ(pages, (found.size() + 1) / 2);
+    return found;
+  };
+  EXPECT_EQ(names("nodes", "host"), (std::vector<std::string>{"host0", "host1", "host2", "host3", "host4"}));
+  EXPECT_EQ(names("profiles", "name").size(), get("/api/v1/profiles").at("items").as_array().size());
+  EXPECT_EQ(client.get("/api/v1/nodes?limit=501").status, 400);
+  for (const char* cursor : {"p1.0", "n", "nzz", "n1", ""}) {
+    EXPECT_EQ(code(client.get(std::string("/api/v1/nodes?cursor=") + cursor)), "bad_cursor") << cursor;
   }
 }
 

@@ -2,6 +2,8 @@
 
 #include <cmath>
 #include <fstream>
+#include <future>
+#include <set>
 
 #include "server/api/checkpoint_files.h"
 #include "server/api/retention_policy.h"
@@ -248,6 +250,30 @@ TEST_F(RetentionTest, WritesAreHeldAgainstIfMatch) {
   EXPECT_EQ(code_of(ask("DELETE", first + "/pin", "", "If-Match: \"nothing\"\r\n")), "changed");
   EXPECT_EQ(ask("DELETE", first + "/pin", "", "If-Match: *\r\n").status, 204);
   EXPECT_EQ(ask("DELETE", first, "", "If-Match: " + ask("GET", first).headers.at("etag") + "\r\n").status, 204);
+}
+
+TEST_F(RetentionTest, IfMatchComparesStrongly) {
+  const std::string first = make(10, 30), etag = ask("GET", first).headers.at("etag");
+  const auto pin = [&](const std::string& tags) {
+    return ask("PUT", first + "/pin", "", "If-Match: " + tags + "\r\n");
+  };
+  EXPECT_EQ(code_of(pin("W/" + etag)), "changed");
+  EXPECT_EQ(code_of(pin("\"x\", W/" + etag)), "changed");
+  EXPECT_EQ(code_of(pin(etag.substr(1))), "changed") << "no entity tag";
+  EXPECT_EQ(object(first).at("pinned"), false);
+  EXPECT_EQ(pin("\"x\", W/\"y\", " + etag).status, 204);
+}
+
+TEST_F(RetentionTest, OfTwoPinsOfTheSameStateOneIsRefused) {
+  const std::string first = make(10, 30);
+  for (int round = 0; round < 20; ++round) {
+    const std::string method = round % 2 == 0 ? "PUT" : "DELETE";
+    const std::string seen = "If-Match: " + ask("GET", first).headers.at("etag") + "\r\n";
+    const auto change = [&] { return ask(method, first + "/pin", "", seen).status; };
+    auto other = std::async(std::launch::async, change);
+    const std::multiset<int> statuses = {change(), other.get()};
+    ASSERT_EQ(statuses, (std::multiset<int>{204, 412})) << "round " << round;
+  }
 }
 
 }  // namespace

@@ -111,7 +111,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Ways in which this server starts runs */
+        /** Ways in which this server starts runs, by name */
         get: operations["listProfiles"];
         put?: never;
         post?: never;
@@ -249,7 +249,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Hosts from which ranks reported within a day */
+        /** Hosts from which ranks reported within a day, by name */
         get: operations["listNodes"];
         put?: never;
         post?: never;
@@ -489,7 +489,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Ranks of the current attempt */
+        /** Ranks of the current attempt, by rank */
         get: operations["listRanks"];
         put?: never;
         post?: never;
@@ -614,7 +614,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** All files and SHA256SUMS as a tar archive of known length; Range, If-Range and If-None-Match are honoured */
+        /** All files and SHA256SUMS as a tar archive of known length; Range, If-Range, If-Match and If-None-Match are honoured */
         get: operations["downloadArchive"];
         put?: never;
         post?: never;
@@ -631,7 +631,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** One file of the manifest; Range, If-Range and If-None-Match are honoured */
+        /** One file of the manifest; Range, If-Range, If-Match and If-None-Match are honoured */
         get: operations["downloadFile"];
         put?: never;
         post?: never;
@@ -965,6 +965,23 @@ export interface components {
             deleted?: false | null;
             max_restarts?: number | null;
         };
+        /** @description RFC 7396. Labels that are not named stay, those that are null are removed; notes and labels may be null as a whole */
+        RunPatch: {
+            name?: string;
+            labels?: {
+                [key: string]: string | null;
+            } | null;
+            notes?: string | null;
+            archived?: boolean;
+            /**
+             * @description false takes a deletion back
+             * @constant
+             */
+            deleted?: false;
+            max_restarts?: number;
+        };
+        /** @description The body may be left out */
+        Nothing: Record<string, never>;
         Stop: {
             /**
              * @default checkpoint
@@ -1577,7 +1594,7 @@ export interface components {
         limit: number;
         /** @description A request that is sent again with the same key within 24 hours gets the first answer again */
         idempotencyKey: string;
-        /** @description Entity tag of the state meant; 412 where it is another by now */
+        /** @description Entity tags of the state meant; 412 where it is another by now. A weak tag never matches */
         ifMatch: string;
         /** @description The name of a token */
         auditActor: string;
@@ -1694,13 +1711,16 @@ export interface operations {
     listRuns: {
         parameters: {
             query?: {
-                state?: components["schemas"]["State"];
+                /** @description One or several, comma-separated */
+                state?: components["schemas"]["State"][];
                 /** @description Part of a name or id */
                 q?: string;
                 /** @description NAME or NAME=VALUE */
                 label?: string;
                 /** @description Milliseconds since 1970 */
                 created_after?: number;
+                /** @description Milliseconds since 1970; those of which something came after that */
+                updated_after?: number;
                 archived?: boolean;
                 sort?: "-created_at" | "created_at" | "-updated_at";
                 /** @description Members of a run, comma-separated; absent for all */
@@ -1779,7 +1799,11 @@ export interface operations {
     };
     listProfiles: {
         parameters: {
-            query?: never;
+            query?: {
+                limit?: components["parameters"]["limit"];
+                /** @description next_cursor of the page before */
+                cursor?: components["parameters"]["cursor"];
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -1826,7 +1850,7 @@ export interface operations {
                 checkpoints?: "keep" | "delete";
             };
             header?: {
-                /** @description Entity tag of the state meant; 412 where it is another by now */
+                /** @description Entity tags of the state meant; 412 where it is another by now. A weak tag never matches */
                 "If-Match"?: components["parameters"]["ifMatch"];
             };
             path: {
@@ -1851,7 +1875,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Entity tag of the state meant; 412 where it is another by now */
+                /** @description Entity tags of the state meant; 412 where it is another by now. A weak tag never matches */
                 "If-Match"?: components["parameters"]["ifMatch"];
             };
             path: {
@@ -1862,6 +1886,7 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": components["schemas"]["RunEdit"];
+                "application/merge-patch+json": components["schemas"]["RunPatch"];
             };
         };
         responses: {
@@ -1943,7 +1968,11 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["Nothing"];
+            };
+        };
         responses: {
             /** @description Asked */
             202: {
@@ -2032,7 +2061,11 @@ export interface operations {
     };
     listNodes: {
         parameters: {
-            query?: never;
+            query?: {
+                limit?: components["parameters"]["limit"];
+                /** @description next_cursor of the page before */
+                cursor?: components["parameters"]["cursor"];
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -2129,6 +2162,7 @@ export interface operations {
                 x?: "step" | "wall" | "rel";
                 from?: number;
                 to?: number;
+                /** @description raw has every point and takes up to 1,000,000 here */
                 points?: number;
                 agg?: "minmax" | "avg" | "lttb" | "raw";
                 /** @description A rank or all */
@@ -2421,7 +2455,11 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["Nothing"];
+            };
+        };
         responses: {
             /** @description The alert */
             200: {
@@ -2436,7 +2474,11 @@ export interface operations {
     };
     listRanks: {
         parameters: {
-            query?: never;
+            query?: {
+                limit?: components["parameters"]["limit"];
+                /** @description next_cursor of the page before */
+                cursor?: components["parameters"]["cursor"];
+            };
             header?: never;
             path: {
                 run: components["parameters"]["run"];
@@ -2460,13 +2502,14 @@ export interface operations {
         parameters: {
             query?: {
                 rank?: number;
-                level?: string;
+                level?: "debug" | "info" | "warn" | "error";
                 /** @description Part of the text */
                 q?: string;
                 /** @description The last of them, where neither after nor cursor is given */
                 tail?: number;
                 /** @description A line's number */
                 after?: number;
+                /** @description Where after or cursor is given; lines are short, hence more than elsewhere */
                 limit?: number;
                 /** @description next_cursor of the page before */
                 cursor?: components["parameters"]["cursor"];
@@ -2558,7 +2601,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Entity tag of the state meant; 412 where it is another by now */
+                /** @description Entity tags of the state meant; 412 where it is another by now. A weak tag never matches */
                 "If-Match"?: components["parameters"]["ifMatch"];
             };
             path: {
@@ -2616,7 +2659,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Entity tag of the state meant; 412 where it is another by now */
+                /** @description Entity tags of the state meant; 412 where it is another by now. A weak tag never matches */
                 "If-Match"?: components["parameters"]["ifMatch"];
             };
             path: {
@@ -2639,7 +2682,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Entity tag of the state meant; 412 where it is another by now */
+                /** @description Entity tags of the state meant; 412 where it is another by now. A weak tag never matches */
                 "If-Match"?: components["parameters"]["ifMatch"];
             };
             path: {
@@ -2662,7 +2705,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Entity tag of the state meant; 412 where it is another by now */
+                /** @description Entity tags of the state meant; 412 where it is another by now. A weak tag never matches */
                 "If-Match"?: components["parameters"]["ifMatch"];
             };
             path: {
@@ -2710,7 +2753,10 @@ export interface operations {
     downloadArchive: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description Entity tags of the state meant; 412 where it is another by now. A weak tag never matches */
+                "If-Match"?: components["parameters"]["ifMatch"];
+            };
             path: {
                 checkpoint: components["parameters"]["checkpoint"];
             };
@@ -2755,7 +2801,10 @@ export interface operations {
     downloadFile: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description Entity tags of the state meant; 412 where it is another by now. A weak tag never matches */
+                "If-Match"?: components["parameters"]["ifMatch"];
+            };
             path: {
                 checkpoint: components["parameters"]["checkpoint"];
                 name: string;
@@ -2847,7 +2896,11 @@ export interface operations {
             path?: never;
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["Nothing"];
+            };
+        };
         responses: {
             /** @description Begun */
             202: {

@@ -137,7 +137,7 @@ export class RunData {
         this.runAtMs = Date.now();
         break;
       case 'ranks':
-        this.ranks = await itemsOf<Rank>(`${path}/ranks`);
+        this.ranks = await getAll<Rank>(`${path}/ranks`);
         this.ranksAtMs = Date.now();
         break;
       case 'evals': this.evals = (await getAll<Evaluation>(`${path}/evals`)).sort((a, b) => a.update - b.update); break;

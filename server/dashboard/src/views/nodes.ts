@@ -1,4 +1,4 @@
-import { getJson } from '../api/client';
+import { getAll } from '../api/client';
 import type { NodeItem } from '../api/types';
 import { h, type Child } from '../lib/dom';
 import { DASH, formatAge, formatBytes, formatBytesPerSecond, formatFixed, formatGpu, formatPercent } from '../lib/format';
@@ -29,7 +29,7 @@ export class NodesPage extends ListPage {
   }
 
   protected async fetch(): Promise<void> {
-    this.nodes = (await getJson<{ items: NodeItem[] }>('/nodes')).items;
+    this.nodes = await getAll<NodeItem>('/nodes');
     this.atMs = Date.now();
     await this.names.learn(this.nodes.flatMap(({ ranks }) => ranks.map(({ run }) => run)));
   }

@@ -1,5 +1,5 @@
 import '../../styles/submit.css';
-import { ApiError, explain, getJson, sendJson } from '../../api/client';
+import { ApiError, explain, getAll, getJson, sendJson } from '../../api/client';
 import type { Profile, Run } from '../../api/types';
 import { h, replaceChildren, setText } from '../../lib/dom';
 import { formatBytes, formatCount, formatNames, formatSi, formatSignificant } from '../../lib/format';
@@ -87,7 +87,7 @@ export class SubmitPage implements Page {
 
   private async offer(): Promise<void> {
     try {
-      this.profiles = (await getJson<{ items: Profile[] }>('/profiles')).items;
+      this.profiles = await getAll<Profile>('/profiles');
       if (this.closed) return;
       replaceChildren(this.fields.profile, this.profiles.map(({ name, launcher, hosts }) =>
         h('option', { value: name }, `${name} (${launcher}${hosts.length > 0 ? ` on ${formatNames(hosts)}` : ''})`)));
