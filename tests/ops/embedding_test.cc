@@ -31,6 +31,24 @@ TEST_P(EmbeddingTest, EqualsReference) {
   }
 }
 
+/// Ids as text has them: some have hundreds of rows, most have one. Sums cross the borders of a GPU's segments of 256
+/// rows: begin before, fill, and end behind one.
+TEST_P(EmbeddingTest, EqualsReferenceForFrequentIds) {
+  std::vector<std::int32_t> ids;
+  const auto add = [&](int count, std::int32_t id) { ids.insert(ids.end(), static_cast<std::size_t>(count), id); };
+  add(3, 0), add(600, 1), add(17, 2), add(16, 3), add(130, 4), add(2, 5), add(256, 7), add(1, 8);
+  for (std::size_t i = 0; i < ids.size(); ++i) std::swap(ids[i], ids[i * 7919 % ids.size()]);
+  const auto rows = std::ssize(ids);
+  for (const auto& [width, probability] : {std::pair{64, 0.1f}, {7, 0.0f}, {520, 0.25f}}) {
+    const EmbeddingBackward op{.ids = tensors.list(ids),
+                               .dy = tensors.normal({rows, width}, type()),
+                               .dtable = tensors.zeros({9, width}, DType::f32),
+                               .scale = 1.5f,
+                               .key = {.key = 5, .probability = probability}};
+    expect_as_reference(op, {&EmbeddingBackward::dtable});
+  }
+}
+
 /// A row's result is that row's alone: positions far away in the batch change nothing.
 TEST_P(EmbeddingTest, RowDoesNotDependOnItsNeighbours) {
   const Tensor table = tensors.normal({10, 64}, type());

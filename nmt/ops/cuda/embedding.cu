@@ -6,6 +6,7 @@
 #include "nmt/ops/cuda/device_math.cuh"
 #include "nmt/ops/cuda/kernels.h"
 #include "nmt/ops/cuda/launch.cuh"
+#include "nmt/ops/cuda/pieces.cuh"
 
 namespace babelring::cuda {
 
@@ -43,26 +44,144 @@ __global__ void number_rows_kernel(int* rows, int count) {
   for (std::int64_t i = first_element(); i < count; i += element_step()) rows[i] = static_cast<int>(i);
 }
 
-/// One block for each row of dy in the order of `rows`, which sorts them by id and keeps equal ids in order. The block
-/// at the first row of an id adds all that have it, one after another; the others have nothing to do.
-template <class T>
-__global__ void embedding_backward_kernel(const unsigned* sorted_ids, const int* rows, int count, const T* dy,
-                                          float* dtable, int vocabulary, int width, float scale, DropoutKey key,
-                                          IndexError* error) {
-  const int first = blockIdx.x;
-  const unsigned id = sorted_ids[first];
-  if (first > 0 && sorted_ids[first - 1] == id) return;
-  if (!index_in_range(static_cast<int>(id), vocabulary, rows[first], BadIndex::backward_ids, error)) return;
-  const float factor = scale * key.scale();
-  float* entry = dtable + static_cast<std::int64_t>(id) * width;
-  for (int i = threadIdx.x; i < width; i += blockDim.x) {
-    float sum = entry[i];
-    for (int place = first; place < count && sorted_ids[place] == id; ++place) {
-      const int row = rows[place];
-      const DeviceDropoutRow mask(key, row);
-      if (mask.keeps(i)) sum += widen(dy[static_cast<std::int64_t>(row) * width + i]) * factor;
+/// Sums of rows of dy with the same id. `ids` is sorted, and `rows` says which row of dy stands at each place; places
+/// are cut into segments, so that an id with a thousand rows (a comma) keeps many blocks busy. A run is all places of
+/// one id in one segment. The order of every sum depends on the ids alone.
+struct EmbeddingSums {
+  const unsigned* ids;  // [count]
+  const int* rows;      // [count]
+  int count;
+  int vocabulary, width;
+  float factor;
+  DropoutKey key;
+  float* table;   // [vocabulary, width], added to
+  float* pieces;  // [2 segments, width]: sums of runs whose id goes on in a neighbouring segment
+  IndexError* error;
+};
+
+constexpr int segment = 256;      // places
+constexpr int row_lanes = 8;      // rows summed side by side by a block
+constexpr int lane_threads = 32;  // of a row
+constexpr int short_run = 16;     // places; one row lane sums such a run alone
+
+struct Run {
+  int first, count;   // places; no places: no run begins here
+  bool begins, ends;  // whether the id has no places before, behind
+};
+
+/// The run that begins at a place.
+__device__ inline Run run_at(const EmbeddingSums& sums, int place) {
+  if (place >= sums.count) return {place, 0, false, false};
+  const unsigned id = sums.ids[place];
+  const bool begins = place == 0 || sums.ids[place - 1] != id;
+  if (!begins && place % segment != 0) return {place, 0, false, false};
+  int low = place + 1, high = min((place / segment + 1) * segment, sums.count);
+  while (low < high) {
+    const int middle = (low + high) / 2;
+    if (sums.ids[middle] == id) {
+      low = middle + 1;
+    } else {
+      high = middle;
     }
-    entry[i] = sum;
+  }
+  return {place, low - place, begins, low == sums.count || sums.ids[low] != id};
+}
+
+/// Where a run's sum goes: to the table, or to a piece, of which a segment has two: that of an id which goes on from
+/// the segment before, and that of one which goes on in the segment behind.
+__device__ inline float* destination(const EmbeddingSums& sums, const Run& run) {
+  if (run.begins && run.ends) return sums.table + static_cast<std::int64_t>(sums.ids[run.first]) * sums.width;
+  return sums.pieces + static_cast<std::int64_t>(run.first / segment * 2 + (run.begins ? 1 : 0)) * sums.width;
+}
+
+template <int n>
+__device__ inline void put_sum(const EmbeddingSums& sums, const Run& run, int column, Piece<float, n> sum) {
+  float* place = destination(sums, run) + column;
+  if (run.begins && run.ends) {
+    const auto before = piece_at<n>(place);
+    for (int i = 0; i < n; ++i) sum.of[i] += before.of[i];
+  }
+  put_piece<n>(place, sum);
+}
+
+/// Of n columns, over every `step`th place of a run from `first` on. Four rows are read at a time.
+template <class T, int n>
+__device__ inline Piece<float, n> sum_rows(const EmbeddingSums& sums, const T* dy, const Run& run, int first, int step,
+                                           int column) {
+  constexpr int together = 4;
+  Piece<float, n> sum{};
+  for (int place = first; place < run.count; place += together * step) {
+    int rows[together];
+    Piece<T, n> values[together];
+    for (int k = 0; k < together; ++k) {
+      const int at = place + k * step;
+      rows[k] = at < run.count ? sums.rows[run.first + at] : -1;
+      if (rows[k] >= 0) values[k] = piece_at<n>(dy + static_cast<std::int64_t>(rows[k]) * sums.width + column);
+    }
+    for (int k = 0; k < together; ++k) {
+      if (rows[k] < 0) break;
+      const DeviceDropoutRow mask(sums.key, rows[k]);
+      for (int i = 0; i < n; ++i) {
+        if (mask.keeps(column + i)) sum.of[i] += widen(values[k].of[i]) * sums.factor;
+      }
+    }
+  }
+  return sum;
+}
+
+/// One block for as many places as it has row lanes. Each lane sums the run that begins at its place if that is short;
+/// all lanes together sum each long one, a lane every eighth row, and their sums are added in the lanes' order.
+template <class T, int n>
+__global__ void __launch_bounds__(row_lanes* lane_threads) embedding_backward_kernel(EmbeddingSums sums, const T* dy) {
+  __shared__ Run runs[row_lanes];
+  __shared__ float of_lanes[row_lanes][lane_threads * n];
+  const int lane = static_cast<int>(threadIdx.x) / lane_threads, thread = static_cast<int>(threadIdx.x) % lane_threads;
+  Run own = run_at(sums, static_cast<int>(blockIdx.x) * row_lanes + lane);
+  if (own.count > 0 && !index_in_range(static_cast<int>(sums.ids[own.first]), sums.vocabulary, sums.rows[own.first],
+                                       BadIndex::backward_ids, sums.error)) {
+    own.count = 0;
+  }
+  if (thread == 0) runs[lane] = own;
+  if (own.count <= short_run) {
+    for (int column = thread * n; own.count > 0 && column < sums.width; column += lane_threads * n) {
+      put_sum<n>(sums, own, column, sum_rows<T, n>(sums, dy, own, 0, 1, column));
+    }
+  }
+  __syncthreads();
+  for (const Run& run : runs) {
+    if (run.count <= short_run) continue;
+    for (int begin = 0; begin < sums.width; begin += lane_threads * n) {
+      const int column = begin + thread * n;
+      if (column < sums.width) {
+        put_piece<n>(&of_lanes[lane][thread * n], sum_rows<T, n>(sums, dy, run, lane, row_lanes, column));
+      }
+      __syncthreads();
+      if (lane == 0 && column < sums.width) {
+        auto sum = piece_at<n>(&of_lanes[0][thread * n]);
+        for (int other = 1; other < row_lanes; ++other) {
+          for (int i = 0; i < n; ++i) sum.of[i] += of_lanes[other][thread * n + i];
+        }
+        put_sum<n>(sums, run, column, sum);
+      }
+      __syncthreads();  // before the next columns' sums
+    }
+  }
+}
+
+/// One block a segment: where an id begins in it and goes on behind it, adds the id's pieces in their order.
+__global__ void embedding_pieces_kernel(EmbeddingSums sums) {
+  const int begin = static_cast<int>(blockIdx.x) * segment, end = begin + segment;
+  if (end >= sums.count) return;
+  const unsigned id = sums.ids[end];
+  if (sums.ids[end - 1] != id || id >= static_cast<unsigned>(sums.vocabulary)) return;
+  if (begin > 0 && sums.ids[begin] == id && sums.ids[begin - 1] == id) return;
+  float* entry = sums.table + static_cast<std::int64_t>(id) * sums.width;
+  for (int i = static_cast<int>(threadIdx.x); i < sums.width; i += static_cast<int>(blockDim.x)) {
+    const auto piece = [&](int number) { return sums.pieces[static_cast<std::int64_t>(number) * sums.width + i]; };
+    float sum = piece(static_cast<int>(blockIdx.x) * 2 + 1);
+    for (int place = end; place < sums.count && sums.ids[place] == id; place += segment)
+      sum += piece(place / segment * 2);
+    entry[i] += sum;
   }
 }
 
@@ -110,13 +229,28 @@ void run(const EmbeddingBackward& op, Workspace& workspace) {
   if (op.dy.shape.elements() == 0) return;
   const Arena::Scope scope(workspace.scratch());
   const SortedRows sorted = sort_rows(op.ids, op.dtable.shape[0], workspace);
+  const auto count = static_cast<int>(op.dy.shape[0]), width = static_cast<int>(op.dy.shape[1]);
+  const int segments = (count + segment - 1) / segment, blocks = (count + row_lanes - 1) / row_lanes;
+  const Tensor pieces = workspace.scratch().make({2 * segments, width}, DType::f32);
+  const EmbeddingSums sums{.ids = sorted.ids,
+                           .rows = sorted.rows,
+                           .count = count,
+                           .vocabulary = static_cast<int>(op.dtable.shape[0]),
+                           .width = width,
+                           .factor = op.scale * op.key.scale(),
+                           .key = op.key,
+                           .table = op.dtable.as<float>(),
+                           .pieces = pieces.as<float>(),
+                           .error = workspace.index_error()};
   with_device_type(op.dy.dtype, [&](auto tag) {
     using T = decltype(tag);
-    launch(op.name, {static_cast<unsigned>(op.dy.shape[0]), embedding_threads, workspace.stream()},
-           embedding_backward_kernel<T>, sorted.ids, sorted.rows, static_cast<int>(op.dy.shape[0]), op.dy.as<T>(),
-           op.dtable.as<float>(), static_cast<int>(op.dtable.shape[0]), static_cast<int>(op.dy.shape[1]), op.scale,
-           op.key, workspace.index_error());
+    with_pieces<T>({width}, {op.dy.data, op.dtable.data, pieces.data}, [&](auto elements) {
+      launch(op.name, {static_cast<unsigned>(blocks), row_lanes * lane_threads, workspace.stream()},
+             embedding_backward_kernel<T, elements()>, sums, op.dy.as<T>());
+    });
   });
+  launch(op.name, {static_cast<unsigned>(segments), elementwise_threads, workspace.stream()}, embedding_pieces_kernel,
+         sums);
 }
 
 }  // namespace babelring::cuda
