@@ -41,7 +41,7 @@ export function makeWork() {
   return work;
 }
 
-/// A server over `work`/data. `ui` false: with the page that is built in. The link with the token comes on the first start only.
+/// A server over `work`/data. `ui` false: with the page that is built in.
 export async function startServer(options, work, { ui = true, more = [] } = {}) {
   const server = spawn(options['server-binary'], ['--listen', '127.0.0.1:0', '--data', join(work, 'data'), '--log-level', 'warn', ...more,
     ...(ui ? ['--ui-dir', options.dist] : [])], { stdio: ['ignore', 'pipe', 'inherit'] });
