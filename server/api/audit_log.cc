@@ -14,7 +14,8 @@ namespace {
 
 constexpr auto between_saves = std::chrono::seconds(30);
 constexpr auto between_removals = std::chrono::hours(1);
-constexpr std::size_t max_joined = 50'000;
+constexpr std::size_t max_joined = 50'000;          // and sources
+constexpr const char* all_anonymous = "anonymous";  // no token's id and no address
 constexpr std::int64_t rows_a_removal = 10'000;
 constexpr std::int64_t not_written = -1;  // the entry of a row that the database did not take
 
@@ -69,29 +70,52 @@ void AuditLog::count_repeat(const std::shared_ptr<Joined>& joined, std::int64_t 
   if (!std::exchange(joined->listed, true)) repeated_.push_back(joined);
 }
 
-std::shared_ptr<AuditLog::Joined> AuditLog::begin_joined(std::string key, std::int64_t time_ms, std::int64_t entry) {
+AuditLog::Source& AuditLog::source(const std::string& name, std::int64_t time_ms) {
+  if (sources_.size() >= max_joined) sources_.clear();
+  Source& found = sources_.try_emplace(name, Source{.since_ms = time_ms}).first->second;
+  if (time_ms - found.since_ms >= limits_.repeat_ms) found = {.since_ms = time_ms};
+  return found;
+}
+
+std::string AuditLog::key_for(const http::WriteNote& note) {
+  std::string key = key_of(note);
+  if (key.empty() || note.kept_by_age || earlier(key, note.time_ms)) return key;
+  if (note.token.empty() && source(all_anonymous, note.time_ms).rows >= 10 * limits_.rows_a_source) {
+    return fmt::format("{} {}", all_anonymous, note.status);
+  }
+  const std::string& name = note.token.empty() ? note.address : note.token;
+  if (source(name, note.time_ms).rows < limits_.rows_a_source) return key;
+  return fmt::format("{} {}", name, note.status);
+}
+
+std::shared_ptr<AuditLog::Joined> AuditLog::begin_joined(std::string key, const http::WriteNote& note,
+                                                         std::int64_t entry) {
   if (joined_.size() >= max_joined) joined_.clear();  // then repeats begin other rows, which are bounded too
-  auto joined = std::make_shared<Joined>(Joined{.entry = entry, .first_ms = time_ms, .last_ms = time_ms});
+  if (!note.kept_by_age) {
+    ++source(note.token.empty() ? note.address : note.token, note.time_ms).rows;
+    if (note.token.empty()) ++source(all_anonymous, note.time_ms).rows;
+  }
+  auto joined = std::make_shared<Joined>(Joined{.entry = entry, .first_ms = note.time_ms, .last_ms = note.time_ms});
   joined_[std::move(key)] = joined;
   return joined;
 }
 
 std::int64_t AuditLog::append(store::Database& database, const http::WriteNote& note) {
-  if (const std::string key = key_of(note); !key.empty()) {
+  {
     const std::lock_guard lock(mutex_);
-    if (earlier(key, note.time_ms)) return 0;
+    if (const std::string key = key_for(note); !key.empty() && earlier(key, note.time_ms)) return 0;
   }
   return store::append_audit(database, row_of(note));
 }
 
 void AuditLog::committed(http::WriteNote& note, std::int64_t entry) {
-  std::string key = key_of(note);
-  note.kept = true;
   const std::lock_guard lock(mutex_);
+  std::string key = key_for(note);
+  note.kept = true;
   if (entry > 0 && !note.kept_by_age && bounded_rows_ >= 0) ++bounded_rows_;
   if (key.empty()) return;
   if (entry > 0) {  // only now: another's transaction may have been undone
-    begin_joined(std::move(key), note.time_ms, entry);
+    begin_joined(std::move(key), note, entry);
   } else if (const auto joined = earlier(key, note.time_ms)) {
     count_repeat(joined, note.time_ms);
   }
@@ -101,7 +125,7 @@ void AuditLog::note(http::WriteNote note, std::function<void()> then) {
   bool taken = false;
   {
     const std::lock_guard lock(mutex_);
-    std::string key = key_of(note);
+    std::string key = key_for(note);
     const auto joined = key.empty() ? nullptr : earlier(key, note.time_ms);
     if (joined) {
       count_repeat(joined, note.time_ms);
@@ -111,7 +135,7 @@ void AuditLog::note(http::WriteNote note, std::function<void()> then) {
       if (!taken) ++counts_.lost;
     }
     if (taken) {
-      auto begun = key.empty() ? nullptr : begin_joined(std::move(key), note.time_ms, 0);
+      auto begun = key.empty() ? nullptr : begin_joined(std::move(key), note, 0);
       queue_.push_back({row_of(note), std::move(begun), std::move(then)});
     }
   }

@@ -28,6 +28,9 @@ class AuditLog : public http::AuditTrail {
     std::int64_t age_ms = std::int64_t{90} * 86'400'000;  // of those kept by age
     std::size_t waiting = 10'000;                         // rows to be kept by count; more are dropped and counted
     std::int64_t repeat_ms = 3'600'000;                   // after this time a repeat begins another row
+    // Rows kept by count that one token or address begins in that time, and ten times as many all clients without a
+    // token; what comes beyond is joined by status alone.
+    std::int64_t rows_a_source = 500;
   };
   AuditLog(store::Store& store, TokenBook& tokens) : AuditLog(store, tokens, Limits{}) {}
   AuditLog(store::Store& store, TokenBook& tokens, const Limits& limits);
@@ -78,10 +81,17 @@ class AuditLog : public http::AuditTrail {
   void write_repeats();
   void remove_old();
   void save_uses();
-  /// With mutex_ held: the row of which the note is a repeat; null if there is none.
+  /// Rows that a token or an address has begun.
+  struct Source {
+    std::int64_t since_ms = 0, rows = 0;
+  };
+  /// With mutex_ held, like the next four: what repeats of the note have in common; empty if it has a row of its own.
+  std::string key_for(const http::WriteNote& note);
+  Source& source(const std::string& name, std::int64_t time_ms);
+  /// The row of which the note is a repeat; null if there is none.
   std::shared_ptr<Joined> earlier(const std::string& key, std::int64_t time_ms) const;
   void count_repeat(const std::shared_ptr<Joined>& joined, std::int64_t time_ms);
-  std::shared_ptr<Joined> begin_joined(std::string key, std::int64_t time_ms, std::int64_t entry);
+  std::shared_ptr<Joined> begin_joined(std::string key, const http::WriteNote& note, std::int64_t entry);
 
   store::Store& store_;
   TokenBook& tokens_;
@@ -91,6 +101,7 @@ class AuditLog : public http::AuditTrail {
   std::condition_variable wake_;
   std::vector<Waiting> queue_;
   std::unordered_map<std::string, std::shared_ptr<Joined>> joined_;
+  std::unordered_map<std::string, Source> sources_;
   std::vector<std::shared_ptr<Joined>> repeated_;  // with repeats to be written
   Counts counts_;
   std::uint64_t told_lost_ = 0;
