@@ -39,7 +39,7 @@ ROOMS: dict[str, list[str]] = {
     "server/launch": ["server/store"],
     "server/translate": ["nmt/base"],
     "server/api": ["server/http", "server/store", "server/launch", "server/translate", "server/verdict", "server/alerts"],
-    "server": ["server/api", "nmt/usage"],
+    "server": ["server/api", "nmt/usage", "nmt/core"],
 }
 
 #: Headers from outside that only some paths may include: (header pattern, prefixes of paths, what it is).

@@ -8,6 +8,7 @@
 #include "nmt/base/atomic_file.h"
 #include "nmt/base/failure.h"
 #include "nmt/base/log.h"
+#include "nmt/core/memory_room.h"
 #include "server/api/alert_watch.h"
 #include "server/api/audited.h"
 #include "server/api/checkpoint_files.h"
@@ -117,6 +118,20 @@ void connect_control(launch::ControlPlane& control, api::Service& service, const
   });
 }
 
+http::Server::Options server_options(const ServerOptions& options) {
+  http::Server::Options http_options;
+  http_options.address = options.address;
+  http_options.port = options.port;
+  http_options.tls_certificate = options.tls_certificate;
+  http_options.tls_key = options.tls_key;
+  http_options.limits.connections_an_address = options.behind_proxy ? 0 : options.address_connections;
+  http_options.limits.strict_transport = options.strict_transport;
+  if (const auto memory = static_cast<std::int64_t>(host_memory_room().total); memory > 0) {
+    http_options.limits.body_bytes_in_all = std::min(http_options.limits.body_bytes_in_all, memory / 8);
+  }
+  return http_options;
+}
+
 void restore(const ServerOptions& options) {
   const store::Restored done = store::restore(options.data, options.restore);
   if (!done.replaced.empty()) std::cout << "the database that was there is now " << done.replaced.string() << '\n';
@@ -135,17 +150,11 @@ void run(const ServerOptions& options) {
   launch::ControlPlane control(store, control_options(options, store.folder()));
   connect_control(control, service, options);
   const std::string admin = make_admin_token(options, service, store.folder());
-  http::Server::Options http_options;
-  http_options.address = options.address;
-  http_options.port = options.port;
-  http_options.tls_certificate = options.tls_certificate;
-  http_options.tls_key = options.tls_key;
-  http_options.limits.connections_an_address = options.behind_proxy ? 0 : options.address_connections;
   auto access_options = options.access_log;
   if (access_options.file.empty()) access_options.file = store.folder() / "access.log";
   http::AccessLog access_log(access_options);  // ends after the server
   service.access_log = &access_log;
-  http::Server server(http_options);
+  http::Server server(server_options(options));
   translate::Pool translators(options.translator_options());  // ends before the server: it answers through it
   service.translators = &translators;
   control.start(own_address(options, server.port(), true));  // before requests are served: they read its profiles

@@ -164,6 +164,8 @@ void declare_access(CLI::App& app, ServerOptions& options, Words& words) {
                                      "speak https: PEM file with the certificate "
                                      "and its chain");
   app.add_option("--tls-key", options.tls_key, "PEM file with its key")->needs(certificate);
+  app.add_flag("!--no-hsts", options.strict_transport,
+               "do not tell browsers to use nothing but https on this host, at any port, for a year");
   app.add_flag("--new-admin-token", options.new_admin_token,
                "make another administrator's token and write it to DATA/admin.token");
   app.add_flag("--without-tokens", words.without_tokens, "let everyone in reach read and write everything");

@@ -26,6 +26,7 @@ struct ServerOptions {
   bool behind_proxy = false;
   std::filesystem::path tls_certificate, tls_key;  // empty: no TLS
   std::size_t address_connections = 256;           // of one client beyond this machine
+  bool strict_transport = true;                    // over TLS, browsers are told to use nothing else
   double request_rate = 1000;                      // each second, by a token or an address; 0: no limit
   std::filesystem::path nmt;                       // program that translates; empty: `nmt` beside this one
   std::size_t translators = translate::PoolOptions().most_helpers;

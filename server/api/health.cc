@@ -48,7 +48,10 @@ void add_health_routes(http::Router& router, Service& service) {
     reply(json_response(json::object{{"status", "ok"}}).set("Cache-Control", "no-store"));
   };
   router.add(std::move(alive));
-  router.add("GET", "/readyz", http::Scope::none, [&service](const http::Request&) { return ready(service); });
+  http::Route readiness =
+      http::returning("GET", "/readyz", http::Scope::none, [&service](const http::Request&) { return ready(service); });
+  readiness.vital = true;
+  router.add(std::move(readiness));
   router.add("GET", "/api/v1/version", http::Scope::none, [](const http::Request&) { return show_version(); });
   router.add("GET", "/api/v1/openapi.json", http::Scope::none, [text = openapi_json()](const http::Request&) {
     return http::text_response(200, "application/json", text);

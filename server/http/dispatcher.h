@@ -28,6 +28,14 @@ class Dispatcher {
   /// The one place where a request, whose body will have `body_bytes`, is authorised (see Gate). Fills
   /// request.parameters, caller, actor, note and answer_headers.
   Admission admit(Request& request, std::int64_t body_bytes) const;
+  /// Whether an admitted request is a report: its route asks for scope ingest.
+  static bool reports(const Admission& admission) {
+    return admission.route != nullptr && admission.route->scope == Scope::ingest;
+  }
+  /// Whether an admitted request is also answered when all connections are taken: health checks and reports.
+  static bool is_vital(const Admission& admission) {
+    return reports(admission) || (admission.route != nullptr && (admission.route->prompt || admission.route->vital));
+  }
   /// Whether a long response to this caller (null: without a token) may continue.
   bool still_holds(const Caller* caller) const { return gate_->still_holds(caller); }
 

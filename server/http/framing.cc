@@ -25,6 +25,18 @@ bool equal_ignoring_case(std::string_view a, std::string_view lower) {
                     [](unsigned char x, char y) { return std::tolower(x) == y; });
 }
 
+/// Whether what follows the name in a Host field is nothing, or a colon and at most a port number.
+bool has_sound_port(std::string_view host) {
+  const auto bracket = host.rfind(']'), colon = host.rfind(':');
+  if (colon == std::string_view::npos || (bracket != std::string_view::npos && colon < bracket)) return true;
+  const std::string_view port = host.substr(colon + 1);
+  unsigned number = 0;
+  for (const char c : port) {
+    if (c < '0' || c > '9' || (number = number * 10 + static_cast<unsigned>(c - '0')) > 65535) return false;
+  }
+  return true;
+}
+
 std::optional<FramingFault> check_request_line(std::string_view line) {
   if (line.size() > most_request_line_bytes) return FramingFault{414, "request line is longer than 4096 bytes"};
   const auto first = line.find(' '), last = line.rfind(' ');
@@ -73,7 +85,10 @@ class FieldCheck {
 
  private:
   std::optional<FramingFault> field(std::string_view name, std::string_view value) {
-    if (equal_ignoring_case(name, "host")) ++hosts_;
+    if (equal_ignoring_case(name, "host")) {
+      ++hosts_;
+      if (!has_sound_port(value)) return FramingFault{400, "the port in Host is not a number up to 65535"};
+    }
     if (equal_ignoring_case(name, "transfer-encoding")) {
       return equal_ignoring_case(value, "chunked")
                  ? FramingFault{411, "chunked request bodies are not taken: send Content-Length"}

@@ -15,8 +15,9 @@ struct FramingFault {
 
 /// Checks the raw bytes of a request head (up to and including the empty line) more strictly than Beast 1.81's parser,
 /// which accepts framings that other servers read differently (request smuggling). Refuses any Transfer-Encoding,
-/// several or malformed Content-Length fields, folded lines, an absent or repeated Host, bare CR or LF, control bytes,
-/// space before the colon, and unknown methods and versions. Nothing if the head is well formed.
+/// several or malformed Content-Length fields, folded lines, an absent or repeated Host or one with a malformed port,
+/// bare CR or LF, control bytes, space before the colon, and unknown methods and versions. Nothing if the head is well
+/// formed.
 std::optional<FramingFault> check_framing(std::string_view head);
 
 inline constexpr std::size_t most_request_line_bytes = 4096;

@@ -42,7 +42,8 @@ class RateLimiter {
     double scale;
   };
   double refilled(const Bucket& bucket, Time now) const;
-  /// Drops the buckets that are full again, which are as good as new; if none is, all of them.
+  /// Drops the buckets that are full again, which are as good as new; if none is, the sixteenth of them that is
+  /// fullest. Emptier ones stay: their clients are being held back.
   void make_room(Time now);
 
   const Options options_;

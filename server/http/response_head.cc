@@ -46,6 +46,7 @@ std::string response_head(const Response& response, const BodyFraming& framing, 
   if (framing.length) add_field(head, "Content-Length", fmt::format_int(*framing.length).c_str());
   if (framing.chunked) head += "Transfer-Encoding: chunked\r\n";
   if (framing.close) head += "Connection: close\r\n";
+  if (framing.strict_transport) head += "Strict-Transport-Security: max-age=31536000\r\n";
   if (!request_id.empty()) add_field(head, "X-Request-Id", request_id);
   return head.append(always).append("\r\n");
 }

@@ -13,6 +13,7 @@ struct BodyFraming {
   std::optional<std::int64_t> length;  // Content-Length
   bool chunked = false;                // Transfer-Encoding: chunked
   bool close = false;                  // Connection: close
+  bool strict_transport = false;       // Strict-Transport-Security
 };
 
 /// Status line, headers and the empty line: Date, the response's own headers, framing, request id, and the security

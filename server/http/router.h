@@ -31,6 +31,7 @@ struct Route {
   QuickHandler quick = nullptr;         // called before the handler; may be absent
   std::vector<std::string> gives = {};  // media types of its responses; empty: Accept headers are ignored
   std::optional<std::vector<std::string>> takes = {};  // query parameters, others are refused; absent: all pass
+  bool vital = false;                                  // also answered when all connections are taken
 };
 
 /// A route whose handler returns the response.

@@ -1,7 +1,9 @@
 #include "server/http/server.h"
 
+#include <netinet/tcp.h>
 #include <spdlog/spdlog.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <atomic>
@@ -18,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "server/http/body_memory.h"
 #include "server/http/connections.h"
 #include "server/http/session.h"
 #include "server/http/tls.h"
@@ -75,7 +78,8 @@ struct Server::Impl {
 
   explicit Impl(const Options& chosen)
       : options(chosen),
-        cap(connection_cap(chosen.limits.connections)),
+        connections(Places::of(connection_cap(chosen.limits.connections), chosen.limits.connections_an_address)),
+        bodies(chosen.limits.body_bytes_in_all),
         loops(make_loops(chosen.io_threads)),
         acceptor(listen_on(loops.front()->context, chosen)),
         pause(loops.front()->context),
@@ -88,38 +92,40 @@ struct Server::Impl {
       auto socket =
           co_await acceptor.async_accept(loops[next]->context, asio::redirect_error(asio::use_awaitable, code));
       if (code == asio::error::operation_aborted || !acceptor.is_open()) co_return;
-      if (code || connections.count() >= cap) {
-        // Out of descriptors or at the cap: dropping the socket closes it. Give others time to leave.
+      try {
+        if (!code && begin_session(std::move(socket))) continue;
+        // Out of descriptors or of places: dropping the socket has closed it. Give others time to leave.
         if (code) spdlog::warn("accept: {}", code.message());
         pause.expires_after(std::chrono::milliseconds(code ? 100 : 1));
         co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, code));
-        continue;
-      }
-      try {
-        begin_session(std::move(socket));
       } catch (const std::exception& failure) {  // out of memory, say: go on accepting
         spdlog::error("a connection could not be served: {}", failure.what());
       }
     }
   }
 
-  void begin_session(asio::ip::tcp::socket socket) {
+  /// False if there is no place for the connection.
+  bool begin_session(asio::ip::tcp::socket socket) {
     std::string address = address_of(socket);
-    const std::size_t most = options.limits.connections_an_address;
-    if (most > 0 && !is_loopback(address) && connections.count_from(address) >= most) return;  // closes the socket
+    const Place place = connections.find_place(address, !is_loopback(address));
+    if (place == Place::none) return false;
     boost::system::error_code ignored;
     socket.set_option(asio::ip::tcp::no_delay(true), ignored);
-    const auto session = std::make_shared<Session>(std::move(socket), tls.get(), std::move(address), *dispatcher,
-                                                   options.limits, connections);
+    // Ends connections whose client has vanished, also those on which the server only sends now and then.
+    const auto patience = static_cast<unsigned>(options.limits.write_stall.count());
+    setsockopt(socket.native_handle(), IPPROTO_TCP, TCP_USER_TIMEOUT, &patience, sizeof patience);
+    const Session::Shared shared{*dispatcher, options.limits, connections, bodies};
+    const auto session = std::make_shared<Session>(std::move(socket), tls.get(), std::move(address), place, shared);
     session->start();
     if (stopping) session->finish();  // stop() may have missed it
+    return true;
   }
 
   Options options;
-  std::size_t cap;
-  // Sessions refer to the next two, which must therefore outlive the loops: the contexts own the last sessions.
+  // Sessions refer to the next three, which must therefore outlive the loops: the contexts own the last sessions.
   std::optional<Dispatcher> dispatcher;
   Connections connections;
+  BodyMemory bodies;
   std::atomic<bool> stopping = false;
   std::vector<std::unique_ptr<Loop>> loops;
   asio::ip::tcp::acceptor acceptor;  // this and pause: used only on the first loop's thread

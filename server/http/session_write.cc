@@ -48,7 +48,8 @@ BodyFraming framing_of(const Request& request, const Response& response) {
 }  // namespace
 
 Session::Outgoing Session::begin_write(const Request& request, Response& response) {
-  const BodyFraming framing = framing_of(request, response);
+  BodyFraming framing = framing_of(request, response);
+  framing.strict_transport = strict_transport();
   for (const auto& [name, value] : request.answer_headers) response.set(name, value);
   const bool bodiless = request.method == "HEAD" || response.status == 304 || response.status == 204;
   if (bodiless) response.body = std::string();
@@ -93,19 +94,34 @@ std::size_t Session::send_now(std::string_view first, std::string_view second) {
   return sent;
 }
 
+void Session::begin_sending() {
+  taken_ = 0;
+  set_deadline(phase_ == Standing::Phase::parting ? limits_.parting_write : limits_.write_stall);
+}
+
+void Session::note_taken(std::size_t bytes) {
+  taken_ += bytes;
+  sent_bytes_ += static_cast<std::int64_t>(bytes);
+  const auto due = static_cast<std::size_t>(limits_.write_stall.count()) * limits_.write_bytes_a_second / 1000;
+  if (taken_ >= due) begin_sending();
+}
+
 asio::awaitable<void> Session::write_all(std::string_view first, std::string_view second) {
   std::array<asio::const_buffer, 2> buffers = {asio::buffer(first), asio::buffer(second)};
-  // One deadline for each piece that the client takes: a stall ends the connection, a large body does not.
+  const Standing::Phase before = phase_;
+  begin_sending();
   while (asio::buffer_size(buffers) > 0) {
-    set_deadline(limits_.write_stall);
+    if (timed_out_) throw boost::system::system_error(asio::error::timed_out);
+    if (before != Standing::Phase::parting) enter(Standing::Phase::stalled);
     std::size_t sent = co_await transport_.async_write_some(buffers, use_awaitable);
-    sent_bytes_ += static_cast<std::int64_t>(sent);
+    note_taken(sent);
     for (auto& buffer : buffers) {
       const std::size_t taken = std::min(sent, buffer.size());
       buffer += taken;
       sent -= taken;
     }
   }
+  phase_.store(before, std::memory_order_relaxed);
 }
 
 asio::awaitable<void> Session::write_encrypted(const FileSlice& slice) {
@@ -132,6 +148,7 @@ asio::awaitable<void> Session::write_file(const FileSlice& slice) {
   socket_.native_non_blocking(true);
   off_t offset = slice.offset;
   std::int64_t left = slice.length;
+  begin_sending();
   while (left > 0) {
     const std::int64_t want = std::min(left, most_at_once);
     const ssize_t sent = sendfile(socket_.native_handle(), slice.file.get(), &offset, static_cast<std::size_t>(want));
@@ -140,15 +157,19 @@ asio::awaitable<void> Session::write_file(const FileSlice& slice) {
     if (sent < 0 && errno != EAGAIN && errno != EINTR) {
       throw boost::system::system_error(errno, boost::system::system_category());
     }
-    if (sent > 0) left -= sent;
-    if (sent > 0) sent_bytes_ += sent;
+    if (sent > 0) {
+      left -= sent;
+      note_taken(static_cast<std::size_t>(sent));
+    }
     if (sent == want) {
       if (left > 0) co_await asio::post(socket_.get_executor(), use_awaitable);
       continue;
     }
     // The socket is full. Trying again at once would send little for each system call.
-    set_deadline(limits_.write_stall);
+    enter(Standing::Phase::stalled);
     co_await socket_.async_wait(asio::ip::tcp::socket::wait_write, use_awaitable);
+    enter(Standing::Phase::working);
+    if (timed_out_) throw boost::system::system_error(asio::error::timed_out);
   }
 }
 

@@ -46,6 +46,11 @@ class AbandonedTest : public ::testing::Test {
     });
   }
 
+  void TearDown() override {
+    server.reset();
+    held_.clear();
+  }
+
   static http::Route odd(const std::string& path, std::function<void(const http::Reply&)> act) {
     http::Route route{"GET", path, http::Scope::none, 0, false, {}, {}};
     route.handler = [act = std::move(act)](const std::shared_ptr<const http::Request>&, const http::Reply& reply) {

@@ -45,6 +45,13 @@ void Client::send(std::string_view bytes) {
   }
 }
 
+std::optional<std::size_t> Client::send_some(std::string_view bytes) {
+  const ssize_t sent = ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (sent >= 0) return static_cast<std::size_t>(sent);
+  if (errno == EAGAIN || errno == EINTR) return 0;
+  return std::nullopt;
+}
+
 void Client::note_sent(std::string_view bytes) {
   const std::string_view line = bytes.substr(0, bytes.find("\r\n"));
   const auto first = line.find(' '), last = line.rfind(' ');

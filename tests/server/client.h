@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -37,6 +38,8 @@ class Client {
   Client& operator=(const Client&) = delete;
 
   void send(std::string_view bytes);
+  /// Sends what the connection takes without waiting, and returns how much; nothing if the peer has closed it.
+  std::optional<std::size_t> send_some(std::string_view bytes);
   /// The next answer; `head` when it has no body.
   Answer receive(bool head = false);
   Answer get(const std::string& path, const std::string& headers = "");

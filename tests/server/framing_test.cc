@@ -50,6 +50,12 @@ std::vector<Probe> probes() {
       {"absolute_target", "GET http://localhost/ HTTP/1.1\r\nHost: localhost\r\n\r\n", 400},
       {"version_2", "GET / HTTP/2.0\r\nHost: localhost\r\n\r\n", 505},
       {"no_version", "GET /\r\nHost: localhost\r\n\r\n", 400},
+      {"port", get + "Host: localhost:65535\r\n\r\n", 0},
+      {"port_empty", get + "Host: [::1]:\r\n\r\n", 0},
+      {"port_word", get + "Host: localhost:80evil\r\n\r\n", 400},
+      {"port_negative", get + "Host: localhost:-1\r\n\r\n", 400},
+      {"port_large", get + "Host: localhost:65536\r\n\r\n", 400},
+      {"port_huge", get + "Host: localhost:18446744073709551617\r\n\r\n", 400},
       {"upgrade", get + "Host: localhost\r\nUpgrade: websocket\r\n\r\n", 501},
   };
 }

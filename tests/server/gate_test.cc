@@ -96,6 +96,16 @@ TEST(RateLimiter, RefillsSteadilyAndIsBounded) {
   for (int i = 0; i < 100; ++i) EXPECT_TRUE(off.take("a", start).allowed);
 }
 
+TEST(RateLimiter, AtItsBoundKeepsTheBucketsOfThoseItHoldsBack) {
+  using namespace std::chrono_literals;
+  http::RateLimiter limiter({1, 10});
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < 10; ++i) EXPECT_TRUE(limiter.take("greedy", start).allowed);
+  for (int i = 0; i < 50'000; ++i) EXPECT_TRUE(limiter.take(std::to_string(i), start).allowed);
+  EXPECT_LE(limiter.buckets(), http::RateLimiter::most_buckets);
+  EXPECT_FALSE(limiter.take("greedy", start).allowed);
+}
+
 TEST(Gate, BoundsHowOftenATokenAsks) {
   http::GateOptions options;
   options.rates = {0.001, 3};  // none is earned anew while the test takes its time

@@ -6,6 +6,7 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
+#include <csignal>
 #include <cstdio>
 #include <fstream>
 #include <memory>
@@ -17,6 +18,7 @@
 #include "server/http/server.h"
 #include "server/http/static_files.h"
 #include "tests/server/test_server.h"
+#include "tests/soon.h"
 
 namespace babelring {
 namespace {
@@ -127,6 +129,16 @@ TEST_F(TlsTest, CarriesRequestsBodiesFilesAndPieces) {
   EXPECT_TRUE(client("127.0.0.1").send({.target = "/large"}).ok());
 }
 
+TEST_F(TlsTest, TellsBrowsersToStayWithTls) {
+  const auto answer = client().send({.target = "/pieces"});
+  ASSERT_TRUE(answer.ok()) << answer.message();
+  EXPECT_EQ(answer->headers.at("strict-transport-security"), "max-age=31536000");
+  const auto refused = client().send({.target = "/absent"});
+  ASSERT_TRUE(refused.ok()) << refused.message();
+  EXPECT_TRUE(refused->headers.contains("strict-transport-security"));
+  EXPECT_FALSE(testing::Client(server->port()).get("/pieces").headers.contains("strict-transport-security"));
+}
+
 TEST_F(TlsTest, IsNotTrustedByThoseWhoDoNotKnowIt) {
   HttpClient stranger("https://localhost:" + std::to_string(server->port()));
   EXPECT_FALSE(stranger.send({.target = "/pieces"}).ok());
@@ -158,6 +170,44 @@ TEST_F(TlsTest, EndsAClientThatNeverShakesHands) {
   half.send("\x16\x03\x01\x02");
   quick.stop();
   EXPECT_TRUE(half.closed());
+}
+
+/// A connection whose handshake is done, as a client that trusts anybody.
+class RawTls {
+ public:
+  explicit RawTls(std::uint16_t port) {
+    BIO* connection = BIO_new_ssl_connect(context_.get());
+    const std::string address = "localhost:" + std::to_string(port);
+    BIO_set_conn_hostname(connection, address.c_str());
+    bio_.reset(connection);
+    if (BIO_do_handshake(connection) != 1) throw std::runtime_error("no handshake");
+    BIO_get_ssl(connection, &ssl);
+  }
+  SSL* ssl = nullptr;
+
+ private:
+  std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context_{SSL_CTX_new(TLS_client_method()), SSL_CTX_free};
+  std::unique_ptr<BIO, decltype(&BIO_free_all)> bio_{nullptr, BIO_free_all};
+};
+
+// Each makes the server read on within one operation, in which there may be nothing to cancel when the time is up.
+TEST_F(TlsTest, EndsAClientThatSendsOnlyNewKeys) {
+  signal(SIGPIPE, SIG_IGN);
+  http::Server::Options options;
+  options.tls_certificate = certificate.certificate;
+  options.tls_key = certificate.key;
+  options.limits.idle = std::chrono::milliseconds(150);
+  http::Server quick(options);
+  quick.start([&](http::Dispatcher::Executor executor) {
+    return http::Dispatcher(http::Router(), http::StaticFiles({}, {}), {}, std::move(executor));
+  });
+  const RawTls client(quick.port());
+  const auto end = std::chrono::steady_clock::now() + patience;
+  bool open = true;
+  while (open && std::chrono::steady_clock::now() < end) {
+    open = SSL_key_update(client.ssl, SSL_KEY_UPDATE_NOT_REQUESTED) == 1 && SSL_do_handshake(client.ssl) == 1;
+  }
+  EXPECT_FALSE(open);
 }
 
 /// The version agreed on, or nothing.
