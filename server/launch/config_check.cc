@@ -1,5 +1,6 @@
 #include "server/launch/config_check.h"
 
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <filesystem>
 
 #include "nmt/base/failure.h"
+#include "nmt/base/file_descriptor.h"
 #include "nmt/base/json.h"
 #include "nmt/base/log.h"
 #include "server/launch/process.h"
@@ -17,29 +19,23 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A temporary file, removed with the object.
-class TextFile {
- public:
-  explicit TextFile(const std::string& text) {
-    path_ = (fs::temp_directory_path() / "babelring-config-XXXXXX").string();
-    const int file = mkstemp(path_.data());
-    if (file < 0) fail("{}: {}", path_, std::strerror(errno));
-    const ssize_t written = write(file, text.data(), text.size());
-    const int error = written < 0 ? errno : ENOSPC;
-    close(file);
-    if (written != static_cast<ssize_t>(text.size())) {
-      unlink(path_.c_str());
-      fail("{}: {}", path_, std::strerror(error));
+/// A file in memory with this text, without a name: nothing of it stays, however we end. Throws Failure.
+int open_text(const std::string& text) {
+  const int file = memfd_create("babelring-config", MFD_CLOEXEC);
+  if (file < 0) fail("memfd_create: {}", std::strerror(errno));
+  for (std::size_t done = 0; done < text.size();) {
+    const ssize_t written = write(file, text.data() + done, text.size() - done);
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) {
+      const int error = errno;
+      close(file);
+      fail("memfd: {}", std::strerror(error));
     }
+    done += static_cast<std::size_t>(written);
   }
-  ~TextFile() { unlink(path_.c_str()); }
-  TextFile(const TextFile&) = delete;
-  TextFile& operator=(const TextFile&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
+  lseek(file, 0, SEEK_SET);
+  return file;
+}
 
 /// Neither needs to be there: the data may be on other hosts alone.
 bool lies_below(const fs::path& path, const fs::path& root) {
@@ -92,11 +88,12 @@ CheckedConfig read_verdict(const json::object& verdict) {
 
 CheckedConfig check_config(const Profile& profile, const std::string& yaml, const std::string& name,
                            std::int64_t ranks) {
-  const TextFile file(yaml);
-  ProcessOrder order{.arguments = {profile.worker, "--check-config", "--config", file.path()},
+  const FileDescriptor file(open_text(yaml));
+  ProcessOrder order{.arguments = {profile.worker, "--check-config", "--config", "/proc/self/fd/0"},
                      .environment = plain_environment(),
                      .folder = profile.working_folder,
-                     .output = {}};
+                     .output = {},
+                     .input = file.number()};
   if (profile.data_is_here) order.arguments.emplace_back("--check-data");
   if (ranks > 1) order.arguments.insert(order.arguments.end(), {"--check-ranks", std::to_string(ranks)});
   if (!name.empty()) order.arguments.push_back("name=" + name);

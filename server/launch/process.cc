@@ -33,7 +33,6 @@ class SpawnPlan {
     posix_spawnattr_setsigdefault(&attributes_, &all);
     posix_spawnattr_setflags(&attributes_,
                              static_cast<short>(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID));
-    posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   }
   ~SpawnPlan() {
     posix_spawn_file_actions_destroy(&actions_);
@@ -49,6 +48,8 @@ class SpawnPlan {
   }
 
   pid_t start(const ProcessOrder& order) {
+    if (order.input < 0) posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    if (order.input >= 0) posix_spawn_file_actions_adddup2(&actions_, order.input, STDIN_FILENO);
     posix_spawn_file_actions_addclosefrom_np(&actions_, 3);
     const std::string folder = order.folder.string();
     if (!folder.empty()) posix_spawn_file_actions_addchdir_np(&actions_, folder.c_str());

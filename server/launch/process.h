@@ -17,10 +17,11 @@ struct ProcessOrder {
   std::vector<std::string> environment;  // NAME=value, the whole of it
   std::filesystem::path folder;          // to work in; empty: ours
   std::filesystem::path output;          // file that both outputs are appended to; empty: thrown away
+  int input = -1;                        // descriptor that is its standard input; negative: /dev/null
 };
 
-/// A program in a session of its own, which goes on when we end. Its standard input is empty; it inherits no other file
-/// of ours, no blocked signal and no ignored one. Throws Failure naming the program.
+/// A program in a session of its own, which goes on when we end. It inherits no other file of ours, no blocked signal
+/// and no ignored one. Throws Failure naming the program.
 pid_t start_process(const ProcessOrder& order);
 
 /// How a child of ours ended: its exit code, or 128 + the signal that killed it.

@@ -108,6 +108,25 @@ TEST_F(LauncherTest, AStartingCheckpointMustLieBelowARootOrTheRuns) {
   EXPECT_EQ(fault("/etc", {}), "");
 }
 
+/// A server that is killed during the check leaves nothing behind: there is no file.
+TEST_F(LauncherTest, TheWorkerReadsAConfigurationThatIsNoFile) {
+  const auto seen = folder_ / "seen", list = folder_ / "list", temporary = folder_ / "tmp";
+  std::filesystem::create_directory(temporary);
+  Profile profile;
+  profile.worker = (folder_ / "worker").string();
+  write_file_atomically(profile.worker, "#!/bin/sh\ncat \"$3\" > " + seen.string() + "\nls \"$TMPDIR\" > " +
+                                            list.string() + "\necho '{\"config\": \"\", \"name\": \"n\"}'\n");
+  std::filesystem::permissions(profile.worker, std::filesystem::perms::owner_all);
+  const char* before = std::getenv("TMPDIR");
+  const std::string kept = before == nullptr ? "" : before;
+  setenv("TMPDIR", temporary.c_str(), 1);
+  const std::string yaml = "name: n\n" + std::string(300'000, '#') + "\n";
+  EXPECT_EQ(check_config(profile, yaml, "").name, "n");
+  before == nullptr ? unsetenv("TMPDIR") : setenv("TMPDIR", kept.c_str(), 1);
+  EXPECT_EQ(read_file(seen), yaml);
+  EXPECT_EQ(read_file(list), "");
+}
+
 TEST_F(LauncherTest, DataMustLieBelowARootThatNeedNotBeHere) {
   Profile profile;
   profile.name = "p";
