@@ -141,7 +141,7 @@ void restore(const ServerOptions& options) {
 
 void run(const ServerOptions& options) {
   const sigset_t signals = hold_signals();
-  store::Store store(options.data);
+  store::Store store(options.data, options.new_database);
   api::EventHub events;
   api::Service service{store, events, canonical_roots(options, store.folder())};
   api::AlertWatch alerts(store, events, service.checkpoint_roots);

@@ -87,6 +87,8 @@ void declare_service(CLI::App& app, ServerOptions& options, Words& words) {
   app.add_option("--restore", options.restore,
                  "put this backup, checked, in the place of the database, keep that under another name, and end")
       ->check(CLI::ExistingFile);
+  app.add_flag("--new-database", options.new_database,
+               "begin with an empty database although the one of this data folder is gone");
   app.add_option("--checkpoint-root", options.checkpoint_roots,
                  "hand out checkpoints below this folder too; may be repeated");
   app.add_option("--ui-dir", options.page_folder, "serve the page from this folder instead of the built-in one")

@@ -34,6 +34,7 @@ struct ServerOptions {
   std::filesystem::path profiles_file;  // ways to start runs; empty: the built-in ones
   bool checkpoint_runs_on_exit = false;
   std::filesystem::path restore;  // put this backup in the place of the database, then end; empty: serve
+  bool new_database = false;      // begin with an empty database where the folder's is gone
   std::string log_level = "info";
   bool json_log = false;
   int audit_days = 90;                  // entries of who may operate or administer are kept

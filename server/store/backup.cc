@@ -145,7 +145,6 @@ std::int64_t back_up(const fs::path& source, const fs::path& target, const std::
 
 Restored restore(const fs::path& data, const fs::path& backup) {
   DataFolder folder(data);
-  if (!folder.was_unclean()) folder.mark_clean();  // nothing has changed yet
   Restored done{.database = folder.database()};
   std::error_code ignored;
   if (fs::equivalent(backup, done.database, ignored)) fail("restore: {} is the database itself", backup.string());

@@ -75,12 +75,12 @@ DataFolder::DataFolder(std::filesystem::path folder) : folder_(std::move(folder)
   if (descriptor_ < 0) fail("open {}: {}", file, std::strerror(errno));
   if (flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
     close(descriptor_);
-    fail("data folder {} is in use by another server", folder_.string());
+    throw FolderInUse(fmt::format("data folder {} is in use by another server", folder_.string()));
   }
   std::array<char, 16> note{};
   const ssize_t size = pread(descriptor_, note.data(), note.size(), 0);
-  was_unclean_ = size > 0 && std::string_view(note.data(), static_cast<std::size_t>(size)) != ended;
-  write_note(descriptor_, running);
+  used_ = size > 0;
+  was_clean_ = used_ && std::string_view(note.data(), static_cast<std::size_t>(size)) == ended;
   for (const auto& each : {folder_, folder_ / "backups"}) remove_unfinished(each);
 }
 
@@ -91,6 +91,33 @@ DataFolder::~DataFolder() {
     // Harmless: the next start checks the database.
   }
   close(descriptor_);
+}
+
+bool DataFolder::has_database() const {
+  std::error_code absent;
+  const auto bytes = std::filesystem::file_size(database(), absent);
+  return !absent && bytes > 0;
+}
+
+void DataFolder::require_database(bool anew) const {
+  if (has_database()) {
+    if (anew)
+      fail("--new-database: {} is there; move it away first, or start without --new-database", database().string());
+    return;
+  }
+  std::error_code ignored;
+  const char* mark = used_                                                       ? "server.lock"
+                     : std::filesystem::exists(folder_ / "admin.token", ignored) ? "admin.token"
+                                                                                 : nullptr;
+  if (anew || mark == nullptr) return;
+  fail(
+      "data folder {}: babelring.db is {}, but {} says that a server has used this folder: restore a backup (server "
+      "--data {} --restore FILE), put the file back, or begin with an empty database by --new-database",
+      folder_.string(), std::filesystem::exists(database(), ignored) ? "empty" : "missing", mark, folder_.string());
+}
+
+void DataFolder::mark_used() {
+  write_note(descriptor_, running);
 }
 
 std::uintmax_t DataFolder::free_bytes() const {

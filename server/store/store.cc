@@ -16,12 +16,21 @@ bool is_large(const std::filesystem::path& database) {
   return !error && bytes > Store::most_checked_at_once;
 }
 
+/// Checks that the folder's database is there where it has to be. A folder counts as used from the moment that its
+/// database exists: a server killed before leaves it new.
+std::filesystem::path open_database(DataFolder& folder, bool anew) {
+  folder.require_database(anew);
+  if (folder.has_database()) folder.mark_used();
+  return folder.database();
+}
+
 }  // namespace
 
-Store::Store(const std::filesystem::path& folder)
+Store::Store(const std::filesystem::path& folder, bool new_database)
     : folder_(folder),
-      writer_(database_file(), folder_.was_unclean() && !is_large(database_file())),
+      writer_(open_database(folder_, new_database), folder_.was_unclean() && !is_large(database_file())),
       readers_(database_file(), most_readers) {
+  folder_.mark_used();
   if (!folder_.was_unclean()) return;
   spdlog::warn("the last server did not shut down cleanly: checking the database");
   if (!is_large(database_file())) return;

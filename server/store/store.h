@@ -21,10 +21,11 @@ class BackgroundCheck;
 class Store {
  public:
   /// Opens or creates the database in `folder`. Throws Failure if the folder is held by another server or on a network
-  /// file system, or the database is damaged or of a newer program. After an unclean shutdown the database is checked:
+  /// file system, or the database is damaged or of a newer program, or missing or empty although a server has used the
+  /// folder, unless `new_database` asks for an empty one. After an unclean shutdown the database is checked:
   /// one of up to `most_checked_at_once` bytes before this returns, a larger one in the background; if that finds
   /// damage, nothing is written any more and health() says so.
-  explicit Store(const std::filesystem::path& folder);
+  explicit Store(const std::filesystem::path& folder, bool new_database = false);
   ~Store();
 
   /// See Writer::submit.

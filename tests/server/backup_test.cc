@@ -115,6 +115,26 @@ TEST_F(BackupTest, IsRestoredInThePlaceOfTheDatabase) {
   EXPECT_TRUE(std::filesystem::exists(backup));
 }
 
+TEST_F(BackupTest, BringsBackADatabaseThatIsGone) {
+  fill(1, 100);
+  const auto backup = server.folder() / "one.db";
+  store::back_up(server.store().database_file(), backup, stop);
+  server.stop();
+  std::filesystem::resize_file(server.folder() / "babelring.db", 0);
+  EXPECT_THROW(store::Store(server.folder()), Failure);
+  std::ofstream(server.folder() / "torn.db") << "no database";
+  EXPECT_THROW(store::restore(server.folder(), server.folder() / "torn.db"), Failure);
+  EXPECT_THROW(store::Store(server.folder()), Failure) << "a restore that failed leaves the folder as it was";
+  store::restore(server.folder(), backup);
+  server.restart();
+  auto reader = server.store().reader();
+  EXPECT_EQ(store::find_run(*reader, run_id)->last.step, 100);
+
+  testing::TemporaryFolder fresh;
+  EXPECT_THROW(store::restore(fresh.path(), server.folder() / "torn.db"), Failure);
+  EXPECT_NO_THROW(store::Store(fresh.path())) << "a new folder is still one";
+}
+
 /// The server was killed: what it acknowledged is still in the WAL, which must go with the database.
 TEST_F(BackupTest, KeepsTheWalOfTheDatabaseItReplaces) {
   fill(1, 10);

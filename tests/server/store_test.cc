@@ -125,6 +125,55 @@ TEST_F(StoreTest, ALargeDatabaseIsCheckedWhileItWorksAndDamageStopsWriting) {
   EXPECT_EQ(noted(), "running") << "the next start checks again";
 }
 
+/// The reason why the folder cannot be opened, or "".
+std::string refusal(const std::filesystem::path& folder, bool new_database = false) {
+  try {
+    const Store opened(folder, new_database);
+    return "";
+  } catch (const Failure& failure) {
+    return failure.what();
+  }
+}
+
+TEST_F(StoreTest, AFolderThatWasUsedNeedsItsDatabase) {
+  put(*store, steps(1, 3));
+  store.reset();
+  const auto database = folder.path() / "babelring.db", kept = folder.path() / "kept.db";
+  std::filesystem::rename(database, kept);
+  const std::string missing = refusal(folder.path());
+  EXPECT_TRUE(
+      missing.starts_with("data folder " + folder.path().string() + ": babelring.db is missing, but server.lock"))
+      << missing;
+  EXPECT_NE(missing.find("--restore"), std::string::npos);
+  std::ofstream(database).flush();
+  EXPECT_NE(refusal(folder.path()).find("babelring.db is empty"), std::string::npos);
+  std::filesystem::rename(kept, database);
+  EXPECT_NE(refusal(folder.path(), true).find("is there"), std::string::npos) << "nothing is thrown away";
+  open();
+  EXPECT_EQ(series("loss", 10).total, 3);
+  store.reset();
+
+  std::filesystem::resize_file(database, 0);
+  EXPECT_EQ(refusal(folder.path(), true), "");
+  EXPECT_EQ(refusal(folder.path()), "") << "the new database counts from then on";
+}
+
+TEST_F(StoreTest, ATokensFileIsASignOfUseToo) {
+  store.reset();
+  for (const char* name : {"babelring.db", "server.lock"}) std::filesystem::remove(folder.path() / name);
+  EXPECT_EQ(refusal(folder.path()), "") << "a folder like a new one";
+  for (const char* name : {"babelring.db", "server.lock"}) std::filesystem::remove(folder.path() / name);
+  std::ofstream(folder.path() / "admin.token") << "bbr_x\n";
+  EXPECT_NE(refusal(folder.path()).find("admin.token says"), std::string::npos);
+}
+
+TEST_F(StoreTest, AServerKilledBeforeItsFirstDatabaseHasUsedNothing) {
+  store.reset();
+  std::filesystem::remove(folder.path() / "babelring.db");
+  std::ofstream(folder.path() / "server.lock").flush();  // as it is between its making and the database's
+  EXPECT_EQ(refusal(folder.path()), "");
+}
+
 TEST(SequenceSet, FindsRepeatsAndGapsInAnyOrder) {
   SequenceSet set;
   for (const std::int64_t n : {5, 1, 3, 2, 9}) EXPECT_TRUE(set.insert(n));
