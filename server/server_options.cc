@@ -172,8 +172,11 @@ void declare_access(CLI::App& app, ServerOptions& options, Words& words) {
                "make another administrator's token and write it to DATA/admin.token");
   app.add_flag("--without-tokens", words.without_tokens, "let everyone in reach read and write everything");
   app.add_flag("--insecure", words.insecure, "listen beyond this machine without encryption");
-  app.add_flag("--behind-proxy", options.behind_proxy,
-               "a reverse proxy in front encrypts and says in X-Forwarded-For who asks");
+  auto* proxy = app.add_flag("--behind-proxy", options.behind_proxy,
+                             "a reverse proxy in front encrypts and says in X-Forwarded-For who asks");
+  app.add_flag("--open-metrics", options.open_metrics,
+               "/metrics needs no token from this machine; not where a proxy on this machine hands requests on")
+      ->excludes(proxy);
 }
 
 }  // namespace
@@ -214,6 +217,7 @@ http::GateOptions ServerOptions::gate(http::Authenticator& authenticator, http::
   gate.audit = &audit;
   gate.rates = {request_rate, 2 * request_rate};
   gate.behind_proxy = behind_proxy;
+  gate.open_metrics = open_metrics;
   return gate;
 }
 

@@ -23,6 +23,7 @@ struct ServerOptions {
   std::set<std::string> origins;                        // of other sites' pages that may use the API, lower case
   bool tokens = true;                                   // nothing is read or written without one
   bool new_admin_token = false;
+  bool open_metrics = false;  // /metrics needs no token from this machine
   bool behind_proxy = false;
   std::filesystem::path tls_certificate, tls_key;  // empty: no TLS
   std::size_t address_connections = 256;           // of one client beyond this machine

@@ -245,7 +245,7 @@ http::Response show_metrics(Service& service, const HttpMeter& meter) {
 void add_prometheus_routes(http::Router& router, Service& service) {
   auto meter = std::make_shared<HttpMeter>();
   http::Route metrics{"GET", "/metrics", http::Scope::read, 0, false, {}, {}};
-  metrics.open_here = true;  // a scraper beside the server needs no secret
+  metrics.open_here = true;
   metrics.handler = [&service, meter](const std::shared_ptr<const http::Request>&, const http::Reply& reply) {
     reply(show_metrics(service, *meter));
   };

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cmath>
 #include <utility>
@@ -127,10 +128,13 @@ std::optional<Response> Gate::check_rate(Request& request, Scope needed) const {
   return response;
 }
 
-/// Whether the request is from a process on this machine, and not forwarded for a client elsewhere.
+/// Whether the request is from a process on this machine, and does not look like one that a proxy hands on.
 bool Gate::comes_from_here(const Request& request) const {
-  const bool forwarded = !request.header("x-forwarded-for").empty() || !request.header("forwarded").empty();
-  return !options_.behind_proxy && !forwarded && is_loopback(request.address);
+  constexpr std::array<const char*, 6> proxy_headers = {"forwarded",        "via",       "x-forwarded-for",
+                                                        "x-forwarded-host", "x-real-ip", "x-forwarded-proto"};
+  const bool forwarded = std::any_of(proxy_headers.begin(), proxy_headers.end(),
+                                     [&](const char* name) { return !request.header(name).empty(); });
+  return !options_.behind_proxy && !forwarded && !request.http_1_0 && is_loopback(request.address);
 }
 
 std::optional<Response> Gate::check_caller(Request& request, Scope needed, bool open_here) const {
@@ -143,7 +147,7 @@ std::optional<Response> Gate::check_caller(Request& request, Scope needed, bool 
   if (options_.authenticator == nullptr || needed == Scope::none) return std::nullopt;
   if (!request.caller) {
     const bool given = !request.header("authorization").empty();
-    if (open_here && !given && comes_from_here(request)) return std::nullopt;
+    if (open_here && options_.open_metrics && !given && comes_from_here(request)) return std::nullopt;
     Response response = refusal(request, 401, given ? "token_invalid" : "token_missing",
                                 given ? "the token is not known here, has expired or was revoked"
                                       : "send a token: Authorization: Bearer TOKEN");

@@ -27,6 +27,8 @@ struct GateOptions {
   AccessLog* access_log = nullptr;  // null: requests are not logged
   /// The server is behind a reverse proxy: the client's address is the last one in X-Forwarded-For.
   bool behind_proxy = false;
+  /// Routes with `open_here` need no token from processes on this machine.
+  bool open_metrics = false;
 };
 
 /// Decides, before a request's body is read, whether it is allowed, and records who wrote. Thread-safe.
@@ -39,7 +41,7 @@ class Gate {
   std::optional<Response> check_origin(Request& request) const;
 
   /// Checks rate limit, token and scope. Returns a refusal, or nothing if the request may proceed. Fills request.caller
-  /// and request.actor. `open_here`: processes on this machine need no token.
+  /// and request.actor. `open_here`: open_metrics applies.
   std::optional<Response> check_caller(Request& request, Scope needed, bool open_here = false) const;
 
   /// Whether a long response to this caller (null: without a token) may continue.

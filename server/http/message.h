@@ -35,6 +35,7 @@ struct Request {
   std::shared_ptr<WriteNote> note;       // the audit's note of a request that writes; null if there is none
   std::vector<std::pair<std::string, std::string>> answer_headers;  // added to whatever response it gets
   bool keep_alive = true;
+  bool http_1_0 = false;
   std::shared_ptr<const std::atomic<bool>> gone;  // set by the session once nobody takes the answer; null: not watched
   std::shared_ptr<const void> room;               // the reservation of the body's memory, released with the request
 

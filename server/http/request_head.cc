@@ -47,6 +47,7 @@ Result<RequestHead> parse_head(std::string_view text) {
   head.request.method = std::string(message.method_string());
   head.request.target = std::string(message.target());
   const bool persistent = message.version() >= 11;  // HTTP/1.0 knows neither chunks nor 100-continue
+  head.request.http_1_0 = !persistent;
   head.takes_interim = persistent;
   head.request.keep_alive = persistent && message.keep_alive();
   for (const auto& field : message) {

@@ -27,7 +27,7 @@ struct Route {
   bool prompt = false;  // never blocks: handled on the I/O thread, and without checks of token or rate
   AsyncHandler handler;
   std::vector<std::string> segments;
-  bool open_here = false;               // processes on this machine need no token, unless a proxy forwards
+  bool open_here = false;               // GateOptions::open_metrics applies
   QuickHandler quick = nullptr;         // called before the handler; may be absent
   std::vector<std::string> gives = {};  // media types of its responses; empty: Accept headers are ignored
   std::optional<std::vector<std::string>> takes = {};  // query parameters, others are refused; absent: all pass

@@ -125,22 +125,39 @@ TEST_F(PrometheusTest, CountsRefusals) {
   EXPECT_EQ(value_of(other, requests + R"({route="/api/v1/runs",method="GET",code="429"})"), "1") << other;
 }
 
-/// A scraper on the server's machine needs no token; one behind a proxy that speaks for it does.
-TEST_F(PrometheusTest, IsOpenToThisMachineAlone) {
-  Client nobody(server.port(), "");
+TEST_F(PrometheusTest, NeedsATokenThatMayRead) {
+  EXPECT_EQ(Client(server.port(), "").get("/metrics").status, 401) << "also from this machine";
+  EXPECT_EQ(Client(server.port(), server.token(http::Scope::read)).get("/metrics").status, 200);
+  EXPECT_EQ(Client(server.port(), server.token(http::Scope::ingest)).get("/metrics").status, 403);
+}
+
+/// With open_metrics a scraper on the server's machine needs no token; one behind a proxy does.
+TEST_F(PrometheusTest, MayBeOpenToThisMachineAlone) {
+  http::GateOptions options;
+  options.open_metrics = true;
+  testing::TestServer open({}, {}, options);
+  Client nobody(open.port(), "");
   EXPECT_EQ(nobody.get("/metrics").status, 200);
   EXPECT_EQ(nobody.get("/api/v1/runs").status, 401);
-  EXPECT_EQ(nobody.get("/metrics", "X-Forwarded-For: 10.1.2.3\r\n").status, 401);
-  EXPECT_EQ(nobody.get("/metrics", "Forwarded: for=10.1.2.3\r\n").status, 401);
-  EXPECT_EQ(Client(server.port(), "bbr_wrong").get("/metrics").status, 401);
-  EXPECT_EQ(Client(server.port(), server.token(http::Scope::ingest)).get("/metrics").status, 403);
-  http::GateOptions options;
+  for (const char* line :
+       {"X-Forwarded-For: 10.1.2.3\r\n", "Forwarded: for=10.1.2.3\r\n", "X-Real-IP: 10.1.2.3\r\n", "Via: 1.1 proxy\r\n",
+        "X-Forwarded-Proto: https\r\n", "X-Forwarded-Host: train.example\r\n"}) {
+    EXPECT_EQ(Client(open.port(), "").get("/metrics", line).status, 401) << line;
+  }
+  Client old(open.port(), "");
+  old.send("GET /metrics HTTP/1.0\r\nHost: localhost\r\n\r\n");
+  EXPECT_EQ(old.receive().status, 401) << "nginx speaks so by default";
+  Client foreign(open.port(), "");
+  foreign.send("GET /metrics HTTP/1.1\r\nHost: evil.example\r\n\r\n");
+  EXPECT_EQ(foreign.receive().status, 421);
+  EXPECT_EQ(Client(open.port(), "bbr_wrong").get("/metrics").status, 401);
+
   options.behind_proxy = true;
   testing::TestServer proxied({}, {}, options);
   EXPECT_EQ(Client(proxied.port(), "").get("/metrics").status, 401);
   EXPECT_EQ(Client(proxied.port()).get("/metrics").status, 200);
 
-  http::Gate gate(http::GateOptions{.authenticator = &server.service().tokens});
+  http::Gate gate(http::GateOptions{.authenticator = &server.service().tokens, .open_metrics = true});
   http::Request request;
   request.address = "10.1.2.3";
   EXPECT_EQ(gate.check_caller(request, http::Scope::read, true)->status, 401);

@@ -683,7 +683,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Prometheus' text format 0.0.4; no token is needed from the server's own machine */
+        /** Prometheus' text format 0.0.4; with --open-metrics no token is needed from the server's own machine */
         get: operations["prometheus"];
         put?: never;
         post?: never;
