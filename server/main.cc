@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <csignal>
+#include <functional>
 #include <iostream>
+#include <optional>
+#include <utility>
 
 #include "nmt/base/atomic_file.h"
 #include "nmt/base/failure.h"
@@ -17,34 +20,14 @@
 #include "server/http/server.h"
 #include "server/http/server_log.h"
 #include "server/page/page.h"
+#include "server/reload.h"
 #include "server/server_options.h"
+#include "server/signals.h"
 #include "server/store/backup.h"
 #include "server/translate/pool.h"
 
 namespace babelring {
 namespace {
-
-/// SIGINT and SIGTERM, for this thread and all it starts, are held until somebody waits for them.
-sigset_t hold_signals() {
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGINT);
-  sigaddset(&signals, SIGTERM);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  std::signal(SIGPIPE, SIG_IGN);  // a client that leaves is an error code, not our end
-  return signals;
-}
-
-std::vector<std::filesystem::path> canonical_roots(const ServerOptions& options, const std::filesystem::path& data) {
-  std::vector<std::filesystem::path> roots = {data};
-  for (const auto& root : options.checkpoint_roots) {
-    std::error_code error;
-    auto canonical = std::filesystem::canonical(root, error);
-    if (error) throw UsageFailure(fmt::format("--checkpoint-root {}: {}", root.string(), error.message()));
-    roots.push_back(std::move(canonical));
-  }
-  return roots;
-}
 
 /// Makes the first administrator's token and keeps it beside the database, for its owner alone to read.
 std::string make_admin_token(const ServerOptions& options, api::Service& service, const std::filesystem::path& data) {
@@ -93,9 +76,7 @@ void announce(const ServerOptions& options, std::uint16_t port, const std::files
 
 launch::ControlOptions control_options(const ServerOptions& options, const std::filesystem::path& data) {
   launch::ControlOptions control;
-  if (!options.profiles_file.empty()) {
-    control.profiles = launch::read_profiles(read_file(options.profiles_file), options.profiles_file.string());
-  }
+  control.profiles = read_profiles_of(options);
   control.worker = launch::worker_beside_us();
   control.runs_folder = data / "runs";
   return control;
@@ -139,11 +120,19 @@ void restore(const ServerOptions& options) {
                            options.restore.string(), done.bytes, done.schema);
 }
 
-void run(const ServerOptions& options) {
-  const sigset_t signals = hold_signals();
+/// Reloads at each SIGHUP, until a signal asks for the end; returns that one.
+int wait_for_end(Reload& reload) {
+  int signal = wait_for_signal();
+  for (; signal == SIGHUP; signal = wait_for_signal()) reload.run();
+  return signal;
+}
+
+/// `read_options` reads the options again.
+void run(const ServerOptions& options, std::function<std::optional<ServerOptions>()> read_options) {
+  hold_signals();
   store::Store store(options.data, options.new_database);
   api::EventHub events;
-  api::Service service{store, events, canonical_roots(options, store.folder())};
+  api::Service service{store, events, options.canonical_roots(store.folder())};
   api::AlertWatch alerts(store, events, service.checkpoint_roots);
   service.alerts = &alerts;
   service.audit.keep_for(std::int64_t{options.audit_days} * 86'400'000);
@@ -167,9 +156,8 @@ void run(const ServerOptions& options) {
   });
   announce(options, server.port(), store.folder(), admin);
 
-  int received = 0;
-  sigwait(&signals, &received);
-  spdlog::info("{}: ending", received == SIGINT ? "SIGINT" : "SIGTERM");
+  Reload reload(options, std::move(read_options), server, control, access_log);
+  spdlog::info("{}: ending", signal_name(wait_for_end(reload)));
   if (options.checkpoint_runs_on_exit) control.ask_all_to_stop();
   server.stop();
 }
@@ -179,12 +167,14 @@ void run(const ServerOptions& options) {
 
 int main(int argc, char** argv) {
   try {
-    const auto options = babelring::ServerOptions::parse(argc, argv);
+    babelring::ignore_signals();
+    const auto read_options = [=] { return babelring::ServerOptions::parse(argc, argv); };
+    const auto options = read_options();
     if (!options) return 0;
     babelring::init_log("", options->log_level);
     babelring::http::set_log_format(options->json_log ? babelring::http::LogFormat::json
                                                       : babelring::http::LogFormat::text);
-    options->restore.empty() ? babelring::run(*options) : babelring::restore(*options);
+    options->restore.empty() ? babelring::run(*options, read_options) : babelring::restore(*options);
     return 0;
   } catch (const babelring::UsageFailure& failure) {
     std::cerr << "server: " << failure.what() << '\n';

@@ -1,5 +1,7 @@
 #include "server/server_options.h"
 
+#include <fmt/ranges.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
@@ -9,6 +11,7 @@
 #include "nmt/base/version.h"
 #include "nmt/usage/help.h"
 #include "nmt/usage/usage.h"
+#include "server/options_file.h"
 
 namespace babelring {
 namespace {
@@ -72,6 +75,25 @@ std::string host_of(const std::string& address) {
   return address.find(':') == std::string::npos ? address : '[' + address + ']';
 }
 
+/// The options that were given, on the command line or in the file.
+std::map<std::string, std::string> given_options(const CLI::App& app) {
+  std::map<std::string, std::string> given;
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->count() > 0 && option->get_configurable()) {
+      given[option->get_lnames().front()] = fmt::format("{}", fmt::join(option->results(), " "));
+    }
+  }
+  return given;
+}
+
+/// Whether a complaint is about an option that only the options file gives.
+bool is_of_file(const CLI::App& app, const std::vector<std::string>& arguments, const std::string& complaint) {
+  const std::string option = complaint.substr(0, complaint.find_first_of(": "));
+  return option.starts_with("--") && option != "--options" && app.get_config_ptr()->count() > 0 &&
+         std::none_of(arguments.begin(), arguments.end(),
+                      [&](const std::string& argument) { return argument.starts_with(option); });
+}
+
 /// What is checked and turned into options once all of it is known.
 struct Words {
   std::string listen = "127.0.0.1:8080";
@@ -86,9 +108,11 @@ void declare_service(CLI::App& app, ServerOptions& options, Words& words) {
   app.add_option("--data", options.data, "folder of the database, made if absent")->capture_default_str();
   app.add_option("--restore", options.restore,
                  "put this backup, checked, in the place of the database, keep that under another name, and end")
-      ->check(CLI::ExistingFile);
+      ->check(CLI::ExistingFile)
+      ->configurable(false);
   app.add_flag("--new-database", options.new_database,
-               "begin with an empty database although the one of this data folder is gone");
+               "begin with an empty database although the one of this data folder is gone")
+      ->configurable(false);
   app.add_option("--checkpoint-root", options.checkpoint_roots,
                  "hand out checkpoints below this folder too; may be repeated");
   app.add_option("--ui-dir", options.page_folder, "serve the page from this folder instead of the built-in one")
@@ -169,7 +193,8 @@ void declare_access(CLI::App& app, ServerOptions& options, Words& words) {
   app.add_flag("!--no-hsts", options.strict_transport,
                "do not tell browsers to use nothing but https on this host, at any port, for a year");
   app.add_flag("--new-admin-token", options.new_admin_token,
-               "make another administrator's token and write it to DATA/admin.token");
+               "make another administrator's token and write it to DATA/admin.token")
+      ->configurable(false);
   app.add_flag("--without-tokens", words.without_tokens, "let everyone in reach read and write everything");
   app.add_flag("--insecure", words.insecure, "listen beyond this machine without encryption");
   auto* proxy = app.add_flag("--behind-proxy", options.behind_proxy,
@@ -191,14 +216,21 @@ std::optional<ServerOptions> ServerOptions::parse(int argc, char** argv) {
   declare_access(app, options, words);
   declare_logs(app, options, words);
   declare_audit(app, options);
+  add_options_file(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& answered) {
     app.exit(answered);
     return std::nullopt;
   } catch (const CLI::ParseError& error) {
-    throw UsageFailure(explain(app, {argv + 1, argv + argc}, error.what()));
+    const std::vector<std::string> arguments(argv + 1, argv + argc);
+    const std::string complaint = explain(app, arguments, error.what());
+    throw UsageFailure(is_of_file(app, arguments, complaint)
+                           ? fmt::format("{}: {}", app.get_config_ptr()->as<std::string>(), complaint)
+                           : complaint);
   }
+  options.given = given_options(app);
+  if (app.get_config_ptr()->count() > 0) options.options_file = app.get_config_ptr()->as<std::string>();
   parse_listen(words.listen, options);
   options.tokens = !words.without_tokens;
   take_logs(options, words);
@@ -209,10 +241,20 @@ std::optional<ServerOptions> ServerOptions::parse(int argc, char** argv) {
   return options;
 }
 
+std::vector<std::filesystem::path> ServerOptions::canonical_roots(const std::filesystem::path& data_folder) const {
+  std::vector<std::filesystem::path> roots = {data_folder};
+  for (const auto& root : checkpoint_roots) {
+    std::error_code error;
+    auto canonical = std::filesystem::canonical(root, error);
+    if (error) throw UsageFailure(fmt::format("--checkpoint-root {}: {}", root.string(), error.message()));
+    roots.push_back(std::move(canonical));
+  }
+  return roots;
+}
+
 http::GateOptions ServerOptions::gate(http::Authenticator& authenticator, http::AuditTrail& audit) const {
   http::GateOptions gate;
-  gate.hosts = hosts;
-  gate.origins = origins;
+  gate.names = {hosts, origins};
   gate.authenticator = tokens ? &authenticator : nullptr;
   gate.audit = &audit;
   gate.rates = {request_rate, 2 * request_rate};

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -40,10 +41,15 @@ struct ServerOptions {
   bool json_log = false;
   int audit_days = 90;                  // entries of who may operate or administer are kept
   http::AccessLog::Options access_log;  // its file: empty for DATA/access.log
+  std::filesystem::path options_file;        // empty: the command line alone
+  std::map<std::string, std::string> given;  // what the user chose: the option's name and its values
 
-  /// Throws UsageFailure for a wrong command line, or when the address is open to others without the user saying that
-  /// this is meant. Empty after --help or --version was answered.
+  /// Throws UsageFailure for a wrong command line or options file, or when the address is open to others without the
+  /// user saying that this is meant. Empty after --help or --version was answered.
   static std::optional<ServerOptions> parse(int argc, char** argv);
+
+  /// The data folder and the roots of checkpoints, without links. Throws UsageFailure naming a root that is not there.
+  std::vector<std::filesystem::path> canonical_roots(const std::filesystem::path& data_folder) const;
 
   /// How to translate; without a program where there is none.
   translate::PoolOptions translator_options() const;

@@ -33,13 +33,22 @@ bool is_control(std::string_view character) {
   return first == 0xc2 && static_cast<std::uint8_t>(character[1]) < 0xa0;  // C1: U+0080 to U+009F
 }
 
+spdlog::level::level_enum level_named(const std::string& name) {
+  const auto level = spdlog::level::from_str(name);
+  if (level == spdlog::level::off && name != "off") {
+    throw UsageFailure(fmt::format("log level: expected trace, debug, info, warn, error or off, found '{}'", name));
+  }
+  return level;
+}
+
 }  // namespace
 
+void set_log_level(const std::string& level) {
+  spdlog::default_logger()->set_level(level_named(level));
+}
+
 void init_log(const std::string& who, const std::string& level, bool over_bar) {
-  const auto parsed = spdlog::level::from_str(level);
-  if (parsed == spdlog::level::off && level != "off") {
-    throw UsageFailure(fmt::format("log level: expected trace, debug, info, warn, error or off, found '{}'", level));
-  }
+  const auto parsed = level_named(level);
   auto logger = std::make_shared<spdlog::logger>("", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
   const std::string name = who.empty() ? "" : " [" + who + "]";
   logger->set_pattern((over_bar ? "\x1b[K" : "") + ("%Y-%m-%d %H:%M:%S.%e" + name + " %^%l%$: %v"));

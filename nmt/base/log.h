@@ -12,6 +12,9 @@ namespace babelring {
 /// (printable()).
 void init_log(const std::string& who, const std::string& level = "info", bool over_bar = false);
 
+/// Changes the level of the default logger. Throws UsageFailure if there is no level of that name.
+void set_log_level(const std::string& level);
+
 /// Whether the whole text is valid UTF-8 (overlong forms, surrogates and values over U+10FFFF are not).
 bool is_utf8(std::string_view text);
 

@@ -61,7 +61,7 @@ http::Response stop(Service& service, const http::Request& request) {
 http::Response resume(Service& service, const http::Request& request) {
   return service.idempotency.once(request, [&] {
     const store::RunRow run = find(service, request);
-    const launch::Profile* profile = control_of(service).find_profile(run.profile);
+    const auto profile = control_of(service).find_profile(run.profile);
     if (profile == nullptr) {
       throw http::Problem(409, "not_managed",
                           fmt::format("run {} was started by hand, or its profile is gone", run.id));

@@ -16,7 +16,7 @@ constexpr std::int64_t most_queued = 1000;
 
 /// What a client asks for, read and checked.
 struct Submission {
-  const launch::Profile* profile = nullptr;
+  std::shared_ptr<const launch::Profile> profile;
   launch::CheckedConfig config;
   store::NewRun run;
 };
@@ -34,13 +34,13 @@ std::string read_config_text(Service& service, Body& body) {
   return run->config;
 }
 
-const launch::Profile& read_profile(launch::ControlPlane& control, Body& body) {
+std::shared_ptr<const launch::Profile> read_profile(launch::ControlPlane& control, Body& body) {
   const std::string name = body.text("profile", 64).value_or("mpirun-local");
   if (name == "external") Body::refuse("profile", "runs of profile external are started by hand: mpirun … worker");
-  const launch::Profile* profile = control.find_profile(name);
+  auto profile = control.find_profile(name);
   if (profile == nullptr)
     Body::refuse("profile", fmt::format("no profile '{}'; GET /api/v1/profiles lists them", name));
-  return *profile;
+  return profile;
 }
 
 void check_faults(const launch::CheckedConfig& config) {
@@ -56,7 +56,7 @@ Submission read_submission(Service& service, const http::Request& request) {
   launch::ControlPlane& control = control_of(service);
   Body body(request);
   Submission wish;
-  wish.profile = &read_profile(control, body);
+  wish.profile = read_profile(control, body);
   const std::string yaml = read_config_text(service, body);
   wish.run.name = body.text("name", most_run_name_bytes).value_or("");
   wish.run.world_size = body.integer("world_size", 1, wish.profile->most_ranks).value_or(1);
@@ -144,8 +144,9 @@ http::Response validate(Service& service, const http::Request& request) {
 }
 
 http::Response list_profiles(Service& service, const http::Request& request) {
+  const auto profiles = control_of(service).profiles();
   NamedPage page(request);
-  for (const auto& [name, profile] : control_of(service).profiles()) {
+  for (const auto& [name, profile] : *profiles) {
     if (!page.takes(name)) continue;
     page.add({{"name", name},
               {"launcher", profile.launcher},

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "server/http/gate.h"
 #include "server/http/router.h"
@@ -19,6 +20,9 @@ class Dispatcher {
   using Executor = std::function<void(std::function<void()>)>;
 
   Dispatcher(Router router, StaticFiles files, GateOptions gate, Executor executor);
+
+  /// See Gate.
+  void allow(AllowedNames names) { gate_->allow(std::move(names)); }
 
   /// The decision on a request before its body is read.
   struct Admission {
@@ -58,7 +62,7 @@ class Dispatcher {
   Router router_;
   StaticFiles files_;
   AccessLog* access_log_;
-  std::unique_ptr<const Gate> gate_;
+  std::unique_ptr<Gate> gate_;
   Executor executor_;
 };
 

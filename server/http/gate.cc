@@ -67,11 +67,18 @@ bool is_loopback(std::string_view address) {
   return address.starts_with("127.") || address == "::1" || address.starts_with("::ffff:127.");
 }
 
-Gate::Gate(GateOptions options) : options_(std::move(options)), rates_(options_.rates) {}
+Gate::Gate(GateOptions options)
+    : options_(std::move(options)),
+      names_(std::make_shared<const AllowedNames>(options_.names)),
+      rates_(options_.rates) {}
+
+void Gate::allow(AllowedNames names) {
+  names_.set(std::make_shared<const AllowedNames>(std::move(names)));
+}
 
 bool Gate::host_is_ours(std::string_view host) const {
   const std::string name = host_name(host);
-  return name == "localhost" || name == "127.0.0.1" || name == "[::1]" || options_.hosts.contains(name);
+  return name == "localhost" || name == "127.0.0.1" || name == "[::1]" || names_.get()->hosts.contains(name);
 }
 
 std::optional<Response> Gate::check_origin(Request& request) const {
@@ -85,7 +92,7 @@ std::optional<Response> Gate::check_origin(Request& request) const {
   }
   const std::string_view origin = request.header("origin");
   if (origin.empty() || same_origin(origin, request.header("host"))) return std::nullopt;
-  if (!options_.origins.contains(lower(origin))) {
+  if (!names_.get()->origins.contains(lower(origin))) {
     if (!writes(request)) return std::nullopt;  // the browser keeps the answer from the page
     return refusal(request, 403, "origin_refused", "pages of another site may not write here; see --allow-origin");
   }

@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 
+#include "nmt/base/replaceable.h"
 #include "server/http/access.h"
 #include "server/http/access_log.h"
 #include "server/http/message.h"
@@ -14,11 +15,16 @@
 
 namespace babelring::http {
 
-struct GateOptions {
+/// What Host and Origin headers may say.
+struct AllowedNames {
   /// Names that a Host header may have besides those of loopback, in lower case and without a port.
   std::set<std::string> hosts;
   /// Origins of other sites whose pages may use the API from a browser: https://tools.example:8443.
   std::set<std::string> origins;
+};
+
+struct GateOptions {
+  AllowedNames names;
   Authenticator* authenticator = nullptr;  // null: no token is required
   AuditTrail* audit = nullptr;             // null: writes are not recorded
   RateLimiter::Options rates;
@@ -35,6 +41,9 @@ struct GateOptions {
 class Gate {
  public:
   explicit Gate(GateOptions options);
+
+  /// Replaces the names that the options gave.
+  void allow(AllowedNames names);
 
   /// Checks that the request is meant for this server and comes from a page that may send it. Returns a refusal, the
   /// answer to a preflight, or nothing if the request may proceed. Completes request.address and answer_headers.
@@ -62,6 +71,7 @@ class Gate {
   std::optional<Response> check_rate(Request& request, Scope needed) const;
 
   const GateOptions options_;
+  Replaceable<const AllowedNames> names_;
   mutable RateLimiter rates_;
 };
 

@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "nmt/base/replaceable.h"
 #include "server/http/body_memory.h"
 #include "server/http/connections.h"
 #include "server/http/session.h"
@@ -83,7 +84,8 @@ struct Server::Impl {
         loops(make_loops(chosen.io_threads)),
         acceptor(listen_on(loops.front()->context, chosen)),
         pause(loops.front()->context),
-        tls(chosen.tls_certificate.empty() ? nullptr : make_tls_context(chosen.tls_certificate, chosen.tls_key)),
+        tls(chosen.tls_certificate.empty() ? nullptr
+                                           : std::shared_ptr(make_tls_context(chosen.tls_certificate, chosen.tls_key))),
         handlers(chosen.handler_threads) {}
 
   asio::awaitable<void> accept_all() {
@@ -115,7 +117,8 @@ struct Server::Impl {
     const auto patience = static_cast<unsigned>(options.limits.write_stall.count());
     setsockopt(socket.native_handle(), IPPROTO_TCP, TCP_USER_TIMEOUT, &patience, sizeof patience);
     const Session::Shared shared{*dispatcher, options.limits, connections, bodies};
-    const auto session = std::make_shared<Session>(std::move(socket), tls.get(), std::move(address), place, shared);
+    const auto context = tls.get();  // the session's stream holds what it needs of it
+    const auto session = std::make_shared<Session>(std::move(socket), context.get(), std::move(address), place, shared);
     session->start();
     if (stopping) session->finish();  // stop() may have missed it
     return true;
@@ -130,7 +133,7 @@ struct Server::Impl {
   std::vector<std::unique_ptr<Loop>> loops;
   asio::ip::tcp::acceptor acceptor;  // this and pause: used only on the first loop's thread
   asio::steady_timer pause;
-  std::unique_ptr<asio::ssl::context> tls;  // null: plain
+  Replaceable<asio::ssl::context> tls;  // null: plain
   asio::thread_pool handlers;
   bool started = false;
 };
@@ -169,6 +172,16 @@ void Server::stop() {
   impl_->handlers.join();
   for (const auto& loop : impl_->loops) loop->context.stop();
   for (const auto& loop : impl_->loops) loop->thread.join();
+}
+
+std::string Server::use_certificate(const std::filesystem::path& certificate, const std::filesystem::path& key) {
+  const std::shared_ptr<asio::ssl::context> context = make_tls_context(certificate, key);
+  impl_->tls.set(context);
+  return describe_certificate(*context);
+}
+
+void Server::allow(AllowedNames names) {
+  impl_->dispatcher->allow(std::move(names));
 }
 
 std::uint16_t Server::port() const {

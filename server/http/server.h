@@ -36,6 +36,12 @@ class Server {
   /// threads have ended.
   void stop();
 
+  /// Handshakes from now on use this certificate and key; connections go on with the one that they have. Requires TLS.
+  /// Returns describe_certificate(). Throws UsageFailure if the files are wrong, and then changes nothing. Any thread.
+  std::string use_certificate(const std::filesystem::path& certificate, const std::filesystem::path& key);
+  /// Replaces the names that GateOptions gave. Requires start(). Any thread.
+  void allow(AllowedNames names);
+
   std::uint16_t port() const;
   std::size_t connections() const;
 

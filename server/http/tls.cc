@@ -3,11 +3,16 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/sslerr.h>
+#include <openssl/x509.h>
 
 #include <array>
 #include <boost/asio/ssl/error.hpp>
+#include <cstdint>
+#include <ctime>
 
+#include "nmt/base/clock.h"
 #include "nmt/base/failure.h"
+#include "nmt/base/log.h"
 
 namespace babelring::http {
 namespace {
@@ -19,6 +24,17 @@ int choose_protocol(SSL*, const unsigned char** chosen, unsigned char* chosen_si
   const int found = SSL_select_next_proto(const_cast<unsigned char**>(chosen), chosen_size, ours.data(), ours.size(),
                                           offered, offered_size);
   return found == OPENSSL_NPN_NEGOTIATED ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_ALERT_FATAL;
+}
+
+/// OpenSSL would ask for the pass phrase of an encrypted key at the terminal.
+int no_pass_phrase(char*, int, int, void*) {
+  return -1;
+}
+
+bool is_of_other_key(const boost::system::error_code& code) {
+  const auto value = static_cast<unsigned long>(code.value());
+  if (!code || ERR_GET_LIB(value) != ERR_LIB_X509) return false;
+  return ERR_GET_REASON(value) == X509_R_KEY_VALUES_MISMATCH || ERR_GET_REASON(value) == X509_R_KEY_TYPE_MISMATCH;
 }
 
 void require(const boost::system::error_code& code, const char* option, const std::filesystem::path& file) {
@@ -39,15 +55,33 @@ std::unique_ptr<boost::asio::ssl::context> make_tls_context(const std::filesyste
     fail("tls: OpenSSL lacks TLS 1.2 or the required ciphers");
   }
   SSL_CTX_set_alpn_select_cb(handle, choose_protocol, nullptr);
+  SSL_CTX_set_default_passwd_cb(handle, no_pass_phrase);
   boost::system::error_code code;
   context->use_certificate_chain_file(certificate.string(), code);
   require(code, "--tls-cert", certificate);
   context->use_private_key_file(key.string(), ssl::context::pem, code);
-  require(code, "--tls-key", key);
-  if (SSL_CTX_check_private_key(handle) != 1) {
+  const bool other_key = is_of_other_key(code);
+  if (!other_key) require(code, "--tls-key", key);
+  if (other_key || SSL_CTX_check_private_key(handle) != 1) {
     throw UsageFailure(fmt::format("--tls-key {}: not the key of {}", key.string(), certificate.string()));
   }
   return context;
+}
+
+std::string describe_certificate(boost::asio::ssl::context& context) {
+  const X509* certificate = SSL_CTX_get0_certificate(context.native_handle());
+  if (certificate == nullptr) return "none";
+  std::array<char, 256> name{};
+  X509_NAME_get_text_by_NID(X509_get_subject_name(certificate), NID_commonName, name.data(), name.size());
+  std::tm end{};
+  ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &end);
+  return fmt::format("CN={}, valid until {}", printable(name.data()),
+                     format_rfc3339(std::int64_t{timegm(&end)} * 1000));
+}
+
+bool has_expired(boost::asio::ssl::context& context) {
+  const X509* certificate = SSL_CTX_get0_certificate(context.native_handle());
+  return certificate != nullptr && X509_cmp_current_time(X509_get0_notAfter(certificate)) < 0;
 }
 
 bool spoke_plain_http(const boost::system::error_code& code) {

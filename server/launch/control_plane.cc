@@ -18,14 +18,7 @@ constexpr auto between_purges = std::chrono::hours(1);
 ControlPlane::ControlPlane(store::Store& store, ControlOptions options) : store_(store), options_(std::move(options)) {
   launchers_["mpirun"] = std::make_unique<MpirunLauncher>();
   launchers_["slurm"] = std::make_unique<SlurmLauncher>();
-  std::error_code ignored;
-  const auto here = std::filesystem::current_path(ignored).string();
-  for (auto& [name, profile] : options_.profiles) {
-    if (profile.worker.empty()) profile.worker = options_.worker.string();
-    if (profile.folder.empty()) profile.folder = options_.runs_folder.string();
-    if (profile.working_folder.empty()) profile.working_folder = here;
-    profile.folder = std::filesystem::absolute(profile.folder).string();
-  }
+  profiles_.set(completed(options_.profiles));
 }
 
 ControlPlane::~ControlPlane() {
@@ -37,16 +30,45 @@ ControlPlane::~ControlPlane() {
   if (thread_.joinable()) thread_.join();
 }
 
-void ControlPlane::start(const std::string& address) {
-  for (auto& [name, profile] : options_.profiles) {
-    if (profile.server.empty()) profile.server = address;
+std::shared_ptr<const Profiles> ControlPlane::completed(Profiles profiles) const {
+  std::error_code ignored;
+  const auto here = std::filesystem::current_path(ignored).string();
+  for (auto& [name, profile] : profiles) {
+    if (profile.worker.empty()) profile.worker = options_.worker.string();
+    if (profile.folder.empty()) profile.folder = options_.runs_folder.string();
+    if (profile.working_folder.empty()) profile.working_folder = here;
+    profile.folder = std::filesystem::absolute(profile.folder).string();
+    if (profile.server.empty()) profile.server = address_;
   }
+  return std::make_shared<const Profiles>(std::move(profiles));
+}
+
+void ControlPlane::start(const std::string& address) {
+  address_ = address;
+  profiles_.set(completed(options_.profiles));
   thread_ = std::thread([this] { loop(); });
 }
 
-const Profile* ControlPlane::find_profile(const std::string& name) const {
-  const auto found = options_.profiles.find(name);
-  return found == options_.profiles.end() ? nullptr : &found->second;
+void ControlPlane::use_profiles(Profiles chosen) {
+  std::vector<store::LaunchRow> runs;
+  {
+    auto reader = store_.reader();
+    runs = store::active_launches(*reader);
+  }
+  for (const store::LaunchRow& run : runs) {
+    if (chosen.contains(run.profile) || !profiles()->contains(run.profile) || run.state == store::RunState::lost)
+      continue;
+    throw UsageFailure(
+        fmt::format("profile {} is gone, but run {} ({}) needs it", run.profile, run.id, name_of(run.state)));
+  }
+  profiles_.set(completed(std::move(chosen)));
+  wake();
+}
+
+std::shared_ptr<const Profile> ControlPlane::find_profile(const std::string& name) const {
+  const auto all = profiles_.get();
+  const auto found = all->find(name);
+  return found == all->end() ? nullptr : std::shared_ptr<const Profile>(all, &found->second);
 }
 
 std::vector<std::string> ControlPlane::command(const Profile& profile, const LaunchOrder& order) const {
@@ -62,9 +84,11 @@ void ControlPlane::wake() {
 }
 
 void ControlPlane::loop() {
+  auto known = profiles_.get();
+  Profiles profiles = *known;  // replaced only between two looks
   Supervisor supervisor({.store = store_,
                          .heartbeats = heartbeats_,
-                         .profiles = options_.profiles,
+                         .profiles = profiles,
                          .launchers = launchers_,
                          .changed = changed_,
                          .environment = environment_});
@@ -72,6 +96,10 @@ void ControlPlane::loop() {
   for (;;) {
     std::chrono::milliseconds pause = after_a_failure;
     try {
+      if (auto newest = profiles_.get(); newest != known) {
+        known = std::move(newest);
+        profiles = *known;
+      }
       pause = supervisor.tick();
       if (SteadyClock::now() >= next_purge) {
         next_purge = SteadyClock::now() + between_purges;

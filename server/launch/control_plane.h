@@ -3,12 +3,14 @@
 #include <condition_variable>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "nmt/base/failure.h"
+#include "nmt/base/replaceable.h"
 #include "server/launch/config_check.h"
 #include "server/launch/purge.h"
 #include "server/launch/supervisor.h"
@@ -46,8 +48,11 @@ class ControlPlane {
   void start(const std::string& address);
 
   /// Null if there is none of that name.
-  const Profile* find_profile(const std::string& name) const;
-  const Profiles& profiles() const { return options_.profiles; }
+  std::shared_ptr<const Profile> find_profile(const std::string& name) const;
+  std::shared_ptr<const Profiles> profiles() const { return profiles_.get(); }
+  /// From the next look at the runs on, these profiles apply. Requires start(). Throws UsageFailure, and changes
+  /// nothing, if a run that waits or trains needs a profile that is gone.
+  void use_profiles(Profiles chosen);
   Heartbeats& heartbeats() { return heartbeats_; }
   /// The program and arguments that an order would run.
   std::vector<std::string> command(const Profile& profile, const LaunchOrder& order) const;
@@ -58,9 +63,13 @@ class ControlPlane {
 
  private:
   void loop();
+  /// Fills in what a profile leaves empty.
+  std::shared_ptr<const Profiles> completed(Profiles profiles) const;
 
   store::Store& store_;
-  ControlOptions options_;
+  const ControlOptions options_;
+  std::string address_;
+  Replaceable<const Profiles> profiles_;
   Heartbeats heartbeats_;
   Launchers launchers_;
   std::function<void(const std::string&)> changed_ = [](const std::string&) {};

@@ -31,6 +31,7 @@ struct Profile {
   double stall_timeout_s = 1800;    // without an update although all ranks report; 0: never
   double cool_down_s = 10;          // of a host that failed, doubling up to ten times this
 
+  bool operator==(const Profile&) const = default;
   void bind(OptionBinder& binder);
   /// Throws UsageFailure on values that do not fit each other.
   void check() const;

@@ -55,8 +55,7 @@ class SpawnPlan {
     posix_spawnattr_init(&attributes);
     sigset_t none, usual;
     sigemptyset(&none);
-    sigemptyset(&usual);
-    for (const int signal : {SIGPIPE, SIGINT, SIGTERM, SIGCHLD}) sigaddset(&usual, signal);
+    sigfillset(&usual);
     posix_spawnattr_setsigmask(&attributes, &none);
     posix_spawnattr_setsigdefault(&attributes, &usual);
     posix_spawnattr_setpgroup(&attributes, 0);  // a Ctrl-C at the server's terminal is not for it

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "nmt/base/atomic_file.h"
+#include "nmt/base/failure.h"
 #include "nmt/base/json.h"
 #include "server/store/control.h"
 #include "server/store/queries.h"
@@ -51,6 +52,28 @@ class ControlTest : public ::testing::Test {
   testing::TestServer server;
   Client client{server.port()};
 };
+
+TEST_F(ControlTest, TakesOtherProfilesWhileItWorks) {
+  launch::ControlPlane& control = server.control();
+  const auto held = control.find_profile("mpirun-local");
+  control.use_profiles(launch::read_profiles("big: {most_ranks: 8}\nmpirun-local: {most_ranks: 3}\n", "f"));
+  EXPECT_EQ(get("/api/v1/profiles").at("items").as_array().size(), 2U);
+  EXPECT_EQ(control.find_profile("mpirun-local")->most_ranks, 3);
+  EXPECT_EQ(control.find_profile("big")->worker, (server.folder() / "worker").string()) << "defaults are filled in";
+  EXPECT_EQ(held->most_ranks, 64) << "whoever took one keeps it";
+
+  const std::string run = submit(R"(, "profile": "big")");
+  try {
+    control.use_profiles(launch::builtin_profiles());
+    ADD_FAILURE() << "a run waits for a profile that is gone";
+  } catch (const UsageFailure& failure) {
+    EXPECT_EQ(failure.what(), "profile big is gone, but run " + run + " (queued) needs it");
+  }
+  EXPECT_EQ(control.find_profile("mpirun-local")->most_ranks, 3) << "nothing has changed";
+  ASSERT_EQ(post("/api/v1/runs/" + run + "/stop", R"({"mode": "now"})").status, 202);
+  control.use_profiles(launch::builtin_profiles());
+  EXPECT_EQ(control.find_profile("big"), nullptr);
+}
 
 TEST_F(ControlTest, QueuesARunAndTellsItsStory) {
   const std::string run = submit(R"(, "name": "mine", "labels": {"team": "a"}, "notes": "why", "world_size": 2)");

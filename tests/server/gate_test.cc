@@ -22,7 +22,7 @@ testing::Answer ask(std::uint16_t port, const std::string& method, const std::st
 
 TEST(Gate, AnswersForItsOwnNamesAlone) {
   http::GateOptions options;
-  options.hosts = {"train.example", "[fe80::1]"};
+  options.names.hosts = {"train.example", "[fe80::1]"};
   testing::TestServer server({}, {}, options);
   for (const char* host : {"localhost", "LOCALHOST:80", "127.0.0.1:8080", "[::1]:9", "train.example",
                            "Train.Example:443", "[FE80::1]:1"}) {
@@ -55,7 +55,7 @@ TEST(Gate, LetsNoOtherSiteWrite) {
 
 TEST(Gate, LetsNamedSitesUseTheApi) {
   http::GateOptions options;
-  options.origins = {"https://tools.example:8443"};
+  options.names.origins = {"https://tools.example:8443"};
   testing::TestServer server({}, {}, options);
   const std::string origin = "Origin: https://tools.example:8443\r\n";
   const auto read = ask(server.port(), "GET", "localhost", origin);
@@ -67,6 +67,18 @@ TEST(Gate, LetsNamedSitesUseTheApi) {
   EXPECT_EQ(preflight.status, 204);
   EXPECT_NE(preflight.headers.at("access-control-allow-headers").find("Authorization"), std::string::npos);
   EXPECT_EQ(ask(server.port(), "POST", "localhost", "Origin: https://tools.example\r\n").status, 403);
+}
+
+TEST(Gate, TakesOtherNamesWhileItWorks) {
+  http::GateOptions options;
+  options.names = {{"old.example"}, {"https://old.example"}};
+  testing::TestServer server({}, {}, options);
+  server.http_server().allow({{"new.example"}, {"https://new.example"}});
+  EXPECT_EQ(ask(server.port(), "GET", "new.example", "").status, 200);
+  EXPECT_EQ(ask(server.port(), "GET", "old.example", "").status, 421);
+  EXPECT_EQ(ask(server.port(), "GET", "localhost", "").status, 200);
+  EXPECT_EQ(ask(server.port(), "POST", "localhost", "Origin: https://new.example\r\n").status, 400);  // let in
+  EXPECT_EQ(ask(server.port(), "POST", "localhost", "Origin: https://old.example\r\n").status, 403);
 }
 
 TEST(RateLimiter, RefillsSteadilyAndIsBounded) {

@@ -37,6 +37,7 @@ class TestServer {
   store::Store& store() { return *store_; }
   api::EventHub& events() { return *events_; }
   api::Service& service() { return *service_; }
+  http::Server& http_server() { return *server_; }
   /// Takes runs but starts none; profiles' worker is the file `worker` in folder(), for tests that put one there.
   launch::ControlPlane& control() { return *control_; }
   /// Makes a token and returns its secret.

@@ -1,10 +1,7 @@
 #include "server/http/tls.h"
 
 #include <gtest/gtest.h>
-#include <openssl/evp.h>
-#include <openssl/pem.h>
 #include <openssl/ssl.h>
-#include <openssl/x509v3.h>
 
 #include <csignal>
 #include <cstdio>
@@ -17,51 +14,14 @@
 #include "server/http/download.h"
 #include "server/http/server.h"
 #include "server/http/static_files.h"
+#include "tests/server/certificate.h"
 #include "tests/server/test_server.h"
 #include "tests/soon.h"
 
 namespace babelring {
 namespace {
 
-/// A certificate for localhost that vouches for itself, and its key.
-class Certificate {
- public:
-  explicit Certificate(const std::filesystem::path& folder)
-      : certificate(folder / "cert.pem"), key(folder / "key.pem") {
-    const std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> pair(EVP_PKEY_Q_keygen(nullptr, nullptr, "EC", "P-256"),
-                                                                   EVP_PKEY_free);
-    const std::unique_ptr<X509, decltype(&X509_free)> made(X509_new(), X509_free);
-    X509_set_version(made.get(), X509_VERSION_3);
-    ASN1_INTEGER_set(X509_get_serialNumber(made.get()), 1);
-    X509_gmtime_adj(X509_getm_notBefore(made.get()), -3600);
-    X509_gmtime_adj(X509_getm_notAfter(made.get()), 3600);
-    X509_set_pubkey(made.get(), pair.get());
-    X509_NAME* name = X509_get_subject_name(made.get());
-    X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC, reinterpret_cast<const unsigned char*>("localhost"), -1, -1,
-                               0);
-    X509_set_issuer_name(made.get(), name);
-    add(made.get(), NID_subject_alt_name, "DNS:localhost,IP:127.0.0.1");
-    add(made.get(), NID_basic_constraints, "critical,CA:TRUE");
-    X509_sign(made.get(), pair.get(), EVP_sha256());
-    write(certificate, [&](std::FILE* file) { return PEM_write_X509(file, made.get()); });
-    write(key, [&](std::FILE* file) {
-      return PEM_write_PrivateKey(file, pair.get(), nullptr, nullptr, 0, nullptr, nullptr);
-    });
-  }
-  const std::filesystem::path certificate, key;
-
- private:
-  static void add(X509* to, int kind, const char* value) {
-    X509_EXTENSION* extension = X509V3_EXT_conf_nid(nullptr, nullptr, kind, value);
-    X509_add_ext(to, extension, -1);
-    X509_EXTENSION_free(extension);
-  }
-  template <class F>
-  static void write(const std::filesystem::path& path, F content) {
-    const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "w"), std::fclose);
-    if (!file || content(file.get()) != 1) throw std::runtime_error("cannot write " + path.string());
-  }
-};
+using testing::Certificate;
 
 class Pieces : public http::Producer {
  public:
@@ -229,6 +189,34 @@ TEST_F(TlsTest, SpeaksNoOldVersion) {
   EXPECT_EQ(handshake(server->port(), TLS1_3_VERSION), "TLSv1.3");
   EXPECT_EQ(handshake(server->port(), TLS1_2_VERSION), "TLSv1.2");
   EXPECT_EQ(handshake(server->port(), TLS1_1_VERSION), "");
+}
+
+TEST_F(TlsTest, HandshakesAfterAReloadUseTheNewCertificateAndConnectionsGoOn) {
+  HttpClient before = client();
+  ASSERT_TRUE(before.send({.target = "/pieces"}).ok());
+  std::filesystem::create_directory(folder.path() / "new");
+  const Certificate renewed(folder.path() / "new");
+  const auto new_client = [&] {
+    return HttpClient("https://localhost:" + std::to_string(server->port()), {.ca_file = renewed.certificate});
+  };
+  EXPECT_FALSE(new_client().send({.target = "/pieces"}).ok());
+
+  const std::string said = server->use_certificate(renewed.certificate, renewed.key);
+  EXPECT_TRUE(said.starts_with("CN=localhost, valid until 20")) << said;
+  EXPECT_TRUE(new_client().send({.target = "/pieces"}).ok());
+  EXPECT_TRUE(before.send({.target = "/pieces"}).ok()) << "its connection has the certificate that it has";
+  EXPECT_FALSE(client().send({.target = "/pieces"}).ok());
+
+  EXPECT_THROW(server->use_certificate(certificate.certificate, renewed.key), UsageFailure);
+  std::ofstream(folder.path() / "torn.pem") << "-----BEGIN CERTIFICATE-----\nMIIB";
+  EXPECT_THROW(server->use_certificate(folder.path() / "torn.pem", renewed.key), UsageFailure);
+  EXPECT_TRUE(new_client().send({.target = "/pieces"}).ok()) << "a broken pair leaves the one in use";
+}
+
+TEST_F(TlsTest, AsksNobodyForThePassPhraseOfAKey) {
+  const std::filesystem::path locked = folder.path() / "locked.pem";
+  testing::write_locked_key(certificate.key, locked);
+  EXPECT_THROW(http::make_tls_context(certificate.certificate, locked), UsageFailure);
 }
 
 TEST_F(TlsTest, NamesTheFileThatIsWrong) {

@@ -1,0 +1,120 @@
+#include "server/reload.h"
+
+#include <fmt/ranges.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "nmt/base/atomic_file.h"
+#include "nmt/base/log.h"
+
+namespace babelring {
+namespace {
+
+constexpr std::array<std::string_view, 6> reloaded = {"allow-host", "allow-origin", "log-level",
+                                                      "profiles",   "tls-cert",     "tls-key"};
+
+/// Runs one part of a reload, and logs what it says or why it failed.
+template <class Part>
+void attempt(const char* what, Part part) {
+  try {
+    if (const std::string said = part(); !said.empty()) spdlog::info("reload: {}", said);
+  } catch (const std::exception& failure) {
+    spdlog::error("reload: {}; the {} stays as before", printable(failure.what()), what);
+  }
+}
+
+std::string text_of(const std::map<std::string, std::string>& given, const std::string& name) {
+  const auto found = given.find(name);
+  return found == given.end() ? "" : found->second;
+}
+
+/// The options that differ and apply only to a new process.
+void tell_restart(const ServerOptions& used, const ServerOptions& read) {
+  auto names = used.given;
+  names.insert(read.given.begin(), read.given.end());
+  for (const auto& [name, ignored] : names) {
+    const bool tls = name.starts_with("tls-") && used.tls_certificate.empty() != read.tls_certificate.empty();
+    if (!tls && std::find(reloaded.begin(), reloaded.end(), name) != reloaded.end()) continue;
+    const std::string before = text_of(used.given, name), now = text_of(read.given, name);
+    if (before == now) continue;
+    spdlog::warn("reload: --{}: '{}' takes a restart; until then it is '{}'", name, printable(now), printable(before));
+  }
+}
+
+/// "new: a, b; changed: c; gone: d", or "unchanged".
+std::string differences(const launch::Profiles& before, const launch::Profiles& now) {
+  std::vector<std::string> added, changed, gone, parts;
+  for (const auto& [name, profile] : now) {
+    const auto old = before.find(name);
+    if (old == before.end()) added.push_back(name);
+    if (old != before.end() && old->second != profile) changed.push_back(name);
+  }
+  for (const auto& [name, profile] : before) {
+    if (!now.contains(name)) gone.push_back(name);
+  }
+  if (!added.empty()) parts.push_back(fmt::format("new: {}", fmt::join(added, ", ")));
+  if (!changed.empty()) parts.push_back(fmt::format("changed: {}", fmt::join(changed, ", ")));
+  if (!gone.empty()) parts.push_back(fmt::format("gone: {}", fmt::join(gone, ", ")));
+  return parts.empty() ? "unchanged" : fmt::format("{}", fmt::join(parts, "; "));
+}
+
+}  // namespace
+
+launch::Profiles read_profiles_of(const ServerOptions& options) {
+  if (options.profiles_file.empty()) return launch::builtin_profiles();
+  return launch::read_profiles(read_file(options.profiles_file), options.profiles_file.string());
+}
+
+Reload::Reload(ServerOptions options, std::function<std::optional<ServerOptions>()> read_options, http::Server& server,
+               launch::ControlPlane& control, http::AccessLog& access_log)
+    : options_(std::move(options)),
+      read_options_(std::move(read_options)),
+      server_(server),
+      control_(control),
+      access_log_(access_log) {}
+
+void Reload::run() {
+  spdlog::info("SIGHUP: reloading");
+  attempt("options' part", [&] { return reload_options(); });
+  attempt("certificate", [&] { return reload_certificate(); });
+  attempt("list of profiles", [&] { return reload_profiles(); });
+  access_log_.reopen();
+}
+
+std::string Reload::reload_options() {
+  const auto read = read_options_();
+  if (!read) return "";
+  set_log_level(read->log_level);
+  server_.allow({read->hosts, read->origins});
+  options_.log_level = read->log_level;
+  options_.profiles_file = read->profiles_file;
+  if (options_.tls_certificate.empty() == read->tls_certificate.empty()) {
+    options_.tls_certificate = read->tls_certificate;
+    options_.tls_key = read->tls_key;
+  }
+  tell_restart(options_, *read);
+  if (read->options_file.empty()) return "";
+  return fmt::format("options {}: log level {}; hosts {}; origins {}", read->options_file.string(), read->log_level,
+                     fmt::join(read->hosts, ", "),
+                     read->origins.empty() ? "none" : fmt::format("{}", fmt::join(read->origins, ", ")));
+}
+
+std::string Reload::reload_certificate() {
+  if (options_.tls_certificate.empty()) return "";
+  return fmt::format("certificate {}: {}", options_.tls_certificate.string(),
+                     server_.use_certificate(options_.tls_certificate, options_.tls_key));
+}
+
+std::string Reload::reload_profiles() {
+  const auto before = control_.profiles();
+  control_.use_profiles(read_profiles_of(options_));
+  if (options_.profiles_file.empty()) return "";
+  return fmt::format("profiles {}: {}", options_.profiles_file.string(), differences(*before, *control_.profiles()));
+}
+
+}  // namespace babelring

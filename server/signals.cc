@@ -1,0 +1,45 @@
+#include "server/signals.h"
+
+#include <csignal>
+#include <cstring>
+
+namespace babelring {
+namespace {
+
+sigset_t held(std::initializer_list<int> signals) {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : signals) sigaddset(&set, signal);
+  return set;
+}
+
+}  // namespace
+
+void ignore_signals() {
+  // SIGPIPE: a client that leaves is an error code. SIGXFSZ: so is a file that grows beyond its limit.
+  for (const int signal : {SIGPIPE, SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO, SIGPWR, SIGSTKFLT, SIGXFSZ}) {
+    std::signal(signal, SIG_IGN);
+  }
+  for (int signal = SIGRTMIN; signal <= SIGRTMAX; ++signal) std::signal(signal, SIG_IGN);
+  const sigset_t hangup = held({SIGHUP});
+  pthread_sigmask(SIG_BLOCK, &hangup, nullptr);
+}
+
+void hold_signals() {
+  const sigset_t ends = held({SIGINT, SIGTERM, SIGQUIT, SIGXCPU});
+  pthread_sigmask(SIG_BLOCK, &ends, nullptr);
+}
+
+int wait_for_signal() {
+  const sigset_t all = held({SIGHUP, SIGINT, SIGTERM, SIGQUIT, SIGXCPU});
+  int signal = 0;
+  sigwait(&all, &signal);
+  return signal;
+}
+
+std::string signal_name(int signal) {
+  const char* name = sigabbrev_np(signal);
+  return name == nullptr ? std::to_string(signal) : std::string("SIG") + name;
+}
+
+}  // namespace babelring
