@@ -17,6 +17,7 @@
 #include "server/api/checkpoint_files.h"
 #include "server/api/control.h"
 #include "server/api/service.h"
+#include "server/check.h"
 #include "server/http/server.h"
 #include "server/http/server_log.h"
 #include "server/page/page.h"
@@ -155,6 +156,7 @@ void run(const ServerOptions& options, std::function<std::optional<ServerOptions
                             std::move(executor));
   });
   announce(options, server.port(), store.folder(), admin);
+  for (const std::string& danger : options.dangers()) spdlog::warn("{}", danger);
 
   Reload reload(options, std::move(read_options), server, control, access_log);
   spdlog::info("{}: ending", signal_name(wait_for_end(reload)));
@@ -174,6 +176,7 @@ int main(int argc, char** argv) {
     babelring::init_log("", options->log_level);
     babelring::http::set_log_format(options->json_log ? babelring::http::LogFormat::json
                                                       : babelring::http::LogFormat::text);
+    if (options->check) return babelring::check_start(*options);
     options->restore.empty() ? babelring::run(*options, read_options) : babelring::restore(*options);
     return 0;
   } catch (const babelring::UsageFailure& failure) {

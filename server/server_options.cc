@@ -110,6 +110,9 @@ void declare_service(CLI::App& app, ServerOptions& options, Words& words) {
                  "put this backup, checked, in the place of the database, keep that under another name, and end")
       ->check(CLI::ExistingFile)
       ->configurable(false);
+  app.add_flag("--check", options.check,
+               "check the options, profiles, certificate and data folder, print the findings, and end")
+      ->configurable(false);
   app.add_flag("--new-database", options.new_database,
                "begin with an empty database although the one of this data folder is gone")
       ->configurable(false);
@@ -250,6 +253,29 @@ std::vector<std::filesystem::path> ServerOptions::canonical_roots(const std::fil
     roots.push_back(std::move(canonical));
   }
   return roots;
+}
+
+std::vector<std::string> ServerOptions::dangers() const {
+  std::vector<std::string> found;
+  const bool local = is_loopback(address);
+  if (!tokens) found.emplace_back("--without-tokens: everyone in reach may read and change everything");
+  if (!local && tls_certificate.empty() && !behind_proxy) {
+    found.emplace_back("--insecure: others on the network can read tokens and data on their way");
+  }
+  if (!local && behind_proxy) {
+    found.push_back(fmt::format(
+        "--behind-proxy --listen {}: who reaches this address without the proxy can claim any client address; "
+        "listen on 127.0.0.1, or let a firewall admit the proxy alone",
+        address));
+  }
+  std::error_code absent;
+  const auto mode = std::filesystem::status(tls_key, absent).permissions();
+  using std::filesystem::perms;
+  if (!tls_key.empty() && !absent && (mode & (perms::others_read | perms::others_write)) != perms::none) {
+    found.push_back(
+        fmt::format("--tls-key {}: every user of this machine can read the key; chmod 600", tls_key.string()));
+  }
+  return found;
 }
 
 http::GateOptions ServerOptions::gate(http::Authenticator& authenticator, http::AuditTrail& audit) const {

@@ -36,11 +36,12 @@ struct ServerOptions {
   std::filesystem::path profiles_file;  // ways to start runs; empty: the built-in ones
   bool checkpoint_runs_on_exit = false;
   std::filesystem::path restore;  // put this backup in the place of the database, then end; empty: serve
+  bool check = false;             // say whether a start would succeed, then end
   bool new_database = false;      // begin with an empty database where the folder's is gone
   std::string log_level = "info";
   bool json_log = false;
-  int audit_days = 90;                  // entries of who may operate or administer are kept
-  http::AccessLog::Options access_log;  // its file: empty for DATA/access.log
+  int audit_days = 90;                       // entries of who may operate or administer are kept
+  http::AccessLog::Options access_log;       // its file: empty for DATA/access.log
   std::filesystem::path options_file;        // empty: the command line alone
   std::map<std::string, std::string> given;  // what the user chose: the option's name and its values
 
@@ -50,6 +51,9 @@ struct ServerOptions {
 
   /// The data folder and the roots of checkpoints, without links. Throws UsageFailure naming a root that is not there.
   std::vector<std::filesystem::path> canonical_roots(const std::filesystem::path& data_folder) const;
+
+  /// What the user chose that lets others in or lets them read: a line each.
+  std::vector<std::string> dangers() const;
 
   /// How to translate; without a program where there is none.
   translate::PoolOptions translator_options() const;

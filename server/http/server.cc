@@ -145,6 +145,12 @@ Server::~Server() {
 }
 
 void Server::start(const std::function<Dispatcher(Dispatcher::Executor)>& make) {
+  const std::size_t wanted = impl_->options.limits.connections;
+  if (const std::size_t cap = connection_cap(wanted); cap < wanted) {
+    spdlog::warn(
+        "the limit on open files allows {} connections instead of {}: raise it to {} (LimitNOFILE, ulimit -Hn)", cap,
+        wanted, wanted + 256);
+  }
   impl_->dispatcher.emplace(
       make([pool = &impl_->handlers](std::function<void()> task) { asio::post(*pool, std::move(task)); }));
   asio::co_spawn(

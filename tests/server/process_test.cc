@@ -348,6 +348,34 @@ TEST(ServerProgram, DoesNotTakeALostDatabaseForANewOne) {
   EXPECT_EQ(WEXITSTATUS(mistaken.end(0)), 1) << "it throws no database away";
 }
 
+TEST(ServerProgram, ChecksAStartWithoutStarting) {
+  testing::TemporaryFolder folder;
+  const auto data = folder.path() / "data", profiles = folder.path() / "profiles.yaml";
+  const auto checked = [&](std::vector<std::string> more) {
+    more.emplace_back("--check");
+    return WEXITSTATUS(Process(arguments_for(data, std::move(more))).end(0));
+  };
+  write_file_atomically(profiles, "small: {most_ranks: 2}\n");
+  EXPECT_EQ(checked({"--profiles", profiles.string()}), 0);
+  EXPECT_FALSE(std::filesystem::exists(data));
+  write_file_atomically(profiles, "small: {most_ranks: none}\n");
+  EXPECT_EQ(checked({"--profiles", profiles.string()}), 1);
+  EXPECT_EQ(checked({"--checkpoint-root", (folder.path() / "absent").string()}), 1);
+  EXPECT_EQ(checked({"--nonsense"}), 2);
+  const std::string example = BABELRING_SOURCE_DIR "/deploy/systemd/server.yaml";
+  EXPECT_EQ(checked({"--options", example}), 0);
+  Process server(arguments_for(data));
+  EXPECT_EQ(checked({}), 0) << "beside a server that runs";
+  EXPECT_EQ(server.end(SIGTERM), 0);
+  EXPECT_EQ(checked({}), 0);
+  std::filesystem::resize_file(data / "babelring.db", 0);
+  EXPECT_EQ(checked({}), 1);
+  write_file_atomically(profiles, "translators: 99\n");
+  Process wrong(arguments_for(data, {"--check", "--options", profiles.string()}));
+  EXPECT_EQ(WEXITSTATUS(wrong.end(0)), 2);
+  EXPECT_TRUE(wrong.log().starts_with("server: " + profiles.string() + ": --translators: found 99")) << wrong.log();
+}
+
 TEST(ServerProgram, RefusesToBeOpenToOthersOrToShareItsData) {
   testing::TemporaryFolder folder;
   const std::string data = folder.path().string();
