@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import select
 import selectors
 import socket
 import sys
@@ -26,38 +25,28 @@ NICE = 10
 
 
 def refused(attack: Attack) -> None:
-    """Requests that are refused before their body, whose body comes all the same: twelve at a time flood for 0.75 s each and are
-    then kept."""
-    head = message("POST", "/api/v1/runs", length=900_000_000)
-    block = bytes(1 << 20)
-    flooding: dict[socket.socket, float] = {}
-    held: list[socket.socket] = []
-    while attack.running():
-        while len(flooding) < 12:
-            try:
-                client = attack.connect(blocking=False)
-                client.send(head)
-                flooding[client] = time.monotonic() + 0.75
-            except OSError:
-                attack.errors += 1
-                time.sleep(0.01)
-                break
-        _, writable, _ = select.select([], list(flooding), [], 0.01)
-        for client in writable:
-            try:
-                client.send(block)
-            except OSError:
-                del flooding[client]
-                attack.answers["closed in the flood"] += 1
-                client.close()
-        now = time.monotonic()
-        for client in [client for client, until in flooding.items() if until < now]:
-            del flooding[client]
-            held.append(client)
-    for client in held:
-        with contextlib.suppress(OSError):
-            attack.note(client.recv(1 << 16))
-    attack.answers["floods kept to the end"] = sum(is_open(client) for client in held)
+    """Requests that are refused before their body, whose body comes all the same: four at a time flood for 0.75 s each, or for as
+    long as they can, and are then kept."""
+    head, block = message("POST", "/api/v1/runs", length=900_000_000), bytes(1 << 20)
+    kept: list[socket.socket] = []
+
+    def work(number: int) -> None:
+        client = attack.connect()
+        until = time.monotonic() + 0.75 if number else attack.end
+        client.sendall(head)
+        try:
+            while time.monotonic() < until:
+                client.sendall(block)
+        except OSError:
+            attack.answers["closed in the flood"] += 1
+            client.close()
+            return
+        attack.note(client.recv(1 << 16))
+        kept.append(client)
+
+    attack.at_once(4, work)
+    attack.answers["floods"] = len(kept) + attack.answers["closed in the flood"]
+    attack.answers["kept to the end"] = sum(is_open(client) for client in kept)
 
 
 def is_open(client: socket.socket) -> bool:
