@@ -3,6 +3,8 @@
 #include <cmath>
 #include <map>
 
+#include "nmt/base/name_fault.h"
+
 namespace babelring {
 
 void DataConfig::bind(OptionBinder& b) {
@@ -110,6 +112,7 @@ void TrainConfig::bind(OptionBinder& b) {
 }
 
 void TrainConfig::check() const {
+  if (const auto fault = name_fault(name)) throw UsageFailure("name: " + *fault);
   model.check();
   static_cast<void>(Schedule(optimizer.schedule));
   parse_duration("training.stop_after", training.stop_after);

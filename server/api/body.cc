@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "nmt/base/log.h"
+#include "nmt/base/name_fault.h"
 #include "server/http/problem.h"
 
 namespace babelring::api {
@@ -70,6 +71,19 @@ std::optional<std::string> Body::text(std::string_view name, std::size_t most_by
     refuse_member(name, fmt::format("expected at most {} bytes, found {}", most_bytes, found->get_string().size()));
   }
   return std::string(found->get_string());
+}
+
+std::optional<std::string> Body::name_text(std::string_view name, std::size_t most_bytes) {
+  auto found = text(name, most_bytes);
+  if (found) require_name(place_ + std::string(name), *found);
+  return found;
+}
+
+void Body::require_name(std::string_view name, std::string_view text) {
+  const auto fault = name_fault(text);
+  if (!fault) return;
+  const std::string shown = printable(name.substr(0, 100));
+  throw http::Problem(422, "text_refused", fmt::format("{}: {}", shown, *fault), {{"/" + shown, *fault}});
 }
 
 std::string Body::required_text(std::string_view name, std::size_t most_bytes) {

@@ -34,6 +34,8 @@ class Body {
 
   /// Each gives nothing for a member that is absent or null.
   std::optional<std::string> text(std::string_view name, std::size_t most_bytes);
+  /// A text that is shown as a name. Throws Problem 422 text_refused if it has a control or invisible character.
+  std::optional<std::string> name_text(std::string_view name, std::size_t most_bytes);
   std::optional<std::int64_t> integer(std::string_view name, std::int64_t low, std::int64_t high);
   std::optional<double> number(std::string_view name, double low, double high);
   std::optional<bool> flag(std::string_view name);
@@ -47,6 +49,8 @@ class Body {
 
   /// `name`: of a member, with its place.
   [[noreturn]] static void refuse(std::string_view name, const std::string& detail);
+  /// Throws Problem 422 text_refused if the text of the member `name`, with its place, is not fit to be a name.
+  static void require_name(std::string_view name, std::string_view text);
 
  private:
   [[noreturn]] void refuse_member(std::string_view name, const std::string& detail) const;

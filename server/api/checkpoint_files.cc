@@ -12,6 +12,7 @@
 #include "nmt/base/clock.h"
 #include "nmt/base/digest.h"
 #include "nmt/base/json.h"
+#include "nmt/base/name_fault.h"
 #include "nmt/base/records.h"
 #include "server/http/download.h"
 #include "server/http/problem.h"
@@ -124,7 +125,13 @@ std::vector<ManifestFile> manifest_of(const store::CheckpointRow& checkpoint) {
 
 std::string sums_of(const std::vector<ManifestFile>& files) {
   std::string text;
-  for (const ManifestFile& file : files) text += file.sha256 + "  " + file.name + '\n';
+  for (const ManifestFile& file : files) {
+    // Manifests that were stored before names were checked: a line break in a name would be a line of the reporter's.
+    if (name_fault(file.name) || name_fault(file.sha256)) {
+      throw http::Problem(409, "damaged", "the manifest has a file name or digest with a control character");
+    }
+    text += file.sha256 + "  " + file.name + '\n';
+  }
   return text;
 }
 

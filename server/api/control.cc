@@ -12,6 +12,17 @@ namespace {
 
 constexpr std::size_t most_labels = 64, most_label_bytes = 64, most_value_bytes = 256;
 
+/// A member's name as a part of a JSON pointer (RFC 6901).
+std::string pointer_part(std::string_view name) {
+  std::string part;
+  for (const char c : name) {
+    if (c == '~') part += "~0";
+    if (c == '/') part += "~1";
+    if (c != '~' && c != '/') part += c;
+  }
+  return part;
+}
+
 }  // namespace
 
 launch::ControlPlane& control_of(Service& service) {
@@ -70,6 +81,8 @@ std::optional<std::string> read_labels(Body& body) {
       Body::refuse("labels", fmt::format("expected names of 1 to {} bytes without '=', and strings of at most {}",
                                          most_label_bytes, most_value_bytes));
     }
+    Body::require_name("labels", std::string_view(name));
+    Body::require_name("labels/" + pointer_part(name), std::string_view(value.get_string()));
   }
   return to_text(object);
 }

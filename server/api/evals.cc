@@ -55,6 +55,7 @@ EvalRecord read_eval(const http::Request& request) {
   eval.update = *update;
   eval.set = body.required_text("set", most_set_bytes);
   eval.loss = number("loss", 1e6);
+  Body::require_name("set", eval.set);
   eval.nll = number("nll", 1e6);
   eval.accuracy = number("accuracy", 1);
   eval.sacrebleu = number("sacrebleu", 100);

@@ -30,6 +30,7 @@ launch::Beat read_beat(const http::Request& request) {
   beat.rank = body.integer("rank", 0, most_rank).value_or(0);
   beat.host = body.required_text("host", 255);
   beat.pid = count("pid");
+  Body::require_name("host", beat.host);
   beat.update = count("update");
   beat.since_update_s = body.number("since_update_s", 0, 1e12).value_or(0);
   beat.checkpoint_done = count("checkpoint_done");

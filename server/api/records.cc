@@ -6,6 +6,7 @@
 #include <set>
 
 #include "nmt/base/clock.h"
+#include "nmt/base/name_fault.h"
 #include "server/api/alert_watch.h"
 #include "server/api/answers.h"
 #include "server/api/audited.h"
@@ -22,11 +23,42 @@ constexpr std::size_t most_names = 64;  // of memory_bytes and of gpu
 constexpr std::size_t most_newer_runs = 10'000;
 
 /// What the record schema does not say but the store relies on.
-void check_record(const Record& record, std::size_t index) {
-  const auto refuse = [&](const std::string& detail) {
-    throw http::Problem(422, "record_refused", fmt::format("records[{}]: {}", index, detail),
-                        {{fmt::format("/records/{}", index), detail}});
+/// Throws Problem 422: `detail` says what is wrong with record `index`.
+[[noreturn]] void refuse_record(std::size_t index, const std::string& detail) {
+  throw http::Problem(422, "record_refused", fmt::format("records[{}]: {}", index, detail),
+                      {{fmt::format("/records/{}", index), detail}});
+}
+
+/// What people read as a name, and programs print in lines, must be one.
+void check_names(const Record& record, std::size_t index) {
+  const auto check = [&](std::string_view member, std::string_view name) {
+    const auto fault = name_fault(name);
+    if (!fault) return;
+    throw http::Problem(422, "record_refused", fmt::format("records[{}].{}: {}", index, member, *fault),
+                        {{fmt::format("/records/{}/{}", index, member), *fault}});
   };
+  if (const auto* life = std::get_if<LifecycleRecord>(&record.body)) check("name", life->name);
+  if (const auto* eval = std::get_if<EvalRecord>(&record.body)) check("set", eval->set);
+  if (const auto* log = std::get_if<LogRecord>(&record.body)) check("level", log->level);
+  if (const auto* step = std::get_if<StepRecord>(&record.body)) {
+    for (const auto& [name, value] : step->memory_bytes) check("memory_bytes", name);
+    for (const auto& [name, value] : step->gpu) check("gpu", name);
+  }
+  const auto* saved = std::get_if<CheckpointRecord>(&record.body);
+  if (saved == nullptr) return;
+  check("name", saved->name);
+  for (std::size_t i = 0; i < saved->files.size(); ++i) {
+    const CheckpointFile& file = saved->files[i];
+    check(fmt::format("files/{}/name", i), file.name);
+    // Both stand in the lines of SHA256SUMS.
+    if (file.sha256.size() != 64 || file.sha256.find_first_not_of("0123456789abcdef") != std::string::npos) {
+      refuse_record(index, fmt::format("files[{}].sha256: expected 64 hexadecimal digits", i));
+    }
+  }
+}
+
+void check_record(const Record& record, std::size_t index) {
+  const auto refuse = [&](const std::string& detail) { refuse_record(index, detail); };
   const auto check_number = [&](const char* member, std::int64_t value, std::int64_t low) {
     if (value >= low && value <= most_number) return;
     refuse(fmt::format("{}: expected an integer from {} to {}, found {}", member, low, most_number, value));
@@ -34,21 +66,22 @@ void check_record(const Record& record, std::size_t index) {
   check_number("sequence", record.header.sequence, 1);
   check_number("time_ms", record.header.time_ms, 0);
   if (const auto* eval = std::get_if<EvalRecord>(&record.body)) check_number("update", eval->update, 0);
+  check_names(record, index);
   if (const auto* saved = std::get_if<CheckpointRecord>(&record.body)) check_number("update", saved->update, 0);
   const auto* step = std::get_if<StepRecord>(&record.body);
   if (step == nullptr) return;
   check_number("update", step->update, 1);
-  const auto check_names = [&](const char* member, const std::map<std::string, std::int64_t>& values) {
+  const auto check_keys = [&](const char* member, const std::map<std::string, std::int64_t>& values) {
     if (values.size() > most_names) refuse(fmt::format("{}: more than {} names", member, most_names));
     for (const auto& [name, value] : values) {
       if (name.size() > most_metric_key_bytes) refuse(fmt::format("{}: a name is longer than 128 bytes", member));
-      if (name.find_first_of("\n\r\",/") != std::string::npos) {
+      if (name.find_first_of("\",/") != std::string::npos) {
         refuse(fmt::format("{}: a name has a reserved character", member));
       }
     }
   };
-  check_names("memory_bytes", step->memory_bytes);
-  check_names("gpu", step->gpu);
+  check_keys("memory_bytes", step->memory_bytes);
+  check_keys("gpu", step->gpu);
 }
 
 /// Logs, once for each run, that its workers report members which this program does not know. Thread-safe.
@@ -80,6 +113,9 @@ store::Batch parse_batch(const http::Request& request, NewerWorkers& newer) {
   for (std::size_t i = 0; i < records->size(); ++i) check_record((*records)[i], i);
   const RecordHeader& header = records->front().header;
   if (header.attempt > most_number || header.rank > most_rank) {
+  if (const auto fault = name_fault(header.host)) {
+    throw http::Problem(422, "record_refused", "host: " + *fault, {{"/host", *fault}});
+  }
     throw http::Problem(422, "record_refused",
                         fmt::format("expected an attempt up to {} and a rank up to {}, found {} and {}", most_number,
                                     most_rank, header.attempt, header.rank));

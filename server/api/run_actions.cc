@@ -142,7 +142,7 @@ http::Response edit(Service& service, const http::Request& request) {
   const store::RunRow run = find(service, request);
   require_run_match(request, run);
   Body body = edit_body(request, run);
-  store::RunEdit edit{.name = body.text("name", 200),
+  store::RunEdit edit{.name = body.name_text("name", 200),
                       .labels = read_labels(body),
                       .notes = body.text("notes", 64 << 10),
                       .archived = body.flag("archived"),

@@ -58,7 +58,7 @@ Submission read_submission(Service& service, const http::Request& request) {
   Submission wish;
   wish.profile = read_profile(control, body);
   const std::string yaml = read_config_text(service, body);
-  wish.run.name = body.text("name", most_run_name_bytes).value_or("");
+  wish.run.name = body.name_text("name", most_run_name_bytes).value_or("");
   wish.run.world_size = body.integer("world_size", 1, wish.profile->most_ranks).value_or(1);
   wish.run.max_restarts = body.integer("max_restarts", 0, 1000).value_or(3);
   wish.run.labels = read_labels(body).value_or("{}");

@@ -1,6 +1,3 @@
-#include <algorithm>
-#include <cctype>
-
 #include "nmt/base/clock.h"
 #include "nmt/base/records.h"
 #include "server/api/answers.h"
@@ -29,9 +26,7 @@ TokenBook::Wish read_wish(const http::Request& request) {
   Body body(request);
   TokenBook::Wish wish;
   wish.name = body.required_text("name", most_token_name_bytes);
-  if (std::any_of(wish.name.begin(), wish.name.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; })) {
-    Body::refuse("name", "expected no control characters");
-  }
+  Body::require_name("name", wish.name);
   const auto scope = http::scope_named(body.required_text("scope", 20));
   if (!scope) Body::refuse("scope", "expected read, ingest, operate or admin");
   wish.scope = *scope;

@@ -7,12 +7,36 @@
 #include "nmt/base/clock.h"
 #include "nmt/base/failure.h"
 #include "nmt/base/log.h"
+#include "nmt/base/name_fault.h"
 #include "nmt/base/nearest.h"
 
 namespace babelring {
 namespace {
 
 using testing::ThrowsMessage;
+
+TEST(NameFault, TellsWhichCharacterIsNoPartOfAName) {
+  const auto found = [](std::string_view point, int at) {
+    return fmt::format("expected no control or invisible characters, found U+{} at byte {}", point, at);
+  };
+  EXPECT_EQ(name_fault(std::string("x\0y", 3)), found("0000", 1));
+  EXPECT_EQ(name_fault("a\nb"), found("000A", 1));
+  EXPECT_EQ(name_fault("\x7f"), found("007F", 0));
+  EXPECT_EQ(name_fault("\u00e9\u0085"), found("0085", 2));
+  EXPECT_EQ(name_fault("\u202eevil"), found("202E", 0));
+  EXPECT_EQ(name_fault("run \u2066x"), found("2066", 4));
+  EXPECT_EQ(name_fault("a\u2028"), found("2028", 1));
+  EXPECT_EQ(name_fault("\ufeffa"), found("FEFF", 0));
+  EXPECT_EQ(name_fault("\U000e0041"), found("E0041", 0));
+  EXPECT_EQ(name_fault("\xff"), "expected UTF-8");
+}
+
+TEST(NameFault, TakesOrdinaryTextOfAnyScript) {
+  for (const char* name : {"", "en-de big/2, 50% \"x\"", "Größe №7", "日本語", "שלום", "العربية", "हिन्दी",
+                           "می\u200cخواهم", "👩\u200d🚀 🇫🇮", "\u00a0\u3000"}) {
+    EXPECT_EQ(name_fault(name), std::nullopt) << name;
+  }
+}
 
 TEST(Nearest, NamesWhatIsNearAndNothingElse) {
   const std::vector<std::string> known = {"warm_up", "learning_rate", "beta1", "beta2"};
