@@ -1,12 +1,13 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "nmt/base/clock.h"
@@ -52,28 +53,65 @@ struct Node {
   std::vector<Rank> ranks;  // of the last minute
 };
 
-/// The newest heartbeat of every rank, in memory only: after a restart ranks report again within seconds. Thread-safe.
+/// The newest heartbeat of every rank, in memory only: after a restart ranks report again within seconds. Bounded for
+/// each run and for each token, so that what one reporter invents displaces nothing but its own. Thread-safe.
 class Heartbeats {
  public:
   using Now = std::function<SteadyClock::time_point()>;
   explicit Heartbeats(Now now = [] { return SteadyClock::now(); }) : now_(std::move(now)) {}
 
-  void note(const std::string& run, const Beat& beat);
+  /// Who sent a heartbeat.
+  struct Source {
+    std::string token = {};  // its id; empty: without one
+    std::int64_t ranks = 0;  // that the run has; 0: not known
+  };
+  static constexpr std::size_t max_ranks = 4096;          // of a run whose number of ranks is not known
+  static constexpr std::size_t max_token_ranks = 16'384;  // of all runs of a token
+
+  /// Beyond a bound, the ranks of the same run, or the runs of the same token, that are silent the longest are
+  /// forgotten.
+  void note(const std::string& run, const Beat& beat, const Source& source);
+  void note(const std::string& run, const Beat& beat) { note(run, beat, {}); }
   /// Of one attempt, by rank.
   std::vector<HeardBeat> of(const std::string& run, std::int64_t attempt) const;
   /// Hosts from which something came within the last day, by name.
   std::vector<Node> nodes() const;
   void forget(const std::string& run);
+  /// How many runs are known.
+  std::size_t runs() const;
 
   double age_s(const HeardBeat& beat) const { return std::chrono::duration<double>(now_() - beat.at).count(); }
 
  private:
-  using Key = std::pair<std::string, std::int64_t>;  // run, rank
-  void prune(SteadyClock::time_point now);           // with mutex_ held
+  struct Rank {
+    HeardBeat heard;
+    std::list<std::int64_t>::iterator in_run;
+  };
+  struct Run {
+    std::string token;  // of its first heartbeat
+    SteadyClock::time_point at;
+    std::map<std::int64_t, Rank> ranks;
+    std::list<std::int64_t> oldest_first;  // ranks
+    std::list<std::string>::iterator in_all, in_token;
+  };
+  struct Token {
+    std::size_t ranks = 0;                // of all its runs
+    std::list<std::string> oldest_first;  // runs
+  };
+
+  // All with mutex_ held. The first two make what is asked for the newest.
+  Run& run_named(const std::string& name, const std::string& token);
+  HeardBeat& rank_of(Run& run, std::int64_t number);
+  void make_room(const std::string& name, Run& run, std::size_t ranks);
+  void drop(const std::string& name);
+  /// A few of the runs that have been silent for a day.
+  void forget_silent(SteadyClock::time_point now);
 
   const Now now_;
   mutable std::mutex mutex_;
-  std::map<Key, HeardBeat> beats_;
+  std::map<std::string, Run> runs_;
+  std::map<std::string, Token> tokens_;
+  std::list<std::string> oldest_first_;  // runs
 };
 
 }  // namespace babelring::launch
