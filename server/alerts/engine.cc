@@ -50,9 +50,7 @@ void Engine::heard(const std::string& run, std::int64_t attempt, std::int64_t ra
   Run& known = runs_[run];
   if (attempt < known.attempt) return;  // an older attempt's spool
   if (attempt > known.attempt) {
-    known = Run();  // speeds and ranks may be others
-    known.attempt = attempt;
-    known.updated = now;
+    known = Run{.owner = known.owner, .attempt = attempt, .updated = now};  // speeds and ranks may be others
   }
   Rank& of_rank = known.ranks[rank];
   of_rank.heard = now;
@@ -205,6 +203,7 @@ void Engine::settle(const Rule& rule, const std::string& run, const std::string&
   if (!state.changing) state.since = now;
   state.changing = true;
   if (seconds_since(state.since, now) < (state.open ? rule.clear_s : rule.hold_s)) return;
+  if (!state.open && !may_raise(rule, run)) return;
   changes.push_back(
       {!state.open, rule.name, run, subject, rule.kind, condition.message, condition.value, rule.threshold});
   if (state.open) {
@@ -239,6 +238,46 @@ void Engine::judge_run(const Rule& rule, const std::string& id, Run& run, Time n
   if (rule.kind == Kind::loss_spike) run.loss_open = run.loss_open || open;
 }
 
+void Engine::count_open() {
+  floods_.clear();
+  for (const auto& [key, state] : states_) {
+    const auto run = runs_.find(std::get<1>(key));
+    if (state.open && run != runs_.end()) ++floods_[{std::get<0>(key), run->second.owner}].open;
+  }
+}
+
+bool Engine::may_raise(const Rule& rule, const std::string& run) {
+  const auto known = runs_.find(run);
+  if (known == runs_.end()) return true;  // an alert of no run
+  Flood& flood = floods_[{rule.name, known->second.owner}];
+  const bool may = flood.open < max_open;
+  ++(may ? flood.open : flood.held_back);
+  return may;
+}
+
+/// Of each owner whose alerts are held back, one alert that says so.
+void Engine::judge_floods(Time now, std::vector<Change>& changes) {
+  for (const Rule& rule : rules_) {
+    if (rule.kind == Kind::disk_low || !applies(rule, "")) continue;
+    std::set<std::string> owners;
+    for (const auto& [key, flood] : floods_) {
+      if (key.first == rule.name) owners.insert(key.second);
+    }
+    for (const auto& [key, state] : states_) {
+      if (std::get<0>(key) == rule.name && std::get<1>(key).empty()) owners.insert(std::get<2>(key));
+    }
+    for (const std::string& owner : owners) {
+      const auto found = floods_.find({rule.name, owner});
+      const std::size_t held = found == floods_.end() ? 0 : found->second.held_back;
+      settle(rule, "", owner,
+             {held > 0, held == 0,
+              fmt::format("{} further alerts of {} are held back; {} are open", held, owner, max_open),
+              static_cast<double>(held)},
+             now, changes);
+    }
+  }
+}
+
 void Engine::close_orphans(const std::vector<FreeSpace>& disks, std::vector<Change>& changes) {
   for (auto entry = states_.begin(); entry != states_.end();) {
     const auto& [name, run, subject] = entry->first;
@@ -271,15 +310,15 @@ std::vector<Change> Engine::judge(const std::vector<RunningRun>& running, const 
   for (const RunningRun& each : running) {
     active.insert(each.run);
     Run& run = runs_[each.run];
+    run.owner = each.begun_by.empty() ? "run " + each.run : "token " + each.begun_by;
     if (run.attempt < each.attempt) {  // ours may be newer than what was read
-      run = Run();
-      run.attempt = each.attempt;
-      run.updated = now;
+      run = Run{.owner = run.owner, .attempt = each.attempt, .updated = now};
     }
     if (run.attempt == each.attempt) run.stored_update = each.update;
   }
   std::erase_if(runs_, [&](const auto& entry) { return !active.contains(entry.first); });
   for (auto& [id, run] : runs_) run.rate_open = run.loss_open = false;
+  count_open();
   for (const Rule& rule : rules_) {
     if (rule.kind == Kind::disk_low) {
       for (const auto& [folder, bytes] : disks) {
@@ -297,6 +336,7 @@ std::vector<Change> Engine::judge(const std::vector<RunningRun>& running, const 
       if (applies(rule, id)) judge_run(rule, id, run, now, changes);
     }
   }
+  judge_floods(now, changes);
   close_orphans(disks, changes);
   return changes;
 }

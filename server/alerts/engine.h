@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "nmt/base/clock.h"
@@ -28,6 +29,7 @@ struct RunningRun {
   std::string run;
   std::int64_t attempt = 1;
   std::int64_t update = 0;  // the newest of that attempt that is stored
+  std::string begun_by;     // the token that reported it first, if it is known
 };
 
 struct FreeSpace {
@@ -37,9 +39,14 @@ struct FreeSpace {
 
 /// Follows runs and tells what to raise and to clear. Times are monotonic: a clock that is set changes nothing, and
 /// silence is counted from when this process heard something. Not thread-safe.
+///
+/// Of the runs that one token has begun, and of the ranks of a run of which no token is known, a rule raises at most
+/// max_open alerts at a time. Further ones are held back until some are cleared, and one alert without a run says how
+/// many there are; its subject is the token or the run.
 class Engine {
  public:
   using Time = SteadyClock::time_point;
+  static constexpr std::size_t max_open = 50;
 
   void set_rules(std::vector<Rule> rules) { rules_ = std::move(rules); }
   /// An alert of an earlier process that is still open, so that it is not raised twice and can be cleared.
@@ -65,6 +72,7 @@ class Engine {
     bool compared = false, differ = false;
   };
   struct Run {
+    std::string owner;  // whose alerts are counted together: "token ID" or "run ID"
     std::int64_t attempt = 0;
     std::map<std::int64_t, Rank> ranks;
     Time updated;                                   // when its newest update was heard of
@@ -95,6 +103,9 @@ class Engine {
     double value = 0;
   };
   using Key = std::tuple<std::string, std::string, std::string>;  // rule, run, subject
+  struct Flood {
+    std::size_t open = 0, held_back = 0;  // alerts
+  };
 
   static void observe_rewind(Run& run, Rank& rank, std::int64_t update, Time now);
   static void observe_step(Run& run, const StepRecord& step, Time now);
@@ -105,12 +116,17 @@ class Engine {
   Condition condition_of(const Rule& rule, const Run& run, Time now) const;
   void settle(const Rule& rule, const std::string& run, const std::string& subject, const Condition& condition,
               Time now, std::vector<Change>& changes);
+  void count_open();
+  /// Whether one more alert of the rule may be raised; counts it if so, and else as held back.
+  bool may_raise(const Rule& rule, const std::string& run);
+  void judge_floods(Time now, std::vector<Change>& changes);
   /// Clears what is open of rules, runs and folders that are gone.
   void close_orphans(const std::vector<FreeSpace>& disks, std::vector<Change>& changes);
 
   std::vector<Rule> rules_;
   std::map<std::string, Run> runs_;
   std::map<Key, State> states_;
+  std::map<std::pair<std::string, std::string>, Flood> floods_;  // by rule and owner, while judging
 };
 
 }  // namespace babelring::alerts

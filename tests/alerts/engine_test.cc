@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace babelring::alerts {
@@ -61,6 +62,43 @@ class EngineTest : public ::testing::Test {
   std::vector<FreeSpace> disks_ = {{"/data", 1e12}};
   std::int64_t update_ = 0;
 };
+
+/// One reporter that invents runs must not bury the alerts of others.
+TEST_F(EngineTest, HoldsBackWhatManyRunsOfOneTokenRaise) {
+  running_ = {{run_a, 1, 0, "t_other"}};
+  for (int i = 0; i < 300; ++i) running_.push_back({"invented " + std::to_string(1000 + i), 1, 0, "t_1"});
+  auto changes = wait(600s);
+  const auto raised = [&](const std::string& begin) {
+    return std::count_if(changes.begin(), changes.end(),
+                         [&](const Change& change) { return change.raised && change.run.starts_with(begin); });
+  };
+  EXPECT_EQ(raised("invented"), static_cast<std::ptrdiff_t>(Engine::max_open));
+  EXPECT_EQ(raised(run_a), 1);
+  ASSERT_EQ(changes.size(), Engine::max_open + 2);
+  const auto summary = std::find_if(changes.begin(), changes.end(), [](const Change& c) { return c.run.empty(); });
+  ASSERT_NE(summary, changes.end());
+  EXPECT_EQ(summary->subject, "token t_1");
+  EXPECT_EQ(summary->kind, Kind::stall);
+  EXPECT_EQ(summary->message, "250 further alerts of token t_1 are held back; 50 are open");
+  EXPECT_TRUE(wait(600s).empty());
+  running_.resize(31);  // the others are over
+  changes = wait(600s);
+  EXPECT_EQ(std::count_if(changes.begin(), changes.end(), [](const Change& c) { return !c.raised && c.run.empty(); }),
+            1);
+  EXPECT_EQ(raised(""), 0) << "the first ones are open already";
+}
+
+TEST_F(EngineTest, HoldsBackWhatManyRanksOfOneRunRaise) {
+  running_ = {{run_a, 1}};
+  train(30, usual(), 200);
+  std::vector<Change> changes;
+  for (int i = 0; i < 300; ++i) {
+    for (const Change& change : train(2, usual(), 1)) changes.push_back(change);
+  }
+  ASSERT_EQ(changes.size(), Engine::max_open + 1);
+  EXPECT_EQ(changes.back().subject, "run " + run_a);
+  EXPECT_EQ(changes.back().kind, Kind::worker_lost);
+}
 
 TEST_F(EngineTest, IsSilentWhileAllIsWell) {
   EXPECT_TRUE(train(600).empty());
