@@ -182,8 +182,8 @@ void declare_access(CLI::App& app, ServerOptions& options, Words& words) {
   app.add_option("--allow-origin", words.origins,
                  "let this site's pages use the API from a browser: https://host[:port]; may be repeated");
   app.add_option("--request-rate", options.request_rate,
-                 "requests a second by a token or an address, twice that at once; of reports for a run, that many for "
-                 "each of its ranks; 0 for no limit")
+                 "requests a second by a token or an address, twice that at once; of reports 10 for each rank that "
+                 "reports with a token, if that is more; 0 for no limit")
       ->check(CLI::Range(0.0, 1e6))
       ->capture_default_str();
   app.add_option("--address-connections", options.address_connections,

@@ -106,7 +106,8 @@ bool Heartbeat::beat() {
     asked_pause_ = std::min<std::chrono::milliseconds>(*answer->retry_after, longest_asked_pause);
   const auto said = parse_json(answer->body);
   const json::object* object = said.ok() ? said->if_object() : nullptr;
-  if (answer->status == 409 && object != nullptr && text_of(*object, "code") == "stale_attempt") {
+  const std::string code = object != nullptr ? text_of(*object, "code") : "";
+  if (answer->status == 409 && (code == "stale_attempt" || code == "attempt_refused")) {
     orders_.fenced(explain(*answer));
     return true;
   }

@@ -132,8 +132,8 @@ void AlertWatch::judge() {
   std::vector<alerts::RunningRun> running;
   {
     auto reader = store_.reader();
-    for (auto& [run, attempt, update] : store::list_running(*reader))
-      running.push_back({std::move(run), attempt, update});
+    for (auto& [run, attempt, update, begun_by] : store::list_running(*reader))
+      running.push_back({std::move(run), attempt, update, std::move(begun_by)});
   }
   const auto disks = free_space();
   {

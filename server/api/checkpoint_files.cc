@@ -47,10 +47,16 @@ std::string text_of(const http::UniqueFd& file) {
   return text;
 }
 
+/// Whether each file makes one line of SHA256SUMS. Older releases stored names with line breaks.
+bool fits_lines(const std::vector<ManifestFile>& files) {
+  return std::none_of(files.begin(), files.end(),
+                      [](const auto& file) { return name_fault(file.name) || name_fault(file.sha256); });
+}
+
 /// The name of a file in the folder that is not this checkpoint's, or SHA256SUMS if it differs from the manifest: a
 /// record with an invented manifest must not cost anybody a file.
 std::string stranger_in(const fs::path& folder, const std::vector<ManifestFile>& files) {
-  if (text_of(http::open_beneath(folder, sums_name)) != sums_of(files)) return sums_name;
+  if (!fits_lines(files) || text_of(http::open_beneath(folder, sums_name)) != sums_of(files)) return sums_name;
   for (const auto& entry : fs::directory_iterator(folder)) {
     const std::string name = entry.path().filename();
     const bool known = name == sums_name || name == pin_name ||
@@ -125,13 +131,10 @@ std::vector<ManifestFile> manifest_of(const store::CheckpointRow& checkpoint) {
 
 std::string sums_of(const std::vector<ManifestFile>& files) {
   std::string text;
-  for (const ManifestFile& file : files) {
-    // Manifests that were stored before names were checked: a line break in a name would be a line of the reporter's.
-    if (name_fault(file.name) || name_fault(file.sha256)) {
-      throw http::Problem(409, "damaged", "the manifest has a file name or digest with a control character");
-    }
-    text += file.sha256 + "  " + file.name + '\n';
+  if (!fits_lines(files)) {
+    throw http::Problem(409, "damaged", "the manifest has a file name or digest with a control character");
   }
+  for (const ManifestFile& file : files) text += file.sha256 + "  " + file.name + '\n';
   return text;
 }
 

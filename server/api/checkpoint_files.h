@@ -26,7 +26,7 @@ struct ManifestFile {
 };
 std::vector<ManifestFile> manifest_of(const store::CheckpointRow& checkpoint);
 
-/// The content of SHA256SUMS, for sha256sum -c.
+/// The content of SHA256SUMS, for sha256sum -c. Throws Problem 409 damaged if a name does not fit into a line.
 std::string sums_of(const std::vector<ManifestFile>& files);
 
 /// The recorded folder without links and dots. Throws Problem 409 when it lies outside every root or is not named as

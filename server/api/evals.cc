@@ -6,6 +6,7 @@
 #include "server/api/audited.h"
 #include "server/api/body.h"
 #include "server/api/control.h"
+#include "server/api/reports.h"
 #include "server/api/service.h"
 
 namespace babelring::api {
@@ -54,8 +55,8 @@ EvalRecord read_eval(const http::Request& request) {
   if (!update) Body::refuse("update", "expected, but absent");
   eval.update = *update;
   eval.set = body.required_text("set", most_set_bytes);
-  eval.loss = number("loss", 1e6);
   Body::require_name("set", eval.set);
+  eval.loss = number("loss", 1e6);
   eval.nll = number("nll", 1e6);
   eval.accuracy = number("accuracy", 1);
   eval.sacrebleu = number("sacrebleu", 100);
@@ -79,7 +80,11 @@ http::Response add_eval(Service& service, const http::Request& request) {
   return service.idempotency.once(request, [&] {
     const store::RunRow run = [&] {
       auto reader = service.store.reader();
-      return require_run(*reader, request);
+      store::RunRow found = require_run(*reader, request);
+      const auto known = store::find_commands(reader->database, found.id, found.attempt);
+      const auto refusal = known ? store::refuse_reporter(reporter_of(request), found.id, *known) : std::nullopt;
+      if (refusal) throw problem_of(refusal->kind, refusal->detail);
+      return found;
     }();
     Record record;
     record.header.run = run.id;

@@ -4,6 +4,7 @@
 #include "server/api/answers.h"
 #include "server/api/audited.h"
 #include "server/api/control.h"
+#include "server/api/reports.h"
 
 namespace babelring::api {
 namespace {
@@ -29,8 +30,8 @@ launch::Beat read_beat(const http::Request& request) {
   if (beat.attempt == 0) Body::refuse("attempt", "expected, but absent");
   beat.rank = body.integer("rank", 0, most_rank).value_or(0);
   beat.host = body.required_text("host", 255);
-  beat.pid = count("pid");
   Body::require_name("host", beat.host);
+  beat.pid = count("pid");
   beat.update = count("update");
   beat.since_update_s = body.number("since_update_s", 0, 1e12).value_or(0);
   beat.checkpoint_done = count("checkpoint_done");
@@ -49,13 +50,22 @@ launch::Beat read_beat(const http::Request& request) {
 std::optional<store::CommandRow> commands_for(Service& service, const std::string& run, const launch::Beat& beat) {
   if (!valid_id(run, 'r')) return std::nullopt;
   auto reader = service.store.reader();
-  return store::find_commands(*reader, run, beat.attempt);
+  return store::find_commands(reader->database, run, beat.attempt);
+}
+
+void check_report(const store::Reporter& reporter, const std::string& run, const store::ReportedRun& known,
+                  const launch::Beat& beat) {
+  auto refusal = store::refuse_reporter(reporter, run, known);
+  if (!refusal) refusal = store::refuse_place(run, known, beat.attempt, beat.rank);
+  if (refusal) throw problem_of(refusal->kind, refusal->detail);
 }
 
 http::Response take(Service& service, const http::Request& request) {
   const std::string& run = request.parameter("run");
   const launch::Beat beat = read_beat(request);
+  const store::Reporter reporter = reporter_of(request);
   auto order = commands_for(service, run, beat);
+  if (order) check_report(reporter, run, *order, beat);
   if (order && beat.attempt > order->attempt) {
     // Started by hand. Its records may arrive much later, after those still in the spool of the previous attempt.
     audited_write(service, request, 200, [&](store::Database& database) {
@@ -70,8 +80,8 @@ http::Response take(Service& service, const http::Request& request) {
         409, "stale_attempt",
         fmt::format("attempt {} of run {} is over; attempt {} is the newest", beat.attempt, run, order->attempt));
   }
-  service.ranks.note(run, beat.rank);
-  control_of(service).heartbeats().note(run, beat);
+  service.ranks.note(reporter.token, run, beat.rank, order->ranks);
+  control_of(service).heartbeats().note(run, beat, {.token = reporter.token, .ranks = order->ranks});
   if (service.alerts != nullptr) service.alerts->heard(run, beat.attempt, beat.rank, beat.host);
   json::array commands;
   if (order->state == store::RunState::stopping && beat.attempt == order->attempt) {

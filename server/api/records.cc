@@ -11,6 +11,7 @@
 #include "server/api/answers.h"
 #include "server/api/audited.h"
 #include "server/api/body.h"
+#include "server/api/reports.h"
 #include "server/api/service.h"
 #include "server/store/metrics.h"
 
@@ -22,7 +23,6 @@ constexpr std::size_t most_metric_key_bytes = 128;
 constexpr std::size_t most_names = 64;  // of memory_bytes and of gpu
 constexpr std::size_t most_newer_runs = 10'000;
 
-/// What the record schema does not say but the store relies on.
 /// Throws Problem 422: `detail` says what is wrong with record `index`.
 [[noreturn]] void refuse_record(std::size_t index, const std::string& detail) {
   throw http::Problem(422, "record_refused", fmt::format("records[{}]: {}", index, detail),
@@ -57,6 +57,7 @@ void check_names(const Record& record, std::size_t index) {
   }
 }
 
+/// What the record schema does not say but the store relies on.
 void check_record(const Record& record, std::size_t index) {
   const auto refuse = [&](const std::string& detail) { refuse_record(index, detail); };
   const auto check_number = [&](const char* member, std::int64_t value, std::int64_t low) {
@@ -65,8 +66,8 @@ void check_record(const Record& record, std::size_t index) {
   };
   check_number("sequence", record.header.sequence, 1);
   check_number("time_ms", record.header.time_ms, 0);
-  if (const auto* eval = std::get_if<EvalRecord>(&record.body)) check_number("update", eval->update, 0);
   check_names(record, index);
+  if (const auto* eval = std::get_if<EvalRecord>(&record.body)) check_number("update", eval->update, 0);
   if (const auto* saved = std::get_if<CheckpointRecord>(&record.body)) check_number("update", saved->update, 0);
   const auto* step = std::get_if<StepRecord>(&record.body);
   if (step == nullptr) return;
@@ -112,10 +113,10 @@ store::Batch parse_batch(const http::Request& request, NewerWorkers& newer) {
   if (records->size() > most_records) throw http::Problem(422, "record_refused", "records: expected at most 10000");
   for (std::size_t i = 0; i < records->size(); ++i) check_record((*records)[i], i);
   const RecordHeader& header = records->front().header;
-  if (header.attempt > most_number || header.rank > most_rank) {
   if (const auto fault = name_fault(header.host)) {
     throw http::Problem(422, "record_refused", "host: " + *fault, {{"/host", *fault}});
   }
+  if (header.attempt > most_number || header.rank > most_rank) {
     throw http::Problem(422, "record_refused",
                         fmt::format("expected an attempt up to {} and a rank up to {}, found {} and {}", most_number,
                                     most_rank, header.attempt, header.rank));
@@ -184,6 +185,8 @@ http::Response ingest_response(const store::IngestResult& result, const std::str
   switch (result.status) {
     case Status::stored:
       break;
+    case Status::refused:
+      return refusal_response(result.refusal, result.detail, request_id);
     case Status::rejected:
       return problem(422, "record_refused", result.detail);
     case Status::disk_full:
@@ -198,14 +201,16 @@ void ingest(Service& service, NewerWorkers& newer, const std::shared_ptr<const h
             const http::Reply& reply) {
   const auto row = std::make_shared<AuditedRow>(service, *request, 200);
   store::Batch wish = parse_batch(*request, newer);
+  wish.reporter = reporter_of(*request);
   wish.besides = [row](store::Database& database) { row->append(database); };
   const bool taken = service.store.submit(
       std::move(wish), [&service, request, row, reply](const store::Batch& batch, const store::IngestResult& result) {
         if (result.status == store::IngestResult::Status::stored) {
           row->committed();
-          service.ranks.note(batch.run, batch.rank);
+          service.ranks.note(batch.reporter.token, batch.run, batch.rank, result.ranks);
         }
         reply(ingest_response(result, request->id));
+        if (result.status != store::IngestResult::Status::stored) return;
         try {
           Announcer(service, batch).announce(result);
         } catch (const std::exception& failure) {  // stored all the same; readers see it when they fetch

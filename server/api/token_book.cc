@@ -23,7 +23,7 @@ bool expired(const store::TokenRow& row, std::int64_t now_ms) {
 
 std::shared_ptr<const http::Caller> caller_of(const store::TokenRow& row) {
   const auto scope = http::scope_named(row.scope).value_or(http::Scope::none);
-  return std::make_shared<http::Caller>(http::Caller{row.id, row.name, scope, row.run});
+  return std::make_shared<http::Caller>(http::Caller{row.id, row.name, scope, row.run, row.run_prefix});
 }
 
 }  // namespace
@@ -83,6 +83,7 @@ TokenBook::Made TokenBook::make(const Wish& wish, std::string secret, const Besi
   made.row.hash = sha256_hex(made.secret);
   made.row.scope = http::name_of(wish.scope);
   made.row.run = wish.run;
+  made.row.run_prefix = wish.run_prefix;
   made.row.created_by = wish.created_by;
   made.row.created_ms = wall_time_ms();
   made.row.expires_ms = wish.expires_ms;

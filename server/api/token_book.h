@@ -36,6 +36,7 @@ class TokenBook : public http::Authenticator {
     std::string run;                         // the one run it may write to; empty: any
     std::optional<std::int64_t> expires_ms;  // absent: never
     std::string created_by;
+    std::string run_prefix = {};  // what the names of the runs that it may report for begin with; empty: any
   };
   struct Made {
     store::TokenRow row;

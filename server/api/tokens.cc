@@ -8,7 +8,7 @@
 namespace babelring::api {
 namespace {
 
-constexpr std::size_t most_token_name_bytes = 100;
+constexpr std::size_t most_token_name_bytes = 100, most_prefix_bytes = 100;
 constexpr std::int64_t least_life_s = 1, most_life_s = std::int64_t{10} * 365 * 86'400;
 
 json::object token_item(const store::TokenRow& token) {
@@ -16,10 +16,30 @@ json::object token_item(const store::TokenRow& token) {
           {"name", token.name},
           {"scope", token.scope},
           {"run", token.run.empty() ? json::value(nullptr) : json::value(token.run)},
+          {"run_prefix", token.run_prefix.empty() ? json::value(nullptr) : json::value(token.run_prefix)},
           {"created_at", format_rfc3339(token.created_ms)},
           {"created_by", token.created_by},
           {"expires_at", time_or_null(token.expires_ms)},
           {"last_used_at", time_or_null(token.used_ms)}};
+}
+
+/// Which runs the token is for: an ingest token must say, others cannot.
+void read_reach(Body& body, TokenBook::Wish& wish) {
+  wish.run = body.text("run", 28).value_or("");
+  wish.run_prefix = body.text("run_prefix", most_prefix_bytes).value_or("");
+  const bool any = body.flag("any_run").value_or(false);
+  if (!wish.run.empty() && !valid_id(wish.run, 'r')) Body::refuse("run", "expected the id of a run");
+  Body::require_name("run_prefix", wish.run_prefix);
+  const int given = (wish.run.empty() ? 0 : 1) + (wish.run_prefix.empty() ? 0 : 1) + (any ? 1 : 0);
+  if (wish.scope != http::Scope::ingest) {
+    const char* member = !wish.run.empty() ? "run" : !wish.run_prefix.empty() ? "run_prefix" : "any_run";
+    if (given > 0) Body::refuse(member, "only a token whose scope is ingest is for certain runs");
+  } else if (given != 1) {
+    Body::refuse(
+        "run", fmt::format("a token whose scope is ingest needs one of run (an id), run_prefix (what the names of its "
+                           "runs begin with) and any_run (true: whatever runs it begins), found {}",
+                           given == 0 ? "none" : "several"));
+  }
 }
 
 TokenBook::Wish read_wish(const http::Request& request) {
@@ -30,11 +50,7 @@ TokenBook::Wish read_wish(const http::Request& request) {
   const auto scope = http::scope_named(body.required_text("scope", 20));
   if (!scope) Body::refuse("scope", "expected read, ingest, operate or admin");
   wish.scope = *scope;
-  wish.run = body.text("run", 28).value_or("");
-  if (!wish.run.empty() && !valid_id(wish.run, 'r')) Body::refuse("run", "expected the id of a run");
-  if (!wish.run.empty() && wish.scope != http::Scope::ingest) {
-    Body::refuse("run", "only a token whose scope is ingest is bound to a run");
-  }
+  read_reach(body, wish);
   if (const auto life = body.integer("expires_in_seconds", least_life_s, most_life_s)) {
     wish.expires_ms = wall_time_ms() + *life * 1000;
   }

@@ -24,7 +24,8 @@ struct Caller {
   std::string token;  // its id, t_…
   std::string name;
   Scope scope = Scope::none;
-  std::string run;  // the one run it may write to; empty: any
+  std::string run;         // the one run it may write to; empty: any
+  std::string run_prefix;  // what the names of the runs that it may report for begin with; empty: any
 };
 
 /// Verifies tokens. Called on the I/O threads, so it must not block. Thread-safe.

@@ -18,6 +18,7 @@ namespace babelring::http {
 namespace {
 
 constexpr std::size_t most_object_bytes = 512;
+constexpr double reports_of_a_rank = 10;  // a second: a heartbeat and four batches, with room for retries
 
 std::string host_name(std::string_view host) {
   const auto bracket = host.rfind(']');
@@ -106,16 +107,24 @@ std::optional<Response> Gate::check_origin(Request& request) const {
   return std::nullopt;
 }
 
+/// What the limit of a token's reports is multiplied by.
+double Gate::scale_of(std::int64_t ranks) const {
+  const double a_second = rates_.options().a_second;
+  return std::max(1.0, static_cast<double>(ranks) * std::min(a_second, reports_of_a_rank) / a_second);
+}
+
 std::optional<Response> Gate::check_rate(Request& request, Scope needed) const {
   if (!rates_.limited()) return std::nullopt;
   const auto now = SteadyClock::now();
   const bool known = request.caller != nullptr;
   const auto run = request.parameters.find("run");
   const bool reports = options_.ranks != nullptr && needed == Scope::ingest && run != request.parameters.end();
-  const std::int64_t ranks = reports ? options_.ranks->of(run->second) : 0;
+  const std::int64_t ranks = reports ? options_.ranks->of(known ? request.caller->token : "") : 0;
+  const double scale = scale_of(ranks);
+  // Of the token as a whole: nobody gets more by naming many runs.
+  const std::string own = (known ? request.caller->token : request.address) + (ranks > 0 ? " reports" : "");
   const std::string suffix = ranks > 0 ? " " + run->second : "";
-  const double scale = static_cast<double>(std::max<std::int64_t>(ranks, 1));
-  RateLimiter::Verdict verdict = rates_.take((known ? request.caller->token : request.address) + suffix, now, scale);
+  RateLimiter::Verdict verdict = rates_.take(own, now, scale);
   // The tokens of one remote machine share its bucket too. Those of this machine do not: they all have its address.
   if (known && verdict.allowed && !is_loopback(request.address)) {
     const auto by_address = rates_.take(request.address + suffix, now, scale);

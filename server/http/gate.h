@@ -28,7 +28,8 @@ struct GateOptions {
   Authenticator* authenticator = nullptr;  // null: no token is required
   AuditTrail* audit = nullptr;             // null: writes are not recorded
   RateLimiter::Options rates;
-  /// Reports (scope ingest) for a run in here have a bucket of their own, whose rate is multiplied by the run's ranks.
+  /// Reports (scope ingest) of a token in here have a bucket of their own, with 10 requests a second for each of the
+  /// token's ranks where that is more than the rate.
   const RunRanks* ranks = nullptr;
   AccessLog* access_log = nullptr;  // null: requests are not logged
   /// The server is behind a reverse proxy: the client's address is the last one in X-Forwarded-For.
@@ -69,6 +70,7 @@ class Gate {
   bool host_is_ours(std::string_view host) const;
   bool comes_from_here(const Request& request) const;
   std::optional<Response> check_rate(Request& request, Scope needed) const;
+  double scale_of(std::int64_t ranks) const;
 
   const GateOptions options_;
   Replaceable<const AllowedNames> names_;

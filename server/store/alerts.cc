@@ -146,9 +146,9 @@ std::optional<AlertRow> acknowledge_alert(Database& database, std::string_view i
 std::vector<RunningRow> list_running(Reader& reader) {
   Statement rows = reader.database.prepare(
       "SELECT id, attempt, coalesce((SELECT max(last_update) FROM ranks WHERE ranks.run = runs.run AND "
-      "ranks.attempt = runs.attempt), 0) FROM runs WHERE state = 'running' ORDER BY run");
+      "ranks.attempt = runs.attempt), 0), begun_by FROM runs WHERE state = 'running' ORDER BY run");
   std::vector<RunningRow> runs;
-  while (rows.step()) runs.push_back({rows.text(0), rows.integer(1), rows.integer(2)});
+  while (rows.step()) runs.push_back({rows.text(0), rows.integer(1), rows.integer(2), rows.text(3)});
   return runs;
 }
 

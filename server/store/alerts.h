@@ -55,6 +55,7 @@ struct RunningRow {
   std::string run;  // its id
   std::int64_t attempt = 0;
   std::int64_t update = 0;  // the newest of that attempt
+  std::string begun_by;     // id of the token that reported it first; empty: not known, or the server started it
 };
 std::vector<RunningRow> list_running(Reader& reader);
 

@@ -25,8 +25,9 @@ std::optional<RunState> change_state(Database& database, const StateChange& chan
 std::optional<std::int64_t> begin_attempt(Database& database, const LaunchRow& run, const std::string& launcher,
                                           const std::string& resumed_from, const std::string& cause,
                                           std::int64_t now_ms);
-/// Makes an attempt that somebody started by hand in the run's folder the current one. False, with nothing changed, if
-/// the run is unknown or the attempt is not newer than its current one.
+/// Makes an attempt that somebody started by hand in the run's folder the current one; refuse_place() says first
+/// whether it may be. False, with nothing changed, if the run is unknown or the attempt is not newer than its current
+/// one.
 bool note_newer_attempt(Database& database, const std::string& run, std::int64_t attempt, const std::string& host,
                         std::int64_t now_ms);
 /// Records where the attempt's launcher is.
@@ -67,7 +68,7 @@ std::vector<LaunchRow> ending_externals(Reader& reader);
 /// The outcome that an attempt's own records report, and its detail; both empty if there is none.
 std::pair<std::string, std::string> find_outcome(Reader& reader, std::int64_t run, std::int64_t attempt);
 std::int64_t count_queued(Reader& reader);
-std::optional<CommandRow> find_commands(Reader& reader, const std::string& run, std::int64_t attempt);
+std::optional<CommandRow> find_commands(Database& database, const std::string& run, std::int64_t attempt);
 /// Oldest first, those after number `after`; at most `limit`.
 std::vector<TransitionRow> list_transitions(Reader& reader, std::int64_t run, std::int64_t after, std::int64_t limit);
 /// Oldest first.

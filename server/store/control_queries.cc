@@ -75,18 +75,28 @@ std::int64_t count_queued(Reader& reader) {
   return row.integer(0);
 }
 
-std::optional<CommandRow> find_commands(Reader& reader, const std::string& run, std::int64_t attempt) {
-  Statement row = reader.database.prepare(
-      "SELECT r.run, r.attempt, state, coalesce(fenced, 0), stop_wish, checkpoint_wish FROM runs r "
-      "LEFT JOIN attempts a ON a.run = r.run AND a.attempt = ?2 WHERE id = ?1");
+std::optional<CommandRow> find_commands(Database& database, const std::string& run, std::int64_t attempt) {
+  Statement row = database.prepare(
+      "SELECT r.run, r.attempt, state, coalesce(a.fenced, 0), stop_wish, checkpoint_wish, name, begun_by, "
+      "l.run IS NOT NULL AND coalesce(c.launcher, '') <> 'external', coalesce(a.world_size, 0), created_ms FROM runs r "
+      "LEFT JOIN attempts a ON a.run = r.run AND a.attempt = ?2 "
+      "LEFT JOIN attempts c ON c.run = r.run AND c.attempt = r.attempt "
+      "LEFT JOIN launches l ON l.run = r.run WHERE id = ?1");
   row.bind(run, attempt);
   if (!row.step()) return std::nullopt;
-  return CommandRow{.number = row.integer(0),
-                    .attempt = row.integer(1),
-                    .state = run_state_of(row.text(2)).value_or(RunState::lost),
-                    .fenced = row.integer(3) != 0 || attempt < row.integer(1),
-                    .stop_wish = row.text(4),
-                    .checkpoint_wish = row.integer(5)};
+  CommandRow found;
+  found.number = row.integer(0);
+  found.attempt = row.integer(1);
+  found.state = run_state_of(row.text(2)).value_or(RunState::lost);
+  found.fenced = row.integer(3) != 0 || attempt < found.attempt;
+  found.stop_wish = row.text(4);
+  found.checkpoint_wish = row.integer(5);
+  found.name = row.text(6);
+  found.begun_by = row.text(7);
+  found.managed = row.integer(8) != 0;
+  found.ranks = row.integer(9);
+  found.created_ms = row.integer(10);
+  return found;
 }
 
 std::vector<TransitionRow> list_transitions(Reader& reader, std::int64_t run, std::int64_t after, std::int64_t limit) {

@@ -69,10 +69,19 @@ struct TransitionRow {
   std::string old_state, new_state, event, cause, actor;
 };
 
-/// What the answer to a heartbeat depends on.
-struct CommandRow {
+/// A run as far as it decides which reports of one attempt are taken.
+struct ReportedRun {
   std::int64_t number = 0, attempt = 0;
   RunState state = RunState::running;
+  std::int64_t created_ms = 0;
+  std::string name;
+  std::string begun_by;    // id of the token that reported it first; empty: not known, or the server created it
+  bool managed = false;    // the server started it, and nobody has started a newer attempt by hand
+  std::int64_t ranks = 0;  // of the attempt asked about; 0: not known
+};
+
+/// What the answer to a heartbeat depends on.
+struct CommandRow : ReportedRun {
   bool fenced = false;  // the attempt asked about must end
   std::string stop_wish;
   std::int64_t checkpoint_wish = 0;

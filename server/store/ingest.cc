@@ -15,19 +15,6 @@ namespace {
 constexpr std::size_t most_ranges = 1000;  // of sequence numbers that arrived, of one rank
 constexpr std::size_t most_ranks = 4096;   // cached between batches
 
-struct KnownRun {
-  std::int64_t number = 0, attempt = 0;
-  std::string state;
-};
-
-/// Releases its statement before returning: changing the run's state uses the same one.
-std::optional<KnownRun> known_run(Database& database, const std::string& id) {
-  Statement row = database.prepare("SELECT run, attempt, state FROM runs WHERE id = ?");
-  row.bind(id);
-  if (!row.step()) return std::nullopt;
-  return KnownRun{row.integer(0), row.integer(1), row.text(2)};
-}
-
 constexpr std::size_t most_layouts = 500, most_keys = 2000;  // of a run
 
 /// Throws Rejected if a run has too many keys, which take memory for as long as the server runs.
@@ -58,32 +45,6 @@ void Ingest::forget() {
   logs_.forget();
 }
 
-Ingest::Admitted Ingest::admit(const Batch& batch, std::int64_t now_ms, IngestResult& result) {
-  const auto known = known_run(database_, batch.run);
-  if (!known) {
-    const std::int64_t started = batch.records.empty() ? now_ms : batch.records.front().header.time_ms;
-    Statement insert = database_.prepare(
-        "INSERT INTO runs(id, state, attempt, created_ms, updated_ms, started_ms) VALUES (?, 'running', 0, ?, ?, ?) "
-        "RETURNING run");
-    insert.bind(batch.run, now_ms, now_ms, started);
-    insert.step();
-    const std::int64_t made = insert.integer(0);
-    note_newer_attempt(database_, batch.run, batch.attempt, batch.host, now_ms);
-    result.run_changed = true;
-    return {.run = made, .current = true};
-  }
-  const auto& [run, attempt, state] = *known;
-  if (batch.attempt > attempt) {
-    note_newer_attempt(database_, batch.run, batch.attempt, batch.host, now_ms);
-    result.run_changed = true;
-  } else if (batch.attempt == attempt && (state == "launching" || state == "lost")) {
-    const std::string cause = fmt::format("rank {} reports", batch.rank);
-    change_state(database_, {batch.run, RunEvent::reported, cause, batch.host}, now_ms);
-    result.run_changed = true;
-  }
-  return {.run = run, .current = batch.attempt >= attempt};
-}
-
 Ingest::RankState& Ingest::rank_state(const RankKey& key, const Batch& batch, std::int64_t now_ms) {
   if (const auto known = ranks_.find(key); known != ranks_.end()) return known->second;
   if (ranks_.size() >= most_ranks) ranks_.clear();
@@ -109,7 +70,15 @@ Ingest::RankState& Ingest::rank_state(const RankKey& key, const Batch& batch, st
 
 IngestResult Ingest::apply(const Batch& batch, std::int64_t now_ms) {
   IngestResult result;
-  const auto [run, current] = admit(batch, now_ms, result);
+  const auto known = find_commands(database_, batch.run, batch.attempt);
+  if (auto refusal = refuse(batch, known, now_ms)) {
+    result.status = IngestResult::Status::refused;
+    result.refusal = refusal->kind;
+    result.detail = std::move(refusal->detail);
+    return result;
+  }
+  result.ranks = known ? known->ranks : 0;
+  const auto [run, current] = admit(batch, known, now_ms, result);
   RankState& rank = rank_state({run, batch.attempt, batch.rank}, batch, now_ms);
   const Target target{batch, run, now_ms, current, rank, result};
   for (std::size_t index = 0; index < batch.records.size(); ++index) {
@@ -227,11 +196,13 @@ std::string Ingest::store(const Target& target, const Record& record, const Life
         .bind(lifecycle.pid, lifecycle.device, target.run, header.attempt, header.rank)
         .run();
   }
-  if (lifecycle.event == "finished" || lifecycle.event == "stopped" || lifecycle.event == "failed") {
+  // Any rank may fail; that training is over rank 0 tells for all.
+  const bool ended = header.rank == 0 && (lifecycle.event == "finished" || lifecycle.event == "stopped");
+  if (ended || lifecycle.event == "failed") {
     end_attempt(target, record, lifecycle);
   }
   if (lifecycle.event == "rewound") rewind(target, lifecycle.update);
-  if (target.current && lifecycle.event == "started") start_run(target, record, lifecycle);
+  if (target.current && header.rank == 0 && lifecycle.event == "started") start_run(target, record, lifecycle);
   return {};
 }
 

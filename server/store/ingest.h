@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <tuple>
@@ -11,6 +12,7 @@
 #include "nmt/base/records.h"
 #include "server/store/layouts.h"
 #include "server/store/log_writer.h"
+#include "server/store/reporter.h"
 #include "server/store/sequence_set.h"
 #include "server/store/sqlite.h"
 
@@ -24,20 +26,23 @@ struct Batch {
   std::vector<Record> records;
   std::function<void(Database&)> besides = nullptr;  // called in the same transaction, after the records
   std::int64_t unknown_members = 0;                  // ignored: from a worker newer than this program
+  Reporter reporter = {};
 };
 
 /// Outcome of a batch.
 struct IngestResult {
-  enum class Status { stored, rejected, disk_full, failed };
+  enum class Status { stored, refused, rejected, disk_full, failed };
   struct Fresh {
     std::size_t index;  // of the record in the batch
     std::string id;     // of the eval or checkpoint it made, else empty
   };
   Status status = Status::stored;
-  std::string detail;  // when not stored
+  std::string detail;       // when not stored
+  Refusal::Kind refusal{};  // when refused: the reporter may not report this
   std::int64_t duplicates = 0;
   std::vector<Fresh> fresh;
   bool run_changed = false;  // created, or its state or attempt changed
+  std::int64_t ranks = 0;    // that the attempt has; 0: not known
 };
 
 /// A batch that must not be stored; the message tells its sender why.
@@ -51,7 +56,8 @@ class Ingest {
  public:
   explicit Ingest(Database& database) : database_(database), layouts_(database), logs_(database) {}
 
-  /// Throws SqlFailure or Rejected: then roll the transaction back and call forget().
+  /// Refused, with nothing changed, if the reporter may not report this. Throws SqlFailure or Rejected: then roll the
+  /// transaction back and call forget().
   IngestResult apply(const Batch& batch, std::int64_t now_ms);
   /// Drops what is cached between batches; after a rollback, and after changes made by others.
   void forget();
@@ -76,9 +82,13 @@ class Ingest {
     std::int64_t run;  // its number
     bool current;      // the batch is of the run's newest attempt
   };
-  /// Finds or creates the run; a newer attempt becomes its current one. Late records of an older attempt are stored
-  /// like the others, but no longer change the state of the run.
-  Admitted admit(const Batch& batch, std::int64_t now_ms, IngestResult& result);
+  /// Why the batch is not taken, or nothing. `known`: its run, if there is one.
+  std::optional<Refusal> refuse(const Batch& batch, const std::optional<CommandRow>& known, std::int64_t now_ms);
+  /// Creates the run unless it is known; a newer attempt becomes its current one. Late records of an older attempt are
+  /// stored like the others, but no longer change the state of the run.
+  Admitted admit(const Batch& batch, const std::optional<CommandRow>& known, std::int64_t now_ms, IngestResult& result);
+  /// The greatest that is stored; 0: none.
+  std::int64_t newest_sequence(const RankKey& key);
   RankState& rank_state(const RankKey& key, const Batch& batch, std::int64_t now_ms);
   std::string store(const Target& target, const Record& record, const StepRecord& step);
   std::string store(const Target& target, const Record& record, const EvalRecord& eval);

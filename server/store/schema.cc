@@ -208,7 +208,7 @@ INSERT OR IGNORE INTO alert_rules(place, name, kind, threshold)
 -- A model whose ranks differed stays doubtful when the run is over.
 CREATE INDEX alerts_ranks_differ ON alerts(run) WHERE kind = 'ranks_differ';
 )sql",
-                                                                // 8: an audit that nobody can flood
+                                                                // 8: an audit that nobody can flood; who may report
                                                                 R"sql(
 ALTER TABLE audit ADD COLUMN last_ms INTEGER NOT NULL DEFAULT 0;     -- of the last request that the entry stands for
 ALTER TABLE audit ADD COLUMN count INTEGER NOT NULL DEFAULT 1;       -- of those requests
@@ -218,6 +218,15 @@ UPDATE audit SET last_ms = time_ms, kept_by_age = status NOT IN (401, 403, 421) 
   '/api/v1/runs:validate', '/api/v1/checkpoints/{checkpoint}/translate');
 CREATE INDEX audit_by_count ON audit(entry) WHERE NOT kept_by_age;
 CREATE INDEX audit_by_age ON audit(last_ms) WHERE kept_by_age;
+
+ALTER TABLE tokens ADD COLUMN run_prefix TEXT NOT NULL DEFAULT ''; -- what the names of its runs begin with
+ALTER TABLE runs ADD COLUMN begun_by TEXT NOT NULL DEFAULT '';     -- id of the token that reported it first
+CREATE INDEX runs_begun ON runs(begun_by, created_ms);
+-- Of runs that there are already, the token that reported last: what trains now goes on.
+UPDATE runs SET begun_by = reports.token FROM (
+    SELECT object, token, max(entry) FROM audit
+    WHERE route = '/api/v1/runs/{run}/records' AND status = 200 GROUP BY object) AS reports
+  WHERE profile = 'external' AND reports.object = '/api/v1/runs/' || runs.id || '/records';
 )sql"};
 
 }  // namespace

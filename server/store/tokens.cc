@@ -12,22 +12,22 @@ std::optional<std::int64_t> time_of(const Statement& row, int column) {
 
 std::vector<TokenRow> list_tokens(Reader& reader) {
   auto query = reader.database.prepare(
-      "SELECT token, id, name, hash, scope, run, created_by, created_ms, expires_ms, used_ms FROM tokens ORDER BY "
-      "token");
+      "SELECT token, id, name, hash, scope, run, created_by, created_ms, expires_ms, used_ms, run_prefix "
+      "FROM tokens ORDER BY token");
   std::vector<TokenRow> tokens;
   while (query.step()) {
     tokens.push_back({query.integer(0), query.text(1), query.text(2), query.text(3), query.text(4), query.text(5),
-                      query.text(6), query.integer(7), time_of(query, 8), time_of(query, 9)});
+                      query.text(6), query.integer(7), time_of(query, 8), time_of(query, 9), query.text(10)});
   }
   return tokens;
 }
 
 std::int64_t add_token(Database& writer, const TokenRow& token) {
   auto insert = writer.prepare(
-      "INSERT INTO tokens (id, name, hash, scope, run, created_by, created_ms, expires_ms) "
-      "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, nullif(?8, 0)) RETURNING token");
+      "INSERT INTO tokens (id, name, hash, scope, run, created_by, created_ms, expires_ms, run_prefix) "
+      "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, nullif(?8, 0), ?9) RETURNING token");
   insert.bind(token.id, token.name, token.hash, token.scope, token.run, token.created_by, token.created_ms,
-              token.expires_ms.value_or(0));
+              token.expires_ms.value_or(0), token.run_prefix);
   insert.step();
   return insert.integer(0);
 }

@@ -22,6 +22,7 @@ struct TokenRow {
   std::string created_by;
   std::int64_t created_ms = 0;
   std::optional<std::int64_t> expires_ms, used_ms;
+  std::string run_prefix;  // what the names of the runs that it may write to begin with; empty: any
 };
 
 /// Oldest first.

@@ -208,17 +208,26 @@ bool Writer::try_commit(std::vector<Job>& jobs, std::size_t first, std::size_t c
   try {
     Transaction transaction(database_);
     const std::int64_t now_ms = wall_time_ms();
+    bool stored = false;
     for (std::size_t i = first; i < first + count; ++i) {
       jobs[i].result = ingest_.apply(jobs[i].batch, now_ms);
+      if (jobs[i].result.status != Status::stored) continue;
+      stored = true;
       if (jobs[i].batch.besides) jobs[i].batch.besides(database_);
     }
     const Stopwatch committing;
     failpoint("applied");
     transaction.commit();
-    ++revision_;
+    if (stored) ++revision_;
     failpoint("committed");
-    counters_.note_commit(committing.elapsed_ms() / 1000);
-    for (std::size_t i = first; i < first + count; ++i) counters_.note_batch(jobs[i].batch, jobs[i].result);
+    if (stored) counters_.note_commit(committing.elapsed_ms() / 1000);
+    for (std::size_t i = first; i < first + count; ++i) {
+      if (jobs[i].result.status == Status::stored) {
+        counters_.note_batch(jobs[i].batch, jobs[i].result);
+      } else {
+        counters_.note_failure(true);
+      }
+    }
     return true;
   } catch (const Rejected& rejected) {
     return refuse(Status::rejected, rejected.what());

@@ -25,7 +25,7 @@ TEST_F(SupervisionTest, NamesASilentRankFencesItAndRestarts) {
   EXPECT_EQ(fake_->killed.size(), 1U);
   EXPECT_EQ(fenced_attempt(folder_ / run), 1);
   auto reader = store_->reader();
-  EXPECT_TRUE(store::find_commands(*reader, run, 1)->fenced);
+  EXPECT_TRUE(store::find_commands(reader->database, run, 1)->fenced);
 }
 
 TEST_F(SupervisionTest, ShortSilenceAndSilenceOfAllAreEndured) {
@@ -107,16 +107,27 @@ TEST_F(SupervisionTest, WhatCannotBeSeenIsLostUntilItReports) {
   EXPECT_EQ(state(run), "running");
 }
 
-TEST_F(SupervisionTest, RecordsTellTooThatAnAttemptRunsOrThatANewerOneWasStartedByHand) {
+TEST_F(SupervisionTest, RecordsTellTooThatAnAttemptRunsButBeginNone) {
   const std::string run = submit();
   pass();
   say(run, "rank_up");
   EXPECT_EQ(state(run), "running");
   say(run, "rank_up", 2);
+  EXPECT_EQ(row(run).attempt, 1);
+  say(run, "finished", 2);
+  EXPECT_EQ(state(run), "running");
+  EXPECT_EQ(store::active_launches(*store_->reader()).size(), 1u);
+}
+
+/// Older releases let anybody begin an attempt of a run that the server had started.
+TEST_F(SupervisionTest, AnAttemptThatWasStartedByHandInTheDaysOfAnOlderReleaseEndsByItself) {
+  const std::string run = submit();
+  pass();
+  store_->write([&](store::Database& database) { store::note_newer_attempt(database, run, 2, "h0", 1); });
   EXPECT_EQ(row(run).attempt, 2);
   EXPECT_EQ(state(run), "running");
   auto reader = store_->reader();
-  EXPECT_TRUE(store::find_commands(*reader, run, 1)->fenced);
+  EXPECT_TRUE(store::find_commands(reader->database, run, 1)->fenced);
   EXPECT_TRUE(store::active_launches(*reader).empty()) << "it is somebody else's now";
   say(run, "finished", 2);
   EXPECT_EQ(state(run), "succeeded");
@@ -144,7 +155,7 @@ TEST_F(SupervisionTest, ARunStartedByHandThatIsSilentWhenItShallStopIsLostUntilI
   pass();
   EXPECT_EQ(state(run), "stopping") << "the wish still stands";
   auto reader = store_->reader();
-  EXPECT_EQ(store::find_commands(*reader, run, 1)->stop_wish, "checkpoint");
+  EXPECT_EQ(store::find_commands(reader->database, run, 1)->stop_wish, "checkpoint");
   say(run, "stopped");
   EXPECT_EQ(state(run), "stopped");
   now_ += 1s;
@@ -165,7 +176,7 @@ TEST_F(SupervisionTest, ARunStartedByHandThatDoesNotStopWithinTheGraceIsFenced) 
   EXPECT_EQ(state(run), "stopped");
   EXPECT_EQ(row(run).detail, "did not stop by itself within 5 s");
   auto reader = store_->reader();
-  EXPECT_TRUE(store::find_commands(*reader, run, 1)->fenced);
+  EXPECT_TRUE(store::find_commands(reader->database, run, 1)->fenced);
 }
 
 }  // namespace

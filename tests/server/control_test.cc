@@ -138,6 +138,9 @@ TEST_F(ControlTest, EstimatesFromTheConfigurationAndFromAlikeRuns) {
     std::get<StepRecord>(records.back().body).step_ms = update <= 3 ? 1000 : 47 + static_cast<double>(update);
   }
   for (Record& record : records) record.header.run = run;
+  server.store().write([&](store::Database& database) {
+    store::begin_attempt(database, {.number = 1, .id = run, .world_size = 1}, "mpirun", "", "test", 1);
+  });
   ASSERT_EQ(testing::put(server.store(), std::move(records)).status, store::IngestResult::Status::stored);
   const auto alike = validate();
   EXPECT_EQ(alike.at("step_ms_run").as_string(), run);
@@ -165,7 +168,7 @@ TEST_F(ControlTest, RefusesWhatIsNoSubmission) {
 }
 
 TEST_F(ControlTest, AnswersHeartbeatsWithOrders) {
-  const std::string run = submit();
+  const std::string run = submit(R"(, "world_size": 2)");
   EXPECT_EQ(beat("r_00000000000000000000000000", 1).status, 404);
   const store::LaunchRow launched = [&] {
     auto reader = server.store().reader();

@@ -166,6 +166,35 @@ TEST(Gate, LetsEachRankOfARunReport) {
   EXPECT_EQ(client.get("/api/v1/runs").status, 403) << "reports leave the token's other requests alone";
 }
 
+/// Nobody gets a higher limit by inventing ranks or runs.
+TEST(RunRanks, AreCountedByTokenUpToABound) {
+  http::RunRanks ranks;
+  for (int run = 0; run < 10; ++run) {
+    for (std::int64_t rank = 0; rank < 4096; ++rank) ranks.note("t_1", "run " + std::to_string(run), rank, 0);
+  }
+  EXPECT_EQ(ranks.of("t_1"), http::RunRanks::max_unknown_ranks);
+  for (std::int64_t rank = 0; rank < 1000; ++rank) ranks.note("t_2", "started by the server", rank, 1000);
+  EXPECT_EQ(ranks.of("t_2"), 1000);
+  ranks.note("t_3", "run", 5, 0);
+  ranks.note("t_3", "run", 5, 0);
+  EXPECT_EQ(ranks.of("t_3"), 1);
+  EXPECT_EQ(ranks.of("t_4"), 0);
+}
+
+TEST(Gate, GivesARankItsShareOfAHighRateAndNoMore) {
+  http::GateOptions options;
+  options.rates = {1000, 2000};
+  testing::TestServer server({}, {}, options);
+  const std::string reporter = server.token(Scope::ingest);
+  const std::string id = server.service().tokens.list().back().id;
+  for (std::int64_t rank = 0; rank < 4096; ++rank) server.service().ranks.note(id, testing::run_id, rank, 0);
+  const auto answer =
+      Client(server.port(), reporter).post(testing::records_path(), testing::batch_text({testing::step_record(1, 1)}));
+  EXPECT_EQ(answer.status, 200);
+  EXPECT_TRUE(answer.headers.at("ratelimit-policy").starts_with("\"default\";q=10240;"))
+      << answer.headers.at("ratelimit-policy");
+}
+
 TEST(Gate, ARankCountsAsOneWhateverItsNumber) {
   http::GateOptions options;
   options.rates = {0.001, 2};

@@ -18,6 +18,13 @@ namespace {
 
 using babelring::testing::run_id;
 
+/// Takes version 8 back.
+constexpr const char* without_8 =
+    "DROP INDEX audit_by_count; DROP INDEX audit_by_age; ALTER TABLE audit DROP COLUMN last_ms; "
+    "ALTER TABLE audit DROP COLUMN count; ALTER TABLE audit DROP COLUMN kept_by_age; "
+    "DROP INDEX runs_begun; ALTER TABLE runs DROP COLUMN begun_by; ALTER TABLE tokens DROP COLUMN run_prefix; "
+    "PRAGMA user_version = 7";
+
 /// F26: databases of other releases.
 class MigrationTest : public ::testing::Test {
  protected:
@@ -55,11 +62,10 @@ TEST_F(MigrationTest, GivesTheRuleAboutRanksToDatabasesThatHaveTheirRules) {
   }
   {
     Database database(file, Database::Mode::plain);
+    database.execute(without_8);
     database.execute(
         "ALTER TABLE runs DROP COLUMN end_text; ALTER TABLE runs DROP COLUMN may_end_sooner; "
-        "DROP INDEX alerts_ranks_differ; DROP INDEX audit_by_count; DROP INDEX audit_by_age; "
-        "ALTER TABLE audit DROP COLUMN last_ms; ALTER TABLE audit DROP COLUMN count; "
-        "ALTER TABLE audit DROP COLUMN kept_by_age; PRAGMA user_version = 6");
+        "DROP INDEX alerts_ranks_differ; PRAGMA user_version = 6");
   }
   Store store(folder.path());
   auto reader = store.reader();
@@ -90,12 +96,7 @@ TEST_F(MigrationTest, SaysOfOldAuditEntriesHowTheyAreKept) {
       add("/api/v1/runs/{run}/records", 200);
     });
   }
-  {
-    Database database(file, Database::Mode::plain);
-    database.execute(
-        "DROP INDEX audit_by_count; DROP INDEX audit_by_age; ALTER TABLE audit DROP COLUMN last_ms; "
-        "ALTER TABLE audit DROP COLUMN count; ALTER TABLE audit DROP COLUMN kept_by_age; PRAGMA user_version = 7");
-  }
+  Database(file, Database::Mode::plain).execute(without_8);
   Store store(folder.path());
   auto reader = store.reader();
   const auto rows = list_audit(*reader, {.oldest_first = true});
@@ -105,6 +106,36 @@ TEST_F(MigrationTest, SaysOfOldAuditEntriesHowTheyAreKept) {
     EXPECT_EQ(rows[i].last_ms, 5);
     EXPECT_EQ(rows[i].count, 1);
   }
+}
+
+TEST_F(MigrationTest, RunsBelongToTheTokenThatReportedThemLast) {
+  const std::string other = make_id('r');
+  {
+    Store store(folder.path());
+    babelring::testing::put(store, {babelring::testing::step_record(1, 1)});
+    Record record = babelring::testing::step_record(1, 1);
+    record.header.run = other;
+    babelring::testing::put(store, {record});
+    store.write([&](Database& database) {
+      const auto note = [&](const std::string& token, const std::string& run, int status) {
+        database
+            .prepare(
+                "INSERT INTO audit(time_ms, actor, token, method, route, object, status, request, address) VALUES "
+                "(1, 'x', ?, 'POST', '/api/v1/runs/{run}/records', '/api/v1/runs/' || ? || '/records', ?, '', '')")
+            .bind(token, run, status)
+            .run();
+      };
+      note("t_first", run_id, 200);
+      note("t_last", run_id, 200);
+      note("t_refused", run_id, 422);
+      note("t_refused", other, 403);
+    });
+  }
+  Database(file, Database::Mode::plain).execute(without_8);
+  Store store(folder.path());
+  auto reader = store.reader();
+  EXPECT_EQ(reader->database.scalar("SELECT begun_by FROM runs WHERE id = '" + run_id + "'"), "t_last");
+  EXPECT_EQ(reader->database.scalar("SELECT begun_by FROM runs WHERE id = '" + other + "'"), "") << "not known";
 }
 
 TEST_F(MigrationTest, PacksTheLogsOfTheFirstSchema) {

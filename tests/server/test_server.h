@@ -41,8 +41,8 @@ class TestServer {
   /// Takes runs but starts none; profiles' worker is the file `worker` in folder(), for tests that put one there.
   launch::ControlPlane& control() { return *control_; }
   /// Makes a token and returns its secret.
-  std::string token(http::Scope scope, const std::string& run = "") {
-    return service_->tokens.make({"test", scope, run, std::nullopt, "test"}).secret;
+  std::string token(http::Scope scope, const std::string& run = "", const std::string& run_prefix = "") {
+    return service_->tokens.make({"test", scope, run, std::nullopt, "test", run_prefix}).secret;
   }
   const std::filesystem::path& folder() const { return folder_.path(); }
   /// Ends everything and begins anew on the same data.

@@ -156,18 +156,41 @@ TEST_F(TokensTest, RefuseWhatMakesNoSense) {
   check(R"({"name":"x","scope":7})", "/scope");
   check(R"({"name":"x","scope":"read","run":"r_01J8ZQ4T5W6X7Y8Z9A0B1C2D3E"})", "/run");
   check(R"({"name":"x","scope":"ingest","run":"../x"})", "/run");
+  check(R"({"name":"x","scope":"ingest"})", "/run");
+  check(R"({"name":"x","scope":"ingest","any_run":false})", "/run");
+  check(R"({"name":"x","scope":"ingest","any_run":true,"run_prefix":"a"})", "/run");
+  check(R"({"name":"x","scope":"ingest","run_prefix":""})", "/run");
+  check(R"({"name":"x","scope":"operate","run_prefix":"a"})", "/run_prefix");
+  check(R"({"name":"x","scope":"admin","any_run":true})", "/any_run");
   check(R"({"name":"x","scope":"read","expires_in_seconds":0})", "/expires_in_seconds");
   check(R"({"name":"x","scope":"read","expires_in_seconds":1.5})", "/expires_in_seconds");
   check(R"({"name":"x","scope":"read","surprise":1})", "/surprise");
   EXPECT_EQ(json_of(Client(server.port()).get("/api/v1/tokens")).at("items").as_array().size(), 1u);
 }
+
+TEST_F(TokensTest, OfReportersAreForCertainRuns) {
+  const auto bound = make(R"({"name":"one","scope":"ingest","run":"r_01J8ZQ4T5W6X7Y8Z9A0B1C2D3E"})");
+  EXPECT_EQ(bound.at("run"), "r_01J8ZQ4T5W6X7Y8Z9A0B1C2D3E");
+  EXPECT_TRUE(bound.at("run_prefix").is_null());
+  const auto prefix = make(R"({"name":"some","scope":"ingest","run_prefix":"mt-"})");
+  EXPECT_TRUE(prefix.at("run").is_null());
+  EXPECT_EQ(prefix.at("run_prefix"), "mt-");
+  const auto any = make(R"({"name":"any","scope":"ingest","any_run":true})");
+  EXPECT_TRUE(any.at("run").is_null());
+  EXPECT_TRUE(any.at("run_prefix").is_null());
+  server.restart();
+  const auto caller = server.service().tokens.identify(prefix.at("secret").as_string());
+  ASSERT_TRUE(caller);
+  EXPECT_EQ(caller->run_prefix, "mt-");
+  EXPECT_EQ(json_of(Client(server.port()).get("/api/v1/tokens")).at("items").at(2).at("run_prefix"), "mt-");
+}
+
 TEST_F(TokensTest, RefuseNamesWithControlCharacters) {
   const auto answer = Client(server.port()).post("/api/v1/tokens", R"({"name":"a\u0000b","scope":"read"})");
   EXPECT_EQ(answer.status, 422);
   EXPECT_EQ(json_of(answer).at("code"), "text_refused");
   EXPECT_EQ(json_of(answer).at("errors").at(0).at("pointer"), "/name");
 }
-
 
 TEST_F(TokensTest, LeaveSomebodyWhoMayMakeOthers) {
   const auto items = json_of(Client(server.port()).get("/api/v1/tokens")).at("items");

@@ -804,8 +804,12 @@ export interface components {
             name: string;
             /** @enum {unknown} */
             scope: "read" | "ingest" | "operate" | "admin";
-            /** @description With ingest alone; the one run it may write to */
+            /** @description With ingest one of run, run_prefix and any_run; the one run it may report for */
             run?: string | null;
+            /** @description What the names of the runs that it may report for begin with */
+            run_prefix?: string | null;
+            /** @description True: whatever runs it begins itself */
+            any_run?: boolean | null;
             expires_in_seconds?: number | null;
         };
         Token: {
@@ -813,7 +817,10 @@ export interface components {
             name: string;
             /** @enum {unknown} */
             scope: "read" | "ingest" | "operate" | "admin";
+            /** @description The one run it may report for */
             run: string | null;
+            /** @description What the names of the runs that it may report for begin with */
+            run_prefix: string | null;
             created_at: components["schemas"]["Time"];
             created_by: string;
             expires_at: components["schemas"]["Time"];

@@ -1,0 +1,45 @@
+#include "server/api/reports.h"
+
+#include "server/http/access.h"
+
+namespace babelring::api {
+
+store::Reporter reporter_of(const http::Request& request) {
+  using Reach = store::Reporter::Reach;
+  if (!request.caller) return {};
+  const http::Caller& caller = *request.caller;
+  store::Reporter reporter{.reach = Reach::begun, .token = caller.token, .prefix = caller.run_prefix};
+  if (caller.scope == http::Scope::admin) {
+    reporter.reach = Reach::every_run;
+  } else if (!caller.run.empty()) {
+    reporter.reach = Reach::one_run;
+  } else if (!caller.run_prefix.empty()) {
+    reporter.reach = Reach::prefix;
+  }
+  return reporter;
+}
+
+http::Problem problem_of(store::Refusal::Kind kind, const std::string& detail) {
+  using Kind = store::Refusal::Kind;
+  switch (kind) {
+    case Kind::not_its_run:
+      break;
+    case Kind::too_many_runs:
+      return {429, "too_many_runs", detail};
+    case Kind::attempt_refused:
+      return {409, "attempt_refused", detail};
+    case Kind::rank_refused:
+      return {422, "rank_refused", detail};
+    case Kind::sequence_refused:
+      return {422, "sequence_refused", detail};
+  }
+  return {403, "run_forbidden", detail};
+}
+
+http::Response refusal_response(store::Refusal::Kind kind, const std::string& detail, const std::string& request_id) {
+  http::Response response = http::problem_response(problem_of(kind, detail), request_id);
+  if (kind == store::Refusal::Kind::too_many_runs) response.set("Retry-After", "10");
+  return response;
+}
+
+}  // namespace babelring::api

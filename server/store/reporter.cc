@@ -1,0 +1,81 @@
+#include "server/store/reporter.h"
+
+#include <fmt/format.h>
+
+namespace babelring::store {
+namespace {
+
+using Kind = Refusal::Kind;
+
+std::int64_t count_begun(Database& database, const std::string& token, std::int64_t since_ms) {
+  Statement count = database.prepare("SELECT count(*) FROM runs WHERE begun_by = ? AND created_ms > ?");
+  count.bind(token, since_ms);
+  count.step();
+  return count.integer(0);
+}
+
+}  // namespace
+
+std::optional<Refusal> refuse_reporter(const Reporter& reporter, const std::string& id, const ReportedRun& run) {
+  using Reach = Reporter::Reach;
+  if (reporter.reach == Reach::every_run || reporter.reach == Reach::one_run) return std::nullopt;
+  if (run.managed) {
+    return Refusal{Kind::not_its_run,
+                   fmt::format("run {} was started by the server: its ranks have a token that is bound to it", id)};
+  }
+  if (run.begun_by == reporter.token) return std::nullopt;
+  if (reporter.reach == Reach::prefix) {
+    if (!run.name.empty() && run.name.starts_with(reporter.prefix)) return std::nullopt;
+    return Refusal{Kind::not_its_run,
+                   fmt::format("this token is for runs whose name begins with '{}', run {} is named '{}'",
+                               reporter.prefix, id, run.name)};
+  }
+  if (run.begun_by.empty()) return std::nullopt;  // begun before the server knew by whom
+  return Refusal{Kind::not_its_run, fmt::format("run {} was begun by another token; make one that is bound to it: "
+                                                "{{\"scope\": \"ingest\", \"run\": \"{}\"}}",
+                                                id, id)};
+}
+
+std::optional<Refusal> refuse_name(const Reporter& reporter, const std::string& name) {
+  if (reporter.reach != Reporter::Reach::prefix || name.starts_with(reporter.prefix)) return std::nullopt;
+  return Refusal{Kind::not_its_run,
+                 fmt::format("this token is for runs whose name begins with '{}', found '{}'", reporter.prefix, name)};
+}
+
+std::optional<Refusal> refuse_place(const std::string& id, const ReportedRun& run, std::int64_t attempt,
+                                    std::int64_t rank) {
+  const std::int64_t ranks = run.ranks > 0 ? run.ranks : max_external_ranks;
+  if (rank >= ranks) {
+    return Refusal{Kind::rank_refused, fmt::format("run {} attempt {} has {}{} ranks, found rank {}", id, attempt,
+                                                   run.ranks > 0 ? "" : "at most ", ranks, rank)};
+  }
+  if (run.managed && attempt > run.attempt) {
+    return Refusal{
+        Kind::attempt_refused,
+        fmt::format("run {} was started by the server, which has begun attempts up to {}, found {}; go on with "
+                    "it by `nmt run resume`",
+                    id, run.attempt, attempt)};
+  }
+  if (attempt - run.attempt > max_attempt_jump) {
+    return Refusal{Kind::attempt_refused,
+                   fmt::format("the newest attempt of run {} is {}, expected at most {}, found {}", id, run.attempt,
+                               run.attempt + max_attempt_jump, attempt)};
+  }
+  return std::nullopt;
+}
+
+std::optional<Refusal> refuse_new_run(Database& database, const Reporter& reporter, std::int64_t now_ms) {
+  using Reach = Reporter::Reach;
+  if (reporter.reach == Reach::every_run || reporter.reach == Reach::one_run) return std::nullopt;
+  if (count_begun(database, reporter.token, now_ms - 60'000) >= max_new_runs_a_minute) {
+    return Refusal{Kind::too_many_runs,
+                   fmt::format("this token has begun {} runs within a minute; wait", max_new_runs_a_minute)};
+  }
+  if (count_begun(database, reporter.token, 0) >= max_begun_runs) {
+    return Refusal{Kind::too_many_runs,
+                   fmt::format("this token has begun {} runs: delete some, or report with another", max_begun_runs)};
+  }
+  return std::nullopt;
+}
+
+}  // namespace babelring::store
