@@ -180,9 +180,10 @@ describe('what can be done with a run', () => {
 
 describe('tokens and the audit', () => {
   it('ask for what was filled in', () => {
-    expect(newToken(' laptop ', 'read', 'r_0', '86400')).toEqual({ name: 'laptop', scope: 'read', expires_in_seconds: 86400 });
-    expect(newToken('ci', 'ingest', ' r_0 ', '')).toEqual({ name: 'ci', scope: 'ingest', run: 'r_0' });
-    expect(newToken('ci', 'ingest', '', '')).toEqual({ name: 'ci', scope: 'ingest' });
+    expect(newToken(' laptop ', 'read', 'run', 'r_0', '86400')).toEqual({ name: 'laptop', scope: 'read', expires_in_seconds: 86400 });
+    expect(newToken('ci', 'ingest', 'run', ' r_0 ', '')).toEqual({ name: 'ci', scope: 'ingest', run: 'r_0' });
+    expect(newToken('ci', 'ingest', 'run_prefix', 'mt ', '')).toEqual({ name: 'ci', scope: 'ingest', run_prefix: 'mt ' });
+    expect(newToken('ci', 'ingest', 'any_run', 'x', '')).toEqual({ name: 'ci', scope: 'ingest', any_run: true });
   });
   it('name the run that a write was about', () => {
     const run = `r_${'0'.repeat(26)}`;

@@ -16,9 +16,13 @@ const SCOPES = ['read', 'ingest', 'operate', 'admin'] as const;
 const DAY_S = 86_400;
 const LIVES: readonly [string, number | null][] = [['after a day', DAY_S], ['after 30 days', 30 * DAY_S], ['after a year', 365 * DAY_S], ['never', null]];
 
-/// What the server is asked to make. `run` matters to a token that reports records only.
-export function newToken(name: string, scope: string, run: string, seconds: string): Record<string, unknown> {
-  return { name: name.trim(), scope, ...(scope === 'ingest' && run.trim() ? { run: run.trim() } : {}),
+/// Which runs a token reports for, as the server's members name them.
+const REACHES: readonly [Reach, string][] = [['run_prefix', 'runs whose name begins with'], ['run', 'one run'], ['any_run', 'whatever runs it begins itself']];
+type Reach = 'run_prefix' | 'run' | 'any_run';
+
+/// What the server is asked to make. `reach` and `runs`, a prefix of names or the id of a run, matter to a token that reports records only.
+export function newToken(name: string, scope: string, reach: Reach, runs: string, seconds: string): Record<string, unknown> {
+  return { name: name.trim(), scope, ...(scope === 'ingest' ? { [reach]: reach === 'any_run' ? true : reach === 'run' ? runs.trim() : runs } : {}),
     ...(seconds ? { expires_in_seconds: Number(seconds) } : {}) };
 }
 
@@ -32,15 +36,18 @@ export class TokensPage extends ListPage {
   private readonly name = h('input', { id: 'token-name', required: true, maxlength: 100, autocomplete: 'off', placeholder: 'who or what will use it' });
   private readonly scope = h('select', { id: 'token-scope', onchange: () => this.chooseScope() },
     SCOPES.map((scope) => h('option', { value: scope }, `${scope}: ${rightsOf(scope)}`)));
-  private readonly run = h('input', { id: 'token-run', placeholder: 'r_…; empty: any run', pattern: 'r_[0-9A-HJKMNP-TV-Z]{26}', autocomplete: 'off' });
-  private readonly runField = h('div', { class: 'form-field', hidden: true }, h('label', { for: 'token-run' }, 'Of which run'), this.run);
+  private readonly reach = h('select', { id: 'token-reach', onchange: () => this.chooseReach() }, REACHES.map(([value, label]) => h('option', { value }, label)));
+  private readonly reachField = h('div', { class: 'form-field', hidden: true }, h('label', { for: 'token-reach' }, 'Reports for'), this.reach);
+  private readonly runs = h('input', { id: 'token-runs', maxlength: 100, autocomplete: 'off' });
+  private readonly runsLabel = h('label', { for: 'token-runs' });
+  private readonly runsField = h('div', { class: 'form-field', hidden: true }, this.runsLabel, this.runs);
   private readonly life = h('select', { id: 'token-life' }, LIVES.map(([label, seconds]) => h('option', { value: seconds ?? '', selected: seconds === 30 * DAY_S }, label)));
 
   constructor(root: HTMLElement, status: Status, private readonly say: (text: string) => void) {
     super(root, status, 'Tokens');
     const field = (label: string, input: HTMLElement): HTMLElement => h('div', { class: 'form-field' }, h('label', { for: input.id }, label), input);
     const form = h('form', { class: 'card section', onsubmit: (event: Event) => { event.preventDefault(); void this.make(); } }, h('h2', {}, 'New token'),
-      h('div', { class: 'fields' }, field('Name', this.name), field('Scope', this.scope), this.runField, field('Expires', this.life)),
+      h('div', { class: 'fields' }, field('Name', this.name), field('Scope', this.scope), this.reachField, this.runsField, field('Expires', this.life)),
       this.wrong, h('div', { class: 'group' }, h('button', { type: 'submit', class: 'chip primary' }, 'create the token')));
     this.start(EVERY_MS, this.made, form);
     void askSelf().then((self) => { this.own = self?.id ?? null; this.redraw(); });
@@ -56,21 +63,31 @@ export class TokensPage extends ListPage {
   }
 
   protected draw(): HTMLElement {
-    return table('Tokens', ['Name', 'Scope', 'Run', 'Created', 'Expires', 'Last used', ''], this.tokens.map((token): Child[] => [
+    return table('Tokens', ['Name', 'Scope', 'Runs', 'Created', 'Expires', 'Last used', ''], this.tokens.map((token): Child[] => [
       [token.name, token.id === this.own ? badge('this one') : null], h('span', { title: rightsOf(token.scope) }, token.scope),
-      token.run ? this.names.link(token.run) : token.scope === 'ingest' ? 'any' : '', `${formatTime(token.created_at)} by ${token.created_by}`,
+      token.run ? this.names.link(token.run) : token.run_prefix ? [h('code', {}, token.run_prefix), '…'] : token.scope === 'ingest' ? 'those it begins' : '', `${formatTime(token.created_at)} by ${token.created_by}`,
       token.expires_at ? formatTime(token.expires_at) : 'never', token.last_used_at ? formatTime(token.last_used_at) : 'not yet',
       h('button', { type: 'button', class: 'chip', 'aria-label': `Revoke ${token.name}`, onclick: () => void this.revoke(token) }, 'revoke')]), this.tokens.map(({ id }) => id));
   }
 
   private chooseScope(): void {
-    this.runField.hidden = this.scope.value !== 'ingest';
+    this.chooseReach();
+  }
+
+  private chooseReach(): void {
+    const one = this.reach.value === 'run';
+    this.reachField.hidden = this.scope.value !== 'ingest';
+    this.runsField.hidden = this.reachField.hidden || this.reach.value === 'any_run';
+    this.runs.required = !this.runsField.hidden;
+    this.runs.pattern = one ? '\\s*r_[0-9A-HJKMNP-TV-Z]{26}\\s*' : '.*';
+    this.runs.placeholder = one ? 'r_…' : 'mt-';
+    setText(this.runsLabel, one ? 'Id of the run' : 'Names begin with');
   }
 
   private async make(): Promise<void> {
     setText(this.wrong, '');
     try {
-      const token = await sendJson<TokenItem>('POST', '/tokens', newToken(this.name.value, this.scope.value, this.run.value, this.life.value));
+      const token = await sendJson<TokenItem>('POST', '/tokens', newToken(this.name.value, this.scope.value, this.reach.value as Reach, this.runs.value, this.life.value));
       this.show(token!);
       this.name.value = '';
     } catch (error) {
