@@ -1,59 +1,74 @@
 #include "server/api/event_hub.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
-#include <optional>
-
-#include "nmt/base/json.h"
 
 namespace babelring::api {
 
-/// Steps of one rank that wait to be sent together.
-struct EventHub::Pending {
-  json::array steps, times;
-  std::map<std::string, json::array> series;
-
-  std::string text(const PendingKey& key) {
-    json::object columns;
-    for (auto& [name, values] : series) {
-      values.resize(steps.size());  // null where a later step lacks the key
-      columns[name] = std::move(values);
-    }
-    const auto& [run, attempt, rank] = key;
-    return to_text(json::object{{"run", run},
-                                {"attempt", attempt},
-                                {"rank", rank},
-                                {"step", std::move(steps)},
-                                {"time_ms", std::move(times)},
-                                {"series", std::move(columns)}});
-  }
-};
-
-class EventHub::Subscription : public http::EventSource {
+class EventHub::Subscription : public http::EventSource, public Listener {
  public:
-  Subscription(EventHub& hub, std::string run, std::set<std::string> topics, std::string token)
-      : hub_(hub), run_(std::move(run)), topics_(std::move(topics)), token_(std::move(token)) {}
-  ~Subscription() override {
-    const std::lock_guard lock(hub_.mutex_);
-    hub_.subscriptions_.erase(this);
-  }
-  std::string take() override { return hub_.take(*this); }
+  Subscription(EventHub& hub, Listener listener, std::string token)
+      : Listener(std::move(listener)), hub_(hub), token_(std::move(token)) {}
+  ~Subscription() override { hub_.leave(*this); }
+  http::EventSource::Frames take() override { return hub_.take(*this); }
   void on_ready(std::function<void()> wake) override {
     const std::lock_guard lock(hub_.mutex_);
-    wake_ = std::move(wake);
+    wake_ = std::make_shared<const std::function<void()>>(std::move(wake));
   }
-  bool wants(const std::string& topic) const { return topics_.empty() || topics_.contains(topic); }
 
   EventHub& hub_;
-  const std::string run_;
-  const std::set<std::string> topics_;
   const std::string token_;
-  std::function<void()> wake_;  // with hub_.mutex_ held
-  std::uint64_t seen_ = 0;
-  bool greeted_ = false, reset_ = false;
+  // With hub_.mutex_ held:
+  Wake wake_;
+  std::uint64_t seen_ = 0, told_missed_ = 0;  // sequences: taken, and the newest missed one it was told of
+  std::size_t bytes_behind_ = 0;              // of events that it wants and has not taken
+  bool joined_ = false, greeted_ = false, reset_ = false, woken_ = false;
 };
 
-EventHub::EventHub(Limits limits) : limits_(limits), epoch_(std::to_string(wall_time_ms())) {
+/// Writes the frames of one take().
+class EventHub::FrameWriter {
+ public:
+  FrameWriter(const std::string& epoch, std::size_t most) : epoch_(epoch), most_(most) {}
+
+  void greet() { frames_.text = "retry: 2000\n\n"; }
+  void note_lost(std::uint64_t sequence) { lost_until_ = sequence, ++lost_; }
+  void control(std::uint64_t sequence, std::string_view name, std::string_view data) {
+    head(sequence, name);
+    frames_.text.append(data).append("\n\n");
+  }
+  bool full() const { return frames_.last || frames_.text.size() >= most_; }
+  void add(const EventRings::Pointer& event) {
+    tell_lost();
+    head(event->sequence, event->name);
+    if (event->data.size() <= most_) {
+      frames_.text += event->data;
+    } else {
+      frames_.last = std::shared_ptr<const std::string>(event, &event->data);
+    }
+  }
+  http::EventSource::Frames finish() {
+    tell_lost();
+    return std::move(frames_);
+  }
+
+ private:
+  void tell_lost() {
+    if (lost_ > 0) control(lost_until_, "gap", fmt::format("{{\"dropped\":{}}}", lost_));
+    lost_ = 0;
+  }
+  void head(std::uint64_t sequence, std::string_view name) {
+    fmt::format_to(std::back_inserter(frames_.text), "id: {}-{}\nevent: {}\ndata: ", epoch_, sequence, name);
+  }
+  const std::string& epoch_;
+  const std::size_t most_;
+  http::EventSource::Frames frames_;
+  std::uint64_t lost_ = 0, lost_until_ = 0;
+};
+
+EventHub::EventHub(Limits limits)
+    : limits_(limits), epoch_(std::to_string(wall_time_ms())), rings_(limits), audience_(limits.linger) {
   merger_ = std::thread([this] { merge_loop(); });
 }
 
@@ -62,163 +77,210 @@ EventHub::~EventHub() {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
   }
-  pending_ready_.notify_one();
+  changed_.notify_one();
   merger_.join();
 }
 
-void EventHub::publish(const std::string& run, const std::string& topic, std::string data) {
+bool EventHub::wants(const std::string& run, const std::string& topic) {
   const std::lock_guard lock(mutex_);
-  append(run, topic, std::move(data));
-  wake_all();
+  const bool wanted = audience_.wants(run, topic);
+  if (!wanted) rings_.miss(run, topic);
+  return wanted;
 }
 
-void EventHub::publish_step(const RecordHeader& header, const StepRecord& step,
-                            const std::vector<std::pair<std::string, double>>& metrics) {
+void EventHub::publish(const std::string& run, const std::string& topic, std::string data) {
+  std::vector<Message> messages;
+  messages.push_back({topic, std::move(data)});
+  publish(run, std::move(messages));
+}
+
+void EventHub::publish(const std::string& run, std::vector<Message> messages) {
+  for (Message& message : messages) message.data += "\n\n";
+  std::vector<Wake> wakes;
   {
     const std::lock_guard lock(mutex_);
-    auto& pending = pending_[{header.run, header.attempt, header.rank}];
-    if (!pending) pending = std::make_unique<Pending>();
-    const std::size_t before = pending->steps.size();
-    pending->steps.push_back(step.update);
-    pending->times.push_back(header.time_ms);
-    for (const auto& [key, value] : metrics) {
-      json::array& values = pending->series[key];
-      values.resize(before);
-      values.push_back(value);
+    const bool idle = rings_.empty();
+    std::map<std::string, std::size_t> bytes_by_topic;
+    for (Message& message : messages) {
+      if (!audience_.wants(run, message.topic)) {
+        rings_.miss(run, message.topic);
+        continue;
+      }
+      bytes_by_topic[message.topic] += message.data.size();
+      std::string name = message.name.empty() ? message.topic : std::move(message.name);
+      rings_.append({0, {}, run, std::move(message.topic), std::move(name), std::move(message.data)});
     }
+    rings_.forget(SteadyClock::now());
+    if (idle && !rings_.empty()) changed_.notify_one();  // from now on there is something that grows old
+    wakes = alert(run, bytes_by_topic);
   }
-  pending_ready_.notify_one();
+  for (const Wake& wake : wakes) (*wake)();
+}
+
+std::vector<EventHub::Wake> EventHub::alert(const std::string& run,
+                                            const std::map<std::string, std::size_t>& bytes_by_topic) {
+  std::vector<Wake> wakes;
+  for (const auto& [topic, bytes] : bytes_by_topic) {
+    audience_.visit(run, topic, [&, added = bytes](Listener& listener) {
+      auto& subscription = static_cast<Subscription&>(listener);
+      subscription.bytes_behind_ += added;
+      if (subscription.wake_ && !std::exchange(subscription.woken_, true)) wakes.push_back(subscription.wake_);
+    });
+  }
+  return wakes;
+}
+
+void EventHub::publish_steps(const std::string& run, std::int64_t attempt, std::int64_t rank, MetricFrames steps) {
+  {
+    const std::lock_guard lock(mutex_);
+    MetricFrames& pending = pending_[{run, attempt, rank}].steps;
+    const std::size_t before = pending.bytes();
+    pending.append(std::move(steps));
+    pending_bytes_ += pending.bytes() - before;
+    while (pending_bytes_ > limits_.pending_bytes) drop_pending();
+  }
+  changed_.notify_one();
+}
+
+void EventHub::drop_pending() {
+  const auto largest = std::max_element(pending_.begin(), pending_.end(), [](const auto& a, const auto& b) {
+    return a.second.steps.bytes() < b.second.steps.bytes();
+  });
+  const MetricFrames lost = std::exchange(largest->second.steps, {});
+  largest->second.dropped += lost.size();
+  dropped_ += lost.size();
+  pending_bytes_ -= lost.bytes();
 }
 
 void EventHub::merge_loop() {
+  constexpr std::chrono::seconds look_for_old(10);
   std::unique_lock lock(mutex_);
   while (!stopping_) {
-    pending_ready_.wait(lock, [&] { return stopping_ || !pending_.empty(); });
-    pending_ready_.wait_for(lock, limits_.merge, [&] { return stopping_; });
-    const auto ready = std::exchange(pending_, {});
-    for (const auto& [key, pending] : ready) append(std::get<0>(key), "metrics", pending->text(key));
-    wake_all();
-  }
-}
-
-void EventHub::append(const std::string& run, const std::string& topic, std::string data) {
-  const auto now = SteadyClock::now();
-  Ring& ring = rings_[run];
-  ring.bytes += data.size();
-  ring.events.push_back({++sequence_, now, topic, std::move(data)});
-  forget(now);
-}
-
-void EventHub::forget(SteadyClock::time_point now) {
-  for (auto entry = rings_.begin(); entry != rings_.end();) {
-    Ring& ring = entry->second;
-    while (!ring.events.empty() && (ring.events.size() > limits_.events_a_run || ring.bytes > limits_.bytes_a_run ||
-                                    ring.events.front().at + limits_.age < now)) {
-      ring.bytes -= ring.events.front().data.size();
-      ring.dropped = ring.events.front().sequence;
-      ring.events.pop_front();
-    }
-    if (!ring.events.empty()) {
-      ++entry;
+    rings_.forget(SteadyClock::now());
+    if (pending_.empty()) {
+      if (rings_.empty()) {
+        changed_.wait(lock);
+      } else {
+        changed_.wait_for(lock, look_for_old);
+      }
       continue;
     }
-    forgotten_[entry->first] = ring.dropped;
-    entry = rings_.erase(entry);
+    changed_.wait_for(lock, limits_.merge, [&] { return stopping_; });
+    auto ready = std::exchange(pending_, {});
+    pending_bytes_ = 0;
+    lock.unlock();  // the text of many steps takes long to make
+    for (auto& [key, pending] : ready) publish(std::get<0>(key), messages_of(key, std::move(pending)));
+    lock.lock();
   }
 }
 
-void EventHub::wake_all() {
-  for (Subscription* subscription : subscriptions_) {
-    if (subscription->wake_) subscription->wake_();
+std::vector<EventHub::Message> EventHub::messages_of(const PendingKey& key, Pending pending) {
+  const auto& [run, attempt, rank] = key;
+  std::vector<Message> messages;
+  if (pending.dropped > 0) {
+    messages.push_back({"metrics", fmt::format("{{\"dropped\":{}}}", pending.dropped), "gap"});
   }
-}
-
-bool EventHub::crowded(const std::string& token) const {
-  const auto same = [&](const Subscription* other) { return other->token_ == token; };
-  return !token.empty() && static_cast<std::size_t>(std::count_if(subscriptions_.begin(), subscriptions_.end(),
-                                                                  same)) >= limits_.subscribers_a_token;
+  while (!pending.steps.empty()) messages.push_back({"metrics", pending.steps.take_text(run, attempt, rank)});
+  return messages;
 }
 
 std::shared_ptr<http::EventSource> EventHub::subscribe(std::string run, std::set<std::string> topics,
                                                        const std::string& after, std::string token) {
-  auto subscription = std::make_shared<Subscription>(*this, std::move(run), std::move(topics), std::move(token));
+  auto subscription =
+      std::make_shared<Subscription>(*this, Listener{std::move(run), std::move(topics)}, std::move(token));
   const std::lock_guard lock(mutex_);
-  if (subscriptions_.size() >= limits_.subscribers || crowded(subscription->token_)) return nullptr;
-  subscription->seen_ = sequence_;
-  if (!after.empty()) {
-    const auto dash = after.find('-');
-    std::uint64_t sequence = 0;
-    const bool ours = dash != std::string::npos && after.substr(0, dash) == epoch_;
-    if (ours) std::from_chars(after.data() + dash + 1, after.data() + after.size(), sequence);
-    if (ours && sequence <= sequence_) subscription->seen_ = sequence;
-    if (!ours || sequence > sequence_ || newest_dropped(subscription->run_) > sequence) {
-      subscription->reset_ = true;
-      subscription->seen_ = sequence_;
-    }
+  if (subscribers_ >= limits_.subscribers) return nullptr;
+  if (const std::string& of = subscription->token_; !of.empty()) {
+    const auto [count, fresh] = subscribers_by_token_.try_emplace(of, 0);
+    if (count->second >= limits_.subscribers_a_token) return nullptr;
+    ++count->second;
   }
-  subscriptions_.insert(subscription.get());
+  ++subscribers_;
+  subscription->joined_ = true;
+  subscription->seen_ = rings_.sequence();
+  if (!after.empty()) resume(*subscription, after);
+  audience_.add(subscription.get());
   return subscription;
 }
 
-std::uint64_t EventHub::newest_dropped(const std::string& run) const {
-  std::uint64_t newest = 0;
-  for (const auto& [id, ring] : rings_) {
-    if (run.empty() || id == run) newest = std::max(newest, ring.dropped);
+void EventHub::resume(Subscription& subscription, const std::string& after) {
+  const auto dash = after.find('-');
+  std::uint64_t sequence = 0;
+  const bool ours = dash != std::string::npos && after.substr(0, dash) == epoch_;
+  if (ours) std::from_chars(after.data() + dash + 1, after.data() + after.size(), sequence);
+  const MissedEvents& missed = rings_.missed();
+  const bool kept = ours && sequence <= rings_.sequence() && sequence >= missed.floor() &&
+                    sequence >= missed.newest(subscription.run, subscription.topics);
+  if (!kept) {
+    subscription.reset_ = true;
+    return;
   }
-  for (const auto& [id, dropped] : forgotten_) {
-    if (run.empty() || id == run) newest = std::max(newest, dropped);
-  }
-  return newest;
+  subscription.seen_ = sequence;
+  count_bytes_behind(subscription);
 }
 
-std::string EventHub::take(Subscription& subscription) {
-  const std::lock_guard lock(mutex_);
-  std::string frames;
-  const auto frame = [&](std::uint64_t sequence, std::string_view topic, std::string_view data) {
-    fmt::format_to(std::back_inserter(frames), "id: {}-{}\nevent: {}\ndata: {}\n\n", epoch_, sequence, topic, data);
-  };
-  if (!std::exchange(subscription.greeted_, true)) frames = "retry: 2000\n\n";
-  if (std::exchange(subscription.reset_, false)) frame(subscription.seen_, "reset", "{}");
+void EventHub::count_bytes_behind(Subscription& subscription) const {
+  subscription.bytes_behind_ = 0;
+  rings_.visit(subscription.run, subscription.seen_, [&](const EventRings::Pointer& event) {
+    if (subscription.wants(event->topic)) subscription.bytes_behind_ += event->data.size();
+    return true;
+  });
+}
 
-  std::vector<const Event*> due;
-  std::size_t bytes = 0;
-  bool lost = false;
-  for (const auto& [run, ring] : rings_) {
-    if (!subscription.run_.empty() && run != subscription.run_) continue;
-    lost = lost || ring.dropped > subscription.seen_;
-    for (auto event = ring.events.rbegin(); event != ring.events.rend(); ++event) {
-      if (event->sequence <= subscription.seen_) break;
-      if (!subscription.wants(event->topic)) continue;
-      due.push_back(&*event);
-      bytes += event->data.size();
-    }
+void EventHub::leave(Subscription& subscription) {
+  const std::lock_guard lock(mutex_);
+  if (!subscription.joined_) return;
+  audience_.remove(&subscription);
+  --subscribers_;
+  const auto count = subscribers_by_token_.find(subscription.token_);
+  if (count != subscribers_by_token_.end() && --count->second == 0) subscribers_by_token_.erase(count);
+}
+
+http::EventSource::Frames EventHub::take(Subscription& subscription) {
+  const std::lock_guard lock(mutex_);
+  subscription.woken_ = false;
+  FrameWriter frames(epoch_, limits_.taken_bytes);
+  if (!std::exchange(subscription.greeted_, true)) frames.greet();
+  const std::uint64_t missed = rings_.missed().newest(subscription.run, subscription.topics);
+  const bool lost = missed > std::max(subscription.seen_, subscription.told_missed_);
+  if (lost) {
+    subscription.told_missed_ = missed;
+    count_bytes_behind(subscription);
   }
-  std::sort(due.begin(), due.end(), [](const Event* a, const Event* b) { return a->sequence < b->sequence; });
-  if (lost) frame(subscription.seen_, "reset", "{}");
-  std::uint64_t dropped = 0;
-  for (const Event* event : due) {
-    if (bytes > limits_.lag_bytes && event->topic == "metrics") {
-      bytes -= event->data.size();
-      ++dropped;
-      ++dropped_;
-      continue;
+  if (std::exchange(subscription.reset_, false) || lost) frames.control(subscription.seen_, "reset", "{}");
+  bool more = false;
+  rings_.visit(subscription.run, subscription.seen_, [&](const EventRings::Pointer& event) {
+    if (subscription.wants(event->topic)) {
+      if (frames.full()) return !(more = true);
+      const bool late = subscription.bytes_behind_ > limits_.lag_bytes && event->topic == "metrics";
+      subscription.bytes_behind_ -= std::min(subscription.bytes_behind_, event->data.size());
+      if (late) {
+        frames.note_lost(event->sequence);
+        ++dropped_;
+      } else {
+        frames.add(event);
+      }
     }
-    if (dropped > 0) frame(event->sequence - 1, "gap", fmt::format("{{\"dropped\":{}}}", std::exchange(dropped, 0)));
-    frame(event->sequence, event->topic, event->data);
-  }
-  if (dropped > 0) frame(sequence_, "gap", fmt::format("{{\"dropped\":{}}}", dropped));
-  subscription.seen_ = sequence_;
-  return frames;
+    subscription.seen_ = event->sequence;
+    return true;
+  });
+  if (!more) subscription.seen_ = rings_.sequence();
+  return frames.finish();
 }
 
 std::size_t EventHub::subscribers() const {
   const std::lock_guard lock(mutex_);
-  return subscriptions_.size();
+  return subscribers_;
 }
 
 std::uint64_t EventHub::dropped() const {
   const std::lock_guard lock(mutex_);
   return dropped_;
+}
+
+std::size_t EventHub::bytes() const {
+  const std::lock_guard lock(mutex_);
+  return rings_.bytes() + pending_bytes_;
 }
 
 }  // namespace babelring::api

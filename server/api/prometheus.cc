@@ -233,6 +233,8 @@ http::Response show_metrics(Service& service, const HttpMeter& meter) {
   counter(families, "babelring_sse_dropped_total", "Frames of metrics that slow readers of event streams lost",
           service.events.dropped());
   add_log_losses(families, service);
+  single_gauge(families, "babelring_sse_bytes", "What the events kept for streams take",
+               static_cast<double>(service.events.bytes()));
   add_runs(families, service);
   http::Response response = http::text_response(200, "text/plain; version=0.0.4; charset=utf-8",
                                                 prometheus::TextSerializer().Serialize(families));

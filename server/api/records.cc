@@ -138,43 +138,58 @@ class Announcer {
       if (service_.alerts != nullptr) service_.alerts->observe(record);
       std::visit([&](const auto& body) { tell(record, body, id); }, record.body);
     }
-    if (!result.run_changed) return;
-    auto reader = service_.store.reader();
-    if (const auto run = store::find_run(*reader, batch_.run)) {
-      service_.events.publish(batch_.run, "state", to_text(run_item(service_, *reader, *run, wall_time_ms())));
+    if (!steps_.empty()) service_.events.publish_steps(batch_.run, batch_.attempt, batch_.rank, std::move(steps_));
+    if (result.run_changed && wants("state")) {
+      auto reader = service_.store.reader();
+      if (const auto run = store::find_run(*reader, batch_.run)) {
+        add("state", run_item(service_, *reader, *run, wall_time_ms()));
+      }
     }
+    service_.events.publish(batch_.run, std::move(messages_));
   }
 
  private:
+  /// Asks once for each topic.
+  bool wants(const std::string& topic) {
+    const auto [known, fresh] = wanted_.try_emplace(topic, false);
+    if (fresh) known->second = service_.events.wants(batch_.run, topic);
+    return known->second;
+  }
+  void add(const std::string& topic, const json::object& item) { messages_.push_back({topic, to_text(item)}); }
+
   void tell(const Record& record, const StepRecord& step, const std::string&) {
-    service_.events.publish_step(record.header, step, store::stored_metrics(step));
+    if (wants("metrics")) steps_.add(step.update, record.header.time_ms, store::stored_metrics(step));
   }
   void tell(const Record&, const EvalRecord&, const std::string& id) {
+    if (!wants("eval")) return;
     auto reader = service_.store.reader();
     auto eval = store::find_eval(*reader, id);
     if (!eval) return;
     eval->samples.clear();
-    service_.events.publish(batch_.run, "eval", to_text(eval_item(*eval)));
+    add("eval", eval_item(*eval));
   }
   void tell(const Record&, const CheckpointRecord&, const std::string& id) {
+    if (!wants("checkpoint")) return;
     auto reader = service_.store.reader();
-    if (const auto checkpoint = store::find_checkpoint(*reader, id)) {
-      service_.events.publish(batch_.run, "checkpoint", to_text(checkpoint_item(*checkpoint)));
-    }
+    if (const auto checkpoint = store::find_checkpoint(*reader, id)) add("checkpoint", checkpoint_item(*checkpoint));
   }
   void tell(const Record& record, const LogRecord& log, const std::string&) {
+    if (!wants("log")) return;
     const json::object item = {{"run", batch_.run},
                                {"rank", record.header.rank},
                                {"attempt", record.header.attempt},
                                {"time", format_rfc3339(record.header.time_ms)},
                                {"level", log.level},
                                {"text", log.text}};
-    service_.events.publish(batch_.run, "log", to_text(item));
+    add("log", item);
   }
   void tell(const Record&, const LifecycleRecord&, const std::string&) {}  // shows as the run's state
 
   Service& service_;
   const store::Batch& batch_;
+  std::map<std::string, bool> wanted_;  // by topic
+  std::vector<EventHub::Message> messages_;
+  MetricFrames steps_;
 };
 
 http::Response ingest_response(const store::IngestResult& result, const std::string& request_id) {

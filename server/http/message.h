@@ -83,10 +83,17 @@ class Producer {
 class EventSource {
  public:
   virtual ~EventSource() = default;
-  /// The event-stream frames that are due, each complete; may be empty.
-  virtual std::string take() = 0;
-  /// Sets what is called, from any thread, whenever take() may have something, until the source is destroyed. It must
-  /// be cheap.
+  /// Event-stream frames: `text`, then `last`, a large text shared with other subscribers, unless it is null.
+  struct Frames {
+    std::string text;
+    std::shared_ptr<const std::string> last;
+    std::string_view tail() const { return last ? std::string_view(*last) : std::string_view(); }
+    std::size_t size() const { return text.size() + tail().size(); }
+  };
+  /// Frames that are due, each complete; a few at a time: empty when there are no more.
+  virtual Frames take() = 0;
+  /// Sets what is called, from any thread, when take() may have something: once, until take() is called again. It must
+  /// be cheap, and may still be called while the source is destroyed.
   virtual void on_ready(std::function<void()> wake) = 0;
 };
 

@@ -136,7 +136,7 @@ asio::awaitable<void> Session::run() {
   } catch (const std::exception& failure) {
     spdlog::error("connection: {}", failure.what());
   }
-  // Not left to the destructor: that may run in the hub, which holds its lock while it wakes this session.
+  // Not left to the destructor: the subscriber's place is free at once.
   events_.reset();
   if (gone_) *gone_ = true;  // a handler or producer may still work for the last request
   deadline_.cancel();

@@ -240,9 +240,12 @@ asio::awaitable<void> Session::write_events() {
       checked = now;
     }
     woken_ = false;
-    if (const std::string frames = events_->take(); !frames.empty()) {
-      const std::size_t sent = send_now(frames, {});
-      if (sent < frames.size()) co_await write_all(std::string_view(frames).substr(sent), {});
+    if (const EventSource::Frames frames = events_->take(); frames.size() > 0) {
+      const std::size_t sent = send_now(frames.text, frames.tail());
+      const std::size_t in_text = std::min(sent, frames.text.size());
+      if (sent < frames.size()) {
+        co_await write_all(std::string_view(frames.text).substr(in_text), frames.tail().substr(sent - in_text));
+      }
       continue;
     }
     clear_deadline();

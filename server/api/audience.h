@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "nmt/base/clock.h"
+
+namespace babelring::api {
+
+/// Somebody who receives events.
+struct Listener {
+  std::string run;               // empty: of all runs
+  std::set<std::string> topics;  // empty: all
+  bool wants(const std::string& topic) const { return topics.empty() || topics.contains(topic); }
+};
+
+/// Says for which runs and topics events must be made: those that somebody listens to, or listened to less than
+/// `linger` ago, so that a reader whose connection broke misses nothing. Not thread-safe.
+class Audience {
+ public:
+  explicit Audience(std::chrono::milliseconds linger) : linger_(linger) {}
+
+  /// The listener must stay in place, unchanged, until it is removed.
+  void add(Listener* listener);
+  void remove(Listener* listener);
+  bool wants(const std::string& run, const std::string& topic) const;
+  /// Calls `visit` for each listener to a topic of a run.
+  void visit(const std::string& run, const std::string& topic, const std::function<void(Listener&)>& visit) const;
+
+ private:
+  struct Interest {
+    std::size_t listeners = 0;
+    SteadyClock::time_point until{};  // when it ends, if there is no listener
+  };
+  struct OfRun {
+    std::set<Listener*> listeners;
+    std::map<std::string, Interest> topics;  // empty: all topics
+    bool wants(const std::string& topic) const;
+  };
+  static constexpr std::size_t max_lingering = 10'000;
+
+  static std::set<std::string> topics_of(const Listener& listener);
+  void forget_runs();
+
+  const std::chrono::milliseconds linger_;
+  std::map<std::string, OfRun> runs_;
+  std::deque<std::pair<SteadyClock::time_point, std::string>> lingering_;  // when which run's interest ends
+};
+
+}  // namespace babelring::api

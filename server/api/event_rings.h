@@ -1,0 +1,92 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "nmt/base/clock.h"
+
+namespace babelring::api {
+
+struct Event {
+  std::uint64_t sequence = 0;
+  SteadyClock::time_point at;
+  std::string run;
+  std::string topic;  // by which it is subscribed to
+  std::string name;   // as which it is sent
+  std::string data;   // a line of JSON and the empty line that ends the event
+};
+
+/// The newest event that each topic of each run lacks: it was not made, or is no longer kept. Bounded: of runs that
+/// missed nothing for long only one number is known for all.
+class MissedEvents {
+ public:
+  void note(const std::string& run, const std::string& topic, std::uint64_t sequence);
+  /// Of a run, or of all for an empty `run`; of these topics, or of all if there are none. 0: none is known.
+  std::uint64_t newest(const std::string& run, const std::set<std::string>& topics) const;
+  /// Where nothing is known of a run, it may have missed events up to this one.
+  std::uint64_t floor() const { return floor_; }
+
+  static constexpr std::size_t max_entries = 10'000;
+
+ private:
+  using Key = std::pair<std::string, std::string>;  // run, topic
+  std::map<Key, std::uint64_t> newest_;
+  std::map<std::uint64_t, Key> by_age_;
+  std::map<std::string, std::uint64_t> by_topic_;
+  std::uint64_t floor_ = 0;
+};
+
+/// The newest events of each run, for readers that lag or come back. Not thread-safe.
+class EventRings {
+ public:
+  struct Limits {
+    std::size_t events_a_run = 10'000, bytes_a_run = std::size_t{16} << 20;  // of their data
+    std::size_t bytes = std::size_t{32} << 20;  // of all runs, with overhead; then the largest run loses its oldest
+    std::chrono::milliseconds age{300'000};
+  };
+  using Pointer = std::shared_ptr<const Event>;
+
+  explicit EventRings(Limits limits) : limits_(limits) {}
+
+  /// Gives the event its sequence and time.
+  void append(Event event);
+  /// An event that nobody wants was not made.
+  void miss(const std::string& run, const std::string& topic) { missed_.note(run, topic, ++sequence_); }
+  /// Drops what is too old.
+  void forget(SteadyClock::time_point now);
+  /// Visits the events of a run, or of all for an empty `run`, with a greater sequence than `after`, in their order, as
+  /// long as `visit` returns true.
+  void visit(const std::string& run, std::uint64_t after, const std::function<bool(const Pointer&)>& visit) const;
+
+  std::uint64_t sequence() const { return sequence_; }
+  const MissedEvents& missed() const { return missed_; }
+  bool empty() const { return all_.empty(); }
+  /// What the events take, in bytes, about.
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  struct Ring {
+    std::deque<Pointer> events;
+    std::size_t bytes = 0;  // of their data
+  };
+  using Place = std::map<std::string, Ring>::iterator;
+  static std::size_t cost(const Event& event);
+  void drop_oldest(Place ring);  // removes a ring that is empty then
+
+  const Limits limits_;
+  std::uint64_t sequence_ = 0;
+  std::map<std::uint64_t, Pointer> all_;
+  std::map<std::string, Ring> rings_;
+  std::set<std::pair<std::size_t, std::string>> by_bytes_;  // of rings_
+  std::size_t bytes_ = 0;
+  MissedEvents missed_;
+};
+
+}  // namespace babelring::api
