@@ -10,10 +10,18 @@ namespace {
 constexpr std::size_t most_series = 64;  // of one answer
 
 store::Series read(store::Reader& reader, store::SeriesQuery query, const Asked& asked) {
-  if (asked.agg != "lttb") return store::read_series(reader, query);
+  if (asked.agg != "lttb" && asked.agg != "raw") return store::read_series(reader, query);
   const std::size_t wanted = query.points;
   query.points = most_raw_points;
-  return lttb(store::read_series(reader, query), wanted);
+  query.every_point = true;
+  store::Series series = store::read_series(reader, query);
+  if (series.too_long) {
+    throw http::Problem(422, "query_too_expensive",
+                        fmt::format("'{}' has more than {} points in that range, which is the most for agg={}: ask for "
+                                    "a shorter range (from, to)",
+                                    query.key, most_raw_points, asked.agg));
+  }
+  return asked.agg == "raw" ? series : lttb(series, wanted);
 }
 
 /// An empty answer is explained: no such key, or nothing of it in the range.

@@ -10,6 +10,9 @@
 namespace babelring::store {
 namespace {
 
+constexpr std::int64_t max_summaries = 256;                    // held at once: each has a value for every key
+constexpr std::size_t max_piece_bytes = std::size_t{1} << 20;  // of an export
+
 /// Collects summaries by key, in the order in which keys appear.
 class Collector {
  public:
@@ -67,15 +70,15 @@ std::vector<Summary> summaries(Reader& reader, std::int64_t run, const Span& spa
   Statement rows = reader.database.prepare(
       level == 0
           ? "SELECT bucket, layout, vals FROM buckets WHERE run = ? AND rank = ? AND attempt = ? AND bucket >= ? "
-            "AND bucket < ? ORDER BY bucket"
+            "AND bucket < ? ORDER BY bucket LIMIT ?"
           : "SELECT bucket, layout, vals FROM pyramid WHERE run = ? AND rank = ? AND attempt = ? AND bucket >= ? "
-            "AND bucket < ? AND level = ? ORDER BY bucket");
+            "AND bucket < ? AND level = ? ORDER BY bucket LIMIT ?");
   const std::int64_t steps = steps_of_level(level);
   const std::int64_t begin = (first + steps - 1) / steps, end = (last + 1) / steps;
   if (level == 0) {
-    rows.bind(run, span.rank, span.attempt, begin, end);
+    rows.bind(run, span.rank, span.attempt, begin, end, max_summaries);
   } else {
-    rows.bind(run, span.rank, span.attempt, begin, end, level);
+    rows.bind(run, span.rank, span.attempt, begin, end, level, max_summaries);
   }
   std::vector<Summary> found;
   while (rows.step()) found.push_back({rows.integer(0), rows.integer(1), rows.text(2)});
@@ -101,11 +104,15 @@ void note_range(Reader& reader, std::int64_t run, const Span& span, std::int64_t
     return;
   }
   std::int64_t next = first;
-  for (const Summary& summary : summaries(reader, run, span, first, last, level)) {
-    const std::int64_t base = summary.bucket * steps_of_level(level);
-    note_range(reader, run, span, next, base - 1, level - 1, collector);
-    note_summary(reader, summary, base, collector);
-    next = base + steps_of_level(level);
+  for (bool all = false; !all;) {
+    const auto found = summaries(reader, run, span, next, last, level);
+    all = std::ssize(found) < max_summaries;
+    for (const Summary& summary : found) {
+      const std::int64_t base = summary.bucket * steps_of_level(level);
+      note_range(reader, run, span, next, base - 1, level - 1, collector);
+      note_summary(reader, summary, base, collector);
+      next = base + steps_of_level(level);
+    }
   }
   note_range(reader, run, span, next, last, level - 1, collector);
 }
@@ -162,7 +169,7 @@ bool export_rows(Reader& reader, std::int64_t run, const std::vector<std::string
   bool any = false;
   std::int64_t layout = -1;
   std::vector<std::optional<std::size_t>> places(keys.size());
-  while (steps.step()) {
+  while (csv.size() < max_piece_bytes && steps.step()) {
     any = true;
     cursor = {steps.integer(0), steps.integer(1), steps.integer(2)};
     if (steps.integer(4) != layout) {

@@ -4,7 +4,9 @@
 #include <cmath>
 #include <map>
 
+#include "server/store/point_groups.h"
 #include "server/store/pyramid.h"
+#include "server/store/rank_join.h"
 #include "server/store/series_reader.h"
 
 namespace babelring::store {
@@ -12,16 +14,6 @@ namespace {
 
 constexpr std::size_t most_non_finite = 1000;
 constexpr std::int64_t most_steps_looked_up = 16'384;
-
-struct RankPieces {
-  std::int64_t rank = 0;
-  std::string host;
-  std::vector<Piece> pieces;
-};
-
-double average(const Piece& piece) {
-  return piece.sum / static_cast<double>(piece.finite);
-}
 
 /// The parts of the spans within the requested range.
 std::vector<Span> clip(SpanReader& values, std::vector<Span> spans, const SeriesQuery& query) {
@@ -46,146 +38,62 @@ int level_for(std::int64_t steps, std::size_t points) {
   return level;
 }
 
-std::vector<RankPieces> read_ranks(SpanReader& values, const std::vector<Span>& spans, int level) {
-  std::vector<RankPieces> ranks;
-  for (const Span& span : spans) {
-    if (ranks.empty() || ranks.back().rank != span.rank) ranks.push_back({span.rank, span.host, {}});
-    auto& pieces = ranks.back().pieces;
-    level < 0 ? values.read_fine(span, pieces) : values.read_coarse(span, level, pieces);
-  }
-  return ranks;
-}
-
-/// Joins the ranks' pieces of equal index into pieces of the run.
-class RankJoin {
+/// Finds the values that are not finite in the pieces that have any.
+class NonFinite {
  public:
-  RankJoin(RankAggregate how, std::vector<RankPieces>& ranks, const SeriesQuery& query) : how_(how), ranks_(ranks) {
-    for (const RankPieces& rank : ranks) {
-      for (std::int64_t previous = -1; const Piece& piece : rank.pieces) {
-        if (piece.attempt != previous) ++expected_[previous = piece.attempt];
-      }
-    }
-    expected_[query.current_attempt] = std::max(expected_[query.current_attempt], query.world_size);
+  void note(std::int64_t rank, const Piece& piece) {
+    if (piece.finite == piece.count || pieces_.size() >= most_non_finite || steps_ >= most_steps_looked_up) return;
+    steps_ += piece.count;
+    pieces_.push_back({rank, piece.first_step, piece.step});
   }
 
-  std::vector<Piece> run() {
-    if (ranks_.empty()) return {};
-    std::vector<std::size_t> at(ranks_.size(), 0);
-    std::vector<Piece> joined;
-    joined.reserve(ranks_.front().pieces.size());
-    for (;;) {
-      std::int64_t index = INT64_MAX;
-      for (std::size_t r = 0; r < ranks_.size(); ++r) {
-        if (at[r] < ranks_[r].pieces.size()) index = std::min(index, ranks_[r].pieces[at[r]].index);
+  /// By rank, then in order of steps.
+  std::vector<std::pair<std::int64_t, double>> find(SpanReader& values, const std::vector<Span>& spans) {
+    std::stable_sort(pieces_.begin(), pieces_.end(), [](const Place& a, const Place& b) { return a.rank < b.rank; });
+    std::vector<std::pair<std::int64_t, double>> found;
+    for (const Place& place : pieces_) {
+      for (const Span& span : spans) {
+        if (span.rank != place.rank) continue;
+        const std::int64_t first = std::max(place.first, span.first), last = std::min(place.last, span.last);
+        if (first > last) continue;
+        values.visit(span, first, last, [&](std::int64_t step, std::int64_t, double value) {
+          if (!std::isfinite(value)) found.emplace_back(step, value);
+          return found.size() < most_non_finite;
+        });
+        if (found.size() >= most_non_finite) return found;
       }
-      if (index == INT64_MAX) return joined;
-      present_.clear();
-      for (std::size_t r = 0; r < ranks_.size(); ++r) {
-        auto& pieces = ranks_[r].pieces;
-        if (at[r] < pieces.size() && pieces[at[r]].index == index) present_.push_back({&ranks_[r], &pieces[at[r]++]});
-      }
-      join(joined);
     }
+    return found;
   }
 
  private:
-  struct Present {
-    const RankPieces* rank;
-    const Piece* piece;
+  struct Place {
+    std::int64_t rank, first, last;
   };
-
-  void join(std::vector<Piece>& joined) const {
-    Piece result = *present_.front().piece;
-    if (how_ == RankAggregate::mean) {
-      for (std::size_t i = 1; i < present_.size(); ++i) absorb(result, *present_[i].piece);
-      joined.push_back(result);
-      return;
-    }
-    // A sum over only some of the ranks would look like a drop.
-    const auto expected = static_cast<std::size_t>(expected_.at(result.attempt));
-    if (present_.size() < expected) return;
-    joined.push_back(how_ == RankAggregate::sum ? sum() : sum_of_hosts());
-  }
-
-  static void absorb(Piece& into, const Piece& other) {
-    if (other.finite == 0) return;
-    into.min = into.finite == 0 ? other.min : std::min(into.min, other.min);
-    into.max = into.finite == 0 ? other.max : std::max(into.max, other.max);
-    into.sum += other.sum;
-    into.finite += other.finite;
-  }
-
-  static void extend(Piece& into, const Piece& other) {
-    into.count = std::min(into.count, other.count);
-    const bool finite = into.finite > 0 && other.finite > 0;
-    into.min += other.min;
-    into.max += other.max;
-    into.sum = finite ? average(into) + average(other) : 0;
-    into.finite = finite ? 1 : 0;
-  }
-
-  Piece sum() const {
-    Piece result = *present_.front().piece;
-    for (std::size_t i = 1; i < present_.size(); ++i) extend(result, *present_[i].piece);
-    return result;
-  }
-
-  Piece sum_of_hosts() const {
-    std::map<std::string_view, Piece> hosts;
-    for (const Present& present : present_) {
-      const auto [host, first] = hosts.try_emplace(present.rank->host, *present.piece);
-      if (!first && average(*present.piece) > average(host->second)) host->second = *present.piece;
-    }
-    auto host = hosts.begin();
-    Piece result = host->second;
-    while (++host != hosts.end()) extend(result, host->second);
-    return result;
-  }
-
-  RankAggregate how_;
-  std::vector<RankPieces>& ranks_;
-  std::map<std::int64_t, std::int64_t> expected_;  // ranks by attempt
-  std::vector<Present> present_;
+  std::vector<Place> pieces_;
+  std::int64_t steps_ = 0;
 };
 
-std::vector<std::pair<std::int64_t, double>> find_non_finite(SpanReader& values, const std::vector<Span>& spans,
-                                                             const std::vector<RankPieces>& ranks) {
-  std::vector<std::pair<std::int64_t, double>> found;
-  std::int64_t steps = 0;
-  for (const RankPieces& rank : ranks) {
-    for (const Piece& piece : rank.pieces) {
-      if (piece.finite == piece.count) continue;
-      if (found.size() >= most_non_finite || (steps > 0 && steps + piece.count > most_steps_looked_up)) return found;
-      steps += piece.count;
-      for (const Span& span : spans) {
-        if (span.rank != rank.rank || span.attempt != piece.attempt) continue;
-        values.visit(span, piece.first_step, piece.step, [&](std::int64_t step, std::int64_t, double value) {
-          if (!std::isfinite(value) && found.size() < most_non_finite) found.emplace_back(step, value);
-        });
-      }
-    }
-  }
-  return found;
-}
-
-SeriesPoint point_of(const Piece* first, const Piece* end) {
-  SeriesPoint point;
-  double weight = 0, sum = 0;
-  for (const Piece* piece = first; piece != end; ++piece) {
-    point.step = piece->step;
-    point.time_ms = piece->time_ms;
-    point.count += piece->count;
-    if (piece->finite == 0) continue;
-    point.min = point.finite == 0 ? piece->min : std::min(point.min, piece->min);
-    point.max = point.finite == 0 ? piece->max : std::max(point.max, piece->max);
-    sum += average(*piece) * static_cast<double>(piece->count);
-    weight += static_cast<double>(piece->count);
-    point.finite += piece->finite;
-  }
-  point.average = sum / weight;
-  if (point.finite == 1 && end - first == 1) point.average = first->sum;  // bit for bit what was stored
-  if (point.finite == 0) point.min = point.max = point.average = std::nan("");
-  return point;
+/// Reads with the pieces of one level. `longest` becomes the steps of the rank that has most of them.
+Series read_level(SpanReader& values, const std::vector<Span>& spans, int level, const SeriesQuery& query,
+                  std::int64_t& longest) {
+  Series series;
+  NonFinite non_finite;
+  PointGroups groups(query.points);
+  RankJoin join(values, spans, level, query);
+  join.run([&](std::int64_t rank, const Piece& piece) { non_finite.note(rank, piece); },
+           [&](const Piece& piece) {
+             series.total += piece.count;
+             groups.add(piece);
+             return !query.every_point || groups.pieces() <= query.points;
+           });
+  longest = join.longest();
+  series.too_long = query.every_point && groups.pieces() > query.points;
+  if (series.too_long) return series;
+  series.sampled = level >= 0 || groups.pieces() > query.points;
+  series.points = groups.finish();
+  series.non_finite = non_finite.find(values, spans);
+  return series;
 }
 
 }  // namespace
@@ -197,23 +105,11 @@ Series read_series(Reader& reader, const SeriesQuery& query) {
   for (const Span& span : spans) lengths[span.rank] += span.last - span.first + 1;
   std::int64_t longest = 0;
   for (const auto& [rank, length] : lengths) longest = std::max(longest, length);
-  const int level = level_for(longest, query.points);
-
-  auto ranks = read_ranks(values, spans, level);
-  Series series;
-  series.non_finite = find_non_finite(values, spans, ranks);
-  std::vector<Piece> pieces;
-  if (ranks.size() == 1 && query.rank) {
-    pieces = std::move(ranks.front().pieces);
-  } else {
-    pieces = RankJoin(rank_aggregate(query.key), ranks, query).run();
-  }
-  for (const Piece& piece : pieces) series.total += piece.count;
-  series.sampled = level >= 0 || pieces.size() > query.points;
-  const std::size_t group = (pieces.size() + query.points - 1) / std::max<std::size_t>(query.points, 1);
-  for (std::size_t i = 0; i < pieces.size(); i += group) {
-    series.points.push_back(point_of(&pieces[i], pieces.data() + std::min(i + group, pieces.size())));
-  }
+  const int level = query.every_point ? -1 : level_for(longest, query.points);
+  Series series = read_level(values, spans, level, query, longest);
+  // Where updates are far apart there are fewer steps than the range is long.
+  const int finer = level < 0 ? level : level_for(longest, query.points);
+  if (finer < level) series = read_level(values, spans, finer, query, longest);
   return series;
 }
 

@@ -22,6 +22,7 @@ struct SeriesQuery {
   bool by_time = false;              // from and to are ms since 1970 instead of steps
   std::int64_t from = 0, to = INT64_MAX;
   std::size_t points = 1200;  // at most this many are returned; from 1
+  bool every_point = false;   // those that are stored, not sampled
 };
 
 /// One point, or the summary of several: `min`, `average` and `max` are NaN if none was finite. For sums over ranks,
@@ -36,6 +37,7 @@ struct Series {
   std::vector<SeriesPoint> points;
   std::int64_t total = 0;  // points in the range before sampling
   bool sampled = false;
+  bool too_long = false;  // every_point was asked for, and there are more than `points`: nothing else is set
   std::vector<std::pair<std::int64_t, double>> non_finite;  // (step, value) by rank, 1,000 at most
 };
 
@@ -66,7 +68,8 @@ struct ExportCursor {
 };
 /// Every key of any step of the run, in the order of first appearance.
 std::vector<std::string> all_keys(Reader& reader, std::int64_t run);
-/// Appends up to `rows` CSV lines `rank,attempt,step,time_ms,values…` after the cursor and moves it. False at the end.
+/// Appends up to `rows` CSV lines, or about 1 MiB of them, `rank,attempt,step,time_ms,values…` after the cursor and
+/// moves it. False at the end.
 bool export_rows(Reader& reader, std::int64_t run, const std::vector<std::string>& keys, std::size_t rows,
                  ExportCursor& cursor, std::string& csv);
 

@@ -7,6 +7,11 @@
 #include "server/store/pyramid.h"
 
 namespace babelring::store {
+namespace {
+
+constexpr std::size_t min_summaries = 16, max_summaries = 1024;  // read at once
+
+}  // namespace
 
 void add(Piece& piece, std::int64_t step, std::int64_t time_ms, double value) {
   if (piece.count++ == 0) piece.first_step = step;
@@ -31,7 +36,7 @@ void absorb(Piece& into, const Piece& later) {
   into.finite += later.finite;
 }
 
-void SpanReader::visit(const Span& span, std::int64_t first, std::int64_t last, const Visit& visit) {
+bool SpanReader::visit(const Span& span, std::int64_t first, std::int64_t last, const Visit& visit) {
   Statement rows = reader_.database.prepare(
       "SELECT step, time_ms, layout, vals FROM steps WHERE run = ? AND rank = ? AND attempt = ? AND step >= ? AND "
       "step <= ? ORDER BY step");
@@ -45,31 +50,23 @@ void SpanReader::visit(const Span& span, std::int64_t first, std::int64_t last, 
     }
     if (!place) continue;
     const PackedDoubles values(rows.blob(3));
-    if (*place < values.size()) visit(rows.integer(0), rows.integer(1), values[*place]);
+    if (*place < values.size() && !visit(rows.integer(0), rows.integer(1), values[*place])) return false;
   }
-}
-
-void SpanReader::read_fine(const Span& span, std::vector<Piece>& pieces) {
-  visit(span, span.first, span.last, [&](std::int64_t step, std::int64_t time_ms, double value) {
-    Piece& piece = pieces.emplace_back();
-    piece.index = step;
-    piece.attempt = span.attempt;
-    add(piece, step, time_ms, value);
-  });
+  return true;
 }
 
 std::vector<Piece> SpanReader::summaries(const Span& span, std::int64_t first, std::int64_t last, int level) {
   Statement rows = reader_.database.prepare(
       level == 0 ? "SELECT bucket, first_step, last_step, count, time_ms, layout, vals FROM buckets WHERE run = ? AND "
-                   "rank = ? AND attempt = ? AND bucket >= ? AND bucket < ? ORDER BY bucket"
+                   "rank = ? AND attempt = ? AND bucket >= ? AND bucket < ? ORDER BY bucket LIMIT ?"
                  : "SELECT bucket, first_step, last_step, count, time_ms, layout, vals FROM pyramid WHERE run = ? AND "
-                   "rank = ? AND attempt = ? AND bucket >= ? AND bucket < ? AND level = ? ORDER BY bucket");
+                   "rank = ? AND attempt = ? AND bucket >= ? AND bucket < ? AND level = ? ORDER BY bucket LIMIT ?");
   const std::int64_t steps = steps_of_level(level);
   const std::int64_t begin = (first + steps - 1) / steps, end = (last + 1) / steps;
   if (level == 0) {
-    rows.bind(run_, span.rank, span.attempt, begin, end);
+    rows.bind(run_, span.rank, span.attempt, begin, end, summaries_at_once_);
   } else {
-    rows.bind(run_, span.rank, span.attempt, begin, end, level);
+    rows.bind(run_, span.rank, span.attempt, begin, end, level, summaries_at_once_);
   }
   std::vector<Piece> found;
   while (rows.step()) {
@@ -90,38 +87,49 @@ std::vector<Piece> SpanReader::summaries(const Span& span, std::int64_t first, s
   return found;
 }
 
-void SpanReader::descend(const Span& span, std::int64_t first, std::int64_t last, int level, const Take& take) {
+bool SpanReader::descend(const Span& span, std::int64_t first, std::int64_t last, int level, const Take& take) {
   if (level < 0) {
-    visit(span, first, last, [&](std::int64_t step, std::int64_t time_ms, double value) {
+    return visit(span, first, last, [&](std::int64_t step, std::int64_t time_ms, double value) {
       Piece piece;
       piece.attempt = span.attempt;
       add(piece, step, time_ms, value);
-      take(piece);
+      return take(piece);
     });
-    return;
   }
   const std::int64_t steps = steps_of_level(level);
   std::int64_t next = first;  // nothing before it is missing
-  for (const Piece& piece : summaries(span, first, last, level)) {
-    const std::int64_t begin = piece.index * steps;
-    if (begin > next) descend(span, next, begin - 1, level - 1, take);
-    if (piece.count > 0) take(piece);
-    next = begin + steps;
+  for (bool all = false; !all;) {
+    const auto found = summaries(span, next, last, level);
+    all = std::ssize(found) < summaries_at_once_;
+    for (const Piece& piece : found) {
+      const std::int64_t begin = piece.index * steps;
+      if (begin > next && !descend(span, next, begin - 1, level - 1, take)) return false;
+      if (piece.count > 0 && !take(piece)) return false;
+      next = begin + steps;
+    }
   }
-  if (next <= last) descend(span, next, last, level - 1, take);
+  return next > last || descend(span, next, last, level - 1, take);
 }
 
-void SpanReader::read_coarse(const Span& span, int level, std::vector<Piece>& pieces) {
-  const std::int64_t steps = steps_of_level(level);
-  descend(span, span.first, span.last, level, [&](const Piece& part) {
+std::int64_t SpanReader::read(const Span& span, std::int64_t first, int level, std::size_t most,
+                              std::vector<Piece>& pieces) {
+  const std::int64_t steps = level < 0 ? 1 : steps_of_level(level);
+  summaries_at_once_ = static_cast<std::int64_t>(std::clamp(most, min_summaries, max_summaries));
+  std::int64_t next = first;
+  std::size_t begun = 0;
+  const bool all = descend(span, first, span.last, level, [&](const Piece& part) {
     const std::int64_t index = part.step / steps;
     if (pieces.empty() || pieces.back().index != index) {
+      if (begun++ == most) return false;
       pieces.push_back(part);
       pieces.back().index = index;
-      return;
+    } else {
+      absorb(pieces.back(), part);
     }
-    absorb(pieces.back(), part);
+    next = part.step + 1;
+    return true;
   });
+  return all ? span.last + 1 : next;
 }
 
 std::int64_t SpanReader::step_at(const Span& span, std::int64_t time_ms) {
