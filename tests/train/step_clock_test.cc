@@ -112,12 +112,13 @@ TEST(StepClock, SharesAPassThatIsNotToldApart) {
 
 TEST(StepClock, TakesTheHostsTimeWhereOpsAreDoneAtOnce) {
   StepClock clock(nullptr);
-  const Stopwatch watch;
+  const Stopwatch step;
   clock.enter(StepPart::forward);
-  while (watch.elapsed_ms() < 3) continue;
+  const Stopwatch forward;
+  while (forward.elapsed_ms() < 3) continue;
   clock.enter(StepPart::optimizer);
   clock.enter(StepPart::other);
-  StepRecord record{.step_ms = watch.elapsed_ms() + 1, .data_ms = 1};
+  StepRecord record{.step_ms = step.elapsed_ms() + 1, .data_ms = 1};
   clock.fill(record);
   EXPECT_GE(record.forward_ms, 3);
   EXPECT_LT(record.forward_ms, record.step_ms);
