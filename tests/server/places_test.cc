@@ -34,12 +34,12 @@ class PlacesTest : public ::testing::Test {
  protected:
   PlacesTest() {
     http::Router router;
-    http::Route alive{"GET", "/healthz", Scope::none, 0, true, {}, {}};
+    http::Route alive{"GET", "/alive", Scope::none, 0, true, {}, {}};
     alive.handler = [](const std::shared_ptr<const http::Request>&, const http::Reply& reply) {
       reply(http::text_response(200, "text/plain", "well"));
     };
     router.add(std::move(alive));
-    http::Route ready = http::returning("GET", "/readyz", Scope::none, hello);
+    http::Route ready = http::returning("GET", "/ready", Scope::none, hello);
     ready.vital = true;
     router.add(std::move(ready));
     router.add("GET", "/hello", Scope::none, hello);
@@ -139,11 +139,11 @@ TEST_F(PlacesTest, TheReserveAnswersHealthChecksAndReports) {
   hold_places(24);
   for (int round = 0; round < 3; ++round) {
     Client health(server->port(), "");
-    const auto answer = health.get("/healthz");
+    const auto answer = health.get("/alive");
     EXPECT_EQ(answer.status, 200);
     EXPECT_EQ(answer.headers.at("connection"), "close");
     EXPECT_TRUE(health.closed());
-    EXPECT_EQ(status_of("GET", "/readyz"), 200);
+    EXPECT_EQ(status_of("GET", "/ready"), 200);
     EXPECT_EQ(status_of("POST", "/report", "ingest"), 200);
     EXPECT_EQ(status_of("POST", "/report", "unknown"), 401);
     EXPECT_EQ(status_of("POST", "/report", "read"), 403);
@@ -164,7 +164,7 @@ TEST_F(PlacesTest, TheReserveCannotBeHeldBySilence) {
     silent.push_back(std::make_unique<Client>(server->port(), ""));
     if (i % 2 == 0) silent.back()->send("GET /hel");
   }
-  EXPECT_EQ(status_of("GET", "/healthz"), 200);
+  EXPECT_EQ(status_of("GET", "/alive"), 200);
   EXPECT_EQ(status_of("POST", "/report", "ingest"), 200);
   EXPECT_TRUE(soon([&] { return server->connections() <= 32; }));
 }
