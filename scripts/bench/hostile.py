@@ -29,7 +29,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--hostile", action="store_true", help="exit code 1 if the rule of docs/reliability.md is broken")
     group.add_argument("--attack", action="append", choices=sorted(hostile_attacks.ATTACKS), metavar="NAME",
                        help=f"these alone, repeated: {', '.join(hostile_attacks.ATTACKS)}")
-    group.add_argument("--each", action="store_true", help="each attack alone against a server of its own, then all together")
+    group.add_argument("--each", action="store_true", help="run each attack alone against a fresh server, then all together")
     group.add_argument("--fake-worker", action="store_true", help="the managed run only reports, instead of training")
     group.add_argument("--quiet-seconds", type=float, default=20, help="measured before it")
     group.add_argument("--settle-seconds", type=float, default=60, help="measured after it, until memory is judged")

@@ -4,7 +4,7 @@
   hostile_attacks.py NAME      reads its orders as a JSON object from standard input (see Orders), attacks until the time is
                                over, and prints {"answers": {STATUS: count}, "errors": count}
 
-Each is a process of its own at nice 10 and says the same bytes again and again, so that its own work is small."""
+Each attacker is a process at nice 10 that sends the same bytes again and again, so that it takes little processor time."""
 
 from __future__ import annotations
 
@@ -230,7 +230,7 @@ def audit(attack: Attack) -> None:
 
 
 def batches(attack: Attack) -> None:
-    """Steps of which every 333rd brings 64 keys of its own, 10,000 in a batch, one for each of four ranks at a time."""
+    """Batches of 10,000 steps from four ranks at a time; every 333rd step brings 64 new keys."""
     every, keys = 333, 64
 
     def work(number: int) -> None:

@@ -1,4 +1,4 @@
-"""Those whom an attack must not hurt: ranks whose heartbeats pass a proxy that times them, a reporter of its own, and pages."""
+"""The clients that an attack must not hurt: ranks, whose heartbeats pass a proxy that times them, an external reporter, and pages."""
 
 from __future__ import annotations
 

@@ -190,7 +190,7 @@ def compile_torch(stage: Stage) -> tuple[str, Figures]:
 
 
 def torch_runs(stage: Stage) -> list[tuple[tuple[str, str, int], str]]:
-    """Of the part torch. Base in the default mode is a part of its own."""
+    """The models and modes that the part torch runs. The part torch_base runs base in the default mode."""
     if stage.setting.quick:
         return [(SMALL_CASES[0], "eager")]
     base, big, tiny = CASES

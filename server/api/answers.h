@@ -40,7 +40,7 @@ std::int64_t page_limit(const http::Request& request);
 std::string make_cursor(std::int64_t a, std::int64_t b);
 std::pair<std::int64_t, std::int64_t> read_cursor(const http::Request& request);
 
-/// A page of things that come sorted by their names, which tell where the next page begins.
+/// A page of a list that is sorted by name; the last name tells where the next page begins.
 class NamedPage {
  public:
   /// Throws Problem 400 for a bad limit or cursor. The request must outlive this.

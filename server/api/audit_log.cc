@@ -34,7 +34,7 @@ store::AuditRow row_of(const http::WriteNote& note) {
   return row;
 }
 
-/// What repeats have in common; empty for a note that has a row of its own. Of clients that may not come in the route
+/// The key that repeats share; empty for a note that is never joined. Of clients that may not come in the route
 /// counts, as they choose the path.
 std::string key_of(const http::WriteNote& note) {
   const bool refused = note.status >= 400;

@@ -19,7 +19,7 @@
 namespace babelring::api {
 
 /// Writes down in the store who changed what, on a thread of its own: notes that wait together are committed together.
-/// Ingest and refusals that repeat an earlier one have no row of their own: its row counts them. Also saves the tokens'
+/// Ingest and refusals that repeat an earlier one are joined: the first one's row counts them. Also saves the tokens'
 /// times of last use every half minute.
 class AuditLog : public http::AuditTrail {
  public:
@@ -85,7 +85,8 @@ class AuditLog : public http::AuditTrail {
   struct Source {
     std::int64_t since_ms = 0, rows = 0;
   };
-  /// With mutex_ held, like the next four: what repeats of the note have in common; empty if it has a row of its own.
+  /// With mutex_ held, like the next four: the key that repeats of the note share; empty if notes of its kind are never
+  /// joined.
   std::string key_for(const http::WriteNote& note);
   Source& source(const std::string& name, std::int64_t time_ms);
   /// The row of which the note is a repeat; null if there is none.
