@@ -239,6 +239,43 @@ TEST_P(Repeated, ListsStayWithTheRecording) {
   }
 }
 
+/// Sentences of 200, 100 and 32 tokens, and then again only short ones: a kernel that needs less shared memory than it
+/// needed before must not lower what the recorded launches may have.
+TEST_P(Repeated, SharedMemoryStaysEnoughForTheRecording) {
+  constexpr std::int64_t tokens = 332, width = 64;
+  std::vector<Tensor> tensors;
+  for (int i = 0; i < 8; ++i) {
+    buffers_.push_back(backend_->allocate(tokens * width * 2));
+    tensors.push_back(buffers_.back().view(Shape{tokens, width}, DType::bf16));
+    backend_->run(Fill{.y = tensors.back(), .value = 0.5f});
+  }
+  buffers_.push_back(backend_->allocate(tokens * sizeof(float)));
+  const Tensor sums = buffers_.back().view(Shape{tokens, 1}, DType::f32);
+  const auto attend_back = [&](const std::vector<std::int32_t>& offsets) {
+    const ConstTensor list(offsets.data(), Shape{std::ssize(offsets)}, DType::i32);
+    const auto rows = [&](std::size_t i) { return tensors[i].row_slice(0, offsets.back()); };
+    backend_->run(AttentionBackward{.dout = rows(0),
+                                    .out = rows(1),
+                                    .q = rows(2),
+                                    .k = rows(3),
+                                    .v = rows(4),
+                                    .q_offsets = list,
+                                    .k_offsets = list,
+                                    .log_sum_exp = sums.row_slice(0, offsets.back()),
+                                    .heads = 1,
+                                    .scale = 0.125f,
+                                    .dq = rows(5),
+                                    .dk = rows(6),
+                                    .dv = rows(7)});
+    return ConstTensor(tensors[7]);
+  };
+  for (int times = 0; times < 4; ++times) {
+    EXPECT_NO_THROW(backend_->repeat({1}, [&] { return attend_back({0, 200, 300, 332}); }));
+    for (const std::int32_t length : {100, 32}) EXPECT_NO_THROW(attend_back({0, length}));
+  }
+  EXPECT_NO_THROW(backend_->synchronize());
+}
+
 TEST_P(Repeated, CountsItsOperations) {
   buffers_.push_back(backend_->allocate(64 * 64 * sizeof(float)));
   const Tensor square = buffers_.back().view(Shape{64, 64}, DType::f32);

@@ -2,6 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include <string>
+#include <thread>
+
 #include "nmt/base/failure.h"
 #include "tests/reference/test_backends.h"
 
@@ -76,6 +79,32 @@ TEST_P(DeviceStreamTest, SaysWhatMemoryWasFor) {
   if (std::string_view(GetParam()) == "closed") GTEST_SKIP() << "its memory is the host's";
   EXPECT_THAT([&] { stream_->allocate(std::size_t{1} << 50); },
               testing::ThrowsMessage<Failure>(testing::HasSubstr("bytes were needed for communication; ")));
+}
+
+/// The communication thread asks for a GPU that it has never used, and drops the marks: it must not get a context on
+/// another GPU, nor destroy events, which may hang behind a kernel that waits for a lost rank.
+TEST(DeviceStreamThreads, AnotherThreadAsksForTheSecondDevice) {
+  const auto backend = make_emulated_cuda_backend(1);
+  const auto stream = backend->make_stream();
+  const Buffer memory = stream->allocate(400), half = stream->allocate(200);
+  for (int round = 0; round < 3; ++round) {
+    auto begin = stream->mark();
+    stream->convert(memory.view({100}, DType::f32), half.view({100}, DType::bf16));
+    auto end = stream->mark();
+    std::string fault;
+    std::thread([&] {
+      try {
+        while (!end->reached() || !begin->reached()) std::this_thread::yield();
+        EXPECT_GE(end->ms_since(*begin), 0);
+      } catch (const Failure& failure) {
+        fault = failure.what();
+      }
+      begin.reset();
+      end.reset();
+    }).join();
+    EXPECT_EQ(fault, "");
+    EXPECT_NO_THROW(backend->synchronize());
+  }
 }
 
 }  // namespace

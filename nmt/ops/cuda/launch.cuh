@@ -10,6 +10,10 @@
 
 namespace babelring::cuda {
 
+/// Raises the kernel's limit of dynamic shared memory on the current device to at least `bytes`. It is never lowered: a
+/// recorded launch runs under the limit of the time when its graph is launched. From any thread.
+void allow_shared_memory(std::string_view what, const void* kernel, std::size_t bytes);
+
 /// Where and how wide a kernel runs.
 struct LaunchPlace {
   dim3 grid, block;  // blocks of a grid, threads of a block
@@ -23,9 +27,7 @@ template <class... Parameters, class... Arguments>
 void launch(std::string_view what, const LaunchPlace& place, void (*kernel)(Parameters...), Arguments&&... arguments) {
   constexpr std::size_t free_for_all = 48 << 10;  // more shared memory is for kernels that ask for it
   if (place.shared_bytes > free_for_all) {
-    require(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                 static_cast<int>(place.shared_bytes)),
-            what);
+    allow_shared_memory(what, reinterpret_cast<const void*>(kernel), place.shared_bytes);
   }
   cudaLaunchConfig_t config{};
   config.gridDim = place.grid;

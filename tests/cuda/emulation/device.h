@@ -2,20 +2,25 @@
 
 #include <cuda_runtime_api.h>
 
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <unordered_map>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/cuda/emulation/memory.h"
 #include "tests/cuda/emulation/streams.h"
 
-/// What CUDA's handles point to, and the one device.
+/// What CUDA's handles point to, and the devices.
 struct CUstream_st {
   babelring::emulation::Stream* stream;
+  int device;
 };
 struct CUevent_st {
+  int device;
+  std::thread::id maker;
   std::shared_ptr<babelring::emulation::Mark> mark;  // of the last recording; null before the first
 };
 struct CUgraph_st {
@@ -27,16 +32,21 @@ struct CUgraphExec_st {
 
 namespace babelring::emulation {
 
-/// Calls come from any thread and take the lock: one at a time.
+/// Two devices that share a memory and run each other's streams: what tells them apart is which of them a stream, an
+/// event and a kernel's limit belong to, and which is a thread's current one. Calls come from any thread and take the
+/// lock: one at a time.
+constexpr int devices = 2;
 struct Device {
   std::mutex mutex;
   Memory memory;
   Streams streams;
   Stream* default_stream = streams.create();
-  std::unordered_map<const void*, std::size_t> shared_limits;  // of kernels that asked for more
+  std::map<std::pair<const void*, int>, std::size_t> shared_limits;  // of kernels that asked for more, by device
   std::string last_fault;
 };
 Device& device();
+/// The calling thread's.
+int& current_device();
 
 // With the lock held.
 Stream& stream_of(cudaStream_t stream);
@@ -45,5 +55,9 @@ void submit(Stream& stream, Task task);
 /// What waiting ends with: the first thing that went wrong since it was last asked for.
 cudaError_t outcome();
 cudaError_t refuse(cudaError_t error, std::string why);
+/// Refuses a launch with more dynamic shared memory than the kernel may have on the current device now.
+cudaError_t check_shared_bytes(const void* kernel, std::size_t bytes);
+/// Refuses what belongs to another device than the thread's current one.
+cudaError_t check_device(int owner, const char* what);
 
 }  // namespace babelring::emulation

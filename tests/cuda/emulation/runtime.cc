@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t free_shared_bytes = 48 << 10;
 
-std::string fault_of_shape(const cudaLaunchConfig_t& config, std::size_t shared_limit) {
+std::string fault_of_shape(const cudaLaunchConfig_t& config) {
   const dim3 &grid = config.gridDim, &block = config.blockDim;
   const std::uint64_t threads = std::uint64_t{block.x} * block.y * block.z;
   if (grid.x == 0 || grid.y == 0 || grid.z == 0 || grid.x > 0x7fffffffU || grid.y > 65535 || grid.z > 65535) {
@@ -21,10 +21,6 @@ std::string fault_of_shape(const cudaLaunchConfig_t& config, std::size_t shared_
   }
   if (threads == 0 || threads > 1024 || block.z > 64) {
     return fmt::format("a block of {} x {} x {} threads, 1 to 1024 are possible", block.x, block.y, block.z);
-  }
-  if (config.dynamicSmemBytes > shared_limit) {
-    return fmt::format("a block with {} bytes of dynamic shared memory, the kernel may have {}",
-                       config.dynamicSmemBytes, shared_limit);
   }
   return "";
 }
@@ -36,6 +32,27 @@ Device& device() {
   return one;
 }
 
+int& current_device() {
+  static thread_local int current = 0;
+  return current;
+}
+
+cudaError_t check_shared_bytes(const void* kernel, std::size_t bytes) {
+  const auto found = device().shared_limits.find({kernel, current_device()});
+  const std::size_t limit = found == device().shared_limits.end() ? free_shared_bytes : found->second;
+  if (bytes <= limit) return cudaSuccess;
+  return refuse(cudaErrorInvalidConfiguration,
+                fmt::format("a block with {} bytes of dynamic shared memory, the kernel may have {}", bytes, limit));
+}
+
+cudaError_t check_device(int owner, const char* what) {
+  if (owner == current_device()) return cudaSuccess;
+  return refuse(
+      cudaErrorInvalidResourceHandle,
+      fmt::format("{} of device {} is used by a thread whose current device is {}, which gets a context there", what,
+                  owner, current_device()));
+}
+
 cudaError_t refuse(cudaError_t error, std::string why) {
   device().last_fault = std::move(why);
   return error;
@@ -44,9 +61,11 @@ cudaError_t refuse(cudaError_t error, std::string why) {
 cudaError_t launch(const cudaLaunchConfig_t& config, const void* kernel, std::initializer_list<Argument> arguments,
                    std::function<void()> thread) {
   const std::lock_guard lock(device().mutex);
-  const auto limit = device().shared_limits.find(kernel);
-  std::string fault = fault_of_shape(config, limit == device().shared_limits.end() ? free_shared_bytes : limit->second);
+  std::string fault = fault_of_shape(config);
   if (!fault.empty()) return refuse(cudaErrorInvalidConfiguration, std::move(fault));
+  cudaError_t status = check_shared_bytes(kernel, config.dynamicSmemBytes);
+  if (status == cudaSuccess && config.stream != nullptr) status = check_device(config.stream->device, "a stream");
+  if (status != cudaSuccess) return status;
   int number = 0;
   for (const Argument& argument : arguments) {
     ++number;
@@ -57,7 +76,10 @@ cudaError_t launch(const cudaLaunchConfig_t& config, const void* kernel, std::in
   }
   submit(stream_of(config.stream),
          {.work = [grid = config.gridDim, block = config.blockDim, shared = config.dynamicSmemBytes,
-                   run = std::move(thread)] { return run_grid(grid, block, shared, run); }});
+                   run = std::move(thread)] { return run_grid(grid, block, shared, run); },
+          .awaits = nullptr,
+          .kernel = kernel,
+          .shared_bytes = config.dynamicSmemBytes});
   return cudaSuccess;
 }
 
@@ -151,6 +173,8 @@ const char* cudaGetErrorName(cudaError_t error) {
       return "cudaErrorInvalidConfiguration";
     case cudaErrorInvalidDevice:
       return "cudaErrorInvalidDevice";
+    case cudaErrorInvalidResourceHandle:
+      return "cudaErrorInvalidResourceHandle";
     case cudaErrorNotReady:
       return "cudaErrorNotReady";
     case cudaErrorLaunchFailure:
@@ -164,8 +188,8 @@ const char* cudaGetErrorName(cudaError_t error) {
 /// In the emulation's own words, where it has some.
 const char* cudaGetErrorString(cudaError_t error) {
   const std::lock_guard lock(device().mutex);
-  const bool own =
-      error == cudaErrorInvalidValue || error == cudaErrorInvalidConfiguration || error == cudaErrorLaunchFailure;
+  const bool own = error == cudaErrorInvalidValue || error == cudaErrorInvalidConfiguration ||
+                   error == cudaErrorLaunchFailure || error == cudaErrorInvalidResourceHandle;
   return own && !device().last_fault.empty() ? device().last_fault.c_str() : cudaGetErrorName(error);
 }
 
@@ -179,27 +203,30 @@ cudaError_t cudaDriverGetVersion(int* version) {
   return cudaSuccess;
 }
 cudaError_t cudaGetDeviceCount(int* count) {
-  *count = 1;
+  *count = babelring::emulation::devices;
   return cudaSuccess;
 }
 cudaError_t cudaGetDevice(int* number) {
-  *number = 0;
+  *number = babelring::emulation::current_device();
   return cudaSuccess;
 }
 cudaError_t cudaSetDevice(int number) {
-  return number == 0 ? cudaSuccess : cudaErrorInvalidDevice;
+  if (number < 0 || number >= babelring::emulation::devices) return cudaErrorInvalidDevice;
+  babelring::emulation::current_device() = number;
+  return cudaSuccess;
 }
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int number) {
-  if (number != 0) return cudaErrorInvalidDevice;
+  if (number < 0 || number >= babelring::emulation::devices) return cudaErrorInvalidDevice;
   *properties = {.name = "emulated threads",
                  .uuid = {"emulated"},
                  .totalGlobalMem = babelring::emulation::Memory::installed,
                  .major = 9,
                  .minor = 0};
+  properties->uuid.bytes[15] = static_cast<char>(number);
   return cudaSuccess;
 }
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int number) {
-  if (number != 0) return cudaErrorInvalidDevice;
+  if (number < 0 || number >= babelring::emulation::devices) return cudaErrorInvalidDevice;
   if (attribute != cudaDevAttrMaxSharedMemoryPerBlockOptin) return cudaErrorInvalidValue;
   *value = babelring::emulation::most_shared_bytes;
   return cudaSuccess;
@@ -212,7 +239,7 @@ cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute, int valu
     return refuse(cudaErrorInvalidValue, fmt::format("{} bytes of dynamic shared memory, a block can have {}", value,
                                                      babelring::emulation::most_shared_bytes));
   }
-  device().shared_limits[kernel] = bytes;
+  device().shared_limits[{kernel, babelring::emulation::current_device()}] = bytes;
   return cudaSuccess;
 }
 

@@ -32,7 +32,7 @@ using babelring::emulation::stream_of;
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
   const std::lock_guard lock(device().mutex);
-  *stream = new CUstream_st{device().streams.create()};
+  *stream = new CUstream_st{device().streams.create(), babelring::emulation::current_device()};
   return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
@@ -49,10 +49,15 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
-  *event = new CUevent_st{};
+  *event = new CUevent_st{babelring::emulation::current_device(), std::this_thread::get_id(), nullptr};
   return cudaSuccess;
 }
+/// On a device it may hang behind a kernel that never ends: a thread that watches over others' work must not call it.
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  if (event->maker != std::this_thread::get_id()) {
+    const std::lock_guard lock(device().mutex);
+    device().streams.fail("an event is destroyed by another thread than the one that made it");
+  }
   delete event;
   return cudaSuccess;
 }
@@ -70,6 +75,9 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 /// Something gets done meanwhile, or who asks again and again would ask for ever.
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   const std::lock_guard lock(device().mutex);
+  if (const auto status = babelring::emulation::check_device(event->device, "an event"); status != cudaSuccess) {
+    return status;
+  }
   if (event->mark == nullptr || event->mark->reached) return outcome();
   device().streams.run_one();
   return cudaErrorNotReady;
@@ -110,8 +118,13 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph,
   *executable = new CUgraphExec_st{graph->tasks};
   return cudaSuccess;
 }
+/// Kernels run under the limits that they have now, whatever they had when they were recorded.
 cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
   const std::lock_guard lock(device().mutex);
+  for (const babelring::emulation::Task& task : executable->tasks) {
+    const cudaError_t status = babelring::emulation::check_shared_bytes(task.kernel, task.shared_bytes);
+    if (status != cudaSuccess) return status;
+  }
   for (const babelring::emulation::Task& task : executable->tasks) submit(stream_of(stream), task);
   return cudaSuccess;
 }

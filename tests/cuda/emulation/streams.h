@@ -22,6 +22,8 @@ struct Mark {
 struct Task {
   std::function<std::string()> work;   // returns what went wrong
   std::shared_ptr<const Mark> awaits;  // not before it is reached
+  const void* kernel = nullptr;        // of a launch
+  std::size_t shared_bytes = 0;        // its dynamic shared memory
 };
 
 struct Stream {
@@ -41,6 +43,10 @@ class Streams {
   void run_until(const Mark& mark);
   /// One task of some stream; false if there is none that can go on.
   bool run_one();
+  /// Something went wrong outside of any task.
+  void fail(std::string fault) {
+    if (fault_.empty()) fault_ = std::move(fault);
+  }
   /// What went wrong since the last call.
   std::string take_fault() { return std::exchange(fault_, {}); }
 
