@@ -10,7 +10,7 @@ INSTANTIATE_TEST_SUITE_P(Cpu, CrossEntropyTest, precisions, precision_name);
 INSTANTIATE_TEST_SUITE_P(Gpu, CrossEntropyTest, gpu_precisions, precision_name);
 
 TEST_P(CrossEntropyTest, EqualsReference) {
-  for (const auto& [rows, vocabulary] : {std::pair{1, 1}, {3, 7}, {17, 1009}, {4, 32768}}) {
+  for (const auto& [rows, vocabulary] : {std::pair{1, 1}, {3, 7}, {17, 1009}, {4, 32768}, {5, 4104}, {3, 12296}}) {
     for (const float smoothing : {0.0f, 0.1f}) {
       CrossEntropy op{.logits = tensors.normal({rows, vocabulary}, type(), 4),
                       .targets = tensors.integers(rows, vocabulary),
@@ -60,6 +60,45 @@ TEST_P(CrossEntropyTest, LargeLogitsStayFinite) {
                                    .nll = tensors.zeros({2}, DType::f32),
                                    .correct = tensors.zeros({2}, DType::f32)},
                       {&CrossEntropy::dlogits, &CrossEntropy::loss});
+}
+
+/// A logit's exponential must not depend on how large the logits of its row are: the loss of a row that is shifted is
+/// the same, as far as f32 holds the shifted logits.
+TEST_P(CrossEntropyTest, ShiftedLogitsHaveTheSameLoss) {
+  const std::int64_t vocabulary = 4104;
+  const Tensor logits = tensors.zeros({4, vocabulary}, type()), nll = tensors.zeros({4}, DType::f32);
+  reference::Matrix values(4, vocabulary);
+  Random random(3);
+  for (std::int64_t i = 0; i < vocabulary; ++i) {
+    const auto level = static_cast<double>(random.below(9));
+    values(0, i) = level, values(1, i) = level + 64, values(2, i) = level - 128, values(3, i) = level + 96;
+  }
+  reference::store(values, logits);
+  const CrossEntropy op{.logits = logits,
+                        .targets = tensors.list({1, 1, 1, 1}),
+                        .smoothing = 0.1f,
+                        .dlogits = tensors.zeros({4, vocabulary}, type()),
+                        .loss = tensors.zeros({4}, DType::f32),
+                        .nll = nll,
+                        .correct = tensors.zeros({4}, DType::f32)};
+  expect_as_reference(op, {&CrossEntropy::dlogits, &CrossEntropy::loss, &CrossEntropy::nll});
+  for (int row = 1; row < 4; ++row) EXPECT_NEAR(nll.as<float>()[row], nll.as<float>()[0], 1e-5) << row;
+}
+
+/// Every element of a row is the target once: a GPU's thread writes it apart from those around it.
+TEST_P(CrossEntropyTest, WritesTheTargetsGradientWhereverItIs) {
+  const std::int64_t vocabulary = 40;
+  std::vector<std::int32_t> targets(vocabulary);
+  for (std::int32_t i = 0; i < vocabulary; ++i) targets[static_cast<std::size_t>(i)] = i;
+  const Tensor logits = tensors.normal({vocabulary, vocabulary}, type());
+  expect_as_reference(CrossEntropy{.logits = logits,
+                                   .targets = tensors.list(targets),
+                                   .smoothing = 0.1f,
+                                   .dlogits = logits,
+                                   .loss = tensors.zeros({vocabulary}, DType::f32),
+                                   .nll = tensors.zeros({vocabulary}, DType::f32),
+                                   .correct = tensors.zeros({vocabulary}, DType::f32)},
+                      {&CrossEntropy::dlogits, &CrossEntropy::loss, &CrossEntropy::correct});
 }
 
 /// Of threads that share a row, some have nothing to do in a short one.

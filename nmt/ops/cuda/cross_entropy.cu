@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "nmt/ops/cuda/device_math.cuh"
+#include "nmt/ops/cuda/fast_math.cuh"
 #include "nmt/ops/cuda/kernels.h"
 #include "nmt/ops/cuda/launch.cuh"
 #include "nmt/ops/cuda/pieces.cuh"
@@ -15,6 +16,9 @@ namespace {
 // One block a row, n columns a thread at a time. A row of logits is read from memory once and then from the caches:
 // with so many threads no more rows are under way than these hold.
 constexpr int row_threads = 512;
+/// Of a multiprocessor at the same time, which leaves a thread 32 registers, or 40.
+template <class T>
+constexpr int blocks_at_once = sizeof(T) == 2 ? 4 : 3;
 
 /// An element and its place; of two, the larger comes first, of equals the one further left.
 struct Ranked {
@@ -22,7 +26,7 @@ struct Ranked {
   int place;
 };
 
-__device__ bool before(const Ranked& a, const Ranked& b) {
+__device__ bool ranks_before(const Ranked& a, const Ranked& b) {
   return a.value > b.value || (a.value == b.value && a.place < b.place);
 }
 
@@ -31,13 +35,13 @@ __device__ Ranked block_first(Ranked mine) {
   __shared__ Ranked of_warps[row_threads / warp_lanes];
   for (int apart = warp_lanes / 2; apart > 0; apart /= 2) {
     const Ranked other{__shfl_xor_sync(all_lanes, mine.value, apart), __shfl_xor_sync(all_lanes, mine.place, apart)};
-    if (before(other, mine)) mine = other;
+    if (ranks_before(other, mine)) mine = other;
   }
   if (threadIdx.x % warp_lanes == 0) of_warps[threadIdx.x / warp_lanes] = mine;
   __syncthreads();
   mine = of_warps[0];
   for (int w = 1; w < row_threads / warp_lanes; ++w) {
-    if (before(of_warps[w], mine)) mine = of_warps[w];
+    if (ranks_before(of_warps[w], mine)) mine = of_warps[w];
   }
   __syncthreads();
   return mine;
@@ -48,40 +52,80 @@ __device__ Ranked ranked(float value, int place) {
   return {isnan(value) ? -INFINITY : value, place};
 }
 
-/// e^x, x being the difference of two logits: scaled after it was taken, so that large ones lose nothing.
-__device__ float power(float x) {
-  return exp2f(x * 1.4426950408889634f);
+/// From one piece of a thread to its next.
+template <int n>
+constexpr int piece_step = row_threads* n;
+
+/// Calls body(pieces, column) until all of the thread's pieces were in an array of two, so that two are on their way at
+/// a time, or of one; column is that of the first.
+template <int n, class T, class Body>
+__device__ void for_own_pieces(const T* x, int width, Body&& body) {
+  int i = static_cast<int>(threadIdx.x) * n;
+#pragma unroll 1
+  for (; i + piece_step<n> < width; i += 2 * piece_step<n>) {
+    const Elements<T, n> two[] = {Elements<T, n>(x + i), Elements<T, n>(x + i + piece_step<n>)};
+    body(two, i);
+  }
+  if (i >= width) return;
+  const Elements<T, n> one[] = {Elements<T, n>(x + i)};
+  body(one, i);
 }
 
-/// Of the elements that a thread has seen: the best, which comes first, and the sum of e^(x - best).
-struct Seen {
-  Ranked best{-INFINITY, INT_MAX};
-  float exponentials = 0;
+/// Sums over logits x. Exponentials are 2^(log2(e) x - shift), shift being log2(e) times the largest logit, rounded:
+/// the difference is rounded once, after the product, so that large logits lose nothing, and what the shift lost to its
+/// rounding is the same for all of them.
+struct LogitSums {
+  float largest = -1e38f;  // below all logits, but not minus infinity: the difference of two infinities is a NaN
+  float minus_shift = -log2_e * largest;
+  float exponentials = 0, elements = 0;
 
-  template <class T, int n>
-  __device__ void add(const Piece<T, n>& piece, int place) {
-    const float before_it = best.value;
+  __device__ static float power(float x, float minus_shift) { return exp2_approx(fmaf(x, log2_e, minus_shift)); }
+
+  template <class T, int n, int count>
+  __device__ void add(const Elements<T, n> (&pieces)[count]) {
+    largest = largest_of(pieces, largest);
+    const float before = minus_shift;
+    minus_shift = -log2_e * largest;
+    exponentials *= exp2_approx(minus_shift - before);
 #pragma unroll
-    for (int e = 0; e < n; ++e) {
-      const Ranked one = ranked(widen(piece.of[e]), place + e);
-      if (before(one, best)) best = one;
+    for (int e = 0; e < n * count; ++e) {
+      const float value = pieces[e / n][e % n];
+      elements += value;
+      exponentials += power(value, minus_shift);
     }
-    const float shift = offset(best.value);
-    if (best.value > before_it) exponentials *= power(before_it - shift);
-#pragma unroll
-    for (int e = 0; e < n; ++e) exponentials += power(widen(piece.of[e]) - shift);
   }
-  /// The sum relative to another element. A thread that saw nothing contributes 0, not 0 times infinity.
-  __device__ float relative_to(float largest) const {
-    return exponentials == 0 ? 0.0f : exponentials * power(offset(best.value) - offset(largest));
+  /// Adds up what the block's threads have; every thread has the result.
+  __device__ LogitSums of_block() const {
+    LogitSums sums;
+    sums.largest = block_reduce<row_threads>(largest, Larger());
+    sums.minus_shift = -log2_e * sums.largest;
+    const float relative = exponentials * exp2_approx(sums.minus_shift - minus_shift);
+    sums.exponentials = block_reduce<row_threads>(relative, Plus());
+    sums.elements = block_reduce<row_threads>(elements, Plus());
+    return sums;
   }
-
- private:
-  /// Nothing but minus infinity seen yet: e^(x - 0) is 0 then, and NaN for what is not a number.
-  __device__ static float offset(float largest) {
-    return largest == -INFINITY ? 0.0f : largest;
+  /// Logarithm of the sum of e^(x - largest).
+  __device__ float log_sum() const {
+    return logf(exponentials / power(largest, minus_shift));
   }
 };
+
+/// The first place in the row that has the value; 0 if there is none, as in a row that is not finite. For every thread.
+template <int n, class T>
+__device__ int first_place(const T* x, int width, float value) {
+  Ranked first{0, INT_MAX};
+  for_own_pieces<n>(x, width, [&](const auto& pieces, int column) {
+    for (const auto& values : pieces) {
+#pragma unroll
+      for (int e = 0; e < n; ++e) {
+        if (values[e] == value) first.place = min(first.place, column + e);
+      }
+      column += piece_step<n>;
+    }
+  });
+  first = block_first(first);
+  return first.place == INT_MAX ? 0 : first.place;
+}
 
 template <class T>
 struct LossOperands {
@@ -95,53 +139,54 @@ struct LossOperands {
   float smoothing, gradient_scale;
 };
 
+/// May overwrite x. The target's element is written once more by the thread that wrote its piece.
 template <int n, class T>
-__device__ void write_gradient(const LossOperands<T>& of, std::int64_t row, int width, int target, float largest,
-                               float exponentials) {
-  const T* x = of.logits + row * of.stride;
+__device__ void write_gradient(const LossOperands<T>& of, std::int64_t row, int width, int target, float target_logit,
+                               const LogitSums& sums) {
   T* gradient = of.dlogits + row * of.gradient_stride;
-  const float to_p = of.gradient_scale / exponentials;
+  const float to_p = of.gradient_scale / sums.exponentials, minus_shift = sums.minus_shift;
   const float share = of.gradient_scale * of.smoothing / static_cast<float>(width);
-  const float of_target = of.gradient_scale * (1 - of.smoothing);
-  for (int i = threadIdx.x * n; i < width; i += row_threads * n) {
-    auto piece = piece_at<n>(x + i);
+  for_own_pieces<n>(of.logits + row * of.stride, width, [&](const auto& pieces, int column) {
+    for (const auto& values : pieces) {
+      float d[n];
 #pragma unroll
-    for (int e = 0; e < n; ++e) {
-      const float d = power(widen(piece.of[e]) - largest) * to_p - share;
-      piece.of[e] = narrow<T>(i + e == target ? d - of_target : d);
+      for (int e = 0; e < n; ++e) d[e] = fmaf(LogitSums::power(values[e], minus_shift), to_p, -share);
+      stream_elements(gradient + column, d);
+      column += piece_step<n>;
     }
-    put_piece(gradient + i, piece);
+  });
+  if (target / n % row_threads == static_cast<int>(threadIdx.x)) {
+    const float of_target = of.gradient_scale * (1 - of.smoothing);
+    gradient[target] = narrow<T>(fmaf(LogitSums::power(target_logit, minus_shift), to_p, -share) - of_target);
   }
 }
 
+/// The rows that a product wrote last, which are still in the cache, come first.
 template <int n, class T>
-__global__ void __launch_bounds__(row_threads) cross_entropy_kernel(LossOperands<T> of, int width, IndexError* error) {
-  const std::int64_t row = blockIdx.x;
+__global__ void __launch_bounds__(row_threads, blocks_at_once<T>)
+    cross_entropy_kernel(LossOperands<T> of, int width, IndexError* error) {
+  const std::int64_t row = gridDim.x - 1 - blockIdx.x;
   const int target = of.targets[row];
   if (!index_in_range(target, width, row, BadIndex::targets, error)) return;
   const T* x = of.logits + row * of.stride;
-  Seen seen;
-  float elements = 0;
-  for (int i = threadIdx.x * n; i < width; i += row_threads * n) {
-    const auto piece = piece_at<n>(x + i);
-    for (const T value : piece.of) elements += widen(value);
-    seen.add(piece, i);
-  }
-  const Ranked best = block_first(seen.best);
-  elements = block_reduce<row_threads>(elements, Plus());
+  LogitSums own;
+  for_own_pieces<n>(x, width, [&](const auto& pieces, int) { own.add(pieces); });
   const float target_logit = widen(x[target]);
-  const float exponentials = block_reduce<row_threads>(seen.relative_to(best.value), Plus());
+  const LogitSums sums = own.of_block();
   if (threadIdx.x == 0) {
-    const double log_sum = log(static_cast<double>(exponentials)) + static_cast<double>(best.value);
-    const double nll = log_sum - static_cast<double>(target_logit);
-    const double uniform = log_sum - static_cast<double>(elements) / width;  // mean of -log p
-    of.nll[row] = static_cast<float>(nll);
-    of.loss[row] = static_cast<float>((1 - static_cast<double>(of.smoothing)) * nll + of.smoothing * uniform);
-    of.correct[row] = target_logit == best.value ? 1.0f : 0.0f;
-    if (of.predicted != nullptr) of.predicted[row] = best.place;
+    const float log_sum = sums.log_sum();
+    const float nll = log_sum + (sums.largest - target_logit);
+    const float uniform = log_sum + (sums.largest - sums.elements / static_cast<float>(width));  // mean of -log p
+    of.nll[row] = nll;
+    of.loss[row] = (1 - of.smoothing) * nll + of.smoothing * uniform;
+    of.correct[row] = target_logit == sums.largest ? 1.0f : 0.0f;
+  }
+  if (of.predicted != nullptr) {
+    const int place = first_place<n>(x, width, sums.largest);
+    if (threadIdx.x == 0) of.predicted[row] = place;
   }
   // Every thread is past the reductions, so nobody reads what another overwrites in place.
-  if (of.dlogits != nullptr) write_gradient<n>(of, row, width, target, best.value, exponentials);
+  if (of.dlogits != nullptr) write_gradient<n>(of, row, width, target, target_logit, sums);
 }
 
 /// Finds the k best one after another: each time the first of those that come after the last one found.
@@ -150,26 +195,26 @@ __global__ void __launch_bounds__(row_threads)
     top_k_kernel(const T* logits, int width, float* scores, int* indices, int k) {
   const std::int64_t row = blockIdx.x;
   const T* x = logits + row * width;
-  Seen seen;
-  for (int i = threadIdx.x * n; i < width; i += row_threads * n) seen.add(piece_at<n>(x + i), i);
-  Ranked best = block_first(seen.best);
-  const float log_sum = logf(block_reduce<row_threads>(seen.relative_to(best.value), Plus())) + best.value;
+  LogitSums own;
+  for_own_pieces<n>(x, width, [&](const auto& pieces, int) { own.add(pieces); });
+  const LogitSums sums = own.of_block();
+  Ranked best{INFINITY, -1};
   for (int found = 0; found < k; ++found) {
-    if (threadIdx.x == 0) {
-      scores[row * k + found] = best.value - log_sum;
-      indices[row * k + found] = best.place;
-    }
-    if (found + 1 == k) break;
     Ranked next{-INFINITY, INT_MAX};
-    for (int i = threadIdx.x * n; i < width; i += row_threads * n) {
-      const auto piece = piece_at<n>(x + i);
+    for_own_pieces<n>(x, width, [&](const auto& pieces, int column) {
+      for (const auto& values : pieces) {
 #pragma unroll
-      for (int e = 0; e < n; ++e) {
-        const Ranked one = ranked(widen(piece.of[e]), i + e);
-        if (before(best, one) && before(one, next)) next = one;
+        for (int e = 0; e < n; ++e) {
+          const Ranked one = ranked(values[e], column + e);
+          if (ranks_before(best, one) && ranks_before(one, next)) next = one;
+        }
+        column += piece_step<n>;
       }
-    }
+    });
     best = block_first(next);
+    if (threadIdx.x != 0) continue;
+    scores[row * k + found] = best.value - sums.largest - sums.log_sum();
+    indices[row * k + found] = best.place;
   }
 }
 

@@ -13,6 +13,7 @@ namespace babelring::cuda {
 
 inline constexpr int warp_lanes = 32;
 inline constexpr unsigned all_lanes = 0xffffffffU;
+inline constexpr float log2_e = 1.4426950408889634f;
 
 /// The device's twin of BFloat16: the same bits.
 using bfloat = __nv_bfloat16;
@@ -32,6 +33,11 @@ __device__ inline T narrow(float value) {
   } else {
     return value;
   }
+}
+/// Two numbers in a word, each rounded to nearest, ties to even; `low` is the one at the lower address.
+__device__ inline unsigned pack_bf16(float low, float high) {
+  const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+  return *reinterpret_cast<const unsigned*>(&pair);
 }
 /// The value as it reads once stored as T.
 template <class T>

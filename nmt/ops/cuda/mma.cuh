@@ -2,17 +2,11 @@
 
 #include <cuda_bf16.h>
 
-/// The matrix units and what feeds them: every instruction that CUDA C++ has no words for, and nothing else. Fragments
+/// The matrix units and what feeds them: instructions that CUDA C++ has no words for, and nothing else. Fragments
 /// are laid out as PTX says of mma.m16n8k16 with bf16: with r = lane / 4 and c = lane % 4 * 2, a lane holds
 /// a: (r, c) (r + 8, c) (r, c + 8) (r + 8, c + 8), two neighbouring columns each; b: rows (c, c + 1) and (c + 8, c + 9)
 /// of column r; d: (r, c) (r, c + 1) (r + 8, c) (r + 8, c + 1). All lanes of a warp call together, but for copies.
 namespace babelring::cuda {
-
-/// Two numbers side by side, rounded to nearest even; the lower column is in the lower half.
-__device__ inline unsigned pack_bf16(float low, float high) {
-  const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
-  return *reinterpret_cast<const unsigned*>(&pair);
-}
 
 /// d [16, 8] += a [16, 16] b [16, 8].
 __device__ inline void mma_m16n8k16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {

@@ -9,6 +9,7 @@ namespace babelring::cuda {
 
 namespace {
 
+constexpr float log_2 = 0.6931471805599453f;
 constexpr int key_step = 32;          // keys between two looks at the largest score
 constexpr int most_loaded_keys = 64;  // keys and values in shared memory at a time
 

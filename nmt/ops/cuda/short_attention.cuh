@@ -12,7 +12,6 @@
 namespace babelring::cuda {
 
 constexpr int group_rows = 16;  // a warp's own rows
-constexpr float log2_e = 1.4426950408889634f, log_2 = 0.6931471805599453f;
 
 /// Of a block, whose warps have 16 rows each.
 constexpr int most_tile_rows(int width) {

@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 
 #include <bit>
+#include <cmath>
 #include <cstdint>
 
 /// The stored format; arithmetic is done in f32 throughout.
@@ -27,4 +28,11 @@ inline __nv_bfloat16 __float2bfloat16(float value) {
 }
 inline __nv_bfloat162 __floats2bfloat162_rn(float x, float y) {
   return {__float2bfloat16_rn(x), __float2bfloat16_rn(y)};
+}
+/// The larger of each half; of a number and a NaN the number.
+inline __nv_bfloat162 __hmax2(__nv_bfloat162 a, __nv_bfloat162 b) {
+  const auto larger = [](__nv_bfloat16 one, __nv_bfloat16 other) {
+    return __float2bfloat16_rn(fmaxf(__bfloat162float(one), __bfloat162float(other)));
+  };
+  return {larger(a.x, b.x), larger(a.y, b.y)};
 }

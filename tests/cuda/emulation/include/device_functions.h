@@ -101,6 +101,12 @@ T atomicCAS(T* place, T expected, T value) {
   return before;
 }
 
+/// A store whose line leaves the caches first.
+template <class T>
+void __stcs(T* place, T value) {
+  *place = value;
+}
+
 inline int min(int a, int b) {
   return a < b ? a : b;
 }

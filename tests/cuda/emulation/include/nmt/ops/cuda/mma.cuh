@@ -63,10 +63,6 @@ void load(emulation::Meeting& meeting) {
 
 }  // namespace emulated
 
-inline unsigned pack_bf16(float low, float high) {
-  return __float2bfloat16_rn(low).bits | static_cast<unsigned>(__float2bfloat16_rn(high).bits) << 16;
-}
-
 inline void mma_m16n8k16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2],
                          std::source_location where = std::source_location::current()) {
   const emulated::Fragments mine{a, b};
