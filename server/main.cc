@@ -154,6 +154,7 @@ void run(const ServerOptions& options, std::function<std::optional<ServerOptions
   gate.ranks = &service.ranks;
   gate.access_log = &access_log;
   server.start([&](http::Dispatcher::Executor executor) {
+    service.lanes = executor;
     return http::Dispatcher(api::make_router(service), http::StaticFiles(page_files(), options.page_folder), gate,
                             std::move(executor));
   });

@@ -87,6 +87,7 @@ http::Router make_router(Service& service) {
   add_prometheus_routes(router, service);  // the last: meters those before
   router.describe([](http::Route& route) {
     route.gives = answer_types(route.method, route.path);
+    route.lane = lane_of(route);
     route.takes = query_names(route.method, route.path);
   });
   return router;

@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <string_view>
 
-#include "nmt/base/clock.h"
+#include "server/http/dispatcher.h"
 #include "server/http/problem.h"
+#include "server/store/writer.h"
 
 namespace babelring::api {
 
@@ -26,9 +27,9 @@ std::map<HttpMeter::Key, HttpMeter::Cell, std::less<>> HttpMeter::read() const {
 http::AsyncHandler metered(std::shared_ptr<HttpMeter> meter, const http::Route& route, http::AsyncHandler handler) {
   return [meter = std::move(meter), path = route.path, handler = std::move(handler)](
              const std::shared_ptr<const http::Request>& request, const http::Reply& reply) {
-    const Stopwatch watch;
-    const auto note = [meter, path, request, watch](int status) {
-      meter->note(path, request->method, status, watch.elapsed_ms() / 1000);
+    const auto note = [meter, path, request](int status) {
+      const double seconds = std::chrono::duration<double>(SteadyClock::now() - request->complete).count();
+      meter->note(path, request->method, request->abandoned() ? http::client_left : status, seconds);
     };
     try {
       handler(request, [note, reply](http::Response response) {
@@ -38,6 +39,9 @@ http::AsyncHandler metered(std::shared_ptr<HttpMeter> meter, const http::Route& 
     } catch (const http::Problem& problem) {
       note(problem.status());
       throw;
+    } catch (const store::Busy& busy) {
+      note(503);
+      throw http::Problem(503, "busy", busy.what());
     } catch (...) {
       note(500);
       throw;

@@ -13,7 +13,8 @@
 
 namespace babelring::api {
 
-/// Counts answers by route, method and status, with the time their handlers took. Thread-safe.
+/// Counts answers by route, method and status, with the time from the end of the request to its answer,
+/// waiting included. Thread-safe.
 class HttpMeter {
  public:
   static constexpr std::array<double, 11> bounds_s = {0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5};
@@ -31,7 +32,7 @@ class HttpMeter {
   std::map<Key, Cell, std::less<>> cells_;  // as many as routes and their statuses: bounded
 };
 
-/// The handler with its answers and exceptions counted.
+/// The handler with its answers and exceptions counted. Turns store::Busy into Problem 503.
 http::AsyncHandler metered(std::shared_ptr<HttpMeter> meter, const http::Route& route, http::AsyncHandler handler);
 
 }  // namespace babelring::api

@@ -64,8 +64,9 @@ ClientMetric histogram(Labels labels, std::span<const double> bounds, std::span<
 }
 
 void add_http(std::vector<MetricFamily>& families, const HttpMeter& meter) {
-  MetricFamily& requests = family(families, "babelring_http_request_duration_seconds",
-                                  "Time of a request's handler, or of its refusal", MetricType::Histogram);
+  MetricFamily& requests =
+      family(families, "babelring_http_request_duration_seconds",
+             "Time from the end of a request to its answer, waiting included", MetricType::Histogram);
   std::size_t lines = 0;
   for (const auto& [key, cell] : meter.read()) {
     if ((lines += cell.buckets.size() + 2) > most_metric_lines / 2) break;
@@ -73,6 +74,30 @@ void add_http(std::vector<MetricFamily>& families, const HttpMeter& meter) {
     requests.metric.push_back(histogram({{"route", route}, {"method", method}, {"code", std::to_string(status)}},
                                         HttpMeter::bounds_s, cell.buckets, cell.seconds));
   }
+}
+
+void add_lanes(std::vector<MetricFamily>& families, const http::Lanes& lanes) {
+  MetricFamily waiting{"babelring_lane_waiting_requests", "Requests that wait for a thread", MetricType::Gauge, {}};
+  MetricFamily oldest{"babelring_lane_oldest_wait_seconds", "Since the oldest of them came", MetricType::Gauge, {}};
+  MetricFamily running{"babelring_lane_running_requests", "Requests that a thread handles", MetricType::Gauge, {}};
+  MetricFamily refused{"babelring_lane_refused_total", "Requests refused for want of room", MetricType::Counter, {}};
+  MetricFamily left{
+      "babelring_lane_abandoned_total", "Requests dropped because their clients left", MetricType::Counter, {}};
+  const auto count = [](MetricFamily& into, Labels labels, std::uint64_t value) {
+    ClientMetric& metric = into.metric.emplace_back();
+    metric.label = std::move(labels);
+    metric.counter.value = static_cast<double>(value);
+  };
+  for (const http::Lane lane : http::all_lanes) {
+    const Labels labels = {{"lane", std::string(name_of(lane))}};
+    const http::Lanes::Stats stats = lanes.stats(lane);
+    gauge(waiting, labels, static_cast<double>(stats.waiting));
+    gauge(oldest, labels, stats.oldest_s);
+    gauge(running, labels, static_cast<double>(stats.running));
+    count(refused, labels, stats.refused);
+    count(left, labels, stats.abandoned);
+  }
+  for (MetricFamily* one : {&waiting, &oldest, &running, &refused, &left}) families.push_back(std::move(*one));
 }
 
 void add_ingest(std::vector<MetricFamily>& families, const store::WriterCounts& counts) {
@@ -227,6 +252,7 @@ http::Response show_metrics(Service& service, const HttpMeter& meter) {
   std::vector<MetricFamily> families;
   add_process(families, service);
   add_http(families, meter);
+  if (service.lanes) add_lanes(families, *service.lanes);
   add_ingest(families, service.store.counts());
   single_gauge(families, "babelring_sse_subscribers", "Open event streams",
                static_cast<double>(service.events.subscribers()));

@@ -13,6 +13,7 @@
 #include "server/api/run_health.h"
 #include "server/api/token_book.h"
 #include "server/http/access_log.h"
+#include "server/http/lanes.h"
 #include "server/http/rate_limiter.h"
 #include "server/http/router.h"
 #include "server/http/run_ranks.h"
@@ -38,6 +39,7 @@ struct Service {
   launch::ControlPlane* control = nullptr;              // starts and watches runs; absent: this process starts none
   translate::Pool* translators = nullptr;               // absent: this process does not translate
   http::AccessLog* access_log = nullptr;                // absent: requests are not logged
+  std::shared_ptr<const http::Lanes> lanes = nullptr;   // that run the handlers; absent: nothing is told of them
   TokenBook tokens{store};
   AuditLog audit{store, tokens};
   Idempotency idempotency{store};
@@ -51,6 +53,9 @@ struct Service {
 
 /// Every route of the service.
 http::Router make_router(Service& service);
+
+/// The lane of each route.
+http::Lane lane_of(const http::Route& route);
 
 // One function a resource, each in the file of that name.
 void add_run_routes(http::Router& router, Service& service);

@@ -68,6 +68,20 @@ std::optional<Response> check_accept(const Request& request, const Route& route)
   return problem_response(Problem(406, "not_acceptable", given), request.id);
 }
 
+/// For the log of a proxy, perhaps: the client itself no longer reads.
+Response left_response(const Request& request) {
+  return problem_response(Problem(503, "busy", "the client left before its answer"), request.id);
+}
+
+/// Who shares a lane with others: a token, or an address without one.
+Work work_of(const Request& request) {
+  Work work;
+  work.owner = request.caller == nullptr ? "address " + request.address : request.caller->token;
+  if (const auto run = request.parameters.find("run"); run != request.parameters.end()) work.subject = run->second;
+  work.arrived = request.complete;
+  return work;
+}
+
 /// 404: for people a page that leads to the dashboard, for programs a problem.
 Response nothing_here(const Request& request) {
   const bool below_api = !request.segments.empty() && request.segments.front() == "api";
@@ -136,7 +150,8 @@ Dispatcher::Admission Dispatcher::consider(Request& request, std::int64_t body_b
   return {std::move(refusal), nullptr};
 }
 
-std::optional<Response> Dispatcher::answer_now(const Request& request, const Admission& admission) const {
+std::optional<Response> Dispatcher::answer_now(Request& request, const Admission& admission) const {
+  request.complete = SteadyClock::now();
   if (admission.route == nullptr || !admission.route->quick) return std::nullopt;
   const Stopwatch watch;
   std::optional<Response> response;
@@ -171,9 +186,31 @@ void Dispatcher::dispatch(std::shared_ptr<const Request> request, const Admissio
     handle(request, route, reply);
     return;
   }
-  Reply certain = Reply::required(reply, [request] { return lost_response(*request); });
-  executor_(
-      [this, request = std::move(request), &route, reply = std::move(certain)] { handle(request, route, reply); });
+  const Reply certain = Reply::required(reply, [request] { return lost_response(*request); });
+  Work work = work_of(*request);
+  work.run = [this, request, &route, certain] { handle(request, route, certain); };
+  work.drop = [this, request, &route, certain](Work::Drop why) { certain(dropped(*request, route, why)); };
+  work.abandoned = [request] { return request->abandoned(); };
+  executor_->submit(route.lane, std::move(work));
+}
+
+void Dispatcher::run(const Request& request, std::function<void()> task) const {
+  Work work = work_of(request);
+  work.arrived = SteadyClock::now();
+  work.run = std::move(task);
+  executor_->submit(Lane::query, std::move(work));
+}
+
+Response Dispatcher::dropped(const Request& request, const Route& route, Work::Drop why) const {
+  const bool left = why == Work::Drop::abandoned;
+  const double seconds = std::chrono::duration<double>(SteadyClock::now() - request.complete).count();
+  router_.note_refusal(request, &route, left ? client_left : 503, seconds);
+  if (left) return left_response(request);
+  const std::string detail =
+      why == Work::Drop::ending
+          ? "the server is ending"
+          : fmt::format("too many requests wait already (lane {}); send it again", name_of(route.lane));
+  return problem_response(Problem(503, "busy", detail), request.id);
 }
 
 void Dispatcher::handle(const std::shared_ptr<const Request>& request, const Route& route, const Reply& reply) const {
@@ -201,7 +238,7 @@ void Dispatcher::handle(const std::shared_ptr<const Request>& request, const Rou
   try {
     route.handler(request, answer);
   } catch (const std::exception& failure) {
-    answer(problem_of(*request, failure));
+    answer(request->abandoned() ? left_response(*request) : problem_of(*request, failure));
   }
 }
 

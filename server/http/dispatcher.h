@@ -7,17 +7,20 @@
 #include <utility>
 
 #include "server/http/gate.h"
+#include "server/http/lanes.h"
 #include "server/http/router.h"
 #include "server/http/static_files.h"
 
 namespace babelring::http {
 
-/// Turns a vetted request into its response: admission, routing, running handlers on their own threads, problem
+/// The status by which metrics count requests whose clients left before they were answered.
+inline constexpr int client_left = 499;
+
+/// Turns a vetted request into its response: admission, routing, running handlers in their lanes, problem
 /// documents, caching headers. Thread-safe once constructed.
 class Dispatcher {
  public:
-  /// Runs a task on a handler thread.
-  using Executor = std::function<void(std::function<void()>)>;
+  using Executor = std::shared_ptr<Lanes>;
 
   Dispatcher(Router router, StaticFiles files, GateOptions gate, Executor executor);
 
@@ -46,18 +49,20 @@ class Dispatcher {
   /// Where requests are logged; may be null.
   AccessLog* access_log() const { return access_log_; }
 
-  /// The response to an admitted request if it is available without blocking; otherwise call dispatch().
-  std::optional<Response> answer_now(const Request& request, const Admission& admission) const;
+  /// The response to an admitted request, now complete, if it is available without blocking; otherwise call
+  /// dispatch(). Sets request.complete.
+  std::optional<Response> answer_now(Request& request, const Admission& admission) const;
 
   /// Responds through `reply`, exactly once, from any thread.
   void dispatch(std::shared_ptr<const Request> request, const Admission& admission, Reply reply) const;
 
-  /// Runs a task on a handler thread.
-  void run(std::function<void()> task) const { executor_(std::move(task)); }
+  /// Makes a part of a long response to this request, on a thread of the lane for queries.
+  void run(const Request& request, std::function<void()> task) const;
 
  private:
   Admission consider(Request& request, std::int64_t body_bytes) const;
   void handle(const std::shared_ptr<const Request>& request, const Route& route, const Reply& reply) const;
+  Response dropped(const Request& request, const Route& route, Work::Drop why) const;
 
   Router router_;
   StaticFiles files_;

@@ -12,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include "nmt/base/clock.h"
 #include "nmt/base/result.h"
 #include "server/http/access.h"
 #include "server/http/reply.h"
@@ -36,6 +37,7 @@ struct Request {
   std::vector<std::pair<std::string, std::string>> answer_headers;  // added to whatever response it gets
   bool keep_alive = true;
   bool http_1_0 = false;
+  SteadyClock::time_point complete;               // when it had come, with its body
   std::shared_ptr<const std::atomic<bool>> gone;  // set by the session once nobody takes the answer; null: not watched
   std::shared_ptr<const void> room;               // the reservation of the body's memory, released with the request
 

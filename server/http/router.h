@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "server/http/lane.h"
 #include "server/http/message.h"
 
 namespace babelring::http {
@@ -32,6 +33,7 @@ struct Route {
   std::vector<std::string> gives = {};  // media types of its responses; empty: Accept headers are ignored
   std::optional<std::vector<std::string>> takes = {};  // query parameters, others are refused; absent: all pass
   bool vital = false;                                  // also answered when all connections are taken
+  Lane lane = Lane::ordinary;                          // which threads run the handler
 };
 
 /// A route whose handler returns the response.
@@ -48,7 +50,7 @@ class Router {
   /// Replaces every handler by what `make` returns for it.
   void wrap(const std::function<AsyncHandler(const Route&, AsyncHandler)>& make);
 
-  /// Lets `fill` set what each route gives and takes.
+  /// Lets `fill` set what each route gives and takes, and its lane.
   void describe(const std::function<void(Route&)>& fill);
 
   /// `tell` is called, from any thread, for each request that is refused or answered without its handler; `route` is

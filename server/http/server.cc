@@ -13,7 +13,6 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
-#include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <optional>
 #include <thread>
@@ -86,7 +85,7 @@ struct Server::Impl {
         pause(loops.front()->context),
         tls(chosen.tls_certificate.empty() ? nullptr
                                            : std::shared_ptr(make_tls_context(chosen.tls_certificate, chosen.tls_key))),
-        handlers(chosen.handler_threads) {}
+        lanes(std::make_shared<Lanes>(chosen.lanes)) {}
 
   asio::awaitable<void> accept_all() {
     for (std::size_t next = 0;; next = (next + 1) % loops.size()) {
@@ -134,7 +133,7 @@ struct Server::Impl {
   asio::ip::tcp::acceptor acceptor;  // this and pause: used only on the first loop's thread
   asio::steady_timer pause;
   Replaceable<asio::ssl::context> tls;  // null: plain
-  asio::thread_pool handlers;
+  std::shared_ptr<Lanes> lanes;
   bool started = false;
 };
 
@@ -151,8 +150,7 @@ void Server::start(const std::function<Dispatcher(Dispatcher::Executor)>& make) 
         "the limit on open files allows {} connections instead of {}: raise it to {} (LimitNOFILE, ulimit -Hn)", cap,
         wanted, wanted + 256);
   }
-  impl_->dispatcher.emplace(
-      make([pool = &impl_->handlers](std::function<void()> task) { asio::post(*pool, std::move(task)); }));
+  impl_->dispatcher.emplace(make(impl_->lanes));
   asio::co_spawn(
       impl_->loops.front()->context, [impl = impl_.get()] { return impl->accept_all(); }, asio::detached);
   for (const auto& loop : impl_->loops) {
@@ -175,7 +173,7 @@ void Server::stop() {
     for (const auto& session : impl_->connections.all()) session->abort();
     impl_->connections.wait_empty(std::chrono::seconds(2));
   }
-  impl_->handlers.join();
+  impl_->lanes->stop();
   for (const auto& loop : impl_->loops) loop->context.stop();
   for (const auto& loop : impl_->loops) loop->thread.join();
 }

@@ -20,7 +20,7 @@ class Server {
     /// PEM files of the certificate with its chain, and of its key. Empty: no TLS.
     std::filesystem::path tls_certificate, tls_key;
     std::size_t io_threads = 2;
-    std::size_t handler_threads = 4;  // these may block on the database
+    LaneTable lanes = default_lanes();  // their threads may block on the database
   };
 
   /// Binds and listens; nothing is answered before start(). Throws Failure if the address cannot be bound.
@@ -30,7 +30,7 @@ class Server {
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  /// Starts to answer. `make` is given the executor of the handler threads.
+  /// Starts to answer. `make` is given the lanes that run handlers.
   void start(const std::function<Dispatcher(Dispatcher::Executor)>& make);
   /// Stops accepting, gives requests in flight up to limits.drain to end, then closes all connections. Returns when all
   /// threads have ended.

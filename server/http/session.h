@@ -109,10 +109,10 @@ class Session : public std::enable_shared_from_this<Session> {
   /// Sends the rest. The events of a stream are left to write_events().
   Awaitable<void> write_rest(const Request& request, Response& response, const Outgoing& out);
   Awaitable<void> write_file(const FileSlice& slice);
-  Awaitable<void> write_pieces(std::shared_ptr<Producer> producer, bool chunked);
+  Awaitable<void> write_pieces(const Request& request, std::shared_ptr<Producer> producer);
   Awaitable<void> write_events();
   Awaitable<void> write_all(std::string_view first, std::string_view second);
-  Awaitable<std::string> next_piece(std::shared_ptr<Producer> producer);
+  Awaitable<std::string> next_piece(const Request& request, std::shared_ptr<Producer> producer);
 
   Awaitable<void> write_encrypted(const FileSlice& slice);
   /// Sends what the socket takes of both without waiting, and returns how much; nothing over TLS. Throws system_error

@@ -73,7 +73,7 @@ asio::awaitable<void> Session::write_rest(const Request& request, Response& resp
     }
   }
   if (auto* producer = std::get_if<std::shared_ptr<Producer>>(&response.body)) {
-    co_await write_pieces(*producer, request.keep_alive);
+    co_await write_pieces(request, *producer);
   }
   if (auto* events = std::get_if<std::shared_ptr<EventSource>>(&response.body)) {
     events_ = std::move(*events);
@@ -173,13 +173,13 @@ asio::awaitable<void> Session::write_file(const FileSlice& slice) {
   }
 }
 
-asio::awaitable<std::string> Session::next_piece(std::shared_ptr<Producer> producer) {
+asio::awaitable<std::string> Session::next_piece(const Request& request, std::shared_ptr<Producer> producer) {
   struct Piece {
     std::string text;
     std::exception_ptr failure;
   };
   Arrival<Piece> arrival(socket_.get_executor());
-  dispatcher_.run([send = arrival.sender(), producer = std::move(producer)] {
+  dispatcher_.run(request, [send = arrival.sender(), producer = std::move(producer)] {
     Piece piece;
     try {
       piece.text = producer->next();
@@ -198,10 +198,11 @@ asio::awaitable<std::string> Session::next_piece(std::shared_ptr<Producer> produ
   co_return std::move(piece.text);
 }
 
-asio::awaitable<void> Session::write_pieces(std::shared_ptr<Producer> producer, bool chunked) {
+asio::awaitable<void> Session::write_pieces(const Request& request, std::shared_ptr<Producer> producer) {
+  const bool chunked = request.keep_alive;
   for (;;) {
     clear_deadline();
-    const std::string piece = co_await next_piece(producer);
+    const std::string piece = co_await next_piece(request, producer);
     if (piece.empty()) break;
     if (!chunked) {
       co_await write_all(piece, {});

@@ -43,8 +43,26 @@ void TestServer::start() {
   server_ = std::make_unique<http::Server>(options);
   static constexpr std::array<http::PageFile, 0> no_page = {};
   server_->start([this](http::Dispatcher::Executor executor) {
-    return http::Dispatcher(api::make_router(*service_), http::StaticFiles(no_page, {}), gate_, std::move(executor));
+    service_->lanes = executor;
+    return http::Dispatcher(make_router(), http::StaticFiles(no_page, {}), gate_, std::move(executor));
   });
+}
+
+http::Router TestServer::make_router() {
+  http::Router router = api::make_router(*service_);
+  router.wrap([this](const http::Route& route, http::AsyncHandler handler) -> http::AsyncHandler {
+    const auto held = std::make_shared<http::Route>(route);
+    return [this, held, handler = std::move(handler)](const auto& request, const auto& reply) {
+      std::function<void(const http::Route&)> before;
+      {
+        const std::lock_guard lock(mutex_);
+        before = before_;
+      }
+      if (before) before(*held);
+      handler(request, reply);
+    };
+  });
+  return router;
 }
 
 void TestServer::stop() {

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -34,6 +36,7 @@ class TestServer {
   /// Asks for tokens, and knows admin_secret, which a Client sends.
   explicit TestServer(const http::Limits& limits = {}, api::EventHub::Limits events = {}, http::GateOptions gate = {});
   std::uint16_t port() const { return server_->port(); }
+  std::size_t connections() const { return server_->connections(); }
   store::Store& store() { return *store_; }
   api::EventHub& events() { return *events_; }
   api::Service& service() { return *service_; }
@@ -44,6 +47,12 @@ class TestServer {
   std::string token(http::Scope scope, const std::string& run = "", const std::string& run_prefix = "") {
     return service_->tokens.make({"test", scope, run, std::nullopt, "test", run_prefix}).secret;
   }
+  /// Called on the thread of the lane before each handler, for tests that hold requests there. Empty: nothing is.
+  void before_handlers(std::function<void(const http::Route&)> call) {
+    const std::lock_guard lock(mutex_);
+    before_ = std::move(call);
+  }
+  const http::Lanes& lanes() { return *service_->lanes; }
   const std::filesystem::path& folder() const { return folder_.path(); }
   /// Ends everything and begins anew on the same data.
   void restart();
@@ -51,7 +60,10 @@ class TestServer {
 
  private:
   void start();
+  http::Router make_router();
   TemporaryFolder folder_;
+  std::mutex mutex_;
+  std::function<void(const http::Route&)> before_;
   http::Limits limits_;
   api::EventHub::Limits event_limits_;
   http::GateOptions gate_;

@@ -1,0 +1,154 @@
+#include "server/http/lanes.h"
+
+#include <spdlog/spdlog.h>
+
+#include <exception>
+#include <utility>
+
+namespace babelring::http {
+namespace {
+
+constexpr std::size_t no_fewer_than_connections = 16'384;
+
+}  // namespace
+
+std::string_view name_of(Lane lane) {
+  switch (lane) {
+    case Lane::heartbeat:
+      return "heartbeat";
+    case Lane::ingest:
+      return "ingest";
+    case Lane::health:
+      return "health";
+    case Lane::ordinary:
+      return "ordinary";
+    case Lane::query:
+      return "query";
+    case Lane::process:
+      return "process";
+  }
+  return "";
+}
+
+LaneTable default_lanes() {
+  LaneTable table;
+  const auto set = [&](Lane lane, const LaneLimits& limits) { table.at(static_cast<std::size_t>(lane)) = limits; };
+  set(Lane::heartbeat, {.threads = 2,
+                        .max_waiting = no_fewer_than_connections,
+                        .max_waiting_per_owner = no_fewer_than_connections,
+                        .max_running_per_owner = 1});
+  set(Lane::ingest, {.threads = 2,
+                     .max_waiting = no_fewer_than_connections,
+                     .max_waiting_per_owner = no_fewer_than_connections,
+                     .max_running_per_owner = 2});
+  set(Lane::health, {.threads = 1, .max_waiting = 256, .max_waiting_per_owner = 64, .max_running_per_owner = 1});
+  set(Lane::ordinary, {.threads = 4,
+                       .max_waiting = no_fewer_than_connections,
+                       .max_waiting_per_owner = no_fewer_than_connections,
+                       .max_running_per_owner = 3});
+  set(Lane::query, {.threads = 3, .max_waiting = 256, .max_waiting_per_owner = 64, .max_running_per_owner = 2});
+  set(Lane::process, {.threads = 2, .max_waiting = 64, .max_waiting_per_owner = 16, .max_running_per_owner = 1});
+  return table;
+}
+
+Lanes::Lanes(const LaneTable& table, Now now) : now_(std::move(now)) {
+  for (const LaneLimits& limits : table) roads_.push_back(std::make_unique<Road>(limits));
+  for (const auto& road : roads_) {
+    for (Running& running : road->running) {
+      road->threads.emplace_back([this, &road = *road, &running] { serve(road, running); });
+    }
+  }
+}
+
+Lanes::~Lanes() {
+  stop();
+}
+
+void Lanes::submit(Lane lane, Work work) {
+  Road& road = this->road(lane);
+  FairQueue::Dropped dropped;
+  {
+    const std::lock_guard lock(road.mutex);
+    if (road.ending) {
+      dropped.emplace_back(std::move(work), Work::Drop::ending);
+    } else {
+      dropped = road.queue.push(std::move(work));
+    }
+    for (const auto& [gone, why] : dropped) ++(why == Work::Drop::abandoned ? road.abandoned : road.refused);
+  }
+  road.changed.notify_one();
+  for (auto& [gone, why] : dropped) {
+    if (gone.drop) gone.drop(why);
+  }
+}
+
+void Lanes::serve(Road& road, Running& running) {
+  std::unique_lock lock(road.mutex);
+  for (;;) {
+    std::optional<Work> work;
+    road.changed.wait(lock, [&] { return road.ending || (work = road.queue.pop()); });
+    if (!work) return;
+    const bool gone = work->drop && work->abandoned && work->abandoned();
+    if (gone) ++road.abandoned;
+    running = {true, work->subject, work->arrived};
+    lock.unlock();
+    const auto begun = now_();
+    try {
+      gone ? work->drop(Work::Drop::abandoned) : work->run();
+    } catch (const std::exception& failure) {
+      spdlog::error("a request's handler: {}", failure.what());
+    }
+    const double cost_ms = std::chrono::duration<double, std::milli>(now_() - begun).count();
+    const std::string owner = std::move(work->owner);
+    work.reset();  // what it holds may take long to free
+    lock.lock();
+    running.busy = false;
+    road.queue.finish(owner, cost_ms);
+    road.changed.notify_one();  // the owner's next may run now
+  }
+}
+
+void Lanes::stop() {
+  for (const auto& road : roads_) {
+    std::vector<Work> left;
+    {
+      const std::lock_guard lock(road->mutex);
+      road->ending = true;
+      left = road->queue.clear();
+    }
+    road->changed.notify_all();
+    for (Work& work : left) {
+      if (work.drop) work.drop(Work::Drop::ending);
+    }
+  }
+  for (const auto& road : roads_) {
+    for (std::thread& thread : road->threads) {
+      if (thread.joinable()) thread.join();
+    }
+  }
+}
+
+Lanes::Stats Lanes::stats(Lane lane) const {
+  const auto now = now_();
+  const Road& road = this->road(lane);
+  const std::lock_guard lock(road.mutex);
+  const auto oldest = road.queue.oldest();
+  return {.waiting = road.queue.waiting(),
+          .running = road.queue.running(),
+          .oldest_s = oldest ? std::chrono::duration<double>(now - *oldest).count() : 0,
+          .refused = road.refused,
+          .abandoned = road.abandoned};
+}
+
+SteadyClock::time_point Lanes::handled_until(Lane lane, const std::string& subject) const {
+  const Road& road = this->road(lane);
+  const std::lock_guard lock(road.mutex);
+  auto until = now_();
+  if (const auto oldest = road.queue.oldest(subject)) until = std::min(until, *oldest);
+  for (const Running& running : road.running) {
+    if (running.busy && (subject.empty() || running.subject == subject)) until = std::min(until, running.arrived);
+  }
+  return until;
+}
+
+}  // namespace babelring::http
