@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the fuzzers of what comes from outside (requests, records, configurations, safetensors) with clang's libFuzzer and
+# Builds the fuzzers of what comes from outside (requests, records, configurations, safetensors, prices of queries) with clang's libFuzzer and
 # runs each over its kept corpus for a while. An input that breaks something is left in build/fuzz/findings.
 #
 #   scripts/fuzz.sh                 10 seconds each
@@ -53,7 +53,7 @@ fuzz() { # TARGET
 
 # Two at a time: each is one thread.
 status=0
-for pair in "request records" "config safetensors"; do
+for pair in "request records" "config safetensors" "query_price"; do
   say "fuzz $pair: $limit"
   processes=()
   for target in $pair; do

@@ -20,7 +20,7 @@ constexpr std::size_t most_unwritten = 10'000;
 
 std::vector<alerts::Rule> read_rules(store::Store& store) {
   std::vector<alerts::Rule> rules;
-  auto reader = store.reader();
+  auto reader = store.reader(store::Store::For::own);
   for (const auto& row : store::list_alert_rules(*reader)) rules.push_back(rule_of(row));
   return rules;
 }
@@ -71,7 +71,7 @@ AlertWatch::AlertWatch(store::Store& store, EventHub& events, std::vector<std::f
   store_.write([&](store::Database& database) { store::found_alert_rules(database, defaults); });
   engine_.set_rules(read_rules(store_));
   {
-    auto reader = store_.reader();
+    auto reader = store_.reader(store::Store::For::own);
     for (const auto& alert : store::open_alerts(*reader)) engine_.adopt(alert.rule, alert.run, alert.subject);
   }
   thread_ = std::thread([this] { loop(); });
@@ -131,7 +131,7 @@ void AlertWatch::judge() {
   if (reload) rules = read_rules(store_);
   std::vector<alerts::RunningRun> running;
   {
-    auto reader = store_.reader();
+    auto reader = store_.reader(store::Store::For::own);
     for (auto& [run, attempt, update, begun_by] : store::list_running(*reader))
       running.push_back({std::move(run), attempt, update, std::move(begun_by)});
   }
@@ -163,7 +163,7 @@ std::vector<alerts::FreeSpace> AlertWatch::free_space() const {
   for (const auto& folder : folders_) look(folder, true);
   std::vector<store::CheckpointRow> newest;
   {
-    auto reader = store_.reader();
+    auto reader = store_.reader(store::Store::For::own);
     newest = store::newest_of_active_runs(*reader, wall_time_ms() - store::forgotten_ms);
   }
   for (const store::CheckpointRow& checkpoint : newest) {

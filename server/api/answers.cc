@@ -128,6 +128,10 @@ http::Problem store_problem(const store::SqlFailure& failure) {
   return {503, "store_failed", "the database failed; nothing was changed, send it again"};
 }
 
+store::Readers::Lease query_reader(Service& service, const http::Request& request) {
+  return service.store.reader(store::Store::For::queries, [&request] { return request.abandoned(); });
+}
+
 store::RunRow require_run(store::Reader& reader, const http::Request& request) {
   const std::string& id = request.parameter("run");
   auto run = valid_id(id, 'r') ? store::find_run(reader, id) : std::nullopt;

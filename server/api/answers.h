@@ -78,6 +78,9 @@ auto write(Service& service, F change) {
   return write(service.store, std::move(change));
 }
 
+/// A connection for a query, which ends when its client leaves. `request` must outlive it.
+store::Readers::Lease query_reader(Service& service, const http::Request& request);
+
 /// The run named by {run}. Throws Problem 404.
 store::RunRow require_run(store::Reader& reader, const http::Request& request);
 

@@ -21,7 +21,7 @@ class StepExport : public http::Producer {
       for (const std::string& key : keys_) csv += ',' + key;
       csv += '\n';
     }
-    auto reader = service_.store.reader();
+    auto reader = service_.store.reader(store::Store::For::queries);
     store::export_rows(*reader, run_, keys_, rows_a_piece, cursor_, csv);
     return csv;
   }
@@ -35,7 +35,7 @@ class StepExport : public http::Producer {
 };
 
 http::Response export_steps(Service& service, const http::Request& request) {
-  auto reader = service.store.reader();
+  auto reader = query_reader(service, request);
   const store::RunRow run = require_run(*reader, request);
   http::Response response;
   response.set("Content-Type", "text/csv; charset=utf-8").set("Cache-Control", "no-store");

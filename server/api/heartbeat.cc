@@ -49,7 +49,7 @@ launch::Beat read_beat(const http::Request& request) {
 
 std::optional<store::CommandRow> commands_for(Service& service, const std::string& run, const launch::Beat& beat) {
   if (!valid_id(run, 'r')) return std::nullopt;
-  auto reader = service.store.reader();
+  auto reader = service.store.reader(store::Store::For::reports);
   return store::find_commands(reader->database, run, beat.attempt);
 }
 

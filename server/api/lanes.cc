@@ -12,7 +12,7 @@ struct LanePlace {
   http::Lane lane;
 };
 
-constexpr std::array<LanePlace, 15> lane_places = {{
+constexpr std::array<LanePlace, 16> lane_places = {{
     {"POST", "/api/v1/runs/{run}/heartbeat", http::Lane::heartbeat},
     {"POST", "/api/v1/runs/{run}/records", http::Lane::ingest},
     {"GET", "/readyz", http::Lane::health},
@@ -24,6 +24,7 @@ constexpr std::array<LanePlace, 15> lane_places = {{
     {"GET", "/api/v1/runs/{run}/logs", http::Lane::query},
     {"GET", "/api/v1/runs/{run}/evals", http::Lane::query},
     {"GET", "/api/v1/audit", http::Lane::query},
+    {"GET", "/api/v1/audit.jsonl", http::Lane::query},
     {"POST", "/api/v1/metrics/query", http::Lane::query},
     {"POST", "/api/v1/admin/backup", http::Lane::query},
     {"POST", "/api/v1/runs", http::Lane::process},

@@ -7,7 +7,7 @@ namespace {
 
 http::Response list_keys(Service& service, const http::Request& request) {
   const std::int64_t rank = integer_query(request, "rank", 0, most_rank, 0);
-  auto reader = service.store.reader();
+  auto reader = query_reader(service, request);
   const store::RunRow run = require_run(*reader, request);
   json::array items;
   for (const store::KeySummary& key : store::summarise_keys(*reader, run.number, rank)) {

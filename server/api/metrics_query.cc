@@ -4,6 +4,7 @@
 
 #include "nmt/base/records.h"
 #include "server/api/body.h"
+#include "server/api/query_price.h"
 #include "server/api/series_answer.h"
 
 namespace babelring::api {
@@ -11,7 +12,8 @@ namespace {
 
 constexpr std::size_t most_query_series = 50;
 constexpr std::int64_t most_query_points = 5000;
-constexpr std::size_t finest = 20'000;  // points of each series before they are brought to common rows
+constexpr std::int64_t finest = 20'000;  // points of each series before they are brought to common rows, at most
+constexpr std::int64_t row_bytes = 48;   // of a point in the answer, roughly
 
 /// What a body asks for.
 struct Wish {
@@ -31,7 +33,8 @@ std::vector<std::string> texts_of(std::string_view name, const json::value& valu
   std::vector<std::string> texts;
   for (const json::value& item : value.as_array()) {
     if (!item.is_string()) refuse(fmt::format("{}: expected a list of strings, found {}", name, to_text(item)));
-    texts.emplace_back(item.as_string());
+    std::string text(item.as_string());
+    if (std::find(texts.begin(), texts.end(), text) == texts.end()) texts.push_back(std::move(text));
   }
   return texts;
 }
@@ -96,11 +99,28 @@ struct Column {
   std::vector<double> at;
 };
 
+/// Refuses what costs too much, at the member that is to blame.
+void check_query_price(const QueryPrice& price, const char* pointer) {
+  const auto excess = excess_of(price);
+  if (excess) throw http::Problem(422, "query_too_expensive", *excess, {{pointer, *excess}});
+}
+
+/// As fine as the bound on all points allows, so that rows are filled evenly.
+std::size_t points_of(const Wish& wish) {
+  const auto series = static_cast<std::int64_t>(wish.runs.size() * wish.keys.size());
+  return static_cast<std::size_t>(std::max(wish.points, std::min(finest, max_query_points / series)));
+}
+
+store::SeriesQuery column_query(const Wish& wish, const store::RunRow& run, const std::string& key) {
+  store::SeriesQuery query = range_query(run, wish.x, wish.from, wish.to);
+  query.key = key;
+  query.rank = wish.rank;
+  query.points = points_of(wish);
+  return query;
+}
+
 Column read_column(store::Reader& reader, const Wish& wish, const store::RunRow& run, const std::string& key) {
-  Column column{run, range_query(run, wish.x, wish.from, wish.to), {}, {}};
-  column.query.key = key;
-  column.query.rank = wish.rank;
-  column.query.points = finest;
+  Column column{run, column_query(wish, run, key), {}, {}};
   column.series = store::read_series(reader, column.query);
   for (const store::SeriesPoint& point : column.series.points) {
     const std::int64_t at = wish.x == "step"   ? point.step
@@ -190,12 +210,22 @@ json::object column_json(const Column& column, const Rows& rows, const Wish& wis
 
 http::Response answer(Service& service, const http::Request& request) {
   const Wish wish = wish_of(request);
-  std::vector<Column> columns;
-  auto reader = service.store.reader();
+  QueryPrice price{
+      .series = std::ssize(wish.runs) * std::ssize(wish.keys), .points = wish.points, .point_bytes = row_bytes};
+  check_query_price(price, "/points");
+  std::vector<store::RunRow> runs;
+  auto reader = query_reader(service, request);
   for (const std::string& id : wish.runs) {
-    const auto run = valid_id(id, 'r') ? store::find_run(*reader, id) : std::nullopt;
+    auto run = valid_id(id, 'r') ? store::find_run(*reader, id) : std::nullopt;
     if (!run) throw http::Problem(404, "run_unknown", fmt::format("no run '{}'", id));
-    for (const std::string& key : wish.keys) columns.push_back(read_column(*reader, wish, *run, key));
+    const std::int64_t pieces = store::count_pieces(*reader, column_query(wish, *run, wish.keys.front()));
+    price.pieces += std::min(pieces, max_query_pieces + 1) * std::ssize(wish.keys);
+    runs.push_back(std::move(*run));
+  }
+  check_query_price(price, "/runs");
+  std::vector<Column> columns;
+  for (const store::RunRow& run : runs) {
+    for (const std::string& key : wish.keys) columns.push_back(read_column(*reader, wish, run, key));
   }
   const Rows rows(columns, static_cast<std::size_t>(wish.points));
   json::array items;

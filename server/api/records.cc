@@ -140,7 +140,7 @@ class Announcer {
     }
     if (!steps_.empty()) service_.events.publish_steps(batch_.run, batch_.attempt, batch_.rank, std::move(steps_));
     if (result.run_changed && wants("state")) {
-      auto reader = service_.store.reader();
+      auto reader = service_.store.reader(store::Store::For::own);
       if (const auto run = store::find_run(*reader, batch_.run)) {
         add("state", run_item(service_, *reader, *run, wall_time_ms()));
       }
@@ -162,7 +162,7 @@ class Announcer {
   }
   void tell(const Record&, const EvalRecord&, const std::string& id) {
     if (!wants("eval")) return;
-    auto reader = service_.store.reader();
+    auto reader = service_.store.reader(store::Store::For::own);
     auto eval = store::find_eval(*reader, id);
     if (!eval) return;
     eval->samples.clear();
@@ -170,7 +170,7 @@ class Announcer {
   }
   void tell(const Record&, const CheckpointRecord&, const std::string& id) {
     if (!wants("checkpoint")) return;
-    auto reader = service_.store.reader();
+    auto reader = service_.store.reader(store::Store::For::own);
     if (const auto checkpoint = store::find_checkpoint(*reader, id)) add("checkpoint", checkpoint_item(*checkpoint));
   }
   void tell(const Record& record, const LogRecord& log, const std::string&) {

@@ -50,7 +50,7 @@ RetentionCandidate facts_of(const Service& service, const store::CheckpointRow& 
 Candidates candidates_of(Service& service, const std::string& run_id) {
   Candidates candidates;
   {
-    auto reader = service.store.reader();
+    auto reader = service.store.reader(store::Store::For::own);
     const auto run = store::find_run(*reader, run_id);
     store::CheckpointFilter filter;
     filter.limit = most_checkpoints;
@@ -81,7 +81,7 @@ bool find_newest_undamaged(const Service& service, Candidates& candidates, Reten
 void apply(Service& service, const std::string& run_id, RetentionMemory& memory) {
   std::string text;
   {
-    auto reader = service.store.reader();
+    auto reader = service.store.reader(store::Store::For::own);
     const auto run = store::find_run(*reader, run_id);
     if (run) text = store::retention_of(*reader, run->number);
   }
@@ -121,7 +121,7 @@ json::object current_policy(store::Reader& reader, const store::RunRow& run) {
 }
 
 http::Response show_retention(Service& service, const http::Request& request) {
-  auto reader = service.store.reader();
+  auto reader = service.store.reader(store::Store::For::own);
   return thing_response(request, current_policy(*reader, require_run(*reader, request)));
 }
 
@@ -129,7 +129,7 @@ http::Response replace(Service& service, RetentionKeeper& keeper, const http::Re
   const auto one_at_a_time = service.edits.lock(request.parameter("run"));
   std::optional<store::RunRow> run;
   {
-    auto reader = service.store.reader();
+    auto reader = service.store.reader(store::Store::For::own);
     run = require_run(*reader, request);
     require_match(request, state_of(current_policy(*reader, *run)));
   }
@@ -195,7 +195,7 @@ void RetentionKeeper::loop() {
 void RetentionKeeper::apply_all() {
   std::vector<std::string> runs;
   {
-    auto reader = service_.store.reader();
+    auto reader = service_.store.reader(store::Store::For::own);
     runs = store::runs_with_retention(*reader);
   }
   for (const std::string& run : runs) apply(service_, run, memory_);

@@ -1,6 +1,9 @@
 #include <algorithm>
+#include <map>
+#include <set>
 #include <sstream>
 
+#include "server/api/query_price.h"
 #include "server/api/series_answer.h"
 #include "server/api/series_request.h"
 
@@ -24,6 +27,19 @@ store::Series read(store::Reader& reader, store::SeriesQuery query, const Asked&
   return asked.agg == "raw" ? series : lttb(series, wanted);
 }
 
+/// Bytes of a point in each form.
+constexpr std::int64_t text_point_bytes = 56, f64_point_bytes = 24;
+
+/// Refuses a query that costs too much, before anything is read for it.
+void check_price(const QueryPrice& price) {
+  if (const auto excess = excess_of(price)) throw http::Problem(422, "query_too_expensive", *excess);
+}
+
+std::int64_t pieces_of(store::Reader& reader, store::SeriesQuery query, const Asked& asked) {
+  if (asked.agg == "lttb") query.points = most_raw_points;  // chooses among all points
+  return store::count_pieces(reader, query);
+}
+
 /// An empty answer is explained: no such key, or nothing of it in the range.
 void explain_empty(store::Reader& reader, const store::RunRow& run, const std::string& key, const Asked& asked) {
   const auto keys = store::all_keys(reader, run.number);
@@ -36,11 +52,17 @@ void explain_empty(store::Reader& reader, const store::RunRow& run, const std::s
 http::Response show_series(Service& service, const http::Request& request) {
   const Asked asked = asked_of(request);
   const SeriesForm form = form_of(request);
-  auto reader = service.store.reader();
+  auto reader = query_reader(service, request);
   const store::RunRow run = require_run(*reader, request);
   store::SeriesQuery query = query_of(request, run, asked);
   query.key = request.parameter("key");
   if (request.query_value("rank") != "all") query.rank = integer_query(request, "rank", 0, most_rank);
+  const std::int64_t pieces = pieces_of(*reader, query, asked);
+  check_price({.series = 1,
+               .points = std::min<std::int64_t>(static_cast<std::int64_t>(query.points), pieces),
+               .pieces = pieces,
+               .point_bytes = form == SeriesForm::f64 ? f64_point_bytes : text_point_bytes,
+               .every_point = asked.agg == "raw"});
   const store::Series series = read(*reader, query, asked);
   if (series.points.empty()) explain_empty(*reader, run, query.key, asked);
   if (form == SeriesForm::json) return json_response(series_json(query, asked, series)).set("Vary", "Accept");
@@ -48,11 +70,13 @@ http::Response show_series(Service& service, const http::Request& request) {
   return http::text_response(200, "text/csv; charset=utf-8", series_csv(asked, series)).set("Vary", "Accept");
 }
 
-/// "loss" is of all ranks, "network_tx_bytes_per_second@3" of one.
+/// "loss" is of all ranks, "network_tx_bytes_per_second@3" of one. A name that is repeated counts once.
 std::vector<store::SeriesQuery> queries_of(const http::Request& request, const store::SeriesQuery& common) {
   std::vector<store::SeriesQuery> queries;
   std::istringstream names(request.query_value("keys").value_or(""));
+  std::set<std::string> seen;
   for (std::string name; std::getline(names, name, ',');) {
+    if (!seen.insert(name).second) continue;
     store::SeriesQuery& query = queries.emplace_back(common);
     const auto at = name.find('@');
     query.key = name.substr(0, at);
@@ -75,10 +99,22 @@ http::Response list_series(Service& service, const http::Request& request) {
   const Asked asked = asked_of(request);
   if (asked.agg == "raw" || asked.agg == "lttb")
     throw http::Problem(400, "bad_parameter", "agg: raw and lttb are offered for one key at a time");
-  auto reader = service.store.reader();
+  auto reader = query_reader(service, request);
   const store::RunRow run = require_run(*reader, request);
+  const auto queries = queries_of(request, query_of(request, run, asked));
+  QueryPrice price{.series = std::ssize(queries),
+                   .points = static_cast<std::int64_t>(queries.front().points),
+                   .point_bytes = text_point_bytes};
+  check_price(price);
+  std::map<std::optional<std::int64_t>, std::int64_t> pieces;  // by rank: the same for every key
+  for (const store::SeriesQuery& query : queries) {
+    const auto [found, first] = pieces.try_emplace(query.rank);
+    if (first) found->second = pieces_of(*reader, query, asked);
+    price.pieces += std::min(found->second, INT64_MAX / 2 - price.pieces);
+  }
+  check_price(price);
   json::array items;
-  for (const store::SeriesQuery& query : queries_of(request, query_of(request, run, asked))) {
+  for (const store::SeriesQuery& query : queries) {
     items.push_back(series_json(query, asked, read(*reader, query, asked)));
   }
   return json_response(json::object{{"items", std::move(items)}, {"next_cursor", nullptr}});

@@ -9,7 +9,7 @@ namespace babelring::api {
 namespace {
 
 http::Response show_verdict(Service& service, const http::Request& request) {
-  auto reader = service.store.reader();
+  auto reader = query_reader(service, request);
   const store::RunRow run = require_run(*reader, request);
   verdict::Input input = verdict_input(*reader, run);
   if (run.state == "running" && service.control != nullptr) {

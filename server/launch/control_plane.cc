@@ -118,7 +118,7 @@ void ControlPlane::loop() {
 void ControlPlane::ask_all_to_stop() {
   std::vector<store::LaunchRow> runs;
   {
-    auto reader = store_.reader();
+    auto reader = store_.reader(store::Store::For::own);
     runs = store::active_launches(*reader);
   }
   for (const store::LaunchRow& run : runs) {

@@ -18,7 +18,7 @@ constexpr std::int64_t most_checkpoints = 100'000;
 void remove_checkpoints(store::Store& store, const store::DoomedRun& run, const RemoveCheckpoint& remove) {
   std::vector<store::CheckpointRow> checkpoints;
   {
-    auto reader = store.reader();
+    auto reader = store.reader(store::Store::For::own);
     checkpoints = store::list_checkpoints(*reader, run.number, false, {0, 0}, most_checkpoints);
   }
   for (const store::CheckpointRow& checkpoint : checkpoints) {
@@ -40,7 +40,7 @@ void purge_deleted_runs(store::Store& store, const RemoveCheckpoint& remove, con
                         std::int64_t now_ms) {
   std::vector<store::DoomedRun> doomed;
   {
-    auto reader = store.reader();
+    auto reader = store.reader(store::Store::For::own);
     doomed = store::doomed_runs(*reader, now_ms - deleted_kept_ms);
   }
   for (const store::DoomedRun& run : doomed) {

@@ -251,7 +251,7 @@ Supervisor::Ending Supervisor::judge(const store::LaunchRow& run, const Watch& w
 void Supervisor::conclude(const store::LaunchRow& row, const Profile& profile, const Watch& watch, const Sight& sight) {
   store::LaunchRow run = row;
   {
-    auto reader = parts_.store.reader();  // its last records came after `row` was read and before its processes ended
+    auto reader = parts_.store.reader(store::Store::For::own);  // its last records came after `row` was read and before its processes ended
     std::tie(run.outcome, run.outcome_detail) = store::find_outcome(*reader, run.number, run.attempt);
   }
   Ending end = judge(run, watch, sight);

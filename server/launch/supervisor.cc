@@ -28,7 +28,7 @@ std::chrono::milliseconds Supervisor::tick() {
   last_tick_ = now_;
   std::vector<store::LaunchRow> runs, externals;
   {
-    auto reader = parts_.store.reader();
+    auto reader = parts_.store.reader(store::Store::For::own);
     runs = store::active_launches(*reader);
     externals = store::ending_externals(*reader);
   }

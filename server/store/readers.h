@@ -1,8 +1,10 @@
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -23,7 +25,8 @@ struct Reader {
 class Readers {
  public:
   /// Opens at most `most` connections, lazily. The writer must have opened the file already: it creates the WAL index.
-  Readers(std::filesystem::path file, std::size_t most) : file_(std::move(file)), most_(most) {}
+  Readers(std::filesystem::path file, std::size_t most, std::chrono::milliseconds max_wait = std::chrono::seconds(5))
+      : file_(std::move(file)), most_(most), max_wait_(max_wait) {}
 
   /// Owns a connection until it goes out of scope.
   class Lease {
@@ -40,14 +43,17 @@ class Readers {
     std::unique_ptr<Reader> reader_;
   };
 
-  /// Blocks while all are lent. Throws SqlFailure if the file cannot be opened.
-  Lease lease();
+  /// Blocks while all are lent; throws Busy if that lasts longer than `max_wait`. Throws SqlFailure if the file cannot
+  /// be opened. While it is lent, statements fail soon after `abandoned`, unless it is empty, says that nobody waits
+  /// for their rows any more.
+  Lease lease(std::function<bool()> abandoned = {});
 
  private:
   void give_back(std::unique_ptr<Reader> reader);
 
   std::filesystem::path file_;
   std::size_t most_, made_ = 0;
+  std::chrono::milliseconds max_wait_;
   std::mutex mutex_;
   std::condition_variable returned_;
   std::vector<std::unique_ptr<Reader>> idle_;

@@ -14,6 +14,8 @@ namespace {
 
 constexpr std::size_t most_non_finite = 1000;
 constexpr std::int64_t most_steps_looked_up = 16'384;
+constexpr std::int64_t many_pieces = 100'000;  // of a span: worth a closer look
+constexpr std::int64_t most_buckets_counted = 100'000;
 
 /// The parts of the spans within the requested range.
 std::vector<Span> clip(SpanReader& values, std::vector<Span> spans, const SeriesQuery& query) {
@@ -36,6 +38,25 @@ int level_for(std::int64_t steps, std::size_t points) {
   int level = top_level;
   while (level >= 0 && steps / steps_of_level(level) < static_cast<std::int64_t>(points)) --level;
   return level;
+}
+
+/// The steps of the rank that has most of them.
+std::int64_t longest_of(const std::vector<Span>& spans) {
+  std::map<std::int64_t, std::int64_t> lengths;
+  for (const Span& span : spans) lengths[span.rank] += span.last - span.first + 1;
+  std::int64_t longest = 0;
+  for (const auto& [rank, length] : lengths) longest = std::max(longest, length);
+  return longest;
+}
+
+/// How many summaries of 64 steps cover a span, those at its ends included.
+std::int64_t count_buckets(Reader& reader, std::int64_t run, const Span& span) {
+  Statement rows = reader.database.prepare(
+      "SELECT count(*) FROM (SELECT 1 FROM buckets WHERE run = ? AND rank = ? AND attempt = ? AND bucket >= ? AND "
+      "bucket <= ? LIMIT ?)");
+  rows.bind(run, span.rank, span.attempt, span.first / bucket_steps, span.last / bucket_steps, most_buckets_counted);
+  rows.step();
+  return rows.integer(0) + 2;
 }
 
 /// Finds the values that are not finite in the pieces that have any.
@@ -98,13 +119,28 @@ Series read_level(SpanReader& values, const std::vector<Span>& spans, int level,
 
 }  // namespace
 
+std::int64_t count_pieces(Reader& reader, const SeriesQuery& query) {
+  SpanReader values(reader, query.run, query.key);
+  const auto spans = clip(values, effective_spans(reader, query.run, query.rank), query);
+  const int level = query.every_point ? -1 : level_for(longest_of(spans), query.points);
+  // Around the summaries of a level lie some of the levels below, and steps.
+  const std::int64_t edges = level < 0 ? 0 : 2 * (bucket_steps + level * fan_out);
+  std::int64_t pieces = 0;
+  for (const Span& span : spans) {
+    const std::int64_t steps = span.last - span.first + 1;
+    std::int64_t most = level < 0 ? steps : steps / steps_of_level(level) + edges;
+    // Updates may be far apart: then there are fewer.
+    if (most > many_pieces)
+      most = std::min(most, count_buckets(reader, query.run, span) * (level < 0 ? bucket_steps : 1) + edges);
+    pieces += std::min(most, INT64_MAX / 2 - pieces);
+  }
+  return pieces;
+}
+
 Series read_series(Reader& reader, const SeriesQuery& query) {
   SpanReader values(reader, query.run, query.key);
   const auto spans = clip(values, effective_spans(reader, query.run, query.rank), query);
-  std::map<std::int64_t, std::int64_t> lengths;
-  for (const Span& span : spans) lengths[span.rank] += span.last - span.first + 1;
-  std::int64_t longest = 0;
-  for (const auto& [rank, length] : lengths) longest = std::max(longest, length);
+  std::int64_t longest = longest_of(spans);
   const int level = query.every_point ? -1 : level_for(longest, query.points);
   Series series = read_level(values, spans, level, query, longest);
   // Where updates are far apart there are fewer steps than the range is long.

@@ -45,6 +45,10 @@ struct Series {
 /// Long ranges are read from summaries of 64 to 32768 steps, so that a million steps take a few milliseconds.
 Series read_series(Reader& reader, const SeriesQuery& query);
 
+/// How many stored steps and summaries read_series() would read for the query, roughly and rather too many. Quick, and
+/// the same for every key.
+std::int64_t count_pieces(Reader& reader, const SeriesQuery& query);
+
 /// Summary of a key over a whole run, as one rank reported it.
 struct KeySummary {
   std::string key;

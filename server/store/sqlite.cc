@@ -115,7 +115,7 @@ Database::Database(const std::filesystem::path& file, Mode mode) {
         "2000");
   } else if (mode == Mode::reader) {
     sqlite3_db_config(raw, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
-    execute("PRAGMA wal_autocheckpoint = 0; PRAGMA query_only = ON");
+    execute("PRAGMA wal_autocheckpoint = 0; PRAGMA query_only = ON; PRAGMA cache_size = -4096");  // there are many
   }
 }
 
@@ -136,6 +136,17 @@ Statement Database::prepare(std::string_view sql) {
   }
   if (sqlite3_stmt_busy(cached.get())) fail("database: statement used twice at once: {}", sql);
   return Statement(cached.get());
+}
+
+void Database::interrupt_when(std::function<bool()> condition) {
+  constexpr int instructions = 10'000;  // of SQLite's machine between two questions
+  interrupt_ = std::move(condition);
+  if (!interrupt_) {
+    sqlite3_progress_handler(handle_.get(), 0, nullptr, nullptr);
+    return;
+  }
+  const auto ask = [](void* database) { return static_cast<Database*>(database)->interrupt_() ? 1 : 0; };
+  sqlite3_progress_handler(handle_.get(), instructions, ask, this);
 }
 
 void Database::execute(const std::string& sql) {

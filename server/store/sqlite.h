@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,6 +27,12 @@ class SqlFailure : public Failure {
 
  private:
   int code_;
+};
+
+/// Too many writes are waiting, or too many reads: try again later.
+class Busy : public Failure {
+ public:
+  using Failure::Failure;
 };
 
 /// Bytes to be bound as BLOB instead of TEXT.
@@ -98,6 +105,9 @@ class Database {
   void execute(const std::string& sql);
   /// The first value of a query's first row, as text; empty without a row.
   std::string scalar(const std::string& sql);
+  /// From now on statements fail soon after `condition` has become true; it is asked about every millisecond of work.
+  /// Empty: none fails.
+  void interrupt_when(std::function<bool()> condition);
   /// For the few calls that SQL has no words for. Lives as long as this object.
   sqlite3* handle() { return handle_.get(); }
 
@@ -109,6 +119,7 @@ class Database {
     void operator()(sqlite3_stmt* handle) const;
   };
   std::unique_ptr<sqlite3, Close> handle_;
+  std::function<bool()> interrupt_;
   std::unordered_map<std::string, std::unique_ptr<sqlite3_stmt, Finalize>> statements_;
 };
 

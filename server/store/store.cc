@@ -7,7 +7,8 @@
 namespace babelring::store {
 namespace {
 
-constexpr std::size_t most_readers = 6;
+// Connections: one a thread, and some for threads that hold one while they take another.
+constexpr std::size_t max_request_readers = 8, max_query_readers = 4, max_report_readers = 4, max_own_readers = 4;
 constexpr std::uintmax_t least_free_bytes = std::uintmax_t{64} << 20;
 
 bool is_large(const std::filesystem::path& database) {
@@ -29,7 +30,8 @@ std::filesystem::path open_database(DataFolder& folder, bool anew) {
 Store::Store(const std::filesystem::path& folder, bool new_database)
     : folder_(folder),
       writer_(open_database(folder_, new_database), folder_.was_unclean() && !is_large(database_file())),
-      readers_(database_file(), most_readers) {
+      readers_{Readers(database_file(), max_request_readers), Readers(database_file(), max_query_readers),
+               Readers(database_file(), max_report_readers), Readers(database_file(), max_own_readers)} {
   folder_.mark_used();
   if (!folder_.was_unclean()) return;
   spdlog::warn("the last server did not shut down cleanly: checking the database");
@@ -52,7 +54,8 @@ std::filesystem::path Store::database_file() const {
 Store::Health Store::health() {
   Health health;
   try {
-    health.database = !reader()->database.scalar("SELECT count(*) FROM layouts").empty() && !writer_.refuses_all();
+    health.database =
+        !reader(For::own)->database.scalar("SELECT count(*) FROM layouts").empty() && !writer_.refuses_all();
   } catch (const std::exception& failure) {
     spdlog::error("readiness: {}", failure.what());
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -44,8 +45,17 @@ class Store {
       return std::move(*made);
     }
   }
-  /// A connection for functions that read. Blocks while all are lent.
-  Readers::Lease reader() { return readers_.lease(); }
+  /// What a connection is for. Each purpose has connections of its own, so that none waits for another.
+  enum class For {
+    requests,  // of people and programs
+    queries,   // that read series, or else may take long
+    reports,   // of ranks
+    own,       // supervision, alerts, announcements, upkeep
+  };
+  /// A connection for functions that read: Readers::lease().
+  Readers::Lease reader(For what = For::requests, std::function<bool()> abandoned = {}) {
+    return readers_.at(static_cast<std::size_t>(what)).lease(std::move(abandoned));
+  }
 
   /// A number that grows with every commit, before anyone is told of it.
   std::uint64_t revision() const { return writer_.revision(); }
@@ -69,7 +79,7 @@ class Store {
  private:
   DataFolder folder_;
   Writer writer_;
-  Readers readers_;                         // closed before the writer, which then checkpoints the whole WAL
+  std::array<Readers, 4> readers_;          // by For; closed before the writer, which then checkpoints the whole WAL
   std::unique_ptr<BackgroundCheck> check_;  // of a large database after an unclean shutdown; else null
 };
 

@@ -20,12 +20,6 @@
 
 namespace babelring::store {
 
-/// Too many writes are waiting: try again later.
-class Busy : public Failure {
- public:
-  using Failure::Failure;
-};
-
 /// The one connection that writes, and its thread. Batches that wait together are committed together, so that one fsync
 /// serves them all; each is acknowledged only after that commit.
 class Writer {

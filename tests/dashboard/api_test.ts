@@ -1,6 +1,6 @@
 import { fileName } from '../../server/dashboard/src/api/download';
 import { ApiError, explain, problemOf, retryAfterMs } from '../../server/dashboard/src/api/problem';
-import { getAll, getJson, sendJson } from '../../server/dashboard/src/api/client';
+import { getAll, getJson, getSeries, sendJson } from '../../server/dashboard/src/api/client';
 import { abortPage, pauseMs } from '../../server/dashboard/src/api/request';
 import { allows, KEPT_DAYS, keptText, keptToken, onUnauthorized, setToken, splitToken } from '../../server/dashboard/src/api/session';
 import { reconnectMs } from '../../server/dashboard/src/api/stream';
@@ -43,6 +43,26 @@ describe('the token in a link', () => {
   });
   it('is not seen where there is none', () => {
     for (const hash of ['', '#/runs', '#/runs?q=token', '#/runs/r_1?find=token%3D']) expect(splitToken(hash)).toBeNull();
+  });
+});
+
+describe('series that cost too much', () => {
+  const series = (key: string) => ({ key, step: [1], time_ms: [1], value: [2], total: 1, sampled: false, non_finite: [] });
+  const refused = (): Response => json({ code: 'query_too_expensive', detail: 'ask for less' }, 422);
+  const keysOf = (asked: Asked): string => new URL(asked.path, 'http://x').searchParams.get('keys')!;
+  it('are asked for in halves', async () => {
+    const asked = answerWith(refused(), json({ items: [series('a'), series('b')] }), json({ items: [series('c')] }));
+    const found = await getSeries('r_1', ['a', 'b', 'c', 'a'], { x: 'step' });
+    expect([...found.keys()]).toEqual(['a', 'b', 'c']);
+    expect(asked.map(keysOf)).toEqual(['a,b,c', 'a,b', 'c']);
+  });
+  it('are asked for with fewer rows if it is a single one, as long as that may help', async () => {
+    const asked = answerWith(refused(), json({ items: [series('a')] }));
+    expect((await getSeries('r_1', ['a'], { x: 'step' })).size).toBe(1);
+    expect(asked.map(({ path }) => new URL(path, 'http://x').searchParams.get('points'))).toEqual(['1200', '300']);
+    const often = answerWith(refused);
+    await expect(getSeries('r_1', ['a'], { x: 'step' })).rejects.toThrow('ask for less');
+    expect(often.length).toBe(5);
   });
 });
 

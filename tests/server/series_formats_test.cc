@@ -183,7 +183,7 @@ TEST_F(SeriesFormatsTest, SaysWhatIsWrongWithAQuery) {
     EXPECT_EQ(query(run + rest).status, 422) << rest;
   }
   std::string many = "\"loss\"";
-  for (int i = 0; i < 50; ++i) many += ",\"loss\"";
+  for (int i = 0; i < 50; ++i) many += fmt::format(",\"key{}\"", i);
   EXPECT_EQ(query(run + "\"keys\":[" + many + "]}").status, 422);
   EXPECT_EQ(query(run + R"("keys":["loss"],"from":9,"to":3})").status, 416);
 }

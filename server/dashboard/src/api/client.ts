@@ -1,4 +1,5 @@
 import type { Series } from '../lib/series';
+import { ApiError } from './problem';
 import { BASE, getJson } from './request';
 import type { SeriesAnswer } from './types';
 
@@ -35,6 +36,7 @@ export interface SeriesRange {
   points?: number;  // at most so many rows of each
 }
 
+const LEAST_ROWS = 16;      // what is asked for of a series that costs too much, at least
 const KEYS_A_REQUEST = 32;  // the server takes 64, and 4096 bytes of address
 
 function seriesOf(answer: SeriesAnswer): Series {
@@ -43,16 +45,31 @@ function seriesOf(answer: SeriesAnswer): Series {
     total: answer.total, sampled: answer.sampled, nonFinite: answer.non_finite };
 }
 
-/// Several series over one range, by name: KEY, or KEY@RANK. A key that no step has reported yet gives an empty series.
-export async function getSeries(run: string, names: readonly string[], range: SeriesRange): Promise<Map<string, Series>> {
-  const query = new URLSearchParams({ x: range.x, points: String(range.points ?? 1200), agg: 'minmax' });
+const tooExpensive = (error: unknown): boolean => error instanceof ApiError && error.code === 'query_too_expensive';
+
+/// Where the server refuses the price, asks in two halves, and for a single name for fewer rows.
+async function askSeries(run: string, names: readonly string[], range: SeriesRange, points: number, found: Map<string, Series>): Promise<void> {
+  const query = new URLSearchParams({ x: range.x, points: String(points), agg: 'minmax' });
   if (range.from !== undefined) query.set('from', String(range.from));
   if (range.to !== undefined) query.set('to', String(range.to));
+  try {
+    const { items } = await getJson<{ items: SeriesAnswer[] }>(`/runs/${run}/series?keys=${names.join(',')}&${query}`);
+    items.forEach((answer, index) => found.set(names[index]!, seriesOf(answer)));
+  } catch (error) {
+    if (!tooExpensive(error) || (names.length === 1 && points <= LEAST_ROWS)) throw error;
+    const half = Math.ceil(names.length / 2);
+    if (names.length === 1) return askSeries(run, names, range, Math.max(LEAST_ROWS, Math.floor(points / 4)), found);
+    await askSeries(run, names.slice(0, half), range, points, found);
+    await askSeries(run, names.slice(half), range, points, found);
+  }
+}
+
+/// Several series over one range, by name: KEY, or KEY@RANK. A key that no step has reported yet gives an empty series.
+export async function getSeries(run: string, names: readonly string[], range: SeriesRange): Promise<Map<string, Series>> {
   const found = new Map<string, Series>();
-  for (let at = 0; at < names.length; at += KEYS_A_REQUEST) {
-    const asked = names.slice(at, at + KEYS_A_REQUEST);
-    const { items } = await getJson<{ items: SeriesAnswer[] }>(`/runs/${run}/series?keys=${asked.join(',')}&${query}`);
-    items.forEach((answer, index) => found.set(asked[index]!, seriesOf(answer)));
+  const distinct = [...new Set(names)];  // the server answers a name once
+  for (let at = 0; at < distinct.length; at += KEYS_A_REQUEST) {
+    await askSeries(run, distinct.slice(at, at + KEYS_A_REQUEST), range, range.points ?? 1200, found);
   }
   return found;
 }

@@ -2227,7 +2227,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description In the order of keys; a key that no step has is empty */
+            /** @description In the order of keys, each once; a key that no step has is empty */
             200: {
                 headers: {
                     [name: string]: unknown;
