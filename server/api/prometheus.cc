@@ -15,6 +15,7 @@
 #include "server/api/http_meter.h"
 #include "server/launch/control_plane.h"
 #include "server/store/schema.h"
+#include "server/translate/pool.h"
 
 namespace babelring::api {
 namespace {
@@ -76,7 +77,7 @@ void add_http(std::vector<MetricFamily>& families, const HttpMeter& meter) {
   }
 }
 
-void add_lanes(std::vector<MetricFamily>& families, const http::Lanes& lanes) {
+void add_lanes(std::vector<MetricFamily>& families, const Service& service) {
   MetricFamily waiting{"babelring_lane_waiting_requests", "Requests that wait for a thread", MetricType::Gauge, {}};
   MetricFamily oldest{"babelring_lane_oldest_wait_seconds", "Since the oldest of them came", MetricType::Gauge, {}};
   MetricFamily running{"babelring_lane_running_requests", "Requests that a thread handles", MetricType::Gauge, {}};
@@ -90,12 +91,18 @@ void add_lanes(std::vector<MetricFamily>& families, const http::Lanes& lanes) {
   };
   for (const http::Lane lane : http::all_lanes) {
     const Labels labels = {{"lane", std::string(name_of(lane))}};
-    const http::Lanes::Stats stats = lanes.stats(lane);
+    const http::Lanes::Stats stats = service.lanes->stats(lane);
     gauge(waiting, labels, static_cast<double>(stats.waiting));
     gauge(oldest, labels, stats.oldest_s);
     gauge(running, labels, static_cast<double>(stats.running));
     count(refused, labels, stats.refused);
     count(left, labels, stats.abandoned);
+  }
+  if (service.translators != nullptr) {
+    const Labels labels = {{"lane", "translate"}};
+    const translate::Pool::Load load = service.translators->load();
+    gauge(waiting, labels, static_cast<double>(load.waiting));
+    gauge(running, labels, static_cast<double>(load.running));
   }
   for (MetricFamily* one : {&waiting, &oldest, &running, &refused, &left}) families.push_back(std::move(*one));
 }
@@ -252,7 +259,7 @@ http::Response show_metrics(Service& service, const HttpMeter& meter) {
   std::vector<MetricFamily> families;
   add_process(families, service);
   add_http(families, meter);
-  if (service.lanes) add_lanes(families, *service.lanes);
+  if (service.lanes) add_lanes(families, service);
   add_ingest(families, service.store.counts());
   single_gauge(families, "babelring_sse_subscribers", "Open event streams",
                static_cast<double>(service.events.subscribers()));

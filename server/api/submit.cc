@@ -69,7 +69,8 @@ Submission read_submission(Service& service, const http::Request& request) {
     wish.run.resume_step = row.step;
   }
   body.finish();
-  wish.config = launch::check_config(*wish.profile, yaml, wish.run.name, wish.run.world_size);
+  wish.config = launch::check_config(*wish.profile, yaml, wish.run.name, wish.run.world_size,
+                                     [&request] { return request.abandoned(); });
   check_faults(wish.config);
   wish.run.id = make_id('r');
   wish.run.name = wish.config.name;

@@ -5,6 +5,7 @@
 #include "server/api/body.h"
 #include "server/api/checkpoint_files.h"
 #include "server/api/service.h"
+#include "server/http/dispatcher.h"
 #include "server/translate/pool.h"
 
 namespace babelring::api {
@@ -83,7 +84,8 @@ void translate_text(Service& service, const std::shared_ptr<const http::Request>
   service.translators->translate(
       checkpoint.id, std::move(folder), std::move(line),
       [request, id = checkpoint.id, reply = std::move(reply), held = service.downloads.hold(checkpoint.id)](
-          translate::Outcome outcome) { reply(response_of(*request, id, std::move(outcome))); });
+          translate::Outcome outcome) { reply(response_of(*request, id, std::move(outcome))); },
+      {http::owner_of(*request), [request] { return request->abandoned(); }});
 }
 
 }  // namespace

@@ -73,10 +73,9 @@ Response left_response(const Request& request) {
   return problem_response(Problem(503, "busy", "the client left before its answer"), request.id);
 }
 
-/// Who shares a lane with others: a token, or an address without one.
 Work work_of(const Request& request) {
   Work work;
-  work.owner = request.caller == nullptr ? "address " + request.address : request.caller->token;
+  work.owner = owner_of(request);
   if (const auto run = request.parameters.find("run"); run != request.parameters.end()) work.subject = run->second;
   work.arrived = request.complete;
   return work;
@@ -244,6 +243,10 @@ void Dispatcher::handle(const std::shared_ptr<const Request>& request, const Rou
 
 std::string media_type_of(std::string_view content_type) {
   return lower(trimmed(content_type.substr(0, content_type.find(';'))));
+}
+
+std::string owner_of(const Request& request) {
+  return request.caller == nullptr ? "address " + request.address : request.caller->token;
 }
 
 bool lists_etag(std::string_view list, std::string_view etag) {

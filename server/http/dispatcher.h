@@ -71,6 +71,9 @@ class Dispatcher {
   Executor executor_;
 };
 
+/// Who shares threads and queues with others: the request's token, or its address without one.
+std::string owner_of(const Request& request);
+
 /// Adds an ETag to a 200 response to GET or HEAD, and turns it into 304 if the client has that version already.
 void add_validator(const Request& request, Response& response);
 

@@ -86,8 +86,8 @@ CheckedConfig read_verdict(const json::object& verdict) {
 
 }  // namespace
 
-CheckedConfig check_config(const Profile& profile, const std::string& yaml, const std::string& name,
-                           std::int64_t ranks) {
+CheckedConfig check_config(const Profile& profile, const std::string& yaml, const std::string& name, std::int64_t ranks,
+                           std::function<bool()> abandoned) {
   const FileDescriptor file(open_text(yaml));
   ProcessOrder order{.arguments = {profile.worker, "--check-config", "--config", "/proc/self/fd/0"},
                      .environment = plain_environment(),
@@ -97,9 +97,10 @@ CheckedConfig check_config(const Profile& profile, const std::string& yaml, cons
   if (profile.data_is_here) order.arguments.emplace_back("--check-data");
   if (ranks > 1) order.arguments.insert(order.arguments.end(), {"--check-ranks", std::to_string(ranks)});
   if (!name.empty()) order.arguments.push_back("name=" + name);
-  const ProgramAnswer answer = run_program(
-      order,
-      {.time = std::chrono::seconds(10), .output_bytes = std::size_t{4} << 20, .memory_bytes = std::uint64_t{4} << 30});
+  const ProgramAnswer answer = run_program(order, {.time = std::chrono::seconds(10),
+                                                   .output_bytes = std::size_t{4} << 20,
+                                                   .memory_bytes = std::uint64_t{4} << 30,
+                                                   .abandoned = std::move(abandoned)});
   const auto verdict = parse_json(answer.output);
   if (answer.code < 0 || !verdict.ok() || !verdict->is_object()) {
     fail("{} --check-config: exit code {}: {}", profile.worker, answer.code,

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -38,8 +39,8 @@ inline constexpr std::array<const char*, 9> memory_members = {"parameters",  "so
 
 /// Has the profile's worker read a configuration, in a process with bounds on time, memory and output, so that the
 /// server needs to know nothing of training. `name` replaces the configuration's; memory is that of one of `ranks`.
-/// Throws Failure if the worker cannot be asked.
+/// Throws Failure if the worker cannot be asked, and soon after `abandoned`, unless it is empty, has become true.
 CheckedConfig check_config(const Profile& profile, const std::string& yaml, const std::string& name,
-                           std::int64_t ranks = 1);
+                           std::int64_t ranks = 1, std::function<bool()> abandoned = {});
 
 }  // namespace babelring::launch

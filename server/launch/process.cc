@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -113,9 +114,11 @@ std::string read_answer(Pipe& out, Pipe& err, ProgramAnswer& answer, const Progr
   while (open[0] || open[1]) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - SteadyClock::now()).count();
     if (left <= 0) return too_long(limits);
+    if (limits.abandoned && limits.abandoned()) return "was given up: nobody waits for it";
+    const auto pause = limits.abandoned ? std::min<std::int64_t>(left, 100) : left;
     std::array<pollfd, 2> files = {pollfd{open[0] ? out.reading() : -1, POLLIN, 0},
                                    pollfd{open[1] ? err.reading() : -1, POLLIN, 0}};
-    if (poll(files.data(), files.size(), static_cast<int>(left)) < 0 && errno != EINTR) return std::strerror(errno);
+    if (poll(files.data(), files.size(), static_cast<int>(pause)) < 0 && errno != EINTR) return std::strerror(errno);
     if (files[0].revents != 0) open[0] = out.drain(answer.output);
     if (files[1].revents != 0) open[1] = err.drain(answer.complaint);
     if (answer.output.size() > limits.output_bytes || answer.complaint.size() > limits.output_bytes) {

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -33,7 +34,7 @@ std::optional<Ended> poll_child(pid_t pid);
 
 /// What a short program said and how it ended.
 struct ProgramAnswer {
-  int code = 0;           // -1: it took too long, or said too much, and was killed
+  int code = 0;           // -1: it took too long, said too much, or was abandoned, and was killed
   std::string output;     // standard output alone
   std::string complaint;  // standard error, or why it was killed
 };
@@ -41,6 +42,7 @@ struct ProgramLimits {
   std::chrono::milliseconds time{10'000};
   std::size_t output_bytes = std::size_t{1} << 20;  // each of the two
   std::uint64_t memory_bytes = 0;                   // address space; 0: no limit
+  std::function<bool()> abandoned = {};             // whether nobody waits for it any more; empty: somebody does
 };
 /// Runs a program to its end, within limits. Throws Failure if it cannot be started.
 ProgramAnswer run_program(const ProcessOrder& order, const ProgramLimits& limits);

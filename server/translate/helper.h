@@ -22,7 +22,7 @@ class Helper {
   Helper(const Helper&) = delete;
   Helper& operator=(const Helper&) = delete;
 
-  enum class Trouble { none, ended, late };
+  enum class Trouble { none, ended, late, abandoned };
   struct Line {
     Trouble trouble = Trouble::none;
     std::string text;

@@ -13,6 +13,9 @@ namespace babelring::translate {
 namespace {
 
 constexpr int exit_failure = 1;  // of nmt: it said why on standard error
+constexpr const char* abandoned_words = "its client left";
+constexpr auto between_looks = std::chrono::milliseconds(100);  // whether a client has left
+constexpr std::size_t most_owners = 1000;                       // whose turns are remembered
 
 std::string text_of(const json::object& object, std::string_view name) {
   const json::value* member = object.if_contains(name);
@@ -42,21 +45,49 @@ Pool::~Pool() {
   for (const auto& slot : slots_) slot->thread.join();
 }
 
-void Pool::translate(std::string checkpoint, std::filesystem::path folder, json::object request, Done done) {
+std::string Pool::full(const std::string& owner) const {
+  if (queue_.size() >= options_.queue) return fmt::format("{} requests are waiting already", options_.queue);
+  const auto own =
+      std::count_if(queue_.begin(), queue_.end(), [&](const Job& job) { return job.client.owner == owner; });
+  if (owner.empty() || static_cast<std::size_t>(own) < options_.queue_an_owner) return "";
+  return fmt::format("{} requests of this client are waiting already", options_.queue_an_owner);
+}
+
+std::list<Pool::Job> Pool::take_abandoned() {
+  std::list<Job> left;
+  for (auto job = queue_.begin(); job != queue_.end();) {
+    const auto next = std::next(job);
+    if (job->client.left()) left.splice(left.end(), queue_, job);
+    job = next;
+  }
+  return left;
+}
+
+void Pool::translate(std::string checkpoint, std::filesystem::path folder, json::object request, Done done,
+                     Client client) {
   if (options_.program.empty()) {
     done({.verdict = Verdict::unavailable, .detail = "no `nmt` program beside the server; its --nmt names one"});
     return;
   }
-  {
+  std::list<Job> left;
+  const std::string refusal = [&] {
     const std::lock_guard lock(mutex_);
-    if (!ending_ && queue_.size() < options_.queue) {
-      queue_.push_back({std::move(checkpoint), std::move(folder), std::move(request), std::move(done),
-                        SteadyClock::now() + options_.deadline});
-      changed_.notify_all();
-      return;
-    }
-  }
-  done({.verdict = Verdict::busy, .detail = fmt::format("{} requests are waiting already", options_.queue)});
+    if (!full(client.owner).empty()) left = take_abandoned();
+    if (ending_) return std::string("the server is ending");
+    if (std::string why = full(client.owner); !why.empty()) return why;
+    queue_.push_back({std::move(checkpoint), std::move(folder), std::move(request), done,
+                      SteadyClock::now() + options_.deadline, std::move(client)});
+    changed_.notify_all();
+    return std::string();
+  }();
+  for (Job& job : left) job.done({.verdict = Verdict::busy, .detail = abandoned_words});
+  if (!refusal.empty()) done({.verdict = Verdict::busy, .detail = refusal});
+}
+
+Pool::Load Pool::load() const {
+  const std::lock_guard lock(mutex_);
+  const auto running = std::count_if(slots_.begin(), slots_.end(), [](const auto& slot) { return slot->busy; });
+  return {queue_.size(), static_cast<std::size_t>(running)};
 }
 
 std::vector<Pool::Loaded> Pool::loaded() const {
@@ -78,16 +109,23 @@ bool Pool::is_next_to_load(const Slot& slot) const {
 }
 
 std::optional<Pool::Job> Pool::take_job(Slot& slot) {
+  auto next = queue_.end();
+  const auto turn_of = [&](const Job& job) {
+    const auto turn = served_.find(job.client.owner);
+    return turn == served_.end() ? 0 : turn->second;
+  };
   for (auto job = queue_.begin(); job != queue_.end(); ++job) {
     const auto holder = std::find_if(slots_.begin(), slots_.end(),
                                      [&](const auto& other) { return other->checkpoint == job->checkpoint; });
     const bool ours = holder == slots_.end() ? is_next_to_load(slot) : holder->get() == &slot;
-    if (!ours) continue;
-    Job taken = std::move(*job);
-    queue_.erase(job);
-    return taken;
+    if (ours && (next == queue_.end() || turn_of(*job) < turn_of(*next))) next = job;
   }
-  return std::nullopt;
+  if (next == queue_.end()) return std::nullopt;
+  if (served_.size() >= most_owners) served_.clear();
+  served_[next->client.owner] = ++turn_;
+  Job taken = std::move(*next);
+  queue_.erase(next);
+  return taken;
 }
 
 void Pool::serve(Slot& slot) {
@@ -106,6 +144,12 @@ void Pool::serve(Slot& slot) {
       }
       continue;
     }
+    if (job->client.left()) {
+      lock.unlock();
+      job->done({.verdict = Verdict::busy, .detail = abandoned_words});
+      lock.lock();
+      continue;
+    }
     if (slot.checkpoint != job->checkpoint) drop_helper(slot);
     slot.checkpoint = job->checkpoint;
     slot.busy = true;
@@ -116,7 +160,8 @@ void Pool::serve(Slot& slot) {
     } catch (const std::exception& failure) {
       outcome = {.verdict = Verdict::unavailable, .detail = failure.what()};  // it could not be started
     }
-    if (outcome.verdict != Verdict::done && outcome.verdict != Verdict::refused) {
+    const bool ours = outcome.verdict != Verdict::done && outcome.verdict != Verdict::refused && !job->client.left();
+    if (ours) {
       spdlog::warn("translating with {}: {}", job->checkpoint, outcome.detail);
     }
     lock.lock();
@@ -153,7 +198,7 @@ Outcome Pool::answer(Slot& slot, const Job& job) {
   if (const auto trouble = slot.helper->send(to_text(request), job.deadline); trouble != Helper::Trouble::none) {
     return failed(slot, trouble, "taking the request");
   }
-  const Helper::Line line = slot.helper->receive(job.deadline);
+  const Helper::Line line = receive(slot, job);
   if (line.trouble != Helper::Trouble::none) return failed(slot, line.trouble, "translating");
   auto answer = parse_json(line.text);
   const json::value* id = answer.ok() && answer->is_object() ? answer->get_object().if_contains("id") : nullptr;
@@ -179,10 +224,20 @@ Outcome Pool::load(Slot& slot, const Job& job) {
     slot.pid = slot.helper->pid();
     if (ending_) kill(slot.pid, SIGKILL);  // it came too late to be killed with the others
   }
-  const Helper::Line line = slot.helper->receive(job.deadline);
+  const Helper::Line line = receive(slot, job);
   if (line.trouble != Helper::Trouble::none) return failed(slot, line.trouble, "loading the checkpoint");
   spdlog::info("process {} translates with {}", slot.pid, job.checkpoint);
   return {};
+}
+
+Helper::Line Pool::receive(Slot& slot, const Job& job) {
+  for (;;) {
+    Helper::Line line = slot.helper->receive(std::min(job.deadline, SteadyClock::now() + between_looks));
+    if (line.trouble != Helper::Trouble::late || SteadyClock::now() >= job.deadline) return line;
+    if (!job.client.left()) continue;
+    const std::lock_guard lock(mutex_);
+    if (!queue_.empty()) return {Helper::Trouble::abandoned, {}};
+  }
 }
 
 Outcome Pool::confused(Slot& slot) {
@@ -211,6 +266,7 @@ Outcome Pool::failed(Slot& slot, Helper::Trouble trouble, const std::string& doi
     drop_helper(slot);
     if (ending_) return {.verdict = Verdict::busy, .detail = "the server is ending"};
   }
+  if (trouble == Helper::Trouble::abandoned) return {.verdict = Verdict::busy, .detail = abandoned_words};
   if (trouble == Helper::Trouble::late) {
     return {.verdict = Verdict::late,
             .detail = fmt::format("the translator was still {} after {} s and was ended", doing,

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 #include <list>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -22,6 +23,7 @@ struct PoolOptions {
   std::filesystem::path program;              // `nmt`; empty: there is none
   std::size_t most_helpers = 2;               // processes at once, one for each checkpoint in use
   std::size_t queue = 16;                     // requests that wait
+  std::size_t queue_an_owner = 8;             // of them of one client
   std::chrono::milliseconds deadline{30000};  // of a request, from its arrival: waiting and loading included
   std::chrono::milliseconds idle{300000};     // a process without requests is ended
   std::int64_t memory_mb = 8192;              // address space of a process
@@ -46,6 +48,13 @@ struct Outcome {
   std::string detail = {};   // one line, where it is not done
 };
 
+/// Who asks for a translation.
+struct Client {
+  std::string owner = {};                // the same for all requests of a client; empty: nobody's, not counted
+  std::function<bool()> abandoned = {};  // whether it has left; empty: it has not
+  bool left() const { return abandoned && abandoned(); }
+};
+
 /// Translates with checkpoints, each in a process of its own (`nmt translate --serve`): what goes wrong there, with a
 /// file or a model, ends that process and nothing else. Processes are started when they are asked for, and ended when
 /// idle or when another checkpoint needs the place. Thread-safe.
@@ -59,8 +68,16 @@ class Pool {
 
   /// `done` is called once, from any thread, perhaps before this returns. `request` has the members of a request line
   /// but `id`. `folder` is the checkpoint's.
+  /// `client` takes turns with others; once it has left, the request ends as `busy`, at once if another waits.
   using Done = std::function<void(Outcome)>;
-  void translate(std::string checkpoint, std::filesystem::path folder, json::object request, Done done);
+  void translate(std::string checkpoint, std::filesystem::path folder, json::object request, Done done,
+                 Client client = {});
+
+  /// How many requests wait, and how many are being answered.
+  struct Load {
+    std::size_t waiting = 0, running = 0;
+  };
+  Load load() const;
 
   struct Loaded {
     std::string checkpoint;
@@ -77,6 +94,7 @@ class Pool {
     json::object request;
     Done done;
     SteadyClock::time_point deadline;
+    Client client;
   };
   /// A place for one process, and the thread that talks with it.
   struct Slot {
@@ -89,11 +107,18 @@ class Pool {
     std::thread thread;
   };
   void serve(Slot& slot);
+  // With the mutex held:
+  /// Why no further request of the owner may wait; empty: it may.
+  std::string full(const std::string& owner) const;
+  /// Takes the requests out of the queue whose clients have left.
+  std::list<Job> take_abandoned();
   std::optional<Job> take_job(Slot& slot);
   bool is_next_to_load(const Slot& slot) const;
   /// The whole of one request; the slot's helper is gone afterwards unless all went well.
   Outcome answer(Slot& slot, const Job& job);
   Outcome load(Slot& slot, const Job& job);
+  /// The helper's next line. Trouble::abandoned: the client has left, and another request waits.
+  Helper::Line receive(Slot& slot, const Job& job);
   Outcome confused(Slot& slot);
   Outcome failed(Slot& slot, Helper::Trouble trouble, const std::string& doing);
   void drop_helper(Slot& slot);
@@ -102,6 +127,8 @@ class Pool {
   mutable std::mutex mutex_;  // guards what follows; a helper is its slot's thread's alone
   std::condition_variable changed_;
   std::list<Job> queue_;
+  std::map<std::string, std::uint64_t> served_;  // by owner: the turn in which one of its requests was taken last
+  std::uint64_t turn_ = 0;
   std::vector<std::unique_ptr<Slot>> slots_;
   bool ending_ = false;
 };

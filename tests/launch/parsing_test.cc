@@ -2,6 +2,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 
 #include "nmt/base/run_fence.h"
@@ -69,6 +70,14 @@ TEST(Process, FindsALeaderThatIsStillBeingMade) {
     ASSERT_EQ(leaders.size(), 1U) << "round " << round;
     EXPECT_EQ(leaders[0].pid, pid);
   }
+}
+
+TEST(Process, IsEndedWhenNobodyWaitsForIt) {
+  std::atomic<int> asked = 0;
+  const auto answer = run_program({.arguments = {"/bin/sleep", "600"}, .environment = plain_environment()},
+                                  {.time = std::chrono::minutes(9), .abandoned = [&] { return ++asked > 2; }});
+  EXPECT_EQ(answer.code, -1);
+  EXPECT_EQ(answer.complaint, "/bin/sleep was given up: nobody waits for it");
 }
 
 TEST(Process, QuotesForAShell) {

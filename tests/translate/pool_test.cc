@@ -4,11 +4,14 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
+#include <atomic>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <cerrno>
 #include <csignal>
 #include <future>
+#include <latch>
+#include <mutex>
 #include <set>
 
 #include "tests/soon.h"
@@ -82,6 +85,62 @@ TEST(TranslatorPool, ParallelRequestsAreAllAnswered) {
     pids.insert(pid(outcome));
   }
   EXPECT_EQ(pids.size(), 2u);
+}
+
+TEST(TranslatorPool, RequestsWhoseClientsLeftGiveTheirPlacesBack) {
+  PoolOptions small = options();
+  small.most_helpers = 1;
+  small.queue = 4;
+  small.queue_an_owner = 2;
+  Pool pool(small);
+  std::atomic<bool> left = false;
+  std::vector<std::future<Outcome>> answers;
+  const auto send = [&](const std::string& owner, const std::string& text) {
+    auto promise = std::make_shared<std::promise<Outcome>>();
+    answers.push_back(promise->get_future());
+    pool.translate("one", "/checkpoints/one", {{"text", json::array{json::value(text)}}},
+                   [promise](Outcome given) { promise->set_value(std::move(given)); },
+                   {owner, [&] { return left.load(); }});
+  };
+  send("a", "hang");
+  ASSERT_TRUE(soon([&] { return pool.load().running == 1; }));
+  for (const char* owner : {"a", "a", "a", "b", "b"}) send(owner, "hang");
+  EXPECT_EQ(answers[3].get().verdict, Verdict::busy) << "two of one client wait";
+  EXPECT_EQ(pool.load().waiting, 4U);
+  EXPECT_EQ(ask(pool, "one", "abc").get().verdict, Verdict::busy) << "four wait";
+  left = true;
+  EXPECT_EQ(hyp(ask(pool, "one", "abc").get()), "cba") << "by a fresh process: the first hung for a client that left";
+  for (auto& answer : answers) {
+    if (!answer.valid()) continue;
+    EXPECT_EQ(answer.get().detail, "its client left");
+  }
+}
+
+TEST(TranslatorPool, ClientsTakeTurns) {
+  PoolOptions small = options();
+  small.most_helpers = 1;
+  Pool pool(small);
+  std::mutex mutex;
+  std::string order;
+  std::latch held(1), done(6);
+  const auto send = [&](const std::string& owner, bool hold) {
+    pool.translate("one", "/checkpoints/one", {{"text", json::array{json::value("abc")}}},
+                   [&, owner, hold](const Outcome&) {
+                     {
+                       const std::lock_guard lock(mutex);
+                       order += owner;
+                     }
+                     if (hold) held.wait();  // the one thread that talks with a process
+                     done.count_down();
+                   },
+                   {.owner = owner});
+  };
+  send("a", true);
+  for (int i = 0; i < 3; ++i) send("a", false);
+  for (int i = 0; i < 2; ++i) send("b", false);
+  held.count_down();
+  done.wait();
+  EXPECT_EQ(order, "ababaa");
 }
 
 TEST(TranslatorPool, KilledInTheMiddleItFailsThatRequestAlone) {
