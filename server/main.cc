@@ -149,6 +149,8 @@ void run(const ServerOptions& options, std::function<std::optional<ServerOptions
   http::Server server(server_options(options));
   translate::Pool translators(options.translator_options());  // ends before the server: it answers through it
   service.translators = &translators;
+  control.hear_until(
+      [lanes = server.lanes()](const std::string& run) { return lanes->handled_until(http::Lane::heartbeat, run); });
   control.start(own_address(options, server.port(), true));  // before requests are served: they read its profiles
   http::GateOptions gate = options.gate(service.tokens, service.audit);
   gate.ranks = &service.ranks;

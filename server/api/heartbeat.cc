@@ -44,6 +44,7 @@ launch::Beat read_beat(const http::Request& request) {
   beat.network_tx_bytes = count("network_tx_bytes");
   beat.processors = count("processors");
   beat.load = body.number("load", 0, 1e9).value_or(0);
+  beat.arrived = request.complete;
   return beat;  // other members come from newer workers, which must not be taken for dead because of them
 }
 

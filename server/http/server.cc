@@ -188,6 +188,10 @@ void Server::allow(AllowedNames names) {
   impl_->dispatcher->allow(std::move(names));
 }
 
+std::shared_ptr<const Lanes> Server::lanes() const {
+  return impl_->lanes;
+}
+
 std::uint16_t Server::port() const {
   return impl_->acceptor.local_endpoint().port();
 }

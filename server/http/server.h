@@ -42,6 +42,8 @@ class Server {
   /// Replaces the names that GateOptions gave. Requires start(). Any thread.
   void allow(AllowedNames names);
 
+  /// The lanes that handlers run in, also after this object has ended.
+  std::shared_ptr<const Lanes> lanes() const;
   std::uint16_t port() const;
   std::size_t connections() const;
 

@@ -90,6 +90,7 @@ void ControlPlane::loop() {
                          .heartbeats = heartbeats_,
                          .profiles = profiles,
                          .launchers = launchers_,
+                         .heard_until = heard_until_,
                          .changed = changed_,
                          .environment = environment_});
   auto next_purge = SteadyClock::now();

@@ -44,6 +44,10 @@ class ControlPlane {
     remove_ = std::move(remove);
     note_purge_ = std::move(note);
   }
+  /// Before start(): SupervisorParts::heard_until. Called on the supervisor's thread until this object ends.
+  void hear_until(std::function<SteadyClock::time_point(const std::string& run)> heard_until) {
+    heard_until_ = std::move(heard_until);
+  }
   /// Begins to supervise. `address` is where workers report to, unless their profile says otherwise.
   void start(const std::string& address);
 
@@ -76,6 +80,7 @@ class ControlPlane {
   std::function<std::vector<std::string>(const std::string&)> environment_ = [](const std::string&) {
     return std::vector<std::string>();
   };
+  std::function<SteadyClock::time_point(const std::string&)> heard_until_;
   RemoveCheckpoint remove_ = [](const store::CheckpointRow&) { fail("nothing here removes checkpoints"); };
   NotePurge note_purge_ = [](store::Database&, const std::string&) {};
   std::mutex mutex_;

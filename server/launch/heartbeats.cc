@@ -16,7 +16,7 @@ double rate(std::int64_t before, std::int64_t after, double seconds) {
 }  // namespace
 
 void Heartbeats::note(const std::string& run, const Beat& beat, const Source& source) {
-  const auto now = now_();
+  const auto now = std::min(beat.arrived.value_or(SteadyClock::time_point::max()), now_());
   const std::lock_guard lock(mutex_);
   forget_silent(now);
   Run& known = run_named(run, source.token);

@@ -33,6 +33,8 @@ struct Beat {
   std::int64_t network_rx_bytes = 0, network_tx_bytes = 0;  // since its interfaces came up
   std::int64_t processors = 0;
   double load = 0;  // the kernel's average over a minute
+  // When it reached this process; absent: when it is noted.
+  std::optional<SteadyClock::time_point> arrived = std::nullopt;
 };
 
 struct HeardBeat {

@@ -50,8 +50,18 @@ void fence_folder(const store::LaunchRow& run) {
 
 }  // namespace
 
-double Supervisor::silence_s(const HeardBeat& beat, const Watch& watch) const {
-  return seconds_between(std::max({beat.at, awake_since_, watch.since}), now_);
+Supervisor::Time Supervisor::heard_until(const std::string& run) const {
+  return parts_.heard_until ? std::min(parts_.heard_until(run), now_) : now_;
+}
+
+bool Supervisor::heard_within(const store::LaunchRow& run, const std::vector<HeardBeat>& beats,
+                              std::chrono::seconds age) const {
+  const Time since = heard_until(run.id) - age;
+  return std::any_of(beats.begin(), beats.end(), [&](const HeardBeat& beat) { return beat.at > since; });
+}
+
+double Supervisor::silence_s(const HeardBeat& beat, const Watch& watch, Time until) const {
+  return seconds_between(std::max({beat.at, awake_since_, watch.since}), until);
 }
 
 void Supervisor::attend(const store::LaunchRow& run) {
@@ -82,13 +92,12 @@ void Supervisor::attend_external(const store::LaunchRow& run) {
   Watch& watch = watches_[run.id];
   if (watch.attempt != run.attempt) watch = {.attempt = run.attempt, .since = now_};
   if (!watch.stopping_since) watch.stopping_since = now_;
-  const bool heard =
-      std::any_of(beats.begin(), beats.end(), [&](const auto& beat) { return now_ - beat.at < lost_after; });
+  const bool heard = heard_within(run, beats, lost_after);
   if (heard && seconds_between(*watch.stopping_since, now_) > static_cast<double>(run.stop_grace_s)) {
     conclude_external(run, fmt::format("did not stop by itself within {} s", run.stop_grace_s));
     return;
   }
-  if (heard || now_ - watch.since < lost_after) return;
+  if (heard || heard_until(run.id) - std::max(watch.since, awake_since_) < lost_after) return;
   watches_.erase(run.id);
   change(run, RunEvent::vanished, "it was asked to stop, and no rank reports any more");
 }
@@ -104,8 +113,8 @@ void Supervisor::conclude_external(const store::LaunchRow& run, const std::strin
 }
 
 void Supervisor::note_signs_of_life(const store::LaunchRow& run, const std::vector<HeardBeat>& beats) {
-  const auto fresh =
-      std::find_if(beats.begin(), beats.end(), [&](const HeardBeat& beat) { return beat.at >= now_ - patience; });
+  const Time since = heard_until(run.id) - patience;
+  const auto fresh = std::find_if(beats.begin(), beats.end(), [&](const HeardBeat& beat) { return beat.at >= since; });
   if (fresh == beats.end()) return;
   change(run, RunEvent::reported, fmt::format("rank {} reports", fresh->beat.rank));
 }
@@ -154,9 +163,7 @@ void Supervisor::watch(const store::LaunchRow& row, const Profile& profile, Laun
   }
   if (!watch.unseen_since) watch.unseen_since = now_;
   const auto beats = parts_.heartbeats.of(run.id, run.attempt);
-  const bool heard =
-      std::any_of(beats.begin(), beats.end(), [&](const auto& beat) { return now_ - beat.at < lost_after; });
-  if (!heard && now_ - *watch.unseen_since > lost_after) {
+  if (!heard_within(run, beats, lost_after) && now_ - *watch.unseen_since > lost_after) {
     change(run, RunEvent::vanished,
            sight.detail.empty() ? "its launcher cannot be found and no rank reports" : sight.detail);
     watches_.erase(run.id);
@@ -194,14 +201,15 @@ std::optional<Supervisor::Fault> Supervisor::find_fault(const store::LaunchRow& 
                                                         const Watch& watch, const std::vector<HeardBeat>& beats) const {
   const HeardBeat* quietest = nullptr;
   std::set<std::int64_t> heard;
+  const Time until = heard_until(run.id);
   double shortest = 1e300, newest_update = 1e300;
   for (const HeardBeat& beat : beats) {
     heard.insert(beat.beat.rank);
     if (quietest == nullptr || beat.at < quietest->at) quietest = &beat;
-    shortest = std::min(shortest, silence_s(beat, watch));
-    newest_update = std::min(newest_update, beat.beat.since_update_s + silence_s(beat, watch));
+    shortest = std::min(shortest, silence_s(beat, watch, until));
+    newest_update = std::min(newest_update, beat.beat.since_update_s + silence_s(beat, watch, until));
   }
-  const double since_start = seconds_between(std::max(watch.since, awake_since_), now_);
+  const double since_start = seconds_between(std::max(watch.since, awake_since_), until);
   if (since_start > profile.launch_timeout_s) {
     for (std::int64_t rank = 0; rank < run.world_size; ++rank) {
       if (heard.contains(rank)) continue;
@@ -209,7 +217,7 @@ std::optional<Supervisor::Fault> Supervisor::find_fault(const store::LaunchRow& 
     }
   }
   if (quietest == nullptr) return std::nullopt;
-  const double silence = silence_s(*quietest, watch);
+  const double silence = silence_s(*quietest, watch, until);
   const bool all_silent = shortest > profile.heartbeat_timeout_s;
   if (silence > profile.heartbeat_timeout_s * (all_silent ? deaf_factor : 1)) {
     return Fault{fmt::format("rank {} on {} gave no sign of life for {:.1f} s", quietest->beat.rank,
@@ -251,7 +259,8 @@ Supervisor::Ending Supervisor::judge(const store::LaunchRow& run, const Watch& w
 void Supervisor::conclude(const store::LaunchRow& row, const Profile& profile, const Watch& watch, const Sight& sight) {
   store::LaunchRow run = row;
   {
-    auto reader = parts_.store.reader(store::Store::For::own);  // its last records came after `row` was read and before its processes ended
+    auto reader = parts_.store.reader(
+        store::Store::For::own);  // its last records came after `row` was read and before its processes ended
     std::tie(run.outcome, run.outcome_detail) = store::find_outcome(*reader, run.number, run.attempt);
   }
   Ending end = judge(run, watch, sight);

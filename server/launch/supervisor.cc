@@ -16,16 +16,25 @@ using store::RunEvent;
 using store::RunState;
 
 constexpr auto while_attempts_live = std::chrono::milliseconds(200);
-constexpr auto while_others_wait = std::chrono::seconds(2);  // queued, cooling down, lost: less than longest_nap
+constexpr auto while_others_wait = std::chrono::seconds(2);  // queued, cooling down, lost
 constexpr auto while_there_is_nothing = std::chrono::seconds(30);
-constexpr auto longest_nap = std::chrono::seconds(3);  // between two ticks; after a longer one silence means nothing
+constexpr auto max_lateness = std::chrono::seconds(1);  // of a tick; after a later one earlier silence means nothing
+constexpr auto max_look = std::chrono::seconds(3);      // that a tick takes; what is longer counts as lateness
 
 }  // namespace
 
 std::chrono::milliseconds Supervisor::tick() {
   now_ = parts_.now();
-  if (now_ - last_tick_ > longest_nap) awake_since_ = now_;
-  last_tick_ = now_;
+  // Whatever held this thread up may have held up heartbeats, too: the ranks get all their time again.
+  if (now_ - due_ > max_lateness) awake_since_ = now_;
+  due_ = now_;  // if looking fails
+  const std::chrono::milliseconds pause = look();
+  // Looking itself may take a while where a scheduler is asked, and heartbeats are noted meanwhile.
+  due_ = std::min(parts_.now(), now_ + max_look) + pause;
+  return pause;
+}
+
+std::chrono::milliseconds Supervisor::look() {
   std::vector<store::LaunchRow> runs, externals;
   {
     auto reader = parts_.store.reader(store::Store::For::own);

@@ -26,6 +26,9 @@ struct SupervisorParts {
   Launchers& launchers;
   /// Monotonic time.
   std::function<SteadyClock::time_point()> now = [] { return SteadyClock::now(); };
+  /// The time up to which every heartbeat of a run that reached this process has been noted: now, unless some still
+  /// wait to be handled. Empty: always now.
+  std::function<SteadyClock::time_point(const std::string& run)> heard_until = {};
   /// Called after each change of a run's state, on the supervisor's thread.
   std::function<void(const std::string& run)> changed = [](const std::string&) {};
   /// Further NAME=value for an attempt of a run.
@@ -46,6 +49,7 @@ class Supervisor {
   std::chrono::milliseconds tick();
 
  private:
+  std::chrono::milliseconds look();
   using Time = SteadyClock::time_point;
   struct Ending {  // the attempt is being ended by us
     Time since;
@@ -88,15 +92,20 @@ class Supervisor {
   void conclude(const store::LaunchRow& run, const Profile& profile, const Watch& watch, const Sight& sight);
   Ending judge(const store::LaunchRow& run, const Watch& watch, const Sight& sight) const;
   void change(const store::LaunchRow& run, store::RunEvent event, const std::string& cause);
-  /// Seconds of silence, not counting time in which this process was not looking, or the attempt not running.
-  double silence_s(const HeardBeat& beat, const Watch& watch) const;
+  /// Until when the run's heartbeats are known: what comes later may be on its way through this process.
+  Time heard_until(const std::string& run) const;
+  /// Whether one of the beats is not older than `age`, as far as they are known.
+  bool heard_within(const store::LaunchRow& run, const std::vector<HeardBeat>& beats, std::chrono::seconds age) const;
+  /// Seconds of silence until `until`, not counting time in which this process was late, or the attempt not running.
+  double silence_s(const HeardBeat& beat, const Watch& watch, Time until) const;
 
   SupervisorParts parts_;
   CoolDown cool_down_;
   std::map<std::string, Watch> watches_;         // by run
   std::map<std::string, std::int64_t> running_;  // attempts by profile, in this tick
   bool lively_ = false;                          // an attempt is running, or was started in this tick
-  Time now_, last_tick_, awake_since_;
+  Time now_, awake_since_;
+  Time due_;  // when the next tick should come at the latest
 };
 
 }  // namespace babelring::launch

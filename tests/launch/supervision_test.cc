@@ -1,5 +1,10 @@
+#include <atomic>
+#include <latch>
+
 #include "nmt/base/run_fence.h"
+#include "server/http/lanes.h"
 #include "tests/launch/supervisor_fixture.h"
+#include "tests/soon.h"
 
 namespace babelring::launch {
 namespace {
@@ -7,7 +12,10 @@ namespace {
 using namespace std::chrono_literals;
 
 /// What the supervisor makes of what it sees: silence, other servers' runs, runs that were started by hand.
-class SupervisionTest : public SupervisorFixture {};
+class SupervisionTest : public SupervisorFixture {
+ protected:
+  std::atomic<SteadyClock::time_point> clock_ = SteadyClock::time_point();
+};
 
 TEST_F(SupervisionTest, NamesASilentRankFencesItAndRestarts) {
   const std::string run = started();
@@ -45,6 +53,50 @@ TEST_F(SupervisionTest, ANapOfTheServerIsNoSilenceOfTheRanks) {
   supervisor_->tick();
   pass(5);
   EXPECT_EQ(state(run), "running");
+}
+
+TEST_F(SupervisionTest, AnyStallOfTheServerIsNoSilenceOfTheRanks) {
+  const std::string run = started();
+  for (int i = 0; i < 30; ++i) {  // each far too short for a time-out
+    now_ += 2s;
+    supervisor_->tick();
+  }
+  EXPECT_EQ(state(run), "running");
+}
+
+TEST_F(SupervisionTest, HeartbeatsThatWaitToBeHandledAreNoSilence) {
+  http::LaneTable table = http::default_lanes();
+  http::Lanes lanes(table, [this] { return clock_.load(); });
+  handled_until_ = [&](const std::string& run) { return lanes.handled_until(http::Lane::heartbeat, run); };
+  const auto turn = [&](int seconds) {
+    for (int i = 0; i < seconds; ++i) {
+      pass();
+      clock_ = now_;
+    }
+  };
+  clock_ = now_;
+  const std::string run = started(), other = started();
+  std::latch held(1), begun(1);
+  const auto send = [&](std::int64_t rank, bool hold) {
+    http::Work work{.owner = "t", .subject = run, .arrived = now_, .run = nullptr, .drop = nullptr};
+    const auto arrived = now_;
+    work.run = [&, rank, hold, arrived] {
+      if (hold) begun.count_down(), held.wait();
+      beats_.note(run, {.attempt = 1, .rank = rank, .pid = 5, .host = "h", .arrived = arrived});
+    };
+    lanes.submit(http::Lane::heartbeat, std::move(work));
+  };
+  clock_ = now_;
+  send(0, true);
+  send(1, false);
+  begun.wait();
+  turn(300);
+  EXPECT_EQ(state(run), "running") << "its heartbeats stand behind one that takes long: " << row(run).detail;
+  EXPECT_NE(state(other), "running") << "of which none came";
+  held.count_down();
+  EXPECT_TRUE(soon([&] { return lanes.handled_until(http::Lane::heartbeat, run) == clock_.load(); }));
+  turn(100);
+  EXPECT_NE(state(run), "running") << "now its silence is its own";
 }
 
 TEST_F(SupervisionTest, NoticesThatNoUpdateComesAndThatARankNeverCame) {

@@ -44,12 +44,14 @@ class SupervisorFixture : public ::testing::Test {
   }
 
   void start() {
-    supervisor_ = std::make_unique<Supervisor>(SupervisorParts{.store = *store_,
-                                                               .heartbeats = beats_,
-                                                               .profiles = profiles_,
-                                                               .launchers = launchers_,
-                                                               .now = [this] { return now_; },
-                                                               .changed = [this](const std::string&) { ++changes_; }});
+    supervisor_ = std::make_unique<Supervisor>(
+        SupervisorParts{.store = *store_,
+                        .heartbeats = beats_,
+                        .profiles = profiles_,
+                        .launchers = launchers_,
+                        .now = [this] { return now_; },
+                        .heard_until = [this](const std::string& run) { return std::min(handled_until_(run), now_); },
+                        .changed = [this](const std::string&) { ++changes_; }});
   }
   std::string submit(std::int64_t world = 2, std::int64_t max_restarts = 1) {
     store::NewRun run{.id = make_id('r'),
@@ -113,6 +115,10 @@ class SupervisorFixture : public ::testing::Test {
   Launchers launchers_;
   testing::FakeLauncher* fake_ = nullptr;
   std::unique_ptr<Supervisor> supervisor_;
+  /// Until when heartbeats that came were noted.
+  std::function<SteadyClock::time_point(const std::string&)> handled_until_ = [](const std::string&) {
+    return SteadyClock::time_point::max();
+  };
   int changes_ = 0;
   std::int64_t sequence_ = 0;
 };
