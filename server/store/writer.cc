@@ -13,7 +13,7 @@
 namespace babelring::store {
 namespace {
 
-constexpr std::size_t most_together = 64;  // batches in one transaction
+constexpr std::size_t max_batches_together = 64;
 constexpr auto idle = std::chrono::seconds(2);
 
 void quick_check(Database& database) {
@@ -83,13 +83,21 @@ bool Writer::submit(Batch batch, Acknowledge acknowledge) {
   const std::size_t bytes = bytes_of(batch);
   {
     const std::lock_guard lock(mutex_);
-    if (stopping_ || !refusal_.empty() || queue_.size() >= most_waiting) return false;
-    if (bytes_ > 0 && bytes_ + bytes > most_waiting_bytes) return false;
+    if (stopping_ || !refusal_.empty() || !has_room(batch.run, bytes)) return false;
     bytes_ += bytes;
-    queue_.emplace_back(Job{std::move(batch), std::move(acknowledge), {}, bytes});
+    bytes_of_run_[batch.run] += bytes;
+    const std::string run = batch.run;
+    jobs_.push(run, Job{std::move(batch), std::move(acknowledge), {}, bytes});
   }
   wake_.notify_one();
   return true;
+}
+
+bool Writer::has_room(const std::string& run, std::size_t bytes) const {
+  if (waiting() >= max_waiting || jobs_.size_of(run) >= max_waiting_of_run) return false;
+  const auto of_run = bytes_of_run_.find(run);
+  if (of_run != bytes_of_run_.end() && of_run->second + bytes > max_waiting_bytes_of_run) return false;
+  return bytes_ == 0 || bytes_ + bytes <= max_waiting_bytes;
 }
 
 void Writer::execute(Change change) {
@@ -98,8 +106,8 @@ void Writer::execute(Change change) {
   {
     const std::lock_guard lock(mutex_);
     if (!refusal_.empty()) throw Busy(refusal_);
-    if (stopping_ || queue_.size() >= most_waiting) throw Busy("too many writes are waiting already");
-    queue_.emplace_back(std::move(task));
+    if (stopping_ || waiting() >= max_waiting) throw Busy("too many writes are waiting already");
+    tasks_.push_back(std::move(task));
   }
   wake_.notify_one();
   done.get();
@@ -117,30 +125,34 @@ bool Writer::refuses_all() const {
 
 bool Writer::crowded() const {
   const std::lock_guard lock(mutex_);
-  return queue_.size() >= most_waiting / 2 || bytes_ >= most_waiting_bytes / 2;
+  return waiting() >= max_waiting / 2 || bytes_ >= max_waiting_bytes / 2;
 }
 
 void Writer::loop() {
   bool wal_pending = false;
+  bool tasks_turn = false;  // after each commit of batches
   for (;;) {
     std::vector<Job> jobs;
     std::optional<Task> task;
     {
       std::unique_lock lock(mutex_);
-      const bool woken = wake_.wait_for(lock, idle, [&] { return stopping_ || !queue_.empty(); });
-      if (queue_.empty() && stopping_) return;
+      const bool woken = wake_.wait_for(lock, idle, [&] { return stopping_ || waiting() > 0; });
+      if (waiting() == 0 && stopping_) return;
       if (!woken) {
         lock.unlock();
         if (std::exchange(wal_pending, false)) checkpoint_wal(database_);
         continue;
       }
-      jobs = take_jobs();
-      if (jobs.empty()) {
-        task = std::move(std::get<Task>(queue_.front()));
-        queue_.pop_front();
+      tasks_turn = !tasks_.empty() && (tasks_turn || jobs_.empty());
+      if (tasks_turn) {
+        task = std::move(tasks_.front());
+        tasks_.pop_front();
+      } else {
+        jobs = take_jobs();
       }
     }
     wal_pending = true;
+    tasks_turn = !tasks_turn;
     if (task) {
       carry_out(*task);
       continue;
@@ -151,24 +163,27 @@ void Writer::loop() {
 }
 
 void Writer::acknowledge(std::vector<Job> jobs) {
-  std::size_t bytes = 0;
+  std::vector<std::pair<std::string, std::size_t>> released;
   for (Job& job : jobs) {
     job.acknowledge(job.batch, job.result);
     failpoint("acknowledged");
-    bytes += job.bytes;
+    released.emplace_back(job.batch.run, job.bytes);
   }
   jobs.clear();
   const std::lock_guard lock(mutex_);
-  bytes_ -= bytes;
+  for (const auto& [run, bytes] : released) {
+    bytes_ -= bytes;
+    const auto of_run = bytes_of_run_.find(run);
+    if ((of_run->second -= bytes) == 0) bytes_of_run_.erase(of_run);
+  }
 }
 
 std::vector<Writer::Job> Writer::take_jobs() {
   std::vector<Job> jobs;
-  while (!queue_.empty() && jobs.size() < most_together) {
-    Job* job = std::get_if<Job>(&queue_.front());
-    if (job == nullptr) break;
-    jobs.push_back(std::move(*job));
-    queue_.pop_front();
+  std::size_t records = 0;
+  while (!jobs_.empty() && jobs.size() < max_batches_together && records < max_records_together) {
+    jobs.push_back(jobs_.pop());
+    records += jobs.back().batch.records.size();
   }
   return jobs;
 }

@@ -8,20 +8,23 @@
 #include <filesystem>
 #include <functional>
 #include <future>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
-#include <variant>
 #include <vector>
 
 #include "server/store/counts.h"
 #include "server/store/ingest.h"
+#include "server/store/turns.h"
 
 namespace babelring::store {
 
 /// The one connection that writes, and its thread. Batches that wait together are committed together, so that one fsync
-/// serves them all; each is acknowledged only after that commit.
+/// serves them all; each is acknowledged only after that commit. Runs take turns, and a commit is bounded in records,
+/// so that large batches of one run delay another's by one commit at most. Changes and commits of batches take turns;
+/// of one run, batches keep their order.
 class Writer {
  public:
   /// Called on the writer's thread, once for each accepted submit(). Must be quick and must not throw.
@@ -36,7 +39,8 @@ class Writer {
   /// Commits everything submitted, checkpoints the WAL and closes the database.
   ~Writer();
 
-  /// False, and `acknowledge` is never called, if too much is waiting: the sender should try again later.
+  /// False, and `acknowledge` is never called, if too much is waiting, of all runs or of this run: the sender should
+  /// try again later.
   bool submit(Batch batch, Acknowledge acknowledge);
   /// Runs `change` on the writer's thread in a transaction of its own and waits for the commit. Throws what `change`
   /// throws, SqlFailure, or Busy; nothing is changed then. Must not be called on the writer's thread.
@@ -54,9 +58,13 @@ class Writer {
   /// The queue is at least half full: the server is not ready.
   bool crowded() const;
 
-  static constexpr std::size_t most_waiting = 256;  // batches and changes
-  /// Bound on the memory of batches that wait or are being written, however slow the disk is.
-  static constexpr std::size_t most_waiting_bytes = std::size_t{64} << 20;
+  static constexpr std::size_t max_waiting = 512;         // batches and changes
+  static constexpr std::size_t max_waiting_of_run = 256;  // batches of one run
+  /// Bounds on the memory of batches that wait or are being written, however slow the disk is.
+  static constexpr std::size_t max_waiting_bytes = std::size_t{64} << 20,
+                               max_waiting_bytes_of_run = max_waiting_bytes / 2;
+  /// Records of a commit: the batch that reaches this number is its last.
+  static constexpr std::size_t max_records_together = 2'000;
 
  private:
   struct Job {
@@ -70,7 +78,10 @@ class Writer {
     std::promise<void> done;
   };
   void loop();
-  /// Takes the jobs at the head of the queue; none if a task stands there. Requires mutex_.
+  /// Whether a batch of that size may wait. Requires mutex_.
+  bool has_room(const std::string& run, std::size_t bytes) const;
+  std::size_t waiting() const { return jobs_.size() + tasks_.size(); }  // requires mutex_
+  /// Takes the jobs of the next commit. Requires mutex_.
   std::vector<Job> take_jobs();
   void carry_out(Task& task);
   void commit(std::vector<Job>& jobs);
@@ -84,8 +95,10 @@ class Writer {
   std::atomic<std::uint64_t> revision_ = 0;
   mutable std::mutex mutex_;
   std::condition_variable wake_;
-  std::deque<std::variant<Job, Task>> queue_;
+  Turns<Job> jobs_;  // by run
+  std::deque<Task> tasks_;
   std::size_t bytes_ = 0;  // of jobs not yet acknowledged
+  std::map<std::string, std::size_t> bytes_of_run_;
   bool stopping_ = false;
   std::string refusal_;  // why nothing is written any more
   std::thread thread_;   // last: starts when everything else is there

@@ -310,7 +310,7 @@ TEST(LaneTable, EveryLaneServesARoute) {
     return std::count_if(router.routes().begin(), router.routes().end(),
                          [&](const Route& route) { return route.lane == lane; });
   };
-  EXPECT_EQ(count(Lane::query), 10);
+  EXPECT_EQ(count(Lane::query), 11);
   EXPECT_EQ(count(Lane::process), 2);
 }
 
