@@ -23,6 +23,7 @@ bool TrimRule::is_due(const MemoryUse& use) {
 }
 
 MemoryTrimmer::MemoryTrimmer(std::chrono::milliseconds interval, std::size_t keep) : interval_(interval), rule_(keep) {
+  rule_.trimmed(MemoryUse::now());  // growth counts from here, however late the thread begins
   thread_ = std::thread([this] { loop(); });
 }
 
