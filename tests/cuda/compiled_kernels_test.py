@@ -17,9 +17,13 @@ OPTIONS = ["-std=c++20", "-O3", "-DNDEBUG", f"-I{ROOT}", "--expt-relaxed-constex
 REGISTERS = {
     "cross_entropy_kernel<8, __nv_bfloat16>": 32,
     "cross_entropy_kernel": 40,
-    "layer_norm_kernel": 48,
-    "residual_norm_kernel": 48,
-    "norm_backward_kernel": 64,
+    "layer_norm_kernel": 64,
+    "residual_norm_kernel": 60,
+    "residual_norm_kernel<8, 2, __nv_bfloat16>": 48,
+    "norm_backward_kernel": 80,
+    "norm_backward_kernel<8, 2, true, __nv_bfloat16>": 118,
+    "norm_backward_kernel<8, 4, true, __nv_bfloat16>": 184,
+    "norm_backward_kernel<4, 4, true, float>": 152,
     "embedding_forward_kernel": 32,
     "embedding_backward_kernel": 72,
     "adam_kernel": 44,
@@ -132,6 +136,31 @@ class CrossEntropyLoops(unittest.TestCase):
             self.assertEqual(sum("st.global.cs.v4" in text for text in loop), stores * loads, "streaming stores")
             self.assertEqual(sum(text.startswith("setp") for text in loop), 1, "comparisons: the end of the loop alone")
 
+class NormRows(unittest.TestCase):
+    """Rows of 512 and of 1024 columns are in registers: 2 or 4 pieces of 16 bytes a lane, read from memory once."""
+
+    def test_are_read_once_forward(self):
+        kernels = kernels_in_ptx(KERNELS / "layer_norm.cu")
+        for pieces in (2, 4):
+            for name, operands in (("layer_norm_kernel", 1), ("residual_norm_kernel", 2)):
+                ptx = kernels[f"{name}<8, {pieces}, __nv_bfloat16>"]
+                with self.subTest(kernel=name, pieces=pieces):
+                    self.assertEqual(ptx.count("ld.global.v4.u32"), operands * pieces)
+                    self.assertEqual(loops(ptx), [])
+
+    def test_are_read_once_backward_and_summed_in_registers(self):
+        kernels = kernels_in_ptx(KERNELS / "layer_norm_backward.cu")
+        for pieces in (2, 4):
+            ptx = kernels[f"norm_backward_kernel<8, {pieces}, true, __nv_bfloat16>"]
+            rows = [loop for loop in loops(ptx) if any("shfl" in text for text in loop)]
+            with self.subTest(pieces=pieces):
+                self.assertEqual(len(rows), 1)
+                loads = sum("ld.global.v4.u32" in text for text in rows[0])
+                self.assertEqual(loads, 3 * pieces, "dy and x of the next row, and dx where it is added to")
+                self.assertFalse([text for text in rows[0] if ".shared" in text])
+
+
+class Loops(unittest.TestCase):
     def test_count_what_they_should(self):
         listing = """
 $L__BB0_1:

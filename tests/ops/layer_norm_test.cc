@@ -52,9 +52,10 @@ TEST_P(LayerNormTest, BackwardEqualsReference) {
 
 /// More rows than warps of a device's blocks, and rows too wide for eight, or for any, in a block's shared memory.
 TEST_P(LayerNormTest, BackwardOfTallAndWideTensorsEqualsReference) {
-  for (const auto& [rows, width] : {std::pair<std::int64_t, std::int64_t>{3300, 16}, {9, 4096}, {3, 9008}}) {
+  for (const auto& [rows, width] :
+       {std::pair<std::int64_t, std::int64_t>{3300, 16}, {2200, 512}, {1100, 1024}, {9, 4096}, {3, 9008}}) {
     LayerNormBackward op = backward(rows, width);
-    op.accumulate_parameters = rows == 9;
+    op.accumulate_parameters = rows == 9, op.accumulate = rows == 1100;
     expect_as_reference(op, {&LayerNormBackward::dx, &LayerNormBackward::dgain, &LayerNormBackward::dbias});
   }
 }
@@ -117,10 +118,12 @@ TEST_P(LayerNormTest, BackwardGivesTheBranchItsDropout) {
 }
 
 TEST_P(LayerNormTest, BackwardMayOverwriteItsGradient) {
-  LayerNormBackward op = backward(37, 64);
-  const Tensor dy = tensors.copy(op.dy);
-  op.dy = op.dx = dy;
-  expect_as_reference(op, {&LayerNormBackward::dx});
+  for (const std::int64_t width : {64, 512}) {
+    LayerNormBackward op = backward(37, width);
+    const Tensor dy = tensors.copy(op.dy);
+    op.dy = op.dx = dy;
+    expect_as_reference(op, {&LayerNormBackward::dx});
+  }
 }
 
 }  // namespace

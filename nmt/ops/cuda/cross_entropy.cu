@@ -151,7 +151,7 @@ __device__ void write_gradient(const LossOperands<T>& of, std::int64_t row, int 
       float d[n];
 #pragma unroll
       for (int e = 0; e < n; ++e) d[e] = fmaf(LogitSums::power(values[e], minus_shift), to_p, -share);
-      stream_elements(gradient + column, d);
+      stream_elements(gradient + column, Elements<T, n>(d));
       column += piece_step<n>;
     }
   });

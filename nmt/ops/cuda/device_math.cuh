@@ -60,6 +60,21 @@ struct DeviceDropoutRow {
   }
   /// The element times 0 or the scale of survivors.
   __device__ float apply(float value, std::uint32_t column) const { return keeps(column) ? value * scale : 0.0f; }
+  /// The same of neighbouring elements, the first one's column being even where there are several: one hash for two.
+  template <int n>
+  __device__ void apply(float (&values)[n], std::uint32_t column) const {
+    if (threshold == 0) return;
+    if constexpr (n == 1) {
+      values[0] = apply(values[0], column);
+    } else {
+#pragma unroll
+      for (int e = 0; e < n; e += 2) {
+        const std::uint32_t bits = mix32(row_key ^ ((column + e) / 2 * DropoutKey::pair_factor));
+        values[e] = (bits & 0xffffU) >= threshold ? values[e] * scale : 0.0f;
+        values[e + 1] = bits >> 16 >= threshold ? values[e + 1] * scale : 0.0f;
+      }
+    }
+  }
 
   std::uint32_t threshold, row_key;
   float scale;

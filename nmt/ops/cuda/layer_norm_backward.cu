@@ -28,9 +28,15 @@ struct RowShares {
   bool shared = true;  // sums lie in shared memory while rows are added; else, a warp a block, where they end
 };
 
-constexpr std::int64_t wanted_blocks = 400;           // about three for each processor of an H200
-constexpr std::int64_t most_shared_floats = 1 << 14;  // 64 KiB: three such blocks fit on one of them
+constexpr std::int64_t multiprocessors = 132;         // of an H200; fixed, so that sums recur elsewhere
+constexpr std::int64_t most_shared_floats = 1 << 14;  // 64 KiB: three such blocks fit on one
 constexpr int most_warps = 8;
+/// Warps of a block, and blocks of a multiprocessor at the same time, where a lane has `pieces` of a row in registers.
+constexpr int warps_in_registers = 4;
+constexpr int blocks_at_once(int pieces) {
+  if (pieces == 0) return 3;
+  return pieces <= 2 ? 4 : 2;  // 128 or 255 registers a thread
+}
 
 /// Extents of a row's sums in shared memory, where they lie by pieces.
 template <int n>
@@ -49,71 +55,129 @@ __device__ int place_of_column(int column) {
   return column - within + within % n * warp_lanes + within / n;
 }
 
-/// dx and dbranch of a row.
-template <int n, class T>
-__device__ void write_gradients(const NormBackwardOperands<T>& of, std::int64_t row, int width, float mean_g,
-                                float slope, const DropoutKey& key) {
-  const float mean = of.mean[row], rstd = of.rstd[row];
+/// A warp's sums over its rows. Where a lane has its columns in registers, it writes them down at the end.
+template <int n, int pieces>
+class WarpSums {
+ public:
+  __device__ WarpSums(float* dgain, float* dbias, int) : dgain_at_(dgain), dbias_at_(dbias) {}
+  __device__ void add(int k, int, int e, float dgain, float dbias) {
+    dgain_[k * n + e] += dgain, dbias_[k * n + e] += dbias;
+  }
+  __device__ void finish() const {
+    for_lane_pieces<n, pieces>(0, [&](int k, int i) {
+#pragma unroll
+      for (int e = 0; e < n; ++e) {
+        dgain_at_[sum_place<n>(i, e)] = dgain_[k * n + e], dbias_at_[sum_place<n>(i, e)] = dbias_[k * n + e];
+      }
+    });
+  }
+
+ private:
+  float *dgain_at_, *dbias_at_;
+  float dgain_[n * pieces] = {}, dbias_[n * pieces] = {};
+};
+template <int n>
+class WarpSums<n, 0> {
+ public:
+  __device__ WarpSums(float* dgain, float* dbias, int width) : dgain_(dgain), dbias_(dbias) {
+    for_lane_pieces<n, 0>(width, [&](int, int i) {
+      for (int e = 0; e < n; ++e) dgain_[sum_place<n>(i, e)] = dbias_[sum_place<n>(i, e)] = 0;
+    });
+  }
+  __device__ void add(int, int i, int e, float dgain, float dbias) {
+    const int place = sum_place<n>(i, e);
+    dgain_[place] += dgain, dbias_[place] += dbias;
+  }
+  __device__ void finish() const {}
+
+ private:
+  float *dgain_, *dbias_;
+};
+
+/// What a lane needs of a row.
+template <class T, int n, int pieces>
+struct BackwardRow {
+  BackwardRow() = default;
+  __device__ BackwardRow(const NormBackwardOperands<T>& of, std::int64_t row, int width)
+      : dy(of.dy + row * width), x(of.x + row * width), mean(of.mean[row]), rstd(of.rstd[row]) {}
+  LaneRow<T, n, pieces> dy, x;
+  float mean = 0, rstd = 0;
+};
+
+/// dx and dbranch of a row, of whose g and g * normal the means are given; g = dy * gain.
+template <int n, int pieces, class T>
+__device__ void write_gradients(const NormBackwardOperands<T>& of, const BackwardRow<T, n, pieces>& in,
+                                std::int64_t row, int width, float mean_g, float mean_projection,
+                                const DropoutKey& key) {
+  const float slope = mean_projection * in.rstd;
   const DeviceDropoutRow mask(key, row);
-  for (int i = first_column<n>(); i < width; i += column_step<n>) {
+  for_lane_pieces<n, pieces>(width, [&](int k, int i) {
     const std::int64_t at = row * width + i;
-    const auto dy = piece_at<n>(of.dy + at), x = piece_at<n>(of.x + at);
+    const auto dy = in.dy.piece(k, i), x = in.x.piece(k, i);
     const auto gain = piece_at<n>(of.gain + i);
-    Piece<T, n> dx{}, dbranch;
-    if (of.accumulate) dx = piece_at<n>(of.dx + at);
+    Elements<T, n> before{};
+    if (of.accumulate) before = Elements<T, n>(of.dx + at);
+    float dx[n];
 #pragma unroll
     for (int e = 0; e < n; ++e) {
-      const float g = widen(dy.of[e]) * gain.of[e];
-      const float d = (g - mean_g - (widen(x.of[e]) - mean) * slope) * rstd;
-      dx.of[e] = narrow<T>(of.accumulate ? d + widen(dx.of[e]) : d);
-      dbranch.of[e] = narrow<T>(mask.apply(widen(dx.of[e]), i + e));
+      const float d = (dy[e] * gain.of[e] - mean_g - (x[e] - in.mean) * slope) * in.rstd;
+      dx[e] = of.accumulate ? d + before[e] : d;
     }
-    put_piece(of.dx + at, dx);
-    if (of.dbranch != nullptr) put_piece(of.dbranch + at, dbranch);
-  }
+    const Elements<T, n> stored(dx);
+    put_elements(of.dx + at, stored);
+    if (of.dbranch == nullptr) return;
+    float dbranch[n];
+#pragma unroll
+    for (int e = 0; e < n; ++e) dbranch[e] = stored[e];
+    mask.apply(dbranch, i);
+    put_elements(of.dbranch + at, Elements<T, n>(dbranch));
+  });
 }
 
 /// A row's gradients; its parts of dgain and dbias are added to the warp's.
-template <int n, class T>
-__device__ void take_row(const NormBackwardOperands<T>& of, std::int64_t row, int width, const DropoutKey& key,
-                         float* dgain, float* dbias) {
-  const float mean = of.mean[row], rstd = of.rstd[row];
+template <int n, int pieces, class T>
+__device__ void take_row(const NormBackwardOperands<T>& of, const BackwardRow<T, n, pieces>& in, std::int64_t row,
+                         int width, const DropoutKey& key, WarpSums<n, pieces>& sums) {
   float sum = 0, projection = 0;
-  for (int i = first_column<n>(); i < width; i += column_step<n>) {
-    const std::int64_t at = row * width + i;
-    const auto dy = piece_at<n>(of.dy + at), x = piece_at<n>(of.x + at);
+  for_lane_pieces<n, pieces>(width, [&](int k, int i) {
+    const auto dy = in.dy.piece(k, i), x = in.x.piece(k, i);
     const auto gain = piece_at<n>(of.gain + i);
 #pragma unroll
     for (int e = 0; e < n; ++e) {
-      const float d = widen(dy.of[e]), normal = (widen(x.of[e]) - mean) * rstd, g = d * gain.of[e];
+      const float d = dy[e], normal = (x[e] - in.mean) * in.rstd, g = d * gain.of[e];
       sum += g;
       projection += g * normal;
-      const int place = sum_place<n>(i, e);
-      dgain[place] += d * normal;
-      dbias[place] += d;
+      sums.add(k, i, e, d * normal, d);
     }
-  }
+  });
   const float mean_g = warp_sum(sum) / static_cast<float>(width);
-  const float slope = warp_sum(projection) / static_cast<float>(width) * rstd;
-  write_gradients<n>(of, row, width, mean_g, slope, key);
+  write_gradients(of, in, row, width, mean_g, warp_sum(projection) / static_cast<float>(width), key);
 }
 
-/// Its blocks' parts of dgain and dbias go to partial [blocks, 2, width].
-template <int n, bool shared, class T>
-__global__ void norm_backward_kernel(NormBackwardOperands<T> of, std::int64_t rows, int width, DropoutKey key,
-                                     std::int64_t block_rows, float* partial) {
+/// Its blocks' parts of dgain and dbias go to partial [blocks, 2, width]. While a row is computed, the next one is on
+/// its way to registers.
+template <int n, int pieces, bool shared, class T>
+__global__ void __launch_bounds__((pieces > 0 ? warps_in_registers : most_warps) * warp_lanes, blocks_at_once(pieces))
+    norm_backward_kernel(NormBackwardOperands<T> of, std::int64_t rows, int width, DropoutKey key,
+                         std::int64_t block_rows, float* partial) {
+  if constexpr (pieces > 0) width = pieces * column_step<n>;
   partial += blockIdx.x * 2 * static_cast<std::int64_t>(width);
   const int warp = static_cast<int>(threadIdx.x / warp_lanes), warps = static_cast<int>(blockDim.x / warp_lanes);
   const int room = shared ? sum_room<n>(width) : width;
   float* sums = partial;
   if constexpr (shared) sums = dynamic_shared<float>();
-  float *dgain = sums + 2 * room * warp, *dbias = dgain + room;
-  for (int i = first_column<n>(); i < width; i += column_step<n>) {
-    for (int e = 0; e < n; ++e) dgain[sum_place<n>(i, e)] = dbias[sum_place<n>(i, e)] = 0;
-  }
+  float* dgain = sums + 2 * room * warp;
+  WarpSums<n, pieces> own(dgain, dgain + room, width);
   const std::int64_t first = blockIdx.x * block_rows;
   const std::int64_t end = first + block_rows < rows ? first + block_rows : rows;
-  for (std::int64_t row = first + warp; row < end; row += warps) take_row<n>(of, row, width, key, dgain, dbias);
+  BackwardRow<T, n, pieces> next;
+  if (first + warp < end) next = BackwardRow<T, n, pieces>(of, first + warp, width);
+  for (std::int64_t row = first + warp; row < end; row += warps) {
+    const BackwardRow<T, n, pieces> in = next;
+    if (row + warps < end) next = BackwardRow<T, n, pieces>(of, row + warps, width);
+    take_row(of, in, row, width, key, own);
+  }
+  own.finish();
   if constexpr (shared) {
     __syncthreads();
     for (int i = static_cast<int>(threadIdx.x); i < 2 * width; i += static_cast<int>(blockDim.x)) {
@@ -125,14 +189,21 @@ __global__ void norm_backward_kernel(NormBackwardOperands<T> of, std::int64_t ro
   }
 }
 
+/// Of a multiprocessor at the same time, taken for all types alike.
+std::int64_t blocks_for(std::int64_t width) {
+  return width == 512 ? blocks_at_once(2) : blocks_at_once(width == 1024 ? 4 : 0);
+}
+
 /// A pure function of the extents, so that sums recur.
 RowShares share_rows(std::int64_t rows, std::int64_t width) {
   const std::int64_t floats = 2 * sum_room<8>(static_cast<int>(width));
   RowShares shares;
   shares.shared = floats <= most_shared_floats;
-  if (shares.shared) shares.warps = most_warps;
+  const bool in_registers = width == 512 || width == 1024;
+  if (shares.shared) shares.warps = in_registers ? warps_in_registers : most_warps;
   while (shares.warps > 1 && shares.warps * floats > most_shared_floats) shares.warps /= 2;
-  const std::int64_t of_warp = (rows + wanted_blocks * shares.warps - 1) / (wanted_blocks * shares.warps);
+  const std::int64_t warps = multiprocessors * blocks_for(width) * shares.warps;
+  const std::int64_t of_warp = (rows + warps - 1) / warps;
   shares.block_rows = of_warp * shares.warps;
   shares.blocks = rows == 0 ? 0 : (rows + shares.block_rows - 1) / shares.block_rows;
   return shares;
@@ -150,17 +221,18 @@ void launch_backward(const LayerNormBackward& op, const RowShares& shares, float
                                          .dx = op.dx.as<T>(),
                                          .dbranch = op.dbranch ? op.dbranch.as<T>() : nullptr,
                                          .accumulate = op.accumulate};
-  const auto launch_as = [&](auto n, auto shared) {
+  const auto launch_as = [&](auto n, auto pieces, auto shared) {
     const int floats = shared ? 2 * sum_room<n>(width) * shares.warps : 0;
     const LaunchPlace place{static_cast<unsigned>(shares.blocks), static_cast<unsigned>(shares.warps * warp_lanes),
                             stream, static_cast<std::size_t>(floats) * sizeof(float)};
-    launch(op.name, place, norm_backward_kernel<n, shared, T>, operands, rows, width, op.key, shares.block_rows,
+    launch(op.name, place, norm_backward_kernel<n, pieces, shared, T>, operands, rows, width, op.key, shares.block_rows,
            partial);
   };
   // Beyond shared memory sums lie as they end: column by column.
-  if (!shares.shared) return launch_as(std::integral_constant<int, 1>(), std::false_type());
-  with_pieces<T>({width}, {operands.dy, operands.x, operands.gain, operands.dx, operands.dbranch},
-                 [&](auto n) { launch_as(n, std::true_type()); });
+  constexpr std::integral_constant<int, 0> not_known;
+  if (!shares.shared) return launch_as(std::integral_constant<int, 1>(), not_known, std::false_type());
+  with_row_pieces<T>(width, {operands.dy, operands.x, operands.gain, operands.dx, operands.dbranch},
+                     [&](auto n, auto pieces) { launch_as(n, pieces, std::true_type()); });
 }
 
 }  // namespace

@@ -26,24 +26,52 @@ __device__ inline void put_piece(T* to, const Piece<T, n>& piece) {
   *reinterpret_cast<Piece<T, n>*>(to) = piece;
 }
 
-/// A piece read as numbers.
+/// A piece read as numbers, or made of numbers rounded to T.
 template <class T, int n>
 struct Elements {
+  Elements() = default;
   __device__ explicit Elements(const T* from) : piece(piece_at<n>(from)) {}
-  __device__ float operator[](int e) const { return widen(piece.of[e]); }
+  __device__ explicit Elements(const float (&values)[n]) {
+#pragma unroll
+    for (int e = 0; e < n; ++e) piece.of[e] = narrow<T>(values[e]);
+  }
+  __device__ float operator[](int e) const {
+    return widen(piece.of[e]);
+  }
   Piece<T, n> piece;
 };
 /// Eight bf16 in four words, without instructions that take them apart.
 template <>
 struct Elements<bfloat, 8> {
-  __device__ explicit Elements(const bfloat* from) : words(piece_at<4>(reinterpret_cast<const unsigned*>(from))) {}
-  __device__ float operator[](int e) const { return half(words.of[e / 2], e % 2 != 0); }
+  Elements() = default;
+  __device__ explicit Elements(const bfloat* from) : piece(piece_at<4>(reinterpret_cast<const unsigned*>(from))) {}
+  __device__ explicit Elements(const float (&values)[8]) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) piece.of[i] = pack_bf16(values[2 * i], values[2 * i + 1]);
+  }
+  __device__ float operator[](int e) const {
+    return half(piece.of[e / 2], e % 2 != 0);
+  }
   /// A bf16 is the upper half of an f32.
   __device__ static float half(unsigned word, bool upper) {
     return std::bit_cast<float>(upper ? word & 0xffff0000U : word << 16);
   }
-  Piece<unsigned, 4> words;
+  Piece<unsigned, 4> piece;
 };
+
+template <class T, int n>
+__device__ inline void put_elements(T* to, const Elements<T, n>& elements) {
+  *reinterpret_cast<decltype(elements.piece)*>(to) = elements.piece;
+}
+/// The same of what nothing reads soon: its lines leave the caches first.
+template <class T, int n>
+__device__ inline void stream_elements(T* to, const Elements<T, n>& elements) {
+  if constexpr (n * sizeof(T) == sizeof(uint4)) {
+    __stcs(reinterpret_cast<uint4*>(to), *reinterpret_cast<const uint4*>(&elements.piece));
+  } else {
+    put_elements(to, elements);
+  }
+}
 
 /// Of all elements of the pieces and `value`. A NaN is passed over.
 template <class T, int n, int count>
@@ -55,37 +83,15 @@ __device__ inline float largest_of(const Elements<T, n> (&pieces)[count], float 
 /// Two at a time.
 template <int count>
 __device__ inline float largest_of(const Elements<bfloat, 8> (&pieces)[count], float value) {
-  unsigned words = pieces[0].words.of[0];
+  unsigned words = pieces[0].piece.of[0];
 #pragma unroll
   for (int i = 1; i < 4 * count; ++i) {
-    const unsigned next = pieces[i / 4].words.of[i % 4];
+    const unsigned next = pieces[i / 4].piece.of[i % 4];
     const __nv_bfloat162 larger =
         __hmax2(*reinterpret_cast<const __nv_bfloat162*>(&words), *reinterpret_cast<const __nv_bfloat162*>(&next));
     words = *reinterpret_cast<const unsigned*>(&larger);
   }
   return fmaxf(value, fmaxf(Elements<bfloat, 8>::half(words, false), Elements<bfloat, 8>::half(words, true)));
-}
-
-/// Numbers as a piece's bytes, rounded to T.
-template <class T, int n>
-__device__ inline uint4 packed_words(const float (&values)[n]) {
-  static_assert(n * sizeof(T) == sizeof(uint4));
-  if constexpr (sizeof(T) == 2) {
-    return {pack_bf16(values[0], values[1]), pack_bf16(values[2], values[3]), pack_bf16(values[4], values[5]),
-            pack_bf16(values[6], values[7])};
-  } else {
-    return {std::bit_cast<unsigned>(values[0]), std::bit_cast<unsigned>(values[1]), std::bit_cast<unsigned>(values[2]),
-            std::bit_cast<unsigned>(values[3])};
-  }
-}
-/// Writes numbers, rounded to T, that nothing reads soon: their lines leave the caches first.
-template <int n, class T>
-__device__ inline void stream_elements(T* to, const float (&values)[n]) {
-  if constexpr (n == 1) {
-    *to = narrow<T>(values[0]);
-  } else {
-    __stcs(reinterpret_cast<uint4*>(to), packed_words<T>(values));
-  }
 }
 
 /// Where a warp takes a row, and a block `warps` of them: the blocks for all rows, and the warp's row.
@@ -107,6 +113,47 @@ __device__ inline int first_column() {
 template <int n>
 constexpr int column_step = warp_lanes* n;
 
+/// Calls body(k, column) for each piece that a lane takes of a row: k counts them where a row has `pieces` for a lane,
+/// and is 0 where that is not known, pieces = 0.
+template <int n, int pieces, class Body>
+__device__ inline void for_lane_pieces(int width, Body&& body) {
+  if constexpr (pieces > 0) {
+#pragma unroll
+    for (int k = 0; k < pieces; ++k) body(k, first_column<n>() + k * column_step<n>);
+  } else {
+    for (int i = first_column<n>(); i < width; i += column_step<n>) body(0, i);
+  }
+}
+/// A lane's pieces of a row: in registers, all on their way at a time, where their number is known, else read whenever
+/// they are used.
+template <class T, int n, int pieces>
+class LaneRow {
+ public:
+  LaneRow() = default;
+  __device__ explicit LaneRow(const T* row) {
+    for_lane_pieces<n, pieces>(0, [&](int k, int column) { kept_[k] = Elements<T, n>(row + column); });
+  }
+  __device__ Elements<T, n> piece(int k, int) const { return kept_[k]; }
+  __device__ void keep(int k, const Elements<T, n>& elements) { kept_[k] = elements; }
+  /// From now on the row is there, and what was kept are its pieces.
+  __device__ void moved_to(const T*) {}
+
+ private:
+  Elements<T, n> kept_[pieces];
+};
+template <class T, int n>
+class LaneRow<T, n, 0> {
+ public:
+  LaneRow() = default;
+  __device__ explicit LaneRow(const T* row) : place_(row) {}
+  __device__ Elements<T, n> piece(int, int column) const { return Elements<T, n>(place_ + column); }
+  __device__ void keep(int, const Elements<T, n>&) {}
+  __device__ void moved_to(const T* row) { place_ = row; }
+
+ private:
+  const T* place_ = nullptr;
+};
+
 /// Calls body(std::integral_constant): how many elements of T to move at once. 16 bytes of them where all places and
 /// all extents (of rows, and from one row to the next) are multiples of that, else one.
 template <class T, class Body>
@@ -121,6 +168,23 @@ void with_pieces(std::initializer_list<std::int64_t> extents, std::initializer_l
   } else {
     body(std::integral_constant<int, 1>());
   }
+}
+
+/// The same for rows that warps go through: body(n, pieces), both std::integral_constant. Where the width is that of
+/// transformer-base or transformer-big, and a lane's pieces of a row are few enough for registers, `pieces` is their
+/// number, else 0.
+template <class T, class Body>
+void with_row_pieces(std::int64_t width, std::initializer_list<const void*> places, Body&& body) {
+  with_pieces<T>({width}, places, [&](auto n) {
+    constexpr int of_base = 512 / column_step<n>, of_big = 1024 / column_step<n>, most = 4;
+    if constexpr (n > 1 && of_base <= most) {
+      if (width == 512) return body(n, std::integral_constant<int, of_base>());
+    }
+    if constexpr (n > 1 && of_big <= most) {
+      if (width == 1024) return body(n, std::integral_constant<int, of_big>());
+    }
+    body(n, std::integral_constant<int, 0>());
+  });
 }
 
 }  // namespace babelring::cuda
