@@ -6,16 +6,12 @@ namespace babelring {
 
 namespace {
 
-constexpr std::int64_t chunk_bytes = 160 << 20;  // of logits at once
-constexpr std::int64_t least_chunk_rows = 256;
-
 std::int64_t padded_columns(std::int64_t vocabulary) {
   return (vocabulary + 31) / 32 * 32;  // to whole cache lines
 }
 
-std::int64_t rows_of_chunk(std::int64_t vocabulary, DType dtype) {
-  const auto row_bytes = padded_columns(vocabulary) * static_cast<std::int64_t>(size_of(dtype));
-  return std::max(least_chunk_rows, chunk_bytes / row_bytes);
+std::int64_t logits_row_bytes(std::int64_t vocabulary, DType dtype) {
+  return padded_columns(vocabulary) * static_cast<std::int64_t>(size_of(dtype));
 }
 
 }  // namespace
@@ -35,9 +31,10 @@ LossSums FetchedLosses::sums() const {
 OutputLoss::OutputLoss(const Parameter& projection, float label_smoothing)
     : projection_(&projection), label_smoothing_(label_smoothing) {}
 
-std::int64_t OutputLoss::scratch_bytes(std::int64_t tokens, std::int64_t vocabulary, DType dtype) {
-  const std::int64_t rows = std::min(tokens, rows_of_chunk(vocabulary, dtype));
-  return rows * padded_columns(vocabulary) * static_cast<std::int64_t>(size_of(dtype));
+std::int64_t OutputLoss::scratch_bytes(std::int64_t tokens, std::int64_t vocabulary, DType dtype,
+                                       const LossChunks& chunks) {
+  const std::int64_t row_bytes = logits_row_bytes(vocabulary, dtype);
+  return std::min(tokens, chunks.max_rows(row_bytes)) * row_bytes;
 }
 
 Tensor OutputLoss::logits(Context& context, ConstTensor hidden) const {
@@ -52,14 +49,19 @@ ConstTensor OutputLoss::run(Context& context, ConstTensor hidden, ConstTensor ta
   const WorkRange range(context.backend, "output_loss");
   const std::int64_t tokens = hidden.rows();
   const Tensor losses = context.saved.make(Shape{3 * tokens}, DType::f32);
-  const std::int64_t vocabulary = projection_->shape[0], padded = padded_columns(vocabulary);
-  const std::int64_t chunk_rows = rows_of_chunk(vocabulary, context.dtype);
+  const std::int64_t vocabulary = projection_->shape[0], row_bytes = logits_row_bytes(vocabulary, context.dtype);
+  const LossChunks chunks = context.backend.loss_chunks();
+  const std::int64_t chunk_rows = chunks.chunk_rows(tokens, row_bytes);
+  const Arena::Scope logits_scope(context.scratch);
+  // Of as many rows as any pass of up to so many tokens has at once: then the most tokens need the most memory.
+  const std::int64_t most_rows = std::min(tokens, chunks.max_rows(row_bytes));
+  const Tensor logits =
+      context.scratch.make(Shape{most_rows, padded_columns(vocabulary)}, context.dtype).column_slice(0, vocabulary);
   for (std::int64_t row = 0; row < tokens; row += chunk_rows) {
-    const Arena::Scope chunk_scope(context.scratch);
     const std::int64_t rows = std::min(chunk_rows, tokens - row);
     const ConstTensor h = hidden.row_slice(row, rows);
     context.enter(Phase::forward);
-    const Tensor chunk = context.scratch.make(Shape{rows, padded}, context.dtype).column_slice(0, vocabulary);
+    const Tensor chunk = logits.row_slice(0, rows);
     context.backend.run(LinearForward{.x = h, .weight = projection_->compute, .y = chunk});
     context.backend.run(CrossEntropy{.logits = chunk,
                                      .targets = targets.row_slice(row, rows),

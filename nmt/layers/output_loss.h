@@ -36,8 +36,8 @@ class FetchedLosses {
   std::shared_ptr<const std::vector<float>> losses_;
 };
 
-/// Projection to the vocabulary and label-smoothed cross-entropy, some thousand tokens at a time, forward and
-/// backward in one pass: logits never take more than 160 MB (or 256 rows).
+/// Projection to the vocabulary and label-smoothed cross-entropy, forward and backward in one pass, in chunks of some
+/// thousand tokens as Backend::loss_chunks() says: only one chunk's logits are in memory at a time.
 class OutputLoss {
  public:
   /// `projection` is [vocabulary, width]: the target embedding when tied.
@@ -50,8 +50,9 @@ class OutputLoss {
   ConstTensor run(Context& context, ConstTensor hidden, ConstTensor targets, float gradient_scale, Tensor dhidden,
                   Tensor predicted = {}) const;
 
-  /// What run() takes of context.scratch.
-  static std::int64_t scratch_bytes(std::int64_t tokens, std::int64_t vocabulary, DType dtype);
+  /// What run() takes of context.scratch on a backend with these chunks.
+  static std::int64_t scratch_bytes(std::int64_t tokens, std::int64_t vocabulary, DType dtype,
+                                    const LossChunks& chunks);
 
   /// Logits [rows, vocabulary] in context.scratch.
   Tensor logits(Context& context, ConstTensor hidden) const;

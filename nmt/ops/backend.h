@@ -22,6 +22,7 @@
 #include "nmt/ops/embedding.h"
 #include "nmt/ops/layer_norm.h"
 #include "nmt/ops/linear.h"
+#include "nmt/ops/loss_chunks.h"
 #include "nmt/ops/work_marks.h"
 
 namespace babelring {
@@ -99,6 +100,8 @@ class Backend {
   /// Words in a row of the LinearForward::relu_mask that this op, given without one, can write for the backward; 0 if
   /// this backend writes none for it.
   virtual std::int64_t relu_mask_words(const LinearForward&) { return 0; }
+  /// How the output loss divides a pass.
+  virtual LossChunks loss_chunks() const { return {}; }
   /// Names the work given until end_range() for the device's profiler. Ranges nest. See WorkRange.
   virtual void begin_range(const char*) {}
   virtual void end_range() {}

@@ -30,6 +30,7 @@ class DryBackend final : public Backend {
   std::int64_t relu_mask_words(const LinearForward& op) override {
     return like_ == nullptr ? 0 : like_->relu_mask_words(op);
   }
+  LossChunks loss_chunks() const override { return like_ == nullptr ? LossChunks() : like_->loss_chunks(); }
 
  private:
   void do_run(const LinearForward&) override {}

@@ -78,7 +78,11 @@ MemoryEstimate estimate_memory(const TrainConfig& config, std::int64_t vocabular
   const Sizes sizes(config.model, element);
   const std::int64_t source = estimate.source_tokens, target = estimate.target_tokens;
   estimate.activations = kept_bytes(config.model, sizes, source, target);
-  estimate.scratch = scratch_bytes(sizes, OutputLoss::scratch_bytes(target, vocabulary, dtype), source, target);
+  // The card is not known: assume one with the largest chunks.
+  const LossChunks chunks =
+      config.training.device == "cuda" ? LossChunks::on_device(std::size_t{1} << 40) : LossChunks();
+  const std::int64_t logits = OutputLoss::scratch_bytes(target, vocabulary, dtype, chunks);
+  estimate.scratch = scratch_bytes(sizes, logits, source, target);
   return estimate;
 }
 

@@ -201,7 +201,7 @@ TEST_P(Layers, DecoderLayer) {
 
 // The loss is a scalar, so the check's <w, y> weighs one number; w is folded into gradient_scale.
 TEST_P(Layers, OutputLoss) {
-  for (const std::int64_t rows : {1, 13, 600}) {  // the last is over a chunk
+  for (const std::int64_t rows : {1, 13, 257, 600}) {  // the last are two and three chunks of the reference backend
     GradientCheck check(backend());
     const Parameter& projection = Embedding::declare_table(check.store(), "output", 9, 4);
     const OutputLoss layer(projection, 0.1f);

@@ -59,6 +59,27 @@ TEST(DryRun, NeedsWhatARealPassNeeds) {
   }
 }
 
+/// A device keeps the logits of more tokens at once than the processor, and equal chunks of them. The need must not
+/// fall where one more token makes a chunk more: the arenas are reserved for the most tokens.
+TEST(DryRun, CountsTheBackendsChunksOfLogits) {
+  constexpr std::int64_t vocabulary = 32'000, row_bytes = vocabulary * 2;
+  ModelConfig config = small_config().model;
+  config.width = config.inner = 16;
+  config.heads = 1;
+  const auto memory = make_dry_backend();
+  const Transformer model(config, vocabulary, 0.1f, *memory, DType::bf16);
+  const auto logits_of = [&](Backend& backend, std::int64_t tokens) {
+    return static_cast<std::int64_t>(dry_run(model, backend, 16, tokens).scratch) / row_bytes;
+  };
+  const auto processor = make_cpu_backend(1), device = make_test_backend("emulated");
+  const std::int64_t most = device->loss_chunks().max_rows(row_bytes);
+  ASSERT_GT(most, 4000);  // a 32nd of the emulated card's 8 GiB
+  EXPECT_EQ(logits_of(*processor, 4000), (160 << 20) / row_bytes);
+  EXPECT_EQ(logits_of(*device, 4000), 4000);
+  EXPECT_EQ(logits_of(*device, most), most);
+  EXPECT_EQ(logits_of(*device, most + 1), most);
+}
+
 /// Without it a device's arenas held several times as much after batches of slowly growing sizes.
 TEST(DryRun, OfAnEvaluationBoundsEveryBatchOfThatSize) {
   constexpr std::int64_t tokens = 512;

@@ -22,7 +22,7 @@ CudaBackend::Device::Device(int chosen) : number(chosen) {
   require(cudaSetDevice(number), fmt::format("taking device {}", number));
 }
 
-CudaBackend::CudaBackend(int device) : device_(device) {}
+CudaBackend::CudaBackend(int device) : device_(device), loss_chunks_(LossChunks::on_device(memory().total)) {}
 
 Workspace& CudaBackend::on_device() {
   require(cudaSetDevice(device_.number), "taking the device");

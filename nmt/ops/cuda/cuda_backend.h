@@ -28,6 +28,7 @@ class CudaBackend final : public Backend {
   std::unique_ptr<WorkMarks> make_marks() override;
   std::unique_ptr<DeviceStream> make_stream() override;
   std::int64_t relu_mask_words(const LinearForward& op) override;
+  LossChunks loss_chunks() const override { return loss_chunks_; }
   /// Records work as a CUDA graph when it is given for the second time, and replays that from the third time on.
   ConstTensor repeat(const std::vector<std::int64_t>& key, const std::function<ConstTensor()>& work) override;
   void begin_range(const char* name) override { cuda::begin_range(name); }
@@ -65,6 +66,7 @@ class CudaBackend final : public Backend {
     int number;
   };
   Device device_;
+  LossChunks loss_chunks_;
   Workspace workspace_;
   RepeatCache<RecordedWork> recorded_;
   std::int64_t allocations_ = 0;  // a recording is dropped after the next one: its tensors may lie elsewhere then
