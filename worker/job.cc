@@ -19,6 +19,7 @@
 #include "nmt/ops/cpu_kernels.h"
 #include "nmt/train/device.h"
 #include "nmt/train/gradient_transport.h"
+#include "nmt/train/memory_estimate.h"
 #include "nmt/train/precision.h"
 #include "nmt/train/trainer.h"
 #include "nmt/usage/usage.h"
@@ -251,6 +252,13 @@ void train(Trainer& trainer, RecordSink& records, bool first_rank) {
   }
 }
 
+GradientTransport transport_for(const TrainConfig& config, const Vocabulary& vocabulary, Backend& backend,
+                                Communicator& communicator) {
+  const std::int64_t parameters = count_parameters(config.model, vocabulary.size());
+  return choose_gradient_transport(config.communication, parameters * static_cast<std::int64_t>(sizeof(float)), backend,
+                                   communicator);
+}
+
 std::filesystem::path folder_of_run(const JobOptions& options, const TrainConfig& config) {
   return options.run_folder.empty() ? std::filesystem::path("runs") / config.name : options.run_folder;
 }
@@ -307,9 +315,9 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
   const bool first_rank = communicator.rank() == 0;
   const int threads = choose_threads(config.training.threads, communicator);
   const auto [backend, why_cpu, gpu] = open_device(config, threads, communicator);
-  const GradientTransport transport = choose_gradient_transport(config.communication, *backend, communicator);
-  Communicator& ranks = transport.nccl != nullptr ? *transport.nccl : communicator;
   const auto [vocabulary, corpus] = open_data(config.data);
+  const GradientTransport transport = transport_for(config, vocabulary, *backend, communicator);
+  Communicator& ranks = transport.nccl != nullptr ? *transport.nccl : communicator;
   const std::filesystem::path folder = folder_of_run(options, config);
   require_agreement(facts_of(config, *backend), communicator);
   std::optional<RunFolder> opened;

@@ -75,6 +75,22 @@ void OptionBinder::number(const char* key, double& member, double low, double hi
   add({.key = key, .help = help, .type = "number", .get = [&member] { return fmt::format("{}", member); }, .set = set});
 }
 
+void OptionBinder::number_or(const char* key, double& member, double low, double high, const char* word, double meaning,
+                             const char* help) {
+  const auto set = [&member, low, high, word, meaning](const std::string& text) {
+    const auto number = text == word ? std::optional(meaning) : parse_number<double>(text);
+    if (!number || (text != word && (!std::isfinite(*number) || *number < low || *number > high))) {
+      expected(fmt::format("a number from {} to {} or {}", low, high, word), text);
+    }
+    member = *number;
+  };
+  add({.key = key,
+       .help = help,
+       .type = fmt::format("number or {}", word),
+       .get = [&member, word, meaning] { return member == meaning ? word : fmt::format("{}", member); },
+       .set = set});
+}
+
 void OptionBinder::integer(const char* key, std::int64_t& member, std::int64_t low, std::int64_t high,
                            const char* help) {
   add({.key = key,

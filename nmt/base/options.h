@@ -35,6 +35,9 @@ struct OptionField {
 class OptionBinder {
  public:
   void number(const char* key, double& member, double low, double high, const char* help);
+  /// A number, or `word`, which stands for the member's value `meaning`.
+  void number_or(const char* key, double& member, double low, double high, const char* word, double meaning,
+                 const char* help);
   void integer(const char* key, std::int64_t& member, std::int64_t low, std::int64_t high, const char* help);
   void integer(const char* key, int& member, int low, int high, const char* help);
   /// An integer, or `word`, which stands for the member's value `meaning`.

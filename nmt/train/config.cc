@@ -2,8 +2,10 @@
 
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "nmt/base/name_fault.h"
+#include "nmt/comm/bucket_size.h"
 
 namespace babelring {
 
@@ -83,7 +85,10 @@ void CommConfig::bind(OptionBinder& b) {
   b.choice("gradient_wire", gradient_wire, {"f32", "bf16"},
            "how the ring and NCCL send gradients; bf16 halves the bytes, each hop rounds to 8 bits; in shared memory "
            "f32 always");
-  b.number("bucket_mb", bucket_mb, 0.001, 4096, "gradient bytes reduced together, in MB");
+  b.number_or(
+      "bucket_mb", bucket_mb, 0.001, 4096, "auto", automatic,
+      "gradient bytes reduced together, in MB; auto: 4 between hosts' memories, tens between GPUs by NCCL, as a "
+      "model of their network says");
   b.number("deadline_s", deadline_s, 0.1, 86400, "seconds after which a collective gives up and names the peer");
 }
 
@@ -95,6 +100,15 @@ CommOptions CommConfig::options() const {
   return {.algorithm = algorithms.at(all_reduce),
           .wire = gradient_wire == "bf16" ? GradientWire::bf16 : GradientWire::f32,
           .deadline = std::chrono::milliseconds(static_cast<std::int64_t>(deadline_s * 1000))};
+}
+
+std::int64_t CommConfig::bucket_bytes(std::int64_t gradient_bytes, const Communicator& communicator,
+                                      bool by_nccl) const {
+  if (bucket_mb != automatic) return static_cast<std::int64_t>(bucket_mb * 1e6);
+  if (!by_nccl) return host_bucket_bytes;
+  const std::set<std::string> hosts(communicator.hosts().begin(), communicator.hosts().end());
+  return best_bucket_bytes(gradient_bytes,
+                           nccl_model(communicator.size(), static_cast<int>(hosts.size()), options().wire));
 }
 
 void TrainConfig::bind(OptionBinder& b) {

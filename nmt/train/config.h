@@ -79,14 +79,18 @@ struct CheckpointConfig {
 };
 
 struct CommConfig {
+  static constexpr double automatic = 0;  // of bucket_mb
+
   std::string all_reduce = "auto";
   std::string gradient_wire = "f32";
-  double bucket_mb = 4;
+  double bucket_mb = automatic;
   double deadline_s = 120;
 
   void bind(OptionBinder& binder);
   /// Options of the communicator between the ranks' hosts.
   CommOptions options() const;
+  /// Bytes of `gradient_bytes` that `communicator` reduces together; `by_nccl`: between GPUs.
+  std::int64_t bucket_bytes(std::int64_t gradient_bytes, const Communicator& communicator, bool by_nccl) const;
 };
 
 /// Everything that decides what a run does. Stored, resolved, with the run and with each checkpoint.

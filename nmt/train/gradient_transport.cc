@@ -21,9 +21,10 @@ bool summed_everywhere(Backend& backend, Communicator& communicator, ConstTensor
 }
 
 /// Sums ones once, as large as a bucket.
-OpenedNccl open_and_try(const CommConfig& config, Backend& backend, Communicator& communicator,
-                        const NcclLibrary& library) {
-  const auto elements = std::max(std::int64_t{1}, static_cast<std::int64_t>(config.bucket_mb * 1e6 / sizeof(float)));
+OpenedNccl open_and_try(const CommConfig& config, std::int64_t gradient_bytes, Backend& backend,
+                        Communicator& communicator, const NcclLibrary& library) {
+  const std::int64_t bytes = config.bucket_bytes(gradient_bytes, communicator, true);
+  const auto elements = std::max(std::int64_t{1}, bytes / std::int64_t{sizeof(float)});
   std::unique_ptr<DeviceStream> stream = backend.make_stream();
   const std::vector<float> ones(static_cast<std::size_t>(elements), 1.0f);
   const Buffer memory = backend.allocate(ones.size() * sizeof(float));
@@ -41,8 +42,8 @@ OpenedNccl open_and_try(const CommConfig& config, Backend& backend, Communicator
 
 }  // namespace
 
-GradientTransport choose_gradient_transport(const CommConfig& config, Backend& backend, Communicator& communicator,
-                                            const std::function<NcclLibrary()>& find) {
+GradientTransport choose_gradient_transport(const CommConfig& config, std::int64_t gradient_bytes, Backend& backend,
+                                            Communicator& communicator, const std::function<NcclLibrary()>& find) {
   if (communicator.size() == 1) return {};
   const bool wished = config.all_reduce == "nccl" || config.all_reduce == "nccl_ring";
   const auto refuse = [&](const std::string& why) {
@@ -56,7 +57,7 @@ GradientTransport choose_gradient_transport(const CommConfig& config, Backend& b
     return {.nccl = nullptr,
             .line = fmt::format("through the host's memory, as communication.all_reduce={} asks", config.all_reduce)};
   }
-  OpenedNccl opened = open_and_try(config, backend, communicator, find());
+  OpenedNccl opened = open_and_try(config, gradient_bytes, backend, communicator, find());
   if (opened.communicator != nullptr) {
     const std::string line = opened.communicator->description();
     return {.nccl = std::move(opened.communicator), .line = line};

@@ -20,8 +20,10 @@ struct GradientTransport {
 
 /// By the configuration's wish: NCCL for gradients on GPUs, or through the host's memory where it cannot be had. All
 /// ranks get the same; every rank calls it once. Both objects must outlive the result. Throws UsageFailure if the wish
-/// is NCCL and cannot be met. `find` is asked only where gradients are on a GPU.
-GradientTransport choose_gradient_transport(const CommConfig& config, Backend& backend, Communicator& communicator,
+/// is NCCL and cannot be met. NCCL is tried with a bucket of `gradient_bytes`. `find` is asked only where gradients are
+/// on a GPU.
+GradientTransport choose_gradient_transport(const CommConfig& config, std::int64_t gradient_bytes, Backend& backend,
+                                            Communicator& communicator,
                                             const std::function<NcclLibrary()>& find = find_nccl);
 
 }  // namespace babelring

@@ -21,6 +21,11 @@ std::vector<std::int64_t> pass_key(const Context& context, const DeviceBatch& ba
   return key;
 }
 
+std::int64_t bucket_bytes(const TrainConfig& config, const Transformer& model, const Communicator& communicator) {
+  const std::int64_t gradient = model.parameters().count() * static_cast<std::int64_t>(sizeof(float));
+  return config.communication.bucket_bytes(gradient, communicator, communicator.device_memory());
+}
+
 }  // namespace
 
 UpdateRunner::UpdateRunner(const TrainConfig& config, Transformer& model, Adam& adam, const ModelOwnership& ownership,
@@ -34,7 +39,7 @@ UpdateRunner::UpdateRunner(const TrainConfig& config, Transformer& model, Adam& 
       workspace_(workspace),
       observer_(observer),
       gradients_(
-          ownership.gradient_sum(model.parameters(), static_cast<std::int64_t>(config.communication.bucket_mb * 1e6))),
+          ownership.gradient_sum(model.parameters(), bucket_bytes(config, model, communicator))),
       clock_(backend.make_marks()),
       repeats_(config.training.cuda_graphs && !backend.host_memory() && communicator.size() == 1 &&
                observer == nullptr && config.model.dropout == 0 && config.model.attention_dropout == 0 &&

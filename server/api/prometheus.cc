@@ -215,9 +215,7 @@ void add_ranks(RunFamilies& into, const Service& service, store::Reader& reader,
     const double busy = rank.last.value("busy_fraction");
     finite_gauge(into.busy, labels, busy);
     const double told = rank.last.value("gpu.utilization_percent") / 100;
-    const bool on_gpu =
-        rank.device.find("cuda") != std::string::npos || rank.device.find("NVIDIA") != std::string::npos;
-    finite_gauge(into.gpu, labels, on_gpu && !std::isfinite(told) ? busy : told);
+    finite_gauge(into.gpu, labels, rank.on_gpu() && !std::isfinite(told) ? busy : told);
   }
 }
 

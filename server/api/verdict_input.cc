@@ -54,8 +54,15 @@ verdict::Facts facts_of(const store::RunRow& run) {
   facts.parameters = run.parameters;
   facts.attempt = run.attempt;
   facts.gradient_wire = config_scalar(run.config, "communication.gradient_wire");
-  facts.bucket_mb = number_in(config_scalar(run.config, "communication.bucket_mb"));
   return facts;
+}
+
+/// In MB; 0: not known, because GPUs' buckets are sized where they run.
+double bucket_mb_of(const store::RunRow& run, const std::vector<store::RankRow>& ranks) {
+  const std::string size = config_scalar(run.config, "communication.bucket_mb");
+  if (size != "auto") return number_in(size);
+  const bool on_gpus = std::any_of(ranks.begin(), ranks.end(), [](const auto& rank) { return rank.on_gpu(); });
+  return on_gpus ? 0 : verdict::host_bucket_mb;
 }
 
 /// From the end of an update to the beginning of the next, on one rank.
@@ -72,6 +79,7 @@ verdict::Input verdict_input(store::Reader& reader, const store::RunRow& run) {
   verdict::Input input;
   input.facts = facts_of(run);
   auto ranks = store::list_ranks(reader, run.number, run.attempt);
+  input.facts.bucket_mb = bucket_mb_of(run, ranks);
   std::int64_t newest = 0;
   for (const auto& rank : ranks) newest = std::max(newest, rank.last_update);
   const auto count = static_cast<std::int64_t>(std::max<std::size_t>(ranks.size(), 1));

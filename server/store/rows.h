@@ -52,6 +52,8 @@ struct RankRow {
   std::int64_t records = 0, missing = 0;
   std::string host, device;
   LastStep last;
+
+  bool on_gpu() const { return device.find("cuda") != std::string::npos || device.find("NVIDIA") != std::string::npos; }
 };
 
 struct CheckpointRow {

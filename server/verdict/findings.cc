@@ -11,8 +11,6 @@
 namespace babelring::verdict {
 namespace {
 
-constexpr double usual_bucket_mb = 4;  // CommConfig's default
-
 /// As people write it: 9.4, 42, 1,060.
 std::string amount(double value) {
   if (value < 9.95) return fmt::format("{:.1f}", value);
@@ -47,13 +45,13 @@ struct Remedy {
 Remedy network_remedy(const Input& input, const Findings& findings) {
   const Traffic& traffic = findings.traffic;
   const Facts& facts = input.facts;
-  if (traffic.latency_share >= 0.5 && facts.bucket_mb < usual_bucket_mb) {
+  if (traffic.latency_share >= 0.5 && facts.bucket_mb < host_bucket_mb) {
     return {
         "larger buckets",
         fmt::format("set communication.bucket_mb={:g}: {:.0f} all-reduces an update mostly wait for messages, not for "
                     "bytes",
-                    usual_bucket_mb, traffic.collectives),
-        larger_bucket_saving_ms(traffic, facts.bucket_mb, usual_bucket_mb)};
+                    host_bucket_mb, traffic.collectives),
+        larger_bucket_saving_ms(traffic, facts.bucket_mb, host_bucket_mb)};
   }
   if (traffic.waits_for_latency()) {
     return {"updates of twice the tokens",

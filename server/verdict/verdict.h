@@ -49,6 +49,8 @@ struct HostLoad {
   double others() const { return load - own_threads; }
 };
 
+inline constexpr double host_bucket_mb = 4;  // what communication.bucket_mb: auto is where no GPU computes
+
 /// What is known of the run besides its steps. Zero or empty: not known.
 struct Facts {
   std::int64_t world_size = 0, parameters = 0, attempt = 1;

@@ -57,6 +57,23 @@ TEST_F(OptionsTest, LoadsEveryTypeAndKeepsTheRest) {
   EXPECT_EQ(outer_.name, "first run");
 }
 
+TEST(Options, AWordMayStandForANumber) {
+  double size = 0;
+  OptionBinder binder;
+  binder.number_or("size", size, 0.5, 50, "auto", -1, "megabytes at once");
+  load_yaml(binder, "size: auto", "run.yaml");
+  EXPECT_EQ(size, -1);
+  EXPECT_EQ(dump_yaml(binder), "size: auto\n");
+  EXPECT_EQ(binder.find("size")->type, "number or auto");
+  apply_override(binder, "size=2.5");
+  EXPECT_EQ(size, 2.5);
+  EXPECT_EQ(dump_yaml(binder), "size: 2.5\n");
+  for (const char* wrong : {"size=-1", "size=0.4", "size=51", "size=nan", "size=automatic"}) {
+    EXPECT_THAT([&] { apply_override(binder, wrong); },
+                ThrowsMessage<UsageFailure>(HasSubstr("expected a number from 0.5 to 50 or auto")));
+  }
+}
+
 TEST(Options, AWordMayStandForAnInteger) {
   std::int64_t budget = 0;
   OptionBinder binder;

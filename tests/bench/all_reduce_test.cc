@@ -38,7 +38,10 @@ class AllReduceTest : public testing::Test {
       const auto backend = make_closed_backend();
       GradientTransport transport;
       const CommConfig config{.all_reduce = "nccl", .gradient_wire = wire, .bucket_mb = 0.01};
-      if (nccl) transport = choose_gradient_transport(config, *backend, *own, [] { return FakeNccl::library(); });
+      if (nccl) {
+        transport = choose_gradient_transport(config, three_buckets.payload_bytes, *backend, *own,
+                                              [] { return FakeNccl::library(); });
+      }
       Communicator& communicator = nccl ? *transport.nccl : *own;
       MeasuredGradient gradient(*backend, communicator, three_buckets.payload_bytes);
       const AllReduceTimes times = gradient.measure(three_buckets, 2, 0.1);

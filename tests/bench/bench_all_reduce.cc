@@ -84,9 +84,10 @@ json::array run_algorithm(const std::string& algorithm, Backend& backend, Commun
   const CommConfig& config = known_algorithms().at(algorithm);
   GradientTransport transport;
   // What NCCL chose is told of its first communicator in a process alone.
-  if (config.all_reduce == "nccl") transport = choose_gradient_transport(config, backend, own);
+  const auto bytes = static_cast<std::int64_t>(options.largest_mb * 1e6);
+  if (config.all_reduce == "nccl") transport = choose_gradient_transport(config, bytes, backend, own);
   Communicator& communicator = transport.nccl != nullptr ? *transport.nccl : own;
-  MeasuredGradient gradient(backend, communicator, static_cast<std::int64_t>(options.largest_mb * 1e6));
+  MeasuredGradient gradient(backend, communicator, bytes);
   if (communicator.rank() == 0) {
     fmt::print("\n{}{}\n{:<9} {:>12} {:>12} {:>11} {:>11} {:>11} {:>11} {:>9} {:>9}\n", communicator.description(),
                gradient.staged() ? ", by way of the host's memory" : "", "", "payload B", "bucket B", "median ms",

@@ -36,6 +36,15 @@ TEST(TrainConfig, MicroBatchesMayBeAutomatic) {
             "override data.micro_batch_tokens: expected an integer from 0 to 1099511627776 or auto, found 'some'");
 }
 
+TEST(TrainConfig, BucketsMayBeAutomatic) {
+  const TrainConfig config = read_config("data:\n  folder: d\n", "test.yaml", {});
+  EXPECT_EQ(config.communication.bucket_mb, CommConfig::automatic);
+  EXPECT_EQ(read_config(config_yaml(config), "again.yaml", {}).communication.bucket_mb, CommConfig::automatic);
+  EXPECT_EQ(read_config(config_yaml(config), "again.yaml", {"communication.bucket_mb=4"}).communication.bucket_mb, 4);
+  EXPECT_EQ(message_of("data:\n  folder: d\n", {"communication.bucket_mb=0"}),
+            "override communication.bucket_mb: expected a number from 0.001 to 4096 or auto, found '0'");
+}
+
 TEST(TrainConfig, EveryRecipeIsValid) {
   std::size_t recipes = 0;
   for (const auto& file : std::filesystem::directory_iterator(BABELRING_SOURCE_DIR "/configs")) {

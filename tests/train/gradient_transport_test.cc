@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "nmt/comm/bucket_size.h"
 #include "tests/comm/fake_nccl.h"
 #include "tests/reference/test_backends.h"
 #include "tests/train/thread_communicator.h"
@@ -37,7 +38,7 @@ class GradientTransportTest : public testing::Test {
         const auto backend = make_test_backend(device);
         try {
           const GradientTransport transport =
-              choose_gradient_transport(config_, *backend, *communicator, [&library] { return library; });
+              choose_gradient_transport(config_, 252'000'000, *backend, *communicator, [&library] { return library; });
           all[static_cast<std::size_t>(rank)] = (transport.nccl ? "nccl: " : "") + transport.line;
           communicator->barrier();
         } catch (const UsageFailure& failure) {
@@ -58,6 +59,15 @@ TEST_F(GradientTransportTest, GpusTakeNcclWhereTheyHaveIt) {
   config_.gradient_wire = "bf16";
   EXPECT_THAT(said("closed"), HasSubstr("bf16 on the wire"));
   EXPECT_EQ(FakeNccl::calls(0).back().type, nccl_bfloat16);
+}
+
+TEST_F(GradientTransportTest, BucketsAreSizedForTheNetworkUnlessTheConfigurationSaysTheSize) {
+  EXPECT_THAT(said("closed"), HasSubstr("for buckets of 0.0 MB"));
+  config_.bucket_mb = CommConfig::automatic;
+  const auto bytes = static_cast<double>(best_bucket_bytes(252'000'000, nccl_model(2, 1, GradientWire::f32)));
+  EXPECT_THAT(said("closed"), HasSubstr(fmt::format("for buckets of {:.1f} MB", bytes / 1e6)));
+  ThreadGroup group(1);
+  EXPECT_EQ(config_.bucket_bytes(252'000'000, *group.rank(0), false), 4'000'000);
 }
 
 TEST_F(GradientTransportTest, LineSaysWhyNcclIsNotTaken) {

@@ -33,8 +33,8 @@ Corpus small_corpus() {
 void train_rank(const TrainConfig& config, const Corpus& corpus, Communicator& communicator, const fs::path& folder,
                 Collector& records, const StopRequest& stop = {}, const std::string& device = "cpu") {
   const auto backend = make_test_backend(device);
-  const GradientTransport transport =
-      choose_gradient_transport(config.communication, *backend, communicator, [] { return FakeNccl::library(); });
+  const GradientTransport transport = choose_gradient_transport(config.communication, 1 << 20, *backend, communicator,
+                                                                [] { return FakeNccl::library(); });
   Communicator& ranks = transport.nccl ? *transport.nccl : communicator;
   std::optional<CheckpointKeeper> keeper;
   if (!folder.empty()) keeper.emplace(config, folder, "", *backend, ranks, records);
