@@ -1,19 +1,23 @@
 #include "nmt/comm/buckets.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace babelring {
 
 GradientBuckets::GradientBuckets(Communicator& communicator, Tensor flat_gradient,
-                                 std::vector<ParameterRange> parameters, std::int64_t bucket_bytes)
+                                 std::vector<ParameterRange> parameters, std::int64_t bucket_bytes,
+                                 std::optional<std::size_t> alone)
     : communicator_(communicator),
       gradient_(flat_gradient),
       parameters_(std::move(parameters)),
       bucket_of_(parameters_.size()),
+      alone_(alone),
       ready_(parameters_.size()) {
   check_parameters();
   cut(bucket_bytes);
   for (const Bucket& bucket : buckets_) bucket_bytes_.push_back(bucket.count * std::int64_t{sizeof(float)});
+  order_.resize(buckets_.size());
   begin();
 }
 
@@ -41,7 +45,7 @@ void GradientBuckets::cut(std::int64_t wanted_bytes) {
   for (std::size_t i = parameters_.size(); i-- > 0;) {
     const bool full =
         buckets_.empty() || (buckets_.back().count > 0 && buckets_.back().count + parameters_[i].count > wanted);
-    if (full) buckets_.emplace_back();
+    if (full || i == alone_ || i + 1 == alone_) buckets_.emplace_back();
     Bucket& bucket = buckets_.back();
     bucket.offset = parameters_[i].offset;
     bucket.count += parameters_[i].count;
@@ -50,10 +54,14 @@ void GradientBuckets::cut(std::int64_t wanted_bytes) {
   }
 }
 
-void GradientBuckets::begin() {
+void GradientBuckets::begin(bool alone_first) {
   if (started_ != 0) fail("gradient buckets: begin() with {} of {} buckets in flight", started_, buckets_.size());
   std::fill(ready_.begin(), ready_.end(), false);
   for (Bucket& bucket : buckets_) bucket.missing = bucket.parameters;
+  std::iota(order_.begin(), order_.end(), std::size_t{0});
+  if (!alone_first || !alone_) return;
+  const auto place = order_.begin() + static_cast<std::ptrdiff_t>(bucket_of_[*alone_]);
+  std::rotate(order_.begin(), place, place + 1);
 }
 
 void GradientBuckets::mark_ready(std::size_t parameter) {
@@ -67,8 +75,8 @@ void GradientBuckets::mark_ready(std::size_t parameter) {
 }
 
 void GradientBuckets::start_complete_buckets() {
-  for (; started_ < buckets_.size() && buckets_[started_].missing == 0; ++started_) {
-    const Bucket& bucket = buckets_[started_];
+  for (; started_ < order_.size() && buckets_[order_[started_]].missing == 0; ++started_) {
+    const Bucket& bucket = buckets_[order_[started_]];
     communicator_.all_reduce_start(Tensor(gradient_.as<float>() + bucket.offset, {bucket.count}, DType::f32));
   }
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "nmt/comm/communicator.h"
@@ -17,26 +18,28 @@ struct ParameterRange {
 /// Starts the all-reduce of a part of the gradient while backward still computes the rest. Buckets are contiguous
 /// ranges of the flat gradient, reduced in place: no fusion copy. They are cut from the end, because backward completes
 /// the last parameters first, and started strictly in that order, whatever the order of marks, so that all ranks issue
-/// the same collectives. Used by one thread. One update: begin(), mark_ready() of every parameter once, finish().
+/// the same collectives; begin() may put one parameter's bucket first. Used by one thread. One update: begin(),
+/// mark_ready() of every parameter once, finish().
 /// With gradient accumulation only the last micro-batch marks.
 class GradientBuckets {
  public:
   /// `flat_gradient`: f32, contiguous. `parameters`: in forward order, one after another without gaps, covering
   /// `flat_gradient`. Several parameters share a bucket until it has `bucket_bytes`; one larger than that has a bucket
-  /// of its own size. The communicator and the memory outlive this object. Throws Failure naming the parameter that is
-  /// out of place.
+  /// of its own size. `alone` shares its bucket with no other. The communicator and the memory outlive this object.
+  /// Throws Failure naming the parameter that is out of place.
   GradientBuckets(Communicator& communicator, Tensor flat_gradient, std::vector<ParameterRange> parameters,
-                  std::int64_t bucket_bytes);
+                  std::int64_t bucket_bytes, std::optional<std::size_t> alone = {});
 
-  /// Forgets all marks. Throws Failure if the last update was not finished.
-  void begin();
+  /// Forgets all marks. With `alone_first` the bucket of the parameter `alone` starts before all others, for an update
+  /// in which it is complete first; the same on all ranks. Throws Failure if the last update was not finished.
+  void begin(bool alone_first = false);
   /// The parameter's gradient is complete for this update. Throws Failure when marked twice; CommError.
   void mark_ready(std::size_t parameter);
   /// Waits until the whole gradient is summed over ranks. Throws Failure naming the first parameter that was not
   /// marked; CommError.
   void finish();
 
-  /// In the order in which they are started: the end of the gradient first.
+  /// The end of the gradient first.
   const std::vector<std::int64_t>& bucket_bytes() const { return bucket_bytes_; }
 
  private:
@@ -55,8 +58,10 @@ class GradientBuckets {
   std::vector<Bucket> buckets_;
   std::vector<std::int64_t> bucket_bytes_;
   std::vector<std::size_t> bucket_of_;  // parameter -> bucket
+  std::optional<std::size_t> alone_;    // parameter
+  std::vector<std::size_t> order_;      // buckets, as this update starts them
   std::vector<bool> ready_;
-  std::size_t started_ = 0;
+  std::size_t started_ = 0;  // of order_
 };
 
 }  // namespace babelring

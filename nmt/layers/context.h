@@ -28,6 +28,13 @@ class PhaseClock {
   virtual void enter(Phase phase) = 0;
 };
 
+/// Where the gradients of the source's and the target's embeddings are added instead of to their table's: that is then
+/// the output projection's alone. Row i belongs to one id of the table.
+struct EmbeddingRows {
+  Tensor gradient;             // [rows, width] f32
+  ConstTensor source, target;  // [tokens] i32: each token's row
+};
+
 /// What a layer borrows from the step it runs in; never stored.
 struct Context {
   Backend& backend;
@@ -39,7 +46,8 @@ struct Context {
   std::uint64_t dropout_seed = 0;  // of the update
   StepObserver* observer = nullptr;
   PhaseClock* clock = nullptr;
-  PackedWeights* packed_weights = nullptr;  // where forward products find their weights, in inference alone
+  PackedWeights* packed_weights = nullptr;        // where forward products find their weights, in inference alone
+  const EmbeddingRows* embedding_rows = nullptr;  // only where embeddings and projection share a table
   /// Called in backward when a parameter's gradient is complete for this micro-batch; may be empty.
   std::function<void(const Parameter&)> gradient_ready;
 

@@ -17,7 +17,9 @@ float Embedding::scale() const {
 }
 
 Tensor Embedding::forward(Context& context, const Sequences& sequences, Saved& saved) const {
-  saved = {.ids = sequences.ids, .dropout = context.dropout_key(site_, sequences.first_row, dropout_)};
+  saved = {.ids = sequences.ids,
+           .dropout = context.dropout_key(site_, sequences.first_row, dropout_),
+           .gradient = table_->gradient};
   Tensor y = context.saved.make(Shape{sequences.tokens(), table_->shape[1]}, context.dtype);
   context.backend.run(EmbeddingForward{.ids = sequences.ids,
                                        .positions = sequences.positions,
@@ -29,8 +31,8 @@ Tensor Embedding::forward(Context& context, const Sequences& sequences, Saved& s
 }
 
 void Embedding::backward(Context& context, ConstTensor dy, const Saved& saved) const {
-  context.backend.run(EmbeddingBackward{
-      .ids = saved.ids, .dy = dy, .dtable = table_->gradient, .scale = scale(), .key = saved.dropout});
+  context.backend.run(
+      EmbeddingBackward{.ids = saved.ids, .dy = dy, .dtable = saved.gradient, .scale = scale(), .key = saved.dropout});
 }
 
 }  // namespace babelring

@@ -12,6 +12,7 @@ class Embedding {
   struct Saved {
     ConstTensor ids;
     DropoutKey dropout;
+    Tensor gradient;  // what backward adds to: the table's, in whose rows `ids` are counted
   };
   /// `table` is [vocabulary, width], declared by declare_table() and owned by the store.
   Embedding(const Parameter& table, float dropout, std::uint64_t site);
@@ -22,7 +23,7 @@ class Embedding {
 
   /// → [tokens, width] in context.saved.
   Tensor forward(Context& context, const Sequences& sequences, Saved& saved) const;
-  /// Adds to the table's gradient; whether it is then complete only the model knows.
+  /// Adds to saved.gradient; whether it is then complete only the model knows.
   void backward(Context& context, ConstTensor dy, const Saved& saved) const;
 
  private:

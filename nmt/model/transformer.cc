@@ -130,7 +130,12 @@ ConstTensor Transformer::add_gradients(Context& context, const DeviceBatch& batc
     losses = loss_->run(context, hidden, batch.target_out, gradient_scale, d);
     context.enter(Phase::backward);
     range.emplace(context.backend, "backward");
-    if (config_.tied_embeddings == "none") context.ready(output_table_);
+    projection_ready(context);
+    if (const EmbeddingRows* rows = context.embedding_rows) {
+      encoder.embedding.ids = rows->source;
+      decoder.embedding.ids = rows->target;
+      encoder.embedding.gradient = decoder.embedding.gradient = rows->gradient;
+    }
     const Tensor dmemory = context.saved.make(memory.shape, context.dtype);
     context.backend.run(Fill{.y = dmemory, .value = 0});
     backward_decoder(context, d, dmemory, decoder);
@@ -180,7 +185,14 @@ Tensor Transformer::decode_step(Context& context, const Sequences& tokens,
 }
 
 Tensor Transformer::teacher_forced_logits(Context& context, const Sequences& source, const Sequences& target) const {
+/// After the loss.
+void Transformer::projection_ready(Context& context) const {
+  if (config_.tied_embeddings == "none" || context.embedding_rows != nullptr) context.ready(output_table_);
+}
+
+/// After backward.
   EncoderSaved encoder;
+  if (context.embedding_rows != nullptr) return;
   DecoderSaved decoder;
   const Tensor memory = encode(context, source, encoder);
   return loss_->logits(context, decode(context, target, memory, source, decoder));

@@ -30,13 +30,16 @@ class Transformer {
   std::int64_t vocabulary() const { return vocabulary_; }
   DType compute_dtype() const { return compute_; }
 
+  /// The table of both embeddings and the output projection; null where they do not share one.
+  const Parameter* shared_table() const { return source_table_ == output_table_ ? output_table_ : nullptr; }
   /// Fills the masters from the seed, and the compute copies.
   void initialize(Backend& backend, std::uint64_t seed);
   /// Rounds the masters into the compute copies; after the masters were written from outside.
   void refresh_compute_copies(Backend& backend);
 
   /// Forward, loss and backward of a micro-batch; adds the gradients of gradient_scale * (sum of token losses), or
-  /// overwrites with them if not context.accumulate.
+  /// overwrites with them if not context.accumulate. With context.embedding_rows the gradient of shared_table() is
+  /// ready when the loss is computed, and the embeddings' part of it, without which it is not whole, lies there.
   LossSums accumulate_gradients(Context& context, const DeviceBatch& batch, float gradient_scale) const;
   /// The same, not waited for: the losses are OutputLoss::run()'s, absent if there are no tokens.
   ConstTensor add_gradients(Context& context, const DeviceBatch& batch, float gradient_scale) const;
@@ -74,6 +77,7 @@ class Transformer {
 
   ModelConfig config_;
   std::int64_t vocabulary_;
+  void projection_ready(Context& context) const;
   DType compute_;
   ParameterStore store_;
   const Parameter* target_table_;

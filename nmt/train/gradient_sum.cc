@@ -4,6 +4,7 @@
 
 #include "nmt/comm/buckets.h"
 #include "nmt/optim/gradient_norm.h"
+#include "nmt/train/embedding_rows_sum.h"
 
 namespace babelring {
 
@@ -19,19 +20,36 @@ std::vector<ParameterRange> ranges_of(const ParameterStore& store) {
 
 class BucketedSum final : public GradientSum {
  public:
-  BucketedSum(Backend& backend, Communicator& communicator, const ParameterStore& store, std::int64_t bucket_bytes)
+  BucketedSum(Backend& backend, Communicator& communicator, const ParameterStore& store, std::int64_t bucket_bytes,
+              const Parameter* shared_table)
       : backend_(backend),
-        buckets_(communicator, store.gradients(), ranges_of(store), bucket_bytes),
-        norm_(store, backend) {}
+        buckets_(communicator, store.gradients(), ranges_of(store), bucket_bytes, index_of(shared_table)),
+        norm_(store, backend) {
+    if (shared_table != nullptr) rows_.emplace(backend, communicator, *shared_table);
+  }
 
-  void begin() override { buckets_.begin(); }
+  const EmbeddingRows* begin(const PackedBatch* last) override {
+    apart_ = rows_ && last != nullptr ? rows_->begin(*last) : nullptr;
+    buckets_.begin(apart_ != nullptr);
+    return apart_;
+  }
   void ready(const Parameter& parameter) override { buckets_.mark_ready(parameter.index); }
-  void finish() override { buckets_.finish(); }
+  void finish() override {
+    if (apart_ != nullptr) rows_->start();
+    buckets_.finish();
+    if (apart_ != nullptr) rows_->add();
+  }
   std::vector<double> squares() override { return norm_.squares(backend_); }
 
  private:
+  static std::optional<std::size_t> index_of(const Parameter* parameter) {
+    return parameter == nullptr ? std::nullopt : std::optional(parameter->index);
+  }
+
   Backend& backend_;
   GradientBuckets buckets_;
+  std::optional<EmbeddingRowsSum> rows_;
+  const EmbeddingRows* apart_ = nullptr;  // of this update; null: the table is reduced as a whole
   GradientNorm norm_;
 };
 
@@ -44,8 +62,9 @@ class StagedSum final : public GradientSum {
     buckets_.emplace(communicator, staged(), ranges_of(store), bucket_bytes);
   }
 
-  void begin() override {
+  const EmbeddingRows* begin(const PackedBatch*) override {
     if (buckets_) buckets_->begin();
+    return nullptr;
   }
   void ready(const Parameter&) override {}
   void finish() override {
@@ -76,7 +95,7 @@ class SumOfShares final : public GradientSum {
         shares_(shares),
         norm_(store, backend) {}
 
-  void begin() override {}
+  const EmbeddingRows* begin(const PackedBatch*) override { return nullptr; }
   void ready(const Parameter&) override {}
   void finish() override { communicator_.barrier(); }
   std::vector<double> squares() override {
@@ -96,8 +115,9 @@ class SumOfShares final : public GradientSum {
 }  // namespace
 
 std::unique_ptr<GradientSum> make_bucketed_sum(Backend& backend, Communicator& communicator,
-                                               const ParameterStore& store, std::int64_t bucket_bytes) {
-  return std::make_unique<BucketedSum>(backend, communicator, store, bucket_bytes);
+                                               const ParameterStore& store, std::int64_t bucket_bytes,
+                                               const Parameter* shared_table) {
+  return std::make_unique<BucketedSum>(backend, communicator, store, bucket_bytes, shared_table);
 }
 
 std::unique_ptr<GradientSum> make_staged_sum(Backend& backend, Communicator& communicator, const ParameterStore& store,

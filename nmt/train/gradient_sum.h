@@ -4,8 +4,10 @@
 #include <vector>
 
 #include "nmt/comm/communicator.h"
+#include "nmt/core/packed_batch.h"
 #include "nmt/core/parameters.h"
 #include "nmt/core/shares.h"
+#include "nmt/layers/context.h"
 #include "nmt/ops/backend.h"
 
 namespace babelring {
@@ -15,7 +17,9 @@ namespace babelring {
 class GradientSum {
  public:
   virtual ~GradientSum() = default;
-  virtual void begin() = 0;
+  /// `last`: the batch whose backward calls ready(). Returns where the gradients of its embeddings go, for its context,
+  /// or null: to their tables. Null for `last` asks for the latter. Valid until finish().
+  virtual const EmbeddingRows* begin(const PackedBatch* last) = 0;
   /// The parameter's gradient is complete on this rank. Once for each, while backward goes on.
   virtual void ready(const Parameter& parameter) = 0;
   /// Waits until every gradient is complete on every rank.
@@ -25,9 +29,11 @@ class GradientSum {
   virtual std::vector<double> squares() = 0;
 };
 
-/// Each rank gets all sums, by all-reduces in buckets while backward still runs.
+/// Each rank gets all sums, by all-reduces in buckets while backward still runs. `shared_table`: what embeddings and
+/// output projection share is reduced in two parts, as EmbeddingRowsSum says; null: like all others.
 std::unique_ptr<GradientSum> make_bucketed_sum(Backend& backend, Communicator& communicator,
-                                               const ParameterStore& store, std::int64_t bucket_bytes);
+                                               const ParameterStore& store, std::int64_t bucket_bytes,
+                                               const Parameter* shared_table);
 
 /// The same for gradients that the host cannot read: when all are complete they are copied to the communicator's
 /// memory, summed there and copied back. A single rank copies nothing.

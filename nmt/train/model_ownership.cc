@@ -27,11 +27,13 @@ Shares ModelOwnership::shares(std::int64_t count) const {
   return one_copy_ ? Shares(count, communicator_.rank(), communicator_.size()) : Shares();
 }
 
-std::unique_ptr<GradientSum> ModelOwnership::gradient_sum(const ParameterStore& store,
-                                                          std::int64_t bucket_bytes) const {
+std::unique_ptr<GradientSum> ModelOwnership::gradient_sum(const ParameterStore& store, std::int64_t bucket_bytes,
+                                                          const Parameter* shared_table) const {
   if (one_copy_) return make_sum_of_shares(backend_, communicator_, store, shares(store.flat_size()));
-  return communicator_sums() ? make_bucketed_sum(backend_, communicator_, store, bucket_bytes)
-                             : make_staged_sum(backend_, communicator_, store, bucket_bytes);
+  if (!communicator_sums()) return make_staged_sum(backend_, communicator_, store, bucket_bytes);
+  // Sums in two parts are rounded otherwise than sums in one: not between hosts' memories, whose results are to stay.
+  return make_bucketed_sum(backend_, communicator_, store, bucket_bytes,
+                           communicator_.device_memory() ? shared_table : nullptr);
 }
 
 bool ModelOwnership::communicator_sums() const {

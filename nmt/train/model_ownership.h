@@ -28,8 +28,9 @@ class ModelOwnership {
   Shares shares(std::int64_t count) const;
 
   /// How gradients are summed for it: those of `store`, with parameter_memory(). Ranks with copies of their own reduce
-  /// `bucket_bytes` at a time.
-  std::unique_ptr<GradientSum> gradient_sum(const ParameterStore& store, std::int64_t bucket_bytes) const;
+  /// `bucket_bytes` at a time. `shared_table` of `store`: that of both embeddings and the output projection, or null.
+  std::unique_ptr<GradientSum> gradient_sum(const ParameterStore& store, std::int64_t bucket_bytes,
+                                            const Parameter* shared_table) const;
 
   /// Runs `write`, which sets weights to values that are the same on all ranks, once for each copy of the model;
   /// returns when every rank sees them.

@@ -39,7 +39,7 @@ UpdateRunner::UpdateRunner(const TrainConfig& config, Transformer& model, Adam& 
       workspace_(workspace),
       observer_(observer),
       gradients_(
-          ownership.gradient_sum(model.parameters(), bucket_bytes(config, model, communicator))),
+          ownership.gradient_sum(model.parameters(), bucket_bytes(config, model, communicator), model.shared_table())),
       clock_(backend.make_marks()),
       repeats_(config.training.cuda_graphs && !backend.host_memory() && communicator.size() == 1 &&
                observer == nullptr && config.model.dropout == 0 && config.model.attention_dropout == 0 &&
@@ -59,10 +59,15 @@ ConstTensor UpdateRunner::repeated(Context& context, const DeviceBatch& batch, f
   return losses;
 }
 
+/// Recordings of passes know no rows, and a frozen table's gradient is 0.
+bool UpdateRunner::rows_may_go_apart() const {
+  return !repeats_ && model_.shared_table() != nullptr && !adam_.freezes(*model_.shared_table());
+}
+
 /// Gives forward and backward of every micro-batch to the backend.
 std::vector<FetchedLosses> UpdateRunner::start_gradients(const UpdateBatches& batches) {
   std::vector<FetchedLosses> losses;
-  gradients_->begin();
+  const EmbeddingRows* rows = gradients_->begin(rows_may_go_apart() ? &batches.micro_batches.back() : nullptr);
   for (std::size_t i = 0; i < batches.micro_batches.size(); ++i) {
     Context context = workspace_.begin(model_.compute_dtype());
     context.training = true;
@@ -72,6 +77,7 @@ std::vector<FetchedLosses> UpdateRunner::start_gradients(const UpdateBatches& ba
     context.observer = observer_;
     context.clock = &clock_;
     if (i + 1 == batches.micro_batches.size()) {
+      context.embedding_rows = rows;
       context.gradient_ready = [this](const Parameter& parameter) {
         // The norm is of what is trained.
         if (adam_.freezes(parameter)) backend_.run(Fill{.y = parameter.gradient, .value = 0});

@@ -59,6 +59,26 @@ TEST_F(BucketsTest, StartInOneOrderWhateverTheOrderOfMarks) {
   } while (std::next_permutation(order.begin(), order.end()));
 }
 
+TEST_F(BucketsTest, OneParameterMayBeAloneAndFirst) {
+  const Tensor flat(gradient_.data(), {15}, DType::f32);
+  GradientBuckets first(communicator_, flat, {{0, 4}, {4, 3}, {7, 2}, {9, 6}}, 1 << 20, 0);
+  EXPECT_THAT(first.bucket_bytes(), ElementsAre(11 * 4, 4 * 4));
+  GradientBuckets middle(communicator_, flat, {{0, 4}, {4, 3}, {7, 2}, {9, 6}}, 1 << 20, 2);
+  EXPECT_THAT(middle.bucket_bytes(), ElementsAre(6 * 4, 2 * 4, 7 * 4));
+  const FakeCommunicator::Range alone{0, 4}, rest{4, 11};
+  first.begin(true);
+  first.mark_ready(0);
+  EXPECT_THAT(communicator_.started, ElementsAre(alone));
+  for (const std::size_t parameter : {3, 2, 1}) first.mark_ready(parameter);
+  EXPECT_THAT(communicator_.started, ElementsAre(alone, rest));
+  first.finish();
+  communicator_.started.clear();
+  first.begin();
+  for (const std::size_t parameter : {0, 3, 2, 1}) first.mark_ready(parameter);
+  EXPECT_THAT(communicator_.started, ElementsAre(rest, alone));
+  first.finish();
+}
+
 TEST_F(BucketsTest, SumOverRanksInPlace) {
   std::iota(gradient_.begin(), gradient_.end(), 1.0f);
   GradientBuckets three = buckets(5 * 4);

@@ -31,7 +31,8 @@ Corpus small_corpus() {
 
 /// Trains one rank; without a folder nothing is saved.
 void train_rank(const TrainConfig& config, const Corpus& corpus, Communicator& communicator, const fs::path& folder,
-                Collector& records, const StopRequest& stop = {}, const std::string& device = "cpu") {
+                Collector& records, const StopRequest& stop = {}, const std::string& device = "cpu",
+                int vocabulary = pieces) {
   const auto backend = make_test_backend(device);
   const GradientTransport transport = choose_gradient_transport(config.communication, 1 << 20, *backend, communicator,
                                                                 [] { return FakeNccl::library(); });
@@ -45,13 +46,15 @@ void train_rank(const TrainConfig& config, const Corpus& corpus, Communicator& c
                    .checkpoints = keeper ? &*keeper : nullptr,
                    .records = records,
                    .stop = stop,
-                   .model_vocabulary = pieces});
+                   .model_vocabulary = vocabulary});
   trainer.begin("r_00000000000000000000000000", 1);
   trainer.run();
 }
 
-std::vector<StepRecord> train(const TrainConfig& config, int ranks, const fs::path& folder = {},
-                              bool shares_memory = false, const std::string& device = "cpu") {
+/// What each rank reports.
+std::vector<Collector> train_all(const TrainConfig& config, int ranks, const fs::path& folder = {},
+                                 bool shares_memory = false, const std::string& device = "cpu",
+                                 int vocabulary = pieces) {
   const Corpus corpus = small_corpus();
   ThreadGroup group(ranks, shares_memory);
   std::vector<Collector> collectors(static_cast<std::size_t>(ranks));
@@ -59,11 +62,18 @@ std::vector<StepRecord> train(const TrainConfig& config, int ranks, const fs::pa
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
       const auto communicator = group.rank(rank);
-      train_rank(config, corpus, *communicator, folder, collectors[static_cast<std::size_t>(rank)], {}, device);
+      train_rank(config, corpus, *communicator, folder, collectors[static_cast<std::size_t>(rank)], {}, device,
+                 vocabulary);
     });
   }
   for (std::thread& thread : threads) thread.join();
-  return collectors[0].steps;
+  return collectors;
+}
+
+/// What rank 0 reports.
+std::vector<StepRecord> train(const TrainConfig& config, int ranks, const fs::path& folder = {},
+                              bool shares_memory = false, const std::string& device = "cpu") {
+  return train_all(config, ranks, folder, shares_memory, device)[0].steps;
 }
 
 TEST(Trainer, OneTwoAndFourRanksSeeTheSameLosses) {
@@ -114,6 +124,60 @@ TEST_P(TrainerOnDevice, MemoryThatTheHostCannotSeeChangesNothing) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Transports, TrainerOnDevice, testing::Values("ring", "nccl"));
+
+/// Of the table that embeddings and projection share, GPUs reduce the projection's gradient first and, at the end, the
+/// rows that ids name: all ranks have the same weights, which are those of sums in one part but for rounding.
+TEST(Trainer, GpusReduceTheSharedTableFirstAndItsNamedRowsLast) {
+  ::setenv("NCCL_DEBUG", "WARN", 1);  // ranks that are threads must not write to their common environment
+  constexpr int vocabulary = 400;     // of which the sentences have `pieces`
+  constexpr std::size_t table = vocabulary * 32, most_rows = pieces * 32;
+  TrainConfig config = small_config();
+  config.training.stop_after = "6u";
+  for (const auto& [ranks, tokens, micro_batch] : {std::tuple{2, 200, 0}, {2, 200, 40}, {3, 15, 0}}) {
+    SCOPED_TRACE(fmt::format("{} ranks, {} tokens, micro-batches of {}", ranks, tokens, micro_batch));
+    config.data.tokens_per_update = tokens;  // 15: less than a sentence for each rank
+    config.data.micro_batch_tokens = micro_batch;
+    config.communication.all_reduce = "ring";
+    const std::vector<Collector> whole = train_all(config, ranks, {}, false, "closed", vocabulary);
+    config.communication.all_reduce = "nccl";
+    FakeNccl::reset();
+    const std::vector<Collector> apart = train_all(config, ranks, {}, false, "closed", vocabulary);
+    const std::vector<FakeNccl::Call> calls = FakeNccl::calls(1);
+    const std::vector<Collector> again = train_all(config, ranks, {}, false, "closed", vocabulary);
+    ASSERT_EQ(apart[0].steps.size(), 6U);
+    for (std::size_t i = 0; i < apart[0].steps.size(); ++i) {
+      const StepRecord& step = apart[0].steps[i];
+      EXPECT_NEAR(step.loss, whole[0].steps[i].loss, 1e-4 * step.loss) << i;
+      EXPECT_NEAR(step.gradient_norm, whole[0].steps[i].gradient_norm, 1e-3 * step.gradient_norm) << i;
+      EXPECT_EQ(step.weights_digest, again[0].steps[i].weights_digest) << i;
+      EXPECT_EQ(step.weights_digest, apart[1].steps[i].weights_digest) << i;
+    }
+    const std::size_t of_update = (calls.size() - 1) / 6;  // behind the trial
+    ASSERT_EQ(calls.size(), 1 + 6 * of_update);
+    for (std::size_t i = 1; i < calls.size(); i += of_update) {
+      EXPECT_EQ(calls[i].count, table);
+      EXPECT_LE(calls[i + of_update - 1].count, most_rows);
+    }
+  }
+}
+
+/// A frozen table has no gradient, and one whose ids nearly all occur is reduced as a whole.
+TEST(Trainer, GpusReduceATableAsAWholeWhereItsRowsSaveNothing) {
+  ::setenv("NCCL_DEBUG", "WARN", 1);
+  TrainConfig config = small_config();
+  config.training.stop_after = "2u";
+  config.communication.all_reduce = "nccl";
+  const auto tables_reduced = [&](const std::string& freeze, int vocabulary) {
+    FakeNccl::reset();
+    config.training.freeze = freeze;
+    train_all(config, 2, {}, false, "closed", vocabulary);
+    const std::vector<FakeNccl::Call> calls = FakeNccl::calls(1);
+    EXPECT_EQ(calls.back().count, static_cast<std::size_t>(vocabulary) * 32);
+    EXPECT_EQ((calls.size() - 1) % 2, 0U);
+  };
+  tables_reduced("embedding", 400);
+  tables_reduced("", pieces + 4);
+}
 
 TEST(Trainer, MicroBatchesDoNotChangeTheUpdate) {
   TrainConfig config = small_config();
