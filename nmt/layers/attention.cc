@@ -84,12 +84,13 @@ CrossAttention::CrossAttention(ParameterStore& store, const std::string& name, c
       site_(site) {}
 
 Tensor CrossAttention::forward(Context& context, ConstTensor x, const Sequences& sequences, ConstTensor memory,
-                               const Sequences& memory_sequences, Saved& saved) const {
+                               const Sequences& memory_sequences, Saved& saved, ConstTensor kv) const {
   const std::int64_t width = options_.width;
+  const Tensor q = query_.forward(context, context.saved, x);
   saved = {.x = x,
            .memory = memory,
-           .q = query_.forward(context, context.saved, x),
-           .kv = key_value_.forward(context, context.saved, memory),
+           .kv = kv ? kv : key_value_.forward(context, context.saved, memory),
+           .q = q,
            .out = context.saved.make(x.shape, context.dtype),
            .log_sum_exp = context.saved.make(Shape{x.rows(), options_.heads}, DType::f32),
            .offsets = sequences.offsets,
@@ -110,13 +111,14 @@ Tensor CrossAttention::forward(Context& context, ConstTensor x, const Sequences&
 }
 
 void CrossAttention::backward(Context& context, ConstTensor dy, const Saved& saved, Tensor dx, Tensor dmemory,
-                              bool accumulate) const {
+                              bool accumulate, Tensor dkv) const {
   const Arena::Scope scope(context.scratch);
   const std::int64_t width = options_.width;
   Tensor dout = context.scratch.make(saved.out.shape, context.dtype);
   output_.backward(context, dy, saved.out, dout);
   Tensor dq = context.scratch.make(saved.q.shape, context.dtype);
-  Tensor dkv = context.scratch.make(saved.kv.shape, context.dtype);
+  const bool joined = static_cast<bool>(dkv);
+  if (!joined) dkv = context.scratch.make(saved.kv.shape, context.dtype);
   context.backend.run(AttentionBackward{.dout = dout,
                                         .out = saved.out,
                                         .q = saved.q,
@@ -132,7 +134,11 @@ void CrossAttention::backward(Context& context, ConstTensor dy, const Saved& sav
                                         .dq = dq,
                                         .dk = dkv.column_slice(0, width),
                                         .dv = dkv.column_slice(width, width)});
-  key_value_.backward(context, dkv, saved.memory, dmemory, true);
+  if (joined) {
+    key_value_.backward_parameters(context, dkv, saved.memory);
+  } else {
+    key_value_.backward(context, dkv, saved.memory, dmemory, true);
+  }
   query_.backward(context, dq, saved.x, dx, accumulate);
 }
 

@@ -45,18 +45,21 @@ class SelfAttention {
 class CrossAttention {
  public:
   struct Saved {
-    ConstTensor x, memory;
-    Tensor q, kv, out, log_sum_exp;
+    ConstTensor x, memory, kv;
+    Tensor q, out, log_sum_exp;
     ConstTensor offsets, memory_offsets;
     DropoutKey dropout;
   };
   CrossAttention(ParameterStore& store, const std::string& name, const AttentionOptions& options, std::uint64_t site);
 
+  /// `kv` [memory tokens, 2 width]: key_value() of the memory, if it has been computed together with others'.
   Tensor forward(Context& context, ConstTensor x, const Sequences& sequences, ConstTensor memory,
-                 const Sequences& memory_sequences, Saved& saved) const;
-  /// dx is overwritten, or added to once dy has been read; dmemory [memory tokens, width] is added to.
+                 const Sequences& memory_sequences, Saved& saved, ConstTensor kv = {}) const;
+  /// dx is overwritten, or added to once dy has been read; dmemory [memory tokens, width] is added to. With `dkv`
+  /// [memory tokens, 2 width] the gradient of `kv` is written there instead, and that of the memory is left to the
+  /// caller.
   void backward(Context& context, ConstTensor dy, const Saved& saved, Tensor dx, Tensor dmemory,
-                bool accumulate = false) const;
+                bool accumulate = false, Tensor dkv = {}) const;
 
   const Linear& query() const { return query_; }
   const Linear& key_value() const { return key_value_; }

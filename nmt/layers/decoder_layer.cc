@@ -16,13 +16,13 @@ DecoderLayer::DecoderLayer(ParameterStore& store, const std::string& name, const
                     first_site + 5) {}
 
 Tensor DecoderLayer::forward(Context& context, ConstTensor x, const Sequences& target, ConstTensor memory,
-                             const Sequences& source, Saved& saved) const {
+                             const Sequences& source, Saved& saved, ConstTensor kv) const {
   const WorkRange range(context.backend, name_);
   const std::int64_t row = target.first_row;
   x = self_block_.forward(context, x, row, saved.self_block,
                           [&](ConstTensor h) { return self_.forward(context, h, target, saved.self); });
   x = cross_block_.forward(context, x, row, saved.cross_block, [&](ConstTensor h) {
-    return cross_.forward(context, h, target, memory, source, saved.cross);
+    return cross_.forward(context, h, target, memory, source, saved.cross, kv);
   });
   Tensor y = feed_forward_block_.forward(context, x, row, saved.feed_forward_block, [&](ConstTensor h) {
     return feed_forward_.forward(context, h, row, saved.feed_forward);
@@ -31,13 +31,13 @@ Tensor DecoderLayer::forward(Context& context, ConstTensor x, const Sequences& t
   return y;
 }
 
-void DecoderLayer::backward(Context& context, Tensor d, const Saved& saved, Tensor dmemory) const {
+void DecoderLayer::backward(Context& context, Tensor d, const Saved& saved, Tensor dmemory, Tensor dkv) const {
   const WorkRange range(context.backend, name_);
   feed_forward_block_.backward(context, d, saved.feed_forward_block, [&](ConstTensor dy, Tensor dx, bool add) {
     feed_forward_.backward(context, dy, saved.feed_forward, dx, add);
   });
   cross_block_.backward(context, d, saved.cross_block, [&](ConstTensor dy, Tensor dx, bool add) {
-    cross_.backward(context, dy, saved.cross, dx, dmemory, add);
+    cross_.backward(context, dy, saved.cross, dx, dmemory, add, dkv);
   });
   self_block_.backward(context, d, saved.self_block,
                        [&](ConstTensor dy, Tensor dx, bool add) { self_.backward(context, dy, saved.self, dx, add); });

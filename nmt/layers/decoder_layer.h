@@ -18,14 +18,16 @@ class DecoderLayer {
   DecoderLayer(ParameterStore& store, const std::string& name, const LayerOptions& options, std::uint64_t first_site);
   static constexpr std::uint64_t sites = 6;
 
-  /// x [target tokens, width], memory [source tokens, width] → [target tokens, width] in context.saved.
+  /// x [target tokens, width], memory [source tokens, width] → [target tokens, width] in context.saved. `kv` [source
+  /// tokens, 2 width]: key_value() of the memory, if it has been computed together with other layers'.
   Tensor forward(Context& context, ConstTensor x, const Sequences& target, ConstTensor memory, const Sequences& source,
-                 Saved& saved) const;
-  /// `d` holds dy and becomes dx; dmemory is added to.
-  void backward(Context& context, Tensor d, const Saved& saved, Tensor dmemory) const;
+                 Saved& saved, ConstTensor kv = {}) const;
+  /// `d` holds dy and becomes dx; dmemory is added to. With `dkv` the gradient of `kv` is written there instead.
+  void backward(Context& context, Tensor d, const Saved& saved, Tensor dmemory, Tensor dkv = {}) const;
 
   /// Keys and values of the encoder's output, [source tokens, 2 width], computed once a sentence for decoding.
   Tensor project_memory(Context& context, Arena& arena, ConstTensor memory) const;
+  const Linear& key_value() const { return cross_.key_value(); }
 
   /// What one decoding step of `rows` hypotheses reads and extends.
   struct StepInput {

@@ -27,6 +27,8 @@ class Linear {
 
   /// Adds to the gradients of weight and bias, reports them ready, and writes (or adds) dx; `dx` may be absent.
   void backward(Context& context, ConstTensor dy, ConstTensor x, Tensor dx, bool accumulate = false) const;
+  /// The same without dx.
+  void backward_parameters(Context& context, ConstTensor dy, ConstTensor x) const;
 
   /// The same where x = dropout(relu(z)): writes the gradient of z, with the dropout's scale. `relu_mask` is what
   /// forward_relu() returned, absent if x was dropped from.
@@ -35,10 +37,11 @@ class Linear {
 
   std::int64_t out() const { return weight_->shape[0]; }
   const Parameter& weight() const { return *weight_; }
+  /// Null where there is none.
+  const Parameter* bias() const { return bias_; }
 
  private:
   LinearForward forward_op(const Context& context, ConstTensor x, Tensor y) const;
-  void backward_parameters(Context& context, ConstTensor dy, ConstTensor x) const;
 
   const Parameter* weight_;
   const Parameter* bias_ = nullptr;

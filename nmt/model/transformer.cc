@@ -57,6 +57,9 @@ Transformer::Transformer(const ModelConfig& config, std::int64_t vocabulary, flo
     decoder_.emplace_back(store_, "decoder." + std::to_string(i), options,
                           decoder_site + DecoderLayer::sites * static_cast<std::uint64_t>(i));
   }
+  std::vector<const Linear*> key_values;
+  for (const DecoderLayer& layer : decoder_) key_values.push_back(&layer.key_value());
+  key_values_.emplace(std::move(key_values));
   if (options.norm == NormPlace::pre) decoder_norm_.emplace(store_, "decoder.norm", config.width);
   output_table_ = config.tied_embeddings == "none" ? table("output") : target_table_;
   loss_.emplace(*output_table_, label_smoothing);
@@ -88,13 +91,20 @@ Tensor Transformer::encode(Context& context, const Sequences& source) const {
   return encode(context, source, unused);
 }
 
+/// Decoder layer i's columns of the joined keys and values, or of their gradient; absent where these are.
+Tensor Transformer::part(Tensor joined, std::size_t layer) const {
+  const std::int64_t columns = key_values_->out();
+  return joined ? joined.column_slice(static_cast<std::int64_t>(layer) * columns, columns) : Tensor();
+}
+
 Tensor Transformer::decode(Context& context, const Sequences& target, ConstTensor memory, const Sequences& source,
                            DecoderSaved& saved) const {
   Tensor x = target_embedding_->forward(context, target, saved.embedding);
   context.observe("decoder.embedding", Phase::forward, "output", x);
   saved.layers.resize(decoder_.size());
+  if (context.backend.joins_products()) key_values_->forward(context, memory, saved.key_values);
   for (std::size_t i = 0; i < decoder_.size(); ++i) {
-    x = decoder_[i].forward(context, x, target, memory, source, saved.layers[i]);
+    x = decoder_[i].forward(context, x, target, memory, source, saved.layers[i], part(saved.key_values.y, i));
   }
   return decoder_norm_ ? decoder_norm_->forward(context, x, saved.norm) : x;
 }
@@ -137,7 +147,6 @@ ConstTensor Transformer::add_gradients(Context& context, const DeviceBatch& batc
       encoder.embedding.gradient = decoder.embedding.gradient = rows->gradient;
     }
     const Tensor dmemory = context.saved.make(memory.shape, context.dtype);
-    context.backend.run(Fill{.y = dmemory, .value = 0});
     backward_decoder(context, d, dmemory, decoder);
     backward_encoder(context, dmemory, encoder);
     embeddings_ready(context);
@@ -151,9 +160,16 @@ ConstTensor Transformer::add_gradients(Context& context, const DeviceBatch& batc
 }
 
 void Transformer::backward_decoder(Context& context, Tensor d, Tensor dmemory, const DecoderSaved& saved) const {
+  const Arena::Scope scope(context.scratch);
+  const Tensor kv = saved.key_values.y;
+  const Tensor dkv = kv ? context.scratch.make(kv.shape, kv.dtype) : Tensor();
+  if (!kv) context.backend.run(Fill{.y = dmemory, .value = 0});
   if (decoder_norm_) decoder_norm_->backward(context, d, saved.norm, d, false);
-  for (std::size_t i = decoder_.size(); i-- > 0;) decoder_[i].backward(context, d, saved.layers[i], dmemory);
+  for (std::size_t i = decoder_.size(); i-- > 0;) {
+    decoder_[i].backward(context, d, saved.layers[i], dmemory, part(dkv, i));
+  }
   target_embedding_->backward(context, d, saved.embedding);
+  if (kv) key_values_->backward_data(context, dkv, saved.key_values, dmemory);
 }
 
 void Transformer::backward_encoder(Context& context, Tensor d, const EncoderSaved& saved) const {
@@ -169,7 +185,14 @@ void Transformer::clear_embedding_gradients(Context& context) const {
   }
 }
 
+/// After the loss.
+void Transformer::projection_ready(Context& context) const {
+  if (config_.tied_embeddings == "none" || context.embedding_rows != nullptr) context.ready(output_table_);
+}
+
+/// After backward.
 void Transformer::embeddings_ready(Context& context) const {
+  if (context.embedding_rows != nullptr) return;
   if (source_table_ != target_table_) context.ready(source_table_);
   context.ready(target_table_);
 }
@@ -185,14 +208,7 @@ Tensor Transformer::decode_step(Context& context, const Sequences& tokens,
 }
 
 Tensor Transformer::teacher_forced_logits(Context& context, const Sequences& source, const Sequences& target) const {
-/// After the loss.
-void Transformer::projection_ready(Context& context) const {
-  if (config_.tied_embeddings == "none" || context.embedding_rows != nullptr) context.ready(output_table_);
-}
-
-/// After backward.
   EncoderSaved encoder;
-  if (context.embedding_rows != nullptr) return;
   DecoderSaved decoder;
   const Tensor memory = encode(context, source, encoder);
   return loss_->logits(context, decode(context, target, memory, source, decoder));

@@ -7,6 +7,7 @@
 #include "nmt/layers/decoder_layer.h"
 #include "nmt/layers/embedding.h"
 #include "nmt/layers/encoder_layer.h"
+#include "nmt/layers/joined_linear.h"
 #include "nmt/layers/output_loss.h"
 #include "nmt/model/config.h"
 #include "nmt/model/device_batch.h"
@@ -29,9 +30,9 @@ class Transformer {
   const ModelConfig& config() const { return config_; }
   std::int64_t vocabulary() const { return vocabulary_; }
   DType compute_dtype() const { return compute_; }
-
   /// The table of both embeddings and the output projection; null where they do not share one.
   const Parameter* shared_table() const { return source_table_ == output_table_ ? output_table_ : nullptr; }
+
   /// Fills the masters from the seed, and the compute copies.
   void initialize(Backend& backend, std::uint64_t seed);
   /// Rounds the masters into the compute copies; after the masters were written from outside.
@@ -64,6 +65,7 @@ class Transformer {
   };
   struct DecoderSaved {
     Embedding::Saved embedding;
+    JoinedLinear::Saved key_values;  // absent where each layer projects the memory for itself
     std::vector<DecoderLayer::Saved> layers;
     Norm::Saved norm;
   };
@@ -71,13 +73,15 @@ class Transformer {
   Tensor decode(Context& context, const Sequences& target, ConstTensor memory, const Sequences& source,
                 DecoderSaved& saved) const;
   void backward_encoder(Context& context, Tensor d, const EncoderSaved& saved) const;
+  Tensor part(Tensor joined, std::size_t layer) const;
+  /// dmemory is overwritten.
   void backward_decoder(Context& context, Tensor d, Tensor dmemory, const DecoderSaved& saved) const;
   void clear_embedding_gradients(Context& context) const;
+  void projection_ready(Context& context) const;
   void embeddings_ready(Context& context) const;
 
   ModelConfig config_;
   std::int64_t vocabulary_;
-  void projection_ready(Context& context) const;
   DType compute_;
   ParameterStore store_;
   const Parameter* target_table_;
@@ -87,6 +91,7 @@ class Transformer {
   std::vector<EncoderLayer> encoder_;
   std::optional<Norm> encoder_norm_;  // pre-norm only
   std::vector<DecoderLayer> decoder_;
+  std::optional<JoinedLinear> key_values_;  // of the encoder's output, for all decoder layers
   std::optional<Norm> decoder_norm_;
   std::optional<OutputLoss> loss_;
 };

@@ -100,6 +100,9 @@ class Backend {
   /// Words in a row of the LinearForward::relu_mask that this op, given without one, can write for the backward; 0 if
   /// this backend writes none for it.
   virtual std::int64_t relu_mask_words(const LinearForward&) { return 0; }
+  /// Whether one matrix product is to be preferred to several smaller ones of one input, although the weights have to
+  /// be copied to one place for it.
+  virtual bool joins_products() const { return false; }
   /// How the output loss divides a pass.
   virtual LossChunks loss_chunks() const { return {}; }
   /// Names the work given until end_range() for the device's profiler. Ranges nest. See WorkRange.

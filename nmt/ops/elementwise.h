@@ -6,7 +6,7 @@
 
 namespace babelring {
 
-/// y = x, converted between f32 and bf16.
+/// y = x, each f32 or bf16; a copy where both are of one type.
 struct Cast {
   ConstTensor x;  // any shape, contiguous
   Tensor y;       // the same shape

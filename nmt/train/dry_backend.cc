@@ -30,6 +30,7 @@ class DryBackend final : public Backend {
   std::int64_t relu_mask_words(const LinearForward& op) override {
     return like_ == nullptr ? 0 : like_->relu_mask_words(op);
   }
+  bool joins_products() const override { return like_ != nullptr && like_->joins_products(); }
   LossChunks loss_chunks() const override { return like_ == nullptr ? LossChunks() : like_->loss_chunks(); }
 
  private:

@@ -14,7 +14,7 @@ constexpr std::int64_t f32_bytes = 4;
 /// Layers' sizes and the bytes of their rows.
 class Sizes {
  public:
-  Sizes(const ModelConfig& model, std::int64_t element)
+  Sizes(const ModelConfig& model, std::int64_t element, bool on_device)
       : width(model.width * element),
         // As Arena::make_rows() pads them.
         inner(model.inner * element % 4096 == 0 ? model.inner * element + 64 : model.inner * element),
@@ -23,7 +23,8 @@ class Sizes {
         // Queries, keys, values and output, and the scores' log-sum-exp of each head.
         attention(4 * width + model.heads * f32_bytes),
         pre(model.norm == "pre"),
-        dropout(model.dropout > 0) {}
+        dropout(model.dropout > 0),
+        joined(on_device ? 2 * width * model.decoder_layers : 0) {}
 
   std::int64_t encoder_row() const { return 2 * block + attention + inner; }
   /// Attention over the source has its queries and output by target, its keys and values by source token.
@@ -36,19 +37,25 @@ class Sizes {
 
   std::int64_t width, inner, block, attention;
   bool pre, dropout;
+  // Keys and values of all decoder layers, which a device computes by one product: 0 on a processor.
+  std::int64_t joined;
 };
 
 std::int64_t kept_bytes(const ModelConfig& model, const Sizes& sizes, std::int64_t source, std::int64_t target) {
   const std::int64_t encoder = model.encoder_layers * sizes.encoder_row() + sizes.stack_row();
   const std::int64_t decoder =
       model.decoder_layers * sizes.decoder_row() + sizes.stack_row() + 4 * f32_bytes;  // target_out and its losses
-  return source * (encoder + model.decoder_layers * sizes.memory_row()) + target * decoder;
+  const std::int64_t joined_weights = sizes.joined * model.width;
+  return source * (encoder + model.decoder_layers * sizes.memory_row()) + target * decoder + joined_weights;
 }
 
 std::int64_t scratch_bytes(const Sizes& sizes, std::int64_t logits, std::int64_t source, std::int64_t target) {
   const std::int64_t width = sizes.width, body = std::max(sizes.inner, 4 * width);
-  const std::int64_t cross = target * (sizes.branch_row() + 2 * width) + source * 2 * width;
-  return std::max({logits, source * (sizes.branch_row() + body), target * (sizes.branch_row() + body), cross});
+  // Gradients of keys and values: of a layer while it runs, or of all while the decoder's backward does.
+  const std::int64_t of_layer = sizes.joined > 0 ? 0 : source * 2 * width, of_decoder = source * sizes.joined;
+  const std::int64_t cross = target * (sizes.branch_row() + 2 * width) + of_layer;
+  return std::max({logits, source * (sizes.branch_row() + body),
+                   of_decoder + std::max(target * (sizes.branch_row() + body), cross)});
 }
 
 }  // namespace
@@ -75,12 +82,12 @@ MemoryEstimate estimate_memory(const TrainConfig& config, std::int64_t vocabular
   estimate.weights = estimate.parameters * (f32_bytes + (dtype == DType::bf16 ? element : 0));
   estimate.gradients = estimate.parameters * f32_bytes;
   estimate.moments = 2 * estimate.parameters * f32_bytes;
-  const Sizes sizes(config.model, element);
+  const bool on_device = config.training.device == "cuda";
+  const Sizes sizes(config.model, element, on_device);
   const std::int64_t source = estimate.source_tokens, target = estimate.target_tokens;
   estimate.activations = kept_bytes(config.model, sizes, source, target);
   // The card is not known: assume one with the largest chunks.
-  const LossChunks chunks =
-      config.training.device == "cuda" ? LossChunks::on_device(std::size_t{1} << 40) : LossChunks();
+  const LossChunks chunks = on_device ? LossChunks::on_device(std::size_t{1} << 40) : LossChunks();
   const std::int64_t logits = OutputLoss::scratch_bytes(target, vocabulary, dtype, chunks);
   estimate.scratch = scratch_bytes(sizes, logits, source, target);
   return estimate;

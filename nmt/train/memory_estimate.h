@@ -22,7 +22,8 @@ std::int64_t count_parameters(const ModelConfig& model, std::int64_t vocabulary)
 /// The same arithmetic as the code that makes the arrays: weights, gradients and moments are those of ParameterStore
 /// and Adam; activations and scratch are what the layers keep of a micro-batch (`Saved` in nmt/layers) and need
 /// besides at most. A micro-batch is a rank's part of tokens_per_update, or micro_batch_tokens where that is less, with
-/// `source_per_target` source tokens for each target token.
+/// `source_per_target` source tokens for each target token. On a GPU if training.device is cuda, otherwise on the
+/// processor.
 MemoryEstimate estimate_memory(const TrainConfig& config, std::int64_t vocabulary, std::int64_t ranks,
                                double source_per_target);
 

@@ -8,6 +8,7 @@
 #include "nmt/layers/embedding.h"
 #include "nmt/layers/encoder_layer.h"
 #include "nmt/layers/feed_forward.h"
+#include "nmt/layers/joined_linear.h"
 #include "nmt/layers/output_loss.h"
 #include "tests/layers/gradient_check.h"
 #include "tests/reference/test_backends.h"
@@ -49,6 +50,25 @@ TEST_P(Layers, Linear) {
       check.run([&](Context& c) { return layer.forward(c, c.saved, x.value); },
                 [&](Context& c, Tensor dy) { layer.backward(c, dy, x.value, x.gradient); });
     }
+  }
+}
+
+TEST_P(Layers, JoinedLinear) {
+  for (const bool bias : {false, true}) {
+    GradientCheck check(backend());
+    const Linear first(check.store(), "first", 6, 10, bias, Initializer::normal(1));
+    const Linear second(check.store(), "second", 6, 10, bias, Initializer::normal(1));
+    check.allocate();
+    ASSERT_NE(first.weight().offset + 60, second.weight().offset) << "not below one another as they are";
+    const JoinedLinear joined({&first, &second});
+    const auto& x = check.input(Shape{7, 6});
+    JoinedLinear::Saved saved;
+    check.run([&](Context& c) { return joined.forward(c, x.value, saved); },
+              [&](Context& c, Tensor dy) {
+                first.backward_parameters(c, dy.column_slice(0, 10), x.value);
+                second.backward_parameters(c, dy.column_slice(10, 10), x.value);
+                joined.backward_data(c, dy, saved, x.gradient);
+              });
   }
 }
 
@@ -175,6 +195,34 @@ TEST_P(Layers, EncoderLayer) {
                 c.backend.run(Add{.x = dy, .y = x.gradient});
                 layer.backward(c, x.gradient, saved);
               });
+  }
+}
+
+TEST_P(Layers, DecoderLayerWithKeysAndValuesThatAreGiven) {
+  for (const LayerCase& layer_case : layer_cases) {
+    const Lengths targets = {3, 1, 4};
+    const Lengths sources = {1, 5, 2};
+    GradientCheck check(backend(), true);
+    const DecoderLayer layer(check.store(), "decoder.0", options_of(layer_case), 100);
+    check.allocate();
+    const JoinedLinear joined({&layer.key_value()});
+    const Sequences target = check.sequences(targets, 31), source = check.sequences(sources, 17);
+    const auto& x = check.input(Shape{total(targets), 8});
+    const auto& memory = check.input(Shape{total(sources), 8});
+    DecoderLayer::Saved saved;
+    JoinedLinear::Saved key_value;
+    check.run(
+        [&](Context& c) {
+          const Tensor kv = joined.forward(c, memory.value, key_value);
+          return layer.forward(c, x.value, target, memory.value, source, saved, kv);
+        },
+        [&](Context& c, Tensor dy) {
+          c.backend.run(Fill{.y = x.gradient, .value = 0});
+          c.backend.run(Add{.x = dy, .y = x.gradient});
+          const Tensor dkv = c.saved.make(key_value.y.shape, DType::f32);
+          layer.backward(c, x.gradient, saved, Tensor(), dkv);
+          joined.backward_data(c, dkv, key_value, memory.gradient);
+        });
   }
 }
 

@@ -151,6 +151,34 @@ TEST_P(TransformerCase, EvaluatesWithoutDropoutOrGradients) {
   }
 }
 
+/// Products that a pass gives to a backend, by op.
+class ProductCount final : public OpObserver {
+ public:
+  void ran(std::string_view op, const OpCost& cost, Nanoseconds) override {
+    if (cost.flops > 0) ++products[std::string(op)];
+  }
+  std::map<std::string, int> products;
+};
+
+/// A device projects the encoder's output once for all decoder layers, forward and backward; the processor once a
+/// layer. Gradients of the weights are products of each layer's on both.
+TEST(Transformer, ADeviceProjectsTheMemoryOnceForAllLayers) {
+  const auto products_on = [](const std::string& backend) {
+    ModelConfig config = small_config("pre", "all", 0);
+    config.decoder_layers = 5;
+    ModelRun run(backend, config, vocabulary);
+    ProductCount count;
+    run.backend().observe(&count);
+    run.accumulate(pack(test_pairs()), 1);
+    run.backend().observe(nullptr);
+    return count.products;
+  };
+  const auto processor = products_on("cpu"), device = products_on("emulated");
+  EXPECT_EQ(device.at("linear_forward"), processor.at("linear_forward") - 4);
+  EXPECT_EQ(device.at("linear_backward_data"), processor.at("linear_backward_data") - 4);
+  EXPECT_EQ(device.at("linear_backward_weight"), processor.at("linear_backward_weight"));
+}
+
 TEST(Transformer, LearnsFromItsOwnGradients) {
   ModelRun run("cpu", small_config("pre", "all", 0), vocabulary);
   const PackedBatch batch = pack(test_pairs());

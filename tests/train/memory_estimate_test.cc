@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "nmt/model/transformer.h"
+#include "nmt/train/dry_backend.h"
+#include "nmt/train/memory_plan.h"
 #include "nmt/train/workspace.h"
+#include "tests/reference/test_backends.h"
 
 namespace babelring {
 namespace {
@@ -86,6 +89,23 @@ TEST(MemoryEstimate, IsWhatAnUpdateTakes) {
   wide.inner = 1024;  // rows of 4 KiB, which are padded
   check_estimate(wide, "f32", 20, 20, 50);
   check_estimate(small_model("pre", "all", 0.1), "bf16", 16, 20, 1000);
+}
+
+/// What the arithmetic says of a GPU, against a dry run for one.
+TEST(MemoryEstimate, IsWhatAnUpdateTakesOnADevice) {
+  const auto device = make_test_backend("emulated"), memory = make_dry_backend();
+  TrainConfig config;
+  config.training.device = "cuda";
+  config.data.tokens_per_update = 3000;
+  for (const std::int64_t vocabulary : {50, 32'000}) {  // keys and values or the logits, of more than 160 MB
+    config.model = small_model("pre", "all", 0.1);
+    config.model.activation_dropout = 0.1;  // no masks of ReLUs
+    const auto estimate = estimate_memory(config, vocabulary, 1, 2);
+    const Transformer model(config.model, vocabulary, 0.1f, *memory, DType::bf16);
+    const ArenaBytes need = dry_run(model, *device, 6000, 3000);
+    expect_close(estimate.activations, need.saved, "activations");
+    expect_close(estimate.scratch, need.scratch, "scratch");
+  }
 }
 
 TEST(MemoryEstimate, CountsTheKnownModels) {

@@ -28,6 +28,7 @@ class CudaBackend final : public Backend {
   std::unique_ptr<WorkMarks> make_marks() override;
   std::unique_ptr<DeviceStream> make_stream() override;
   std::int64_t relu_mask_words(const LinearForward& op) override;
+  bool joins_products() const override { return true; }
   LossChunks loss_chunks() const override { return loss_chunks_; }
   /// Records work as a CUDA graph when it is given for the second time, and replays that from the third time on.
   ConstTensor repeat(const std::vector<std::int64_t>& key, const std::function<ConstTensor()>& work) override;
