@@ -24,7 +24,7 @@ Tensor Arena::make(Shape shape, DType type) {
 Tensor Arena::make_rows(std::int64_t rows, std::int64_t columns, DType type) {
   constexpr std::size_t cache_line = 64, cache_way = 4096;
   const std::size_t element = size_of(type);
-  const bool aliased = static_cast<std::size_t>(columns) * element % cache_way == 0;
+  const bool aliased = pads_rows_ && static_cast<std::size_t>(columns) * element % cache_way == 0;
   const auto padding = static_cast<std::int64_t>(aliased ? cache_line / element : 0);
   return make(Shape{rows, columns + padding}, type).column_slice(0, columns);
 }

@@ -19,13 +19,15 @@ class Arena {
 
  public:
   using Allocate = std::function<Buffer(std::size_t bytes)>;
-  explicit Arena(Allocate allocate, std::size_t block_bytes = std::size_t{16} << 20)
-      : allocate_(std::move(allocate)), block_bytes_(block_bytes) {}
+  /// `pads_rows`: whether make_rows() pads.
+  explicit Arena(Allocate allocate, bool pads_rows = true, std::size_t block_bytes = std::size_t{16} << 20)
+      : allocate_(std::move(allocate)), pads_rows_(pads_rows), block_bytes_(block_bytes) {}
 
   /// A contiguous tensor, 256-byte aligned, content undefined. Valid until reset() or the end of the enclosing Scope.
   Tensor make(Shape shape, DType type);
-  /// The same, [rows, columns], for kernels that go down the columns: rows of a multiple of 4 KiB are padded (the view
-  /// is strided then), or the elements of a column would compete for a few sets of the cache.
+  /// The same, [rows, columns], for kernels that go down the columns: in an arena that pads, rows of a multiple of 4
+  /// KiB are padded (the view is strided then), or the elements of a column would compete for a few sets of a
+  /// processor's cache.
   Tensor make_rows(std::int64_t rows, std::int64_t columns, DType type);
 
   /// Allocates a first block of at least `bytes`. Does nothing if there is a block already.
@@ -58,6 +60,7 @@ class Arena {
   Mark mark() const { return {block_, offset_, used_}; }
   void rewind(Mark mark);
   Allocate allocate_;
+  bool pads_rows_;
   std::size_t block_bytes_;
   std::vector<Buffer> blocks_;
   std::size_t block_ = 0, offset_ = 0, used_ = 0, peak_ = 0;

@@ -9,7 +9,7 @@ namespace babelring {
 namespace {
 
 Arena arena_on(Backend& backend) {
-  return Arena([&backend](std::size_t bytes) { return backend.allocate(bytes); });
+  return Arena([&backend](std::size_t bytes) { return backend.allocate(bytes); }, backend.pads_rows());
 }
 
 PackedSequences pack_sources(std::span<const std::span<const std::int32_t>> sources) {

@@ -71,6 +71,8 @@ class Backend {
   }
   /// Whether the host can access the memory of allocate() directly, or only by upload() and download().
   virtual bool host_memory() const { return true; }
+  /// Whether arenas for this backend pad rows, for a processor's caches (Arena::make_rows()).
+  virtual bool pads_rows() const { return host_memory(); }
   /// Copies contiguous elements from the host, or to it; complete on return.
   virtual void upload(const void* host, Tensor to) = 0;
   virtual void download(ConstTensor from, void* host) = 0;

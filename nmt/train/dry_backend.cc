@@ -26,6 +26,7 @@ class DryBackend final : public Backend {
   void synchronize() override {}
   std::string description() const override { return "dry"; }
   bool host_memory() const override { return false; }
+  bool pads_rows() const override { return like_ == nullptr || like_->pads_rows(); }
   MemoryRoom memory() const override { return room_; }
   std::int64_t relu_mask_words(const LinearForward& op) override {
     return like_ == nullptr ? 0 : like_->relu_mask_words(op);

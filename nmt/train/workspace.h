@@ -21,8 +21,10 @@ class Workspace {
  public:
   explicit Workspace(Backend& backend)
       : backend_(backend),
-        saved_(allocator("activations, which data.micro_batch_tokens bounds (auto: by what is free)")),
-        scratch_(allocator("scratch, which data.micro_batch_tokens bounds (auto: by what is free)")) {}
+        saved_(allocator("activations, which data.micro_batch_tokens bounds (auto: by what is free)"),
+               backend.pads_rows()),
+        scratch_(allocator("scratch, which data.micro_batch_tokens bounds (auto: by what is free)"),
+                 backend.pads_rows()) {}
 
   /// A context for one micro-batch; what earlier ones kept is given back.
   Context begin(DType dtype) {

@@ -15,7 +15,7 @@ class ArenaTest : public testing::Test {
                  ++blocks_;
                  return allocate_host(bytes);
                },
-               4096};
+               true, 4096};
 };
 
 TEST_F(ArenaTest, TensorsDoNotOverlapAndAreAligned) {
@@ -67,7 +67,7 @@ TEST_F(ArenaTest, SizesThatGrowLeaveOneBlock) {
         const auto memory = std::make_shared<Buffer>(allocate_host(bytes));
         return Buffer(memory->data(), bytes, [&held, memory, bytes](void*) { held -= bytes; });
       },
-      4096);
+      true, 4096);
   for (int rows = 100; rows <= 200; rows += 10) {
     for (int tensor = 0; tensor < 5; ++tensor) arena.make(Shape{rows, 1000}, DType::f32);
     arena.reset_to_one_block();
@@ -85,6 +85,11 @@ TEST_F(ArenaTest, RowsAreNotAMultipleOfFourKibibytesApart) {
   EXPECT_EQ(long_rows.row_stride, 4096 + 32);
   const Tensor floats = arena_.make_rows(2, 1024, DType::f32);
   EXPECT_EQ(floats.row_stride, 1024 + 16);
+}
+
+TEST_F(ArenaTest, AnArenaForADevicePadsNoRows) {
+  Arena arena(allocate_host, false);
+  EXPECT_TRUE(arena.make_rows(3, 4096, DType::bf16).contiguous());
 }
 
 TEST_F(ArenaTest, EmptyTensorsAreFine) {

@@ -80,6 +80,20 @@ TEST(DryRun, CountsTheBackendsChunksOfLogits) {
   EXPECT_EQ(logits_of(*device, most + 1), most);
 }
 
+/// On a processor rows of 4 KiB are padded for its caches; a GPU reads rows that begin on a multiple of 128 bytes.
+TEST(DryRun, PadsRowsWhereThePassItselfDoes) {
+  for (const char* name : {"cpu", "closed", "emulated"}) {
+    const auto backend = make_test_backend(name);
+    const auto dry = make_dry_backend({}, backend.get());
+    for (Backend* one : {backend.get(), dry.get()}) {
+      Workspace workspace(*one);
+      Context context = workspace.begin(DType::bf16);
+      EXPECT_EQ(context.saved.make_rows(3, 2048, DType::bf16).contiguous(), name != std::string("cpu"));
+      EXPECT_EQ(context.scratch.make_rows(3, 2048, DType::bf16).contiguous(), name != std::string("cpu"));
+    }
+  }
+}
+
 /// Without it a device's arenas held several times as much after batches of slowly growing sizes.
 TEST(DryRun, OfAnEvaluationBoundsEveryBatchOfThatSize) {
   constexpr std::int64_t tokens = 512;
