@@ -208,12 +208,27 @@ std::vector<RankFact> facts_of(const TrainConfig& config, const Backend& backend
           {"configuration", sha256_hex(config_yaml(config)), "every rank needs the same program"}};
 }
 
+void log_ranks(const RunIdentity& identity, const Communicator& communicator, const std::string& why_cpu,
+               const std::string& transport) {
+  spdlog::info("run {} attempt {}: {} rank{} on {}, {}", identity.run, identity.attempt, communicator.size(),
+               communicator.size() == 1 ? "" : "s", fmt::join(communicator.hosts(), ", "), communicator.description());
+  if (!why_cpu.empty()) spdlog::info("no GPU is used: {}", why_cpu);
+  if (!transport.empty()) spdlog::info("gradients: {}", transport);
+}
+
 void log_sizes(const TrainConfig& config, const Backend& backend, const Corpus& corpus, const Trainer& trainer) {
   spdlog::info("{}: {} parameters, {} sentence pairs, {} updates an epoch", backend.description(),
                trainer.model().parameters().count(), corpus.sentences(), trainer.updates_per_epoch());
   if (trainer.left_out() == 0) return;
   spdlog::info("{} of the pairs are left out: longer than data.max_length, {} tokens", trainer.left_out(),
                config.data.max_length);
+}
+
+/// A run that goes on finds its choices where it left them, since other algorithms round differently.
+void tune_products(const TrainConfig& config, const std::filesystem::path& folder, int rank, Backend& backend) {
+  if (!config.training.tune_products) return;
+  const std::string line = backend.tune_products(folder / fmt::format("products-rank-{}.jsonl", rank));
+  if (!line.empty()) spdlog::warn("{}", line);
 }
 
 LifecycleRecord started(const TrainConfig& config, const Communicator& communicator, const Trainer& trainer,
@@ -322,17 +337,12 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
   require_agreement(facts_of(config, *backend), communicator);
   std::optional<RunFolder> opened;
   const RunIdentity identity = share_identity(options, folder, communicator, opened);
+  tune_products(config, folder, communicator.rank(), *backend);
   CheckpointRequest checkpoint_request;
   const std::unique_ptr<GpuMeter> gpu_meter = make_gpu_meter(gpu);
   const std::unique_ptr<Heartbeat> heartbeat =
       start_heartbeat(options, folder, identity, communicator, gpu_meter.get(), {stop, checkpoint_request, end_fenced});
-  if (first_rank) {
-    spdlog::info("run {} attempt {}: {} rank{} on {}, {}", identity.run, identity.attempt, communicator.size(),
-                 communicator.size() == 1 ? "" : "s", fmt::join(communicator.hosts(), ", "),
-                 communicator.description());
-    if (!why_cpu.empty()) spdlog::info("no GPU is used: {}", why_cpu);
-    if (!transport.line.empty()) spdlog::info("gradients: {}", transport.line);
-  }
+  if (first_rank) log_ranks(identity, communicator, why_cpu, transport.line);
 
   Reporter reporter(reporter_options(options, folder, identity, communicator));
   const LogRecords::Connection logged(log, reporter);

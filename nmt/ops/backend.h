@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
@@ -23,6 +24,7 @@
 #include "nmt/ops/layer_norm.h"
 #include "nmt/ops/linear.h"
 #include "nmt/ops/loss_chunks.h"
+#include "nmt/ops/product_report.h"
 #include "nmt/ops/work_marks.h"
 
 namespace babelring {
@@ -107,6 +109,17 @@ class Backend {
   virtual bool joins_products() const { return false; }
   /// How the output loss divides a pass.
   virtual LossChunks loss_chunks() const { return {}; }
+  /// From now on a matrix product is computed by the fastest of the algorithms that the device's library proposes,
+  /// timed when a product of its shape first comes, instead of by the library's first proposal. Results may then differ
+  /// in rounding from those of another choice. Choices are kept in `file`, and those that are there are used again; an
+  /// empty path: they are not kept. Returns what the user should know of the file, in one line; empty: nothing. Throws
+  /// Failure if the file cannot be read or written. A backend whose products leave no choice does nothing.
+  virtual std::string tune_products(const std::filesystem::path& file) {
+    static_cast<void>(file);
+    return "";
+  }
+  /// How this backend computes the matrix products that have come so far. Empty where there is no choice.
+  virtual std::vector<ProductReport> product_reports() const { return {}; }
   /// Names the work given until end_range() for the device's profiler. Ranges nest. See WorkRange.
   virtual void begin_range(const char*) {}
   virtual void end_range() {}

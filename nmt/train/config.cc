@@ -46,6 +46,9 @@ void TrainingConfig::bind(OptionBinder& b) {
            "what computes: a CUDA GPU for each rank, or the processor; auto: the first where every rank has one");
   b.flag("cuda_graphs", cuda_graphs,
          "one rank on a GPU without dropout: passes over a shape that was seen before are repeated as a CUDA graph");
+  b.flag("tune_products", tune_products,
+         "on a GPU each matrix product is computed by the fastest of the algorithms that cuBLASLt proposes, timed when "
+         "its shape first comes; the run's folder keeps the choices (products-rank-N.jsonl); false: by the first one");
   b.integer("threads", threads, 0, 1024,
             "threads of a rank; 0: its share of the processors that affinity and the CPU quota allow the host's ranks");
   b.integer("seed", seed, 0, std::int64_t{1} << 62, "of initial weights, order and dropout");

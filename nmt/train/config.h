@@ -47,6 +47,7 @@ struct TrainingConfig {
   std::string precision = "bf16";
   std::string device = "auto";
   bool cuda_graphs = false;
+  bool tune_products = true;
   int threads = 0;
   std::int64_t seed = 1;
   std::string start_from;

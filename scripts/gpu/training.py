@@ -39,6 +39,12 @@ class Run:
     def digests(self) -> list[str]:
         return [step["weights_digest"] for step in self.records("step")]
 
+    def take_products(self, other: Run) -> None:
+        """Has this run, which has not begun, compute products by the algorithms that the other one chose."""
+        self.folder.mkdir(parents=True)
+        for file in other.folder.glob("products-rank-*.jsonl"):
+            shutil.copy(file, self.folder)
+
     def copy(self, folder: pathlib.Path) -> Run:
         shutil.copytree(self.folder, folder, symlinks=True)
         return Run(folder)
@@ -73,6 +79,8 @@ def determinism(stage: Stage) -> tuple[str, Figures]:
         digests = []
         for name in ("first", "second"):
             run = Run(stage.folder / f"{preset}-{name}")
+            if name == "second":
+                run.take_products(Run(stage.folder / f"{preset}-first"))
             train(stage, run, "multi30k-tiny.yaml", "multi30k", *SHORT, *small(stage), "training.digest_every=1u",
                   f"training.stop_after={updates(stage, many)}u", preset=preset)
             digests.append(run.digests())

@@ -85,6 +85,7 @@ TrainingCase::TrainingCase(const TrainingCaseOptions& options, Communicator& com
       runner_(config_, model_, adam_, ownership_, *backend_, communicator, workspace_, nullptr),
       meter_(communicator.local_rank() == 0, backend_->host_memory() ? options.threads : 0),
       data_(make_data(options)) {
+  if (config_.training.tune_products) backend_->tune_products(communicator.rank() == 0 ? options.products_file : "");
   ownership_.write([this] { model_.initialize(*backend_, static_cast<std::uint64_t>(config_.training.seed)); });
 }
 

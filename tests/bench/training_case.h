@@ -18,8 +18,9 @@ struct TrainingCaseOptions {
   std::string norm = "post";       // or pre
   std::string device = "cpu";      // cuda, auto
   bool cuda_graphs = false;
-  int threads = 2;      // of each rank
-  double dropout = -1;  // on embeddings and sub-layer outputs; negative: the preset's
+  std::string products_file;  // keeps what products were computed by, as training.tune_products; empty: nothing does
+  int threads = 2;            // of each rank
+  double dropout = -1;        // on embeddings and sub-layer outputs; negative: the preset's
   double attention_dropout = 0, activation_dropout = 0;
   bool attention_bias = true;
   std::string tied_embeddings = "all";

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <unordered_set>
 #include <vector>
 
@@ -89,7 +90,7 @@ TEST_F(ProductShapes, BackwardWeightIsTheTransposedDyTimesX) {
 
 TEST_F(ProductShapes, TheKeyHoldsAllThatTheChoiceOfAnAlgorithmDependsOn) {
   const ProductShape shape = forward_product(x_view(), weight_view(), dy_view());
-  std::vector<ProductShape> others(10, shape);
+  std::vector<ProductShape> others(12, shape);
   others[0].m += 1;
   others[1].a_row += 1;
   others[2].type = DType::bf16;
@@ -100,6 +101,8 @@ TEST_F(ProductShapes, TheKeyHoldsAllThatTheChoiceOfAnAlgorithmDependsOn) {
   others[7].c_alignment = 2;
   others[8].batch = 2;
   others[9].b_batch = 7;
+  others[10].varying = Varying::none;
+  others[11].vector_alignment = 16;
   std::unordered_set<ProductShape, ProductShapeHash> keys = {shape};
   std::unordered_set<std::size_t> hashes = {ProductShapeHash()(shape)};
   for (const ProductShape& other : others) {
@@ -107,6 +110,51 @@ TEST_F(ProductShapes, TheKeyHoldsAllThatTheChoiceOfAnAlgorithmDependsOn) {
     EXPECT_TRUE(hashes.insert(ProductShapeHash()(other)).second);
   }
   EXPECT_FALSE(keys.insert(shape).second);
+}
+
+TEST_F(ProductShapes, SayWhatTheyAre) {
+  const ProductShape forward = forward_product(x_view(), weight_view(), dy_view());
+  EXPECT_EQ(text_of(forward), "x W^T 3x5x4 f32");
+  EXPECT_EQ(text_of(data_product(dy_view(), weight_view(), x_view())), "dy W 3x4x5 f32");
+  EXPECT_EQ(text_of(weight_product(dy_view(), x_view(), weight_view())), "dy^T x 5x4x3 f32");
+  EXPECT_EQ(text_of(ProductShape{.m = 1, .n = 2, .k = 3, .batch = 7, .type = DType::bf16}),
+            "a b 1x2x3 bf16, batch of 7");
+}
+
+TEST(BucketedRows, ArePowersOfTwoUpTo256AndItsMultiplesAbove) {
+  const std::vector<std::pair<std::int64_t, std::int64_t>> expected = {
+      {0, 0}, {1, 16}, {16, 16}, {17, 32}, {129, 256}, {256, 256}, {257, 512}, {512, 512}, {25000, 25088}};
+  for (const auto& [rows, bucket] : expected) EXPECT_EQ(bucketed_rows(rows), bucket) << rows;
+}
+
+TEST(ChoiceShape, RoundsTheVaryingExtentAlone) {
+  const auto rounded = [](Varying varying) {
+    return choice_shape({.m = 300, .n = 300, .k = 300, .batch = 300, .varying = varying});
+  };
+  const ProductShape none = rounded(Varying::none);
+  EXPECT_EQ(none.m + none.n + none.k + none.batch, 1200);
+  EXPECT_EQ(rounded(Varying::m).m, 512);
+  EXPECT_EQ(rounded(Varying::m).k, 300);
+  EXPECT_EQ(rounded(Varying::k).k, 512);
+  EXPECT_EQ(rounded(Varying::k).m, 300);
+  EXPECT_EQ(rounded(Varying::batch).batch, 512);
+  EXPECT_EQ(choice_shape({.batch = 1, .varying = Varying::batch}).batch, 1);
+}
+
+/// Few choices for many rows, and none for a number far from its own.
+TEST(ChoiceShape, HasAtMostASixteenthMoreRowsAboveAFewThousand) {
+  std::unordered_set<std::int64_t> choices;
+  for (std::int64_t rows = 1; rows <= 70000; ++rows) {
+    const std::int64_t chosen = choice_shape({.m = rows, .varying = Varying::m}).m;
+    ASSERT_GE(chosen, rows);
+    ASSERT_LE(chosen, std::max(rows * 2 + 15, rows + 255));
+    if (rows > 4096) {
+      ASSERT_LE(chosen, rows + rows / 16 + 1) << rows;
+    }
+    ASSERT_EQ(choice_shape({.m = chosen, .varying = Varying::m}).m, chosen);
+    choices.insert(chosen);
+  }
+  EXPECT_LE(choices.size(), 90U);
 }
 
 TEST(ReluMask, HasRowsOfWhole128Bits) {
@@ -121,6 +169,8 @@ TEST(AlignmentOf, IsWhatDividesAddressRowsAndBatches) {
   EXPECT_EQ(alignment_of(address(264), 64, 0), 8);
   EXPECT_EQ(alignment_of(address(256), 10, 0), 2);
   EXPECT_EQ(alignment_of(address(256), 64, 100), 4);
+  EXPECT_EQ(alignment_of(address(0x1200), 0, 0, 256), 256);
+  EXPECT_EQ(alignment_of(address(0x1280), 0, 0, 256), 128);
 }
 
 }  // namespace

@@ -170,7 +170,7 @@ class GroupPass {
   void product(const Tensor& a, bool turn_a, const Tensor& b, bool turn_b, const Tensor& c) const {
     const auto alignment = [](const Tensor& t) {
       const auto size = static_cast<std::int64_t>(size_of(t.dtype));
-      return alignment_of(t.data, t.shape[2] * size, t.shape[1] * t.shape[2] * size);
+      return static_cast<std::uint8_t>(alignment_of(t.data, t.shape[2] * size, t.shape[1] * t.shape[2] * size));
     };
     workspace_.products().run({.m = c.shape[1],
                                .n = c.shape[2],
@@ -186,6 +186,7 @@ class GroupPass {
                                .c_batch = c.shape[1] * c.shape[2],
                                .type = a.dtype,
                                .c_type = c.dtype,
+                               .varying = Varying::batch,
                                .a_alignment = alignment(a),
                                .b_alignment = alignment(b),
                                .c_alignment = alignment(c)},

@@ -13,7 +13,7 @@ namespace {
 
 void check_mask(std::string_view op, const ConstTensor& mask, std::int64_t words) {
   if (mask.shape[1] != words) fail("{}: relu_mask has {} words a row, {} are needed", op, mask.shape[1], words);
-  if (reinterpret_cast<std::uintptr_t>(mask.data) % 16 != 0) fail("{}: relu_mask is not aligned to 16 bytes", op);
+  if (reinterpret_cast<std::uintptr_t>(mask.data) % 256 != 0) fail("{}: relu_mask is not aligned to 256 bytes", op);
 }
 
 }  // namespace

@@ -32,6 +32,8 @@ class CudaBackend final : public Backend {
   LossChunks loss_chunks() const override { return loss_chunks_; }
   /// Records work as a CUDA graph when it is given for the second time, and replays that from the third time on.
   ConstTensor repeat(const std::vector<std::int64_t>& key, const std::function<ConstTensor()>& work) override;
+  std::string tune_products(const std::filesystem::path& file) override { return on_device().products().tune(file); }
+  std::vector<ProductReport> product_reports() const override { return workspace_.products().reports(); }
   void begin_range(const char* name) override { cuda::begin_range(name); }
   void end_range() override { cuda::end_range(); }
 

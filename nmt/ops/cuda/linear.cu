@@ -132,7 +132,8 @@ bool multiply_and_sum(const LinearBackwardWeight& op, ProductShape shape, Worksp
   const Tensor sums = in_place ? op.dbias : workspace.scratch().make(op.dbias.shape, DType::f32);
   const ProductOperands operands{
       .a = op.dy.data, .b = op.x.data, .c = op.dweight.data, .bias_gradient = sums.as<float>()};
-  if (!workspace.products().run_fused(shape, operands)) return false;
+  const auto sum_apart = [&] { add_column_sums(op.dy, sums, false, workspace); };
+  if (!workspace.products().run_fused(shape, operands, sum_apart)) return false;
   if (!in_place) launch_add_blocks(sums.as<float>(), 1, {op.dbias}, op.accumulate, workspace.stream());
   return true;
 }

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "nmt/core/tensor.h"
 
@@ -24,11 +26,15 @@ constexpr std::int64_t relu_mask_words(std::int64_t n) {
   return (n + 127) / 128 * 4;
 }
 
+/// The extent of a product that counts a batch's rows, which differ from one update to the next.
+enum class Varying : std::uint8_t { none, m, k, batch };
+
 /// C = alpha A B, [m, n], or C += it, in row-major terms: element (i, l) of A, [m, k], is a_row i + a_column l elements
 /// from its beginning, element (l, j) of B, [k, n], b_row l + b_column j from its own. One of each pair is 1. Rows of C
 /// are c_row apart. `batch` such products, whose operands are a_batch, b_batch and c_batch apart.
 ///
-/// Also the key under which the choice of an algorithm is kept: it must hold everything that the choice depends on.
+/// With the varying extent rounded (see choice_shape()) also the key under which the choice of an algorithm is kept: it
+/// must hold everything that the choice depends on.
 struct ProductShape {
   std::int64_t m = 0, n = 0, k = 0;
   std::int64_t a_row = 0, a_column = 1, b_row = 0, b_column = 1, c_row = 0;
@@ -36,17 +42,36 @@ struct ProductShape {
   DType type = DType::f32, c_type = DType::f32;  // of A and B, and of C
   bool accumulate = false;
   Epilogue epilogue = Epilogue::none;
+  Varying varying = Varying::none;
   std::uint8_t a_alignment = 16, b_alignment = 16, c_alignment = 16;  // bytes
+  std::uint16_t vector_alignment = 256;                               // of the bias or its gradient, bytes
 
   bool operator==(const ProductShape&) const = default;
 };
+
+/// Every field of a shape, in the order of their declaration.
+using ProductKey = std::array<std::int64_t, 21>;
+ProductKey key_of(const ProductShape& shape);
 
 struct ProductShapeHash {
   std::size_t operator()(const ProductShape& shape) const;
 };
 
-/// The largest power of two, 16 at most, that divides an address and the distances in bytes of its rows and batches.
-std::uint8_t alignment_of(const void* data, std::int64_t row_bytes, std::int64_t batch_bytes);
+/// For people: "x W^T 25600x512x2048 bf16" with m, n and k, "batch of 64" behind it where there are several.
+std::string text_of(const ProductShape& shape);
+/// For people: "bias, ReLU and its mask"; empty: none.
+std::string text_of(Epilogue epilogue);
+
+/// A number of rows rounded up: to a power of two up to 256 (at least 16), to a multiple of 256 above. 0 stays.
+std::int64_t bucketed_rows(std::int64_t rows);
+/// The shape whose algorithm is used for `shape`: its varying extent is rounded up, rows to bucketed_rows() and above
+/// 8192 to a sixteenth of the power of two below them, so that an epoch's batches share few choices; batches to a power
+/// of two.
+ProductShape choice_shape(ProductShape shape);
+
+/// The largest power of two, `max` at most, that divides an address and the distances in bytes of its rows and batches.
+/// `max` is a power of two.
+std::uint16_t alignment_of(const void* data, std::int64_t row_bytes, std::int64_t batch_bytes, std::uint16_t max = 16);
 
 /// x W^T of LinearForward, dy W of LinearBackwardData and dy^T x of LinearBackwardWeight.
 ProductShape forward_product(const ConstTensor& x, const ConstTensor& weight, const ConstTensor& y);

@@ -1,12 +1,17 @@
 #include "nmt/ops/cuda/products.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <string_view>
 
 #include "nmt/base/failure.h"
 #include "nmt/ops/cuda/kernels.h"
 #include "nmt/ops/cuda/launch.h"
+#include "nmt/ops/cuda/product_timer.h"
 
 namespace babelring::cuda {
 
@@ -14,86 +19,19 @@ namespace {
 
 constexpr std::size_t library_memory = std::size_t{32} << 20;  // what NVIDIA advises for Hopper
 constexpr std::size_t bias_memory = std::size_t{1} << 20;
-constexpr std::size_t most_plans = 16384;   // packed batches have ever new numbers of rows
-constexpr std::uint8_t whole_vectors = 16;  // bytes: libraries read a bias in vectors
+constexpr std::size_t max_entries = 16384;
+constexpr std::uint16_t vector_bytes = 16;   // libraries read a bias in vectors
+constexpr std::uint16_t buffer_bytes = 256;  // as arenas align tensors
+constexpr int timed_proposals = 8;
 // How much of the device an algorithm that sums the bias gradient too must fill, compared with that of the bare
 // product. The latter splits its depth, the batch's rows, where the weight has too few tiles for all processors; the
 // former may not be able to.
 constexpr float least_share_of_waves = 0.8f;
 
-cudaDataType_t cuda_type(DType type) {
-  return type == DType::bf16 ? CUDA_R_16BF : CUDA_R_32F;
-}
-
 BlasHandle make_handle() {
   cublasLtHandle_t handle = nullptr;
   require(cublasLtCreate(&handle), "cublasLtCreate");
   return BlasHandle(handle);
-}
-
-template <class Value>
-void set(const MatmulDescription& description, cublasLtMatmulDescAttributes_t attribute, const Value& value) {
-  require(cublasLtMatmulDescSetAttribute(description.get(), attribute, &value, sizeof value), "describing a product");
-}
-
-template <class Value>
-void set(const MatrixLayout& layout, cublasLtMatrixLayoutAttribute_t attribute, const Value& value) {
-  require(cublasLtMatrixLayoutSetAttribute(layout.get(), attribute, &value, sizeof value), "describing a matrix");
-}
-
-template <class Value>
-void set(const MatmulPreference& preference, cublasLtMatmulPreferenceAttributes_t attribute, const Value& value) {
-  require(cublasLtMatmulPreferenceSetAttribute(preference.get(), attribute, &value, sizeof value),
-          "asking for an algorithm");
-}
-
-/// A column-major matrix, as the library has them all.
-MatrixLayout make_layout(DType type, std::int64_t rows, std::int64_t columns, std::int64_t column_stride,
-                         std::int64_t batch, std::int64_t batch_stride) {
-  cublasLtMatrixLayout_t layout = nullptr;
-  require(cublasLtMatrixLayoutCreate(&layout, cuda_type(type), static_cast<std::uint64_t>(rows),
-                                     static_cast<std::uint64_t>(columns), std::max(column_stride, rows)),
-          "describing a matrix");
-  MatrixLayout owned(layout);
-  if (batch > 1) {
-    set(owned, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, static_cast<std::int32_t>(batch));
-    set(owned, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, batch_stride);
-  }
-  return owned;
-}
-
-cublasLtEpilogue_t library_epilogue(Epilogue epilogue) {
-  switch (epilogue) {
-    case Epilogue::bias:
-      return CUBLASLT_EPILOGUE_BIAS;
-    case Epilogue::relu:
-      return CUBLASLT_EPILOGUE_RELU;
-    case Epilogue::bias_relu:
-      return CUBLASLT_EPILOGUE_RELU_BIAS;
-    case Epilogue::bias_relu_mask:
-      return CUBLASLT_EPILOGUE_RELU_AUX_BIAS;
-    case Epilogue::relu_gradient:
-      return CUBLASLT_EPILOGUE_DRELU;
-    case Epilogue::bias_gradient:
-      return CUBLASLT_EPILOGUE_BGRADB;  // its B is our A
-    case Epilogue::none:
-      break;
-  }
-  return CUBLASLT_EPILOGUE_DEFAULT;
-}
-
-bool has_bias(Epilogue epilogue) {
-  return epilogue == Epilogue::bias || epilogue == Epilogue::bias_relu || epilogue == Epilogue::bias_relu_mask;
-}
-bool has_mask(Epilogue epilogue) {
-  return epilogue == Epilogue::bias_relu_mask || epilogue == Epilogue::relu_gradient;
-}
-bool has_vector(Epilogue epilogue) {
-  return has_bias(epilogue) || epilogue == Epilogue::bias_gradient;
-}
-
-bool aligned(const void* place) {
-  return alignment_of(place, 0, 0) == whole_vectors;
 }
 
 /// Whether the environment's BABELRING_CUDA_EPILOGUES allows those that only training uses.
@@ -104,6 +42,36 @@ bool epilogues_for_training() {
   return value == "all";
 }
 
+/// Devices of one text compute the same with the same algorithms, in the same time.
+std::string current_gpu() {
+  int device = 0, processors = 0;
+  cudaDeviceProp properties{};
+  require(cudaGetDevice(&device), "asking for the device");
+  require(cudaGetDeviceProperties(&properties, device), "asking for the device's properties");
+  require(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device), "asking for multiprocessors");
+  return fmt::format("{}, sm_{}{}, {} multiprocessors", properties.name, properties.major, properties.minor,
+                     processors);
+}
+
+ProductChoice choice_of(const std::optional<ProductAlgorithm>& algorithm, float first_ms, float chosen_ms) {
+  ProductChoice choice{.first_ms = first_ms, .chosen_ms = chosen_ms};
+  if (!algorithm) return choice;
+  static_assert(sizeof algorithm->settings == sizeof *choice.algorithm);
+  std::memcpy(&choice.algorithm.emplace(), &algorithm->settings, sizeof algorithm->settings);
+  return choice;
+}
+
+std::size_t bytes_of_c(const ProductShape& shape) {
+  const std::int64_t elements = (shape.batch - 1) * shape.c_batch + (shape.m - 1) * shape.c_row + shape.n;
+  return static_cast<std::size_t>(elements) * size_of(shape.c_type);
+}
+
+ProductShape bare(ProductShape shape) {
+  shape.epilogue = Epilogue::none;
+  shape.vector_alignment = buffer_bytes;
+  return shape;
+}
+
 }  // namespace
 
 Products::Products(const Stream& stream)
@@ -112,104 +80,144 @@ Products::Products(const Stream& stream)
       handle_(make_handle()),
       memory_(allocate_device(library_memory + bias_memory)) {}
 
-/// Row-major C = A B is the library's C^T = B^T A^T: its first operand is our B, its second our A.
-void Products::describe(Plan& plan, const ProductShape& shape) const {
-  cublasLtMatmulDesc_t description = nullptr;
-  require(cublasLtMatmulDescCreate(&description, CUBLAS_COMPUTE_32F, CUDA_R_32F), "describing a product");
-  plan.description = MatmulDescription(description);
-  const bool turn_b = shape.b_column != 1, turn_a = shape.a_column != 1;
-  set(plan.description, CUBLASLT_MATMUL_DESC_TRANSA, turn_b ? CUBLAS_OP_T : CUBLAS_OP_N);
-  set(plan.description, CUBLASLT_MATMUL_DESC_TRANSB, turn_a ? CUBLAS_OP_T : CUBLAS_OP_N);
-  plan.b = turn_b ? make_layout(shape.type, shape.k, shape.n, shape.b_column, shape.batch, shape.b_batch)
-                  : make_layout(shape.type, shape.n, shape.k, shape.b_row, shape.batch, shape.b_batch);
-  plan.a = turn_a ? make_layout(shape.type, shape.m, shape.k, shape.a_column, shape.batch, shape.a_batch)
-                  : make_layout(shape.type, shape.k, shape.m, shape.a_row, shape.batch, shape.a_batch);
-  plan.c = make_layout(shape.c_type, shape.n, shape.m, shape.c_row, shape.batch, shape.c_batch);
-  set(plan.description, CUBLASLT_MATMUL_DESC_EPILOGUE, library_epilogue(shape.epilogue));
-  // Of vectors and masks the library asks now only how they will be aligned.
-  const void* like_them = static_cast<const std::byte*>(memory_.data()) + whole_vectors;
-  if (has_vector(shape.epilogue)) {
-    set(plan.description, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, cuda_type(shape.c_type));
-    set(plan.description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, like_them);
-  }
-  if (has_mask(shape.epilogue)) {
-    set(plan.description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, relu_mask_words(shape.n) * 32);
-    set(plan.description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, like_them);
-  }
+std::string Products::tune(const std::filesystem::path& file) {
+  entries_.clear();
+  const std::size_t version = cublasLtGetVersion();
+  choices_.emplace(file, current_gpu(), fmt::format("{}.{}.{}", version / 10000, version % 10000 / 100, version % 100));
+  return choices_->message();
 }
 
-void Products::choose(Plan& plan, const ProductShape& shape) const {
-  cublasLtMatmulPreference_t created = nullptr;
-  require(cublasLtMatmulPreferenceCreate(&created), "asking for an algorithm");
-  const MatmulPreference preference(created);
-  set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, library_memory);
-  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, static_cast<std::uint32_t>(shape.b_alignment));
-  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, static_cast<std::uint32_t>(shape.a_alignment));
-  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, static_cast<std::uint32_t>(shape.c_alignment));
-  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, static_cast<std::uint32_t>(shape.c_alignment));
-  cublasLtMatmulHeuristicResult_t best{};
-  int count = 0;
-  const cublasStatus_t status =
-      cublasLtMatmulAlgoGetHeuristic(handle_.get(), plan.description.get(), plan.b.get(), plan.a.get(), plan.c.get(),
-                                     plan.c.get(), preference.get(), 1, &best, &count);
-  plan.found = status == CUBLAS_STATUS_SUCCESS && count == 1 && best.state == CUBLAS_STATUS_SUCCESS;
-  plan.algorithm = best.algo;
-  plan.waves = plan.found ? best.wavesCount : 0;
+Products::Entry& Products::entry_for(const ProductShape& shape) {
+  const ProductShape key = choice_shape(shape);
+  const auto known = entries_.find(key);
+  if (known != entries_.end()) return known->second;
+  const ProductLibrary library{handle_.get(), memory_.data(), library_memory, stream_};
+  Entry entry{.number = made_++, .plan = ProductPlan(library, key), .proposed = {}};
+  take_stored(entry);
+  if (!entry.decided) entry.proposed = entry.plan.propose(choices_ ? timed_proposals : 1);
+  if (!choices_ && key.epilogue == Epilogue::bias_gradient && entry.found()) entry.worth_it = fills_the_device(entry);
+  return entries_.emplace(key, std::move(entry)).first->second;
 }
 
-const Products::Plan& Products::plan_for(const ProductShape& shape) {
-  const auto known = plans_.find(shape);
-  if (known != plans_.end()) return known->second;
-  Plan plan;
-  describe(plan, shape);
-  choose(plan, shape);
-  if (plan.found && shape.epilogue == Epilogue::bias_gradient) {
-    ProductShape bare = shape;
-    bare.epilogue = Epilogue::none;
-    plan.found = plan.waves >= least_share_of_waves * std::min(1.0f, plan_for(bare).waves);
+void Products::take_stored(Entry& entry) const {
+  const ProductChoice* stored = choices_ ? choices_->find(entry.plan.shape()) : nullptr;
+  if (stored == nullptr) return;
+  if (stored->algorithm) {
+    ProductAlgorithm algorithm;
+    std::memcpy(&algorithm.settings, &*stored->algorithm, sizeof algorithm.settings);
+    if (!entry.plan.accepts(algorithm)) return;
+    entry.proposed = {algorithm};
   }
-  if (plans_.size() >= most_plans) plans_.clear();
-  return plans_.emplace(shape, std::move(plan)).first->second;
+  entry.decided = true;
+  entry.first_ms = stored->first_ms, entry.chosen_ms = stored->chosen_ms;
 }
 
-void Products::multiply(const Plan& plan, const ProductShape& shape, const ProductOperands& operands) const {
-  const void* vector = vector_for_library(shape, operands);
-  if (has_bias(shape.epilogue) && shape.c_type == DType::bf16) {
-    cast(ConstTensor(operands.bias, {shape.n}, DType::f32), Tensor(const_cast<void*>(vector), {shape.n}, DType::bf16),
-         stream_);
+bool Products::fills_the_device(const Entry& entry) {
+  const Entry& without = entry_for(bare(entry.plan.shape()));
+  const float waves = without.found() ? without.algorithm().waves : 0;
+  return entry.algorithm().waves >= least_share_of_waves * std::min(1.0f, waves);
+}
+
+/// For good: what is computed must not depend on when a product comes again.
+void Products::decide(Entry& entry, const ProductShape& actual, const ProductOperands& operands,
+                      const std::function<void()>& otherwise) {
+  entry.decided = true;
+  if (!choices_ || !entry.found()) return;
+  if (!recording()) time_proposals(entry, actual, operands);
+  if (actual.epilogue == Epilogue::bias_gradient) {
+    entry.worth_it = entry.chosen_ms > 0 && otherwise ? beats_the_bare_product(entry, actual, operands, otherwise)
+                                                      : fills_the_device(entry);
   }
-  if (has_vector(shape.epilogue)) set(plan.description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, vector);
-  if (has_mask(shape.epilogue)) {
-    set(plan.description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, operands.relu_mask);
-  }
-  const float beta = shape.accumulate ? 1.0f : 0.0f;
-  require(cublasLtMatmul(handle_.get(), plan.description.get(), &operands.alpha, operands.b, plan.b.get(), operands.a,
-                         plan.a.get(), &beta, operands.c, plan.c.get(), operands.c, plan.c.get(), &plan.algorithm,
-                         memory_.data(), library_memory, stream_),
-          "a matrix product");
+  const auto algorithm = entry.worth_it ? std::optional(entry.algorithm()) : std::nullopt;
+  choices_->add(entry.plan.shape(), choice_of(algorithm, entry.first_ms, entry.chosen_ms));
+}
+
+/// With the operands that are there. A result that is added to is left alone; others are written by the product anyway.
+void Products::time_proposals(Entry& entry, const ProductShape& actual, const ProductOperands& operands) {
+  const std::size_t apart = actual.accumulate ? bytes_of_c(actual) : 0;
+  if (apart > 0 && !has_device_memory(apart)) return;
+  const Buffer result = allocate_device(apart);
+  void* c = apart > 0 ? result.data() : operands.c;
+  const void* vector = has_vector(actual.epilogue) ? vector_for_library(actual, operands) : nullptr;
+  const auto run = [&](int i) {
+    const ProductAlgorithm& algorithm = entry.proposed[static_cast<std::size_t>(i)];
+    return entry.plan.multiply(algorithm, actual, operands, vector, c) == CUBLAS_STATUS_SUCCESS;
+  };
+  const std::vector<float> ms = time_with_cold_cache(static_cast<int>(entry.proposed.size()), run, stream_);
+  if (ms.empty()) return;
+  entry.chosen = shortest(ms);
+  const auto known = [](float time) { return std::isfinite(time) ? time : 0; };
+  entry.first_ms = known(ms[0]), entry.chosen_ms = known(ms[entry.chosen]);
+}
+
+bool Products::beats_the_bare_product(const Entry& entry, const ProductShape& actual, const ProductOperands& operands,
+                                      const std::function<void()>& otherwise) {
+  Entry& without = entry_for(bare(actual));
+  if (!without.decided) decide(without, bare(actual), operands, {});
+  if (!without.found() || without.chosen_ms == 0) return true;
+  const auto run = [&](int) {
+    otherwise();
+    return true;
+  };
+  const std::vector<float> ms = time_with_cold_cache(1, run, stream_);
+  return ms.empty() || entry.chosen_ms <= without.chosen_ms + ms[0];
+}
+
+bool Products::recording() const {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  require(cudaStreamIsCapturing(stream_, &status), "asking whether a graph is recorded");
+  return status != cudaStreamCaptureStatusNone;
+}
+
+ProductShape Products::aligned_shape(const ProductShape& shape, const void* vector) {
+  ProductShape aligned = shape;
+  if (has_vector(shape.epilogue)) aligned.vector_alignment = alignment_of(vector, 0, 0, buffer_bytes);
+  return aligned;
 }
 
 const void* Products::vector_for_library(const ProductShape& shape, const ProductOperands& operands) const {
+  const void* given = shape.epilogue == Epilogue::bias_gradient ? operands.bias_gradient : operands.bias;
   if (has_bias(shape.epilogue) && shape.c_type == DType::bf16) {
     const bool fits = static_cast<std::size_t>(shape.n) * size_of(DType::bf16) <= bias_memory;
-    return fits ? static_cast<const std::byte*>(memory_.data()) + library_memory : nullptr;
+    given = operands.bias_copy;
+    if (alignment_of(given, 0, 0) < vector_bytes || given == nullptr) {
+      given = fits ? static_cast<const std::byte*>(memory_.data()) + library_memory : nullptr;
+    }
   }
-  // The alignment is no part of a plan's key, so only whole vectors are given.
-  const float* given = shape.epilogue == Epilogue::bias_gradient ? operands.bias_gradient : operands.bias;
-  return aligned(given) ? given : nullptr;
+  return given != nullptr && alignment_of(given, 0, 0) >= vector_bytes ? given : nullptr;
+}
+
+void Products::round_bias(const ProductShape& shape, const ProductOperands& operands, const void* vector) const {
+  if (!has_bias(shape.epilogue) || shape.c_type != DType::bf16 || vector == operands.bias_copy) return;
+  cast(ConstTensor(operands.bias, {shape.n}, DType::f32), Tensor(const_cast<void*>(vector), {shape.n}, DType::bf16),
+       stream_);
 }
 
 bool Products::has(const ProductShape& shape, const ProductOperands& operands) {
   if (shape.m == 0 || shape.n == 0 || shape.k == 0 || shape.batch == 0) return false;
+  if (entries_.size() >= max_entries) entries_.clear();
   if (shape.epilogue > Epilogue::bias_relu && !for_training_) return false;
-  if (has_vector(shape.epilogue) && vector_for_library(shape, operands) == nullptr) return false;
-  if (has_mask(shape.epilogue) && !aligned(operands.relu_mask)) return false;
-  return plan_for(shape).found;
+  if (has_mask(shape.epilogue) && alignment_of(operands.relu_mask, 0, 0, buffer_bytes) < buffer_bytes) return false;
+  if (!has_vector(shape.epilogue)) return entry_for(shape).found();
+  const void* vector = vector_for_library(shape, operands);
+  return vector != nullptr && entry_for(aligned_shape(shape, vector)).found();
 }
 
-bool Products::run_fused(const ProductShape& shape, const ProductOperands& operands) {
-  if (!has(shape, operands)) return false;
-  multiply(plan_for(shape), shape, operands);
+bool Products::run_fused(const ProductShape& given, const ProductOperands& operands,
+                         const std::function<void()>& otherwise) {
+  if (!has(given, operands)) return false;
+  const void* vector = has_vector(given.epilogue) ? vector_for_library(given, operands) : nullptr;
+  const ProductShape shape = aligned_shape(given, vector);
+  round_bias(shape, operands, vector);
+  if (Entry& entry = entry_for(shape); !entry.decided) decide(entry, shape, operands, otherwise);
+  Entry& entry = entry_for(shape);
+  if (!entry.found()) return false;
+  const cublasStatus_t status = entry.plan.multiply(entry.algorithm(), shape, operands, vector, operands.c);
+  if (status == CUBLAS_STATUS_SUCCESS) return true;
+  // What was chosen for a few more rows may not take these.
+  ProductShape exact = given;
+  exact.varying = Varying::none;
+  if (shape.varying == Varying::none || !run_fused(exact, operands, otherwise)) require(status, "a matrix product");
   return true;
 }
 
@@ -217,12 +225,30 @@ void Products::run(const ProductShape& shape, const ProductOperands& operands) {
   if (shape.m == 0 || shape.n == 0 || shape.batch == 0 || run_fused(shape, operands)) return;
   if (shape.epilogue == Epilogue::none) return launch_plain_product(shape, operands, stream_);
   const bool bias = has_bias(shape.epilogue);
-  ProductShape bare = shape;
-  bare.epilogue = Epilogue::none;
-  bare.accumulate |= bias;
+  ProductShape without = bare(shape);
+  without.accumulate |= bias;
   if (bias) launch_bias(shape, operands, stream_);
-  run(bare, operands);
+  run(without, operands);
   if (shape.epilogue != Epilogue::bias) launch_relu(shape, operands, stream_);
+}
+
+std::vector<ProductReport> Products::reports() const {
+  std::vector<const Entry*> entries;
+  for (const auto& [shape, entry] : entries_) entries.push_back(&entry);
+  std::sort(entries.begin(), entries.end(), [](const Entry* a, const Entry* b) { return a->number < b->number; });
+  std::vector<ProductReport> reports;
+  for (const Entry* entry : entries) {
+    const bool found = entry->found(), proposed = !entry->proposed.empty();
+    reports.push_back({.product = text_of(entry->plan.shape()),
+                       .epilogue = text_of(entry->plan.shape().epilogue),
+                       .found = found,
+                       .candidates = static_cast<int>(entry->proposed.size()),
+                       .first_ms = entry->first_ms,
+                       .chosen_ms = entry->chosen_ms,
+                       .waves = proposed ? entry->algorithm().waves : 0,
+                       .algorithm = proposed ? text_of(entry->algorithm().settings) : ""});
+  }
+  return reports;
 }
 
 }  // namespace babelring::cuda

@@ -1,62 +1,87 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "nmt/core/buffer.h"
 #include "nmt/ops/cuda/handles.h"
+#include "nmt/ops/cuda/product_choices.h"
+#include "nmt/ops/cuda/product_plan.h"
 #include "nmt/ops/cuda/product_shape.h"
+#include "nmt/ops/product_report.h"
 
 namespace babelring::cuda {
 
-/// Operands of a product, on the device.
-struct ProductOperands {
-  const void *a = nullptr, *b = nullptr;
-  const float* bias = nullptr;  // [n], for the epilogues that have one
-  void* c = nullptr;
-  float alpha = 1;
-  void* relu_mask = nullptr;       // [m, relu_mask_words(n)], which relu_gradient reads
-  float* bias_gradient = nullptr;  // [m], overwritten
-};
-
-/// Matrix products through cuBLASLt, accumulated in f32 (never TF32). The algorithm is chosen once for a shape and
-/// kept. A bias is rounded to the result's type, in which the library takes it. Where the library has no algorithm with
-/// the epilogue, it multiplies without and kernels of ours do the rest; where it has none at all, a plain kernel of
-/// ours multiplies. With BABELRING_CUDA_EPILOGUES=forward in the environment the three epilogues that only training
-/// uses are not asked of it, for comparison.
+/// Matrix products through cuBLASLt, accumulated in f32 (never TF32). The algorithm is chosen once for a choice_shape()
+/// and kept: the library's first proposal, or after tune() the fastest of its proposals. A bias is rounded to the
+/// result's type, in which the library takes it. Where the library has no algorithm with the epilogue, it multiplies
+/// without and kernels of ours do the rest; where it has none at all, a plain kernel of ours multiplies. With
+/// BABELRING_CUDA_EPILOGUES=forward in the environment the three epilogues that only training uses are not asked of it,
+/// for comparison.
 class Products {
  public:
   /// The stream must outlive the object. Throws Failure if the environment names epilogues that are not known.
   explicit Products(const Stream& stream);
 
+  /// See Backend::tune_products(). Plans that were made before are forgotten.
+  std::string tune(const std::filesystem::path& file);
+  bool tuned() const { return choices_.has_value(); }
+
   /// Any shape; epilogues up to bias_relu.
   void run(const ProductShape& shape, const ProductOperands& operands);
-  /// Any epilogue. False, and nothing is done, unless the library has it.
-  bool run_fused(const ProductShape& shape, const ProductOperands& operands);
-  /// Whether the library has an algorithm that is worth it, there is something to compute, and the epilogue's vector
-  /// and mask are aligned to 16 bytes.
+  /// Any epilogue. False, and nothing is done, unless the library has it and it is worth it. `otherwise` does what is
+  /// to be done besides the bare product where it is not: after tune() bias_gradient is taken if it is faster than
+  /// both.
+  bool run_fused(const ProductShape& shape, const ProductOperands& operands,
+                 const std::function<void()>& otherwise = {});
+  /// Whether the library has an algorithm that is worth it, as far as can be known before operands have come, there is
+  /// something to compute, and the epilogue's vector and mask are aligned, to 16 and 256 bytes.
   bool has(const ProductShape& shape, const ProductOperands& operands);
 
+  /// Every plan made so far, in the order of their making.
+  std::vector<ProductReport> reports() const;
+
  private:
-  struct Plan {
-    MatmulDescription description;
-    MatrixLayout a, b, c;
-    cublasLtMatmulAlgo_t algorithm{};
-    float waves = 0;  // how much of the device the algorithm fills; 1: all of it, once
-    bool found = false;
+  struct Entry {
+    std::int64_t number;
+    ProductPlan plan;
+    std::vector<ProductAlgorithm> proposed;  // of which `chosen` is used
+    std::size_t chosen = 0;
+    bool decided = false;
+    bool worth_it = true;
+    float first_ms = 0, chosen_ms = 0;
+
+    bool found() const { return worth_it && !proposed.empty(); }
+    const ProductAlgorithm& algorithm() const { return proposed[chosen]; }
   };
-  const Plan& plan_for(const ProductShape& shape);
-  void describe(Plan& plan, const ProductShape& shape) const;
-  void choose(Plan& plan, const ProductShape& shape) const;
-  void multiply(const Plan& plan, const ProductShape& shape, const ProductOperands& operands) const;
+
+  Entry& entry_for(const ProductShape& shape);
+  void take_stored(Entry& entry) const;
+  void decide(Entry& entry, const ProductShape& actual, const ProductOperands& operands,
+              const std::function<void()>& otherwise);
+  void time_proposals(Entry& entry, const ProductShape& actual, const ProductOperands& operands);
+  bool fills_the_device(const Entry& entry);
+  bool beats_the_bare_product(const Entry& entry, const ProductShape& actual, const ProductOperands& operands,
+                              const std::function<void()>& otherwise);
+  /// The shape with the alignment of its vector.
+  static ProductShape aligned_shape(const ProductShape& shape, const void* vector);
   /// Where the library finds the bias, or puts its gradient; null where that is not aligned.
   const void* vector_for_library(const ProductShape& shape, const ProductOperands& operands) const;
+  void round_bias(const ProductShape& shape, const ProductOperands& operands, const void* vector) const;
+  bool recording() const;
 
   cudaStream_t stream_;
   bool for_training_;
   BlasHandle handle_;
   Buffer memory_;  // for the library's own use, and behind it for a bias in bf16
-  std::unordered_map<ProductShape, Plan, ProductShapeHash> plans_;
+  std::optional<ProductChoices> choices_;
+  std::unordered_map<ProductShape, Entry, ProductShapeHash> entries_;  // by choice_shape()
+  std::int64_t made_ = 0;
 };
 
 }  // namespace babelring::cuda

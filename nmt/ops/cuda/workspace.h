@@ -30,6 +30,7 @@ class Workspace {
 
   cudaStream_t stream() const { return stream_.get(); }
   Products& products() { return products_; }
+  const Products& products() const { return products_; }
   DeviceLists& lists() { return lists_; }
   CudnnPlans& cudnn() { return cudnn_; }
   const CudnnPlans& cudnn() const { return cudnn_; }

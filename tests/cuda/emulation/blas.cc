@@ -2,10 +2,13 @@
 #include <cuda_bf16.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <initializer_list>
 #include <numeric>
 #include <vector>
+
+#include "tests/cuda/emulation/device.h"
 
 /// cuBLASLt, multiplying with plain loops. It is as strict as the library's documents: descriptions that do not fit
 /// each other, other alignments than were promised when the algorithm was chosen, and host memory are refused.
@@ -35,6 +38,7 @@ struct cublasLtMatrixLayoutOpaque_t {
 };
 struct cublasLtMatmulPreferenceOpaque_t {
   std::uint64_t workspace = 0;
+  std::uint32_t reductions = 7;
   std::uint32_t alignment[4] = {256, 256, 256, 256};  // of a, b, c and d
 };
 
@@ -42,11 +46,16 @@ namespace babelring::emulation {
 
 namespace {
 
+constexpr int proposals = 3;
+constexpr std::uint64_t refused_rows = 131;
+
 /// What an algorithm is chosen for; it is held against the call.
 struct Choice {
   std::uint32_t alignment[4];
   std::uint64_t workspace;
   std::uint64_t rows, columns, depth;
+  std::uint32_t number;  // of the proposals: it sums the depth in number + 1 parts
+  std::uint32_t of_vector, of_mask;
 };
 static_assert(sizeof(Choice) <= sizeof(cublasLtMatmulAlgo_t));
 
@@ -81,6 +90,12 @@ bool aligned(const void* data, std::uint32_t to) {
   return reinterpret_cast<std::uintptr_t>(data) % to == 0;
 }
 
+/// As the library takes it from an address that it is shown: 256 at most.
+std::uint32_t alignment_shown(const void* data) {
+  const auto place = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(data) % 256 | 256);
+  return place & (~place + 1);
+}
+
 /// Vectors and masks are there and aligned, whoever reads or writes them; a mask's columns are whole 128 bits.
 bool epilogue_fits(const Problem& p) {
   const cublasLtMatmulDescOpaque_t& d = p.description;
@@ -102,11 +117,32 @@ bool fits(const Problem& p) {
 }
 
 /// So that the kernels which stand in for the library are run as well, it has no algorithm for odd addresses, none that
-/// reads a mask or sums B over an odd depth, and takes a bias only in the result's own type.
+/// reads a mask over an odd depth or sums B beside odd rows, and takes a bias only in the result's own type.
 bool has_algorithm(const Problem& p, const std::uint32_t* alignment) {
   if (*std::min_element(alignment, alignment + 3) < 4) return false;
-  if ((p.reads_mask() || p.sums_b()) && p.depth() % 2 != 0) return false;
+  if (p.reads_mask() && p.depth() % 2 != 0) return false;
+  if (p.sums_b() && p.c.rows % 2 != 0) return false;
   return p.vector_bytes() == 0 || p.description.bias_type == p.c.type;
+}
+
+/// Whether an algorithm takes a problem that may have fewer columns or less depth than the one it was chosen for. Of
+/// some sizes it refuses to.
+bool serves(const Choice& choice, const Problem& p) {
+  const auto takes = [](std::uint64_t found, std::uint64_t chosen) {
+    return found == chosen || (found < chosen && found != refused_rows);
+  };
+  return choice.rows == p.c.rows && takes(p.c.columns, choice.columns) && takes(p.depth(), choice.depth) &&
+         (p.vector_bytes() == 0 || aligned(p.description.bias, choice.of_vector)) &&
+         (p.mask_bytes() == 0 || aligned(p.description.mask, choice.of_mask));
+}
+
+/// With BABELRING_EMULATED_FASTEST=N all proposals but the one of this number take an hour, as events tell it; with
+/// BABELRING_EMULATED_SLOW_SUMS all that sum B.
+std::chrono::hours pretended_time(const Choice& choice, const Problem& p) {
+  const char* fastest = std::getenv("BABELRING_EMULATED_FASTEST");
+  const bool slow = fastest != nullptr && choice.number != static_cast<std::uint32_t>(std::atoi(fastest));
+  const bool sums_slowly = p.sums_b() && std::getenv("BABELRING_EMULATED_SLOW_SUMS") != nullptr;
+  return std::chrono::hours(slow || sums_slowly ? 1 : 0);
 }
 
 float load(const void* data, cudaDataType_t type, std::uint64_t at) {
@@ -156,18 +192,22 @@ float finish(const Problem& p, float value, std::uint64_t column, std::uint64_t 
   return cut ? 0.0f : value;
 }
 
-void multiply(const Problem& p, const void* a, const void* b, void* c) {
+void multiply(const Problem& p, std::uint64_t parts, const void* a, const void* b, void* c) {
   const std::uint64_t rows = p.c.rows, depth = p.depth();
-  std::vector<float> sums(rows);
+  std::vector<float> sums(rows), of_part(rows);
   for (std::uint64_t batch = 0; batch < static_cast<std::uint64_t>(p.c.batch); ++batch) {
     const std::vector<float> of_a = operand(a, p.a, p.description.turn_a == CUBLAS_OP_T, batch);
     const std::vector<float> of_b = operand(b, p.b, p.description.turn_b == CUBLAS_OP_T, batch);
     for (std::uint64_t column = 0; column < p.c.columns; ++column) {
       std::fill(sums.begin(), sums.end(), 0.0f);
-      for (std::uint64_t l = 0; l < depth; ++l) {
-        const float factor = of_b[column * depth + l];
-        const float* from = &of_a[l * rows];
-        for (std::uint64_t row = 0; row < rows; ++row) sums[row] += from[row] * factor;
+      for (std::uint64_t part = 0; part < parts; ++part) {
+        std::fill(of_part.begin(), of_part.end(), 0.0f);
+        for (std::uint64_t l = part; l < depth; l += parts) {
+          const float factor = of_b[column * depth + l];
+          const float* from = &of_a[l * rows];
+          for (std::uint64_t row = 0; row < rows; ++row) of_part[row] += from[row] * factor;
+        }
+        for (std::uint64_t row = 0; row < rows; ++row) sums[row] += of_part[row];
       }
       const std::uint64_t first =
           batch * static_cast<std::uint64_t>(p.c.batch_stride) + column * static_cast<std::uint64_t>(p.c.column_stride);
@@ -270,8 +310,17 @@ cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
 cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
                                                 cublasLtMatrixLayoutAttribute_t attribute, const void* value,
                                                 std::size_t bytes) {
-  return attribute == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT ? emulation::take(layout->batch, value, bytes)
-                                                         : emulation::take(layout->batch_stride, value, bytes);
+  switch (attribute) {
+    case CUBLASLT_MATRIX_LAYOUT_ROWS:
+      return emulation::take(layout->rows, value, bytes);
+    case CUBLASLT_MATRIX_LAYOUT_COLS:
+      return emulation::take(layout->columns, value, bytes);
+    case CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT:
+      return emulation::take(layout->batch, value, bytes);
+    case CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET:
+      return emulation::take(layout->batch_stride, value, bytes);
+  }
+  return CUBLAS_STATUS_INVALID_VALUE;
 }
 
 cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* preference) {
@@ -285,6 +334,8 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
                                                     std::size_t bytes) {
   if (attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES)
     return emulation::take(preference->workspace, value, bytes);
+  if (attribute == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK)
+    return emulation::take(preference->reductions, value, bytes);
   return emulation::take(preference->alignment[attribute - CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES], value, bytes);
 }
 
@@ -297,12 +348,43 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   *count = 0;
   if (most < 1 || !emulation::fits(problem)) return CUBLAS_STATUS_INVALID_VALUE;
   if (!emulation::has_algorithm(problem, preference->alignment)) return CUBLAS_STATUS_NOT_SUPPORTED;
-  emulation::Choice choice{
-      .workspace = preference->workspace, .rows = c->rows, .columns = c->columns, .depth = problem.depth()};
+  emulation::Choice choice{.workspace = preference->workspace,
+                           .rows = c->rows,
+                           .columns = c->columns,
+                           .depth = problem.depth(),
+                           .of_vector = emulation::alignment_shown(description->bias),
+                           .of_mask = emulation::alignment_shown(description->mask)};
   std::copy_n(preference->alignment, 4, choice.alignment);
-  *results = {.workspaceSize = preference->workspace, .state = CUBLAS_STATUS_SUCCESS, .wavesCount = problem.waves()};
-  std::memcpy(&results->algo, &choice, sizeof choice);
-  *count = 1;
+  for (; *count < std::min(most, emulation::proposals); ++*count) {
+    choice.number = static_cast<std::uint32_t>(*count);
+    cublasLtMatmulHeuristicResult_t& result = results[*count];
+    result = {.workspaceSize = preference->workspace, .state = CUBLAS_STATUS_SUCCESS, .wavesCount = problem.waves()};
+    std::memcpy(&result.algo, &choice, sizeof choice);
+  }
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t, cublasLtMatmulDesc_t description, cublasLtMatrixLayout_t a,
+                                       cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t,
+                                       const cublasLtMatmulAlgo_t* algorithm, cublasLtMatmulHeuristicResult_t* result) {
+  const emulation::Problem problem{*description, *a, *b, *c, 1, 0};
+  emulation::Choice choice{};
+  std::memcpy(&choice, algorithm, sizeof choice);
+  if (!emulation::fits(problem) || !emulation::serves(choice, problem)) return CUBLAS_STATUS_NOT_SUPPORTED;
+  *result = {.workspaceSize = choice.workspace, .state = CUBLAS_STATUS_SUCCESS, .wavesCount = problem.waves()};
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t* algorithm,
+                                                    cublasLtMatmulAlgoConfigAttributes_t attribute, void* value,
+                                                    std::size_t bytes, std::size_t* written) {
+  const bool is_cluster = attribute == CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID;
+  if (bytes != (is_cluster ? 2 : 4)) return CUBLAS_STATUS_INVALID_VALUE;
+  emulation::Choice choice{};
+  std::memcpy(&choice, algorithm, sizeof choice);
+  const std::uint32_t found = attribute == CUBLASLT_ALGO_CONFIG_SPLITK_NUM ? choice.number + 1 : 0;
+  std::memcpy(value, &found, bytes);
+  *written = bytes;
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -319,8 +401,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description
                                    *static_cast<const float*>(beta)};
   emulation::Choice choice{};
   std::memcpy(&choice, algorithm, sizeof choice);
-  const bool chosen = choice.rows == problem.c.rows && choice.columns == problem.c.columns &&
-                      choice.depth == problem.depth() && choice.workspace <= workspace_bytes &&
+  const bool chosen = emulation::serves(choice, problem) && choice.workspace <= workspace_bytes &&
                       emulation::aligned(a, choice.alignment[0]) && emulation::aligned(b, choice.alignment[1]) &&
                       emulation::aligned(c, choice.alignment[2]) && emulation::aligned(d, choice.alignment[3]);
   const bool there =
@@ -329,6 +410,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description
       (problem.vector_bytes() == 0 || emulation::on_device(problem.description.bias, problem.vector_bytes())) &&
       (problem.mask_bytes() == 0 || emulation::on_device(problem.description.mask, problem.mask_bytes()));
   if (c != d || !chosen || !there || !emulation::fits(problem)) return CUBLAS_STATUS_INVALID_VALUE;
-  emulation::enqueue(stream, [=] { emulation::multiply(problem, a, b, d); });
+  emulation::enqueue(stream, [=] {
+    emulation::device().pretended += emulation::pretended_time(choice, problem);
+    emulation::multiply(problem, choice.number + 1, a, b, d);
+  });
   return CUBLAS_STATUS_SUCCESS;
 }

@@ -2,6 +2,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <chrono>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -43,6 +44,7 @@ struct Device {
   Stream* default_stream = streams.create();
   std::map<std::pair<const void*, int>, std::size_t> shared_limits;  // of kernels that asked for more, by device
   std::string last_fault;
+  std::chrono::hours pretended{0};  // events tell so much more than has passed
 };
 Device& device();
 /// The calling thread's.

@@ -227,9 +227,18 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int number) {
 }
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int number) {
   if (number < 0 || number >= babelring::emulation::devices) return cudaErrorInvalidDevice;
-  if (attribute != cudaDevAttrMaxSharedMemoryPerBlockOptin) return cudaErrorInvalidValue;
-  *value = babelring::emulation::most_shared_bytes;
-  return cudaSuccess;
+  switch (attribute) {
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
+      *value = babelring::emulation::most_shared_bytes;
+      return cudaSuccess;
+    case cudaDevAttrMultiProcessorCount:
+      *value = 2;
+      return cudaSuccess;
+    case cudaDevAttrL2CacheSize:
+      *value = 4096;
+      return cudaSuccess;
+  }
+  return cudaErrorInvalidValue;
 }
 
 cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute, int value) {

@@ -66,7 +66,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   if (stream_of(stream).captured != nullptr) return cudaErrorStreamCaptureUnsupported;
   event->mark = std::make_shared<babelring::emulation::Mark>();
   stream_of(stream).queue.push_back({.work = [mark = event->mark] {
-    mark->when = std::chrono::steady_clock::now();
+    mark->when = std::chrono::steady_clock::now() + device().pretended;
     mark->reached = true;
     return std::string();
   }});
@@ -101,6 +101,12 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   return cudaSuccess;
 }
 
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
+  const std::lock_guard lock(device().mutex);
+  const bool captured = stream_of(stream).captured != nullptr;
+  *status = captured ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+  return cudaSuccess;
+}
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
   const std::lock_guard lock(device().mutex);
   if (stream == nullptr || stream->stream->captured != nullptr) return cudaErrorStreamCaptureUnsupported;

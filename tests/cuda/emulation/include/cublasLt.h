@@ -33,15 +33,26 @@ enum cublasLtMatmulDescAttributes_t {
   CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD,
 };
 enum cublasLtMatrixLayoutAttribute_t {
+  CUBLASLT_MATRIX_LAYOUT_ROWS,
+  CUBLASLT_MATRIX_LAYOUT_COLS,
   CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT,
   CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
 };
 enum cublasLtMatmulPreferenceAttributes_t {
   CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+  CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
   CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
   CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
   CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
   CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,
+};
+enum cublasLtReductionScheme_t { CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE = 2 };
+enum cublasLtMatmulAlgoConfigAttributes_t {
+  CUBLASLT_ALGO_CONFIG_ID,
+  CUBLASLT_ALGO_CONFIG_TILE_ID,
+  CUBLASLT_ALGO_CONFIG_STAGES_ID,
+  CUBLASLT_ALGO_CONFIG_SPLITK_NUM,
+  CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID,
 };
 using cublasLtHandle_t = struct cublasLtContext*;
 using cublasLtMatmulDesc_t = struct cublasLtMatmulDescOpaque_t*;
@@ -83,6 +94,13 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
                                               cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
                                               cublasLtMatmulPreference_t preference, int most,
                                               cublasLtMatmulHeuristicResult_t* results, int* count);
+cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDesc_t description,
+                                       cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c,
+                                       cublasLtMatrixLayout_t d, const cublasLtMatmulAlgo_t* algorithm,
+                                       cublasLtMatmulHeuristicResult_t* result);
+cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t* algorithm,
+                                                    cublasLtMatmulAlgoConfigAttributes_t attribute, void* value,
+                                                    std::size_t bytes, std::size_t* written);
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t description, const void* alpha,
                               const void* a, cublasLtMatrixLayout_t a_layout, const void* b,
                               cublasLtMatrixLayout_t b_layout, const void* beta, const void* c,
