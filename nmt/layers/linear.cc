@@ -19,6 +19,7 @@ LinearForward Linear::forward_op(const Context& context, ConstTensor x, Tensor y
           .weight = weight_->compute,
           .bias = bias_ != nullptr ? ConstTensor(bias_->master) : ConstTensor(),
           .y = y,
+          .bias_copy = bias_ != nullptr ? bias_->compute : ConstTensor(),
           .packed = context.packed(weight_->compute)};
 }
 
@@ -37,13 +38,14 @@ Tensor Linear::forward_relu(Context& context, ConstTensor x, Tensor y, bool keep
 
 void Linear::forward_rows(Context& context, ConstTensor x, std::int64_t first, Tensor y) const {
   const std::int64_t count = y.columns();
-  const ConstTensor weight = weight_->compute.row_slice(first, count);
-  context.backend.run(
-      LinearForward{.x = x,
-                    .weight = weight,
-                    .bias = bias_ != nullptr ? ConstTensor(bias_->master).row_slice(first, count) : ConstTensor(),
-                    .y = y,
-                    .packed = context.packed(weight)});
+  LinearForward op = forward_op(context, x, y);
+  op.weight = weight_->compute.row_slice(first, count);
+  op.packed = context.packed(op.weight);
+  if (bias_ != nullptr) {
+    op.bias = op.bias.row_slice(first, count);
+    op.bias_copy = op.bias_copy.row_slice(first, count);
+  }
+  context.backend.run(op);
 }
 
 void Linear::backward_parameters(Context& context, ConstTensor dy, ConstTensor x) const {

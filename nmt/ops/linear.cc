@@ -40,9 +40,14 @@ void LinearForward::check() const {
     check.shape({"bias", bias}, {weight.shape[0]}, {"weight", weight});
     check.type({"bias", bias}, DType::f32);
   }
+  if (bias_copy) {
+    if (!bias) check.refuse("bias_copy without a bias");
+    check.shape({"bias_copy", bias_copy}, {weight.shape[0]}, {"weight", weight});
+    check.same_type({"bias_copy", bias_copy}, {"weight", weight});
+  }
   check.shape({"y", y}, {x.shape[0], weight.shape[0]}, {"x", x});
   check_result_type(check, {"y", y}, {"x", x});
-  check.distinct({"y", y}, {{"x", x}, {"weight", weight}, {"bias", bias}});
+  check.distinct({"y", y}, {{"x", x}, {"weight", weight}, {"bias", bias}, {"bias_copy", bias_copy}});
   if (!relu_mask) return;
   if (activation != Activation::relu) check.refuse("relu_mask without a relu");
   check_mask(check, relu_mask, {"y", y});

@@ -24,6 +24,9 @@ struct LinearForward {
   ConstTensor bias;    // [out] f32; absent: none
   Tensor y;            // [rows, out], type of x or f32, overwritten; may be strided; must not alias x
   Activation activation = Activation::none;
+  /// [out], the bias in the weight's type, which some backends take instead. Absent: there is none, and those round it
+  /// each time.
+  ConstTensor bias_copy;
   const PackedWeight* packed = nullptr;  // of `weight`, by the backend that runs this; null: none
   /// [rows, Backend::relu_mask_words()] i32, overwritten: where y is positive, in a form of the backend's own, for
   /// LinearBackwardData. Absent: not wanted.

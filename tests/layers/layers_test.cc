@@ -87,6 +87,26 @@ TEST_P(Layers, LinearRowsArePartOfTheWhole) {
   }
 }
 
+/// A GPU's library takes a bias in the result's type. Copies of another value than the masters tell which was read.
+TEST(LinearBias, IsTheCopyInTheTypeOfTheWeights) {
+  const auto backend = make_emulated_cuda_backend();
+  const auto allocate = [&](std::size_t bytes) { return backend->allocate(bytes); };
+  ParameterStore store;
+  const Linear layer(store, "linear", 8, 16, true, Initializer::zeros());
+  store.allocate({.weights = allocate, .gradients = {}}, DType::bf16);
+  backend->run(Fill{.y = store.compute_copies(), .value = 2});
+  Arena saved(allocate), scratch(allocate);
+  Context c{.backend = *backend, .saved = saved, .scratch = scratch, .dtype = DType::bf16};
+  const Tensor x = saved.make({3, 8}, DType::bf16), y = saved.make({3, 8}, DType::bf16);
+  backend->run(Fill{.y = x, .value = 0});
+  layer.forward_rows(c, x, 8, y);
+  for (const Tensor& result : {layer.forward(c, saved, x), y}) {
+    const Tensor wide = saved.make(result.shape, DType::f32);
+    backend->run(Cast{.x = result, .y = wide});
+    for (const float value : host_copy(*backend, wide)) EXPECT_EQ(value, 2);
+  }
+}
+
 TEST_P(Layers, Norm) {
   for (const Shape& shape : {Shape{1, 2}, Shape{7, 5}, Shape{3, 64}}) {
     GradientCheck check(backend());

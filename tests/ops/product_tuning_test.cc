@@ -221,5 +221,23 @@ TEST_F(ProductTuningTest, AProductThatFirstComesInARecordingIsNotTimed) {
   EXPECT_TRUE(same_bits(product(*backend, 20), expected(0, 20))) << "and that choice stays";
 }
 
+/// The copy here has other values than the bias, so that it shows which is read.
+TEST_F(ProductTuningTest, ABiasInTheResultsTypeIsTakenAsItIs) {
+  const auto backend = make_backend(0);
+  const Tensor bias = tensors_.zeros({out}, DType::f32), copy = tensors_.zeros({out}, DType::bf16);
+  std::fill_n(bias.as<float>(), out, 1.0f);
+  std::fill_n(copy.as<BFloat16>(), out, BFloat16(2.0f));
+  for (const DType type : {DType::bf16, DType::f32}) {
+    const Tensor y = on(*backend, tensors_.zeros({20, out}, type));
+    backend->run(LinearForward{.x = on(*backend, tensors_.zeros({20, in}, DType::bf16)),
+                               .weight = on(*backend, tensors_.zeros({out, in}, DType::bf16)),
+                               .bias = on(*backend, bias),
+                               .y = y,
+                               .bias_copy = on(*backend, copy)});
+    const reference::Matrix found = reference::load(downloaded(*backend, y));
+    for (const double value : found.values) ASSERT_EQ(value, type == DType::bf16 ? 2 : 1);
+  }
+}
+
 }  // namespace
 }  // namespace babelring

@@ -97,7 +97,7 @@ class StagedBackend final : public Backend {
   }
 
   void do_run(const LinearForward& op) override {
-    stage(op, {&LinearForward::x, &LinearForward::weight, &LinearForward::bias},
+    stage(op, {&LinearForward::x, &LinearForward::weight, &LinearForward::bias, &LinearForward::bias_copy},
           {&LinearForward::y, &LinearForward::relu_mask});
   }
   void do_run(const LinearBackwardData& op) override {

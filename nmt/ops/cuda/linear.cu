@@ -124,6 +124,11 @@ void add_column_sums(const ConstTensor& dy, const Tensor& sums, bool accumulate,
   launch_add_blocks(partial, blocks, {sums}, accumulate, workspace.stream());
 }
 
+/// The bias in the result's type; null: there is none.
+const void* bias_copy(const LinearForward& op) {
+  return op.bias_copy.dtype == op.y.dtype ? op.bias_copy.data : nullptr;
+}
+
 /// The product with the bias gradient on its way, if the library has that.
 bool multiply_and_sum(const LinearBackwardWeight& op, ProductShape shape, Workspace& workspace) {
   shape.epilogue = Epilogue::bias_gradient;
@@ -190,7 +195,8 @@ std::int64_t relu_mask_words(const LinearForward& op, Workspace& workspace) {
   if (op.activation != Activation::relu || !op.bias) return 0;
   ProductShape shape = forward_product(op.x, op.weight, op.y);
   shape.epilogue = Epilogue::bias_relu_mask;
-  return workspace.products().has(shape, {.bias = op.bias.as<float>()}) ? relu_mask_words(shape.n) : 0;
+  const ProductOperands operands{.bias = op.bias.as<float>(), .bias_copy = bias_copy(op)};
+  return workspace.products().has(shape, operands) ? relu_mask_words(shape.n) : 0;
 }
 
 void run(const LinearForward& op, Workspace& workspace) {
@@ -201,6 +207,7 @@ void run(const LinearForward& op, Workspace& workspace) {
   const ProductOperands operands{.a = op.x.data,
                                  .b = op.weight.data,
                                  .bias = op.bias ? op.bias.as<float>() : nullptr,
+                                 .bias_copy = bias_copy(op),
                                  .c = op.y.data,
                                  .relu_mask = op.relu_mask.data};
   workspace.products().run(shape, operands);
