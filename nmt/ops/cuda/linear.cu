@@ -68,16 +68,23 @@ __global__ void gate_kernel(T* dx, std::int64_t stride, const T* gate, std::int6
   }
 }
 
-/// Sums over sum_block_rows rows, a thread a column.
-template <class T>
+/// Sums over sum_block_rows rows, one after another; n columns a thread.
+template <int n, class T>
 __global__ void column_sums_kernel(const T* dy, std::int64_t stride, std::int64_t rows, int width, float* partial) {
-  const int column = blockIdx.y * blockDim.x + threadIdx.x;
+  const int column = static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x) * n;
   if (column >= width) return;
   const std::int64_t first = blockIdx.x * sum_block_rows;
   const std::int64_t end = first + sum_block_rows < rows ? first + sum_block_rows : rows;
-  float sum = 0;
-  for (std::int64_t row = first; row < end; ++row) sum += widen(dy[row * stride + column]);
-  partial[static_cast<std::int64_t>(blockIdx.x) * width + column] = sum;
+  float sums[n] = {};
+#pragma unroll 8
+  for (std::int64_t row = first; row < end; ++row) {
+    const auto piece = piece_at<n>(dy + row * stride + column);
+#pragma unroll
+    for (int e = 0; e < n; ++e) sums[e] += widen(piece.of[e]);
+  }
+  float* to = partial + static_cast<std::int64_t>(blockIdx.x) * width + column;
+#pragma unroll
+  for (int e = 0; e < n; ++e) to[e] = sums[e];
 }
 
 constexpr int sum_lanes = 16;  // threads that share a column's blocks
@@ -112,13 +119,15 @@ void add_column_sums(const ConstTensor& dy, const Tensor& sums, bool accumulate,
   if (width == 0) return;
   const Arena::Scope scope(workspace.scratch());
   auto* partial = workspace.scratch().make(Shape{blocks, width}, DType::f32).as<float>();
-  constexpr int threads = 128;
-  const dim3 grid(static_cast<unsigned>(blocks), static_cast<unsigned>((width + threads - 1) / threads));
   if (blocks > 0) {
     with_device_type(dy.dtype, [&](auto tag) {
       using T = decltype(tag);
-      launch("column sums", {grid, threads, workspace.stream()}, column_sums_kernel<T>, dy.as<T>(), dy.row_stride, rows,
-             static_cast<int>(width), partial);
+      with_pieces<T>({width, dy.row_stride}, {dy.data}, [&](auto n) {
+        constexpr int threads = 64, columns = threads * n;
+        const dim3 grid(static_cast<unsigned>(blocks), static_cast<unsigned>((width + columns - 1) / columns));
+        launch("column sums", {grid, threads, workspace.stream()}, column_sums_kernel<n, T>, dy.as<T>(), dy.row_stride,
+               rows, static_cast<int>(width), partial);
+      });
     });
   }
   launch_add_blocks(partial, blocks, {sums}, accumulate, workspace.stream());
