@@ -48,6 +48,7 @@ FIRST = (
     Part("start", tests.start, 30),
     Part("test_ops", tests.suites_of_ops, 60, 15),
     Part("updates", speed.updates, 60, 20),
+    Part("products", speed.products, 30, 8),
     Part("hot_ops", speed.hot_ops, 30, 10),
     Part("torch_base", speed.torch_base, 90, 40),
 )

@@ -42,6 +42,16 @@ def ops_table(figures: Figures) -> list[str]:
     return [f"Peaks measured: {peaks}", "", *table(("op", "us", "rate", "of the peak", "error"), rows)]
 
 
+def products_table(figures: Figures) -> list[str]:
+    """Which epilogue and algorithm each product got, and what choosing by time gains."""
+    rows = [(row["preset"], row["layer"], row["product"], (row["epilogue"] or "none") + ("" if row["found"] else ": MISSING"),
+             number(row["waves"], ".2f"), number(1e3 * row["first_ms"], ",.1f"), number(1e3 * row["chosen_ms"], ",.1f"), row["algorithm"])
+            if "failure" not in row else (row["preset"], row["layer"], row["failure"], "-", "-", "-", "-", "-")
+            for row in figures.get("rows", [])]
+    head = ("model", "layer", "product", "epilogue", "waves", "first, us", "chosen, us", "settings")
+    return table(head, rows) if rows else []
+
+
 def updates_table(figures: Figures) -> list[str]:
     """Of the parts updates, torch_base and torch."""
     rows = []
@@ -124,6 +134,7 @@ def text_of(whole: Figures, brief: bool) -> str:
                                                       for part in whole["parts"]])]
     for title, part, make, is_long in (
             ("Updates", "updates", updates_table, False), ("Ops of an update", "updates", update_ops_table, True),
+            ("Products", "products", products_table, False),
             ("Beside PyTorch: base", "torch_base", updates_table, False), ("Beside PyTorch", "torch", updates_table, False),
             ("CUDA graphs", "graphs", graphs_table, False), ("Ops that decide", "hot_ops", ops_table, False),
             ("Ops", "ops", ops_table, True), ("All-reduces", "all_reduce", all_reduce_table, True),

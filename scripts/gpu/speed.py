@@ -104,6 +104,36 @@ def ops(stage: Stage) -> tuple[str, Figures]:
     return found.judge()
 
 
+def products(stage: Stage) -> tuple[str, Figures]:
+    """Each product of base and big: whether cuBLASLt has its epilogue, its first proposal beside the best of 8."""
+    setting = stage.setting
+    file = setting.out / "rows" / "products.jsonl"
+    file.parent.mkdir(exist_ok=True)
+    file.unlink(missing_ok=True)
+    figures: Figures = {"rows": []}
+    tokens = 64 if setting.quick else 25600
+    words = [setting.program("bench_ops"), "--products", "--device", setting.device, "--threads", threads(stage), "--tokens", tokens,
+             "--rows", file, "--preset", *(["tiny"] if setting.quick else ["base", "big"])]
+    try:
+        stage.run(*words).require()
+    finally:
+        if file.exists():
+            figures["rows"] = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines() if line.endswith("}")]
+            stage.keep(figures)
+    rows = [row for row in figures["rows"] if "failure" not in row]
+    crashed = [f"{row['layer']} of {row['preset']}: {row['failure']}" for row in figures["rows"] if "failure" in row]
+    if crashed:
+        raise Failed("; ".join(crashed)[:500], figures)
+    if not rows and setting.quick:
+        return "the processor's products leave no choice", figures
+    if not rows:
+        raise Failed("no product was reported", figures)
+    without = [row for row in rows if not row["found"]]
+    first, best = (sum(row[key] for row in rows) for key in ("first_ms", "chosen_ms"))
+    return (f"{len(rows)} products, each once: {best:.2f} ms, by cuBLASLt's first proposals {first:.2f} ms; {len(without)} without "
+            f"their epilogue" + (f": {', '.join(sorted({row['epilogue'] or 'none' for row in without}))}" if without else "")), figures
+
+
 def all_reduce(stage: Stage) -> tuple[str, Figures]:
     """A gradient summed over ranks, each with a GPU of its own: by NCCL and by way of the host's memory."""
     many = 2 if stage.setting.quick else min(machine.count_gpus()[0], 8)

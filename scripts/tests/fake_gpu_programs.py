@@ -83,6 +83,14 @@ PEAKS = {"bf16_gflop_per_s": 8e5, "f32_gflop_per_s": 5e4, "triad_gb_per_s": 4000
 def bench_ops() -> None:
     if "--help" in ARGUMENTS:
         return
+    if "--products" in ARGUMENTS:
+        row = {"preset": "base", "layer": "logits", "product": "x W^T 6400x32000x512 bf16", "epilogue": "", "found": True,
+               "candidates": 8, "first_ms": 0.4, "chosen_ms": 0.3, "waves": 1.5, "algorithm": "algorithm 66, tile 21"}
+        rows = [row, row | {"product": "dy^T x 512x512x26624 bf16", "epilogue": "bias gradient", "found": False}]
+        if FAULT == "bench_ops product":
+            rows.append({"preset": "big", "layer": "logits", "failure": "cuda: a matrix product: CUBLAS_STATUS_INVALID_VALUE"})
+        pathlib.Path(value("--rows")).write_text("".join(json.dumps(one) + "\n" for one in rows), encoding="utf-8")
+        return say({"backend": "cuda (a device)", "tokens": 25600, "rows": rows})
     kind = "f32" if value("--only") == "f32" else "bf16"
     row = {"rate": 4e5, "unit": "GFLOP/s", "share_of_peak": 0.5, "type": kind, "error": None if FAULT == NAME else 1e-5}
     rows = [row | {"op": f"{value('--only')} of {value('--preset')}", "ms": 0.09}]

@@ -95,13 +95,16 @@ class Check(unittest.TestCase):
         self.assertEqual([(part["part"], part["status"], part["found"]) for part in whole["parts"] if part["status"] != "passed"],
                          [("all_reduce", "missing", "skipped: there is one GPU, and each rank needs its own")])
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("22 passed, 0 failed, 0 cut short, 1 missing", done.stdout)
+        self.assertIn("23 passed, 0 failed, 0 cut short, 1 missing", done.stdout)
         self.assertIn("1 tests passed, 0 failed, 1 skipped (a second GPU is needed)", done.stdout)
         self.assertIn("2 tests in 2 suites passed, 0 failed, 2 skipped (a second GPU is needed)", done.stdout)
         self.assertIn("base | ours | 700,000", done.stdout)
         self.assertNotIn("adam_update", done.stdout.split("## Bars")[0])
         tables = (self.folder / "out" / "gpu_check.md").read_text(encoding="utf-8")
         self.assertIn("| adam_update f32 10000000 in f32 | 100.0 |", tables)
+        self.assertIn("2 products, each once: 0.60 ms, by cuBLASLt's first proposals 0.80 ms; 1 without their epilogue: bias gradient",
+                      done.stdout)
+        self.assertIn("| dy^T x 512x512x26624 bf16 | bias gradient: MISSING | 1.50 | 400.0 | 300.0 | algorithm 66, tile 21 |", done.stdout)
         bars = {bar["what"]: bar["reached"] for bar in whole["bars"]}
         self.assertEqual(bars, {"transformer-base, target tokens/s": "no", "transformer-base, beside PyTorch compiled": "yes",
                                 "transformer-big, share of the measured peak": "no", "embedding_backward bf16 of base, ms": "yes",
@@ -122,6 +125,7 @@ class Check(unittest.TestCase):
         for fault, part, said in (("worker", "determinism", "after update 1"), ("worker", "exchange", "expected 1e-4"),
                                   ("nmt", "multi30k", "expected 37"), ("bench_ops", "ops", "off by more"),
                                   ("bench_ops case", "hot_ops", "dropout bf16: cuda: an illegal memory access"),
+                                  ("bench_ops product", "products", "logits of big: cuda: a matrix product"),
                                   ("bench_train_step", "graphs", "with CUDA graphs"),
                                   ("crash of test_ops", "test_ops", "Gpu/LinearTest.: test_ops: signal SIGABRT"),
                                   ("torch_python", "torch_base", "no kernel for this device"), ("torch_python", "torch", "no kernel"),
@@ -149,7 +153,7 @@ class Check(unittest.TestCase):
     def test_two_minutes_run_what_decides(self) -> None:
         done, whole = self.check("--first")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual([part["part"] for part in whole["parts"]], ["start", "test_ops", "updates", "hot_ops", "torch_base"])
+        self.assertEqual([part["part"] for part in whole["parts"]], ["start", "test_ops", "updates", "products", "hot_ops", "torch_base"])
         self.assertEqual([row["preset"] for row in whole["parts"][2]["figures"]["rows"]], ["base", "big", "tiny"])
 
     def test_a_killed_check_leaves_what_it_has_measured(self) -> None:

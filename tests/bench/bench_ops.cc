@@ -4,8 +4,10 @@
 // operands in a cache may beat the latter), and the largest error against the reference on some rows. On a GPU a repeat
 // is many calls on several sets of operands, too large together for its cache. An op that throws is a row with
 // `failure`. The last line is JSON; --rows writes each row to a file as soon as it is measured.
+// With --products, instead: each matrix product of a model's update once, with the algorithm that was chosen for it by
+// time, whether the library has its epilogue, and the times of the library's first proposal and of the choice.
 //   bench_ops [--device cpu|cuda] [--preset tiny base] [--threads 2] [--repeats 10] [--tokens 2048] [--only TEXT ...]
-//             [--seconds N] [--rows FILE]
+//             [--seconds N] [--rows FILE] [--products]
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -18,6 +20,7 @@
 #include "nmt/ops/cuda_module.h"
 #include "tests/bench/bench_ops_cases.h"
 #include "tests/bench/device_peaks.h"
+#include "tests/bench/product_table.h"
 #include "tests/reference/staged_backend.h"
 
 namespace babelring {
@@ -27,6 +30,7 @@ struct Options {
   int threads = 2, repeats = 10;
   std::int64_t tokens = 2048;
   double seconds = 1e9;
+  bool products = false;
   std::string device = "cpu", rows_file;
   std::vector<std::string> only;
   std::vector<std::string> presets = {"tiny", "base"};
@@ -105,7 +109,39 @@ json::object try_case(const Devices& devices, const OpCase& one, const MachinePe
   }
 }
 
+void print_product(const json::object& row) {
+  const auto text = [&](const char* key) { return std::string(row.at(key).as_string()); };
+  if (row.contains("failure")) return fmt::print("{} failed: {}\n", text("layer"), text("failure"));
+  const auto number = [&](const char* key) { return row.at(key).to_number<double>(); };
+  fmt::print("{:<34} {:<26} {:<4} {:>2} {:>6.2f} {:>9.1f} {:>9.1f}  {}\n", text("product"), text("epilogue"),
+             row.at("found").as_bool() ? "yes" : "no", number("candidates"), number("waves"), 1e3 * number("first_ms"),
+             1e3 * number("chosen_ms"), text("algorithm"));
+}
+
+int run_products(const Options& options) {
+  const Devices devices = make_devices(options);
+  devices.measured->tune_products({});
+  fmt::print("{}\n{:<34} {:<26} {:<4} {:>2} {:>6} {:>9} {:>9}  algorithm\n", devices.measured->description(), "product",
+             "epilogue", "has", "of", "waves", "first, us", "best, us");
+  std::ofstream rows_file(options.rows_file, std::ios::app);
+  json::array rows;
+  for (const std::string& preset : options.presets) {
+    for (json::value& row : product_table(*devices.measured, preset, options.tokens, [&](const json::object& one) {
+           print_product(one);
+           rows_file << to_text(one) << std::endl;
+           std::fflush(stdout);
+         })) {
+      rows.push_back(std::move(row));
+    }
+  }
+  std::cout << to_text(json::object{
+                   {"backend", devices.measured->description()}, {"tokens", options.tokens}, {"rows", rows}})
+            << std::endl;
+  return 0;
+}
+
 int run(const Options& options) {
+  if (options.products) return run_products(options);
   const Stopwatch watch;
   const Devices devices = make_devices(options);
   const MachinePeaks peaks = measure_peaks(*devices.measured, options.threads);
@@ -149,6 +185,7 @@ int main(int argc, char** argv) {
   app.add_option("--tokens", options.tokens, "rows")->check(CLI::Range(64, 1000000));
   app.add_option("--only", options.only, "ops whose name has one of these texts");
   app.add_option("--seconds", options.seconds, "ops not begun by then are left out and counted");
+  app.add_flag("--products", options.products, "a table of the models' matrix products and of their algorithms");
   app.add_option("--rows", options.rows_file,
                  "file to append each row to, as a line of JSON, as soon as it is measured");
   CLI11_PARSE(app, argc, argv);

@@ -1,0 +1,120 @@
+#include "tests/bench/product_table.h"
+
+#include <fmt/format.h>
+
+#include <vector>
+
+#include "nmt/model/config.h"
+#include "tests/bench/bench_tensors.h"
+
+namespace babelring {
+
+namespace {
+
+/// A linear layer of a model.
+struct Layer {
+  const char* name;
+  std::int64_t in, out, rows;
+  bool bias = true, relu = false;
+};
+
+std::vector<Layer> layers_of(const ModelConfig& model, std::int64_t vocabulary, std::int64_t tokens) {
+  const std::int64_t d = model.width, f = model.inner;
+  return {{"queries, keys, values", d, 3 * d, tokens},      {"keys and values", d, 2 * d, tokens},
+          {"queries, or attention's output", d, d, tokens}, {"first of feed-forward", d, f, tokens, true, true},
+          {"second of feed-forward", f, d, tokens},         {"logits", d, vocabulary, tokens / 4, false}};
+}
+
+/// Forward, as in training; with a ReLU without and with its mask.
+void run_forward(Backend& backend, const Layer& layer) {
+  BenchTensors pool(backend);
+  LinearForward op{.x = pool.uniform({layer.rows, layer.in}, DType::bf16),
+                   .weight = pool.uniform({layer.out, layer.in}, DType::bf16),
+                   .y = pool.make({layer.rows, layer.out}, DType::bf16),
+                   .activation = layer.relu ? Activation::relu : Activation::none};
+  if (layer.bias) {
+    op.bias = pool.uniform({layer.out}, DType::f32);
+    op.bias_copy = pool.uniform({layer.out}, DType::bf16);
+  }
+  backend.run(op);
+  const std::int64_t words = backend.relu_mask_words(op);
+  if (words == 0) return;
+  op.relu_mask = pool.make({layer.rows, words}, DType::i32);
+  backend.run(op);
+}
+
+/// The gradient of the layer's input, which is added to others' or, behind a ReLU, goes through it.
+void run_data(Backend& backend, const Layer& layer, bool through_relu) {
+  BenchTensors pool(backend);
+  LinearBackwardData op{.dy = pool.uniform({layer.rows, layer.out}, DType::bf16),
+                        .weight = pool.uniform({layer.out, layer.in}, DType::bf16),
+                        .dx = pool.make({layer.rows, layer.in}, DType::bf16)};
+  backend.run(op);
+  if (!through_relu) {
+    op.accumulate = true;
+    backend.run(op);
+    return;
+  }
+  LinearForward made{.x = pool.uniform({layer.rows, 8}, DType::bf16),
+                     .weight = pool.uniform({layer.in, 8}, DType::bf16),
+                     .bias = pool.uniform({layer.in}, DType::f32),
+                     .y = pool.make({layer.rows, layer.in}, DType::bf16),
+                     .activation = Activation::relu};
+  const std::int64_t words = backend.relu_mask_words(made);
+  if (words == 0) return;
+  made.relu_mask = pool.make({layer.rows, words}, DType::i32);
+  backend.run(made);
+  op.gate = made.y, op.relu_mask = made.relu_mask;
+  backend.run(op);
+}
+
+/// Of an update's first micro-batch.
+void run_weight(Backend& backend, const Layer& layer) {
+  BenchTensors pool(backend);
+  backend.run(LinearBackwardWeight{.dy = pool.uniform({layer.rows, layer.out}, DType::bf16),
+                                   .x = pool.uniform({layer.rows, layer.in}, DType::bf16),
+                                   .dweight = pool.make({layer.out, layer.in}, DType::f32),
+                                   .dbias = layer.bias ? pool.make({layer.out}, DType::f32) : Tensor(),
+                                   .accumulate = false});
+}
+
+json::object row_of(const std::string& preset, const char* layer, const ProductReport& report) {
+  return {{"preset", preset},
+          {"layer", layer},
+          {"product", report.product},
+          {"epilogue", report.epilogue},
+          {"found", report.found},
+          {"candidates", report.candidates},
+          {"first_ms", report.first_ms},
+          {"chosen_ms", report.chosen_ms},
+          {"waves", report.waves},
+          {"algorithm", report.algorithm}};
+}
+
+}  // namespace
+
+json::array product_table(Backend& backend, const std::string& preset, std::int64_t tokens,
+                          const std::function<void(const json::object&)>& each) {
+  const std::int64_t vocabulary = preset == "tiny" ? 10000 : 32000;
+  json::array rows;
+  std::size_t told = backend.product_reports().size();
+  const auto tell = [&](const json::object& row) {
+    each(row);
+    rows.push_back(row);
+  };
+  for (const Layer& layer : layers_of(model_preset("transformer-" + preset), vocabulary, tokens)) {
+    try {
+      run_forward(backend, layer);
+      run_data(backend, layer, std::string_view(layer.name) == "second of feed-forward");
+      run_weight(backend, layer);
+      backend.synchronize();
+    } catch (const std::exception& failure) {
+      tell({{"preset", preset}, {"layer", layer.name}, {"failure", failure.what()}});
+    }
+    const std::vector<ProductReport> reports = backend.product_reports();
+    for (; told < reports.size(); ++told) tell(row_of(preset, layer.name, reports[told]));
+  }
+  return rows;
+}
+
+}  // namespace babelring
