@@ -17,7 +17,7 @@ class Sizes {
   Sizes(const ModelConfig& model, std::int64_t element, bool on_device)
       : width(model.width * element),
         // As Arena::make_rows() pads them.
-        inner(model.inner * element % 4096 == 0 ? model.inner * element + 64 : model.inner * element),
+        inner(!on_device && model.inner * element % 4096 == 0 ? model.inner * element + 64 : model.inner * element),
         // A residual block keeps two tensors of its rows, and the norm's mean and 1/deviation.
         block(2 * width + 2 * f32_bytes),
         // Queries, keys, values and output, and the scores' log-sum-exp of each head.

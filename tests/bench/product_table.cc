@@ -1,7 +1,7 @@
 #include "tests/bench/product_table.h"
 
-#include <fmt/format.h>
-
+#include <algorithm>
+#include <string_view>
 #include <vector>
 
 #include "nmt/model/config.h"
@@ -18,11 +18,17 @@ struct Layer {
   bool bias = true, relu = false;
 };
 
-std::vector<Layer> layers_of(const ModelConfig& model, std::int64_t vocabulary, std::int64_t tokens) {
+std::vector<Layer> layers_of(const Backend& backend, const ModelConfig& model, std::int64_t vocabulary,
+                             std::int64_t tokens) {
   const std::int64_t d = model.width, f = model.inner;
-  return {{"queries, keys, values", d, 3 * d, tokens},      {"keys and values", d, 2 * d, tokens},
-          {"queries, or attention's output", d, d, tokens}, {"first of feed-forward", d, f, tokens, true, true},
-          {"second of feed-forward", f, d, tokens},         {"logits", d, vocabulary, tokens / 4, false}};
+  const std::int64_t chunk =
+      backend.loss_chunks().max_rows(vocabulary * static_cast<std::int64_t>(size_of(DType::bf16)));
+  return {{"queries, keys, values", d, 3 * d, tokens},
+          {"keys and values for the decoder", d, 2 * d * model.decoder_layers, tokens},
+          {"queries, or attention's output", d, d, tokens},
+          {"first of feed-forward", d, f, tokens, true, true},
+          {"second of feed-forward", f, d, tokens},
+          {"logits", d, vocabulary, std::min(tokens, chunk), false}};
 }
 
 /// Forward, as in training; with a ReLU without and with its mask.
@@ -102,7 +108,7 @@ json::array product_table(Backend& backend, const std::string& preset, std::int6
     each(row);
     rows.push_back(row);
   };
-  for (const Layer& layer : layers_of(model_preset("transformer-" + preset), vocabulary, tokens)) {
+  for (const Layer& layer : layers_of(backend, model_preset("transformer-" + preset), vocabulary, tokens)) {
     try {
       run_forward(backend, layer);
       run_data(backend, layer, std::string_view(layer.name) == "second of feed-forward");
