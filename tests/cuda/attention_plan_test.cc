@@ -112,11 +112,12 @@ TEST(AttentionPlan, ComputesOnlyWhatItIsGiven) {
 using Launches = std::vector<ShortLaunch>;
 
 TEST(SplitAttention, GivesLikeSentencesRoomTogether) {
-  EXPECT_EQ(split_attention(offsets_of({30, 1, 32}), 256).launches, (Launches{{-1, 32}}));
-  EXPECT_EQ(split_attention(offsets_of({33, 64, 0}), 256).launches, (Launches{{-1, 32}, {32, 64}}));
+  EXPECT_EQ(split_attention(offsets_of({30, 17, 32}), 256).launches, (Launches{{-1, 32}}));
+  EXPECT_EQ(split_attention(offsets_of({8, 16, 17}), 256).launches, (Launches{{-1, 16}, {16, 32}}));
+  EXPECT_EQ(split_attention(offsets_of({33, 64, 0}), 256).launches, (Launches{{-1, 16}, {16, 64}}));
   EXPECT_EQ(split_attention(offsets_of({256, 255}), 256).launches, (Launches{{-1, 256}}));
   EXPECT_EQ(split_attention(offsets_of({10, 60, 128, 129}), 256).launches,
-            (Launches{{-1, 32}, {32, 64}, {64, 128}, {128, 256}}));
+            (Launches{{-1, 16}, {16, 64}, {64, 128}, {128, 256}}));
 }
 
 TEST(SplitAttention, GivesAFewSentencesMoreRoomThanTheyNeed) {
@@ -129,7 +130,7 @@ TEST(SplitAttention, GivesAFewSentencesMoreRoomThanTheyNeed) {
 
 TEST(SplitAttention, LeavesWhatIsTooLong) {
   const AttentionSplit split = split_attention(offsets_of({257, 5, 1000, 129}), 128);
-  EXPECT_EQ(split.launches, (Launches{{-1, 32}}));
+  EXPECT_EQ(split.launches, (Launches{{-1, 16}}));
   EXPECT_EQ(split.rest, (Offsets{0, 2, 3}));
   EXPECT_TRUE(split_attention(offsets_of({1000}), 256).launches.empty());
   EXPECT_TRUE(split_attention(offsets_of({}), 256).launches.empty());

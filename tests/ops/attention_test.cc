@@ -36,6 +36,11 @@ const Layout layouts[] = {
     {{0, 7, 40}, {0, 13, 30}, 1, 200, false, 0.1f},
     {{0, 3}, {0, 5}, 1, 2050, false, 0},               // wider than tiles take
     {{0, 0, 0, 5}, {0, 0, 4, 4}, 2, 64, false, 0.1f},  // neither, no queries, no keys
+    // The smallest blocks of the GPU's kernels, of one warp: keys come 16 at a time.
+    {{0, 8, 24, 25}, {0, 40, 57, 73}, 2, 64, false, 0.1f},
+    {{0, 8, 24, 33, 50}, {0, 8, 24, 33, 50}, 4, 32, true, 0.3f},
+    {{0, 40, 56}, {0, 9, 25}, 2, 64, false, 0.1f},
+    {{0, 16, 20}, {0, 16, 36}, 1, 128, false, 0.1f},
     // The largest blocks of the GPU's kernels for short sentences, and one row more.
     {{0, 256, 417}, {0, 129, 385}, 1, 64, false, 0.1f},
     {{0, 255, 290}, {0, 255, 290}, 1, 64, true, 0.1f},

@@ -35,7 +35,7 @@ std::string_view name_of(AttentionRoute route) {
 }
 
 AttentionSplit split_attention(std::span<const std::int32_t> offsets, int most_rows) {
-  constexpr std::array rooms = {32, 64, 128, 256};
+  constexpr std::array rooms = {16, 32, 64, 128, 256};
   constexpr std::int64_t least_share = 8;  // one in so many
   std::array<std::int64_t, rooms.size()> wanting{};
   AttentionSplit split;

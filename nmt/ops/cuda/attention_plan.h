@@ -29,8 +29,8 @@ struct AttentionSplit {
   std::vector<std::int32_t> rest;  // ascending: those of more rows
 };
 
-/// Sentences of up to most_rows rows go to blocks with room for 32, 64, 128 or 256 rows; where fewer than an eighth of
-/// the sentences want a room, they get the next larger one. A pure function of the offsets [sentences + 1].
+/// Sentences of up to most_rows rows go to blocks with room for 16, 32, 64, 128 or 256 rows; where fewer than an eighth
+/// of the sentences want a room, they get the next larger one. A pure function of the offsets [sentences + 1].
 AttentionSplit split_attention(std::span<const std::int32_t> offsets, int most_rows);
 
 /// Sentences whose attention is computed together, each in room for `queries` and `keys` rows, both multiples of 8.

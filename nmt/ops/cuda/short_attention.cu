@@ -10,15 +10,15 @@ namespace babelring::cuda {
 namespace {
 
 constexpr float log_2 = 0.6931471805599453f;
-constexpr int key_step = 32;          // keys between two looks at the largest score
 constexpr int most_loaded_keys = 64;  // keys and values in shared memory at a time
 
 int loaded_keys(int rows) {
   return std::min(rows, most_loaded_keys);
 }
 
-/// 16 queries of a head, those of one warp. A lane has rows r = lane / 4 and r + 8 of what products give.
-template <int width>
+/// 16 queries of a head, those of one warp, with key_step keys between two looks at the largest score: 32, or 16 in the
+/// smallest room, which has no more. A lane has rows r = lane / 4 and r + 8 of what products give.
+template <int width, int key_step>
 class QueryGroup {
  public:
   __device__ QueryGroup(const ShortShape& shape, const ShortPlace& place, int first_query)
@@ -38,8 +38,8 @@ class QueryGroup {
     for (int c = 0; c < width / 16; ++c) load_matrix_x4(queries_[c], block_down(rows, stride, 0, c * 16));
   }
 
-  /// On with the next 32 keys, the first of which is `first` in the sentence. Keys beyond the sentence weigh nothing,
-  /// but their values are numbers.
+  /// On with the next key_step keys, the first of which is `first` in the sentence. Keys beyond the sentence weigh
+  /// nothing, but their values are numbers.
   __device__ void attend(const bfloat* keys, const bfloat* values, int first) {
     float scores[key_step / 8][4] = {};
 #pragma unroll
@@ -148,7 +148,7 @@ class QueryGroup {
   float sums_[width / 8][4] = {}, largest_[2] = {-INFINITY, -INFINITY}, total_[2] = {};
 };
 
-template <int width>
+template <int width, int key_step>
 __global__ void __launch_bounds__(most_tile_threads(width))
     short_forward_kernel(ShortShape shape, PackedTensor<const bfloat> q, PackedTensor<const bfloat> k,
                          PackedTensor<const bfloat> v, PackedTensor<bfloat> out, float* log_sum_exp) {
@@ -163,7 +163,7 @@ __global__ void __launch_bounds__(most_tile_threads(width))
   const int reach = !active ? 0 : shape.causal ? min(at.keys, first_row + group_rows) : at.keys;
   load_tile<width>(query_tile, round_up(at.queries, group_rows), at.query_rows(q, 0), q.stride, at.queries,
                    shape.head_width);
-  QueryGroup<width> group(shape, at, first_row);
+  QueryGroup<width, key_step> group(shape, at, first_row);
   for (int first = 0; first == 0 || first < at.keys; first += room) {  // once without keys, to wait for the queries
     const int count = min(room, at.keys - first);
     if (first > 0) __syncthreads();
@@ -209,13 +209,13 @@ void run_short(const AttentionForward& op, std::span<const ShortLaunch> launches
     const int groups = round_up(each.most, group_rows) / group_rows, rows = groups * group_rows;
     with_tile_width(op.q.shape[1] / op.heads, [&](auto width) {
       const int tile_rows = rows + 2 * loaded_keys(rows);
-      const auto bytes = static_cast<std::size_t>(tile_rows * tile_stride(width)) * sizeof(bfloat);
-      launch(op.name,
-             {.grid = dim3(blocks),
-              .block = dim3(static_cast<unsigned>(groups * warp_lanes)),
-              .stream = workspace.stream(),
-              .shared_bytes = bytes},
-             short_forward_kernel<width>, short_shape(op, each, workspace), packed(op.q), packed(op.k), packed(op.v),
+      const LaunchPlace place{
+          .grid = dim3(blocks),
+          .block = dim3(static_cast<unsigned>(groups * warp_lanes)),
+          .stream = workspace.stream(),
+          .shared_bytes = static_cast<std::size_t>(tile_rows * tile_stride(width)) * sizeof(bfloat)};
+      const auto kernel = rows < 32 ? short_forward_kernel<width, 16> : short_forward_kernel<width, 32>;
+      launch(op.name, place, kernel, short_shape(op, each, workspace), packed(op.q), packed(op.k), packed(op.v),
              packed(op.out), op.log_sum_exp.as<float>());
     });
   }
