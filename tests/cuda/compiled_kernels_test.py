@@ -24,7 +24,7 @@ REGISTERS = {
     "norm_backward_kernel<8, 2, true, __nv_bfloat16>": 118,
     "norm_backward_kernel<8, 4, true, __nv_bfloat16>": 184,
     "norm_backward_kernel<4, 4, true, float>": 152,
-    "embedding_forward_kernel": 32,
+    "embedding_forward_kernel": 45,
     "embedding_backward_kernel": 72,
     "adam_kernel": 44,
     "short_forward_kernel<32, 32>": 82,
@@ -160,6 +160,17 @@ class NormRows(unittest.TestCase):
                 loads = sum("ld.global.v4.u32" in text for text in rows[0])
                 self.assertEqual(loads, 3 * pieces, "dy and x of the next row, and dx where it is added to")
                 self.assertFalse([text for text in rows[0] if ".shared" in text])
+
+
+class EmbeddingRows(unittest.TestCase):
+    def test_are_read_by_pieces_and_compute_no_sinusoids(self):
+        """Those of positions beyond the table are computed in double, in a loop of their own."""
+        ptx = kernels_in_ptx(KERNELS / "embedding.cu")["embedding_forward_kernel<8, __nv_bfloat16>"]
+        rows = [loop for loop in loops(ptx) if any("ld.global.v4.f32" in text for text in loop)]
+        self.assertTrue(rows, "sinusoids are read four at a time")
+        for loop in rows:
+            self.assertTrue(any("ld.global.v4.u32" in text for text in loop), "and embeddings eight")
+            self.assertFalse([text for text in loop if "f64" in text])
 
 
 class Loops(unittest.TestCase):

@@ -16,7 +16,9 @@ TEST_P(ElementwiseTest, EqualsReference) {
       expect_as_reference(Cast{.x = x, .y = tensors.zeros(shape, to)}, {&Cast::y});
     }
     expect_as_reference(Add{.x = x, .y = tensors.normal(shape, type())}, {&Add::y});
-    expect_as_reference(Fill{.y = tensors.normal(shape, type()), .value = -2.5f}, {&Fill::y});
+    for (const float value : {-2.5f, 0.0f}) {
+      expect_as_reference(Fill{.y = tensors.normal(shape, type()), .value = value}, {&Fill::y});
+    }
   }
 }
 

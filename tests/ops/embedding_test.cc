@@ -64,10 +64,10 @@ TEST_P(EmbeddingTest, RowDoesNotDependOnItsNeighbours) {
   EXPECT_TRUE(same_bits(alone, together.row_slice(0, 1)));
 }
 
-/// What a backend keeps of the sinusoids grows with the positions and follows the width.
+/// What a backend keeps of the sinusoids grows with the positions, or ends at the 1024th, and follows the width.
 TEST_P(EmbeddingTest, SinusoidsAreTheSameFromCallToCall) {
   for (const std::int64_t width : {64, 30, 64}) {
-    for (const std::int64_t longest : {3, 700, 40}) {
+    for (const std::int64_t longest : {3, 700, 40, 1023, 1024, 5000}) {
       expect_as_reference(EmbeddingForward{.ids = tensors.integers(5, 10),
                                            .positions = tensors.list({0, 1, 2, 3, static_cast<std::int32_t>(longest)}),
                                            .table = tensors.normal({10, width}, type()),

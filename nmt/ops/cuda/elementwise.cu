@@ -1,5 +1,7 @@
 #include "nmt/ops/elementwise.h"
 
+#include <bit>
+
 #include "nmt/ops/cuda/device_math.cuh"
 #include "nmt/ops/cuda/kernels.h"
 #include "nmt/ops/cuda/launch.cuh"
@@ -53,6 +55,9 @@ void run(const Cast& op, Workspace& workspace) {
 void run(const Fill& op, Workspace& workspace) {
   const std::int64_t count = op.y.shape.elements();
   if (count == 0) return;
+  if (std::bit_cast<unsigned>(op.value) == 0) {
+    return require(cudaMemsetAsync(op.y.data, 0, op.y.bytes(), workspace.stream()), op.name);
+  }
   with_device_type(op.y.dtype, [&](auto tag) {
     using T = decltype(tag);
     launch(op.name, {elementwise_blocks(count), elementwise_threads, workspace.stream()}, fill_kernel<T>, op.y.as<T>(),

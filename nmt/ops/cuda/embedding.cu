@@ -12,7 +12,8 @@ namespace babelring::cuda {
 
 namespace {
 
-constexpr int embedding_threads = 128;
+constexpr int rows_at_once = 4;
+constexpr int table_positions = 1024;  // beyond, sinusoids are computed for each row
 
 /// sin or cos of position / 10000^(2 i / width) for the columns 2 i and 2 i + 1. In turns and double, so that nothing
 /// is lost to a large angle.
@@ -24,19 +25,43 @@ __device__ float sinusoid(int position, int column, int width) {
   return column % 2 == 0 ? sinpif(half_turns) : cospif(half_turns);
 }
 
-/// One block a row.
-template <class T>
+/// Of all positions below table_positions: [table_positions, width].
+__global__ void sinusoids_kernel(float* sinusoids, int width) {
+  for (std::int64_t i = first_element(); i < table_positions * width; i += element_step()) {
+    sinusoids[i] = sinusoid(static_cast<int>(i / width), static_cast<int>(i % width), width);
+  }
+}
+
+/// A warp takes a row, a block so many.
+template <int n, class T>
 __global__ void embedding_forward_kernel(const int* ids, const int* positions, const T* table, int vocabulary, T* y,
-                                         int width, float scale, DropoutKey key, IndexError* error) {
-  const std::int64_t row = blockIdx.x;
+                                         std::int64_t rows, int width, const float* sinusoids, float scale,
+                                         DropoutKey key, IndexError* error) {
+  const std::int64_t row = row_of_warp<rows_at_once>();
+  if (row >= rows) return;
   const int id = ids[row], position = positions[row];
   if (!index_in_range(id, vocabulary, row, BadIndex::forward_ids, error)) return;
   if (!index_in_range(position, 0x7fffffff, row, BadIndex::forward_positions, error)) return;
   const DeviceDropoutRow mask(key, row);
   const T* entry = table + static_cast<std::int64_t>(id) * width;
-  for (int i = threadIdx.x; i < width; i += blockDim.x) {
-    const float sum = widen(entry[i]) * scale + sinusoid(position, i, width);
-    y[row * width + i] = narrow<T>(mask.apply(sum, i));
+  const auto put = [&](float(&values)[n], int column) {
+    const Elements<T, n> embedding(entry + column);
+#pragma unroll
+    for (int e = 0; e < n; ++e) values[e] = embedding[e] * scale + values[e];
+    mask.apply(values, column);
+    put_elements(y + row * width + column, Elements<T, n>(values));
+  };
+  if (position < table_positions) {
+    for_lane_pieces<n, 0>(width, [&](int, int column) {
+      auto known = piece_at<n>(sinusoids + static_cast<std::int64_t>(position) * width + column);
+      put(known.of, column);
+    });
+  } else {
+    for_lane_pieces<n, 0>(width, [&](int, int column) {
+      float computed[n];
+      for (int e = 0; e < n; ++e) computed[e] = sinusoid(position, column + e, width);
+      put(computed, column);
+    });
   }
 }
 
@@ -212,16 +237,33 @@ SortedRows sort_rows(const ConstTensor& ids, std::int64_t vocabulary, Workspace&
   return {sorted_keys, rows};
 }
 
+/// The workspace's table, made when the width is new.
+const float* sinusoids_of(int width, Workspace& workspace) {
+  Buffer& table = workspace.sinusoids(width);
+  if (table.data() == nullptr) {
+    const std::int64_t elements = static_cast<std::int64_t>(table_positions) * width;
+    table = allocate_device(static_cast<std::size_t>(elements) * sizeof(float));
+    launch(EmbeddingForward::name, {elementwise_blocks(elements), elementwise_threads, workspace.stream()},
+           sinusoids_kernel, static_cast<float*>(table.data()), width);
+  }
+  return static_cast<const float*>(table.data());
+}
+
 }  // namespace
 
 void run(const EmbeddingForward& op, Workspace& workspace) {
   const std::int64_t rows = op.ids.shape[0];
   if (op.y.shape.elements() == 0) return;
+  const auto width = static_cast<int>(op.y.shape[1]);
+  const float* sinusoids = sinusoids_of(width, workspace);
   with_device_type(op.table.dtype, [&](auto tag) {
     using T = decltype(tag);
-    launch(op.name, {static_cast<unsigned>(rows), embedding_threads, workspace.stream()}, embedding_forward_kernel<T>,
-           op.ids.as<int>(), op.positions.as<int>(), op.table.as<T>(), static_cast<int>(op.table.shape[0]),
-           op.y.as<T>(), static_cast<int>(op.y.shape[1]), op.scale, op.key, workspace.index_error());
+    with_pieces<T>({width}, {op.table.data, op.y.data}, [&](auto n) {
+      launch(op.name, {row_blocks<rows_at_once>(rows), rows_at_once * warp_lanes, workspace.stream()},
+             embedding_forward_kernel<n, T>, op.ids.as<int>(), op.positions.as<int>(), op.table.as<T>(),
+             static_cast<int>(op.table.shape[0]), op.y.as<T>(), rows, width, sinusoids, op.scale, op.key,
+             workspace.index_error());
+    });
   });
 }
 

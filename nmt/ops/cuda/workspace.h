@@ -1,5 +1,7 @@
 #pragma once
 
+#include <map>
+
 #include "nmt/core/arena.h"
 #include "nmt/ops/cuda/attention_plan.h"
 #include "nmt/ops/cuda/cudnn_plans.h"
@@ -42,6 +44,8 @@ class Workspace {
   Arena& scratch() { return scratch_; }
   /// How often scratch memory has moved: what was recorded before the last time points to memory that is gone.
   std::int64_t scratch_moves() const { return scratch_moves_; }
+  /// Where the embedding keeps the sinusoids of a width; empty until it makes them.
+  Buffer& sinusoids(std::int64_t width) { return sinusoids_[width]; }
   IndexError* index_error() const { return static_cast<IndexError*>(index_error_.data()); }
   /// Waits for the stream, delivers what was fetched, and makes one block of scratch memory that has grown by several.
   /// Throws Failure, once, if a kernel found an index out of range.
@@ -57,6 +61,7 @@ class Workspace {
   std::int64_t scratch_moves_ = 0;
   Arena scratch_;
   Buffer index_error_;
+  std::map<std::int64_t, Buffer> sinusoids_;
   AttentionRoute attention_route_;
 };
 
