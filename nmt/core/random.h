@@ -27,12 +27,21 @@ constexpr std::uint64_t derive_seed(std::uint64_t seed, std::uint64_t a, std::ui
   return mix64(mix64(mix64(mix64(seed + 0x9e3779b97f4a7c15ULL) + a) + b) + c);
 }
 
+/// What of a DropoutKey differs from one update to the next.
+struct DropoutPlace {
+  std::uint64_t key;
+  std::int64_t first_row;
+};
+
 /// Dropout bits as a pure function of (key, global row, column): whichever rank or micro-batch computes a row, its bits
 /// are the same. An element is dropped when its 16 random bits are below `threshold()`.
 struct DropoutKey {
   std::uint64_t key = 0;       // from (seed, update, layer and place)
   std::int64_t first_row = 0;  // global index, within the update, of the tensor's first row
   float probability = 0;       // 0: nothing is dropped
+  /// In a device's memory: key and first_row, for a kernel that is repeated with others; null: they are those here.
+  /// Only the backend of that device sets it.
+  const DropoutPlace* place = nullptr;
 
   /// Sets the pairs of columns apart before they are hashed: 2^32 over the golden ratio.
   static constexpr std::uint32_t pair_factor = 0x9e3779b9U;

@@ -24,8 +24,10 @@ LossSums FetchedLosses::sums() const {
     for (std::size_t i = first; i < first + tokens; ++i) total += static_cast<double>((*losses_)[i]);
     return total;
   };
-  return {
-      .loss = sum_of(0), .nll = sum_of(tokens), .correct = sum_of(2 * tokens), .tokens = static_cast<double>(tokens)};
+  return {.loss = sum_of(0),
+          .nll = sum_of(tokens),
+          .correct = sum_of(2 * tokens),
+          .tokens = static_cast<double>(tokens) - static_cast<double>(padding_)};
 }
 
 OutputLoss::OutputLoss(const Parameter& projection, float label_smoothing)

@@ -26,14 +26,16 @@ struct LossSums {
 /// Losses of a micro-batch's tokens on their way from the device.
 class FetchedLosses {
  public:
-  /// Fetches what OutputLoss::run() returned; absent: of no tokens.
-  FetchedLosses(Backend& backend, ConstTensor losses) : losses_(losses ? backend.fetch(losses) : nullptr) {}
+  /// Fetches what OutputLoss::run() returned; absent: of no tokens. The last `padding` rows have no target.
+  FetchedLosses(Backend& backend, ConstTensor losses, std::int64_t padding = 0)
+      : losses_(losses ? backend.fetch(losses) : nullptr), padding_(padding) {}
 
   /// Only after the backend's next synchronize() or download().
   LossSums sums() const;
 
  private:
   std::shared_ptr<const std::vector<float>> losses_;
+  std::int64_t padding_;
 };
 
 /// Projection to the vocabulary and label-smoothed cross-entropy, forward and backward in one pass, in chunks of some

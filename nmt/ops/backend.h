@@ -93,12 +93,11 @@ class Backend {
   virtual MemoryRoom memory() const { return host_memory_room(); }
   /// For timing parts of the work without waiting for it. Null where run() is synchronous.
   virtual std::unique_ptr<WorkMarks> make_marks() { return nullptr; }
-  /// Runs `work`, which only runs ops on this backend, and returns the tensor that it returns. The same key stands for
-  /// the same ops on the same tensors, so that a device may record them once and then replay them as a whole.
-  virtual ConstTensor repeat(const std::vector<std::int64_t>& key, const std::function<ConstTensor()>& work) {
-    static_cast<void>(key);
-    return work();
-  }
+  /// Runs `work`, which only runs ops on this backend, and returns the tensor that it returns. A device may record work
+  /// and repeat the recording when the same ops come again with tensors of the same sizes at the same addresses; lists
+  /// in the host's memory, keys of dropout and CrossEntropy::gradient_scale may be others. `work` may therefore be
+  /// called more than once, and must make the same calls each time.
+  virtual ConstTensor repeat(const std::function<ConstTensor()>& work) { return work(); }
   /// A stream of work that runs beside the backend's own. Null where run() is synchronous.
   virtual std::unique_ptr<DeviceStream> make_stream() { return nullptr; }
   /// Words in a row of the LinearForward::relu_mask that this op, given without one, can write for the backward; 0 if

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 
 #include "nmt/core/tensor.h"
@@ -9,10 +10,12 @@ namespace babelring {
 /// Label-smoothed cross-entropy and its gradient, row by row, with p = softmax(logits) and
 /// q = (1 - smoothing) * onehot(target) + smoothing / vocabulary:
 ///   loss = -sum q log p;  dlogits = gradient_scale * (p - q)
+/// All results of a row without a target are 0.
 /// All sums in f32 or wider.  Source: Szegedy et al. 2016, section 7.
 struct CrossEntropy {
-  ConstTensor logits;   // [rows, vocabulary], f32 or bf16; may be strided
-  ConstTensor targets;  // [rows] i32
+  static constexpr std::int32_t no_target = -1;  // of a row that only pads others
+  ConstTensor logits;                            // [rows, vocabulary], f32 or bf16; may be strided
+  ConstTensor targets;                           // [rows] i32: a place in the vocabulary, or no_target
   float smoothing = 0;
   float gradient_scale = 1;
   Tensor dlogits;         // as logits; may alias logits; absent: no gradient is wanted

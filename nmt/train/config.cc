@@ -45,7 +45,8 @@ void TrainingConfig::bind(OptionBinder& b) {
   b.choice("device", device, {"auto", "cpu", "cuda"},
            "what computes: a CUDA GPU for each rank, or the processor; auto: the first where every rank has one");
   b.flag("cuda_graphs", cuda_graphs,
-         "one rank on a GPU without dropout: passes over a shape that was seen before are repeated as a CUDA graph");
+         "on GPUs: forward and backward of batches of similar size, padded to the same size, are repeated as a CUDA "
+         "graph; for small models, whose kernels take less time than their launches");
   b.flag("tune_products", tune_products,
          "on a GPU each matrix product is computed by the fastest of the algorithms that cuBLASLt proposes, timed when "
          "its shape first comes; the run's folder keeps the choices (products-rank-N.jsonl); false: by the first one");

@@ -6,6 +6,7 @@
 
 #include "nmt/base/failure.h"
 #include "nmt/train/dry_backend.h"
+#include "nmt/train/padded_batch.h"
 
 namespace babelring {
 
@@ -139,7 +140,10 @@ MemoryPlan plan_memory(const TrainConfig& config, const Plan& plan, const Transf
     const std::int64_t limit = std::max<std::int64_t>(memory.micro_batch_tokens, config.data.max_length);
     return memory.micro_batch_tokens > 0 ? std::min(tokens, limit) : tokens;
   };
-  if (!backend.host_memory()) memory.need = dry_run(model, backend, limited(share.source), limited(share.target));
+  const auto given = [&](std::int64_t tokens) {
+    return config.training.cuda_graphs ? padded_rows(limited(tokens)) : limited(tokens);
+  };
+  if (!backend.host_memory()) memory.need = dry_run(model, backend, given(share.source), given(share.target));
   return memory;
 }
 

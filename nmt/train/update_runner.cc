@@ -1,25 +1,13 @@
 #include "nmt/train/update_runner.h"
 
-#include <bit>
+#include <optional>
 #include <utility>
+
+#include "nmt/train/padded_batch.h"
 
 namespace babelring {
 
 namespace {
-
-/// Whatever decides which ops a pass gives to the backend, and on which memory.
-std::vector<std::int64_t> pass_key(const Context& context, const DeviceBatch& batch, float gradient_scale) {
-  std::vector<std::int64_t> key = {context.accumulate ? 1 : 0, std::bit_cast<std::int32_t>(gradient_scale)};
-  for (const Sequences* side : {&batch.source, &batch.target}) {
-    const auto* offsets = side->offsets.as<std::int32_t>();
-    key.push_back(side->offsets.shape.elements());
-    key.insert(key.end(), offsets, offsets + side->offsets.shape.elements());
-    for (const ConstTensor& tensor : {side->ids, side->positions})
-      key.push_back(std::bit_cast<std::int64_t>(tensor.data));
-  }
-  key.push_back(std::bit_cast<std::int64_t>(batch.target_out.data));
-  return key;
-}
 
 std::int64_t bucket_bytes(const TrainConfig& config, const Transformer& model, const Communicator& communicator) {
   const std::int64_t gradient = model.parameters().count() * static_cast<std::int64_t>(sizeof(float));
@@ -41,22 +29,27 @@ UpdateRunner::UpdateRunner(const TrainConfig& config, Transformer& model, Adam& 
       gradients_(
           ownership.gradient_sum(model.parameters(), bucket_bytes(config, model, communicator), model.shared_table())),
       clock_(backend.make_marks()),
-      repeats_(config.training.cuda_graphs && !backend.host_memory() && communicator.size() == 1 &&
-               observer == nullptr && config.model.dropout == 0 && config.model.attention_dropout == 0 &&
-               config.model.activation_dropout == 0) {}
+      repeats_(config.training.cuda_graphs && !backend.host_memory() && observer == nullptr) {}
 
-/// Forward and backward of a batch whose shape may come again. Only for one rank without dropout: seeds, and when
-/// gradients are ready, would differ from one replay to the next.
-ConstTensor UpdateRunner::repeated(Context& context, const DeviceBatch& batch, float gradient_scale) {
+/// A pass padded to a size that comes again, so that the device may repeat it as a whole. Gradients are ready when all
+/// of it is given: in the middle of a recording nothing can leave for other ranks.
+FetchedLosses UpdateRunner::repeat_pass(Context& context, const PackedBatch& batch, float gradient_scale) {
   context.clock = nullptr;  // its marks would be repeated too
   const auto ready = std::exchange(context.gradient_ready, {});
+  const PackedBatch padded = padded_batch(batch);
+  const DeviceBatch on_device(backend_, context.saved, padded);
   clock_.enter(StepPart::whole_pass);
-  const ConstTensor losses = backend_.repeat(pass_key(context, batch, gradient_scale),
-                                             [&] { return model_.add_gradients(context, batch, gradient_scale); });
-  if (!ready) return losses;
+  std::optional<Arena::Scope> kept;  // each call begins at the same place
+  const ConstTensor losses = backend_.repeat([&] {
+    kept.reset();
+    kept.emplace(context.saved);
+    return model_.add_gradients(context, on_device, gradient_scale);
+  });
+  FetchedLosses fetched(backend_, losses, padded.target_in.tokens() - batch.target_in.tokens());
+  if (!ready) return fetched;
   const auto& parameters = model_.parameters().all();
   for (auto parameter = parameters.rbegin(); parameter != parameters.rend(); ++parameter) ready(*parameter);
-  return losses;
+  return fetched;
 }
 
 /// Recordings of passes know no rows, and a frozen table's gradient is 0.
@@ -85,10 +78,13 @@ std::vector<FetchedLosses> UpdateRunner::start_gradients(const UpdateBatches& ba
       };
     }
     clock_.enter(StepPart::forward);
-    const DeviceBatch batch(backend_, context.saved, batches.micro_batches[i]);
     const float scale = 1.0f / static_cast<float>(batches.global_target_tokens);
-    losses.emplace_back(backend_,
-                        repeats_ ? repeated(context, batch, scale) : model_.add_gradients(context, batch, scale));
+    if (repeats_) {
+      losses.push_back(repeat_pass(context, batches.micro_batches[i], scale));
+      continue;
+    }
+    const DeviceBatch batch(backend_, context.saved, batches.micro_batches[i]);
+    losses.emplace_back(backend_, model_.add_gradients(context, batch, scale));
   }
   return losses;
 }

@@ -44,7 +44,7 @@ class UpdateRunner {
 
  private:
   std::vector<FetchedLosses> start_gradients(const UpdateBatches& batches);
-  ConstTensor repeated(Context& context, const DeviceBatch& batch, float gradient_scale);
+  FetchedLosses repeat_pass(Context& context, const PackedBatch& batch, float gradient_scale);
   bool rows_may_go_apart() const;
   std::vector<double> summed_over_ranks(const std::vector<FetchedLosses>& losses, const Votes& votes, double minutes);
 

@@ -25,7 +25,7 @@ REGISTERS = {
     "norm_backward_kernel<8, 4, true, __nv_bfloat16>": 184,
     "norm_backward_kernel<4, 4, true, float>": 152,
     "embedding_forward_kernel": 45,
-    "embedding_backward_kernel": 72,
+    "embedding_backward_kernel": 74,
     "adam_kernel": 44,
     "short_forward_kernel<32, 32>": 82,
     "short_forward_kernel<64, 16>": 97,
@@ -34,7 +34,7 @@ REGISTERS = {
     "short_forward_kernel<128, 32>": 176,
     "short_backward_kernel<32>": 98,
     "short_backward_kernel<64>": 128,
-    "short_backward_kernel<128>": 226,
+    "short_backward_kernel<128>": 227,
 }
 REGISTERS_OF_OTHERS = 64
 

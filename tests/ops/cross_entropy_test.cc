@@ -51,6 +51,26 @@ TEST_P(CrossEntropyTest, TakesAndWritesStridedViews) {
                       {&CrossEntropy::dlogits});
 }
 
+/// Rows that pad a batch: no loss, no gradient.
+TEST_P(CrossEntropyTest, ARowWithoutTargetGivesNothing) {
+  for (const std::int64_t vocabulary : {7, 64, 1009}) {
+    CrossEntropy op{.logits = tensors.normal({4, vocabulary}, type(), 4),
+                    .targets = tensors.list({CrossEntropy::no_target, 2, CrossEntropy::no_target, 6}),
+                    .smoothing = 0.1f,
+                    .gradient_scale = 0.25f,
+                    .dlogits = tensors.normal({4, vocabulary}, type(), 1),
+                    .loss = tensors.zeros({4}, DType::f32),
+                    .nll = tensors.zeros({4}, DType::f32),
+                    .correct = tensors.zeros({4}, DType::f32),
+                    .predicted = tensors.zeros({4}, DType::i32)};
+    expect_as_reference(op, {&CrossEntropy::dlogits, &CrossEntropy::loss, &CrossEntropy::nll, &CrossEntropy::correct,
+                             &CrossEntropy::predicted});
+    const Tensor in_place = tensors.copy(op.logits);
+    op.logits = op.dlogits = in_place;
+    expect_as_reference(op, {&CrossEntropy::dlogits});
+  }
+}
+
 TEST_P(CrossEntropyTest, LargeLogitsStayFinite) {
   const Tensor logits = tensors.normal({2, 50}, type(), 1e4);
   expect_as_reference(CrossEntropy{.logits = logits,

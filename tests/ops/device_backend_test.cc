@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <numeric>
+#include <set>
 
 #include "nmt/base/failure.h"
 #include "tests/ops/op_fixture.h"
@@ -147,13 +148,13 @@ TEST(ClosedBackendDeathTest, ItsMemoryIsShutToTheHostAlsoWhenAnOpWasRefused) {
   EXPECT_DEATH(look(), "");
 }
 
-/// Work that adds x to y and returns y.
+/// Work that adds a tensor to y and returns y. It is called once to be compared, and once more unless it is repeated.
 class Repeated : public DeviceBackend {
  protected:
-  ConstTensor add(const std::vector<std::int64_t>& key) {
-    return backend_->repeat(key, [&] {
-      ++given_;
-      backend_->run(Add{.x = x_, .y = y_});
+  ConstTensor add(const Tensor& x) {
+    return backend_->repeat([&] {
+      ++calls_;
+      backend_->run(Add{.x = x, .y = y_});
       return ConstTensor(y_);
     });
   }
@@ -162,49 +163,52 @@ class Repeated : public DeviceBackend {
     if (backend_ == nullptr) return;
     x_ = floats(100);
     y_ = floats(100);
+    z_ = floats(100);
     backend_->run(Fill{.y = x_, .value = 1});
     backend_->run(Fill{.y = y_, .value = 0});
   }
 
-  Tensor x_, y_;
-  int given_ = 0;  // how often the work was really given to the backend
+  Tensor x_, y_, z_;
+  int calls_ = 0;
 };
 INSTANTIATE_TEST_SUITE_P(Devices, Repeated, testing::Values("emulated", "cuda"),
                          [](const auto& device) { return std::string(device.param); });
 
 TEST_P(Repeated, WorkIsRecordedTheSecondTime) {
+  const int calls[] = {2, 4, 5, 6, 7, 8};
   for (int times = 1; times <= 6; ++times) {
-    EXPECT_EQ(downloaded(add({7})), std::vector<float>(100, static_cast<float>(times)));
-    EXPECT_EQ(given_, std::min(times, 2));
+    EXPECT_EQ(downloaded(add(x_)), std::vector<float>(100, static_cast<float>(times)));
+    EXPECT_EQ(calls_, calls[times - 1]);
   }
   backend_->run(Fill{.y = x_, .value = 10});  // it reads what is there when it is repeated
-  EXPECT_EQ(downloaded(add({7})), std::vector<float>(100, 16.0f));
-  add({8});
-  EXPECT_EQ(given_, 3) << "another key";
+  EXPECT_EQ(downloaded(add(x_)), std::vector<float>(100, 16.0f));
+  calls_ = 0;
+  add(z_);
+  EXPECT_EQ(calls_, 2) << "another tensor";
 }
 
 TEST_P(Repeated, WorkIsGivenAnewWhenMemoryHasChanged) {
-  for (int times = 0; times < 3; ++times) add({7});
-  EXPECT_EQ(given_, 2);
+  for (int times = 0; times < 3; ++times) add(x_);
+  EXPECT_EQ(calls_, 5);
   floats(1);
-  for (int times = 0; times < 3; ++times) add({7});
-  EXPECT_EQ(given_, 4);
+  for (int times = 0; times < 3; ++times) add(x_);
+  EXPECT_EQ(calls_, 10);
   EXPECT_EQ(downloaded(y_), std::vector<float>(100, 6.0f));
 }
 
 TEST_P(Repeated, WorkIsGivenAnewWhenScratchMemoryHasMoved) {
   attend(2048, 2048);
   backend_->synchronize();
-  for (int times = 0; times < 3; ++times) add({7});
-  EXPECT_EQ(given_, 2);
+  for (int times = 0; times < 3; ++times) add(x_);
+  EXPECT_EQ(calls_, 5);
   attend(2048, 2049);
   backend_->synchronize();
-  for (int times = 0; times < 3; ++times) add({7});
-  EXPECT_EQ(given_, 4);
+  for (int times = 0; times < 3; ++times) add(x_);
+  EXPECT_EQ(calls_, 10);
 }
 
-/// Offsets lie in the host's memory: the recording keeps its own copies, whatever other ops ask for meanwhile.
-TEST_P(Repeated, ListsStayWithTheRecording) {
+/// Lists, keys of dropout and scales are those of the time, also in a recording, whatever other ops ask for meanwhile.
+TEST_P(Repeated, TakesTheListsAndKeysOfTheTime) {
   constexpr std::int64_t tokens = 12, width = 16;
   const auto tensor = [&](float value) {
     buffers_.push_back(backend_->allocate(tokens * width * sizeof(float)));
@@ -217,6 +221,7 @@ TEST_P(Repeated, ListsStayWithTheRecording) {
   const Tensor q = tensor(0.1f), k = tensor(0.2f), v = tensor(0.3f), out = tensor(0);
   buffers_.push_back(backend_->allocate(tokens * sizeof(float)));
   const Tensor sums = buffers_.back().view(Shape{tokens, 1}, DType::f32);
+  DropoutKey key;
   const auto attend = [&](const std::vector<std::int32_t>& offsets) {
     const ConstTensor list(offsets.data(), Shape{std::ssize(offsets)}, DType::i32);
     backend_->run(AttentionForward{.q = q,
@@ -226,16 +231,49 @@ TEST_P(Repeated, ListsStayWithTheRecording) {
                                    .k_offsets = list,
                                    .heads = 1,
                                    .scale = 0.25f,
+                                   .key = key,
                                    .out = out,
                                    .log_sum_exp = sums});
     return ConstTensor(out);
   };
-  const std::vector<float> expected = downloaded(attend({0, 5, 12}));
-  for (int times = 0; times < 4; ++times) {
-    const std::vector<std::int32_t> offsets = {0, 5, 12};  // gone before the recording is repeated
-    EXPECT_EQ(downloaded(backend_->repeat({1}, [&] { return attend(offsets); })), expected) << times;
+  std::set<std::vector<float>> results;
+  for (std::int32_t times = 0; times < 6; ++times) {
+    key = {.key = 77U + static_cast<std::uint64_t>(times), .first_row = times % 3, .probability = 0.3f};
+    const std::vector<std::int32_t> offsets = {0, 5 + times % 2, 12};  // rooms for the same rows
+    const std::vector<float> expected = downloaded(attend(offsets));
+    int calls = 0;
+    EXPECT_EQ(downloaded(backend_->repeat([&] { return ++calls, attend(offsets); })), expected) << times;
+    EXPECT_EQ(calls, times < 2 ? 2 : 1) << times;
+    results.insert(expected);
     for (std::int32_t middle = 1; middle < 12; ++middle) attend({0, middle, 12});
     for (std::int32_t middle = 2; middle < 12; ++middle) attend({0, 1, middle, 12});
+  }
+  EXPECT_EQ(results.size(), 6U);
+}
+
+TEST_P(Repeated, TakesTheScaleOfTheTime) {
+  constexpr std::int64_t rows = 3, vocabulary = 40;
+  const Tensor logits = floats(rows * vocabulary), gradient = floats(rows * vocabulary), losses = floats(3 * rows);
+  buffers_.push_back(backend_->allocate(rows * sizeof(std::int32_t)));
+  const Tensor targets = buffers_.back().view(Shape{rows}, DType::i32);
+  const std::int32_t ids[] = {3, CrossEntropy::no_target, 39};
+  backend_->upload(ids, targets);
+  const auto loss = [&](float scale) {
+    const auto matrix = [&](const Tensor& tensor) { return Tensor(tensor.data, Shape{rows, vocabulary}, DType::f32); };
+    backend_->run(CrossEntropy{.logits = matrix(logits),
+                               .targets = targets,
+                               .smoothing = 0.1f,
+                               .gradient_scale = scale,
+                               .dlogits = matrix(gradient),
+                               .loss = losses.row_slice(0, rows),
+                               .nll = losses.row_slice(rows, rows),
+                               .correct = losses.row_slice(2 * rows, rows)});
+    return ConstTensor(gradient);
+  };
+  for (const float scale : {1.0f, 0.5f, 0.25f, 0.125f}) {
+    const std::vector<float> expected = downloaded(loss(scale));
+    EXPECT_NE(expected[0], 0);
+    EXPECT_EQ(downloaded(backend_->repeat([&] { return loss(scale); })), expected) << scale;
   }
 }
 
@@ -270,7 +308,7 @@ TEST_P(Repeated, SharedMemoryStaysEnoughForTheRecording) {
     return ConstTensor(tensors[7]);
   };
   for (int times = 0; times < 4; ++times) {
-    EXPECT_NO_THROW(backend_->repeat({1}, [&] { return attend_back({0, 200, 300, 332}); }));
+    EXPECT_NO_THROW(backend_->repeat([&] { return attend_back({0, 200, 300, 332}); }));
     for (const std::int32_t length : {100, 32}) EXPECT_NO_THROW(attend_back({0, length}));
   }
   EXPECT_NO_THROW(backend_->synchronize());
@@ -283,7 +321,7 @@ TEST_P(Repeated, CountsItsOperations) {
   const Tensor product = buffers_.back().view(Shape{64, 64}, DType::f32);
   double last = backend_->flops();
   for (int times = 0; times < 4; ++times) {
-    backend_->repeat({1}, [&] {
+    backend_->repeat([&] {
       backend_->run(LinearForward{.x = square, .weight = square, .y = product});
       return ConstTensor(product);
     });

@@ -211,12 +211,12 @@ TEST_F(ProductTuningTest, AProductThatFirstComesInARecordingIsNotTimed) {
   backend->tune_products({});
   const Tensor x = on(*backend, x_.row_slice(0, 20)), weight = on(*backend, weight_);
   const Tensor y = on(*backend, tensors_.zeros({20, out}, DType::f32));
-  bool first = true;
-  const auto work = [&]() -> ConstTensor {
-    if (!std::exchange(first, false)) backend->run(LinearForward{.x = x, .weight = weight, .y = y});
+  int calls = 0;
+  const auto work = [&]() -> ConstTensor {  // the fourth call is recorded; by the contract all would do the same
+    if (++calls > 3) backend->run(LinearForward{.x = x, .weight = weight, .y = y});
     return y;
   };
-  for (int i = 0; i < 3; ++i) backend->repeat({1}, work);
+  for (int i = 0; i < 3; ++i) backend->repeat(work);
   EXPECT_TRUE(same_bits(downloaded(*backend, y), expected(0, 20)));
   EXPECT_TRUE(same_bits(product(*backend, 20), expected(0, 20))) << "and that choice stays";
 }

@@ -152,6 +152,10 @@ Losses cross_entropy(const Matrix& logits, const Matrix& targets, double smoothi
   Losses result{Matrix(1, logits.rows), Matrix(1, logits.rows), Matrix(1, logits.rows), log_p};
   for (std::int64_t row = 0; row < logits.rows; ++row) {
     const auto target = static_cast<std::int64_t>(targets(0, row));
+    if (target < 0) {
+      for (std::int64_t i = 0; i < logits.columns; ++i) result.dlogits(row, i) = 0;
+      continue;
+    }
     bool largest = true;
     for (std::int64_t i = 0; i < logits.columns; ++i) {
       const double uniform = smoothing / static_cast<double>(logits.columns);

@@ -121,7 +121,10 @@ class ReferenceBackend final : public Backend {
     const Matrix logits = load(op.logits);
     auto result = reference::cross_entropy(logits, load(op.targets), op.smoothing);
     if (op.predicted) {
-      store(reference::log_softmax_top_k(logits, 1).indices, {op.predicted.data, {logits.rows, 1}, DType::i32});
+      Matrix places = reference::log_softmax_top_k(logits, 1).indices;
+      const Matrix targets = load(op.targets);
+      for (std::int64_t row = 0; row < logits.rows; ++row) places(row, 0) *= targets(0, row) < 0 ? 0 : 1;
+      store(places, {op.predicted.data, {logits.rows, 1}, DType::i32});
     }
     store(result.loss, op.loss);
     store(result.nll, op.nll);

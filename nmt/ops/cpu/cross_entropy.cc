@@ -95,8 +95,16 @@ std::int32_t first_place(const T* x, std::int64_t width, float value) {
 }
 
 template <class T>
+void no_loss(const CrossEntropy& op, std::int64_t row) {
+  for (const Tensor& result : {op.loss, op.nll, op.correct}) result.as<float>()[row] = 0;
+  if (op.predicted) op.predicted.as<std::int32_t>()[row] = 0;
+  if (op.dlogits) std::fill_n(op.dlogits.as<T>() + row * op.dlogits.row_stride, op.dlogits.shape[1], rounded<T>(0));
+}
+
+template <class T>
 void row_loss(const CrossEntropy& op, std::int64_t row) {
   const std::int64_t width = op.logits.shape[1], target = op.targets.as<std::int32_t>()[row];
+  if (target == CrossEntropy::no_target) return no_loss<T>(op, row);
   const T* x = op.logits.as<T>() + row * op.logits.row_stride;
   const float target_logit = load(x[target]);
   const RowSums sums = sums_of_row(x, width);
@@ -165,7 +173,7 @@ void row_top_k(const LogSoftmaxTopK& op, std::int64_t row) {
 
 void run(const CrossEntropy& op, Workspace& workspace) {
   const std::int64_t rows = op.logits.shape[0], width = op.logits.shape[1];
-  check_indices(op.name, "targets", op.targets, width);
+  check_indices(op.name, "targets", op.targets, width, CrossEntropy::no_target);
   with_float_type(op.logits.dtype, [&](auto tag) {
 #pragma omp parallel for schedule(static) num_threads(workspace.threads_for(rows* width))
     for (std::int64_t row = 0; row < rows; ++row) row_loss<decltype(tag)>(op, row);

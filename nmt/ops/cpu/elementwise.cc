@@ -6,10 +6,11 @@
 
 namespace babelring::cpu {
 
-void check_indices(std::string_view op, std::string_view field, const ConstTensor& indices, std::int64_t bound) {
+void check_indices(std::string_view op, std::string_view field, const ConstTensor& indices, std::int64_t bound,
+                   std::int32_t absent) {
   const auto* values = indices.as<std::int32_t>();
   for (std::int64_t i = 0; i < indices.shape.elements(); ++i) {
-    if (values[i] >= 0 && values[i] < bound) continue;
+    if ((values[i] >= 0 && values[i] < bound) || values[i] == absent) continue;
     fail("{}: {}[{}] is {}, 0 to {} is needed", op, field, i, values[i], bound - 1);
   }
 }

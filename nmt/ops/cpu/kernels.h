@@ -32,7 +32,9 @@ void run(const Cast& op, Workspace& workspace);
 void run(const Fill& op, Workspace& workspace);
 void run(const Add& op, Workspace& workspace);
 
-/// Throws Failure unless every index is in [0, bound): embedding_forward: ids[3] is 40000, 0 to 32767 is needed.
-void check_indices(std::string_view op, std::string_view field, const ConstTensor& indices, std::int64_t bound);
+/// Throws Failure unless every index is in [0, bound) or `absent`: embedding_forward: ids[3] is 40000, 0 to 32767 is
+/// needed.
+void check_indices(std::string_view op, std::string_view field, const ConstTensor& indices, std::int64_t bound,
+                   std::int32_t absent = 0);
 
 }  // namespace babelring::cpu

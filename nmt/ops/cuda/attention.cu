@@ -78,8 +78,8 @@ struct ScoreRow {
 
 /// Of a row of attention, the bits of (query row, head, key position).
 __device__ DeviceDropoutRow attention_dropout(const DropoutKey& key, int head, int token) {
-  DropoutKey of_head = key;
-  of_head.key = derive_seed(key.key, static_cast<std::uint64_t>(head));
+  DropoutKey of_head = read_key(key);
+  of_head.key = derive_seed(of_head.key, static_cast<std::uint64_t>(head));
   return {of_head, token};
 }
 

@@ -137,15 +137,17 @@ struct LossOperands {
   float *loss, *nll, *correct;
   int* predicted;
   float smoothing, gradient_scale;
+  const float* scale_place;  // where gradient_scale is instead; null: it is the one above
 };
 
-/// May overwrite x. The target's element is written once more by the thread that wrote its piece.
+/// May overwrite x. The target's element is written once more by the thread that wrote its piece. `scale` is in shared
+/// memory and read twice: registers are short.
 template <int n, class T>
 __device__ void write_gradient(const LossOperands<T>& of, std::int64_t row, int width, int target, float target_logit,
-                               const LogitSums& sums) {
+                               const LogitSums& sums, const volatile float& scale) {
   T* gradient = of.dlogits + row * of.gradient_stride;
-  const float to_p = of.gradient_scale / sums.exponentials, minus_shift = sums.minus_shift;
-  const float share = of.gradient_scale * of.smoothing / static_cast<float>(width);
+  const float to_p = scale / sums.exponentials, minus_shift = sums.minus_shift;
+  const float share = scale * of.smoothing / static_cast<float>(width);
   for_own_pieces<n>(of.logits + row * of.stride, width, [&](const auto& pieces, int column) {
     for (const auto& values : pieces) {
       float d[n];
@@ -156,7 +158,7 @@ __device__ void write_gradient(const LossOperands<T>& of, std::int64_t row, int 
     }
   });
   if (target / n % row_threads == static_cast<int>(threadIdx.x)) {
-    const float of_target = of.gradient_scale * (1 - of.smoothing);
+    const float of_target = scale * (1 - of.smoothing);
     gradient[target] = narrow<T>(fmaf(LogitSums::power(target_logit, minus_shift), to_p, -share) - of_target);
   }
 }
@@ -166,7 +168,13 @@ template <int n, class T>
 __global__ void __launch_bounds__(row_threads, blocks_at_once<T>)
     cross_entropy_kernel(LossOperands<T> of, int width, IndexError* error) {
   const std::int64_t row = gridDim.x - 1 - blockIdx.x;
-  const int target = of.targets[row];
+  __shared__ float scale;  // of the gradient
+  int target = of.targets[row];
+  if (threadIdx.x == 0) scale = of.scale_place != nullptr ? *of.scale_place : of.gradient_scale;
+  if (target == CrossEntropy::no_target) {  // goes through the motions, for nothing
+    target = 0;
+    if (threadIdx.x == 0) scale = 0;
+  }
   if (!index_in_range(target, width, row, BadIndex::targets, error)) return;
   const T* x = of.logits + row * of.stride;
   LogitSums own;
@@ -180,13 +188,14 @@ __global__ void __launch_bounds__(row_threads, blocks_at_once<T>)
     of.nll[row] = nll;
     of.loss[row] = (1 - of.smoothing) * nll + of.smoothing * uniform;
     of.correct[row] = target_logit == sums.largest ? 1.0f : 0.0f;
+    if (of.targets[row] == CrossEntropy::no_target) of.loss[row] = of.nll[row] = of.correct[row] = 0;
   }
   if (of.predicted != nullptr) {
     const int place = first_place<n>(x, width, sums.largest);
-    if (threadIdx.x == 0) of.predicted[row] = place;
+    if (threadIdx.x == 0) of.predicted[row] = of.targets[row] == CrossEntropy::no_target ? 0 : place;
   }
   // Every thread is past the reductions, so nobody reads what another overwrites in place.
-  if (of.dlogits != nullptr) write_gradient<n>(of, row, width, target, target_logit, sums);
+  if (of.dlogits != nullptr) write_gradient<n>(of, row, width, target, target_logit, sums, scale);
 }
 
 /// Finds the k best one after another: each time the first of those that come after the last one found.
@@ -225,6 +234,7 @@ void run(const CrossEntropy& op, Workspace& workspace) {
   if (rows == 0) return;
   with_device_type(op.logits.dtype, [&](auto tag) {
     using T = decltype(tag);
+    RepeatValues& values = workspace.values();
     const LossOperands<T> operands{.logits = op.logits.as<T>(),
                                    .stride = op.logits.row_stride,
                                    .targets = op.targets.as<int>(),
@@ -235,7 +245,8 @@ void run(const CrossEntropy& op, Workspace& workspace) {
                                    .correct = op.correct.as<float>(),
                                    .predicted = op.predicted ? op.predicted.as<int>() : nullptr,
                                    .smoothing = op.smoothing,
-                                   .gradient_scale = op.gradient_scale};
+                                   .gradient_scale = values.active() ? 0 : op.gradient_scale,
+                                   .scale_place = values.active() ? values.number(op.gradient_scale) : nullptr};
     with_pieces<T>({op.logits.shape[1], op.logits.row_stride, op.dlogits ? op.dlogits.row_stride : 0},
                    {op.logits.data, op.dlogits.data}, [&](auto n) {
                      launch(op.name, {static_cast<unsigned>(rows), row_threads, workspace.stream()},

@@ -16,6 +16,24 @@ void check_mask(std::string_view op, const ConstTensor& mask, std::int64_t words
   if (reinterpret_cast<std::uintptr_t>(mask.data) % 256 != 0) fail("{}: relu_mask is not aligned to 256 bytes", op);
 }
 
+/// While it lives, ops put what differs between repeats where recorded kernels find it.
+struct ActiveValues {
+  explicit ActiveValues(Workspace& place) : workspace(place) { workspace.values().begin(); }
+  ~ActiveValues() { workspace.values().end(); }
+  ActiveValues(const ActiveValues&) = delete;
+  ActiveValues& operator=(const ActiveValues&) = delete;
+  Workspace& workspace;
+};
+
+/// While it lives, nothing is given to the device.
+struct ActiveLog {
+  explicit ActiveLog(Workspace& place) : workspace(place) { workspace.log().begin(); }
+  ~ActiveLog() { workspace.log().end(); }
+  ActiveLog(const ActiveLog&) = delete;
+  ActiveLog& operator=(const ActiveLog&) = delete;
+  Workspace& workspace;
+};
+
 }  // namespace
 
 CudaBackend::Device::Device(int chosen) : number(chosen) {
@@ -40,7 +58,7 @@ void CudaBackend::upload(const void* host, Tensor to) {
   if (to.bytes() == 0 || on_device().staging().upload(to.data, host, to.bytes())) return;
   // From memory that is not pinned: the driver has taken its copy when the call returns, and in the stream it comes
   // after what still reads the tensor.
-  require(cudaMemcpyAsync(to.data, host, to.bytes(), cudaMemcpyHostToDevice, workspace_.stream()), "upload");
+  require(cudaMemcpyAsync(to.data, host, to.bytes(), cudaMemcpyHostToDevice, workspace_.stream().handle()), "upload");
 }
 
 std::shared_ptr<const std::vector<float>> CudaBackend::fetch(ConstTensor from) {
@@ -54,7 +72,8 @@ std::shared_ptr<const std::vector<float>> CudaBackend::fetch(ConstTensor from) {
 void CudaBackend::download(ConstTensor from, void* host) {
   if (!from.contiguous()) fail("download: {} has a row stride of {}", from.shape.text(), from.row_stride);
   if (from.bytes() == 0) return;
-  require(cudaMemcpyAsync(host, from.data, from.bytes(), cudaMemcpyDeviceToHost, on_device().stream()), "download");
+  require(cudaMemcpyAsync(host, from.data, from.bytes(), cudaMemcpyDeviceToHost, on_device().stream().handle()),
+          "download");
   workspace_.synchronize();
 }
 
@@ -71,37 +90,45 @@ MemoryRoom CudaBackend::memory() const {
 
 std::unique_ptr<WorkMarks> CudaBackend::make_marks() {
   on_device();
-  return std::make_unique<EventMarks>(workspace_.stream());
+  return std::make_unique<EventMarks>(workspace_.stream().handle());
 }
 
 std::unique_ptr<DeviceStream> CudaBackend::make_stream() {
   on_device();
-  return std::make_unique<SideStream>(device_.number, workspace_.stream());
+  return std::make_unique<SideStream>(device_.number, workspace_.stream().handle());
 }
 
 std::int64_t CudaBackend::relu_mask_words(const LinearForward& op) {
   return cuda::relu_mask_words(op, on_device());
 }
 
-ConstTensor CudaBackend::repeat(const std::vector<std::int64_t>& key, const std::function<ConstTensor()>& work) {
+ConstTensor CudaBackend::repeat(const std::function<ConstTensor()>& work) {
   if (observed()) return work();
   on_device();
-  recorded_.enter(allocations_ + workspace_.scratch_moves());
-  RecordedWork* known = recorded_.find(key);
+  const double flops_before = flops();
+  ConstTensor result;
+  const WorkLog::Words words = words_of([&] { result = work(); });
+  const bool fits = workspace_.values().fit();
+  recorded_.enter(allocations_ + workspace_.scratch_moves() + workspace_.values().moves());
+  const GraphExec* known = fits ? recorded_.find(words) : nullptr;
   if (known == nullptr) {
-    if (!recorded_.seen_before(key)) return work();  // which makes what memory and plans the ops need
-    const double flops_before = flops();
-    Capture capture(workspace_.stream(), workspace_.lists());
-    const ConstTensor result = work();
-    RecordedWork recording = capture.finish();
-    recording.result = result;
-    recording.flops = flops() - flops_before;
-    known = &recorded_.keep(key, std::move(recording));
-  } else {
-    add_flops(known->flops);
+    add_flops(flops_before - flops());  // they are counted again
+    if (!fits || !recorded_.seen_before(words)) return work();
+    const ActiveValues values(workspace_);
+    Capture capture(workspace_.stream().handle());
+    result = work();
+    known = &recorded_.keep(words, capture.finish());
   }
-  require(cudaGraphLaunch(known->graph.get(), workspace_.stream()), "repeating a graph");
-  return known->result;
+  workspace_.values().upload(workspace_.stream().handle());
+  require(cudaGraphLaunch(known->get(), workspace_.stream().handle()), "repeating a graph");
+  return result;
+}
+
+WorkLog::Words CudaBackend::words_of(const std::function<void()>& work) {
+  const ActiveValues values(workspace_);
+  const ActiveLog log(workspace_);
+  work();
+  return workspace_.log().end();
 }
 
 std::string CudaBackend::description() const {
@@ -116,6 +143,14 @@ std::string CudaBackend::description() const {
                      device_.number, properties.name, properties.major, properties.minor,
                      static_cast<double>(properties.totalGlobalMem) / (1 << 30), driver / 1000, driver % 1000 / 10,
                      blas / 10000, blas % 10000 / 100, workspace_.cudnn().description(), forced);
+}
+
+/// An op with dropout.
+template <class Op>
+void CudaBackend::run_with_key(Op op) {
+  RepeatValues& values = on_device().values();
+  if (values.active()) op.key = values.key(op.key);
+  cuda::run(op, workspace_);
 }
 
 void CudaBackend::do_run(const LinearForward& op) {
@@ -133,28 +168,28 @@ void CudaBackend::do_run(const LayerNormForward& op) {
   cuda::run(op, on_device());
 }
 void CudaBackend::do_run(const ResidualNormForward& op) {
-  cuda::run(op, on_device());
+  run_with_key(op);
 }
 void CudaBackend::do_run(const LayerNormBackward& op) {
-  cuda::run(op, on_device());
+  run_with_key(op);
 }
 void CudaBackend::do_run(const Dropout& op) {
-  cuda::run(op, on_device());
+  run_with_key(op);
 }
 void CudaBackend::do_run(const ResidualDropout& op) {
-  cuda::run(op, on_device());
+  run_with_key(op);
 }
 void CudaBackend::do_run(const EmbeddingForward& op) {
-  cuda::run(op, on_device());
+  run_with_key(op);
 }
 void CudaBackend::do_run(const EmbeddingBackward& op) {
-  cuda::run(op, on_device());
+  run_with_key(op);
 }
 void CudaBackend::do_run(const AttentionForward& op) {
-  cuda::run(op, on_device());
+  run_with_key(op);
 }
 void CudaBackend::do_run(const AttentionBackward& op) {
-  cuda::run(op, on_device());
+  run_with_key(op);
 }
 void CudaBackend::do_run(const DecodeAttention& op) {
   const std::int64_t head_width = op.q.columns() / op.heads;

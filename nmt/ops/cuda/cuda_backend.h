@@ -30,8 +30,10 @@ class CudaBackend final : public Backend {
   std::int64_t relu_mask_words(const LinearForward& op) override;
   bool joins_products() const override { return true; }
   LossChunks loss_chunks() const override { return loss_chunks_; }
-  /// Records work as a CUDA graph when it is given for the second time, and replays that from the third time on.
-  ConstTensor repeat(const std::vector<std::int64_t>& key, const std::function<ConstTensor()>& work) override;
+  /// Records work as a CUDA graph when it is given for the second time, and repeats that from the third time on, with
+  /// the lists, keys of dropout and scales of the time. What makes it the same work is found by calling it without
+  /// giving anything to the device.
+  ConstTensor repeat(const std::function<ConstTensor()>& work) override;
   std::string tune_products(const std::filesystem::path& file) override { return on_device().products().tune(file); }
   std::vector<ProductReport> product_reports() const override { return workspace_.products().reports(); }
   void begin_range(const char* name) override { cuda::begin_range(name); }
@@ -60,6 +62,11 @@ class CudaBackend final : public Backend {
   void do_run(const Fill& op) override;
   void do_run(const Add& op) override;
 
+  template <class Op>
+  void run_with_key(Op op);
+  /// What the work would give to the device, which is given nothing.
+  WorkLog::Words words_of(const std::function<void()>& work);
+
   /// The current device is a thread's own setting, and another backend of the thread may have changed it.
   Workspace& on_device();
 
@@ -71,7 +78,7 @@ class CudaBackend final : public Backend {
   Device device_;
   LossChunks loss_chunks_;
   Workspace workspace_;
-  RepeatCache<RecordedWork> recorded_;
+  RepeatCache<GraphExec> recorded_;
   std::int64_t allocations_ = 0;  // a recording is dropped after the next one: its tensors may lie elsewhere then
 };
 

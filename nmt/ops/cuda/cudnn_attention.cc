@@ -61,7 +61,13 @@ void launch_batch(const CudnnShape& shape, CudnnOperands operands, const std::ve
   const Arena::Scope scope(workspace.scratch());
   const std::int64_t bytes = workspace.cudnn().find(shape).workspace_bytes;
   operands.workspace = workspace.scratch().make({bytes / 4 + 1}, DType::f32).data;
-  workspace.cudnn().run(shape, operands, workspace.stream());
+  const WorkStream stream = workspace.stream();
+  if (WorkLog* log = stream.log()) {
+    log->add(shape);
+    log->add(operands);
+    return;
+  }
+  workspace.cudnn().run(shape, operands, stream.handle());
 }
 
 template <class Op>

@@ -6,7 +6,7 @@
 namespace babelring::cuda {
 
 const std::int32_t* DeviceLists::on_device(std::span<const std::int32_t> list) {
-  if (pinned_ != nullptr) return pin(list);
+  if (values_.active()) return values_.list(list);
   ++uses_;
   for (Kept& kept : kept_) {
     if (kept.last_use < 0 || !std::equal(list.begin(), list.end(), kept.list.begin(), kept.list.end())) continue;
@@ -25,22 +25,6 @@ const std::int32_t* DeviceLists::on_device(std::span<const std::int32_t> list) {
   }
   oldest.last_use = uses_;
   return static_cast<const std::int32_t*>(oldest.copy.data());
-}
-
-const std::int32_t* DeviceLists::pin(std::span<const std::int32_t> list) {
-  for (std::size_t i = 0; i < pinned_->lists.size(); ++i) {
-    const auto& known = pinned_->lists[i];
-    if (std::equal(list.begin(), list.end(), known.begin(), known.end())) {
-      return static_cast<const std::int32_t*>(pinned_->copies[i].data());
-    }
-  }
-  Buffer copy = allocate_device(list.size_bytes());
-  require(cudaMemcpy(copy.data(), list.data(), list.size_bytes(), cudaMemcpyHostToDevice),
-          "copying a list to the device");
-  // From memory that is not pinned it returns when the driver has its copy; our stream does not wait for this one.
-  require(cudaStreamSynchronize(nullptr), "copying a list to the device");
-  pinned_->lists.emplace_back(list.begin(), list.end());
-  return static_cast<const std::int32_t*>(pinned_->copies.emplace_back(std::move(copy)).data());
 }
 
 }  // namespace babelring::cuda

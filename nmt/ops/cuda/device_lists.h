@@ -6,6 +6,7 @@
 
 #include "nmt/core/buffer.h"
 #include "nmt/ops/cuda/pinned_staging.h"
+#include "nmt/ops/cuda/repeat_values.h"
 
 namespace babelring::cuda {
 
@@ -18,25 +19,16 @@ inline std::span<const std::int32_t> host_list(const ConstTensor& list) {
 /// pass ask for the same few again and again, so the last ones are kept.
 class DeviceLists {
  public:
-  /// `staging` is of the stream that runs every kernel that reads the copies. Both must outlive the object.
-  DeviceLists(const Stream& stream, PinnedStaging& staging)
-      : stream_(stream.get()), staging_(staging), kept_(most_kept) {}
+  /// `staging` is of the stream that runs every kernel that reads the copies. While `values` is active, lists lie
+  /// there. All must outlive the object.
+  DeviceLists(const Stream& stream, PinnedStaging& staging, RepeatValues& values)
+      : stream_(stream.get()), staging_(staging), values_(values), kept_(most_kept) {}
 
   /// The list on the device; valid until most_kept others have been asked for.
   const std::int32_t* on_device(std::span<const std::int32_t> list);
   static constexpr std::size_t most_kept = 16;
 
-  /// Lists and their copies, there for as long as somebody holds them.
-  struct Pinned {
-    std::vector<std::vector<std::int32_t>> lists;
-    std::vector<Buffer> copies;
-  };
-  /// While the stream is being recorded, lists are copied at once, beside it, and kept there. Null: no longer.
-  void pin_into(Pinned* pinned) { pinned_ = pinned; }
-
  private:
-  const std::int32_t* pin(std::span<const std::int32_t> list);
-
   struct Kept {
     std::vector<std::int32_t> list;
     Buffer copy;
@@ -44,9 +36,9 @@ class DeviceLists {
   };
   cudaStream_t stream_;
   PinnedStaging& staging_;
+  RepeatValues& values_;
   std::vector<Kept> kept_;
   std::int64_t uses_ = 0;
-  Pinned* pinned_ = nullptr;
 };
 
 }  // namespace babelring::cuda

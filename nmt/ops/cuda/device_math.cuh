@@ -51,10 +51,18 @@ void with_device_type(DType type, Body&& body) {
   type == DType::bf16 ? body(bfloat()) : body(float());
 }
 
+/// The key with what is at its place.
+__device__ inline DropoutKey read_key(DropoutKey key) {
+  if (key.place == nullptr) return key;
+  key.key = key.place->key, key.first_row = key.place->first_row;
+  key.place = nullptr;
+  return key;
+}
+
 /// Dropout of one row of a tensor: the bits of DropoutKey.
 struct DeviceDropoutRow {
   __device__ DeviceDropoutRow(const DropoutKey& key, std::int64_t row)
-      : threshold(key.threshold()), row_key(threshold > 0 ? key.row_key(row) : 0), scale(key.scale()) {}
+      : threshold(key.threshold()), row_key(threshold > 0 ? read_key(key).row_key(row) : 0), scale(key.scale()) {}
   __device__ bool keeps(std::uint32_t column) const {
     return threshold == 0 || DropoutKey::bits(row_key, column) >= threshold;
   }

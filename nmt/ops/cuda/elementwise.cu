@@ -35,7 +35,7 @@ __global__ void add_kernel(const T* x, T* y, std::int64_t pieces) {
 
 }  // namespace
 
-void cast(ConstTensor x, Tensor y, cudaStream_t stream) {
+void cast(ConstTensor x, Tensor y, WorkStream stream) {
   const std::int64_t count = x.shape.elements();
   if (count == 0) return;
   with_device_type(x.dtype, [&](auto from) {
@@ -56,7 +56,11 @@ void run(const Fill& op, Workspace& workspace) {
   const std::int64_t count = op.y.shape.elements();
   if (count == 0) return;
   if (std::bit_cast<unsigned>(op.value) == 0) {
-    return require(cudaMemsetAsync(op.y.data, 0, op.y.bytes(), workspace.stream()), op.name);
+    if (WorkLog* log = workspace.stream().log()) {
+      log->add(op.y.data);
+      return log->add(op.y.bytes());
+    }
+    return require(cudaMemsetAsync(op.y.data, 0, op.y.bytes(), workspace.stream().handle()), op.name);
   }
   with_device_type(op.y.dtype, [&](auto tag) {
     using T = decltype(tag);

@@ -1,5 +1,6 @@
 #include "nmt/ops/embedding.h"
 
+#include <array>
 #include <bit>
 #include <cub/device/device_radix_sort.cuh>
 
@@ -226,14 +227,20 @@ SortedRows sort_rows(const ConstTensor& ids, std::int64_t vocabulary, Workspace&
   const int bits = std::bit_width(static_cast<std::uint64_t>(vocabulary));
   const auto* keys = ids.as<unsigned>();
   auto* sorted_keys = reinterpret_cast<unsigned*>(sorted);
+  const WorkStream stream = workspace.stream();
   std::size_t bytes = 0;
   require(cub::DeviceRadixSort::SortPairs(nullptr, bytes, keys, sorted_keys, numbers, rows, count, 0, bits,
-                                          workspace.stream()),
+                                          stream.handle()),
           "embedding_backward");
   void* room = workspace.scratch().make(Shape{static_cast<std::int64_t>(bytes / 4 + 1)}, DType::i32).data;
-  require(cub::DeviceRadixSort::SortPairs(room, bytes, keys, sorted_keys, numbers, rows, count, 0, bits,
-                                          workspace.stream()),
-          "embedding_backward");
+  if (WorkLog* log = stream.log()) {
+    log->add(std::array<const void*, 5>{room, keys, sorted_keys, numbers, rows});
+    log->add(std::array<int, 2>{count, bits});
+    return {sorted_keys, rows};
+  }
+  require(
+      cub::DeviceRadixSort::SortPairs(room, bytes, keys, sorted_keys, numbers, rows, count, 0, bits, stream.handle()),
+      "embedding_backward");
   return {sorted_keys, rows};
 }
 
@@ -243,8 +250,9 @@ const float* sinusoids_of(int width, Workspace& workspace) {
   if (table.data() == nullptr) {
     const std::int64_t elements = static_cast<std::int64_t>(table_positions) * width;
     table = allocate_device(static_cast<std::size_t>(elements) * sizeof(float));
-    launch(EmbeddingForward::name, {elementwise_blocks(elements), elementwise_threads, workspace.stream()},
-           sinusoids_kernel, static_cast<float*>(table.data()), width);
+    const WorkStream now(workspace.stream().handle());  // not only for the log: it is there from now on
+    launch(EmbeddingForward::name, {elementwise_blocks(elements), elementwise_threads, now}, sinusoids_kernel,
+           static_cast<float*>(table.data()), width);
   }
   return static_cast<const float*>(table.data());
 }

@@ -38,7 +38,7 @@ void run(const SquaredNorm& op, Workspace& workspace);
 void run(const SumWithNorm& op, Workspace& workspace);
 void run(const Cast& op, Workspace& workspace);
 /// The same on any stream. Contiguous.
-void cast(ConstTensor x, Tensor y, cudaStream_t stream);
+void cast(ConstTensor x, Tensor y, WorkStream stream);
 void run(const Fill& op, Workspace& workspace);
 void run(const Add& op, Workspace& workspace);
 

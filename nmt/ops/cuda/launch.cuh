@@ -4,9 +4,11 @@
 
 #include <cstddef>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "nmt/ops/cuda/handles.h"
+#include "nmt/ops/cuda/work_log.h"
 
 namespace babelring::cuda {
 
@@ -17,14 +19,22 @@ void allow_shared_memory(std::string_view what, const void* kernel, std::size_t 
 /// Where and how wide a kernel runs.
 struct LaunchPlace {
   dim3 grid, block;  // blocks of a grid, threads of a block
-  cudaStream_t stream;
+  WorkStream stream;
   std::size_t shared_bytes = 0;  // what dynamic_shared() gives
 };
 
-/// Launches a kernel. Throws Failure with `what`, the op's name, if it cannot be. In this form, not as kernel<<<…>>>,
-/// the sources are also C++, and the tests run them without a device.
+/// Launches a kernel, or writes it to the stream's log. Throws Failure with `what`, the op's name, if it cannot be. In
+/// this form, not as kernel<<<…>>>, the sources are also C++, and the tests run them without a device.
 template <class... Parameters, class... Arguments>
 void launch(std::string_view what, const LaunchPlace& place, void (*kernel)(Parameters...), Arguments&&... arguments) {
+  if (WorkLog* log = place.stream.log()) {
+    log->add(kernel);
+    log->add(place.grid);
+    log->add(place.block);
+    log->add(place.shared_bytes);
+    (log->add<std::remove_cv_t<Parameters>>(arguments), ...);
+    return;
+  }
   constexpr std::size_t free_for_all = 48 << 10;  // more shared memory is for kernels that ask for it
   if (place.shared_bytes > free_for_all) {
     allow_shared_memory(what, reinterpret_cast<const void*>(kernel), place.shared_bytes);
@@ -33,7 +43,7 @@ void launch(std::string_view what, const LaunchPlace& place, void (*kernel)(Para
   config.gridDim = place.grid;
   config.blockDim = place.block;
   config.dynamicSmemBytes = place.shared_bytes;
-  config.stream = place.stream;
+  config.stream = place.stream.handle();
   require(cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...), what);
 }
 

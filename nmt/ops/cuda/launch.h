@@ -6,16 +6,17 @@
 
 #include "nmt/core/tensor.h"
 #include "nmt/ops/cuda/products.h"
+#include "nmt/ops/cuda/work_log.h"
 
 /// Kernels that several ops share.
 namespace babelring::cuda {
 
 /// Any product, slowly; its epilogue is left out.
-void launch_plain_product(const ProductShape& shape, const ProductOperands& operands, cudaStream_t stream);
+void launch_plain_product(const ProductShape& shape, const ProductOperands& operands, WorkStream stream);
 /// C = the bias, in every row, to which the product is then added.
-void launch_bias(const ProductShape& shape, const ProductOperands& operands, cudaStream_t stream);
+void launch_bias(const ProductShape& shape, const ProductOperands& operands, WorkStream stream);
 /// Cuts C at zero.
-void launch_relu(const ProductShape& shape, const ProductOperands& operands, cudaStream_t stream);
+void launch_relu(const ProductShape& shape, const ProductOperands& operands, WorkStream stream);
 
 /// Sums over rows are taken in two steps of a fixed order, so that they recur bit by bit: first of blocks of so many
 /// rows, one after another, then of the blocks.
@@ -26,6 +27,6 @@ constexpr std::int64_t sum_blocks(std::int64_t rows) {
 /// sum = or += partial[0] + partial[1] + …, for one sum or two, [n] f32 each: a block's parts of both lie one behind
 /// the other.
 void launch_add_blocks(const float* partial, std::int64_t blocks, std::initializer_list<Tensor> sums, bool accumulate,
-                       cudaStream_t stream);
+                       WorkStream stream);
 
 }  // namespace babelring::cuda

@@ -210,7 +210,7 @@ RowShares share_rows(std::int64_t rows, std::int64_t width) {
 }
 
 template <class T>
-void launch_backward(const LayerNormBackward& op, const RowShares& shares, float* partial, cudaStream_t stream) {
+void launch_backward(const LayerNormBackward& op, const RowShares& shares, float* partial, WorkStream stream) {
   const std::int64_t rows = op.x.shape[0];
   const int width = static_cast<int>(op.x.shape[1]);
   const NormBackwardOperands<T> operands{.dy = op.dy.as<T>(),

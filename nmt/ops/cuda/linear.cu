@@ -154,7 +154,7 @@ bool multiply_and_sum(const LinearBackwardWeight& op, ProductShape shape, Worksp
 
 }  // namespace
 
-void launch_plain_product(const ProductShape& shape, const ProductOperands& operands, cudaStream_t stream) {
+void launch_plain_product(const ProductShape& shape, const ProductOperands& operands, WorkStream stream) {
   const dim3 grid(static_cast<unsigned>((shape.m + tile - 1) / tile),
                   static_cast<unsigned>((shape.n + tile - 1) / tile));
   constexpr std::int64_t most_at_once = 65535;
@@ -174,7 +174,7 @@ void launch_plain_product(const ProductShape& shape, const ProductOperands& oper
   });
 }
 
-void launch_bias(const ProductShape& shape, const ProductOperands& operands, cudaStream_t stream) {
+void launch_bias(const ProductShape& shape, const ProductOperands& operands, WorkStream stream) {
   with_device_type(shape.c_type, [&](auto tag) {
     using T = decltype(tag);
     launch("a product's bias", {static_cast<unsigned>(shape.m), elementwise_threads, stream}, bias_kernel<T>,
@@ -182,7 +182,7 @@ void launch_bias(const ProductShape& shape, const ProductOperands& operands, cud
   });
 }
 
-void launch_relu(const ProductShape& shape, const ProductOperands& operands, cudaStream_t stream) {
+void launch_relu(const ProductShape& shape, const ProductOperands& operands, WorkStream stream) {
   with_device_type(shape.c_type, [&](auto tag) {
     using T = decltype(tag);
     launch("a product's relu", {static_cast<unsigned>(shape.m), elementwise_threads, stream}, relu_kernel<T>,
@@ -191,7 +191,7 @@ void launch_relu(const ProductShape& shape, const ProductOperands& operands, cud
 }
 
 void launch_add_blocks(const float* partial, std::int64_t blocks, std::initializer_list<Tensor> sums, bool accumulate,
-                       cudaStream_t stream) {
+                       WorkStream stream) {
   const std::int64_t count = sums.begin()->shape.elements();
   if (count == 0) return;
   const SumPlaces places{sums.begin()->as<float>(), std::prev(sums.end())->as<float>()};

@@ -74,8 +74,8 @@ ProductShape bare(ProductShape shape) {
 
 }  // namespace
 
-Products::Products(const Stream& stream)
-    : stream_(stream.get()),
+Products::Products(WorkStream stream)
+    : stream_(stream),
       for_training_(epilogues_for_training()),
       handle_(make_handle()),
       memory_(allocate_device(library_memory + bias_memory)) {}
@@ -91,7 +91,7 @@ Products::Entry& Products::entry_for(const ProductShape& shape) {
   const ProductShape key = choice_shape(shape);
   const auto known = entries_.find(key);
   if (known != entries_.end()) return known->second;
-  const ProductLibrary library{handle_.get(), memory_.data(), library_memory, stream_};
+  const ProductLibrary library{handle_.get(), memory_.data(), library_memory, stream_.handle()};
   Entry entry{.number = made_++, .plan = ProductPlan(library, key), .proposed = {}};
   take_stored(entry);
   if (!entry.decided) entry.proposed = entry.plan.propose(choices_ ? timed_proposals : 1);
@@ -143,7 +143,7 @@ void Products::time_proposals(Entry& entry, const ProductShape& actual, const Pr
     const ProductAlgorithm& algorithm = entry.proposed[static_cast<std::size_t>(i)];
     return entry.plan.multiply(algorithm, actual, operands, vector, c) == CUBLAS_STATUS_SUCCESS;
   };
-  const std::vector<float> ms = time_with_cold_cache(static_cast<int>(entry.proposed.size()), run, stream_);
+  const std::vector<float> ms = time_with_cold_cache(static_cast<int>(entry.proposed.size()), run, stream_.handle());
   if (ms.empty()) return;
   entry.chosen = shortest(ms);
   const auto known = [](float time) { return std::isfinite(time) ? time : 0; };
@@ -159,13 +159,13 @@ bool Products::beats_the_bare_product(const Entry& entry, const ProductShape& ac
     otherwise();
     return true;
   };
-  const std::vector<float> ms = time_with_cold_cache(1, run, stream_);
+  const std::vector<float> ms = time_with_cold_cache(1, run, stream_.handle());
   return ms.empty() || entry.chosen_ms <= without.chosen_ms + ms[0];
 }
 
 bool Products::recording() const {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  require(cudaStreamIsCapturing(stream_, &status), "asking whether a graph is recorded");
+  require(cudaStreamIsCapturing(stream_.handle(), &status), "asking whether a graph is recorded");
   return status != cudaStreamCaptureStatusNone;
 }
 
@@ -209,9 +209,16 @@ bool Products::run_fused(const ProductShape& given, const ProductOperands& opera
   const void* vector = has_vector(given.epilogue) ? vector_for_library(given, operands) : nullptr;
   const ProductShape shape = aligned_shape(given, vector);
   round_bias(shape, operands, vector);
-  if (Entry& entry = entry_for(shape); !entry.decided) decide(entry, shape, operands, otherwise);
+  WorkLog* log = stream_.log();
+  if (Entry& entry = entry_for(shape); !entry.decided && log == nullptr) decide(entry, shape, operands, otherwise);
   Entry& entry = entry_for(shape);
   if (!entry.found()) return false;
+  if (log != nullptr) {
+    log->add(shape);
+    log->add(operands);
+    log->add(vector);
+    return true;
+  }
   const cublasStatus_t status = entry.plan.multiply(entry.algorithm(), shape, operands, vector, operands.c);
   if (status == CUBLAS_STATUS_SUCCESS) return true;
   // What was chosen for a few more rows may not take these.

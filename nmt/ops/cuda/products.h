@@ -13,6 +13,7 @@
 #include "nmt/ops/cuda/product_choices.h"
 #include "nmt/ops/cuda/product_plan.h"
 #include "nmt/ops/cuda/product_shape.h"
+#include "nmt/ops/cuda/work_log.h"
 #include "nmt/ops/product_report.h"
 
 namespace babelring::cuda {
@@ -25,8 +26,9 @@ namespace babelring::cuda {
 /// for comparison.
 class Products {
  public:
-  /// The stream must outlive the object. Throws Failure if the environment names epilogues that are not known.
-  explicit Products(const Stream& stream);
+  /// The stream and its log must outlive the object. Throws Failure if the environment names epilogues that are not
+  /// known.
+  explicit Products(WorkStream stream);
 
   /// See Backend::tune_products(). Plans that were made before are forgotten.
   std::string tune(const std::filesystem::path& file);
@@ -75,7 +77,7 @@ class Products {
   void round_bias(const ProductShape& shape, const ProductOperands& operands, const void* vector) const;
   bool recording() const;
 
-  cudaStream_t stream_;
+  WorkStream stream_;
   bool for_training_;
   BlasHandle handle_;
   Buffer memory_;  // for the library's own use, and behind it for a bias in bf16

@@ -8,15 +8,18 @@
 #include <utility>
 #include <vector>
 
+#include "nmt/core/random.h"
+
 namespace babelring::cuda {
 
-/// Recordings of work by key, compared word by word. What was asked for once only is not worth one; of the recordings,
-/// the one not used for longest goes first. A change of generation, of the memory that recordings point into, ends all.
+/// Recordings of work by key, which is compared word by word; of keys without a recording only a hash is kept. What was
+/// asked for once only is not worth one; of the recordings, the one not used for longest goes first. A change of
+/// generation, of the memory that recordings point into, ends all.
 template <class Recording>
 class RepeatCache {
  public:
   using Key = std::vector<std::int64_t>;
-  static constexpr std::size_t most_recordings = 8, most_seen = 64;
+  static constexpr std::size_t most_recordings = 64, most_seen = 256;
 
   /// Before anything else is asked: forgets all if `generation` is another than last time.
   void enter(std::int64_t generation) {
@@ -35,8 +38,9 @@ class RepeatCache {
   }
   /// Whether the key was asked for before, among the last ones; it is from now on.
   bool seen_before(const Key& key) {
-    if (std::find(seen_.begin(), seen_.end(), key) != seen_.end()) return true;
-    seen_.push_back(key);
+    const std::uint64_t hash = hash_of(key);
+    if (std::find(seen_.begin(), seen_.end(), hash) != seen_.end()) return true;
+    seen_.push_back(hash);
     if (seen_.size() > most_seen) seen_.pop_front();
     return false;
   }
@@ -48,9 +52,15 @@ class RepeatCache {
   }
 
  private:
+  static std::uint64_t hash_of(const Key& key) {
+    std::uint64_t hash = key.size();
+    for (const std::int64_t word : key) hash = mix64(hash ^ static_cast<std::uint64_t>(word));
+    return hash;
+  }
+
   std::int64_t generation_ = 0;
   std::list<std::pair<Key, Recording>> recordings_;  // the one used last first
-  std::deque<Key> seen_;                             // the newest last
+  std::deque<std::uint64_t> seen_;                   // hashes of keys, the newest last
 };
 
 }  // namespace babelring::cuda

@@ -65,6 +65,7 @@ struct ShortPlace {
 
 /// Dropout's key of the head.
 __device__ inline DropoutKey key_of_head(DropoutKey key, int head) {
+  key = read_key(key);
   key.key = derive_seed(key.key, static_cast<std::uint64_t>(head));
   return key;
 }

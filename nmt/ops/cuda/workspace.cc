@@ -31,8 +31,9 @@ std::string_view name_of_list(BadIndex place) {
 Workspace::Workspace()
     : stream_(make_stream()),
       staging_(stream_),
-      products_(stream_),
-      lists_(stream_, staging_),
+      values_(staging_),
+      products_(stream()),
+      lists_(stream_, staging_, values_),
       cudnn_(current_cudnn_device()),
       scratch_([this](std::size_t bytes) {
         ++scratch_blocks_;
@@ -40,13 +41,14 @@ Workspace::Workspace()
       }),
       index_error_(allocate_device(sizeof(IndexError))),
       attention_route_(cuda::attention_route(std::getenv("BABELRING_CUDA_ATTENTION"))) {
-  require(cudaMemsetAsync(index_error_.data(), 0, sizeof(IndexError), stream()), "a workspace");
+  require(cudaMemsetAsync(index_error_.data(), 0, sizeof(IndexError), stream_.get()), "a workspace");
 }
 
 void Workspace::synchronize() {
   IndexError error;
-  require(cudaMemcpyAsync(&error, index_error_.data(), sizeof error, cudaMemcpyDeviceToHost, stream()), "synchronize");
-  require(cudaStreamSynchronize(stream()), "synchronize");
+  require(cudaMemcpyAsync(&error, index_error_.data(), sizeof error, cudaMemcpyDeviceToHost, stream_.get()),
+          "synchronize");
+  require(cudaStreamSynchronize(stream_.get()), "synchronize");
   staging_.deliver();
   if (scratch_blocks_ > 1) {
     scratch_blocks_ = 0;
@@ -55,7 +57,7 @@ void Workspace::synchronize() {
   }
   const auto place = static_cast<BadIndex>(error.place);
   if (place == BadIndex::none) return;
-  require(cudaMemsetAsync(index_error_.data(), 0, sizeof error, stream()), "synchronize");
+  require(cudaMemsetAsync(index_error_.data(), 0, sizeof error, stream_.get()), "synchronize");
   const std::string_view list = name_of_list(place);
   if (place == BadIndex::forward_positions) {
     fail("{}[{}] is {}, at least 0 is needed", list, error.row, error.value);

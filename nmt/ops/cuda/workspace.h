@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 
 #include "nmt/core/arena.h"
 #include "nmt/ops/cuda/attention_plan.h"
@@ -8,6 +9,8 @@
 #include "nmt/ops/cuda/device_lists.h"
 #include "nmt/ops/cuda/handles.h"
 #include "nmt/ops/cuda/products.h"
+#include "nmt/ops/cuda/repeat_values.h"
+#include "nmt/ops/cuda/work_log.h"
 
 namespace babelring::cuda {
 
@@ -30,7 +33,9 @@ class Workspace {
   Workspace(const Workspace&) = delete;
   Workspace& operator=(const Workspace&) = delete;
 
-  cudaStream_t stream() const { return stream_.get(); }
+  WorkStream stream() const { return {stream_.get(), log_.get()}; }
+  WorkLog& log() { return *log_; }
+  RepeatValues& values() { return values_; }
   Products& products() { return products_; }
   const Products& products() const { return products_; }
   DeviceLists& lists() { return lists_; }
@@ -53,7 +58,9 @@ class Workspace {
 
  private:
   Stream stream_;
+  std::unique_ptr<WorkLog> log_ = std::make_unique<WorkLog>();
   PinnedStaging staging_;
+  RepeatValues values_;
   Products products_;
   DeviceLists lists_;
   CudnnPlans cudnn_;

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace babelring::cuda {
+
+/// While it is active, work is written here as words instead of being given to the device: kernels with their grids and
+/// arguments, products, sorts. Passes with the same words do the same to the same memory, but for what they find in
+/// RepeatValues.
+class WorkLog {
+ public:
+  using Words = std::vector<std::int64_t>;
+
+  bool active() const { return active_; }
+  void begin() {
+    words_.clear();
+    active_ = true;
+  }
+  Words end() {
+    active_ = false;
+    return std::exchange(words_, {});
+  }
+  /// The bytes between a value's members do not count.
+  template <class Value>
+  void add(Value value) {
+    static_assert(std::is_trivially_copyable_v<Value>);
+    if constexpr (std::is_class_v<Value>) __builtin_clear_padding(&value);
+    std::array<std::int64_t, (sizeof(Value) + sizeof(std::int64_t) - 1) / sizeof(std::int64_t)> words{};
+    std::memcpy(words.data(), &value, sizeof(Value));
+    words_.insert(words_.end(), words.begin(), words.end());
+  }
+
+ private:
+  bool active_ = false;
+  Words words_;
+};
+
+/// A stream whose work goes to a log while that is active.
+class WorkStream {
+ public:
+  /// Both must outlive the object; no log: all work goes to the stream.
+  WorkStream(cudaStream_t stream, WorkLog* log = nullptr) : stream_(stream), log_(log) {}
+
+  cudaStream_t handle() const { return stream_; }
+  /// Where work is to be written; null: it is to be given to the stream.
+  WorkLog* log() const { return log_ != nullptr && log_->active() ? log_ : nullptr; }
+
+ private:
+  cudaStream_t stream_;
+  WorkLog* log_;
+};
+
+}  // namespace babelring::cuda
