@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable
 
+import launches
 import machine
 import report
 import speed
@@ -59,7 +60,8 @@ PARTS = (
     Part("routes", tests.routes, 120, beside=True),
     Part("compile_torch", speed.compile_torch, 150, beside=True),
     Part("determinism", training.determinism, 60, 20),
-    Part("graphs", speed.graphs, 60, 15),
+    Part("graphs", launches.graphs, 60, 15),
+    Part("meter", launches.meter, 60, 15),
     Part("exchange", training.exchange, 90, 25),
     Part("tatoeba", training.tatoeba, 110, 50),
     Part("multi30k", training.multi30k, 130, 60),

@@ -69,9 +69,15 @@ def updates_table(figures: Figures) -> list[str]:
 
 
 def graphs_table(figures: Figures) -> list[str]:
-    rows = [(row["preset"], row["target_tokens"], number(row["with_ms"], ".2f"), number(row["without_ms"], ".2f"),
-             "the same" if row["same_losses"] else "DIFFERENT") for row in figures.get("rows", [])]
-    return table(("update of one shape", "target tokens", "with graphs, ms", "without, ms", "losses"), rows) if rows else []
+    rows = [(row["preset"], row["of"], row["target_tokens"], number(row["with_ms"], ".2f"), number(row["without_ms"], ".2f"),
+             {True: "the same", False: "DIFFERENT", None: ""}[row.get("same_losses")])
+            for row in figures.get("rows", [])]
+    return table(("model", "updates of", "target tokens", "with graphs, ms", "without, ms", "losses"), rows) if rows else []
+
+
+def meter_table(figures: Figures) -> list[str]:
+    rows = [(row["preset"], number(row["with_tokens_per_s"]), number(row["without_tokens_per_s"])) for row in figures.get("rows", [])]
+    return table(("model", "target tokens/s while NVML is read", "without"), rows) if rows else []
 
 
 def update_ops_table(figures: Figures) -> list[str]:
@@ -136,7 +142,7 @@ def text_of(whole: Figures, brief: bool) -> str:
             ("Updates", "updates", updates_table, False), ("Ops of an update", "updates", update_ops_table, True),
             ("Products", "products", products_table, False),
             ("Beside PyTorch: base", "torch_base", updates_table, False), ("Beside PyTorch", "torch", updates_table, False),
-            ("CUDA graphs", "graphs", graphs_table, False), ("Ops that decide", "hot_ops", ops_table, False),
+            ("CUDA graphs", "graphs", graphs_table, False), ("NVML", "meter", meter_table, False), ("Ops that decide", "hot_ops", ops_table, False),
             ("Ops", "ops", ops_table, True), ("All-reduces", "all_reduce", all_reduce_table, True),
             ("Beam search", "decode", decode_table, False)):
         if brief and is_long:

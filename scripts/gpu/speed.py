@@ -159,8 +159,10 @@ def sizes(stage: Stage) -> tuple[int, int]:
     return (2, 1) if stage.setting.quick else (UPDATES, WARM_UP)
 
 
-def step_words(stage: Stage, preset: str, text: str, tokens: int) -> list[object]:
+def step_words(stage: Stage, preset: str, text: str, tokens: int, warm_up: int | None = None) -> list[object]:
     timed, before = sizes(stage)
+    if warm_up is not None:
+        before = warm_up
     return [stage.setting.program("bench_train_step"), "--preset", preset, "--data", stage.setting.prepared(text), "--tokens",
             tokens, "--dropout", 0.1, "--updates", timed, "--warmup", before, "--threads", threads(stage)]
 
@@ -326,27 +328,6 @@ def say(row: Figures) -> str:
     ours = row["ours"]
     text = f"{row['preset']} {ours['target_tokens_per_s']:,.0f} target tokens/s, {ours['flop_utilisation']:.1%} of the peak"
     return text
-
-
-def graphs(stage: Stage) -> tuple[str, Figures]:
-    """An update of one shape without dropout, again and again, as CUDA graphs and without: the same losses to the last bit."""
-    figures: Figures = {"rows": []}
-    different: list[str] = []
-    for preset, sentences in (("tiny", 16),) if stage.setting.quick else (("tiny", 64), ("tiny", 512), ("base", 64), ("base", 768)):
-        words = [stage.setting.program("bench_train_step"), "--preset", preset, "--sentences", sentences, "--dropout", 0,
-                 "--updates", 2 if stage.setting.quick else 40, "--warmup", 1 if stage.setting.quick else 8, "--observed", 0,
-                 "--peak-seconds", 0.01, "--device", stage.setting.device, "--threads", threads(stage)]
-        words += ["--products", stage.folder / f"{preset}-{sentences}.jsonl"]  # the same algorithms, so the same bits
-        on, off = (stage.run(*words, *more).json() for more in (["--cuda-graphs"], []))
-        same = (on["first_loss"], on["last_loss"]) == (off["first_loss"], off["last_loss"])
-        figures["rows"].append({"preset": preset, "target_tokens": sentences * 32, "with_ms": on["step_ms"],
-                                "without_ms": off["step_ms"], "same_losses": same})
-        stage.keep(figures)
-        if not same:
-            different.append(f"{preset}: with CUDA graphs the loss ends at {on['last_loss']}, without at {off['last_loss']}")
-    if different:
-        raise Failed("; ".join(different), figures)
-    return ", ".join(f"{row['preset']} {row['with_ms'] / row['without_ms']:.2f} of the time without" for row in figures["rows"]), figures
 
 
 def decode(stage: Stage) -> tuple[str, Figures]:

@@ -156,7 +156,8 @@ void declare_training(CLI::App& app, TrainingCaseOptions& training) {
   app.add_option("--precision", training.precision)->check(CLI::IsMember({"bf16", "f32"}))->capture_default_str();
   app.add_option("--norm", training.norm)->check(CLI::IsMember({"post", "pre"}))->capture_default_str();
   app.add_option("--device", training.device)->check(CLI::IsMember({"cpu", "cuda", "auto"}))->capture_default_str();
-  app.add_flag("--cuda-graphs", training.cuda_graphs, "as training.cuda_graphs: of one shape, without dropout");
+  app.add_flag("--cuda-graphs", training.cuda_graphs, "as training.cuda_graphs");
+  app.add_flag("--gpu-meter", training.gpu_meter, "read the GPU's figures five times a second, as training does");
   app.add_option("--products", training.products_file,
                  "file of the GPU's algorithms for products (rank 0's), of an earlier call or to be made");
   app.add_option("--threads", training.threads, "of each rank")->check(CLI::PositiveNumber)->capture_default_str();

@@ -75,18 +75,20 @@ void write_batches(const TrainingCaseOptions& options, int updates, const std::s
 TrainingCase::TrainingCase(const TrainingCaseOptions& options, Communicator& communicator)
     : config_(train_config(options)),
       communicator_(communicator),
-      backend_(choose_backend(options.device, options.threads, communicator).backend),
-      ownership_(*backend_, communicator),
+      device_(choose_backend(options.device, options.threads, communicator)),
+      ownership_(*device_.backend, communicator),
       model_(config_.model, vocabulary_of(options), static_cast<float>(config_.optimizer.label_smoothing),
              ownership_.parameter_memory(), options.precision == "bf16" ? DType::bf16 : DType::f32),
       adam_(model_.parameters(), config_.optimizer.adam, ownership_.shares(model_.parameters().flat_size()),
             [this](std::size_t bytes) { return ownership_.allocate(bytes); }),
-      workspace_(*backend_),
-      runner_(config_, model_, adam_, ownership_, *backend_, communicator, workspace_, nullptr),
-      meter_(communicator.local_rank() == 0, backend_->host_memory() ? options.threads : 0),
+      workspace_(*device_.backend),
+      runner_(config_, model_, adam_, ownership_, *device_.backend, communicator, workspace_, nullptr),
+      meter_(communicator.local_rank() == 0, device_.backend->host_memory() ? options.threads : 0),
+      gpu_meter_(options.gpu_meter ? make_gpu_meter(device_.gpu) : nullptr),
       data_(make_data(options)) {
-  if (config_.training.tune_products) backend_->tune_products(communicator.rank() == 0 ? options.products_file : "");
-  ownership_.write([this] { model_.initialize(*backend_, static_cast<std::uint64_t>(config_.training.seed)); });
+  if (config_.training.tune_products)
+    device_.backend->tune_products(communicator.rank() == 0 ? options.products_file : "");
+  ownership_.write([this] { model_.initialize(*device_.backend, static_cast<std::uint64_t>(config_.training.seed)); });
 }
 
 std::unique_ptr<Pipeline> TrainingCase::make_data(const TrainingCaseOptions& options) {
@@ -115,6 +117,7 @@ TimedUpdate TrainingCase::update(RecordSink* records) {
   const UpdateBatches batches = data_->next();
   runner_.run(batches, noam / std::sqrt(static_cast<double>(config_.model.width)), watch.elapsed_ms(), {}, 0,
               timed.record);
+  if (gpu_meter_ != nullptr) gpu_meter_->fill(timed.record);
   if (records != nullptr) {
     const Stopwatch report;
     meter_.fill(timed.record, workspace_, model_, adam_);

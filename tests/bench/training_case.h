@@ -5,6 +5,8 @@
 #include <string>
 
 #include "nmt/base/clock.h"
+#include "nmt/train/device.h"
+#include "nmt/train/gpu_meter.h"
 #include "nmt/train/host_meter.h"
 #include "nmt/train/update_runner.h"
 #include "tests/bench/random_update.h"
@@ -19,6 +21,7 @@ struct TrainingCaseOptions {
   std::string device = "cpu";      // cuda, auto
   bool cuda_graphs = false;
   std::string products_file;  // keeps what products were computed by, as training.tune_products; empty: nothing does
+  bool gpu_meter = false;     // read the GPU's figures meanwhile, as the worker does
   int threads = 2;            // of each rank
   double dropout = -1;        // on embeddings and sub-layer outputs; negative: the preset's
   double attention_dropout = 0, activation_dropout = 0;
@@ -59,7 +62,7 @@ class TrainingCase {
   /// `records` unless null; on every rank.
   TimedUpdate update(RecordSink* records = nullptr);
 
-  Backend& backend() { return *backend_; }
+  Backend& backend() { return *device_.backend; }
   const TrainConfig& config() const { return config_; }
   const Transformer& model() const { return model_; }
   DType precision() const { return model_.compute_dtype(); }
@@ -70,7 +73,7 @@ class TrainingCase {
 
   TrainConfig config_;
   Communicator& communicator_;
-  std::unique_ptr<Backend> backend_;
+  ChosenBackend device_;
   std::unique_ptr<Corpus> corpus_;  // null: random
   std::unique_ptr<Plan> plan_;
   ModelOwnership ownership_;
@@ -79,6 +82,7 @@ class TrainingCase {
   Workspace workspace_;
   UpdateRunner runner_;
   HostMeter meter_;
+  std::unique_ptr<GpuMeter> gpu_meter_;  // null: no GPU, or not wanted
   std::unique_ptr<Pipeline> data_;
   std::int64_t done_ = 0;
 };

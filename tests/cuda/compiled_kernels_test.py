@@ -30,7 +30,7 @@ REGISTERS = {
     "short_forward_kernel<32, 32>": 82,
     "short_forward_kernel<64, 16>": 97,
     "short_forward_kernel<64, 32>": 122,
-    "short_forward_kernel<128, 16>": 146,
+    "short_forward_kernel<128, 16>": 150,
     "short_forward_kernel<128, 32>": 176,
     "short_backward_kernel<32>": 98,
     "short_backward_kernel<64>": 128,

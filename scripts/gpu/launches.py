@@ -1,0 +1,61 @@
+"""CUDA graphs, and what reading the GPU's figures costs: what the host does beside an update."""
+
+from __future__ import annotations
+
+from speed import WARM_UP, cases, step_words, threads
+from stage import Failed, Figures, Missing, Stage
+
+
+def small_models(stage: Stage) -> list[tuple[str, str, int]]:
+    """The cases whose time launches may decide, as far as their text is there; tiny also in small updates."""
+    found: list[tuple[str, str, int]] = []
+    for preset, text, tokens in cases(stage):
+        if preset == "big" or not (stage.setting.data / text / "manifest.json").is_file():
+            continue
+        found += [(preset, text, tokens)] if preset == "base" or stage.setting.quick else [(preset, text, 2048), (preset, text, tokens)]
+    return found
+
+
+def graphs(stage: Stage) -> tuple[str, Figures]:
+    """Updates as CUDA graphs and without. Of one shape, with dropout, again and again: the same losses to the last bit. Of text, which
+    graphs pad: the time alone."""
+    figures: Figures = {"rows": []}
+    different: list[str] = []
+    for preset, sentences in (("tiny", 16),) if stage.setting.quick else (("tiny", 64), ("tiny", 512), ("base", 64), ("base", 768)):
+        words = [stage.setting.program("bench_train_step"), "--preset", preset, "--sentences", sentences, "--dropout", 0.1,
+                 "--attention-dropout", 0.1, "--updates", 2 if stage.setting.quick else 40, "--warmup", 1 if stage.setting.quick else 8, "--observed", 0,
+                 "--peak-seconds", 0.01, "--device", stage.setting.device, "--threads", threads(stage)]
+        words += ["--products", stage.folder / f"{preset}-{sentences}.jsonl"]  # the same algorithms, so the same bits
+        on, off = (stage.run(*words, *more).json() for more in (["--cuda-graphs"], []))
+        same = (on["first_loss"], on["last_loss"]) == (off["first_loss"], off["last_loss"])
+        figures["rows"].append({"preset": preset, "of": "one shape", "target_tokens": sentences * 32, "with_ms": on["step_ms"],
+                                "without_ms": off["step_ms"], "same_losses": same})
+        stage.keep(figures)
+        if not same:
+            different.append(f"{preset}: with CUDA graphs the loss ends at {on['last_loss']}, without at {off['last_loss']}")
+    if different:
+        raise Failed("; ".join(different), figures)
+    for preset, text, tokens in small_models(stage):
+        before = WARM_UP if stage.setting.quick else 60  # most sizes have come twice by then
+        words = [*step_words(stage, preset, text, tokens, before), "--observed", 0, "--peak-seconds", 0.01, "--device",
+                 stage.setting.device]
+        on, off = (stage.run(*words, *more).json() for more in (["--cuda-graphs"], []))
+        figures["rows"].append({"preset": preset, "of": text, "target_tokens": tokens, "with_ms": on["step_ms"],
+                                "without_ms": off["step_ms"]})
+        stage.keep(figures)
+    return ", ".join(f"{row['preset']} {row['with_ms'] / row['without_ms']:.2f} of the time without" for row in figures["rows"]), figures
+
+
+def meter(stage: Stage) -> tuple[str, Figures]:
+    """Updates while a thread reads the GPU's figures by NVML, as in training, and without: without, with, with, without."""
+    figures: Figures = {"rows": []}
+    for preset, text, tokens in small_models(stage):
+        words = [*step_words(stage, preset, text, tokens), "--observed", 0, "--peak-seconds", 0.01, "--device", stage.setting.device]
+        rates = [stage.run(*words, *more).json()["target_tokens_per_s"] for more in ([], ["--gpu-meter"], ["--gpu-meter"], [])]
+        figures["rows"].append({"preset": preset, "without_tokens_per_s": (rates[0] + rates[3]) / 2,
+                                "with_tokens_per_s": (rates[1] + rates[2]) / 2})
+        stage.keep(figures)
+    if not figures["rows"]:
+        raise Missing("no prepared text")
+    return "tokens/s with NVML read by those without: " + ", ".join(
+        f"{row['preset']} {row['with_tokens_per_s'] / row['without_tokens_per_s']:.3f}" for row in figures["rows"]), figures
