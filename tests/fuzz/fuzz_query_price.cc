@@ -35,6 +35,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const bool free = price.point_bytes == 0 || points == 0;
   expect(excess.has_value() == !(few && price.pieces <= api::max_query_pieces && (small || free)),
          "a query runs exactly if it is within every limit");
-  expect(!excess || (!excess->empty() && excess->find("ask for") != std::string::npos), "a refusal says what to reduce");
+  expect(!excess || (!excess->empty() && excess->find("ask for") != std::string::npos),
+         "a refusal says what to reduce");
   return 0;
 }
