@@ -30,6 +30,7 @@ struct LaneLimits {
   std::size_t max_waiting = 1;            // requests in its queue
   std::size_t max_waiting_per_owner = 1;  // of one token, or of one address without a token
   std::size_t max_running_per_owner = 1;  // likewise; less than `threads`: nobody can hold the whole lane
+  int nice = 0;                           // by how many steps the priority of its threads is lower than others'
 };
 
 /// The limits of every lane. A connection waits for one request at a time, so that queues as long as there are

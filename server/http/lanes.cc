@@ -5,6 +5,8 @@
 #include <exception>
 #include <utility>
 
+#include "nmt/base/priority.h"
+
 namespace babelring::http {
 namespace {
 
@@ -46,16 +48,19 @@ LaneTable default_lanes() {
                        .max_waiting = no_fewer_than_connections,
                        .max_waiting_per_owner = no_fewer_than_connections,
                        .max_running_per_owner = 3});
-  set(Lane::query, {.threads = 3, .max_waiting = 256, .max_waiting_per_owner = 64, .max_running_per_owner = 2});
-  set(Lane::process, {.threads = 2, .max_waiting = 64, .max_waiting_per_owner = 16, .max_running_per_owner = 1});
+  // Where processors are scarce, what may take long gives way to what must not.
+  set(Lane::query,
+      {.threads = 3, .max_waiting = 256, .max_waiting_per_owner = 64, .max_running_per_owner = 2, .nice = 5});
+  set(Lane::process,
+      {.threads = 2, .max_waiting = 64, .max_waiting_per_owner = 16, .max_running_per_owner = 1, .nice = 5});
   return table;
 }
 
 Lanes::Lanes(const LaneTable& table, Now now) : now_(std::move(now)) {
-  for (const LaneLimits& limits : table) roads_.push_back(std::make_unique<Road>(limits));
-  for (const auto& road : roads_) {
-    for (Running& running : road->running) {
-      road->threads.emplace_back([this, &road = *road, &running] { serve(road, running); });
+  for (const LaneLimits& limits : table) {
+    Road& road = *roads_.emplace_back(std::make_unique<Road>(limits));
+    for (Running& running : road.running) {
+      road.threads.emplace_back([this, &road, &running, nice = limits.nice] { serve(road, running, nice); });
     }
   }
 }
@@ -82,7 +87,8 @@ void Lanes::submit(Lane lane, Work work) {
   }
 }
 
-void Lanes::serve(Road& road, Running& running) {
+void Lanes::serve(Road& road, Running& running, int nice) {
+  if (nice > 0) lower_priority(0, nice);
   std::unique_lock lock(road.mutex);
   for (;;) {
     std::optional<Work> work;

@@ -58,7 +58,7 @@ class Lanes {
     std::vector<std::thread> threads;
   };
   Road& road(Lane lane) const { return *roads_.at(static_cast<std::size_t>(lane)); }
-  void serve(Road& road, Running& running);
+  void serve(Road& road, Running& running, int nice);
 
   const Now now_;
   std::vector<std::unique_ptr<Road>> roads_;  // by lane

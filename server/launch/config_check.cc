@@ -97,6 +97,7 @@ CheckedConfig check_config(const Profile& profile, const std::string& yaml, cons
   if (profile.data_is_here) order.arguments.emplace_back("--check-data");
   if (ranks > 1) order.arguments.insert(order.arguments.end(), {"--check-ranks", std::to_string(ranks)});
   if (!name.empty()) order.arguments.push_back("name=" + name);
+  order.nice = 5;  // the server answers heartbeats beside it
   const ProgramAnswer answer = run_program(order, {.time = std::chrono::seconds(10),
                                                    .output_bytes = std::size_t{4} << 20,
                                                    .memory_bytes = std::uint64_t{4} << 30,

@@ -17,6 +17,7 @@
 
 #include "nmt/base/clock.h"
 #include "nmt/base/failure.h"
+#include "nmt/base/priority.h"
 
 namespace babelring::launch {
 namespace {
@@ -59,6 +60,7 @@ class SpawnPlan {
     pid_t pid = -1;
     const int error = posix_spawnp(&pid, argv[0], &actions_, &attributes_, argv.data(), envp.data());
     if (error != 0) fail("cannot start {}: {}", order.arguments.front(), std::strerror(error));
+    if (order.nice > 0) lower_priority(pid, order.nice);
     return pid;
   }
 

@@ -19,6 +19,7 @@ struct ProcessOrder {
   std::filesystem::path folder;          // to work in; empty: ours
   std::filesystem::path output;          // file that both outputs are appended to; empty: thrown away
   int input = -1;                        // descriptor that is its standard input; negative: /dev/null
+  int nice = 0;                          // by how many steps its priority is lower than ours
 };
 
 /// A program in a session of its own, which goes on when we end. It inherits no other file of ours, no blocked signal

@@ -18,12 +18,14 @@
 
 #include "nmt/base/failure.h"
 #include "nmt/base/log.h"
+#include "nmt/base/priority.h"
 
 namespace babelring::translate {
 namespace {
 
 constexpr std::size_t most_line_bytes = std::size_t{16} << 20;
 constexpr std::size_t kept_error_bytes = 4096;
+constexpr int niceness = 5;  // the server answers heartbeats beside it
 
 /// Of the server's environment what a translator may need; nothing secret.
 std::vector<std::string> small_environment() {
@@ -94,7 +96,10 @@ Helper::Helper(const std::filesystem::path& program, const std::vector<std::stri
                                 pointers(environment).data());
   close(channel[1]);
   close(errors[1]);
-  if (error == 0) return;
+  if (error == 0) {
+    lower_priority(pid_, niceness);
+    return;
+  }
   close(channel_);
   close(errors_);
   fail("{}: {}", program.string(), std::strerror(error));

@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -78,6 +79,16 @@ TEST(Process, IsEndedWhenNobodyWaitsForIt) {
                                   {.time = std::chrono::minutes(9), .abandoned = [&] { return ++asked > 2; }});
   EXPECT_EQ(answer.code, -1);
   EXPECT_EQ(answer.complaint, "/bin/sleep was given up: nobody waits for it");
+}
+
+TEST(Process, RunsAtALowerPriority) {
+  const int ours = getpriority(PRIO_PROCESS, 0);
+  if (ours > 16) GTEST_SKIP() << "the priority of this program is the lowest already";
+  const std::string script = "until [ $(nice) -gt " + std::to_string(ours) + " ]; do sleep 0.01; done; nice";
+  const auto answer =
+      run_program({.arguments = {"/bin/sh", "-c", script}, .environment = plain_environment(), .nice = 3},
+                  {.time = std::chrono::minutes(1)});
+  EXPECT_EQ(answer.output, std::to_string(ours + 3) + "\n") << answer.complaint;
 }
 
 TEST(Process, QuotesForAShell) {

@@ -1,6 +1,7 @@
 #include "server/http/lanes.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <atomic>
@@ -298,6 +299,24 @@ TEST_F(HeldQueriesTest, BeyondABoundedQueueIsRefused) {
   EXPECT_EQ(refused.status, 503) << refused.body;
   EXPECT_EQ(parse_json(refused.body)->at("code"), "busy");
   EXPECT_FALSE(refused.headers.at("retry-after").empty());
+}
+
+TEST(LaneTable, QueriesGiveWayToHeartbeats) {
+  Lanes lanes;
+  const int ours = getpriority(PRIO_PROCESS, 0);
+  if (ours > 14) GTEST_SKIP() << "the priority of this program is the lowest already";
+  std::map<Lane, std::promise<int>> priorities;
+  for (const Lane lane : all_lanes) {
+    std::promise<int>& priority = priorities[lane];
+    Work work;
+    work.arrived = SteadyClock::now();
+    work.run = [&priority] { priority.set_value(getpriority(PRIO_PROCESS, 0)); };
+    lanes.submit(lane, std::move(work));
+  }
+  for (auto& [lane, priority] : priorities) {
+    const bool gives_way = lane == Lane::query || lane == Lane::process;
+    EXPECT_EQ(priority.get_future().get(), gives_way ? ours + 5 : ours) << name_of(lane);
+  }
 }
 
 TEST(LaneTable, EveryLaneServesARoute) {
