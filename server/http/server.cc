@@ -88,21 +88,41 @@ struct Server::Impl {
         lanes(std::make_shared<Lanes>(chosen.lanes)) {}
 
   asio::awaitable<void> accept_all() {
-    for (std::size_t next = 0;; next = (next + 1) % loops.size()) {
-      boost::system::error_code code;
-      auto socket =
-          co_await acceptor.async_accept(loops[next]->context, asio::redirect_error(asio::use_awaitable, code));
+    boost::system::error_code code;
+    acceptor.non_blocking(true);
+    for (;;) {
+      co_await acceptor.async_wait(acceptor.wait_read, asio::redirect_error(asio::use_awaitable, code));
       if (code == asio::error::operation_aborted || !acceptor.is_open()) co_return;
+      const std::chrono::milliseconds wait = accept_waiting();
+      if (wait == std::chrono::milliseconds::zero()) continue;
+      pause.expires_after(wait);
+      co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, code));
+    }
+  }
+
+  /// Accepts connections that wait, some at a time, as between two turns of a busy loop many come: one a turn would
+  /// leave a health check behind thousands. Returns for how long to give others time to leave.
+  std::chrono::milliseconds accept_waiting() {
+    using std::chrono::milliseconds;
+    constexpr int at_a_time = 256;
+    milliseconds wait{0};
+    for (int i = 0; i < at_a_time; ++i, next_loop = (next_loop + 1) % loops.size()) {
+      boost::system::error_code code;
+      asio::ip::tcp::socket socket(loops[next_loop]->context);
+      acceptor.accept(socket, code);
+      if (code == asio::error::would_block || code == asio::error::operation_aborted || !acceptor.is_open()) break;
+      if (code == asio::error::connection_aborted) continue;  // the client has left
       try {
-        if (!code && begin_session(std::move(socket))) continue;
-        // Out of descriptors or of places: dropping the socket has closed it. Give others time to leave.
-        if (code) spdlog::warn("accept: {}", code.message());
-        pause.expires_after(std::chrono::milliseconds(code ? 100 : 1));
-        co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, code));
-      } catch (const std::exception& failure) {  // out of memory, say: go on accepting
+        if (code) {  // out of descriptors
+          spdlog::warn("accept: {}", code.message());
+          return milliseconds(100);
+        }
+        if (!begin_session(std::move(socket))) wait = milliseconds(1);  // no place: dropping the socket has closed it
+      } catch (const std::exception& failure) {                         // out of memory, say: go on accepting
         spdlog::error("a connection could not be served: {}", failure.what());
       }
     }
+    return wait;
   }
 
   /// False if there is no place for the connection.
@@ -130,8 +150,9 @@ struct Server::Impl {
   BodyMemory bodies;
   std::atomic<bool> stopping = false;
   std::vector<std::unique_ptr<Loop>> loops;
-  asio::ip::tcp::acceptor acceptor;  // this and pause: used only on the first loop's thread
+  asio::ip::tcp::acceptor acceptor;  // this and the next two: used only on the first loop's thread
   asio::steady_timer pause;
+  std::size_t next_loop = 0;
   Replaceable<asio::ssl::context> tls;  // null: plain
   std::shared_ptr<Lanes> lanes;
   bool started = false;
