@@ -141,7 +141,7 @@ void run(const ServerOptions& options, std::function<std::optional<ServerOptions
   launch::ControlPlane control(store, control_options(options, store.folder()));
   connect_control(control, service, options);
   const std::string admin = make_admin_token(options, service, store.folder());
-  const api::MemoryTrimmer trimmer;
+  const api::MemoryTrimmer trimmer([&store] { store.close_unused_readers(); });
   auto access_options = options.access_log;
   if (access_options.file.empty()) access_options.file = store.folder() / "access.log";
   http::AccessLog access_log(access_options);  // ends after the server

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <utility>
 
 namespace babelring::api {
 
@@ -22,7 +23,8 @@ bool TrimRule::is_due(const MemoryUse& use) {
   return use.excess() > least_ + keep_;
 }
 
-MemoryTrimmer::MemoryTrimmer(std::chrono::milliseconds interval, std::size_t keep) : interval_(interval), rule_(keep) {
+MemoryTrimmer::MemoryTrimmer(std::function<void()> release, std::chrono::milliseconds interval, std::size_t keep)
+    : release_(std::move(release)), interval_(interval), rule_(keep) {
   rule_.trimmed(MemoryUse::now());  // growth counts from here, however late the thread begins
   thread_ = std::thread([this] { loop(); });
 }
@@ -39,6 +41,7 @@ MemoryTrimmer::~MemoryTrimmer() {
 void MemoryTrimmer::loop() {
   std::unique_lock lock(mutex_);
   do {
+    release_();
     const MemoryUse before = MemoryUse::now();
     if (!rule_.is_due(before)) continue;
     const Stopwatch watch;

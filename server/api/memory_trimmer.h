@@ -2,6 +2,7 @@
 
 #include <condition_variable>
 #include <cstddef>
+#include <functional>
 #include <mutex>
 #include <thread>
 
@@ -30,11 +31,11 @@ class TrimRule {
   std::size_t keep_, least_ = SIZE_MAX;
 };
 
-/// Calls malloc_trim(), on a thread, when that is due, so that memory returns after a burst of requests. glibc by
-/// itself returns only the top of each of its arenas.
+/// At every interval frees what is kept for later requests, by `release`, and calls malloc_trim(), if that is due, so
+/// that memory returns after a burst of requests. glibc by itself returns only the top of each of its arenas.
 class MemoryTrimmer {
  public:
-  explicit MemoryTrimmer(std::chrono::milliseconds interval = std::chrono::seconds(10),
+  explicit MemoryTrimmer(std::function<void()> release, std::chrono::milliseconds interval = std::chrono::seconds(10),
                          std::size_t keep = std::size_t{16} << 20);
   ~MemoryTrimmer();
   MemoryTrimmer(const MemoryTrimmer&) = delete;
@@ -43,6 +44,7 @@ class MemoryTrimmer {
  private:
   void loop();
 
+  const std::function<void()> release_;
   const std::chrono::milliseconds interval_;
   TrimRule rule_;
   std::mutex mutex_;

@@ -1,5 +1,7 @@
 #include "server/store/readers.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace babelring::store {
@@ -25,9 +27,28 @@ void Readers::give_back(std::unique_ptr<Reader> reader) {
   reader->database.interrupt_when({});
   {
     const std::lock_guard lock(mutex_);
+    reader->given_back = SteadyClock::now();
     idle_.push_back(std::move(reader));
   }
   returned_.notify_one();
+}
+
+void Readers::close_unused(std::chrono::milliseconds age) {
+  std::vector<std::unique_ptr<Reader>> unused;  // closed without the lock
+  const auto before = SteadyClock::now() - age;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto first_used =
+        std::find_if(idle_.begin(), idle_.end(), [&](const auto& reader) { return reader->given_back > before; });
+    std::move(idle_.begin(), first_used, std::back_inserter(unused));
+    idle_.erase(idle_.begin(), first_used);
+    made_ -= unused.size();
+  }
+}
+
+std::size_t Readers::count() const {
+  const std::lock_guard lock(mutex_);
+  return made_;
 }
 
 }  // namespace babelring::store

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <vector>
 
+#include "nmt/base/clock.h"
 #include "server/store/layouts.h"
 #include "server/store/sqlite.h"
 
@@ -19,6 +20,7 @@ struct Reader {
   explicit Reader(const std::filesystem::path& file) : database(file, Database::Mode::reader), layouts(database) {}
   Database database;
   Layouts layouts;
+  SteadyClock::time_point given_back;  // the last time
 };
 
 /// A pool of read-only connections, each lent to one caller at a time.
@@ -48,15 +50,20 @@ class Readers {
   /// for their rows any more.
   Lease lease(std::function<bool()> abandoned = {});
 
+  /// Closes connections that nobody has used for `age`, and frees their caches. Others are opened when they are needed.
+  void close_unused(std::chrono::milliseconds age);
+  /// Connections that are open.
+  std::size_t count() const;
+
  private:
   void give_back(std::unique_ptr<Reader> reader);
 
   std::filesystem::path file_;
   std::size_t most_, made_ = 0;
   std::chrono::milliseconds max_wait_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable returned_;
-  std::vector<std::unique_ptr<Reader>> idle_;
+  std::vector<std::unique_ptr<Reader>> idle_;  // in the order of given_back
 };
 
 }  // namespace babelring::store

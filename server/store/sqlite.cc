@@ -115,7 +115,7 @@ Database::Database(const std::filesystem::path& file, Mode mode) {
         "2000");
   } else if (mode == Mode::reader) {
     sqlite3_db_config(raw, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
-    execute("PRAGMA wal_autocheckpoint = 0; PRAGMA query_only = ON; PRAGMA cache_size = -4096");  // there are many
+    execute("PRAGMA wal_autocheckpoint = 0; PRAGMA query_only = ON; PRAGMA cache_size = -2048");  // there are many
   }
 }
 

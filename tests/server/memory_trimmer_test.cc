@@ -29,7 +29,12 @@ TEST(MemoryTrimmer, GivesBackWhatABurstLeft) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "the sanitizers bring an allocator that cannot be trimmed";
 #endif
-  const MemoryTrimmer trimmer(std::chrono::milliseconds(10), 16 * mib);
+  int released = 0;
+  {
+    const MemoryTrimmer trimmer([&] { ++released; }, std::chrono::hours(1), 16 * mib);
+  }
+  EXPECT_EQ(released, 1);
+  const MemoryTrimmer trimmer([] {}, std::chrono::milliseconds(10), 16 * mib);
   std::vector<std::unique_ptr<char[]>> freed, kept;  // some between the others: the arena has no free top
   for (int i = 0; i < 200'000; ++i) {
     freed.push_back(std::make_unique<char[]>(1024));

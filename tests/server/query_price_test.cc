@@ -106,6 +106,25 @@ TEST_F(PricedQueriesTest, EndWhenTheirClientsLeave) {
   EXPECT_EQ(store::read_series(*reader, query).total, 5000);
 }
 
+TEST(ReadersTest, ClosesConnectionsThatAreNotUsed) {
+  testing::TestServer server;
+  store::Readers readers(server.store().database_file(), 3);
+  {
+    const auto first = readers.lease(), second = readers.lease();
+    readers.close_unused(std::chrono::milliseconds(0));
+    EXPECT_EQ(readers.count(), 2U) << "both are lent";
+  }
+  readers.close_unused(std::chrono::hours(1));
+  EXPECT_EQ(readers.count(), 2U);
+  readers.close_unused(std::chrono::milliseconds(0));
+  EXPECT_EQ(readers.count(), 0U);
+  std::vector<std::unique_ptr<store::Readers::Lease>> leases;
+  for (int i = 0; i < 3; ++i)
+    leases.push_back(std::unique_ptr<store::Readers::Lease>(new store::Readers::Lease(readers.lease())));
+  EXPECT_EQ(readers.count(), 3U) << "closed ones leave their places to others";
+  EXPECT_EQ((*leases[0])->database.scalar("SELECT count(*) FROM runs"), "0");
+}
+
 TEST(ReadersTest, PurposesDoNotWaitForEachOther) {
   testing::TestServer server;
   std::vector<std::unique_ptr<store::Readers::Lease>> leases;
