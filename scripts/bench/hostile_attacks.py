@@ -5,7 +5,7 @@
                                over, and prints {"answers": {STATUS: count}, "errors": count}
 
 Each attacker is a process that sends the same bytes again and again, so that it takes little processor time, and whose session has
-nice 10, so that it takes none from the server: attackers are elsewhere."""
+nice 19, so that it takes none from the server: attackers are elsewhere."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from hostile_attacker import Attack, Orders, batch, message, run_path, step
 
 DIGITS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 HUGE = 2**53
-NICE = 10
+NICE = 19  # thirteen sessions
 
 
 def refused(attack: Attack) -> None:
