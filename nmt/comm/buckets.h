@@ -25,8 +25,8 @@ class GradientBuckets {
  public:
   /// `flat_gradient`: f32, contiguous. `parameters`: in forward order, one after another without gaps, covering
   /// `flat_gradient`. Several parameters share a bucket until it has `bucket_bytes`; one larger than that has a bucket
-  /// of its own size. `alone` shares its bucket with no other. The communicator and the memory outlive this object.
-  /// Throws Failure naming the parameter that is out of place.
+  /// of its own size. The parameter `alone` gets a bucket to itself. The communicator and the memory outlive this
+  /// object. Throws Failure naming the parameter that is out of place.
   GradientBuckets(Communicator& communicator, Tensor flat_gradient, std::vector<ParameterRange> parameters,
                   std::int64_t bucket_bytes, std::optional<std::size_t> alone = {});
 

@@ -55,10 +55,10 @@ ConstTensor OutputLoss::run(Context& context, ConstTensor hidden, ConstTensor ta
   const LossChunks chunks = context.backend.loss_chunks();
   const std::int64_t chunk_rows = chunks.chunk_rows(tokens, row_bytes);
   const Arena::Scope logits_scope(context.scratch);
-  // Of as many rows as any pass of up to so many tokens has at once: then the most tokens need the most memory.
-  const std::int64_t most_rows = std::min(tokens, chunks.max_rows(row_bytes));
+  // The size for the largest chunk of any pass of up to `tokens` tokens, so that memory never falls as tokens grow.
+  const std::int64_t max_rows = std::min(tokens, chunks.max_rows(row_bytes));
   const Tensor logits =
-      context.scratch.make(Shape{most_rows, padded_columns(vocabulary)}, context.dtype).column_slice(0, vocabulary);
+      context.scratch.make(Shape{max_rows, padded_columns(vocabulary)}, context.dtype).column_slice(0, vocabulary);
   for (std::int64_t row = 0; row < tokens; row += chunk_rows) {
     const std::int64_t rows = std::min(chunk_rows, tokens - row);
     const ConstTensor h = hidden.row_slice(row, rows);

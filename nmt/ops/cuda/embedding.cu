@@ -33,7 +33,7 @@ __global__ void sinusoids_kernel(float* sinusoids, int width) {
   }
 }
 
-/// A warp takes a row, a block so many.
+/// Each warp takes a row.
 template <int n, class T>
 __global__ void embedding_forward_kernel(const int* ids, const int* positions, const T* table, int vocabulary, T* y,
                                          std::int64_t rows, int width, const float* sinusoids, float scale,

@@ -10,7 +10,7 @@ namespace babelring::cuda {
 
 namespace {
 
-// A warp takes a row, a block so many. Where a row's pieces are not in registers, a lane reads again what it wrote.
+// Each warp takes a row, a block rows_at_once rows. A lane reads again what it wrote, unless registers hold its pieces.
 constexpr int rows_at_once = 4;
 constexpr int norm_threads = rows_at_once * warp_lanes;
 

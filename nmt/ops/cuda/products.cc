@@ -26,7 +26,7 @@ constexpr int timed_proposals = 8;
 // How much of the device an algorithm that sums the bias gradient too must fill, compared with that of the bare
 // product. The latter splits its depth, the batch's rows, where the weight has too few tiles for all processors; the
 // former may not be able to.
-constexpr float least_share_of_waves = 0.8f;
+constexpr float min_share_of_waves = 0.8f;
 
 BlasHandle make_handle() {
   cublasLtHandle_t handle = nullptr;
@@ -115,7 +115,7 @@ void Products::take_stored(Entry& entry) const {
 bool Products::fills_the_device(const Entry& entry) {
   const Entry& without = entry_for(bare(entry.plan.shape()));
   const float waves = without.found() ? without.algorithm().waves : 0;
-  return entry.algorithm().waves >= least_share_of_waves * std::min(1.0f, waves);
+  return entry.algorithm().waves >= min_share_of_waves * std::min(1.0f, waves);
 }
 
 /// For good: what is computed must not depend on when a product comes again.
