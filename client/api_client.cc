@@ -7,8 +7,8 @@
 #include <boost/json/object.hpp>
 #include <thread>
 
+#include "base/log.h"
 #include "client/problem.h"
-#include "nmt/base/log.h"
 
 namespace babelring {
 namespace {

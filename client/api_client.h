@@ -4,8 +4,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/json.h"
 #include "client/server_access.h"
-#include "nmt/base/json.h"
 
 namespace babelring {
 

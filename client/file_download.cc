@@ -9,8 +9,8 @@
 #include <cstring>
 #include <thread>
 
+#include "base/digest.h"
 #include "client/problem.h"
-#include "nmt/base/digest.h"
 
 namespace babelring {
 namespace {

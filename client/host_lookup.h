@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "nmt/base/result.h"
+#include "base/result.h"
 
 namespace babelring {
 

@@ -16,10 +16,10 @@
 #include <cctype>
 #include <charconv>
 
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/version.h"
 #include "client/server_address.h"
-#include "nmt/base/clock.h"
-#include "nmt/base/log.h"
-#include "nmt/base/version.h"
 
 namespace babelring {
 namespace {

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/result.h"
 #include "client/host_lookup.h"
-#include "nmt/base/result.h"
 
 namespace babelring {
 

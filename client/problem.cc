@@ -5,8 +5,8 @@
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 
-#include "nmt/base/json.h"
-#include "nmt/base/log.h"
+#include "base/json.h"
+#include "base/log.h"
 
 namespace babelring {
 namespace {

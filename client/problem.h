@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "base/failure.h"
 #include "client/http_client.h"
-#include "nmt/base/failure.h"
 
 namespace babelring {
 

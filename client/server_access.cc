@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <system_error>
 
-#include "nmt/base/atomic_file.h"
+#include "base/atomic_file.h"
 
 namespace babelring {
 namespace {

@@ -5,8 +5,8 @@
 #include <boost/url/parse.hpp>
 #include <boost/url/url_view.hpp>
 
-#include "nmt/base/failure.h"
-#include "nmt/base/log.h"
+#include "base/failure.h"
+#include "base/log.h"
 
 namespace babelring {
 

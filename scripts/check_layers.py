@@ -15,31 +15,30 @@ from lib import check
 
 #: What each room sees directly; what those see it sees too. A room is the longest of these that a path starts with.
 ROOMS: dict[str, list[str]] = {
-    "nmt/base": [],
-    "nmt/core": ["nmt/base"],
+    "base": [],
+    "nmt/core": ["base"],
     "nmt/ops": ["nmt/core"],
     "nmt/layers": ["nmt/ops"],
     "nmt/model": ["nmt/layers"],
     "nmt/optim": ["nmt/model"],
     "nmt/comm": ["nmt/core"],
     "nmt/data": ["nmt/core"],
-    "nmt/metrics": ["nmt/base"],
+    "nmt/metrics": ["base"],
     "nmt/decode": ["nmt/model", "nmt/data"],
     "nmt/checkpoint": ["nmt/model", "nmt/optim"],
     "nmt/train": ["nmt/decode", "nmt/metrics", "nmt/optim", "nmt/comm", "nmt/checkpoint", "nmt/data"],
-    "client": ["nmt/base"],
+    "client": ["base"],
     "nmt/runs": ["client"],
-    "nmt/usage": ["nmt/base"],
-    "nmt/cli": ["nmt/train", "nmt/runs", "nmt/usage"],
-    "worker": ["nmt/train", "client", "nmt/usage"],
-    "server/http": ["nmt/base"],
-    "server/store": ["nmt/base"],
-    "server/verdict": ["nmt/base"],
-    "server/alerts": ["nmt/base"],
+    "nmt/cli": ["nmt/train", "nmt/runs"],
+    "worker": ["nmt/train", "client"],
+    "server/http": ["base"],
+    "server/store": ["base"],
+    "server/verdict": ["base"],
+    "server/alerts": ["base"],
     "server/launch": ["server/store"],
-    "server/translate": ["nmt/base"],
+    "server/translate": ["base"],
     "server/api": ["server/http", "server/store", "server/launch", "server/translate", "server/verdict", "server/alerts"],
-    "server": ["server/api", "nmt/usage", "nmt/core"],
+    "server": ["server/api", "nmt/core"],
 }
 
 #: Headers from outside that only some paths may include: (header pattern, prefixes of paths, what it is).
@@ -54,10 +53,10 @@ RESERVED: list[tuple[str, tuple[str, ...], str]] = [
     (r"(cuda|cublas|cudnn|curand|nvml|nvtx)", ("nmt/ops/cuda/", "nmt/comm/nccl"), "CUDA"),
     (r"nccl", ("nmt/comm/nccl",), "NCCL"),
     (r"sentencepiece", ("nmt/data/",), "SentencePiece"),
-    (r"yaml-cpp", ("nmt/base/", "server/api/openapi", "server/launch/profile"), "yaml-cpp"),
+    (r"yaml-cpp", ("base/", "server/api/openapi", "server/launch/profile"), "yaml-cpp"),
 ]
 
-FOLDERS = ("nmt", "client", "worker", "server", "tests")
+FOLDERS = ("base", "nmt", "client", "worker", "server", "tests")
 SOURCES = {".h", ".cc", ".cu", ".cuh"}
 _INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.MULTILINE)
 

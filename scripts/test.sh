@@ -133,7 +133,7 @@ stage_contract() {
 
 stage_slow() { run_ctest "build/$PRESET" slow -L slow -j 1; }
 
-stage_tidy() { scripts/check_tidy.sh nmt/base nmt/core; }
+stage_tidy() { scripts/check_tidy.sh base nmt/core; }
 
 stage_tidy_all() { scripts/check_tidy.sh; }
 

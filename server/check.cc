@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "nmt/base/failure.h"
-#include "nmt/base/log.h"
+#include "base/failure.h"
+#include "base/log.h"
 #include "server/http/tls.h"
 #include "server/reload.h"
 #include "server/store/data_folder.h"

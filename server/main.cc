@@ -8,9 +8,9 @@
 #include <optional>
 #include <utility>
 
-#include "nmt/base/atomic_file.h"
-#include "nmt/base/failure.h"
-#include "nmt/base/log.h"
+#include "base/atomic_file.h"
+#include "base/failure.h"
+#include "base/log.h"
 #include "nmt/core/memory_room.h"
 #include "server/api/alert_watch.h"
 #include "server/api/audited.h"

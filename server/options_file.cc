@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "nmt/base/atomic_file.h"
-#include "nmt/base/options.h"
-#include "nmt/usage/usage.h"
+#include "base/atomic_file.h"
+#include "base/options.h"
+#include "base/usage.h"
 
 namespace babelring {
 namespace {

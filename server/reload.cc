@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "nmt/base/atomic_file.h"
-#include "nmt/base/log.h"
+#include "base/atomic_file.h"
+#include "base/log.h"
 
 namespace babelring {
 namespace {

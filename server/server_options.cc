@@ -7,10 +7,10 @@
 #include <cctype>
 #include <charconv>
 
-#include "nmt/base/failure.h"
-#include "nmt/base/version.h"
-#include "nmt/usage/help.h"
-#include "nmt/usage/usage.h"
+#include "base/failure.h"
+#include "base/help.h"
+#include "base/usage.h"
+#include "base/version.h"
 #include "server/options_file.h"
 
 namespace babelring {

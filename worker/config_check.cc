@@ -10,7 +10,7 @@
 #include <iostream>
 #include <utility>
 
-#include "nmt/base/atomic_file.h"
+#include "base/atomic_file.h"
 #include "nmt/train/memory_estimate.h"
 
 namespace babelring {

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "nmt/base/json.h"
+#include "base/json.h"
 #include "nmt/data/manifest.h"
 #include "nmt/train/config.h"
 

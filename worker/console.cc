@@ -7,7 +7,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "nmt/base/grouped.h"
+#include "base/grouped.h"
 
 namespace babelring {
 

@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
-#include "nmt/base/clock.h"
-#include "nmt/base/records.h"
+#include "base/clock.h"
+#include "base/records.h"
 #include "nmt/train/config.h"
 
 namespace babelring {

@@ -9,9 +9,9 @@
 #include <cerrno>
 #include <cstring>
 
-#include "nmt/base/clock.h"
-#include "nmt/base/failure.h"
-#include "nmt/base/log.h"
+#include "base/clock.h"
+#include "base/failure.h"
+#include "base/log.h"
 
 namespace babelring {
 namespace {

@@ -11,10 +11,10 @@
 #include <thread>
 #include <utility>
 
-#include "nmt/base/atomic_file.h"
-#include "nmt/base/clock.h"
-#include "nmt/base/failure.h"
-#include "nmt/base/json.h"
+#include "base/atomic_file.h"
+#include "base/clock.h"
+#include "base/failure.h"
+#include "base/json.h"
 
 namespace babelring {
 namespace {

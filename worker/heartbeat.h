@@ -11,9 +11,9 @@
 #include <string>
 #include <thread>
 
+#include "base/clock.h"
+#include "base/json.h"
 #include "client/http_client.h"
-#include "nmt/base/clock.h"
-#include "nmt/base/json.h"
 #include "nmt/train/checkpoint_request.h"
 #include "nmt/train/nvml.h"
 #include "nmt/train/stop_request.h"

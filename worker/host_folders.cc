@@ -7,9 +7,9 @@
 #include <fstream>
 #include <system_error>
 
-#include "nmt/base/failure.h"
-#include "nmt/base/json.h"
-#include "nmt/base/records.h"
+#include "base/failure.h"
+#include "base/json.h"
+#include "base/records.h"
 #include "worker/run_folder.h"
 
 namespace babelring {

@@ -8,11 +8,12 @@
 #include <memory>
 #include <optional>
 
+#include "base/atomic_file.h"
+#include "base/digest.h"
+#include "base/usage.h"
+#include "base/version.h"
 #include "client/server_access.h"
 #include "client/server_address.h"
-#include "nmt/base/atomic_file.h"
-#include "nmt/base/digest.h"
-#include "nmt/base/version.h"
 #include "nmt/data/corpus.h"
 #include "nmt/data/manifest.h"
 #include "nmt/data/vocabulary.h"
@@ -22,7 +23,6 @@
 #include "nmt/train/memory_estimate.h"
 #include "nmt/train/precision.h"
 #include "nmt/train/trainer.h"
-#include "nmt/usage/usage.h"
 #include "worker/config_check.h"
 #include "worker/console.h"
 #include "worker/heartbeat.h"

@@ -6,7 +6,7 @@
 #include <mutex>
 #include <string>
 
-#include "nmt/base/log.h"
+#include "base/log.h"
 
 namespace babelring {
 namespace {

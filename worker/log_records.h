@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "nmt/base/records.h"
+#include "base/records.h"
 
 namespace babelring {
 

@@ -13,15 +13,15 @@
 #include <optional>
 #include <thread>
 
-#include "nmt/base/log.h"
-#include "nmt/base/version.h"
+#include "base/help.h"
+#include "base/log.h"
+#include "base/usage.h"
+#include "base/version.h"
 #include "nmt/comm/communicator.h"
 #include "nmt/comm/mpi_session.h"
 #include "nmt/comm/promised_ranks.h"
 #include "nmt/ops/kernel_instruction_sets.h"
 #include "nmt/train/divergence.h"
-#include "nmt/usage/help.h"
-#include "nmt/usage/usage.h"
 #include "worker/config_check.h"
 #include "worker/job.h"
 #include "worker/local_peers.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "nmt/base/grouped.h"
+#include "base/grouped.h"
 
 namespace babelring {
 namespace {

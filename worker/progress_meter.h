@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "nmt/base/clock.h"
-#include "nmt/base/records.h"
+#include "base/clock.h"
+#include "base/records.h"
 #include "nmt/optim/duration.h"
 
 namespace babelring {

@@ -6,9 +6,9 @@
 #include <map>
 #include <set>
 
-#include "nmt/base/digest.h"
-#include "nmt/base/json.h"
-#include "nmt/base/version.h"
+#include "base/digest.h"
+#include "base/json.h"
+#include "base/version.h"
 
 namespace babelring {
 namespace {

@@ -7,7 +7,7 @@
 #include <boost/json/object.hpp>
 #include <utility>
 
-#include "nmt/base/log.h"
+#include "base/log.h"
 
 namespace babelring {
 namespace {

@@ -13,9 +13,9 @@
 #include <thread>
 #include <vector>
 
+#include "base/clock.h"
+#include "base/records.h"
 #include "client/http_client.h"
-#include "nmt/base/clock.h"
-#include "nmt/base/records.h"
 #include "worker/delivery.h"
 #include "worker/spool.h"
 

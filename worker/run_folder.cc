@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <system_error>
 
-#include "nmt/base/atomic_file.h"
-#include "nmt/base/failure.h"
-#include "nmt/base/json.h"
-#include "nmt/base/records.h"
-#include "nmt/base/run_fence.h"
+#include "base/atomic_file.h"
+#include "base/failure.h"
+#include "base/json.h"
+#include "base/records.h"
+#include "base/run_fence.h"
 
 namespace babelring {
 namespace {

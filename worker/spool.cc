@@ -15,8 +15,8 @@
 #include <system_error>
 #include <utility>
 
-#include "nmt/base/atomic_file.h"
-#include "nmt/base/failure.h"
+#include "base/atomic_file.h"
+#include "base/failure.h"
 
 namespace babelring {
 namespace {

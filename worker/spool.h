@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "nmt/base/clock.h"
-#include "nmt/base/records.h"
+#include "base/clock.h"
+#include "base/records.h"
 
 namespace babelring {
 

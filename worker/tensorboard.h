@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <string>
 
-#include "nmt/base/records.h"
+#include "base/records.h"
 #include "worker/event_file.h"
 
 namespace babelring {

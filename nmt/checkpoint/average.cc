@@ -4,8 +4,8 @@
 #include <boost/json/object.hpp>
 #include <string_view>
 
-#include "nmt/base/atomic_file.h"
-#include "nmt/base/failure.h"
+#include "base/atomic_file.h"
+#include "base/failure.h"
 #include "nmt/checkpoint/checkpoint.h"
 #include "nmt/checkpoint/finite.h"
 #include "nmt/checkpoint/scratch_folder.h"

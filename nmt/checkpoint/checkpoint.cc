@@ -7,11 +7,11 @@
 #include <boost/json/object.hpp>
 #include <cmath>
 
-#include "nmt/base/atomic_file.h"
-#include "nmt/base/clock.h"
-#include "nmt/base/digest.h"
-#include "nmt/base/log.h"
-#include "nmt/base/version.h"
+#include "base/atomic_file.h"
+#include "base/clock.h"
+#include "base/digest.h"
+#include "base/log.h"
+#include "base/version.h"
 #include "nmt/checkpoint/finite.h"
 
 namespace babelring {

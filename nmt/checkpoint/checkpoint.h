@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "nmt/base/json.h"
-#include "nmt/base/records.h"
-#include "nmt/base/result.h"
+#include "base/json.h"
+#include "base/records.h"
+#include "base/result.h"
 #include "nmt/checkpoint/safetensors.h"
 
 namespace babelring {

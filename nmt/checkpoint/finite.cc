@@ -6,8 +6,8 @@
 #include <bit>
 #include <cmath>
 
-#include "nmt/base/failure.h"
-#include "nmt/base/log.h"
+#include "base/failure.h"
+#include "base/log.h"
 
 namespace babelring {
 namespace {

@@ -8,10 +8,10 @@
 #include <string_view>
 #include <vector>
 
-#include "nmt/base/atomic_file.h"
-#include "nmt/base/digest.h"
-#include "nmt/base/mapped_file.h"
-#include "nmt/base/records.h"
+#include "base/atomic_file.h"
+#include "base/digest.h"
+#include "base/mapped_file.h"
+#include "base/records.h"
 #include "nmt/core/tensor.h"
 
 namespace babelring {

@@ -8,9 +8,9 @@
 #include <limits>
 #include <utility>
 
-#include "nmt/base/failure.h"
-#include "nmt/base/json.h"
-#include "nmt/base/log.h"
+#include "base/failure.h"
+#include "base/json.h"
+#include "base/log.h"
 #include "nmt/checkpoint/safetensors.h"
 
 namespace babelring {

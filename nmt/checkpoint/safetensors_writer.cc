@@ -2,8 +2,8 @@
 #include <boost/json/object.hpp>
 #include <utility>
 
-#include "nmt/base/failure.h"
-#include "nmt/base/json.h"
+#include "base/failure.h"
+#include "base/json.h"
 #include "nmt/checkpoint/safetensors.h"
 
 namespace babelring {

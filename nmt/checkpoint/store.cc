@@ -8,9 +8,9 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "nmt/base/atomic_file.h"
-#include "nmt/base/clock.h"
-#include "nmt/base/failure.h"
+#include "base/atomic_file.h"
+#include "base/clock.h"
+#include "base/failure.h"
 #include "nmt/checkpoint/scratch_folder.h"
 
 namespace babelring {

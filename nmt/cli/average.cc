@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "nmt/base/atomic_file.h"
-#include "nmt/base/failure.h"
-#include "nmt/base/log.h"
+#include "base/atomic_file.h"
+#include "base/failure.h"
+#include "base/log.h"
 #include "nmt/checkpoint/checkpoint.h"
 #include "nmt/cli/checkpoint_folder.h"
 #include "nmt/train/config.h"

@@ -1,6 +1,6 @@
 #include "nmt/cli/checkpoint_folder.h"
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 #include "nmt/checkpoint/store.h"
 
 namespace babelring {

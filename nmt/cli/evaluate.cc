@@ -11,8 +11,8 @@
 #include <optional>
 #include <span>
 
-#include "nmt/base/atomic_file.h"
-#include "nmt/base/json.h"
+#include "base/atomic_file.h"
+#include "base/json.h"
 #include "nmt/cli/evaluation_set.h"
 #include "nmt/cli/model_options.h"
 #include "nmt/cli/report_evaluation.h"

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 #include "nmt/data/encode_lines.h"
 #include "nmt/data/line_reader.h"
 #include "nmt/data/manifest.h"

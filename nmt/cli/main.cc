@@ -3,10 +3,12 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
-#include "nmt/base/atomic_file.h"
-#include "nmt/base/failure.h"
-#include "nmt/base/log.h"
-#include "nmt/base/version.h"
+#include "base/atomic_file.h"
+#include "base/failure.h"
+#include "base/help.h"
+#include "base/log.h"
+#include "base/usage.h"
+#include "base/version.h"
 #include "nmt/cli/average.h"
 #include "nmt/cli/completion.h"
 #include "nmt/cli/doctor/doctor.h"
@@ -18,8 +20,6 @@
 #include "nmt/ops/kernel_instruction_sets.h"
 #include "nmt/runs/run_commands.h"
 #include "nmt/train/config.h"
-#include "nmt/usage/help.h"
-#include "nmt/usage/usage.h"
 
 namespace {
 

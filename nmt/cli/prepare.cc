@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
+#include "base/usage.h"
 #include "nmt/cli/checkpoint_folder.h"
 #include "nmt/data/prepare.h"
-#include "nmt/usage/usage.h"
 
 namespace babelring {
 

@@ -8,8 +8,8 @@
 #include <boost/json/object.hpp>
 #include <cmath>
 
-#include "nmt/base/log.h"
-#include "nmt/base/records.h"
+#include "base/log.h"
+#include "base/records.h"
 #include "nmt/runs/find_run.h"
 #include "nmt/runs/text_format.h"
 

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "nmt/base/failure.h"
-#include "nmt/base/json.h"
+#include "base/failure.h"
+#include "base/json.h"
 #include "nmt/data/line_reader.h"
 #include "nmt/metrics/bleu.h"
 #include "nmt/metrics/chrf.h"

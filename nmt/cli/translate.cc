@@ -13,7 +13,7 @@
 #include <memory>
 #include <optional>
 
-#include "nmt/base/json.h"
+#include "base/json.h"
 #include "nmt/cli/model_options.h"
 #include "nmt/cli/translate_service.h"
 #include "nmt/cli/translation_input.h"

@@ -11,9 +11,9 @@
 #include <cstring>
 #include <set>
 
-#include "nmt/base/clock.h"
-#include "nmt/base/json.h"
-#include "nmt/base/log.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/log.h"
 
 namespace babelring {
 namespace {

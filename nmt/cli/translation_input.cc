@@ -6,7 +6,7 @@
 
 #include <utility>
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 #include "nmt/data/text.h"
 
 namespace babelring {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 #include "nmt/core/buffer.h"
 #include "nmt/core/tensor.h"
 

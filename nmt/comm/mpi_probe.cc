@@ -14,7 +14,7 @@
 #include <string_view>
 #include <thread>
 
-#include "nmt/base/clock.h"
+#include "base/clock.h"
 
 namespace babelring {
 namespace {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "nmt/base/clock.h"
+#include "base/clock.h"
 #include "nmt/comm/bell.h"
 #include "nmt/comm/collective.h"
 #include "nmt/comm/communicator.h"

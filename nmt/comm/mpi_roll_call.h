@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "nmt/base/clock.h"
+#include "base/clock.h"
 #include "nmt/comm/mpi_handles.h"
 
 namespace babelring {

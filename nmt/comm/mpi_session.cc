@@ -12,7 +12,7 @@
 #include <string>
 #include <thread>
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 #include "nmt/comm/communicator.h"
 #include "nmt/comm/host_name.h"
 #include "nmt/comm/watchdog.h"

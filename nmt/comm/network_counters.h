@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "nmt/base/result.h"
+#include "base/result.h"
 
 namespace babelring {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "nmt/base/clock.h"
+#include "base/clock.h"
 
 namespace babelring {
 

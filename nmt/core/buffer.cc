@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 
 namespace babelring {
 

@@ -4,7 +4,7 @@
 
 #include <type_traits>
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 
 namespace babelring {
 

@@ -10,8 +10,8 @@
 #include <optional>
 #include <vector>
 
-#include "nmt/base/failure.h"
-#include "nmt/base/file_descriptor.h"
+#include "base/failure.h"
+#include "base/file_descriptor.h"
 
 namespace babelring {
 

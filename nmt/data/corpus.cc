@@ -2,9 +2,9 @@
 
 #include <utility>
 
-#include "nmt/base/atomic_file.h"
-#include "nmt/base/digest.h"
-#include "nmt/base/failure.h"
+#include "base/atomic_file.h"
+#include "base/digest.h"
+#include "base/failure.h"
 
 namespace babelring {
 

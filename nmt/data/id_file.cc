@@ -4,8 +4,8 @@
 #include <cstring>
 #include <string_view>
 
-#include "nmt/base/atomic_file.h"
-#include "nmt/base/failure.h"
+#include "base/atomic_file.h"
+#include "base/failure.h"
 
 namespace babelring {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "nmt/base/mapped_file.h"
+#include "base/mapped_file.h"
 
 namespace babelring {
 

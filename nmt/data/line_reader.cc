@@ -4,7 +4,7 @@
 #include <string_view>
 #include <utility>
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 #include "nmt/data/text.h"
 
 namespace babelring {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "nmt/base/result.h"
+#include "base/result.h"
 #include "nmt/data/byte_source.h"
 
 namespace babelring {

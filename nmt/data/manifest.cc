@@ -4,9 +4,9 @@
 
 #include <system_error>
 
-#include "nmt/base/atomic_file.h"
-#include "nmt/base/digest.h"
-#include "nmt/base/field_reader.h"
+#include "base/atomic_file.h"
+#include "base/digest.h"
+#include "base/field_reader.h"
 
 namespace babelring {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 #include "nmt/data/text.h"
 
 namespace babelring {

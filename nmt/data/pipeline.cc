@@ -8,7 +8,7 @@
 #include <thread>
 #include <utility>
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 #include "nmt/data/batch.h"
 
 namespace babelring {

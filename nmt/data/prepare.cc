@@ -9,9 +9,9 @@
 #include <system_error>
 #include <utility>
 
-#include "nmt/base/atomic_file.h"
-#include "nmt/base/failure.h"
-#include "nmt/base/version.h"
+#include "base/atomic_file.h"
+#include "base/failure.h"
+#include "base/version.h"
 #include "nmt/core/random.h"
 #include "nmt/data/encode_lines.h"
 #include "nmt/data/id_file.h"

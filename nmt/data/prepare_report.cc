@@ -5,7 +5,7 @@
 #include <iterator>
 #include <utility>
 
-#include "nmt/base/log.h"
+#include "base/log.h"
 
 namespace babelring {
 

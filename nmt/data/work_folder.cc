@@ -3,7 +3,7 @@
 #include <system_error>
 #include <utility>
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 
 namespace babelring {
 

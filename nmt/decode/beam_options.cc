@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 
 namespace babelring {
 

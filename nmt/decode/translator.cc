@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 #include "nmt/decode/split_source.h"
 
 namespace babelring {

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "nmt/base/failure.h"
-#include "nmt/base/version.h"
+#include "base/failure.h"
+#include "base/version.h"
 #include "nmt/metrics/ngrams.h"
 #include "nmt/metrics/unicode.h"
 

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "nmt/base/failure.h"
-#include "nmt/base/version.h"
+#include "base/failure.h"
+#include "base/version.h"
 #include "nmt/metrics/ngrams.h"
 #include "nmt/metrics/unicode.h"
 

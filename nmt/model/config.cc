@@ -1,6 +1,6 @@
 #include "nmt/model/config.h"
 
-#include "nmt/base/nearest.h"
+#include "base/nearest.h"
 
 namespace babelring {
 

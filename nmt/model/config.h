@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "nmt/base/options.h"
+#include "base/options.h"
 
 namespace babelring {
 

@@ -1,6 +1,6 @@
 #include "nmt/model/device_batch.h"
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 
 namespace babelring {
 

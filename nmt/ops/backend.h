@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "nmt/base/clock.h"
+#include "base/clock.h"
 #include "nmt/core/arena.h"
 #include "nmt/core/buffer.h"
 #include "nmt/core/device_stream.h"

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 
 namespace babelring {
 

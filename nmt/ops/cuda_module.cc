@@ -7,8 +7,8 @@
 #include <array>
 #include <string_view>
 
-#include "nmt/base/failure.h"
-#include "nmt/base/version.h"
+#include "base/failure.h"
+#include "base/version.h"
 #include "nmt/ops/backend.h"
 
 namespace babelring {

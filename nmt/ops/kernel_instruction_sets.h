@@ -1,6 +1,6 @@
 #pragma once
 
-#include "nmt/base/instruction_sets.h"
+#include "base/instruction_sets.h"
 
 namespace babelring {
 

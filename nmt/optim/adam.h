@@ -4,7 +4,7 @@
 #include <set>
 #include <vector>
 
-#include "nmt/base/options.h"
+#include "base/options.h"
 #include "nmt/core/parameters.h"
 #include "nmt/core/shares.h"
 #include "nmt/ops/backend.h"

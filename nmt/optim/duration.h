@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "nmt/base/result.h"
+#include "base/result.h"
 
 namespace babelring {
 

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "nmt/base/options.h"
+#include "base/options.h"
 #include "nmt/optim/duration.h"
 
 namespace babelring {

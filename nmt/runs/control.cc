@@ -5,8 +5,8 @@
 #include <CLI/CLI.hpp>
 #include <boost/json/object.hpp>
 
-#include "nmt/base/log.h"
-#include "nmt/base/records.h"
+#include "base/log.h"
+#include "base/records.h"
 #include "nmt/runs/find_run.h"
 #include "nmt/runs/run_commands.h"
 #include "nmt/runs/text_format.h"

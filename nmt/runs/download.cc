@@ -9,11 +9,11 @@
 #include <set>
 #include <system_error>
 
+#include "base/atomic_file.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/records.h"
 #include "client/file_download.h"
-#include "nmt/base/atomic_file.h"
-#include "nmt/base/clock.h"
-#include "nmt/base/log.h"
-#include "nmt/base/records.h"
 #include "nmt/runs/find_run.h"
 #include "nmt/runs/run_commands.h"
 #include "nmt/runs/screen.h"

@@ -5,9 +5,9 @@
 #include <boost/json/object.hpp>
 #include <functional>
 
+#include "base/log.h"
+#include "base/records.h"
 #include "client/problem.h"
-#include "nmt/base/log.h"
-#include "nmt/base/records.h"
 #include "nmt/runs/text_format.h"
 
 namespace babelring {

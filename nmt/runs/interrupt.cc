@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <csignal>
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 
 namespace babelring {
 namespace {

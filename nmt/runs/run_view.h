@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
-#include "nmt/base/clock.h"
-#include "nmt/base/json.h"
+#include "base/clock.h"
+#include "base/json.h"
 #include "nmt/runs/screen.h"
 
 namespace babelring {

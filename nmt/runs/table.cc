@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 
 namespace babelring {
 namespace {

@@ -6,7 +6,7 @@
 #include <boost/json/object.hpp>
 #include <cmath>
 
-#include "nmt/base/log.h"
+#include "base/log.h"
 
 namespace babelring {
 

@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
-#include "nmt/base/grouped.h"
-#include "nmt/base/json.h"
+#include "base/grouped.h"
+#include "base/json.h"
 
 namespace babelring {
 

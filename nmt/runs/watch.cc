@@ -6,9 +6,9 @@
 #include <atomic>
 #include <boost/json/object.hpp>
 
+#include "base/clock.h"
 #include "client/api_client.h"
 #include "client/event_stream.h"
-#include "nmt/base/clock.h"
 #include "nmt/runs/find_run.h"
 #include "nmt/runs/interrupt.h"
 #include "nmt/runs/run_commands.h"

@@ -5,7 +5,7 @@
 #include <limits>
 #include <vector>
 
-#include "nmt/base/run_fence.h"
+#include "base/run_fence.h"
 #include "nmt/checkpoint/finite.h"
 #include "nmt/train/first_rank.h"
 #include "nmt/train/model_loader.h"

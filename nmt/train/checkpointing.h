@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "nmt/base/records.h"
+#include "base/records.h"
 #include "nmt/checkpoint/store.h"
 #include "nmt/comm/communicator.h"
 #include "nmt/model/transformer.h"

@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "nmt/base/name_fault.h"
+#include "base/name_fault.h"
 #include "nmt/comm/bucket_size.h"
 
 namespace babelring {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "nmt/base/options.h"
+#include "base/options.h"
 #include "nmt/comm/communicator.h"
 #include "nmt/model/config.h"
 #include "nmt/optim/adam.h"

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <string>
 
-#include "nmt/base/failure.h"
-#include "nmt/base/records.h"
+#include "base/failure.h"
+#include "base/records.h"
 #include "nmt/train/config.h"
 
 namespace babelring {

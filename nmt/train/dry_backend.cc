@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 
 namespace babelring {
 

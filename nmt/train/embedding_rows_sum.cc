@@ -4,7 +4,7 @@
 #include <bit>
 #include <string>
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 
 namespace babelring {
 

@@ -3,7 +3,7 @@
 #include <functional>
 #include <string>
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 #include "nmt/comm/communicator.h"
 
 namespace babelring {

@@ -9,7 +9,7 @@
 #include <string>
 #include <thread>
 
-#include "nmt/base/records.h"
+#include "base/records.h"
 #include "nmt/train/nvml.h"
 
 namespace babelring {

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "nmt/base/digest.h"
+#include "base/digest.h"
 
 namespace babelring {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 #include "nmt/train/dry_backend.h"
 #include "nmt/train/padded_batch.h"
 

@@ -1,6 +1,6 @@
 #include "nmt/train/model_loader.h"
 
-#include "nmt/base/atomic_file.h"
+#include "base/atomic_file.h"
 #include "nmt/checkpoint/finite.h"
 
 namespace babelring {

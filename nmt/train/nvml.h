@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "nmt/base/result.h"
+#include "base/result.h"
 
 namespace babelring {
 

@@ -1,6 +1,6 @@
 #include "nmt/train/precision.h"
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 
 namespace babelring {
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "nmt/base/atomic_file.h"
+#include "base/atomic_file.h"
 
 namespace babelring {
 

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 
 namespace babelring {
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "nmt/base/json.h"
+#include "base/json.h"
 #include "nmt/data/plan.h"
 #include "nmt/optim/duration.h"
 

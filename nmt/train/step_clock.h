@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
-#include "nmt/base/clock.h"
-#include "nmt/base/records.h"
+#include "base/clock.h"
+#include "base/records.h"
 #include "nmt/layers/context.h"
 #include "nmt/ops/work_marks.h"
 

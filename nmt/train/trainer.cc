@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "nmt/base/grouped.h"
+#include "base/grouped.h"
 #include "nmt/train/memory_plan.h"
 #include "nmt/train/start_from.h"
 

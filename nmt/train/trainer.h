@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "nmt/base/records.h"
+#include "base/records.h"
 #include "nmt/data/pipeline.h"
 #include "nmt/optim/schedule.h"
 #include "nmt/train/checkpoint_request.h"

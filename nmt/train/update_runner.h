@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "nmt/base/records.h"
+#include "base/records.h"
 #include "nmt/comm/communicator.h"
 #include "nmt/data/pipeline.h"
 #include "nmt/model/transformer.h"

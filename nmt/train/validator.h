@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "nmt/base/records.h"
+#include "base/records.h"
 #include "nmt/comm/communicator.h"
 #include "nmt/data/corpus.h"
 #include "nmt/data/vocabulary.h"

@@ -30,7 +30,7 @@ class Tree(unittest.TestCase):
 
 class Layers(Tree):
     def faults(self, path: str, include: str) -> list[str]:
-        for header in ("nmt/base/result.h", "nmt/core/tensor.h", "nmt/train/trainer.h", "server/store/runs.h",
+        for header in ("base/result.h", "nmt/core/tensor.h", "nmt/train/trainer.h", "server/store/runs.h",
                        "server/http/router.h", "tests/support.h"):
             self.write(header, "")
         self.write(path, f"// a file\n#include {include}\n")
@@ -40,23 +40,23 @@ class Layers(Tree):
 
     def test_the_table_has_no_cycle_and_every_room_rests_on_base(self) -> None:
         for room, below in check_layers.ROOMS.items():
-            self.assertIn("nmt/base", check_layers.visible(room))
+            self.assertIn("base", check_layers.visible(room))
             for other in below:
                 self.assertNotIn(room, check_layers.visible(other))
 
     def test_an_edge_down_is_fine(self) -> None:
-        self.assertEqual(self.faults("nmt/ops/x.cc", '"nmt/base/result.h"'), [])
+        self.assertEqual(self.faults("nmt/ops/x.cc", '"base/result.h"'), [])
         self.assertEqual(self.faults("server/api/x.cc", '"server/store/runs.h"'), [])
 
     def test_an_edge_up_or_sideways_is_found_with_its_line(self) -> None:
         self.assertEqual(self.faults("nmt/core/x.cc", '"nmt/train/trainer.h"'),
-                         ['nmt/core/x.cc:2: "nmt/train/trainer.h": nmt/core must not see nmt/train; it sees nmt/base'])
+                         ['nmt/core/x.cc:2: "nmt/train/trainer.h": nmt/core must not see nmt/train; it sees base'])
         self.assertIn("server must not see nmt/train", self.faults("server/x.cc", '"nmt/train/trainer.h"')[-1])
         self.assertIn("server/http must not see server/store", self.faults("server/http/x.cc", '"server/store/runs.h"')[-1])
 
     def test_headers_from_outside_stay_in_their_rooms(self) -> None:
         for path, header in (("nmt/train/x.cc", "mpi.h"), ("nmt/layers/x.cc", "oneapi/dnnl/dnnl.hpp"), ("server/api/x.cc", "sqlite3.h"),
-                             ("nmt/base/x.cc", "boost/beast/http.hpp"), ("nmt/ops/x.cc", "cuda_runtime.h"), ("nmt/comm/x.cc", "nccl.h")):
+                             ("base/x.cc", "boost/beast/http.hpp"), ("nmt/ops/x.cc", "cuda_runtime.h"), ("nmt/comm/x.cc", "nccl.h")):
             with self.subTest(header=header):
                 self.assertIn(f"<{header}> outside", self.faults(path, f"<{header}>")[-1])
         for path, header in (("nmt/comm/mpi_ring.cc", "mpi.h"), ("nmt/ops/cpu/x.cc", "dnnl.hpp"), ("server/store/x.cc", "sqlite3.h")):

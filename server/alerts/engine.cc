@@ -6,7 +6,7 @@
 #include <cmath>
 #include <set>
 
-#include "nmt/base/grouped.h"
+#include "base/grouped.h"
 
 namespace babelring::alerts {
 namespace {

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "nmt/base/clock.h"
-#include "nmt/base/records.h"
+#include "base/clock.h"
+#include "base/records.h"
 #include "server/alerts/rules.h"
 
 namespace babelring::alerts {

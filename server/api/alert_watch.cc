@@ -8,8 +8,8 @@
 #include <system_error>
 #include <utility>
 
-#include "nmt/base/clock.h"
-#include "nmt/base/json.h"
+#include "base/clock.h"
+#include "base/json.h"
 #include "server/api/answers.h"
 #include "server/store/checkpoints.h"
 

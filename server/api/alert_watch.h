@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "nmt/base/records.h"
+#include "base/records.h"
 #include "server/alerts/engine.h"
 #include "server/api/event_hub.h"
 #include "server/store/alerts.h"

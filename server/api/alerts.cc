@@ -1,8 +1,8 @@
 #include <limits>
 #include <set>
 
-#include "nmt/base/clock.h"
-#include "nmt/base/records.h"
+#include "base/clock.h"
+#include "base/records.h"
 #include "server/api/alert_watch.h"
 #include "server/api/answers.h"
 #include "server/api/audited.h"

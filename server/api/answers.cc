@@ -5,8 +5,8 @@
 #include <charconv>
 #include <sstream>
 
-#include "nmt/base/clock.h"
-#include "nmt/base/records.h"
+#include "base/clock.h"
+#include "base/records.h"
 
 namespace babelring::api {
 namespace {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "nmt/base/json.h"
+#include "base/json.h"
 #include "server/api/service.h"
 #include "server/http/message.h"
 #include "server/http/problem.h"

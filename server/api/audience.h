@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "nmt/base/clock.h"
+#include "base/clock.h"
 
 namespace babelring::api {
 

@@ -1,7 +1,7 @@
 #include <array>
 
-#include "nmt/base/clock.h"
-#include "nmt/base/log.h"
+#include "base/clock.h"
+#include "base/log.h"
 #include "server/api/answers.h"
 #include "server/api/service.h"
 #include "server/api/time_query.h"

@@ -7,7 +7,7 @@
 #include <map>
 #include <utility>
 
-#include "nmt/base/clock.h"
+#include "base/clock.h"
 
 namespace babelring::api {
 namespace {

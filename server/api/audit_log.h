@@ -11,7 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "nmt/base/clock.h"
+#include "base/clock.h"
 #include "server/api/token_book.h"
 #include "server/http/access.h"
 #include "server/store/audit.h"

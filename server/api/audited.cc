@@ -1,6 +1,6 @@
 #include "server/api/audited.h"
 
-#include "nmt/base/clock.h"
+#include "base/clock.h"
 
 namespace babelring::api {
 

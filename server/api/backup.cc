@@ -7,7 +7,7 @@
 #include <mutex>
 #include <thread>
 
-#include "nmt/base/clock.h"
+#include "base/clock.h"
 #include "server/api/answers.h"
 #include "server/api/audited.h"
 #include "server/api/body.h"

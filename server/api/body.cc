@@ -3,8 +3,8 @@
 #include <cmath>
 #include <utility>
 
-#include "nmt/base/log.h"
-#include "nmt/base/name_fault.h"
+#include "base/log.h"
+#include "base/name_fault.h"
 #include "server/http/problem.h"
 
 namespace babelring::api {

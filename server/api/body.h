@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "nmt/base/json.h"
+#include "base/json.h"
 #include "server/http/router.h"
 
 namespace babelring::api {

@@ -9,11 +9,11 @@
 #include <cerrno>
 #include <cstring>
 
-#include "nmt/base/clock.h"
-#include "nmt/base/digest.h"
-#include "nmt/base/json.h"
-#include "nmt/base/name_fault.h"
-#include "nmt/base/records.h"
+#include "base/clock.h"
+#include "base/digest.h"
+#include "base/json.h"
+#include "base/name_fault.h"
+#include "base/records.h"
 #include "server/http/download.h"
 #include "server/http/problem.h"
 #include "server/store/checkpoints.h"

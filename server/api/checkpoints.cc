@@ -1,5 +1,5 @@
 #include "server/store/checkpoints.h"
-#include "nmt/base/records.h"
+#include "base/records.h"
 #include "server/api/answers.h"
 #include "server/api/audited.h"
 #include "server/api/checkpoint_changes.h"

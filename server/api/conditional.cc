@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "nmt/base/digest.h"
+#include "base/digest.h"
 #include "server/http/dispatcher.h"
 #include "server/http/entity_tags.h"
 #include "server/http/problem.h"

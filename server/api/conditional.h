@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "nmt/base/json.h"
+#include "base/json.h"
 #include "server/http/message.h"
 
 namespace babelring::api {

@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "nmt/base/clock.h"
-#include "nmt/base/records.h"
+#include "base/clock.h"
+#include "base/records.h"
 #include "server/api/answers.h"
 #include "server/api/conditional.h"
 

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "nmt/base/json.h"
+#include "base/json.h"
 #include "server/api/body.h"
 #include "server/api/service.h"
 #include "server/launch/control_plane.h"

@@ -1,7 +1,7 @@
 #include <map>
 #include <mutex>
 
-#include "nmt/base/digest.h"
+#include "base/digest.h"
 #include "server/api/answers.h"
 #include "server/api/checkpoint_files.h"
 #include "server/api/downloads.h"

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "nmt/base/clock.h"
+#include "base/clock.h"
 #include "server/api/audience.h"
 #include "server/api/event_rings.h"
 #include "server/api/metric_frames.h"

@@ -2,7 +2,7 @@
 #include <array>
 #include <sstream>
 
-#include "nmt/base/records.h"
+#include "base/records.h"
 #include "server/api/answers.h"
 #include "server/api/service.h"
 

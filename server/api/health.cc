@@ -1,4 +1,4 @@
-#include "nmt/base/version.h"
+#include "base/version.h"
 
 #include "server/api/answers.h"
 #include "server/api/checkpoint_files.h"

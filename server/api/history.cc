@@ -1,4 +1,4 @@
-#include "nmt/base/clock.h"
+#include "base/clock.h"
 #include "server/api/answers.h"
 #include "server/api/control.h"
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <optional>
 
-#include "nmt/base/clock.h"
-#include "nmt/base/digest.h"
-#include "nmt/base/json.h"
+#include "base/clock.h"
+#include "base/digest.h"
+#include "base/json.h"
 #include "server/api/answers.h"
 #include "server/store/idempotency.h"
 

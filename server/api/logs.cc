@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 
-#include "nmt/base/clock.h"
-#include "nmt/base/log.h"
+#include "base/clock.h"
+#include "base/log.h"
 #include "server/api/answers.h"
 #include "server/api/series_request.h"
 #include "server/api/service.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "nmt/base/json.h"
+#include "base/json.h"
 
 namespace babelring::api {
 

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <set>
 
-#include "nmt/base/records.h"
+#include "base/records.h"
 #include "server/api/body.h"
 #include "server/api/query_price.h"
 #include "server/api/series_answer.h"

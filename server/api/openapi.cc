@@ -6,8 +6,8 @@
 #include <charconv>
 #include <cmath>
 
-#include "nmt/base/failure.h"
-#include "nmt/base/json.h"
+#include "base/failure.h"
+#include "base/json.h"
 #include "server/api/openapi_problems.h"
 #include "server/api/openapi_text.h"
 #include "server/http/field_text.h"

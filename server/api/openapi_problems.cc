@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 #include "server/http/message.h"
 
 namespace babelring::api {

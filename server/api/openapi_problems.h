@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "nmt/base/json.h"
+#include "base/json.h"
 
 namespace babelring::api {
 

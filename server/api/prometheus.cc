@@ -10,7 +10,7 @@
 #include <map>
 #include <span>
 
-#include "nmt/base/version.h"
+#include "base/version.h"
 #include "server/api/answers.h"
 #include "server/api/http_meter.h"
 #include "server/launch/control_plane.h"

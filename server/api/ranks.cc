@@ -1,6 +1,6 @@
 #include <map>
 
-#include "nmt/base/clock.h"
+#include "base/clock.h"
 #include "server/api/answers.h"
 #include "server/api/control.h"
 

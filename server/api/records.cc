@@ -1,12 +1,12 @@
-#include "nmt/base/records.h"
+#include "base/records.h"
 
 #include <spdlog/spdlog.h>
 
 #include <mutex>
 #include <set>
 
-#include "nmt/base/clock.h"
-#include "nmt/base/name_fault.h"
+#include "base/clock.h"
+#include "base/name_fault.h"
 #include "server/api/alert_watch.h"
 #include "server/api/answers.h"
 #include "server/api/audited.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <thread>
 
-#include "nmt/base/clock.h"
+#include "base/clock.h"
 #include "server/api/checkpoint_changes.h"
 #include "server/api/service.h"
 #include "server/store/rows.h"

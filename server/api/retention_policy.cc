@@ -4,7 +4,7 @@
 #include <cmath>
 #include <set>
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 
 namespace babelring::api {
 namespace {

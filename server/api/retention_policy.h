@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "nmt/base/json.h"
-#include "nmt/base/result.h"
+#include "base/json.h"
+#include "base/result.h"
 
 namespace babelring::api {
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "nmt/base/clock.h"
+#include "base/clock.h"
 #include "server/api/answers.h"
 #include "server/api/audited.h"
 #include "server/api/checkpoint_files.h"

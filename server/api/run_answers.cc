@@ -4,7 +4,7 @@
 #include <limits>
 #include <utility>
 
-#include "nmt/base/digest.h"
+#include "base/digest.h"
 #include "server/api/answers.h"
 #include "server/api/conditional.h"
 #include "server/api/control.h"

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "nmt/base/clock.h"
-#include "nmt/base/json.h"
+#include "base/clock.h"
+#include "base/json.h"
 #include "server/launch/heartbeats.h"
 #include "server/store/alerts.h"
 #include "server/store/queries.h"

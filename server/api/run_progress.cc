@@ -5,7 +5,7 @@
 #include <cmath>
 #include <optional>
 
-#include "nmt/base/grouped.h"
+#include "base/grouped.h"
 
 namespace babelring::api {
 namespace {

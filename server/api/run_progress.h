@@ -1,6 +1,6 @@
 #pragma once
 
-#include "nmt/base/json.h"
+#include "base/json.h"
 #include "server/store/rows.h"
 
 namespace babelring::api {

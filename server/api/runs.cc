@@ -2,8 +2,8 @@
 #include <cmath>
 #include <sstream>
 
-#include "nmt/base/clock.h"
-#include "nmt/base/log.h"
+#include "base/clock.h"
+#include "base/log.h"
 #include "server/api/answers.h"
 #include "server/api/control.h"
 #include "server/api/run_health.h"

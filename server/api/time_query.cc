@@ -6,7 +6,7 @@
 #include <charconv>
 #include <chrono>
 
-#include "nmt/base/log.h"
+#include "base/log.h"
 #include "server/http/problem.h"
 
 namespace babelring::api {

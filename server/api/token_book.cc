@@ -6,10 +6,10 @@
 #include <mutex>
 #include <utility>
 
-#include "nmt/base/clock.h"
-#include "nmt/base/digest.h"
-#include "nmt/base/records.h"
-#include "nmt/base/secret.h"
+#include "base/clock.h"
+#include "base/digest.h"
+#include "base/records.h"
+#include "base/secret.h"
 #include "server/api/answers.h"
 
 namespace babelring::api {

@@ -1,5 +1,5 @@
-#include "nmt/base/clock.h"
-#include "nmt/base/records.h"
+#include "base/clock.h"
+#include "base/records.h"
 #include "server/api/answers.h"
 #include "server/api/audited.h"
 #include "server/api/body.h"

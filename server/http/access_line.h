@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "nmt/base/clock.h"
+#include "base/clock.h"
 #include "server/http/access_log.h"
 #include "server/http/message.h"
 #include "server/http/router.h"

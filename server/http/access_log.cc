@@ -10,11 +10,11 @@
 #include <cstring>
 #include <utility>
 
-#include "nmt/base/clock.h"
-#include "nmt/base/failure.h"
-#include "nmt/base/json.h"
-#include "nmt/base/log.h"
-#include "nmt/base/secret.h"
+#include "base/clock.h"
+#include "base/failure.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/secret.h"
 #include "server/http/unique_fd.h"
 
 namespace babelring::http {

@@ -5,7 +5,7 @@
 #include <array>
 #include <string>
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 #include "server/http/accept.h"
 #include "server/http/dispatcher.h"
 

@@ -5,10 +5,10 @@
 
 #include <utility>
 
-#include "nmt/base/clock.h"
-#include "nmt/base/digest.h"
-#include "nmt/base/log.h"
-#include "nmt/base/secret.h"
+#include "base/clock.h"
+#include "base/digest.h"
+#include "base/log.h"
+#include "base/secret.h"
 #include "server/http/accept.h"
 #include "server/http/compress.h"
 #include "server/http/field_text.h"

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "nmt/base/clock.h"
+#include "base/clock.h"
 #include "server/http/lane.h"
 
 namespace babelring::http {

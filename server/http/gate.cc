@@ -8,9 +8,9 @@
 #include <cmath>
 #include <utility>
 
-#include "nmt/base/clock.h"
-#include "nmt/base/log.h"
-#include "nmt/base/secret.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/secret.h"
 #include "server/http/field_text.h"
 #include "server/http/problem.h"
 

@@ -6,7 +6,7 @@
 #include <set>
 #include <string>
 
-#include "nmt/base/replaceable.h"
+#include "base/replaceable.h"
 #include "server/http/access.h"
 #include "server/http/access_log.h"
 #include "server/http/message.h"

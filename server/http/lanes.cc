@@ -5,7 +5,7 @@
 #include <exception>
 #include <utility>
 
-#include "nmt/base/priority.h"
+#include "base/priority.h"
 
 namespace babelring::http {
 namespace {

@@ -12,8 +12,8 @@
 #include <variant>
 #include <vector>
 
-#include "nmt/base/clock.h"
-#include "nmt/base/result.h"
+#include "base/clock.h"
+#include "base/result.h"
 #include "server/http/access.h"
 #include "server/http/reply.h"
 #include "server/http/unique_fd.h"

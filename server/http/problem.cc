@@ -1,7 +1,7 @@
 #include "server/http/problem.h"
 
-#include "nmt/base/json.h"
-#include "nmt/base/log.h"
+#include "base/json.h"
+#include "base/log.h"
 
 namespace babelring::http {
 

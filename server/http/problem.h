@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 #include "server/http/message.h"
 
 namespace babelring::http {

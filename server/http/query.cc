@@ -7,8 +7,8 @@
 #include <boost/url/url_view.hpp>
 #include <set>
 
-#include "nmt/base/log.h"
-#include "nmt/base/nearest.h"
+#include "base/log.h"
+#include "base/nearest.h"
 
 namespace babelring::http {
 namespace {

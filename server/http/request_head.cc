@@ -7,7 +7,7 @@
 #include <cctype>
 #include <charconv>
 
-#include "nmt/base/records.h"
+#include "base/records.h"
 #include "server/http/field_text.h"
 #include "server/http/framing.h"
 

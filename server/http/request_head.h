@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "nmt/base/result.h"
+#include "base/result.h"
 #include "server/http/message.h"
 
 namespace babelring::http {

@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-#include "nmt/base/replaceable.h"
+#include "base/replaceable.h"
 #include "server/http/body_memory.h"
 #include "server/http/connections.h"
 #include "server/http/session.h"

@@ -7,10 +7,10 @@
 #include <chrono>
 #include <string>
 
-#include "nmt/base/clock.h"
-#include "nmt/base/json.h"
-#include "nmt/base/log.h"
-#include "nmt/base/secret.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/secret.h"
 
 namespace babelring::http {
 namespace {

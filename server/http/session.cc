@@ -14,7 +14,7 @@
 #include <optional>
 #include <utility>
 
-#include "nmt/base/log.h"
+#include "base/log.h"
 #include "server/http/access_line.h"
 #include "server/http/arrival.h"
 #include "server/http/framing.h"

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <array>
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 #include "server/http/compress.h"
 #include "server/http/dispatcher.h"
 #include "server/http/download.h"

@@ -10,9 +10,9 @@
 #include <cstdint>
 #include <ctime>
 
-#include "nmt/base/clock.h"
-#include "nmt/base/failure.h"
-#include "nmt/base/log.h"
+#include "base/clock.h"
+#include "base/failure.h"
+#include "base/log.h"
 
 namespace babelring::http {
 namespace {

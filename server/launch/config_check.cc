@@ -8,10 +8,10 @@
 #include <cstring>
 #include <filesystem>
 
-#include "nmt/base/failure.h"
-#include "nmt/base/file_descriptor.h"
-#include "nmt/base/json.h"
-#include "nmt/base/log.h"
+#include "base/failure.h"
+#include "base/file_descriptor.h"
+#include "base/json.h"
+#include "base/log.h"
 #include "server/launch/process.h"
 
 namespace babelring::launch {

@@ -2,7 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
-#include "nmt/base/clock.h"
+#include "base/clock.h"
 #include "server/launch/mpirun_launcher.h"
 #include "server/launch/purge.h"
 #include "server/launch/slurm_launcher.h"

@@ -9,8 +9,8 @@
 #include <thread>
 #include <vector>
 
-#include "nmt/base/failure.h"
-#include "nmt/base/replaceable.h"
+#include "base/failure.h"
+#include "base/replaceable.h"
 #include "server/launch/config_check.h"
 #include "server/launch/purge.h"
 #include "server/launch/supervisor.h"

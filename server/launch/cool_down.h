@@ -3,7 +3,7 @@
 #include <map>
 #include <string>
 
-#include "nmt/base/clock.h"
+#include "base/clock.h"
 
 namespace babelring::launch {
 

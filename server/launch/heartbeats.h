@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "nmt/base/clock.h"
+#include "base/clock.h"
 
 namespace babelring::launch {
 

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "nmt/base/log.h"
+#include "base/log.h"
 
 namespace babelring::launch {
 namespace {

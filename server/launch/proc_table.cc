@@ -11,7 +11,7 @@
 #include <iterator>
 #include <sstream>
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 
 namespace babelring::launch {
 namespace {

@@ -15,9 +15,9 @@
 #include <cstring>
 #include <utility>
 
-#include "nmt/base/clock.h"
-#include "nmt/base/failure.h"
-#include "nmt/base/priority.h"
+#include "base/clock.h"
+#include "base/failure.h"
+#include "base/priority.h"
 
 namespace babelring::launch {
 namespace {

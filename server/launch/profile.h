@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "nmt/base/options.h"
+#include "base/options.h"
 
 namespace babelring::launch {
 

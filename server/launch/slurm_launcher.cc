@@ -2,8 +2,8 @@
 
 #include <unistd.h>
 
-#include "nmt/base/atomic_file.h"
-#include "nmt/base/log.h"
+#include "base/atomic_file.h"
+#include "base/log.h"
 
 namespace babelring::launch {
 namespace {

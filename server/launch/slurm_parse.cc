@@ -2,7 +2,7 @@
 #include <array>
 #include <charconv>
 
-#include "nmt/base/log.h"
+#include "base/log.h"
 #include "server/launch/slurm_launcher.h"
 
 namespace babelring::launch {

@@ -4,9 +4,9 @@
 #include <set>
 #include <tuple>
 
-#include "nmt/base/log.h"
-#include "nmt/base/records.h"
-#include "nmt/base/run_fence.h"
+#include "base/log.h"
+#include "base/records.h"
+#include "base/run_fence.h"
 #include "server/launch/launcher_log.h"
 #include "server/launch/supervisor.h"
 

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <set>
 
-#include "nmt/base/atomic_file.h"
-#include "nmt/base/clock.h"
-#include "nmt/base/log.h"
+#include "base/atomic_file.h"
+#include "base/clock.h"
+#include "base/log.h"
 
 namespace babelring::launch {
 namespace {

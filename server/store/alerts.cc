@@ -1,6 +1,6 @@
 #include "server/store/alerts.h"
 
-#include "nmt/base/records.h"
+#include "base/records.h"
 
 namespace babelring::store {
 namespace {

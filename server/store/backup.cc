@@ -8,8 +8,8 @@
 #include <cstring>
 #include <memory>
 
-#include "nmt/base/atomic_file.h"
-#include "nmt/base/clock.h"
+#include "base/atomic_file.h"
+#include "base/clock.h"
 #include "server/store/data_folder.h"
 #include "server/store/schema.h"
 #include "server/store/sqlite.h"

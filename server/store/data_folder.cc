@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 
 namespace babelring::store {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 
 namespace babelring::store {
 

@@ -1,6 +1,6 @@
 #include "server/store/evals.h"
 
-#include "nmt/base/json.h"
+#include "base/json.h"
 #include "server/store/rows.h"
 
 namespace babelring::store {

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "nmt/base/records.h"
+#include "base/records.h"
 #include "server/store/sqlite.h"
 
 namespace babelring::store {

@@ -9,7 +9,7 @@
 #include <tuple>
 #include <vector>
 
-#include "nmt/base/records.h"
+#include "base/records.h"
 #include "server/store/layouts.h"
 #include "server/store/log_writer.h"
 #include "server/store/reporter.h"

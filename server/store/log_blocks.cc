@@ -6,7 +6,7 @@
 #include <array>
 #include <cstring>
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 
 namespace babelring::store {
 namespace {

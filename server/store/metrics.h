@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "nmt/base/records.h"
+#include "base/records.h"
 
 namespace babelring::store {
 

@@ -9,7 +9,7 @@
 #include <mutex>
 #include <vector>
 
-#include "nmt/base/clock.h"
+#include "base/clock.h"
 #include "server/store/layouts.h"
 #include "server/store/sqlite.h"
 

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "nmt/base/json.h"
+#include "base/json.h"
 #include "server/store/metrics.h"
 #include "server/store/queries.h"
 #include "server/store/sequence_set.h"

@@ -11,7 +11,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 
 struct sqlite3;
 struct sqlite3_stmt;

@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "nmt/base/clock.h"
+#include "base/clock.h"
 #include "server/store/failpoint.h"
 #include "server/store/schema.h"
 

@@ -16,9 +16,9 @@
 #include <cstring>
 #include <thread>
 
-#include "nmt/base/failure.h"
-#include "nmt/base/log.h"
-#include "nmt/base/priority.h"
+#include "base/failure.h"
+#include "base/log.h"
+#include "base/priority.h"
 
 namespace babelring::translate {
 namespace {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "nmt/base/clock.h"
-#include "nmt/base/result.h"
+#include "base/clock.h"
+#include "base/result.h"
 
 namespace babelring::translate {
 

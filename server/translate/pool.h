@@ -13,8 +13,8 @@
 #include <thread>
 #include <vector>
 
-#include "nmt/base/clock.h"
-#include "nmt/base/json.h"
+#include "base/clock.h"
+#include "base/json.h"
 #include "server/translate/helper.h"
 
 namespace babelring::translate {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "nmt/base/grouped.h"
+#include "base/grouped.h"
 
 namespace babelring::verdict {
 namespace {

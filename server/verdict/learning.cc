@@ -6,7 +6,7 @@
 #include <cmath>
 #include <optional>
 
-#include "nmt/base/grouped.h"
+#include "base/grouped.h"
 
 namespace babelring::verdict {
 namespace {

@@ -1,10 +1,10 @@
-#include "nmt/base/atomic_file.h"
+#include "base/atomic_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 
 namespace babelring {
 namespace {

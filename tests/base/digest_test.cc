@@ -1,11 +1,11 @@
-#include "nmt/base/digest.h"
+#include "base/digest.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "nmt/base/atomic_file.h"
-#include "nmt/base/failure.h"
+#include "base/atomic_file.h"
+#include "base/failure.h"
 
 namespace babelring {
 namespace {

@@ -1,7 +1,7 @@
 // As a program whose kernels were compiled for what no processor has: it must end before any of its constructors runs.
 #include <cstdio>
 
-#include "nmt/base/instruction_sets.h"
+#include "base/instruction_sets.h"
 
 namespace {
 

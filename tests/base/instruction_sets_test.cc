@@ -1,4 +1,4 @@
-#include "nmt/base/instruction_sets.h"
+#include "base/instruction_sets.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "nmt/base/options.h"
+#include "base/options.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "nmt/base/priority.h"
+#include "base/priority.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>

@@ -1,4 +1,4 @@
-#include "nmt/base/records.h"
+#include "base/records.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <limits>
 #include <set>
 
-#include "nmt/base/clock.h"
+#include "base/clock.h"
 
 namespace babelring {
 namespace {

@@ -4,11 +4,11 @@
 
 #include <regex>
 
-#include "nmt/base/clock.h"
-#include "nmt/base/failure.h"
-#include "nmt/base/log.h"
-#include "nmt/base/name_fault.h"
-#include "nmt/base/nearest.h"
+#include "base/clock.h"
+#include "base/failure.h"
+#include "base/log.h"
+#include "base/name_fault.h"
+#include "base/nearest.h"
 
 namespace babelring {
 namespace {

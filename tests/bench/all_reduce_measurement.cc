@@ -7,7 +7,7 @@
 #include <ctime>
 #include <thread>
 
-#include "nmt/base/clock.h"
+#include "base/clock.h"
 
 namespace babelring {
 

@@ -12,7 +12,7 @@
 #include <iostream>
 #include <map>
 
-#include "nmt/base/json.h"
+#include "base/json.h"
 #include "nmt/comm/mpi_session.h"
 #include "nmt/train/device.h"
 #include "nmt/train/gradient_transport.h"

@@ -9,7 +9,7 @@
 #include <functional>
 #include <iostream>
 
-#include "nmt/base/clock.h"
+#include "base/clock.h"
 #include "nmt/data/pipeline.h"
 #include "nmt/data/prepare.h"
 #include "tests/bench/train_measurement.h"

@@ -11,7 +11,7 @@
 #include <iostream>
 #include <numeric>
 
-#include "nmt/base/clock.h"
+#include "base/clock.h"
 #include "nmt/data/manifest.h"
 #include "nmt/decode/beam_search.h"
 #include "nmt/ops/cuda_module.h"

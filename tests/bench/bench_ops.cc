@@ -15,8 +15,8 @@
 #include <fstream>
 #include <iostream>
 
-#include "nmt/base/clock.h"
-#include "nmt/base/json.h"
+#include "base/clock.h"
+#include "base/json.h"
 #include "nmt/ops/cuda_module.h"
 #include "tests/bench/bench_ops_cases.h"
 #include "tests/bench/device_peaks.h"

@@ -17,9 +17,9 @@
 #include <thread>
 #include <vector>
 
-#include "nmt/base/clock.h"
-#include "nmt/base/failure.h"
-#include "nmt/base/records.h"
+#include "base/clock.h"
+#include "base/failure.h"
+#include "base/records.h"
 #include "tests/bench/server_client.h"
 
 namespace babelring::bench {

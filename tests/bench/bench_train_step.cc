@@ -12,7 +12,7 @@
 #include <map>
 #include <memory>
 
-#include "nmt/base/version.h"
+#include "base/version.h"
 #include "nmt/comm/mpi_session.h"
 #include "tests/bench/op_times.h"
 #include "tests/bench/train_measurement.h"

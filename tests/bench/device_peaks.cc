@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "nmt/base/clock.h"
+#include "base/clock.h"
 #include "tests/bench/bench_tensors.h"
 
 namespace babelring {

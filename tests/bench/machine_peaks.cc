@@ -13,7 +13,7 @@
 #include <memory>
 #include <vector>
 
-#include "nmt/base/clock.h"
+#include "base/clock.h"
 #include "nmt/core/buffer.h"
 
 namespace babelring {

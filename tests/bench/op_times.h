@@ -5,7 +5,7 @@
 #include <tuple>
 #include <vector>
 
-#include "nmt/base/json.h"
+#include "base/json.h"
 #include "nmt/ops/backend.h"
 #include "tests/bench/machine_peaks.h"
 

@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-#include "nmt/base/json.h"
+#include "base/json.h"
 #include "nmt/ops/backend.h"
 
 namespace babelring {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 #include "nmt/core/random.h"
 #include "nmt/data/special_ids.h"
 

@@ -11,7 +11,7 @@
 #include <cstdlib>
 #include <system_error>
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 
 namespace babelring::bench {
 

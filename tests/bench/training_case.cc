@@ -4,8 +4,8 @@
 #include <cmath>
 #include <fstream>
 
-#include "nmt/base/failure.h"
-#include "nmt/base/json.h"
+#include "base/failure.h"
+#include "base/json.h"
 #include "nmt/data/manifest.h"
 #include "nmt/train/device.h"
 

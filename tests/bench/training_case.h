@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "nmt/base/clock.h"
+#include "base/clock.h"
 #include "nmt/train/device.h"
 #include "nmt/train/gpu_meter.h"
 #include "nmt/train/host_meter.h"

@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "nmt/base/run_fence.h"
+#include "base/run_fence.h"
 #include "nmt/checkpoint/store.h"
 
 namespace babelring {

@@ -4,8 +4,8 @@
 #include <fstream>
 #include <string>
 
-#include "nmt/base/atomic_file.h"
-#include "nmt/base/digest.h"
+#include "base/atomic_file.h"
+#include "base/digest.h"
 #include "nmt/checkpoint/safetensors.h"
 
 namespace babelring {

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <fstream>
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 
 namespace babelring {
 namespace {

@@ -20,8 +20,8 @@
 #include <random>
 #include <thread>
 
-#include "nmt/base/atomic_file.h"
-#include "nmt/base/failure.h"
+#include "base/atomic_file.h"
+#include "base/failure.h"
 #include "tests/checkpoint/poison.h"
 
 namespace babelring {

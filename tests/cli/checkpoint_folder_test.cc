@@ -6,7 +6,7 @@
 #include <fstream>
 #include <string>
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 
 namespace babelring {
 namespace {

@@ -1,4 +1,4 @@
-#include "nmt/usage/usage.h"
+#include "base/usage.h"
 
 #include <gtest/gtest.h>
 

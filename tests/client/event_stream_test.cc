@@ -6,8 +6,8 @@
 #include <atomic>
 #include <future>
 
+#include "base/clock.h"
 #include "client/problem.h"
-#include "nmt/base/clock.h"
 #include "tests/client/scripted_server.h"
 #include "tests/soon.h"
 

@@ -5,7 +5,7 @@
 
 #include <future>
 
-#include "nmt/base/clock.h"
+#include "base/clock.h"
 #include "tests/client/scripted_server.h"
 #include "tests/soon.h"
 

@@ -9,7 +9,7 @@
 #include <thread>
 #include <utility>
 
-#include "nmt/base/clock.h"
+#include "base/clock.h"
 #include "nmt/core/device_stream.h"
 
 namespace babelring {

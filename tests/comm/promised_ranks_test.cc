@@ -5,7 +5,7 @@
 
 #include <map>
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 
 namespace babelring {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 
 namespace babelring {
 namespace {

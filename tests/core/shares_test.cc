@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 
 namespace babelring {
 namespace {

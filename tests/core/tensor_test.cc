@@ -5,7 +5,7 @@
 #include <numeric>
 #include <vector>
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 #include "nmt/core/buffer.h"
 
 namespace babelring {

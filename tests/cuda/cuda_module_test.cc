@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 #include "nmt/ops/backend.h"
 
 namespace babelring {

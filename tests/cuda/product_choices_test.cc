@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <unistd.h>
 
-#include "nmt/base/atomic_file.h"
-#include "nmt/base/failure.h"
+#include "base/atomic_file.h"
+#include "base/failure.h"
 
 namespace babelring::cuda {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <fstream>
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 #include "tests/data/temporary_folder.h"
 
 namespace babelring {

@@ -5,7 +5,7 @@
 #include <chrono>
 #include <thread>
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 #include "nmt/data/batch.h"
 #include "nmt/data/special_ids.h"
 #include "tests/data/synthetic.h"

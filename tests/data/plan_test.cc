@@ -6,7 +6,7 @@
 #include <numeric>
 #include <utility>
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 #include "nmt/core/random.h"
 #include "tests/data/synthetic.h"
 

@@ -9,9 +9,9 @@
 #include <functional>
 #include <map>
 
-#include "nmt/base/atomic_file.h"
-#include "nmt/base/digest.h"
-#include "nmt/base/failure.h"
+#include "base/atomic_file.h"
+#include "base/digest.h"
+#include "base/failure.h"
 #include "nmt/data/corpus.h"
 #include "tests/data/temporary_folder.h"
 

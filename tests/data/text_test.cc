@@ -6,9 +6,9 @@
 
 #include <vector>
 
-#include "nmt/base/atomic_file.h"
-#include "nmt/base/failure.h"
-#include "nmt/base/file_descriptor.h"
+#include "base/atomic_file.h"
+#include "base/failure.h"
+#include "base/file_descriptor.h"
 #include "nmt/data/line_reader.h"
 #include "tests/data/temporary_folder.h"
 

@@ -5,8 +5,8 @@
 
 #include <thread>
 
-#include "nmt/base/digest.h"
-#include "nmt/base/failure.h"
+#include "base/digest.h"
+#include "base/failure.h"
 #include "tests/data/temporary_folder.h"
 
 namespace babelring {

@@ -4,7 +4,7 @@
 
 #include <numeric>
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 #include "nmt/core/random.h"
 #include "tests/decode/uncached_search.h"
 

@@ -2,8 +2,8 @@
 
 #include <string_view>
 
-#include "nmt/base/json.h"
-#include "nmt/base/records.h"
+#include "base/json.h"
+#include "base/records.h"
 #include "tests/fuzz/expect.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

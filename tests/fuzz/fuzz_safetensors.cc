@@ -6,7 +6,7 @@
 #include <numeric>
 #include <string>
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 #include "nmt/checkpoint/safetensors.h"
 #include "tests/fuzz/expect.h"
 

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "nmt/base/atomic_file.h"
+#include "base/atomic_file.h"
 #include "server/launch/config_check.h"
 #include "server/launch/mpirun_launcher.h"
 #include "server/launch/proc_table.h"

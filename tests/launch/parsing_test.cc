@@ -6,7 +6,7 @@
 #include <atomic>
 #include <csignal>
 
-#include "nmt/base/run_fence.h"
+#include "base/run_fence.h"
 #include "server/launch/cool_down.h"
 #include "server/launch/launcher_log.h"
 #include "server/launch/proc_table.h"

@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <future>
 
-#include "nmt/base/failure.h"
-#include "nmt/base/records.h"
+#include "base/failure.h"
+#include "base/records.h"
 #include "server/store/control.h"
 #include "server/store/queries.h"
 

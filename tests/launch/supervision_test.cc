@@ -1,7 +1,7 @@
 #include <atomic>
 #include <latch>
 
-#include "nmt/base/run_fence.h"
+#include "base/run_fence.h"
 #include "server/http/lanes.h"
 #include "tests/launch/supervisor_fixture.h"
 #include "tests/soon.h"

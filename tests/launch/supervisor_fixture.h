@@ -9,7 +9,7 @@
 #include <memory>
 #include <string>
 
-#include "nmt/base/records.h"
+#include "base/records.h"
 #include "server/launch/supervisor.h"
 #include "server/store/queries.h"
 #include "tests/launch/fake_launcher.h"

@@ -1,4 +1,4 @@
-#include "nmt/base/run_fence.h"
+#include "base/run_fence.h"
 #include "tests/launch/supervisor_fixture.h"
 
 namespace babelring::launch {

@@ -2,8 +2,8 @@
 
 #include <regex>
 
-#include "nmt/base/atomic_file.h"
-#include "nmt/base/json.h"
+#include "base/atomic_file.h"
+#include "base/json.h"
 #include "nmt/metrics/bleu.h"
 #include "nmt/metrics/chrf.h"
 

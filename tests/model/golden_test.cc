@@ -5,7 +5,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "nmt/base/json.h"
+#include "base/json.h"
 #include "tests/model/model_run.h"
 
 namespace babelring {

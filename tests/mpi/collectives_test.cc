@@ -3,7 +3,7 @@
 #include <cmath>
 #include <iostream>
 
-#include "nmt/base/digest.h"
+#include "base/digest.h"
 #include "nmt/comm/communicator.h"
 #include "nmt/comm/mpi_session.h"
 #include "nmt/core/random.h"

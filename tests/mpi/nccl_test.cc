@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <iostream>
 
-#include "nmt/base/digest.h"
+#include "base/digest.h"
 #include "nmt/comm/mpi_session.h"
 #include "nmt/comm/nccl/nccl_communicator.h"
 #include "nmt/core/random.h"

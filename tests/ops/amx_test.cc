@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 #include "nmt/core/dtype.h"
 
 namespace babelring::cpu {

@@ -4,7 +4,7 @@
 #include <numeric>
 #include <set>
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 #include "tests/ops/op_fixture.h"
 
 namespace babelring {

@@ -5,7 +5,7 @@
 #include <string>
 #include <thread>
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 #include "tests/reference/test_backends.h"
 
 namespace babelring {

@@ -2,7 +2,7 @@
 
 #include <cstdlib>
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 #include "tests/ops/op_fixture.h"
 
 /// Which epilogues the GPU's backend leaves to the library, seen on the stand-in, whose limits are known: it neither

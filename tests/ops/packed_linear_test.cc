@@ -1,4 +1,4 @@
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 #include "tests/ops/op_fixture.h"
 
 namespace babelring {

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "nmt/base/atomic_file.h"
+#include "base/atomic_file.h"
 #include "tests/ops/op_fixture.h"
 
 /// Algorithms of the GPU's products chosen by time, seen on the stand-in: its proposal N sums the depth in N + 1 parts,

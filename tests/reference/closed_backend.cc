@@ -6,7 +6,7 @@
 #include <memory>
 #include <mutex>
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 #include "tests/comm/fake_device_stream.h"
 
 namespace babelring {

@@ -3,7 +3,7 @@
 #include <array>
 #include <filesystem>
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 #include "nmt/ops/cuda_module.h"
 
 namespace babelring {

@@ -1,6 +1,6 @@
 #include "tests/reference/matrix.h"
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 
 namespace babelring::reference {
 

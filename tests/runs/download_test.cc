@@ -8,8 +8,8 @@
 #include <fstream>
 #include <map>
 
-#include "nmt/base/atomic_file.h"
-#include "nmt/base/digest.h"
+#include "base/atomic_file.h"
+#include "base/digest.h"
 #include "nmt/runs/text_format.h"
 #include "tests/client/scripted_server.h"
 

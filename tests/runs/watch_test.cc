@@ -9,7 +9,7 @@
 #include <future>
 #include <sstream>
 
-#include "nmt/base/json.h"
+#include "base/json.h"
 #include "tests/client/scripted_server.h"
 #include "tests/soon.h"
 

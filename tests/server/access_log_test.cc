@@ -6,9 +6,9 @@
 #include <map>
 #include <set>
 
-#include "nmt/base/atomic_file.h"
-#include "nmt/base/failure.h"
-#include "nmt/base/json.h"
+#include "base/atomic_file.h"
+#include "base/failure.h"
+#include "base/json.h"
 #include "tests/server/test_server.h"
 #include "tests/soon.h"
 

@@ -2,7 +2,7 @@
 
 #include <chrono>
 
-#include "nmt/base/json.h"
+#include "base/json.h"
 #include "server/api/alert_watch.h"
 #include "server/api/verdict_input.h"
 #include "tests/server/client.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "nmt/base/json.h"
+#include "base/json.h"
 #include "tests/server/client.h"
 #include "tests/server/test_server.h"
 

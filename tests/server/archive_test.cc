@@ -7,7 +7,7 @@
 #include <fstream>
 #include <random>
 
-#include "nmt/base/digest.h"
+#include "base/digest.h"
 #include "server/http/tar.h"
 #include "tests/server/checkpoint_fixture.h"
 #include "tests/soon.h"

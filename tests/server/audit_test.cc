@@ -5,9 +5,9 @@
 #include <set>
 #include <sstream>
 
-#include "nmt/base/clock.h"
-#include "nmt/base/digest.h"
-#include "nmt/base/json.h"
+#include "base/clock.h"
+#include "base/digest.h"
+#include "base/json.h"
 #include "server/api/idempotency.h"
 #include "server/api/time_query.h"
 #include "server/http/problem.h"

@@ -1,6 +1,6 @@
 #include <sys/stat.h>
 
-#include "nmt/base/atomic_file.h"
+#include "base/atomic_file.h"
 #include "server/store/alerts.h"
 #include "server/store/control.h"
 #include "tests/server/checkpoint_fixture.h"

@@ -5,8 +5,8 @@
 #include <fstream>
 #include <thread>
 
-#include "nmt/base/atomic_file.h"
-#include "nmt/base/json.h"
+#include "base/atomic_file.h"
+#include "base/json.h"
 #include "server/store/queries.h"
 #include "server/store/schema.h"
 #include "tests/server/client.h"

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <fstream>
 
-#include "nmt/base/digest.h"
+#include "base/digest.h"
 
 namespace babelring::testing {
 

@@ -2,8 +2,8 @@
 
 #include <fstream>
 
-#include "nmt/base/digest.h"
-#include "nmt/base/json.h"
+#include "base/digest.h"
+#include "base/json.h"
 #include "tests/server/client.h"
 #include "tests/server/test_server.h"
 

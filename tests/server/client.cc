@@ -14,7 +14,7 @@
 #include <cstdlib>
 #include <stdexcept>
 
-#include "nmt/base/json.h"
+#include "base/json.h"
 
 namespace babelring::testing {
 

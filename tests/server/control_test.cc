@@ -4,9 +4,9 @@
 #include <future>
 #include <set>
 
-#include "nmt/base/atomic_file.h"
-#include "nmt/base/failure.h"
-#include "nmt/base/json.h"
+#include "base/atomic_file.h"
+#include "base/failure.h"
+#include "base/json.h"
 #include "server/store/control.h"
 #include "server/store/queries.h"
 #include "tests/server/client.h"

@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "nmt/base/json.h"
+#include "base/json.h"
 #include "server/api/event_hub.h"
 #include "tests/server/client.h"
 #include "tests/server/test_server.h"

@@ -6,7 +6,7 @@
 #include <boost/json/array.hpp>
 #include <cmath>
 
-#include "nmt/base/clock.h"
+#include "base/clock.h"
 #include "server/api/answers.h"
 #include "server/api/run_health.h"
 #include "tests/server/api_fixture.h"

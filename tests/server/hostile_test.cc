@@ -10,8 +10,8 @@
 #include <set>
 #include <thread>
 
-#include "nmt/base/digest.h"
-#include "nmt/base/json.h"
+#include "base/digest.h"
+#include "base/json.h"
 #include "server/http/connections.h"
 #include "tests/server/test_server.h"
 #include "tests/soon.h"

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "nmt/base/json.h"
+#include "base/json.h"
 #include "server/store/log_blocks.h"
 #include "server/store/log_writer.h"
 #include "server/store/queries.h"

@@ -2,8 +2,8 @@
 
 #include <fstream>
 
-#include "nmt/base/atomic_file.h"
-#include "nmt/base/digest.h"
+#include "base/atomic_file.h"
+#include "base/digest.h"
 #include "server/store/alerts.h"
 #include "server/store/audit.h"
 #include "server/store/logs.h"

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "nmt/base/atomic_file.h"
-#include "nmt/base/json.h"
+#include "base/atomic_file.h"
+#include "base/json.h"
 #include "tests/server/test_server.h"
 
 namespace babelring {

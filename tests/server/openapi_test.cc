@@ -8,7 +8,7 @@
 #include <limits>
 #include <set>
 
-#include "nmt/base/json.h"
+#include "base/json.h"
 #include "server/api/alert_watch.h"
 #include "tests/server/client.h"
 #include "tests/server/test_server.h"

@@ -7,7 +7,7 @@
 #include <set>
 #include <sstream>
 
-#include "nmt/base/json.h"
+#include "base/json.h"
 #include "server/api/openapi.h"
 
 namespace babelring {

@@ -11,9 +11,9 @@
 #include <memory>
 #include <thread>
 
+#include "base/atomic_file.h"
+#include "base/json.h"
 #include "client/http_client.h"
-#include "nmt/base/atomic_file.h"
-#include "nmt/base/json.h"
 #include "tests/server/certificate.h"
 #include "tests/server/client.h"
 #include "tests/server/test_server.h"

@@ -10,8 +10,8 @@
 #include <set>
 #include <sstream>
 
-#include "nmt/base/atomic_file.h"
-#include "nmt/base/json.h"
+#include "base/atomic_file.h"
+#include "base/json.h"
 #include "server/http/gate.h"
 #include "tests/server/client.h"
 #include "tests/server/test_server.h"

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "nmt/base/json.h"
+#include "base/json.h"
 #include "server/store/series.h"
 #include "tests/server/test_server.h"
 

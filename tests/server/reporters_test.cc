@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "nmt/base/json.h"
+#include "base/json.h"
 #include "server/store/control.h"
 #include "tests/server/test_server.h"
 

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "nmt/base/clock.h"
-#include "nmt/base/json.h"
+#include "base/clock.h"
+#include "base/json.h"
 #include "tests/server/client.h"
 #include "tests/server/test_server.h"
 #include "tests/soon.h"

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "nmt/base/json.h"
+#include "base/json.h"
 #include "server/api/series_answer.h"
 #include "server/store/pyramid.h"
 #include "server/store/queries.h"

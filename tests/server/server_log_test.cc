@@ -10,9 +10,9 @@
 #include <csignal>
 #include <regex>
 
-#include "nmt/base/atomic_file.h"
-#include "nmt/base/json.h"
-#include "nmt/base/secret.h"
+#include "base/atomic_file.h"
+#include "base/json.h"
+#include "base/secret.h"
 #include "tests/server/client.h"
 #include "tests/server/test_server.h"
 #include "tests/soon.h"

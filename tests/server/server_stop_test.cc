@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "nmt/base/clock.h"
+#include "base/clock.h"
 #include "server/http/server.h"
 #include "server/http/static_files.h"
 #include "tests/server/client.h"

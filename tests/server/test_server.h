@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "nmt/base/records.h"
+#include "base/records.h"
 #include "server/api/service.h"
 #include "server/http/server.h"
 #include "server/launch/control_plane.h"

@@ -8,9 +8,9 @@
 #include <fstream>
 #include <memory>
 
+#include "base/digest.h"
+#include "base/failure.h"
 #include "client/http_client.h"
-#include "nmt/base/digest.h"
-#include "nmt/base/failure.h"
 #include "server/http/download.h"
 #include "server/http/server.h"
 #include "server/http/static_files.h"

@@ -3,9 +3,9 @@
 #include <set>
 #include <thread>
 
-#include "nmt/base/clock.h"
-#include "nmt/base/digest.h"
-#include "nmt/base/json.h"
+#include "base/clock.h"
+#include "base/digest.h"
+#include "base/json.h"
 #include "server/api/token_book.h"
 #include "server/http/problem.h"
 #include "tests/server/test_server.h"

@@ -4,8 +4,8 @@
 #include <fstream>
 #include <future>
 
-#include "nmt/base/digest.h"
-#include "nmt/base/json.h"
+#include "base/digest.h"
+#include "base/json.h"
 #include "server/translate/pool.h"
 #include "tests/server/client.h"
 #include "tests/server/test_server.h"

@@ -4,7 +4,7 @@
 #include <cctype>
 #include <set>
 
-#include "nmt/base/json.h"
+#include "base/json.h"
 #include "server/api/openapi.h"
 #include "tests/server/test_server.h"
 #include "tests/soon.h"

@@ -4,7 +4,7 @@
 
 #include <thread>
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 #include "nmt/data/batch.h"
 #include "nmt/train/dry_backend.h"
 #include "tests/data/synthetic.h"

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <thread>
 
-#include "nmt/base/atomic_file.h"
+#include "base/atomic_file.h"
 #include "nmt/data/batch.h"
 #include "nmt/data/prepare.h"
 #include "nmt/train/trainer.h"

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "nmt/base/run_fence.h"
+#include "base/run_fence.h"
 #include "nmt/train/trainer.h"
 #include "tests/data/synthetic.h"
 #include "tests/train/small_training.h"

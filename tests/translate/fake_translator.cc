@@ -11,7 +11,7 @@
 #include <iostream>
 #include <thread>
 
-#include "nmt/base/json.h"
+#include "base/json.h"
 
 namespace {
 

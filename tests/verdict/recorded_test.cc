@@ -8,7 +8,7 @@
 #include <cmath>
 #include <fstream>
 
-#include "nmt/base/records.h"
+#include "base/records.h"
 #include "server/verdict/verdict.h"
 
 namespace babelring::verdict {

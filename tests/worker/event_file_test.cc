@@ -8,8 +8,8 @@
 #include <cmath>
 #include <csignal>
 
-#include "nmt/base/atomic_file.h"
-#include "nmt/base/failure.h"
+#include "base/atomic_file.h"
+#include "base/failure.h"
 #include "tests/worker/log_capture.h"
 #include "worker/tensorboard.h"
 

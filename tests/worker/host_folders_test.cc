@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "nmt/base/failure.h"
-#include "nmt/base/records.h"
+#include "base/failure.h"
+#include "base/records.h"
 #include "worker/run_folder.h"
 
 namespace babelring {

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <numeric>
 
-#include "nmt/base/atomic_file.h"
+#include "base/atomic_file.h"
 #include "tests/soon.h"
 #include "tests/worker/full_disk.h"
 #include "tests/worker/log_capture.h"

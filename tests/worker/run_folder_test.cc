@@ -13,8 +13,8 @@
 #include <thread>
 #include <vector>
 
-#include "nmt/base/records.h"
-#include "nmt/base/run_fence.h"
+#include "base/records.h"
+#include "base/run_fence.h"
 
 namespace babelring {
 namespace {

@@ -6,8 +6,8 @@
 
 #include <fstream>
 
-#include "nmt/base/atomic_file.h"
-#include "nmt/base/failure.h"
+#include "base/atomic_file.h"
+#include "base/failure.h"
 #include "tests/worker/full_disk.h"
 
 namespace babelring {

@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "nmt/base/records.h"
+#include "base/records.h"
 
 namespace babelring {
 

@@ -8,7 +8,7 @@
 #include <memory>
 #include <optional>
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 #include "nmt/cli/doctor/finding.h"
 #include "nmt/cli/doctor/gpu.h"
 #include "nmt/cli/doctor/hosts.h"

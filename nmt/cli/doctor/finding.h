@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "nmt/base/json.h"
+#include "base/json.h"
 
 namespace babelring {
 

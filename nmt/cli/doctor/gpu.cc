@@ -3,7 +3,7 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 #include "nmt/comm/nccl/functions.h"
 #include "nmt/ops/backend.h"
 #include "nmt/ops/cuda_module.h"

@@ -10,9 +10,9 @@
 #include <sstream>
 #include <string_view>
 
-#include "nmt/base/digest.h"
-#include "nmt/base/log.h"
-#include "nmt/base/version.h"
+#include "base/digest.h"
+#include "base/log.h"
+#include "base/version.h"
 #include "nmt/ops/cpu_kernels.h"
 
 namespace babelring {

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "nmt/base/result.h"
+#include "base/result.h"
 #include "nmt/cli/doctor/finding.h"
 
 namespace babelring {

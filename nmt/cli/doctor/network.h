@@ -3,7 +3,7 @@
 #include <map>
 #include <optional>
 
-#include "nmt/base/result.h"
+#include "base/result.h"
 #include "nmt/cli/doctor/finding.h"
 
 namespace babelring {

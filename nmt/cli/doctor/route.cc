@@ -9,7 +9,7 @@
 #include <cstring>
 #include <memory>
 
-#include "nmt/base/file_descriptor.h"
+#include "base/file_descriptor.h"
 #include "nmt/cli/doctor/network.h"
 
 namespace babelring {

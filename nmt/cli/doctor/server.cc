@@ -5,9 +5,9 @@
 #include <cmath>
 #include <ctime>
 
+#include "base/clock.h"
 #include "client/http_client.h"
 #include "client/problem.h"
-#include "nmt/base/clock.h"
 
 namespace babelring {
 namespace {

@@ -9,10 +9,10 @@
 #include <cerrno>
 #include <cstring>
 
-#include "nmt/base/atomic_file.h"
-#include "nmt/base/clock.h"
-#include "nmt/base/failure.h"
-#include "nmt/base/file_descriptor.h"
+#include "base/atomic_file.h"
+#include "base/clock.h"
+#include "base/failure.h"
+#include "base/file_descriptor.h"
 
 namespace babelring {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <thread>
 
-#include "nmt/base/clock.h"
+#include "base/clock.h"
 
 namespace babelring {
 namespace {

@@ -9,7 +9,7 @@
 #include <functional>
 #include <thread>
 
-#include "nmt/base/clock.h"
+#include "base/clock.h"
 #include "nmt/comm/nccl/all_reduce.h"
 #include "nmt/comm/nccl/device_sum.h"
 #include "nmt/comm/nccl/log.h"

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 #include "nmt/core/processors.h"
 #include "nmt/ops/cpu/amx.h"
 #include "nmt/ops/cpu/kernels.h"

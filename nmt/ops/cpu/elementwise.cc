@@ -1,6 +1,6 @@
 #include "nmt/ops/elementwise.h"
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 #include "nmt/ops/cpu/kernels.h"
 #include "nmt/ops/cpu/vector_math.h"
 

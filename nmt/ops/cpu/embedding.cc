@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 #include "nmt/ops/cpu/kernels.h"
 #include "nmt/ops/cpu/lanes.h"
 #include "nmt/ops/cpu/vector_math.h"

@@ -5,7 +5,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 #include "nmt/core/random.h"
 
 namespace babelring::cpu {

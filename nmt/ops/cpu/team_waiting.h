@@ -6,7 +6,7 @@
 #include <optional>
 #include <thread>
 
-#include "nmt/base/clock.h"
+#include "base/clock.h"
 
 namespace babelring::cpu {
 

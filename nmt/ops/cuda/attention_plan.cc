@@ -5,7 +5,7 @@
 #include <bit>
 #include <utility>
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 
 namespace babelring::cuda {
 

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 #include "nmt/ops/cuda/event_marks.h"
 #include "nmt/ops/cuda/kernels.h"
 #include "nmt/ops/cuda/side_stream.h"

@@ -1,4 +1,4 @@
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 #include "nmt/ops/cuda/cudnn_plans.h"
 
 /// CudnnPlans of builds without cuDNN's headers.

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 
 namespace babelring::cuda {
 

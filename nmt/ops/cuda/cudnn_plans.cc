@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 #include "nmt/ops/cuda/cudnn_attention_graphs.h"
 
 namespace babelring::cuda {

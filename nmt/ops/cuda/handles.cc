@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 
 namespace babelring::cuda {
 

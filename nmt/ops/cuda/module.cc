@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <exception>
 
-#include "nmt/base/version.h"
+#include "base/version.h"
 #include "nmt/ops/cuda/cuda_backend.h"
 #include "nmt/ops/cuda_module.h"
 

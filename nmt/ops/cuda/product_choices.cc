@@ -7,9 +7,9 @@
 #include <charconv>
 #include <utility>
 
-#include "nmt/base/atomic_file.h"
-#include "nmt/base/failure.h"
-#include "nmt/base/json.h"
+#include "base/atomic_file.h"
+#include "base/failure.h"
+#include "base/json.h"
 
 namespace babelring::cuda {
 

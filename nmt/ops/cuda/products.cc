@@ -8,7 +8,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 #include "nmt/ops/cuda/kernels.h"
 #include "nmt/ops/cuda/launch.h"
 #include "nmt/ops/cuda/product_timer.h"

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 #include "nmt/ops/cuda/kernels.h"
 
 namespace babelring::cuda {

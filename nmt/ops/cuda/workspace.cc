@@ -2,7 +2,7 @@
 
 #include <cstdlib>
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 #include "nmt/ops/cuda/cudnn_attention.h"
 
 namespace babelring::cuda {

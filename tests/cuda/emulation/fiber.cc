@@ -2,7 +2,7 @@
 
 #include <sys/mman.h>
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "nmt/base/failure.h"
+#include "base/failure.h"
 #include "tests/cuda/emulation/threads.h"
 
 #if defined(__SANITIZE_ADDRESS__)

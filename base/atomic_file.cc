@@ -1,0 +1,99 @@
+#include "base/atomic_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include "base/failure.h"
+#include "base/file_descriptor.h"
+
+namespace babelring {
+namespace {
+
+std::string system_error() {
+  return std::generic_category().message(errno);
+}
+
+}  // namespace
+
+AtomicFile::AtomicFile(std::filesystem::path target, bool only_owner)
+    : target_(std::move(target)), temporary_(target_.string() + ".tmp." + std::to_string(::getpid())) {
+  descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, only_owner ? 0600 : 0644);
+  if (descriptor_ < 0) fail("write {}: cannot create {}: {}", target_.string(), temporary_.string(), system_error());
+  if (only_owner && ::fchmod(descriptor_, 0600) != 0) {  // one that lay there from before
+    fail("write {}: cannot keep {} from others: {}", target_.string(), temporary_.string(), system_error());
+  }
+}
+
+AtomicFile::~AtomicFile() {
+  if (descriptor_ < 0) return;
+  ::close(descriptor_);
+  ::unlink(temporary_.c_str());
+}
+
+void AtomicFile::write(const void* data, std::size_t bytes) {
+  if (descriptor_ < 0) fail("write {}: written after commit", target_.string());
+  const char* next = static_cast<const char*>(data);
+  while (bytes > 0) {
+    const ssize_t written = ::write(descriptor_, next, bytes);
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      fail("write {}: {} bytes left: {}", target_.string(), bytes, system_error());
+    }
+    next += written;
+    bytes -= static_cast<std::size_t>(written);
+  }
+}
+
+void AtomicFile::commit() {
+  if (descriptor_ < 0) fail("write {}: committed twice", target_.string());
+  if (::fsync(descriptor_) != 0) fail("write {}: fsync: {}", target_.string(), system_error());
+  if (::rename(temporary_.c_str(), target_.c_str()) != 0)
+    fail("write {}: rename: {}", target_.string(), system_error());
+  ::close(std::exchange(descriptor_, -1));
+  const auto folder = target_.parent_path();
+  sync_folder(folder.empty() ? std::filesystem::path(".") : folder);
+}
+
+void write_file_atomically(const std::filesystem::path& target, std::string_view content) {
+  AtomicFile file(target);
+  file.write(content);
+  file.commit();
+}
+
+void write_private_file(const std::filesystem::path& target, std::string_view content) {
+  AtomicFile file(target, true);
+  file.write(content);
+  file.commit();
+}
+
+std::string read_file(const std::filesystem::path& file) {
+  const FileDescriptor in(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
+  if (in.number() < 0) fail("read {}: {}", file.string(), system_error());
+  std::string content;
+  struct stat status {};
+  if (::fstat(in.number(), &status) == 0 && status.st_size > 0)
+    content.reserve(static_cast<std::size_t>(status.st_size));
+  char block[1 << 16];
+  for (;;) {
+    const ssize_t got = ::read(in.number(), block, sizeof block);
+    if (got == 0) return content;
+    if (got > 0) {
+      content.append(block, static_cast<std::size_t>(got));
+    } else if (errno != EINTR) {
+      fail("read {}: {}", file.string(), system_error());
+    }
+  }
+}
+
+void sync_folder(const std::filesystem::path& folder) {
+  const FileDescriptor in(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (in.number() < 0) fail("sync folder {}: {}", folder.string(), system_error());
+  if (::fsync(in.number()) != 0) fail("sync folder {}: {}", folder.string(), system_error());
+}
+
+}  // namespace babelring

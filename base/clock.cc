@@ -1,0 +1,27 @@
+#include "base/clock.h"
+
+#include <fmt/chrono.h>
+
+#include <ctime>
+
+namespace babelring {
+
+std::int64_t wall_time_ms() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+std::string format_rfc3339(std::int64_t wall_ms) {
+  std::int64_t seconds = wall_ms / 1000;
+  std::int64_t ms = wall_ms % 1000;
+  if (ms < 0) {
+    ms += 1000;
+    --seconds;
+  }
+  const auto when = static_cast<std::time_t>(seconds);
+  std::tm utc{};
+  gmtime_r(&when, &utc);
+  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z", utc, ms);
+}
+
+}  // namespace babelring

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <fmt/format.h>
+
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/record_fields.h"
+
+namespace babelring {
+
+/// What stands in JSON, short enough for a message.
+std::string found_json(const json::value& value);
+
+/// Reads the members that visit_fields() names from a JSON object, the inverse of FieldWriter. The first complaint is
+/// kept; what follows it is not read.
+class FieldReader {
+ public:
+  /// `place` stands before each member in a complaint: "records[3].". With `unknown`, members that nobody asks for are
+  /// counted there instead of refused.
+  FieldReader(const json::object& in, std::string place, UnknownMembers* unknown = nullptr);
+
+  template <class T>
+  void required(std::string_view name, T& value) {
+    if (in_.contains(name)) {
+      (*this)(name, value);
+    } else if (error_.empty()) {
+      error_ = fmt::format("{}{}: expected, but absent", place_, name);
+    }
+  }
+  template <class T>
+  void operator()(std::string_view name, T& value) {
+    known_.emplace_back(name);
+    const json::value* member = in_.if_contains(name);
+    if (member != nullptr && error_.empty()) read(name, *member, value);
+  }
+
+  /// A member that somebody else reads.
+  void leave(std::string_view name) { known_.emplace_back(name); }
+
+  /// The first complaint so far, or "".
+  const std::string& error() const { return error_; }
+
+  /// After the last member: refuses or counts unknown ones. Returns the first complaint, or "".
+  const std::string& finish();
+
+ private:
+  bool knows(std::string_view name) const;
+  void complain(std::string_view name, std::string_view wanted, const json::value& value);
+
+  void read(std::string_view name, const json::value& in, double& out);
+  void read(std::string_view name, const json::value& in, std::int64_t& out);
+  void read(std::string_view name, const json::value& in, bool& out);
+  void read(std::string_view name, const json::value& in, std::string& out);
+  void read(std::string_view name, const json::value& in, std::map<std::string, std::int64_t>& out);
+  template <class T>
+  void read(std::string_view name, const json::value& in, std::vector<T>& out) {
+    if (!in.is_array()) return complain(name, "an array of objects", in);
+    for (std::size_t i = 0; i < in.get_array().size() && error_.empty(); ++i) {
+      const json::value& element = in.get_array()[i];
+      const std::string place = fmt::format("{}[{}]", name, i);
+      if (!element.is_object()) return complain(place, "an object", element);
+      FieldReader reader(element.get_object(), place_ + place + ".", unknown_);
+      visit_fields(out.emplace_back(), reader);
+      error_ = reader.finish();
+    }
+  }
+
+  const json::object& in_;
+  std::string place_;
+  std::string error_;
+  UnknownMembers* unknown_;
+  std::vector<std::string> known_;
+  const json::object* non_finite_ = nullptr;
+  std::size_t non_finite_used_ = 0;
+};
+
+}  // namespace babelring

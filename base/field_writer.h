@@ -1,0 +1,50 @@
+#pragma once
+
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/record_fields.h"
+
+namespace babelring {
+
+/// Adds the members that visit_fields() names to a JSON object. A number that is not finite becomes null, and its name
+/// goes into `non_finite` beside it.
+class FieldWriter {
+ public:
+  explicit FieldWriter(json::object& out) : out_(out) {}
+
+  template <class T>
+  void required(std::string_view name, const T& value) {
+    (*this)(name, value);
+  }
+  void operator()(std::string_view name, double value);
+  void operator()(std::string_view name, std::int64_t value) { out_.emplace(name, value); }
+  void operator()(std::string_view name, bool value) { out_.emplace(name, value); }
+  void operator()(std::string_view name, const std::string& value) { out_.emplace(name, value); }
+  void operator()(std::string_view name, const std::map<std::string, std::int64_t>& values);
+  template <class T>
+  void operator()(std::string_view name, const std::vector<T>& values) {
+    json::array array;
+    for (const T& value : values) {
+      json::object object;
+      FieldWriter writer(object);
+      visit_fields(value, writer);
+      array.push_back(std::move(object));
+    }
+    out_.emplace(name, std::move(array));
+  }
+  /// After the last member.
+  void finish();
+
+ private:
+  json::object& out_;
+  json::object non_finite_;
+};
+
+}  // namespace babelring

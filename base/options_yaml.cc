@@ -1,0 +1,195 @@
+#include <fmt/format.h>
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/exceptions.h>
+#include <yaml-cpp/mark.h>
+#include <yaml-cpp/parser.h>
+
+#include <algorithm>
+#include <istream>
+#include <optional>
+#include <set>
+#include <sstream>
+
+#include "base/log.h"
+#include "base/nearest.h"
+#include "base/options.h"
+
+namespace babelring {
+namespace {
+
+constexpr std::size_t max_yaml_bytes = std::size_t{1} << 20;
+constexpr std::size_t max_yaml_depth = 16;
+
+/// Sets options while yaml-cpp reads, so that every complaint knows its place. Aliases are refused: they add nothing to
+/// a flat list of keys and allow texts that grow exponentially.
+class OptionReader : public YAML::EventHandler {
+ public:
+  OptionReader(const OptionBinder& binder, std::string_view file) : binder_(binder), file_(file) {}
+
+  void OnDocumentStart(const YAML::Mark&) override {}
+  void OnDocumentEnd() override {}
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override { complain(mark, "aliases are not supported"); }
+  void OnAnchor(const YAML::Mark& mark, const std::string&) override { complain(mark, "anchors are not supported"); }
+
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t) override {
+    if (open_.empty()) return;  // an empty document: everything keeps its default
+    if (!key_) complain(mark, "expected a key, found nothing");
+    const std::string wanted = in_list_ ? "text" : field_ != nullptr ? field_->type : "keys below it";
+    complain(mark, fmt::format("{}: expected {}, found nothing", *key_, wanted));
+  }
+
+  void OnScalar(const YAML::Mark& mark, const std::string&, YAML::anchor_t, const std::string& value) override {
+    if (open_.empty()) complain(mark, fmt::format("expected 'key: value', found '{}'", printable(value)));
+    if (in_list_) {
+      items_.push_back(value);
+    } else if (!key_) {
+      begin_key(mark, value);
+    } else {
+      if (field_ == nullptr)
+        complain(mark, fmt::format("{}: expected keys below it, found '{}'", *key_, printable(value)));
+      set(mark, [&] { field_->set(value); });
+    }
+  }
+
+  void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {
+    if (!key_ || in_list_) complain(mark, "expected 'key: value', found a list");
+    if (field_ == nullptr || !field_->set_list) {
+      complain(mark, fmt::format("{}: expected {}, found a list", *key_, field_ ? field_->type : "keys below it"));
+    }
+    in_list_ = true;
+    list_mark_ = mark;
+    items_.clear();
+  }
+  void OnSequenceEnd() override {
+    in_list_ = false;
+    set(list_mark_, [&] { field_->set_list(items_); });
+  }
+
+  void OnMapStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {
+    if (open_.size() >= max_yaml_depth) complain(mark, fmt::format("nested deeper than {}", max_yaml_depth));
+    if (in_list_) complain(mark, fmt::format("{}: expected a list of scalars, found keys", *key_));
+    if (!open_.empty() && !key_) complain(mark, "expected a key, found keys");
+    if (field_ != nullptr) complain(mark, fmt::format("{}: expected {}, found keys", *key_, field_->type));
+    open_.push_back(key_ ? *key_ + "." : std::string());
+    key_.reset();
+  }
+  void OnMapEnd() override {
+    open_.pop_back();
+    end_value();
+  }
+
+ private:
+  [[noreturn]] void complain(const YAML::Mark& mark, const std::string& what) const {
+    throw UsageFailure(fmt::format("{}:{}:{}: {}", file_, mark.line + 1, mark.column + 1, what));
+  }
+
+  void begin_key(const YAML::Mark& mark, const std::string& name) {
+    key_ = open_.back() + name;
+    field_ = binder_.find(*key_);
+    const std::string section = *key_ + ".";
+    const auto& fields = binder_.fields();
+    const bool is_section = std::any_of(fields.begin(), fields.end(),
+                                        [&](const OptionField& field) { return field.key.rfind(section, 0) == 0; });
+    if (field_ == nullptr && !is_section) {
+      complain(mark, fmt::format("unknown key '{}'{}", printable(*key_), did_you_mean_key(*key_, binder_.keys())));
+    }
+    if (!seen_.insert(*key_).second) complain(mark, fmt::format("key '{}' stands here a second time", *key_));
+  }
+
+  template <class Set>
+  void set(const YAML::Mark& mark, Set&& assign) {
+    try {
+      assign();
+    } catch (const UsageFailure& failure) {
+      complain(mark, fmt::format("{}: {}", field_->key, failure.what()));
+    }
+    end_value();
+  }
+
+  void end_value() {
+    key_.reset();
+    field_ = nullptr;
+  }
+
+  const OptionBinder& binder_;
+  std::string file_;
+  std::vector<std::string> open_;       // key prefixes of the open mappings, outermost first
+  std::set<std::string> seen_;          // dotted keys so far
+  std::optional<std::string> key_;      // dotted key whose value comes next
+  const OptionField* field_ = nullptr;  // what that key is bound to; null for a section
+  bool in_list_ = false;
+  YAML::Mark list_mark_;
+  std::vector<std::string> items_;
+};
+
+std::vector<std::string> split_at_dots(const std::string& key) {
+  std::vector<std::string> parts;
+  std::istringstream stream(key);
+  for (std::string part; std::getline(stream, part, '.');) parts.push_back(part);
+  return parts;
+}
+
+/// A scalar as YAML: plain where no YAML reader could take it for something else, quoted otherwise.
+std::string yaml_scalar(const std::string& value) {
+  constexpr std::string_view safe = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+-";
+  const bool plain = !value.empty() && value != "null" && value != "Null" && value != "NULL" && value[0] != '-' &&
+                     value.find_first_not_of(safe) == std::string::npos;
+  const bool negative = value.size() > 1 && value[0] == '-' &&
+                        value.find_first_not_of("0123456789.e+-") == std::string::npos &&
+                        value.find_first_of("0123456789") == 1;
+  if (plain || negative) return value;
+  std::string quoted = "\"";
+  for (const char c : value) {
+    if (c == '"' || c == '\\') quoted += '\\';
+    quoted += c;
+  }
+  return quoted + '"';
+}
+
+std::string yaml_value(const OptionField& field) {
+  if (!field.get_list) return yaml_scalar(field.get());
+  std::vector<std::string> items = field.get_list();
+  for (std::string& item : items) item = yaml_scalar(item);
+  return fmt::format("[{}]", fmt::join(items, ", "));
+}
+
+}  // namespace
+
+void load_yaml(const OptionBinder& binder, std::string_view yaml, std::string_view file_name) {
+  if (yaml.size() > max_yaml_bytes) {
+    throw UsageFailure(fmt::format("{}: {} bytes, expected at most {}", file_name, yaml.size(), max_yaml_bytes));
+  }
+  if (yaml.find('\0') != std::string_view::npos || !is_utf8(yaml)) {
+    throw UsageFailure(fmt::format("{}: not UTF-8 YAML", file_name));
+  }
+  std::istringstream stream{std::string(yaml)};
+  OptionReader reader(binder, file_name);
+  try {
+    YAML::Parser parser(stream);
+    parser.HandleNextDocument(reader);
+    if (parser) throw UsageFailure(fmt::format("{}: expected one YAML document, found more", file_name));
+  } catch (const YAML::Exception& error) {
+    throw UsageFailure(
+        fmt::format("{}:{}:{}: {}", file_name, error.mark.line + 1, error.mark.column + 1, printable(error.msg)));
+  }
+}
+
+std::string dump_yaml(const OptionBinder& binder) {
+  std::string out;
+  std::vector<std::string> open;  // sections the last line was in
+  for (const OptionField& field : binder.fields()) {
+    std::vector<std::string> parts = split_at_dots(field.key);
+    const std::string name = parts.back();
+    parts.pop_back();
+    std::size_t common = 0;
+    while (common < parts.size() && common < open.size() && parts[common] == open[common]) ++common;
+    for (std::size_t depth = common; depth < parts.size(); ++depth) {
+      out += std::string(2 * depth, ' ') + parts[depth] + ":\n";
+    }
+    open = parts;
+    out += fmt::format("{}{}: {}\n", std::string(2 * parts.size(), ' '), name, yaml_value(field));
+  }
+  return out;
+}
+
+}  // namespace babelring

@@ -1,0 +1,119 @@
+#pragma once
+
+#include <type_traits>
+
+#include "base/records.h"
+
+namespace babelring {
+
+// The members of each record, named once, in the order in which they are written. A new field is one line here (and
+// one in docs/formats.md). `field(name, member)` may be absent in JSON; `field.required(name, member)` may not.
+
+template <class T, class Struct>
+concept same_record = std::is_same_v<std::remove_const_t<T>, Struct>;
+
+template <same_record<StepRecord> Step, class Visitor>
+void visit_fields(Step& step, Visitor&& field) {
+  field.required("update", step.update);
+  field("epoch", step.epoch);
+  field("loss", step.loss);
+  field("nll", step.nll);
+  field("gradient_norm", step.gradient_norm);
+  field("learning_rate", step.learning_rate);
+  field("sentences", step.sentences);
+  field("source_tokens", step.source_tokens);
+  field("target_tokens", step.target_tokens);
+  field("update_target_tokens", step.update_target_tokens);
+  field("step_ms", step.step_ms);
+  field("data_ms", step.data_ms);
+  field("forward_ms", step.forward_ms);
+  field("backward_ms", step.backward_ms);
+  field("exposed_communication_ms", step.exposed_communication_ms);
+  field("optimizer_ms", step.optimizer_ms);
+  field("other_ms", step.other_ms);
+  field("communication_ms", step.communication_ms);
+  field("communication_bytes", step.communication_bytes);
+  field("network_rx_bytes", step.network_rx_bytes);
+  field("network_tx_bytes", step.network_tx_bytes);
+  field("network_link_bytes_per_second", step.network_link_bytes_per_second);
+  field("flops", step.flops);
+  field("busy_fraction", step.busy_fraction);
+  field("power_w", step.power_w);
+  field("power_limit_w", step.power_limit_w);
+  field("memory_bytes", step.memory_bytes);
+  field("gpu", step.gpu);
+  field("fraction_done", step.fraction_done);
+  field("seconds_left", step.seconds_left);
+  field("skipped", step.skipped);
+  field("weights_digest", step.weights_digest);
+}
+
+template <same_record<EvalSample> Sample, class Visitor>
+void visit_fields(Sample& sample, Visitor&& field) {
+  field.required("source", sample.source);
+  field.required("reference", sample.reference);
+  field.required("hypothesis", sample.hypothesis);
+}
+
+template <same_record<EvalRecord> Eval, class Visitor>
+void visit_fields(Eval& eval, Visitor&& field) {
+  field.required("update", eval.update);
+  field.required("set", eval.set);
+  field("loss", eval.loss);
+  field("nll", eval.nll);
+  field("accuracy", eval.accuracy);
+  field("sacrebleu", eval.sacrebleu);
+  field("chrf", eval.chrf);
+  field("teacher_forced_bleu", eval.teacher_forced_bleu);
+  field("signature", eval.signature);
+  field("seconds", eval.seconds);
+  field("best", eval.best);
+  field("samples", eval.samples);
+}
+
+template <same_record<CheckpointFile> File, class Visitor>
+void visit_fields(File& file, Visitor&& field) {
+  field.required("name", file.name);
+  field.required("size", file.size);
+  field.required("sha256", file.sha256);
+}
+
+template <same_record<CheckpointRecord> Checkpoint, class Visitor>
+void visit_fields(Checkpoint& checkpoint, Visitor&& field) {
+  field.required("update", checkpoint.update);
+  field.required("name", checkpoint.name);
+  field("folder", checkpoint.folder);
+  field("files", checkpoint.files);
+  field("sacrebleu", checkpoint.sacrebleu);
+  field("loss", checkpoint.loss);
+  field("best", checkpoint.best);
+  field("removed", checkpoint.removed);
+  field("write_seconds", checkpoint.write_seconds);
+  field("version", checkpoint.version);
+  field("world_size", checkpoint.world_size);
+}
+
+template <same_record<LogRecord> Log, class Visitor>
+void visit_fields(Log& log, Visitor&& field) {
+  field.required("level", log.level);
+  field.required("text", log.text);
+}
+
+template <same_record<LifecycleRecord> Lifecycle, class Visitor>
+void visit_fields(Lifecycle& lifecycle, Visitor&& field) {
+  field.required("event", lifecycle.event);
+  field("detail", lifecycle.detail);
+  field("name", lifecycle.name);
+  field("config", lifecycle.config);
+  field("version", lifecycle.version);
+  field("world_size", lifecycle.world_size);
+  field("pid", lifecycle.pid);
+  field("parameters", lifecycle.parameters);
+  field("max_updates", lifecycle.max_updates);
+  field("device", lifecycle.device);
+  field("update", lifecycle.update);
+  field("end", lifecycle.end);
+  field("may_end_sooner", lifecycle.may_end_sooner);
+}
+
+}  // namespace babelring

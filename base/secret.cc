@@ -1,0 +1,76 @@
+#include "base/secret.h"
+
+#include <openssl/crypto.h>
+#include <openssl/rand.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include "base/failure.h"
+
+namespace babelring {
+namespace {
+
+constexpr std::array<std::string_view, 8> secret_names = {"token",  "access_token", "api_key", "apikey",
+                                                          "secret", "password",     "passwd",  "authorization"};
+
+bool is_token_character(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_';
+}
+
+bool same_ignoring_case(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
+}
+
+/// Whether `text` ends with the name of a query parameter that holds a secret: `?token` or `&token`.
+bool ends_with_secret_name(std::string_view text) {
+  constexpr std::size_t longest = 14;  // and the character before: hostile texts cost no more than their length
+  text.remove_prefix(text.size() - std::min(text.size(), longest));
+  const auto start = text.find_last_of("?&;#");
+  if (start == std::string_view::npos) return false;
+  return std::any_of(secret_names.begin(), secret_names.end(),
+                     [&](std::string_view name) { return same_ignoring_case(text.substr(start + 1), name); });
+}
+
+}  // namespace
+
+std::string make_secret() {
+  std::array<unsigned char, 32> bytes{};
+  if (RAND_bytes(bytes.data(), static_cast<int>(bytes.size())) != 1) fail("secret: no random bytes to be had");
+  constexpr std::string_view digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+  std::string text;
+  unsigned bits = 0, count = 0;
+  for (const unsigned char byte : bytes) {
+    bits = bits << 8 | byte;
+    for (count += 8; count >= 6;) {
+      count -= 6;
+      text += digits[bits >> count & 63];
+    }
+  }
+  return text += digits[bits << (6 - count) & 63];
+}
+
+std::string without_secrets(std::string_view text) {
+  std::string out;
+  for (std::size_t at = 0; at < text.size();) {
+    if (text.substr(at).starts_with(token_mark)) {
+      at += token_mark.size();
+      while (at < text.size() && is_token_character(text[at])) ++at;
+      out += "[token]";
+    } else if (text[at] == '=' && ends_with_secret_name(text.substr(0, at))) {
+      while (at < text.size() && std::string_view("&;# \t\n\"'").find(text[at]) == std::string_view::npos) ++at;
+      out += "=[hidden]";
+    } else {
+      out += text[at++];
+    }
+  }
+  return out;
+}
+
+bool same_secret(std::string_view a, std::string_view b) {
+  return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
+}
+
+}  // namespace babelring

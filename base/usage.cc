@@ -1,0 +1,135 @@
+#include "base/usage.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
+#include <regex>
+#include <sstream>
+
+#include "base/log.h"
+#include "base/nearest.h"
+
+namespace babelring {
+
+namespace {
+
+std::vector<std::string> subcommand_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* subcommand : app.get_subcommands(nullptr)) names.push_back(subcommand->get_name());
+  return names;
+}
+
+/// "--beam", "-h": as they are written.
+std::vector<std::string> option_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    for (const std::string& name : option->get_snames()) names.push_back("-" + name);
+  }
+  return names;
+}
+
+/// "a, b or c".
+std::string alternatives(const std::vector<std::string>& words) {
+  const std::vector<std::string> first(words.begin(), words.end() - 1);
+  return first.empty() ? words.back() : fmt::format("{} or {}", fmt::join(first, ", "), words.back());
+}
+
+std::vector<std::string> split_at_commas(const std::string& text) {
+  std::vector<std::string> words;
+  std::istringstream stream(text);
+  for (std::string word; std::getline(stream, word, ',');) words.push_back(word);
+  return words;
+}
+
+/// 5.000000 as 5: CLI11 writes every bound with std::to_string.
+std::string plain_number(const std::string& number) {
+  if (number.find('.') == std::string::npos) return number;
+  const std::string trimmed = number.substr(0, number.find_last_not_of('0') + 1);
+  return trimmed.ends_with('.') ? trimmed.substr(0, trimmed.size() - 1) : trimmed;
+}
+
+/// The parser's complaint about an option's value as this program writes them: "--beam: found 0, expected 1 to 100".
+std::string reworded(const std::string& error) {
+  static const std::regex out_of_range(R"((.*): Value (.*) not in range (\S+) to (\S+))");
+  static const std::regex not_in_set(R"((.*): (.*) not in \{(.+)\})");
+  static const std::regex no_value(R"(Could not convert: (.*) = (.*))");
+  std::smatch match;
+  if (std::regex_match(error, match, out_of_range)) {
+    const std::string range = match[4].length() < 100 ? plain_number(match[3]) + " to " + plain_number(match[4])
+                                                      : fmt::format("a number of at least {}", plain_number(match[3]));
+    return fmt::format("{}: found {}, expected {}", match[1].str(), printable(match[2].str()), range);
+  }
+  if (std::regex_match(error, match, not_in_set)) {
+    const std::vector<std::string> allowed = split_at_commas(match[3]);
+    return fmt::format("{}: found '{}', expected {}{}", match[1].str(), printable(match[2].str()),
+                       alternatives(allowed), did_you_mean(match[2].str(), allowed));
+  }
+  if (std::regex_match(error, match, no_value)) {
+    return fmt::format("{}: found '{}', expected a number", match[1].str(), printable(match[2].str()));
+  }
+  return error;
+}
+
+/// For a short option the long one that begins with its letter: "-v" suggests "--version".
+std::string suggestion(const std::string& name, const std::vector<std::string>& known) {
+  if (name.size() != 2) return did_you_mean(name, known);
+  std::vector<std::string> fitting;
+  std::copy_if(known.begin(), known.end(), std::back_inserter(fitting),
+               [&](const std::string& option) { return option.starts_with("--" + name.substr(1)); });
+  return fitting.size() == 1 ? "; did you mean '" + fitting.front() + "'?" : "";
+}
+
+std::string unknown(std::string_view kind, const std::string& found, const std::vector<std::string>& known) {
+  return fmt::format("unknown {} '{}'{}", kind, printable(found), suggestion(found, known));
+}
+
+bool contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+}  // namespace
+
+std::string existing_file(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) return printable(path) + " is a folder, expected a file";
+  return std::filesystem::exists(path, ignored) ? "" : printable(path) + ": no such file";
+}
+
+std::string folder_or_nothing(const std::string& path) {
+  std::error_code ignored;
+  const bool wrong = std::filesystem::exists(path, ignored) && !std::filesystem::is_directory(path, ignored);
+  return wrong ? printable(path) + " is a file, expected a folder" : "";
+}
+
+std::string explain(const CLI::App& app, const std::vector<std::string>& arguments, const std::string& error) {
+  const CLI::App* current = &app;
+  std::string path = app.get_name();
+  const auto help = [&] {
+    const bool leads_on = !subcommand_names(*current).empty();
+    return fmt::format(" (`{} --help` lists the {})", path, leads_on ? "commands" : "options");
+  };
+  for (const std::string& argument : arguments) {
+    if (argument == "--") break;
+    const std::vector<std::string> commands = subcommand_names(*current);
+    if (argument.size() > 1 && argument.front() == '-') {
+      const std::string name = argument.substr(0, argument.find('='));
+      const std::vector<std::string> known = option_names(*current);
+      const bool number = argument.find_first_not_of("-.0123456789") == std::string::npos;
+      if (!number && !contains(known, name)) return unknown("option", name, known) + help();
+    } else if (!commands.empty()) {
+      if (!contains(commands, argument)) return unknown("command", argument, commands) + help();
+      current = current->get_subcommand(argument);
+      path += ' ' + argument;
+    }
+  }
+  const std::vector<std::string> commands = subcommand_names(*current);
+  if (!commands.empty())
+    return fmt::format("expected a command: {}", fmt::join(commands, ", ")) + (current == &app ? "" : help());
+  return reworded(error) + help();
+}
+
+}  // namespace babelring
