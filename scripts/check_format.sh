@@ -15,7 +15,7 @@ main() {
     --help | -h) print_header && exit 0 ;;
     *) usage_error "unknown option $1" ;;
   esac
-  mapfile -d '' -t sources < <(find "$ROOT"/{base,nmt,client,worker,server,tests} -name node_modules -prune -o \
+  mapfile -d '' -t sources < <(find "$ROOT"/{base,nmt,client,cli,worker,server,tests} -name node_modules -prune -o \
     \( -name '*.h' -o -name '*.cc' -o -name '*.cu' -o -name '*.cuh' \) -print0)
   printf '%s\0' "${sources[@]}" | xargs -0 -n 16 -P "$(nproc)" clang-format "${how[@]}"
 }

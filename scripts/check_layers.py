@@ -28,8 +28,8 @@ ROOMS: dict[str, list[str]] = {
     "nmt/checkpoint": ["nmt/model", "nmt/optim"],
     "nmt/train": ["nmt/decode", "nmt/metrics", "nmt/optim", "nmt/comm", "nmt/checkpoint", "nmt/data"],
     "client": ["base"],
-    "nmt/runs": ["client"],
-    "nmt/cli": ["nmt/train", "nmt/runs"],
+    "cli/runs": ["client"],
+    "cli": ["nmt/train", "cli/runs"],
     "worker": ["nmt/train", "client"],
     "server/http": ["base"],
     "server/store": ["base"],
@@ -56,7 +56,7 @@ RESERVED: list[tuple[str, tuple[str, ...], str]] = [
     (r"yaml-cpp", ("base/", "server/api/openapi", "server/launch/profile"), "yaml-cpp"),
 ]
 
-FOLDERS = ("base", "nmt", "client", "worker", "server", "tests")
+FOLDERS = ("base", "nmt", "client", "cli", "worker", "server", "tests")
 SOURCES = {".h", ".cc", ".cu", ".cuh"}
 _INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.MULTILINE)
 

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 
 from lib import check
 
-FOLDERS = ("base", "nmt", "client", "worker", "server", "tests", "scripts", "cmake")
+FOLDERS = ("base", "nmt", "client", "cli", "worker", "server", "tests", "scripts", "cmake")
 SUFFIXES = {".h", ".cc", ".cu", ".cuh", ".py", ".sh", ".ts", ".cmake"}
 CPP = {".h", ".cc", ".cu", ".cuh"}
 GENERATED = ".d.ts"

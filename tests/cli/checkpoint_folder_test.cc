@@ -1,4 +1,4 @@
-#include "nmt/cli/checkpoint_folder.h"
+#include "cli/checkpoint_folder.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -2,13 +2,13 @@
 
 #include <fstream>
 
-#include "nmt/cli/doctor/finding.h"
-#include "nmt/cli/doctor/gpu.h"
-#include "nmt/cli/doctor/hosts.h"
-#include "nmt/cli/doctor/machine.h"
-#include "nmt/cli/doctor/network.h"
-#include "nmt/cli/doctor/server.h"
-#include "nmt/cli/doctor/storage.h"
+#include "cli/doctor/finding.h"
+#include "cli/doctor/gpu.h"
+#include "cli/doctor/hosts.h"
+#include "cli/doctor/machine.h"
+#include "cli/doctor/network.h"
+#include "cli/doctor/server.h"
+#include "cli/doctor/storage.h"
 #include "tests/data/temporary_folder.h"
 
 namespace babelring {

@@ -4,9 +4,9 @@
 
 #include <CLI/CLI.hpp>
 
-#include "nmt/cli/average.h"
-#include "nmt/cli/translate.h"
-#include "nmt/runs/run_commands.h"
+#include "cli/average.h"
+#include "cli/runs/run_commands.h"
+#include "cli/translate.h"
 
 namespace babelring {
 namespace {

@@ -1,0 +1,110 @@
+#include "cli/average.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <spdlog/spdlog.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/atomic_file.h"
+#include "base/failure.h"
+#include "base/log.h"
+#include "cli/checkpoint_folder.h"
+#include "nmt/checkpoint/checkpoint.h"
+#include "nmt/train/config.h"
+
+namespace babelring {
+
+namespace {
+
+struct AverageArguments {
+  std::string output;
+  int last = 0;
+  std::vector<std::filesystem::path> inputs;
+};
+
+std::vector<std::filesystem::path> chosen(const AverageArguments& arguments) {
+  if (arguments.last == 0) {
+    for (const std::filesystem::path& input : arguments.inputs) {
+      if (!is_run_folder(input)) continue;
+      throw UsageFailure(fmt::format("average: {} is the folder of a run: add --last N", input.string()));
+    }
+    return arguments.inputs;
+  }
+  if (arguments.inputs.size() != 1) {
+    throw UsageFailure(fmt::format("average: --last takes the folder of one run, found {}", arguments.inputs.size()));
+  }
+  return last_checkpoints(arguments.inputs.front(), arguments.last);
+}
+
+std::string vocabulary_digest(const Checkpoint& checkpoint) {
+  for (const CheckpointFile& file : checkpoint.files) {
+    if (file.name == "spm.model") return file.sha256;
+  }
+  fail("average: {} has no spm.model", checkpoint.folder.string());
+}
+
+/// Throws Failure if two checkpoints' weights do not mean the same: their vocabularies differ, or a key of the model
+/// other than the dropouts, which training alone uses.
+void require_alike(const Checkpoint& first, const Checkpoint& other) {
+  const std::string names = fmt::format("average: {} and {}", first.folder.string(), other.folder.string());
+  const std::string vocabulary = vocabulary_digest(first), other_vocabulary = vocabulary_digest(other);
+  if (vocabulary != other_vocabulary) {
+    fail("{} have different vocabularies: spm.model is {:.12} and {:.12}", names, vocabulary, other_vocabulary);
+  }
+  const auto config_of = [](const Checkpoint& checkpoint) {
+    const std::string file = (checkpoint.folder / "config.yaml").string();
+    return read_config(read_file(file), file, {}).model;
+  };
+  ModelConfig model = config_of(first), other_model = config_of(other);
+  OptionBinder keys, other_keys;
+  model.bind(keys);
+  other_model.bind(other_keys);
+  for (std::size_t i = 0; i < keys.fields().size(); ++i) {
+    const OptionField& key = keys.fields()[i];
+    const std::string value = key.get(), other_value = other_keys.fields()[i].get();
+    if (value == other_value || key.key.ends_with("dropout")) continue;
+    fail("{} are different models: model.{} is {} and {}", names, key.key, value, other_value);
+  }
+}
+
+/// Refuses checkpoints that do not fit together, and warns of those of different runs.
+void compare(const std::vector<std::filesystem::path>& inputs) {
+  std::vector<Checkpoint> checkpoints;
+  for (const std::filesystem::path& input : inputs) {
+    checkpoints.push_back(load_checkpoint(input, Verify::sizes).value());
+  }
+  std::set<std::string> runs;
+  for (const Checkpoint& checkpoint : checkpoints) {
+    require_alike(checkpoints.front(), checkpoint);
+    const json::value* run = checkpoint.state.if_contains("run");
+    if (run != nullptr && run->is_string()) runs.insert(printable(std::string_view(run->get_string())));
+  }
+  if (runs.size() > 1) spdlog::warn("average: the checkpoints are of different runs: {}", fmt::join(runs, ", "));
+}
+
+void average(const AverageArguments& arguments) {
+  const std::vector<std::filesystem::path> inputs = chosen(arguments);
+  compare(inputs);
+  const Checkpoint result = average_checkpoints(inputs, arguments.output);
+  fmt::print("{}: mean of {} checkpoints\n", result.folder.string(), inputs.size());
+}
+
+}  // namespace
+
+void add_average(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("average", "Averages the weights of checkpoints into a new checkpoint");
+  const auto arguments = std::make_shared<AverageArguments>();
+  command->add_option("--output", arguments->output, "folder of the new checkpoint; must not exist")->required();
+  command->add_option("--last", arguments->last, "the newest N of a run's folder, instead of those named")
+      ->check(CLI::Range(1, 1000000));
+  command->add_option("checkpoints", arguments->inputs, "checkpoints, or with --last the folder of a run")->required();
+  command->callback([arguments] { average(*arguments); });
+}
+
+}  // namespace babelring

@@ -1,0 +1,55 @@
+#include "cli/checkpoint_folder.h"
+
+#include "base/failure.h"
+#include "nmt/checkpoint/store.h"
+
+namespace babelring {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+bool is_checkpoint(const fs::path& folder) {
+  return fs::exists(folder / "state.json");
+}
+
+/// Of a run's folder its checkpoints/, of checkpoints/ itself.
+fs::path store_of(const fs::path& given) {
+  return fs::is_directory(given / "checkpoints") ? given / "checkpoints" : given;
+}
+
+std::vector<fs::path> all_checkpoints(const fs::path& store) {
+  if (!fs::is_directory(store))
+    fail("{}: no such folder; expected a checkpoint or the folder of a run", store.string());
+  std::vector<fs::path> found = checkpoint_folders(store);
+  std::erase_if(found, [](const fs::path& folder) { return !is_checkpoint(folder); });
+  return found;
+}
+
+}  // namespace
+
+fs::path find_checkpoint(const fs::path& given) {
+  if (is_checkpoint(given)) return given;
+  const fs::path store = store_of(given);
+  if (is_checkpoint(store / "best")) return store / "best";
+  const std::vector<fs::path> found = all_checkpoints(store);
+  if (found.empty()) fail("{}: no checkpoint here; expected state.json, `best` or update-NNN folders", given.string());
+  return found.back();
+}
+
+bool is_run_folder(const fs::path& given) {
+  return !is_checkpoint(given) && fs::is_directory(given) && !all_checkpoints(store_of(given)).empty();
+}
+
+std::vector<fs::path> last_checkpoints(const fs::path& given, int count) {
+  std::vector<fs::path> found = all_checkpoints(store_of(given));
+  const auto wanted = static_cast<std::ptrdiff_t>(count);
+  if (found.empty()) fail("{}: no checkpoint here; expected update-NNN folders", given.string());
+  if (std::ssize(found) < wanted) {
+    fail("{}: found {} of {} checkpoints; --last {} takes all", given.string(), found.size(), count, found.size());
+  }
+  found.erase(found.begin(), found.end() - wanted);
+  return found;
+}
+
+}  // namespace babelring

@@ -1,0 +1,92 @@
+#include "cli/doctor/gpu.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include "base/failure.h"
+#include "nmt/comm/nccl/functions.h"
+#include "nmt/ops/backend.h"
+#include "nmt/ops/cuda_module.h"
+
+namespace babelring {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Display controllers and accelerators (PCI class 03) of NVIDIA's.
+int count_nvidia_cards(const KernelFiles& files) {
+  int cards = 0;
+  std::error_code error;
+  for (const auto& device : fs::directory_iterator(files.sys / "bus/pci/devices", error)) {
+    if (first_line(device.path() / "vendor") == "0x10de" && first_line(device.path() / "class").starts_with("0x03")) {
+      ++cards;
+    }
+  }
+  return cards;
+}
+
+LibraryReport report_cudnn() {
+  constexpr const char* file = "libcudnn.so.9";
+  void* library = ::dlopen(file, RTLD_LAZY | RTLD_LOCAL);
+  if (library == nullptr) {
+    const char* error = ::dlerror();
+    return {.version = {}, .why = error != nullptr ? error : fmt::format("{} cannot be opened", file)};
+  }
+  const auto version = reinterpret_cast<std::size_t (*)()>(::dlsym(library, "cudnnGetVersion"));
+  if (version == nullptr) return {.version = {}, .why = fmt::format("{} has no cudnnGetVersion", file)};
+  const std::size_t number = version();  // 91900 is 9.19.0
+  return {.version = fmt::format("{}.{}.{}", number / 10000, number / 100 % 100, number % 100), .why = {}};
+}
+
+Diagnosis device_finding(const GpuReport& report) {
+  Diagnosis finding{.area = "gpu", .text = fmt::format("no GPU is used: {}", report.why)};
+  if (report.cards == 0) return finding;
+  finding.verdict = Verdict::fail;
+  finding.text = fmt::format("{} of NVIDIA's in the machine, none usable: {}", report.cards, report.why);
+  finding.advice = report.driver.empty() ? "install NVIDIA's driver, until nvidia-smi works"
+                                         : "docs/gpu.md says what to do about it; in a container, pass the GPUs in";
+  return finding;
+}
+
+Diagnosis library_finding(const char* name, const LibraryReport& library, const GpuReport& report, const char* cost) {
+  Diagnosis finding{.area = "gpu", .text = fmt::format("{} {}", name, library.version)};
+  if (!library.version.empty()) return finding;
+  finding.text = fmt::format("no {}: {}", name, library.why);
+  if (report.devices.empty()) return finding;
+  finding.verdict = Verdict::warn;
+  finding.advice = fmt::format("{}; install it, or name its folder in LD_LIBRARY_PATH", cost);
+  return finding;
+}
+
+}  // namespace
+
+GpuReport report_gpus(const KernelFiles& files) {
+  GpuReport report;
+  report.cards = count_nvidia_cards(files);
+  report.driver = first_line(files.proc / "driver/nvidia/version");
+  const CudaSupport& cuda = find_cuda();
+  report.why = cuda.why;
+  for (int device = 0; device < cuda.devices; ++device) {
+    try {
+      report.devices.push_back(make_cuda_backend(device)->description());
+    } catch (const Failure& failure) {
+      report.why = failure.what();
+    }
+  }
+  report.nccl = {.version = find_nccl().version == 0 ? "" : find_nccl().version_text(), .why = find_nccl().why};
+  report.cudnn = report_cudnn();
+  return report;
+}
+
+Diagnoses gpu_findings(const GpuReport& report) {
+  Diagnoses findings;
+  if (!report.driver.empty()) findings.push_back({.area = "gpu", .text = report.driver});
+  for (const std::string& device : report.devices) findings.push_back({.area = "gpu", .text = device});
+  if (report.devices.empty()) findings.push_back(device_finding(report));
+  findings.push_back(library_finding("NCCL", report.nccl, report,
+                                     "gradients of several ranks go through the host's memory, which is slow"));
+  findings.push_back(library_finding("cuDNN", report.cudnn, report, "attention of long sentences is slower"));
+  return findings;
+}
+
+}  // namespace babelring

@@ -1,0 +1,96 @@
+#include "cli/doctor/machine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "nmt/core/memory_room.h"
+#include "nmt/core/processors.h"
+
+namespace babelring {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct ProcessorInfo {
+  std::string model, flags;
+  int count = 0;
+};
+
+ProcessorInfo read_processor_info(const KernelFiles& files) {
+  ProcessorInfo info;
+  std::ifstream stream(files.proc / "cpuinfo");
+  for (std::string line; std::getline(stream, line);) {
+    const std::size_t colon = line.find(':');
+    if (colon == std::string::npos) continue;
+    const std::string value = line.substr(std::min(line.size(), colon + 2));
+    if (line.starts_with("processor")) ++info.count;
+    if (line.starts_with("model name")) info.model = value;
+    if (line.starts_with("flags")) info.flags = " " + value + " ";
+  }
+  return info;
+}
+
+Diagnosis feature_finding(const ProcessorInfo& info, const std::string& kernels) {
+  const auto has = [&](const char* flag) { return info.flags.find(fmt::format(" {} ", flag)) != std::string::npos; };
+  const std::string model = info.model.empty() ? "a processor that the kernel does not describe" : info.model;
+  Diagnosis finding{.area = "processor", .text = fmt::format("{}: {}", model, kernels)};
+  if (has("amx_bf16") && has("amx_tile")) {
+    if (kernels.find("AMX") != std::string::npos) return finding;
+    finding.verdict = Verdict::warn;
+    finding.advice =
+        "it has AMX tiles, which this process does not get: see BABELRING_CPU_ISA, or a newer kernel (5.16)";
+    return finding;
+  }
+  if (has("avx512_bf16")) return finding;
+  finding.verdict = Verdict::warn;
+  finding.advice = "no AMX and no AVX-512 BF16: bf16 is slow or missing, use training.precision=f32";
+  return finding;
+}
+
+Diagnosis count_finding(const KernelFiles& files, const ProcessorInfo& info, int processors) {
+  const double quota = processor_quota(files.proc, files.sys / "fs/cgroup");
+  Diagnosis finding{
+      .area = "processor",
+      .text = fmt::format("this process may use {} of {} processors", processors, std::max(info.count, processors))};
+  if (quota > 0 && quota < processors) {
+    finding.verdict = Verdict::warn;
+    finding.text += fmt::format(", for {:.1f} of them in time (cgroup)", quota);
+    finding.advice =
+        fmt::format("all ranks here have {} thread{} together by default; more would only wait for one another",
+                    std::max(1, static_cast<int>(quota)), quota < 2 ? "" : "s");
+  }
+  double load = 0;
+  std::ifstream(files.proc / "loadavg") >> load;
+  if (load > 0.5 * processors) {
+    finding.verdict = Verdict::warn;
+    finding.text += fmt::format("; load {:.1f}", load);
+    if (finding.advice.empty()) finding.advice = "others compute here: training shares the processors with them";
+  }
+  return finding;
+}
+
+Diagnosis memory_finding(const KernelFiles& files) {
+  constexpr double gib = 1 << 30;
+  const MemoryRoom room = host_memory_room(files.proc, files.sys / "fs/cgroup");
+  if (room.total == 0) return {.area = "memory", .text = "the kernel does not say how much there is", .advice = {}};
+  const auto available = static_cast<double>(room.free);
+  Diagnosis finding{.area = "memory",
+                    .text = fmt::format("{:.1f} GiB that this process may use, {:.1f} GiB available",
+                                        static_cast<double>(room.total) / gib, available / gib)};
+  if (available < 4 * gib) {
+    finding.verdict = available < gib ? Verdict::fail : Verdict::warn;
+    finding.advice = "a rank of transformer-base wants about 4 GiB: set data.micro_batch_tokens, or a smaller preset";
+  }
+  return finding;
+}
+
+}  // namespace
+
+Diagnoses machine_findings(const KernelFiles& files, const std::string& kernels, int processors) {
+  const ProcessorInfo info = read_processor_info(files);
+  return {feature_finding(info, kernels), count_finding(files, info, processors), memory_finding(files)};
+}
+
+}  // namespace babelring

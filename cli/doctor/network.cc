@@ -1,0 +1,196 @@
+#include "cli/doctor/network.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+namespace babelring {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::int64_t kernel_number(const fs::path& file) {
+  const std::string line = first_line(file);
+  const std::size_t digits = line.find_first_not_of("0123456789");
+  return line.empty() || digits != std::string::npos || line.size() > 12 ? 0 : std::stoll(line);  // -1: unknown
+}
+
+/// From the interface's folder in /sys/class/net; the numbers are ARPHRD_* of linux/if_arp.h.
+std::string kind_of(const fs::path& folder) {
+  const std::int64_t type = kernel_number(folder / "type");
+  if (type == 772) return "loopback";
+  if (type == 32) return "infiniband";
+  if (fs::exists(folder / "bridge")) return "bridge";
+  if (fs::exists(folder / "bonding")) return "bond";
+  return type == 1 ? "ethernet" : "tunnel";
+}
+
+Diagnosis interface_finding(const NetworkInterface& one) {
+  constexpr std::int64_t slow_megabits = 1000;
+  std::string text = fmt::format("{}: {}, {}", one.name, one.kind, one.state);
+  if (one.megabits > 0) text += fmt::format(", {} Mbit/s", one.megabits);
+  if (one.mtu > 0) text += fmt::format(", mtu {}", one.mtu);
+  text += one.addresses.empty() ? ", no address" : fmt::format(", {}", fmt::join(one.addresses, " "));
+  Diagnosis finding{.area = "network", .text = text};
+  if (one.usable() && one.megabits > 0 && one.megabits < slow_megabits) {
+    finding.verdict = Verdict::warn;
+    finding.advice = "slower than 1 Gbit/s: gradients of 240 MB take 4 s and more between two hosts";
+  }
+  return finding;
+}
+
+const NetworkInterface* interface_with(const std::vector<NetworkInterface>& interfaces, const std::string& address) {
+  const auto one = std::find_if(interfaces.begin(), interfaces.end(), [&](const NetworkInterface& candidate) {
+    return std::find(candidate.addresses.begin(), candidate.addresses.end(), address) != candidate.addresses.end();
+  });
+  return one == interfaces.end() ? nullptr : &*one;
+}
+
+/// How one host is reached; adds the interface to `used` unless the host is this one.
+Diagnosis host_finding(const std::vector<NetworkInterface>& interfaces, const std::string& host, FindRoute find_route,
+                       std::set<std::string>& used) {
+  Diagnosis finding{.area = "network", .text = {}};
+  const Result<HostRoute> route = find_route(host);
+  if (!route) {
+    finding.verdict = Verdict::fail;
+    finding.text = fmt::format("{}: {}", host, route.message());
+    finding.advice = "name it in DNS or in /etc/hosts of every host, and give the network a route to it";
+    return finding;
+  }
+  const NetworkInterface* by = interface_with(interfaces, route->source);
+  const std::string way = by != nullptr ? by->name : "no interface that has " + route->source;
+  finding.text = fmt::format("{} is {}: by {}, from {}", host, route->address, way, route->source);
+  if (by == nullptr) {
+    finding.verdict = Verdict::warn;
+    finding.advice = "the kernel sends from an address that no interface here shows: choose the interface by hand";
+  } else if (by->kind == "loopback") {
+    finding.verdict = Verdict::warn;
+    finding.advice =
+        "that is this machine itself; if the other hosts are to reach it by this name, take the line of "
+        "127.0.1.1 out of /etc/hosts";
+  } else if (interface_with(interfaces, route->address) == nullptr) {
+    used.insert(by->name);
+  }
+  return finding;
+}
+
+std::string proposal(const std::string& name) {
+  return fmt::format("mpirun -x NCCL_SOCKET_IFNAME={0} --mca btl_tcp_if_include {0} --mca oob_tcp_if_include {0} …",
+                     name);
+}
+
+Diagnosis proposal_finding(const std::vector<NetworkInterface>& interfaces, const std::set<std::string>& used,
+                           bool hosts_given) {
+  Diagnosis finding{.area = "network", .text = {}};
+  std::vector<std::string> usable;
+  for (const NetworkInterface& one : interfaces) {
+    if (one.usable()) usable.push_back(one.name);
+  }
+  if (used.size() > 1) {
+    finding.verdict = Verdict::warn;
+    finding.text = fmt::format("the hosts are reached by different interfaces: {}", fmt::join(used, ", "));
+    finding.advice = "one ring wants one network: give the hosts names in it, or choose the interface by hand";
+  } else if (used.size() == 1) {
+    finding.text = fmt::format("NCCL_SOCKET_IFNAME={0} and btl_tcp_if_include={0} would take what leads to the hosts",
+                               *used.begin());
+    finding.advice = proposal(*used.begin());
+  } else if (hosts_given) {
+    finding.text = "no other host: ranks of one machine use no interface";
+  } else if (usable.size() == 1) {
+    finding.text =
+        fmt::format("NCCL_SOCKET_IFNAME={0} and btl_tcp_if_include={0} would take the only interface", usable[0]);
+    finding.advice = "only for a run on several hosts: " + proposal(usable[0]);
+  } else {
+    finding.text = usable.empty()
+                       ? "no interface leads to other hosts"
+                       : fmt::format("several interfaces may lead to other hosts: {}", fmt::join(usable, ", "));
+    finding.advice = "for a run on several hosts: nmt doctor --hosts a,b says which it would be";
+  }
+  return finding;
+}
+
+/// NCCL's syntax: "eth,ib" are prefixes, "=eth0" is a whole name, "^docker" excludes.
+Diagnosis chosen_finding(const std::vector<NetworkInterface>& interfaces, const std::string& chosen) {
+  std::string list = chosen;
+  const bool without = list.starts_with('^');
+  const bool whole = list.starts_with('=') || list.starts_with("^=");
+  list.erase(0, (without ? 1U : 0U) + (whole ? 1U : 0U));
+  std::vector<std::string> names;
+  for (std::size_t begin = 0; begin <= list.size();) {
+    const std::size_t end = std::min(list.find(',', begin), list.size());
+    if (end > begin) names.push_back(list.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  std::vector<std::string> taken;
+  for (const NetworkInterface& one : interfaces) {
+    const bool named = std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+      return whole ? one.name == name : one.name.starts_with(name);
+    });
+    if (named != without && one.state != "down" && !one.addresses.empty()) taken.push_back(one.name);
+  }
+  Diagnosis finding{.area = "network",
+                    .text = fmt::format("NCCL_SOCKET_IFNAME={} takes {}", chosen, fmt::join(taken, ", "))};
+  if (taken.empty()) {
+    finding.verdict = Verdict::fail;
+    finding.text = fmt::format("NCCL_SOCKET_IFNAME={} takes no interface that is up and has an address", chosen);
+    finding.advice = "unset it, or name one of those above";
+  }
+  return finding;
+}
+
+}  // namespace
+
+std::vector<NetworkInterface> read_interfaces(const KernelFiles& files,
+                                              const std::map<std::string, std::vector<std::string>>& addresses) {
+  std::vector<NetworkInterface> interfaces;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(files.sys / "class/net", error)) {
+    const fs::path& folder = entry.path();
+    if (!fs::is_directory(folder)) continue;  // bonding_masters
+    NetworkInterface one{.name = folder.filename().string(),
+                         .state = first_line(folder / "operstate"),
+                         .kind = kind_of(folder),
+                         .megabits = kernel_number(folder / "speed"),
+                         .mtu = kernel_number(folder / "mtu"),
+                         .addresses = {}};
+    if (const auto found = addresses.find(one.name); found != addresses.end()) one.addresses = found->second;
+    interfaces.push_back(std::move(one));
+  }
+  std::sort(interfaces.begin(), interfaces.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+  return interfaces;
+}
+
+Diagnoses network_findings(const std::vector<NetworkInterface>& interfaces, const std::vector<std::string>& hosts,
+                           FindRoute find_route, const std::optional<std::string>& chosen) {
+  Diagnoses findings;
+  for (const NetworkInterface& one : interfaces) findings.push_back(interface_finding(one));
+  std::set<std::string> used;
+  for (const std::string& host : hosts) findings.push_back(host_finding(interfaces, host, find_route, used));
+  findings.push_back(proposal_finding(interfaces, used, !hosts.empty()));
+  if (chosen) findings.push_back(chosen_finding(interfaces, *chosen));
+  return findings;
+}
+
+Diagnoses infiniband_findings(const KernelFiles& files) {
+  Diagnoses findings;
+  std::error_code error;
+  for (const auto& adapter : fs::directory_iterator(files.sys / "class/infiniband", error)) {
+    for (const auto& port : fs::directory_iterator(adapter.path() / "ports", error)) {
+      const std::string state = first_line(port.path() / "state");  // "4: ACTIVE"
+      Diagnosis finding{.area = "network",
+                        .text = fmt::format("{} port {}: {}, {}, {}", adapter.path().filename().string(),
+                                            port.path().filename().string(), first_line(port.path() / "link_layer"),
+                                            state, first_line(port.path() / "rate"))};
+      if (state.find("ACTIVE") == std::string::npos) {
+        finding.verdict = Verdict::warn;
+        finding.advice = "NCCL uses active ports only: see the cable, the switch and the subnet manager";
+      }
+      findings.push_back(finding);
+    }
+  }
+  std::sort(findings.begin(), findings.end(), [](const auto& a, const auto& b) { return a.text < b.text; });
+  return findings;
+}
+
+}  // namespace babelring

@@ -1,0 +1,123 @@
+#include "cli/doctor/storage.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/atomic_file.h"
+#include "base/clock.h"
+#include "base/failure.h"
+#include "base/file_descriptor.h"
+
+namespace babelring {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The folder, or the nearest one above it that exists.
+fs::path existing_folder(const fs::path& wanted) {
+  fs::path folder = fs::absolute(wanted).lexically_normal();
+  std::error_code error;
+  while (!fs::is_directory(folder, error) && folder != folder.parent_path()) folder = folder.parent_path();
+  return folder;
+}
+
+/// Whether statfs(2) names a file system that many machines may share.
+bool on_network(const fs::path& folder) {
+  struct statfs of_folder {};
+  if (::statfs(folder.c_str(), &of_folder) != 0) return false;
+  switch (static_cast<unsigned>(of_folder.f_type)) {
+    case 0x6969:      // NFS
+    case 0xff534d42:  // CIFS
+    case 0xfe534d42:  // SMB2
+    case 0x65735546:  // FUSE
+    case 0x0bd00bd0:  // Lustre
+    case 0x00c36400:  // Ceph
+    case 0x01021997:  // 9P
+      return true;
+    default:
+      return false;
+  }
+}
+
+Diagnosis room_finding(const fs::path& folder) {
+  constexpr double gb = 1e9;
+  std::error_code error;
+  const double available = static_cast<double>(fs::space(folder, error).available);
+  Diagnosis finding{.area = "storage",
+                    .text = fmt::format("{}: {:.1f} GB free{}", folder.string(), error ? 0 : available / gb,
+                                        on_network(folder) ? ", on the network" : "")};
+  if (error || available < 10 * gb) {
+    finding.verdict = error || available < gb ? Verdict::fail : Verdict::warn;
+    finding.advice =
+        "a checkpoint of transformer-base is 0.9 GB, and several are kept: free some room, or choose "
+        "another folder (--run-dir)";
+  }
+  return finding;
+}
+
+FileDescriptor open_to_lock(const fs::path& file) {
+  return FileDescriptor(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+}
+
+bool take_lock(const FileDescriptor& file) {
+  return ::flock(file.number(), LOCK_EX | LOCK_NB) == 0;
+}
+
+/// Why the file system's locks cannot be used; empty: they can, and exclude each other.
+std::string why_no_locks(const fs::path& file) {
+  const FileDescriptor first = open_to_lock(file), second = open_to_lock(file);
+  if (!take_lock(first)) return std::strerror(errno);
+  if (take_lock(second)) return "two processes get one lock";
+  return errno == EWOULDBLOCK ? "" : std::strerror(errno);
+}
+
+Diagnosis lock_finding(const fs::path& folder, const fs::path& file) {
+  Diagnosis finding{.area = "storage", .text = fmt::format("{}: files can be locked", folder.string())};
+  const std::string why = why_no_locks(file);
+  if (why.empty()) return finding;
+  finding.verdict = Verdict::fail;
+  finding.text = fmt::format("{}: files cannot be locked: {}", folder.string(), why);
+  finding.advice = "spools and the server's data need flock(2): choose a local folder, or mount with locks";
+  return finding;
+}
+
+Diagnosis write_finding(const fs::path& folder, const fs::path& file) {
+  constexpr double slow_ms = 500;
+  const Stopwatch watch;
+  Diagnosis finding{.area = "storage", .text = {}};
+  try {
+    write_file_atomically(file, "nmt doctor\n");
+  } catch (const Failure& failure) {
+    finding.verdict = Verdict::fail;
+    finding.text = failure.what();
+    finding.advice = "runs are written here: give yourself the right, or choose another folder (--run-dir)";
+    return finding;
+  }
+  const double ms = watch.elapsed_ms();
+  finding.text = fmt::format("{}: a small durable write takes {:.0f} ms", folder.string(), ms);
+  if (ms > slow_ms) {
+    finding.verdict = Verdict::warn;
+    finding.advice = "checkpoints and spools wait for this disk";
+  }
+  return finding;
+}
+
+}  // namespace
+
+Diagnoses storage_findings(const std::filesystem::path& wanted) {
+  const fs::path folder = existing_folder(wanted);
+  const fs::path file = folder / fmt::format(".nmt-doctor-{}", getpid());
+  Diagnoses findings{room_finding(folder), write_finding(folder, file)};
+  if (findings.back().verdict != Verdict::fail) findings.push_back(lock_finding(folder, file));
+  std::error_code ignored;
+  fs::remove(file, ignored);
+  return findings;
+}
+
+}  // namespace babelring

@@ -1,0 +1,184 @@
+#include "cli/evaluate.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "base/atomic_file.h"
+#include "base/json.h"
+#include "cli/evaluation_set.h"
+#include "cli/model_options.h"
+#include "cli/report_evaluation.h"
+#include "cli/runs/run_commands.h"
+#include "nmt/metrics/bleu.h"
+#include "nmt/metrics/chrf.h"
+#include "nmt/train/teacher_forced.h"
+
+namespace babelring {
+
+namespace {
+
+struct EvaluateArguments {
+  ModelOptions model;
+  std::string data;
+  std::string set = "test";
+  std::string source, reference;
+  std::string tokenizer = "13a";
+  bool lowercase = false;
+  std::int64_t max_sentences = 0;
+  std::string output;
+  bool as_json = false;
+  std::string report_to;  // a run
+  ServerChoice server;
+};
+
+EvaluationSet open_set(const EvaluateArguments& arguments, const Vocabulary& vocabulary) {
+  const bool from_text = !arguments.source.empty() || !arguments.reference.empty();
+  if (from_text == !arguments.data.empty() || arguments.source.empty() != arguments.reference.empty()) {
+    throw UsageFailure("evaluate: expected either --data, or --source and --reference");
+  }
+  EvaluationSet set = from_text ? text_set(arguments.source, arguments.reference, vocabulary)
+                                : prepared_set(arguments.data, arguments.set, vocabulary);
+  const auto limit = static_cast<std::size_t>(arguments.max_sentences);
+  if (limit > 0 && limit < set.references.size()) set.references.resize(limit);
+  if (set.references.empty()) fail("evaluate: {} has no sentences", set.name);
+  return set;
+}
+
+std::int64_t sentences_of(const EvaluationSet& set) {
+  return std::ssize(set.references);
+}
+
+std::vector<std::string> hypotheses_of(const LoadedModel& loaded, const EvaluationSet& set,
+                                       const TranslateOptions& options, Backend& backend) {
+  std::vector<std::span<const std::int32_t>> sources;
+  for (std::int64_t i = 0; i < sentences_of(set); ++i) sources.push_back(set.corpus.source(i));
+  Translator translator(*loaded.transformer, loaded.vocabulary, backend);
+  std::vector<std::string> hypotheses;
+  for (const Translation& translation : translator.translate_ids(sources, options)) {
+    hypotheses.push_back(translation.text());
+    if (translation.cut_inside_sentence) {
+      spdlog::warn("sentence {}: {} pieces, cut inside a sentence into {} parts (--max-source)", hypotheses.size(),
+                   translation.source_pieces, translation.parts);
+    }
+  }
+  return hypotheses;
+}
+
+struct Evaluation {
+  json::object figures;  // as printed with --json
+  std::vector<std::string> hypotheses;
+};
+
+Evaluation evaluate(const EvaluateArguments& arguments, const LoadedModel& loaded, const EvaluationSet& set,
+                    Backend& backend) {
+  std::optional<AtomicFile> output;  // opened first: minutes of work should not end at a folder that is not there
+  if (!arguments.output.empty()) output.emplace(arguments.output);
+  const Bleu bleu({.tokenizer = tokenizer_named(arguments.tokenizer).value(), .lowercase = arguments.lowercase});
+  Workspace workspace(backend);
+  if (!backend.host_memory()) workspace.reserve(evaluation_need(*loaded.transformer, backend));
+  const TeacherForced forced = teacher_forced(
+      *loaded.transformer, {.corpus = set.corpus, .references = set.references, .vocabulary = loaded.vocabulary}, 0,
+      sentences_of(set), bleu, backend, workspace);
+  const LossSums& sums = forced.losses;
+  const Stopwatch watch;
+  std::vector<std::string> hypotheses = hypotheses_of(loaded, set, arguments.model.translate, backend);
+  const double seconds = watch.elapsed_ms() / 1000;
+  if (output) {
+    for (const std::string& hypothesis : hypotheses) output->write(hypothesis + "\n");
+    output->commit();
+  }
+  const Chrf chrf({.lowercase = arguments.lowercase});
+  const BleuScore score = bleu.corpus(hypotheses, {set.references});
+  json::object figures = {{"checkpoint", loaded.checkpoint.folder.string()},
+                          {"update", loaded.checkpoint.update},
+                          {"set", set.name},
+                          {"sentences", sentences_of(set)},
+                          {"target_tokens", static_cast<std::int64_t>(sums.tokens)},
+                          {"loss", sums.loss / sums.tokens},
+                          {"nll", sums.nll / sums.tokens},
+                          {"perplexity", std::exp(sums.nll / sums.tokens)},
+                          {"accuracy", sums.correct / sums.tokens},
+                          {"teacher_forced_bleu", bleu.score(forced.bleu).score},
+                          {"sacrebleu", score.score},
+                          {"bleu", score.text()},
+                          {"signature", bleu.signature()},
+                          {"chrf", chrf.corpus(hypotheses, {set.references})},
+                          {"chrf_signature", chrf.signature()},
+                          {"beam", arguments.model.translate.beam.beam},
+                          {"precision", arguments.model.precision},
+                          {"seconds", seconds},
+                          {"sentences_per_second", static_cast<double>(sentences_of(set)) / seconds}};
+  return {std::move(figures), std::move(hypotheses)};
+}
+
+void print_report(const json::object& report) {
+  const auto number = [&](const char* key) { return report.at(key).to_number<double>(); };
+  const auto text = [&](const char* key) { return std::string(report.at(key).as_string()); };
+  fmt::print("checkpoint  {} (update {})\n", text("checkpoint"), number("update"));
+  fmt::print("set         {}: {} sentences, {} target tokens\n", text("set"), number("sentences"),
+             number("target_tokens"));
+  fmt::print("loss        {:.4f} label-smoothed, {:.4f} nats a token (perplexity {:.2f}), accuracy {:.2f} %\n",
+             number("loss"), number("nll"), number("perplexity"), 100 * number("accuracy"));
+  fmt::print(
+      "            teacher-forced BLEU {:.2f}: each piece given the reference before it, nothing is translated\n",
+      number("teacher_forced_bleu"));
+  fmt::print("{}\n            {}\n", text("bleu"), text("signature"));
+  fmt::print("chrF2 = {:.2f}\n            {}\n", number("chrf"), text("chrf_signature"));
+  fmt::print("speed       {:.1f} sentences/s (beam {}, {})\n", number("sentences_per_second"), number("beam"),
+             text("precision"));
+}
+
+void run_evaluate(const EvaluateArguments& arguments) {
+  const std::unique_ptr<Backend> backend = arguments.model.make_backend();
+  const LoadedModel loaded = arguments.model.load(*backend);
+  const EvaluationSet set = open_set(arguments, loaded.vocabulary);
+  std::optional<EvaluationReport> report;
+  if (!arguments.report_to.empty()) {
+    report.emplace(arguments.server.access(), arguments.report_to);
+    report->compare(loaded.checkpoint.state);
+  }
+  const Evaluation evaluation = evaluate(arguments, loaded, set, *backend);
+  if (arguments.as_json) {
+    fmt::print("{}\n", to_text(evaluation.figures));
+  } else {
+    print_report(evaluation.figures);
+  }
+  std::fflush(stdout);  // the figures are there even if the server is not
+  if (report) report->send(evaluation.figures, set, evaluation.hypotheses, loaded.vocabulary);
+}
+
+}  // namespace
+
+void add_evaluate(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("evaluate", "Loss, BLEU and chrF of a checkpoint on a held-out set");
+  const auto arguments = std::make_shared<EvaluateArguments>();
+  arguments->model.declare(*command);
+  arguments->model.declare_device(*command);
+  command->add_option("--data", arguments->data, "folder written by `nmt prepare`");
+  command->add_option("--set", arguments->set, "held-out set of that folder: valid or test")->capture_default_str();
+  command->add_option("--source", arguments->source, "instead of --data: text file, plain or gzipped");
+  command->add_option("--reference", arguments->reference, "its translation, line by line");
+  command->add_option("--tokenize", arguments->tokenizer, "BLEU's tokeniser")
+      ->check(CLI::IsMember({"13a", "none", "intl", "char"}))
+      ->capture_default_str();
+  command->add_flag("--lowercase", arguments->lowercase, "score without regard to case");
+  command->add_option("--max-sentences", arguments->max_sentences, "only the first N; 0: all")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command->add_option("--output", arguments->output, "file for the translations");
+  command->add_flag("--json", arguments->as_json, "one JSON object instead of the table");
+  command->add_option("--report", arguments->report_to,
+                      "record the evaluation on a server with this run: its id or name, or the beginning of one");
+  arguments->server.declare_access(*command);
+  command->callback([arguments] { run_evaluate(*arguments); });
+}
+
+}  // namespace babelring

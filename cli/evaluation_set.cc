@@ -1,0 +1,34 @@
+#include "cli/evaluation_set.h"
+
+#include <utility>
+
+#include "base/failure.h"
+#include "nmt/data/encode_lines.h"
+#include "nmt/data/line_reader.h"
+#include "nmt/data/manifest.h"
+
+namespace babelring {
+
+EvaluationSet prepared_set(const std::filesystem::path& folder, const std::string& set, const Vocabulary& vocabulary) {
+  const std::string prepared_with = load_manifest(folder).vocabulary.sha256;
+  if (prepared_with != vocabulary.digest()) {
+    fail("{}: prepared with the vocabulary {:.12}, the checkpoint has {:.12}", folder.string(), prepared_with,
+         vocabulary.digest());
+  }
+  return {.name = set, .corpus = Corpus::open(folder, set), .references = ParallelText::open(folder, set).target};
+}
+
+EvaluationSet text_set(const std::filesystem::path& source, const std::filesystem::path& reference,
+                       const Vocabulary& vocabulary) {
+  const std::vector<std::string> sources = read_text_lines(source);
+  std::vector<std::string> references = read_text_lines(reference);
+  if (sources.size() != references.size()) {
+    fail("evaluate: {} has {} lines, {} has {}", source.string(), sources.size(), reference.string(),
+         references.size());
+  }
+  return {.name = source.filename().string(),
+          .corpus = Corpus::from_memory(encode_lines(sources, vocabulary, 0), encode_lines(references, vocabulary, 0)),
+          .references = std::move(references)};
+}
+
+}  // namespace babelring

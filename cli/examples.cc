@@ -1,0 +1,66 @@
+#include "cli/examples.h"
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <string_view>
+
+namespace babelring {
+
+namespace {
+
+struct Example {
+  std::string_view command, line;
+};
+
+constexpr Example examples[] = {
+    {"nmt prepare", "nmt prepare --train train.en train.de --valid valid.en valid.de --output data/ids"},
+    {"nmt prepare",
+     "nmt prepare --train a.en.gz a.de.gz --train b.en b.de --output data/ids --vocabulary old/spm.model"},
+    {"nmt translate", "nmt translate --checkpoint runs/help <text.en >text.de"},
+    {"nmt translate", "nmt translate --checkpoint best --input text.en.gz --output text.de --beam 4 --invalid replace"},
+    {"nmt evaluate", "nmt evaluate --checkpoint runs/help --data data/ids --set test --report help"},
+    {"nmt evaluate", "nmt evaluate --checkpoint best --source test.en --reference test.de --output test.out --json"},
+    {"nmt score", "nmt score --reference test.de --hypothesis test.out"},
+    {"nmt score", "nmt score --reference test.de --hypothesis test.out --metrics bleu,chrf --lowercase"},
+    {"nmt average", "nmt average --last 5 --output runs/help/mean runs/help"},
+    {"nmt average", "nmt average --output mean checkpoints/update-00009000 checkpoints/update-00010000"},
+    {"nmt run submit", "nmt run submit --config configs/quickstart.yaml data.folder=/data/ids --watch"},
+    {"nmt run submit", "nmt run submit --config configs/quickstart.yaml --world-size 4 --name big --dry-run"},
+    {"nmt run list", "nmt run list --state running"},
+    {"nmt run list", "nmt run list --json"},
+    {"nmt run show", "nmt run show help"},
+    {"nmt run show", "nmt run show r_01K9 --json"},
+    {"nmt run watch", "nmt run watch help"},
+    {"nmt run watch", "nmt run watch help --server https://trainer:8080"},
+    {"nmt run stop", "nmt run stop help --wait"},
+    {"nmt run stop", "nmt run stop help --now"},
+    {"nmt run resume", "nmt run resume help --watch"},
+    {"nmt run resume", "nmt run resume help --world-size 4"},
+    {"nmt run logs", "nmt run logs help --follow"},
+    {"nmt run logs", "nmt run logs help --level error"},
+    {"nmt run checkpoints", "nmt run checkpoints help"},
+    {"nmt run checkpoints", "nmt run checkpoints help --json"},
+    {"nmt run download", "nmt run download help --best --output best"},
+    {"nmt run download", "nmt run download help --output newest"},
+    {"nmt doctor", "nmt doctor"},
+    {"nmt doctor", "nmt doctor --json"},
+    {"nmt completion", "source <(nmt completion bash)"},
+    {"nmt completion", "nmt completion fish | source"},
+};
+
+void add_examples_below(CLI::App& app, const std::string& path) {
+  std::string lines;
+  for (const Example& example : examples) {
+    if (example.command == path) lines += "\n  " + std::string(example.line);
+  }
+  if (!lines.empty()) app.footer("Examples:" + lines);
+  for (CLI::App* command : app.get_subcommands(nullptr)) add_examples_below(*command, path + ' ' + command->get_name());
+}
+
+}  // namespace
+
+void add_examples(CLI::App& app) {
+  add_examples_below(app, app.get_name());
+}
+
+}  // namespace babelring

@@ -1,0 +1,82 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "base/atomic_file.h"
+#include "base/failure.h"
+#include "base/help.h"
+#include "base/log.h"
+#include "base/usage.h"
+#include "base/version.h"
+#include "cli/average.h"
+#include "cli/completion.h"
+#include "cli/doctor/doctor.h"
+#include "cli/evaluate.h"
+#include "cli/examples.h"
+#include "cli/prepare.h"
+#include "cli/runs/run_commands.h"
+#include "cli/score.h"
+#include "cli/translate.h"
+#include "nmt/ops/kernel_instruction_sets.h"
+#include "nmt/train/config.h"
+
+namespace {
+
+/// Before any other constructor: those of sources with kernels may be compiled for more than this processor has.
+[[gnu::constructor(101)]] void check_processor() {
+  babelring::require_instruction_sets(babelring::kernel_instruction_sets, "nmt");
+}
+
+constexpr int failed = 1;
+constexpr int wrong_usage = 2;
+
+/// As `worker` would read it, with every key resolved.
+std::string read_configuration(const std::string& file, const std::vector<std::string>& overrides) {
+  if (const std::string wrong = babelring::existing_file(file); !wrong.empty()) {
+    throw babelring::UsageFailure("--config: " + wrong);
+  }
+  return babelring::config_yaml(babelring::read_config(babelring::read_file(file), file, overrides));
+}
+
+void declare(CLI::App& app) {
+  babelring::set_help_form(app);
+  app.set_version_flag("--version", std::string("nmt ") + babelring::version, "print the version and end");
+  app.require_subcommand(1);
+  babelring::add_prepare(app);
+  babelring::add_translate(app);
+  babelring::add_evaluate(app);
+  babelring::add_score(app);
+  babelring::add_average(app);
+  babelring::add_run(app, read_configuration);
+  babelring::add_doctor(app);
+  babelring::add_completion(app);
+  babelring::add_examples(app);
+}
+
+int complain(const std::string& message, int code) {
+  fmt::print(stderr, "nmt: {}\n", message);
+  return code;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app(
+      "Prepares text for training, translates, evaluates and averages what was trained, and steers runs on a server",
+      "nmt");
+  try {
+    babelring::init_log("");
+    declare(app);
+    app.parse(argc, argv);
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) babelring::fail("standard output: cannot be written");
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) return app.exit(error);
+    return complain(babelring::explain(app, {argv + 1, argv + argc}, error.what()), wrong_usage);
+  } catch (const babelring::UsageFailure& failure) {
+    return complain(failure.what(), wrong_usage);
+  } catch (const std::exception& failure) {
+    return complain(failure.what(), failed);
+  }
+}

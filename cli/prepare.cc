@@ -1,0 +1,167 @@
+#include "cli/prepare.h"
+
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/failure.h"
+#include "base/usage.h"
+#include "cli/checkpoint_folder.h"
+#include "nmt/data/prepare.h"
+
+namespace babelring {
+
+namespace {
+
+using FilePair = std::pair<std::string, std::string>;
+
+/// What the command line says, until the command runs.
+struct PrepareArguments {
+  PrepareOptions options;
+  std::vector<FilePair> train;
+  FilePair valid, test;
+  std::string output, vocabulary, unequal = "refuse";
+  bool json = false;
+};
+
+TextFiles files(const FilePair& pair) {
+  return {pair.first, pair.second};
+}
+
+void run_prepare(PrepareArguments& arguments) {
+  PrepareOptions& options = arguments.options;
+  if (options.filter.min_words > options.filter.max_words) {
+    throw UsageFailure(fmt::format("--min-words: found {}, expected at most --max-words, {}", options.filter.min_words,
+                                   options.filter.max_words));
+  }
+  for (const FilePair& pair : arguments.train) options.train.push_back(files(pair));
+  if (!arguments.valid.first.empty()) options.valid = files(arguments.valid);
+  if (!arguments.test.first.empty()) options.test = files(arguments.test);
+  options.output = arguments.output;
+  options.use_vocabulary = arguments.vocabulary;
+  options.unequal = arguments.unequal == "refuse" ? Unequal::refuse : Unequal::truncate;
+  const PrepareResult result = prepare(options);
+  if (arguments.json) {
+    json::array sets;
+    for (const PrepareReport& report : result.reports) sets.push_back(report.to_json());
+    fmt::print("{}\n", to_text(json::object{{"output", arguments.output},
+                                            {"vocabulary_size", result.manifest.vocabulary_size},
+                                            {"sets", std::move(sets)}}));
+    return;
+  }
+  for (const PrepareReport& report : result.reports) fmt::print("{}", report.table());
+  fmt::print("written to {}, vocabulary of {} pieces\n", arguments.output, result.manifest.vocabulary_size);
+}
+
+/// The parser takes whatever follows for the second file of a pair.
+std::string is_file_name(const std::string& text) {
+  return text.starts_with("--") ? fmt::format("expected two files, found '{}'", text) : "";
+}
+
+void add_input(CLI::App& command, PrepareArguments& arguments) {
+  command.add_option("--train", arguments.train, "training text: two files, plain or gzip; may be repeated")
+      ->required()
+      ->check(is_file_name)
+      ->type_name("SRC TGT");
+  command.add_option("--valid", arguments.valid, "held-out text to choose checkpoints by")
+      ->check(is_file_name)
+      ->type_name("SRC TGT");
+  command.add_option("--test", arguments.test, "held-out text to quote scores of")
+      ->check(is_file_name)
+      ->type_name("SRC TGT");
+  command.add_option("--output", arguments.output, "folder to write, made if absent")
+      ->required()
+      ->check(folder_or_nothing)
+      ->type_name("DIR");
+  command.add_option("--unequal", arguments.unequal, "when two files have different numbers of lines")
+      ->check(CLI::IsMember({"refuse", "truncate"}))
+      ->capture_default_str();
+}
+
+/// The vocabulary of a folder: its spm.model, or that of the checkpoint that a run's folder stands for.
+std::string vocabulary_file(const std::string& given) {
+  const std::filesystem::path folder = given;
+  if (!std::filesystem::is_directory(folder)) return given;
+  if (std::filesystem::exists(folder / "spm.model")) return (folder / "spm.model").string();
+  try {
+    return (find_checkpoint(folder) / "spm.model").string();
+  } catch (const Failure&) {
+    return (folder / "spm.model").string();  // which is not there: the message names it
+  }
+}
+
+void add_vocabulary(CLI::App& command, PrepareArguments& arguments) {
+  VocabularyOptions& vocabulary = arguments.options.vocabulary;
+  command
+      .add_option("--vocabulary", arguments.vocabulary,
+                  "use this SentencePiece model, or a checkpoint's, instead of training one")
+      ->transform(vocabulary_file)
+      ->check(existing_file)
+      ->type_name("FILE|CHECKPOINT");
+  command.add_option("--vocabulary-size", vocabulary.size, "pieces, control pieces included")
+      ->check(CLI::Range(16, 1'000'000))
+      ->capture_default_str();
+  command.add_option("--model", vocabulary.model, "kind of SentencePiece model")
+      ->check(CLI::IsMember({"bpe", "unigram"}))
+      ->capture_default_str();
+  command.add_option("--character-coverage", vocabulary.character_coverage, "share of characters that get a piece")
+      ->check(CLI::Range(0.9, 1.0))
+      ->capture_default_str();
+  command.add_flag("--byte-fallback", vocabulary.byte_fallback, "spell unknown characters in bytes instead of <unk>");
+  command.add_option("--normalization", vocabulary.normalization, "SentencePiece's Unicode normalisation")
+      ->check(CLI::IsMember({"nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"}))
+      ->capture_default_str();
+  command.add_option("--vocabulary-lines", arguments.options.vocabulary_lines, "most lines the model is trained on")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000'000}))
+      ->capture_default_str();
+}
+
+void add_filter(CLI::App& command, PrepareArguments& arguments) {
+  FilterOptions& filter = arguments.options.filter;
+  command.add_option("--min-words", filter.min_words, "fewest words of either side")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  command.add_option("--max-words", filter.max_words, "most words of either side")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  command.add_option("--max-pieces", arguments.options.max_pieces, "most pieces of either side")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  command
+      .add_option("--max-unknown", arguments.options.max_unknown,
+                  "largest share of <unk> among the pieces of either side; 1: any")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  command.add_option("--max-ratio", filter.max_ratio, "words of the longer side to the shorter")
+      ->check(CLI::Range(1.0, 1e6))
+      ->capture_default_str();
+  command.add_flag("--keep-identical", filter.keep_identical, "keep pairs whose sides are the same");
+  command.add_flag("--keep-duplicates", filter.keep_duplicates, "keep pairs that occurred before");
+  command.add_flag("--keep-held-out", filter.keep_held_out,
+                   "keep training pairs that share a side with a held-out set");
+}
+
+}  // namespace
+
+void add_prepare(CLI::App& app) {
+  CLI::App* command = app.add_subcommand(
+      "prepare", "Clean and deduplicate raw parallel text, train SentencePiece, write memory-mapped id files");
+  const auto arguments = std::make_shared<PrepareArguments>();
+  add_input(*command, *arguments);
+  add_vocabulary(*command, *arguments);
+  add_filter(*command, *arguments);
+  command
+      ->add_option("--threads", arguments->options.threads,
+                   "threads that encode; 0: one for each processor that affinity and the CPU quota allow")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command->add_flag("--json", arguments->json, "print the report as JSON");
+  command->callback([arguments] { run_prepare(*arguments); });
+}
+
+}  // namespace babelring

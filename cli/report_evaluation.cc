@@ -1,0 +1,66 @@
+#include "cli/report_evaluation.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <cmath>
+
+#include "base/log.h"
+#include "base/records.h"
+#include "cli/runs/find_run.h"
+#include "cli/runs/text_format.h"
+
+namespace babelring {
+
+namespace {
+
+constexpr std::size_t sample_count = 10, max_sample_bytes = 4096, max_set_bytes = 128;
+
+/// Sentences spread evenly over the set; those that the server would find too long are left out.
+json::array samples_of(const EvaluationSet& set, const std::vector<std::string>& hypotheses,
+                       const Vocabulary& vocabulary) {
+  json::array samples;
+  const std::size_t count = std::min(sample_count, hypotheses.size());
+  for (std::size_t k = 0; k < count; ++k) {
+    const std::size_t i = k * hypotheses.size() / count;
+    const std::string source = vocabulary.decode(set.corpus.source(static_cast<std::int64_t>(i)));
+    if (std::max({source.size(), set.references[i].size(), hypotheses[i].size()}) > max_sample_bytes) continue;
+    samples.push_back(
+        json::object{{"source", source}, {"reference", set.references[i]}, {"hypothesis", hypotheses[i]}});
+  }
+  return samples;
+}
+
+}  // namespace
+
+EvaluationReport::EvaluationReport(const ServerAccess& access, const std::string& run) : api_(access) {
+  const json::object found = find_run(api_, run);
+  id_ = text_of(found, "id");
+  name_ = text_of(found, "name");
+}
+
+void EvaluationReport::compare(const json::object& checkpoint_state) const {
+  const std::string run = text_of(checkpoint_state, "run");
+  if (run.empty() || run == id_) return;
+  spdlog::warn("--report: the checkpoint is of run {}, the evaluation goes to {} ({})", printable(run), id_, name_);
+}
+
+void EvaluationReport::send(const json::object& figures, const EvaluationSet& set,
+                            const std::vector<std::string>& hypotheses, const Vocabulary& vocabulary) {
+  if (set.name.size() > max_set_bytes) fail("--report: the name of the set is over {} bytes", max_set_bytes);
+  json::object body = {{"update", figures.at("update")}, {"set", set.name}, {"signature", figures.at("signature")}};
+  for (const char* name : {"loss", "nll", "accuracy", "sacrebleu", "chrf", "teacher_forced_bleu"}) {
+    const auto value = figures.at(name).to_number<double>();
+    if (std::isfinite(value)) body[name] = value;
+  }
+  body["samples"] = samples_of(set, hypotheses, vocabulary);
+  api_.send("POST", "/runs/" + id_ + "/evals", body, make_id('k'));
+  spdlog::info("recorded with run {} ({}) on {}: sacreBLEU {:.2f} on {} after update {}", id_, name_,
+               api_.access().address, figures.at("sacrebleu").to_number<double>(), printable(set.name),
+               figures.at("update").to_number<std::int64_t>());
+}
+
+}  // namespace babelring

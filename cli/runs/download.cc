@@ -1,0 +1,193 @@
+#include "cli/runs/download.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <set>
+#include <system_error>
+
+#include "base/atomic_file.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/records.h"
+#include "cli/runs/find_run.h"
+#include "cli/runs/run_commands.h"
+#include "cli/runs/screen.h"
+#include "cli/runs/text_format.h"
+#include "client/file_download.h"
+
+namespace babelring {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr const char* sums_name = "SHA256SUMS";
+constexpr const char* state_name = "state.json";
+
+struct ManifestFile {
+  std::string name, sha256;
+  std::int64_t size = 0;
+};
+
+/// A name that can be nothing but a file in the folder.
+bool plain_name(const std::string& name) {
+  return !name.empty() && name.size() <= 255 && name[0] != '.' && name.find('/') == std::string::npos &&
+         printable(name) == name && name != sums_name;
+}
+
+std::vector<ManifestFile> manifest_of(const json::object& checkpoint) {
+  std::vector<ManifestFile> files;
+  bool whole = false;
+  for (const json::value& entry : checkpoint.at("files").as_array()) {
+    const json::object& file = entry.as_object();
+    files.push_back({.name = std::string(std::string_view(file.at("name").as_string())),
+                     .sha256 = text_of(file, "sha256"),
+                     .size = file.at("size").to_number<std::int64_t>()});
+    if (!plain_name(files.back().name)) {
+      fail("checkpoint {}: its manifest has a file named '{}'", text_of(checkpoint, "id"),
+           printable(files.back().name));
+    }
+    whole = whole || files.back().name == state_name;
+  }
+  if (!whole) fail("checkpoint {}: its manifest has no {}", text_of(checkpoint, "id"), state_name);
+  return files;
+}
+
+/// "models/best/", as shells complete it, as "models/best".
+fs::path without_slash(const fs::path& folder) {
+  return folder.has_filename() ? folder : folder.parent_path();
+}
+
+/// Makes FOLDER.part, or removes from it what is not part of this checkpoint.
+fs::path prepare_part(const fs::path& folder, const std::vector<ManifestFile>& files) {
+  fs::path part = folder;
+  part += ".part";
+  fs::create_directories(part);
+  std::set<std::string> names;
+  for (const ManifestFile& file : files) names.insert(file.name);
+  std::vector<fs::path> strangers;
+  for (const auto& entry : fs::directory_iterator(part)) {
+    if (!entry.is_regular_file() || entry.is_symlink() || !names.contains(entry.path().filename().string())) {
+      strangers.push_back(entry.path());
+    }
+  }
+  for (const fs::path& stranger : strangers) fs::remove_all(stranger);
+  return part;
+}
+
+}  // namespace
+
+json::object choose_checkpoint(ApiClient& api, const std::string& run, const CheckpointChoice& choice) {
+  if (!choice.id.empty()) return api.get("/checkpoints/" + percent_encoded(choice.id));
+  const std::vector<json::object> checkpoints = api.get_items("/runs/" + run + "/checkpoints", 10000);
+  if (checkpoints.empty()) fail("run {} has no checkpoint yet", run);
+  const auto best = std::find_if(checkpoints.begin(), checkpoints.end(),
+                                 [](const json::object& checkpoint) { return flag_of(checkpoint, "best"); });
+  const bool none_best = best == checkpoints.end();
+  if (choice.best && none_best) fail("run {} has no checkpoint that is its best; --latest takes the newest", run);
+  return choice.latest || none_best ? checkpoints.front() : *best;  // the newest comes first
+}
+
+void download_checkpoint(ApiClient& api, const json::object& checkpoint, const fs::path& output,
+                         const CheckpointProgress& progress) try {
+  const fs::path folder = without_slash(output);
+  if (fs::exists(fs::symlink_status(folder)))
+    fail("{}: exists already; --output names another folder", folder.string());
+  const std::string id = text_of(checkpoint, "id");
+  const std::vector<ManifestFile> files = manifest_of(checkpoint);
+  std::int64_t total = 0, done = 0;
+  for (const ManifestFile& file : files) total += file.size;
+  const fs::path part = prepare_part(folder, files);
+  std::string sums;
+  for (const ManifestFile& file : files) {
+    const std::string target = "/api/v1/checkpoints/" + id + "/files/" + percent_encoded(file.name);
+    download_file(api.http(), {.target = target, .size = file.size, .sha256 = file.sha256}, part / file.name,
+                  [&](std::int64_t bytes) {
+                    if (progress) progress(done + bytes, total);
+                  });
+    done += file.size;
+    sums += fmt::format("{}  {}\n", file.sha256, file.name);
+  }
+  write_file_atomically(part / sums_name, sums);
+  sync_folder(part);
+  fs::rename(part, folder);
+  sync_folder(fs::absolute(folder).parent_path());
+} catch (const fs::filesystem_error& error) {
+  fail("{}: {}", error.path1().string(), error.code().message());
+}
+
+namespace {
+
+struct Arguments {
+  ServerChoice server;
+  std::string run;
+  CheckpointChoice choice;
+  fs::path output;
+};
+
+/// A bar on a terminal, ten times a second at most.
+CheckpointProgress progress_bar(const Screen& screen) {
+  if (!screen.live) return {};
+  const auto started = std::make_shared<Stopwatch>();
+  const auto drawn_ms = std::make_shared<double>(-1000);
+  return [&screen, started, drawn_ms](std::int64_t bytes, std::int64_t total) {
+    const double now = started->elapsed_ms();
+    if (now - *drawn_ms < 100) return;
+    *drawn_ms = now;
+    const double fraction = total > 0 ? static_cast<double>(bytes) / static_cast<double>(total) : 1;
+    screen.out << fmt::format("\r\x1b[K{:3.0f} %  {} of {}  {}/s", 100 * fraction,
+                              bytes_text(static_cast<double>(bytes)), bytes_text(static_cast<double>(total)),
+                              bytes_text(static_cast<double>(bytes) * 1000 / std::max(now, 1.0)))
+               << std::flush;
+  };
+}
+
+void download(const Arguments& arguments) {
+  if (arguments.choice.best && arguments.choice.latest) throw UsageFailure("--best and --latest exclude each other");
+  ApiClient api(arguments.server.access());
+  CheckpointChoice choice = arguments.choice;
+  std::string run;
+  if (valid_id(arguments.run, 'c')) {
+    choice.id = arguments.run;
+  } else {
+    run = text_of(find_run(api, arguments.run), "id");
+  }
+  const json::object checkpoint = choose_checkpoint(api, run, choice);
+  if (!run.empty() && text_of(checkpoint, "run") != run) {
+    fail("checkpoint {} is of run {}, not of {}", choice.id, text_of(checkpoint, "run"), run);
+  }
+  const fs::path folder = arguments.output.empty() ? fs::path(text_of(checkpoint, "name")) : arguments.output;
+  if (folder.empty() || (arguments.output.empty() && !plain_name(folder.string()))) {
+    fail("checkpoint {} has no usable name; --output says where it shall go", text_of(checkpoint, "id"));
+  }
+  const Screen screen = Screen::of_stdout();
+  const bool as_json = arguments.server.as_json;
+  download_checkpoint(api, checkpoint, folder, as_json ? CheckpointProgress() : progress_bar(screen));
+  const double bytes = number_of(checkpoint, "bytes").value_or(0);
+  if (as_json) {
+    screen.out << to_text(json::object{{"folder", folder.string()}, {"checkpoint", checkpoint}}) << '\n';
+  } else {
+    screen.out << fmt::format("{}{}: checkpoint {} after update {}, {}, verified\n", screen.live ? "\r\x1b[K" : "",
+                              folder.string(), text_of(checkpoint, "id"), grouped_text(number_of(checkpoint, "update")),
+                              bytes_text(bytes));
+  }
+}
+
+}  // namespace
+
+void add_run_download(CLI::App& run) {
+  CLI::App* command = run.add_subcommand("download", "Fetches a checkpoint into a folder that `nmt translate` takes");
+  const auto arguments = std::make_shared<Arguments>();
+  command->add_option("run", arguments->run, "id or name of the run, or the beginning of one; or a checkpoint's id")
+      ->required();
+  command->add_flag("--best", arguments->choice.best, "the one that validated best (default, where there is one)");
+  command->add_flag("--latest", arguments->choice.latest, "the newest");
+  command->add_option("--checkpoint", arguments->choice.id, "the one with this id");
+  command->add_option("--output", arguments->output, "folder to make; else the checkpoint's name, here");
+  arguments->server.declare(*command);
+  command->callback([arguments] { download(*arguments); });
+}
+
+}  // namespace babelring

@@ -1,0 +1,163 @@
+#include "cli/runs/list.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+
+#include "cli/runs/run_commands.h"
+#include "cli/runs/table.h"
+#include "cli/runs/text_format.h"
+
+namespace babelring {
+namespace {
+
+void print_json(const std::vector<json::object>& items, const Screen& screen) {
+  json::array array;
+  for (const json::object& item : items) array.push_back(item);
+  screen.out << to_text(array) << '\n';
+}
+
+/// "1,234/5,000", or without the end where there is none.
+std::string progress_text(const json::object& run) {
+  const auto update = number_of(run, "update"), end = number_of(run, "max_updates");
+  if (!update) return "";
+  return end.value_or(0) > 0 ? fmt::format("{}/{}", grouped(*update), grouped(*end)) : grouped(*update);
+}
+
+/// "[######....]  62 %", or nothing where the end is not known.
+std::string done_text(const json::object& run) {
+  const json::object* progress = object_of(run, "progress");
+  const auto fraction = progress == nullptr ? std::nullopt : number_of(*progress, "fraction");
+  return fraction ? fmt::format("{} {:3.0f} %", bar_text(*fraction, 10), 100 * *fraction) : "";
+}
+
+/// The headline where something is wrong, else the level.
+Table::Cell health_cell(const json::object& run) {
+  constexpr std::size_t max_width = 48;
+  const json::object* health = object_of(run, "health");
+  if (health == nullptr) return {""};
+  const std::string level = text_of(*health, "level");
+  const bool wrong = level == "warning" || level == "bad";
+  return {wrong ? cut(text_of(*health, "headline"), max_width) : level, colour_of_health(level)};
+}
+
+std::string best_bleu(const json::object& run) {
+  const json::object* best = object_of(run, "best");
+  return best == nullptr ? std::string() : fixed_text(number_of(*best, "sacrebleu"), 2);
+}
+
+std::string eta_text(const json::object& run) {
+  const auto eta = number_of(run, "eta_seconds");
+  return eta ? seconds_text(*eta) : std::string();
+}
+
+std::string age_text(const json::object& run) {
+  const auto age = number_of(run, "record_age_ms");
+  return age ? seconds_text(*age / 1000) : std::string();
+}
+
+}  // namespace
+
+void list_runs(ApiClient& api, const ListRequest& request, bool as_json, const Screen& screen) {
+  std::string target = "/runs";
+  const char* joint = "?";
+  for (const auto& [name, value] : {std::pair("state", request.state), std::pair("q", request.text)}) {
+    if (value.empty()) continue;
+    target += fmt::format("{}{}={}", joint, name, percent_encoded(value));
+    joint = "&";
+  }
+  const std::vector<json::object> runs = api.get_items(target, request.most);
+  if (as_json) {
+    print_json(runs, screen);
+    return;
+  }
+  Table table({{.title = "ID", .importance = 100},
+               {.title = "NAME", .importance = 100, .shrinks = true},
+               {.title = "STATE", .importance = 100},
+               {.title = "UPDATE", .right = true, .importance = 90},
+               {.title = "DONE", .importance = 85},
+               {.title = "EPOCH", .right = true, .importance = 20},
+               {.title = "LOSS", .right = true, .importance = 80},
+               {.title = "BEST BLEU", .right = true, .importance = 70},
+               {.title = "TOKENS/S", .right = true, .importance = 40},
+               {.title = "RANKS", .right = true, .importance = 30},
+               {.title = "LEFT", .right = true, .importance = 60},
+               {.title = "LAST RECORD", .right = true, .importance = 50},
+               {.title = "HEALTH", .importance = 75}});
+  for (const json::object& run : runs) {
+    const std::string state = text_of(run, "state");
+    table.add({{text_of(run, "id")},
+               {text_of(run, "name")},
+               {state, colour_of_state(state)},
+               {progress_text(run)},
+               {done_text(run)},
+               {fixed_text(number_of(run, "epoch"), 2)},
+               {fixed_text(number_of(run, "loss"), 4)},
+               {best_bleu(run)},
+               {grouped_text(number_of(run, "target_tokens_per_second"))},
+               {grouped_text(number_of(run, "world_size"))},
+               {eta_text(run)},
+               {age_text(run), text_of(run, "stale_since").empty() ? Colour::none : Colour::red},
+               health_cell(run)});
+  }
+  if (table.empty()) {
+    screen.out << "no runs\n";
+  } else {
+    table.print(screen);
+  }
+}
+
+void list_checkpoints(ApiClient& api, const std::string& run, bool as_json, const Screen& screen) {
+  const std::vector<json::object> checkpoints = api.get_items("/runs/" + run + "/checkpoints", 10000);
+  if (as_json) {
+    print_json(checkpoints, screen);
+    return;
+  }
+  Table table({{.title = "ID", .importance = 100},
+               {.title = "UPDATE", .right = true, .importance = 100},
+               {.title = "SACREBLEU", .right = true, .importance = 90},
+               {.title = "LOSS", .right = true, .importance = 70},
+               {.title = "SIZE", .right = true, .importance = 80},
+               {.title = "MARKS", .importance = 60},
+               {.title = "CREATED", .importance = 50}});
+  for (const json::object& checkpoint : checkpoints) {
+    std::string marks = flag_of(checkpoint, "best") ? "best" : "";
+    if (flag_of(checkpoint, "pinned")) marks += marks.empty() ? "pinned" : ", pinned";
+    const auto bytes = number_of(checkpoint, "bytes");
+    table.add({{text_of(checkpoint, "id")},
+               {grouped_text(number_of(checkpoint, "update"))},
+               {fixed_text(number_of(checkpoint, "sacrebleu"), 2)},
+               {fixed_text(number_of(checkpoint, "loss"), 4)},
+               {bytes ? bytes_text(*bytes) : ""},
+               {marks, Colour::green},
+               {text_of(checkpoint, "created_at")}});
+  }
+  if (table.empty()) {
+    screen.out << "no checkpoints\n";
+  } else {
+    table.print(screen);
+  }
+}
+
+void add_run_list(CLI::App& run) {
+  CLI::App* command = run.add_subcommand("list", "Lists runs, the newest first");
+  struct Arguments {
+    ServerChoice server;
+    ListRequest request;
+  };
+  const auto arguments = std::make_shared<Arguments>();
+  command->add_option("--state", arguments->request.state, "only runs in this state: running, failed, …");
+  command->add_option("--search", arguments->request.text, "only runs whose name or id has this text");
+  command->add_option("--limit", arguments->request.most, "at most so many")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
+  arguments->server.declare(*command);
+  command->callback([arguments] {
+    ApiClient api(arguments->server.access());
+    list_runs(api, arguments->request, arguments->server.as_json, Screen::of_stdout());
+  });
+}
+
+}  // namespace babelring

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+
+#include "cli/runs/screen.h"
+#include "client/api_client.h"
+
+namespace babelring {
+
+struct ListRequest {
+  std::string state, text;  // empty: any
+  std::size_t most = 50;
+};
+
+/// `nmt run list`: a table, or the server's items as one JSON array.
+void list_runs(ApiClient& api, const ListRequest& request, bool as_json, const Screen& screen);
+
+/// `nmt run checkpoints`: likewise, of one run, the newest first.
+void list_checkpoints(ApiClient& api, const std::string& run, bool as_json, const Screen& screen);
+
+}  // namespace babelring

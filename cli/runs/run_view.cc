@@ -1,0 +1,185 @@
+#include "cli/runs/run_view.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+
+#include "cli/runs/table.h"
+#include "cli/runs/text_format.h"
+
+namespace babelring {
+namespace {
+
+constexpr double smoothing = 0.9;  // of the step's time
+constexpr int bar_width = 30;
+
+/// The newest finite value of a series of a `metrics` event.
+std::optional<double> newest(const json::object& series, std::string_view key) {
+  const json::value* column = series.if_contains(key);
+  if (column == nullptr || !column->is_array() || column->get_array().empty()) return std::nullopt;
+  const json::value& last = column->get_array().back();
+  return last.is_number() ? std::optional(last.to_number<double>()) : std::nullopt;
+}
+
+}  // namespace
+
+bool is_end_state(std::string_view state) {
+  return state == "succeeded" || state == "failed" || state == "stopped" || state == "lost";
+}
+
+bool RunView::ended() const {
+  return is_end_state(state_);
+}
+
+std::string RunView::outcome() const {
+  return fmt::format("run {} ({}) {}{}{}", name_, id_, state_, detail_.empty() ? "" : ": ", detail_);
+}
+
+void RunView::run(const json::object& item) {
+  const std::string state = text_of(item, "state");
+  const double attempt = number_of(item, "attempt").value_or(attempt_);
+  id_ = text_of(item, "id");
+  name_ = text_of(item, "name");
+  detail_ = text_of(item, "detail");
+  const double update = number_of(item, "update").value_or(0);
+  const bool older = attempt <= attempt_ && update < update_;  // than what a `metrics` event has said
+  if (!older) update_ = update;
+  max_updates_ = number_of(item, "max_updates").value_or(0);
+  for (const auto& [member, key] : {std::pair(&epoch_, "epoch"), std::pair(&loss_, "loss")}) {
+    if (const auto value = number_of(item, key); value && !older) *member = value;
+  }
+  if (!step_ms_) step_ms_ = number_of(item, "step_ms");
+  if (!older) {
+    tokens_per_second_ = number_of(item, "target_tokens_per_second");
+    eta_seconds_ = number_of(item, "eta_seconds");
+    const json::object* progress = object_of(item, "progress");
+    fraction_ = progress == nullptr ? std::nullopt : number_of(*progress, "fraction");
+    at_latest_ = progress != nullptr && flag_of(*progress, "at_latest");
+  }
+  const bool changed = state != state_ || attempt != attempt_;
+  state_ = state;
+  attempt_ = attempt;
+  if (changed && !ended()) {
+    const std::string which = attempt > 1 ? fmt::format(", attempt {}", grouped(attempt)) : "";
+    const std::string why = detail_.empty() ? "" : ": " + detail_;
+    notice(fmt::format("{} ({}) is {}{}{}", name_, id_, state_, which, why), colour_of_state(state_));
+  } else {
+    show();
+  }
+  note_health(item);
+}
+
+/// A line where something is wrong that was not wrong before, and when it is well again.
+void RunView::note_health(const json::object& item) {
+  const json::object* health = object_of(item, "health");
+  if (health == nullptr || ended()) return;
+  const std::string level = text_of(*health, "level"), action = text_of(*health, "action");
+  const bool wrong = level == "warning" || level == "bad";
+  const std::string headline = wrong ? text_of(*health, "headline") : "";
+  if (headline == headline_) return;
+  headline_ = headline;
+  if (!wrong) return notice("all is well again", colour_of_health("good"));
+  notice(headline + (action.empty() ? "" : "; " + action), colour_of_health(level));
+}
+
+void RunView::metrics(const json::object& data) {
+  const json::value* steps = data.if_contains("step");
+  const json::object* series = object_of(data, "series");
+  const bool own = number_of(data, "rank").value_or(1) == 0 && number_of(data, "attempt").value_or(0) >= attempt_;
+  if (!own || series == nullptr || steps == nullptr || !steps->is_array() || steps->get_array().empty()) return;
+  update_ = steps->get_array().back().to_number<double>();
+  if (const auto loss = newest(*series, "loss")) loss_ = loss;
+  if (const auto epoch = newest(*series, "epoch")) epoch_ = epoch;
+  if (const auto ms = newest(*series, "step_ms")) {
+    step_ms_ = step_ms_ ? smoothing * *step_ms_ + (1 - smoothing) * *ms : *ms;
+    const auto tokens = newest(*series, "update_target_tokens");
+    if (tokens && *tokens > 0 && *ms > 0) tokens_per_second_ = *tokens * 1000 / *ms;
+  }
+  fraction_.reset();  // of an older update; without those below both are computed from updates
+  eta_seconds_.reset();
+  if (const auto done = newest(*series, "fraction_done"); done && *done > 0) {
+    fraction_ = done;
+    const auto left = newest(*series, "seconds_left");
+    if (left && (*left > 0 || *done >= 1)) eta_seconds_ = left;
+  }
+  show();
+}
+
+void RunView::eval(const json::object& item) {
+  std::string text =
+      fmt::format("validation on {} after update {}", text_of(item, "set"), grouped_text(number_of(item, "update")));
+  if (const auto loss = number_of(item, "loss")) text += fmt::format(": loss {:.4f}", *loss);
+  if (const auto bleu = number_of(item, "sacrebleu")) text += fmt::format(", sacreBLEU {:.2f}", *bleu);
+  if (const auto chrf = number_of(item, "chrf")) text += fmt::format(", chrF2 {:.2f}", *chrf);
+  if (const auto bleu = number_of(item, "teacher_forced_bleu"))
+    text += fmt::format(", teacher-forced BLEU {:.2f}", *bleu);
+  if (flag_of(item, "best")) text += ", the best so far";
+  notice(text, Colour::none);
+}
+
+void RunView::checkpoint(const json::object& item) {
+  if (flag_of(item, "removed")) return;
+  const std::string best = flag_of(item, "best") ? " (best)" : "";
+  notice(fmt::format("checkpoint {} after update {}{}", text_of(item, "id"), grouped_text(number_of(item, "update")),
+                     best),
+         Colour::none);
+}
+
+void RunView::notice(const std::string& text, Colour colour) {
+  clear();
+  screen_.out << screen_.coloured(text, colour) << std::endl;
+  if (screen_.live) show();
+}
+
+std::optional<double> RunView::fraction() const {
+  if (fraction_) return fraction_;
+  if (max_updates_ <= 0) return std::nullopt;
+  return std::clamp(update_ / max_updates_, 0.0, 1.0);
+}
+
+std::optional<double> RunView::seconds_left() const {
+  if (eta_seconds_) return eta_seconds_;
+  if (fraction_ || max_updates_ <= 0 || !step_ms_) return std::nullopt;
+  return std::max(0.0, max_updates_ - update_) * *step_ms_ / 1000;
+}
+
+std::string RunView::progress_text() const {
+  std::string text = "update " + grouped(update_);
+  if (max_updates_ > 0) text += "/" + grouped(max_updates_);
+  if (const auto done = fraction(); done && !screen_.live) text += fmt::format(" ({:.1f} %)", 100 * *done);
+  if (epoch_) text += fmt::format("  epoch {:.2f}", *epoch_);
+  if (loss_) text += fmt::format("  loss {:.4f}", *loss_);
+  if (tokens_per_second_) text += fmt::format("  {} tokens/s", grouped(*tokens_per_second_));
+  if (const auto left = seconds_left()) {
+    text += fmt::format("  {} left{}", seconds_text(*left), at_latest_ ? " at the latest" : "");
+  }
+  return text;
+}
+
+void RunView::show() {
+  if (update_ <= 0 || ended()) return;
+  if (!screen_.live) {
+    const auto now = SteadyClock::now();
+    if (last_line_ && now - *last_line_ < between_) return;
+    last_line_ = now;
+    screen_.out << progress_text() << std::endl;
+    return;
+  }
+  std::string line;
+  if (const auto done = fraction()) {
+    line = fmt::format("{} {:3.0f} %  ", bar_text(*done, bar_width), 100 * *done);
+  }
+  line += progress_text();
+  if (screen_.width > 0) line.resize(std::min(line.size(), static_cast<std::size_t>(screen_.width - 1)));
+  screen_.out << "\r\x1b[K" << line << std::flush;
+  drawn_ = true;
+}
+
+void RunView::clear() {
+  if (drawn_) screen_.out << "\r\x1b[K" << std::flush;
+  drawn_ = false;
+}
+
+}  // namespace babelring

@@ -1,0 +1,152 @@
+#include "cli/score.h"
+
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/failure.h"
+#include "base/json.h"
+#include "nmt/data/line_reader.h"
+#include "nmt/metrics/bleu.h"
+#include "nmt/metrics/chrf.h"
+
+namespace babelring {
+
+namespace {
+
+/// What the command line says, until the command runs.
+struct ScoreArguments {
+  std::string hypothesis, tokenizer = "13a", smoothing = "exp";
+  std::vector<std::string> references, metrics = {"bleu"};
+  double smoothing_value = -1;
+  bool lowercase = false, sentence = false, json = false;
+};
+
+/// The texts to compare, and how.
+struct Scoring {
+  std::vector<std::string> hypotheses;
+  std::vector<std::vector<std::string>> references;  // [set][line]
+
+  std::vector<std::string> references_of(std::size_t line) const {
+    std::vector<std::string> of_line;
+    for (const auto& set : references) of_line.push_back(set[line]);
+    return of_line;
+  }
+};
+
+/// One metric's figures.
+struct Score {
+  std::string name, text, signature;
+  double score = 0;
+  std::vector<double> of_sentences;  // filled on request
+};
+
+Score bleu_score(const ScoreArguments& arguments, const Scoring& scoring) {
+  BleuOptions options{.tokenizer = tokenizer_named(arguments.tokenizer).value(),
+                      .lowercase = arguments.lowercase,
+                      .smoothing = smoothing_named(arguments.smoothing).value(),
+                      .smoothing_value = arguments.smoothing_value};
+  const Bleu bleu(options);
+  options.effective_order = true;
+  const Bleu sentence_bleu(options);
+  const BleuScore corpus = bleu.corpus(scoring.hypotheses, scoring.references);
+  Score score{"BLEU", corpus.text(), bleu.signature(scoring.references.size()), corpus.score, {}};
+  for (std::size_t i = 0; arguments.sentence && i < scoring.hypotheses.size(); ++i) {
+    const BleuCounts counts = sentence_bleu.count(scoring.hypotheses[i], scoring.references_of(i));
+    score.of_sentences.push_back(sentence_bleu.score(counts).score);
+  }
+  return score;
+}
+
+Score chrf_score(const ScoreArguments& arguments, const Scoring& scoring, int word_order) {
+  const Chrf chrf(ChrfOptions{.word_order = word_order, .lowercase = arguments.lowercase});
+  const double corpus = chrf.corpus(scoring.hypotheses, scoring.references);
+  Score score{chrf.name(), chrf.text(corpus), chrf.signature(scoring.references.size()), corpus, {}};
+  for (std::size_t i = 0; arguments.sentence && i < scoring.hypotheses.size(); ++i) {
+    score.of_sentences.push_back(chrf.score(chrf.count(scoring.hypotheses[i], scoring.references_of(i))));
+  }
+  return score;
+}
+
+void print_scores_json(const std::vector<Score>& scores, std::size_t lines) {
+  json::array list;
+  for (const Score& score : scores) {
+    json::object entry = {
+        {"name", score.name}, {"score", score.score}, {"signature", score.signature}, {"text", score.text}};
+    if (!score.of_sentences.empty()) {
+      entry["sentences"] = json::array(score.of_sentences.begin(), score.of_sentences.end());
+    }
+    list.push_back(std::move(entry));
+  }
+  fmt::print("{}\n", to_text(json::object{{"lines", lines}, {"scores", std::move(list)}}));
+}
+
+void print_scores(const std::vector<Score>& scores) {
+  for (const Score& score : scores) {
+    for (std::size_t i = 0; i < score.of_sentences.size(); ++i) {
+      fmt::print("{} {} = {:.2f}\n", i + 1, score.name, score.of_sentences[i]);
+    }
+    fmt::print("{}\n{}\n", score.text, score.signature);
+  }
+}
+
+void run_score(const ScoreArguments& arguments) {
+  Scoring scoring;
+  scoring.hypotheses = read_text_lines(arguments.hypothesis);
+  if (scoring.hypotheses.empty()) fail("{} has no lines; expected one for each of the reference", arguments.hypothesis);
+  for (const std::string& file : arguments.references) {
+    scoring.references.push_back(read_text_lines(file));
+    if (scoring.references.back().size() != scoring.hypotheses.size()) {
+      fail("{} has {} lines, {} has {}; expected as many in both", arguments.hypothesis, scoring.hypotheses.size(),
+           file, scoring.references.back().size());
+    }
+  }
+  std::vector<Score> scores;
+  for (const std::string& metric : arguments.metrics) {
+    scores.push_back(metric == "bleu" ? bleu_score(arguments, scoring)
+                                      : chrf_score(arguments, scoring, metric == "chrf" ? 0 : 2));
+  }
+  if (arguments.json) {
+    print_scores_json(scores, scoring.hypotheses.size());
+  } else {
+    print_scores(scores);
+  }
+}
+
+}  // namespace
+
+void add_score(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("score", "BLEU and chrF of a file, equal to sacreBLEU, with signature");
+  const auto arguments = std::make_shared<ScoreArguments>();
+  command->add_option("--reference", arguments->references, "reference text, plain or gzip; several may be given")
+      ->required()
+      ->type_name("FILE");
+  command
+      ->add_option("--hypothesis", arguments->hypothesis,
+                   "text to score, a line for each of the reference; as of references, a byte-order mark is dropped")
+      ->required()
+      ->type_name("FILE");
+  command->add_option("--metrics", arguments->metrics, "comma-separated: bleu, chrf, chrf++")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"bleu", "chrf", "chrf++"}))
+      ->capture_default_str();
+  command->add_option("--tokenize", arguments->tokenizer, "how BLEU cuts tokens")
+      ->check(CLI::IsMember({"13a", "none", "intl", "char"}))
+      ->capture_default_str();
+  command->add_flag("--lowercase", arguments->lowercase, "ignore case");
+  command->add_option("--smooth", arguments->smoothing, "BLEU's smoothing of zero precisions")
+      ->check(CLI::IsMember({"exp", "none", "floor", "add-k"}))
+      ->capture_default_str();
+  command->add_option("--smooth-value", arguments->smoothing_value, "of floor (0.1 if not given) and add-k (1)")
+      ->check(CLI::NonNegativeNumber);
+  command->add_flag("--sentence", arguments->sentence, "also each line's score (BLEU with effective order)");
+  command->add_flag("--json", arguments->json, "print one JSON object");
+  command->callback([arguments] { run_score(*arguments); });
+}
+
+}  // namespace babelring

@@ -1,0 +1,182 @@
+#include "cli/translate.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <optional>
+
+#include "base/json.h"
+#include "cli/model_options.h"
+#include "cli/translate_service.h"
+#include "cli/translation_input.h"
+
+namespace babelring {
+
+namespace {
+
+struct TranslateArguments {
+  ModelOptions model;
+  std::string input = "-";
+  std::string output = "-";
+  int n_best = 1;
+  bool as_json = false;
+  std::string invalid = "fail";
+  std::int64_t buffer_lines = 0;
+  bool serve = false;
+  ServiceLimits limits;
+};
+
+json::object rendering_json(const Rendering& rendering) {
+  return {{"text", rendering.text},
+          {"score", rendering.score},
+          {"log_probability", rendering.log_probability},
+          {"complete", rendering.complete}};
+}
+
+void print_translation_json(std::ostream& out, std::int64_t number, const std::string& source,
+                            const Translation& translation) {
+  json::array n_best;
+  for (const Rendering& rendering : translation.n_best) n_best.push_back(rendering_json(rendering));
+  out << to_text(json::object{{"line", number},
+                              {"source", source},
+                              {"text", translation.text()},
+                              {"parts", translation.parts},
+                              {"n_best", std::move(n_best)}})
+      << '\n';
+}
+
+void print_translation(std::ostream& out, std::int64_t number, const Translation& translation, int n_best) {
+  if (n_best == 1) {
+    out << translation.text() << '\n';
+    return;
+  }
+  int rank = 0;
+  for (const Rendering& rendering : translation.n_best) {
+    out << fmt::format("{}\t{}\t{:.6f}\t{}\n", number, ++rank, rendering.score, rendering.text);
+  }
+}
+
+/// Counts the lines that were split, and warns of each that has no sentence end to split at.
+class SplitLines {
+ public:
+  void add(std::int64_t number, const Translation& translation) {
+    if (translation.parts > 1) ++count_;
+    if (!translation.cut_inside_sentence) return;
+    spdlog::warn("line {}: {} pieces, cut inside a sentence into {} parts (--max-source)", number,
+                 translation.source_pieces, translation.parts);
+  }
+  void report(std::int64_t max_source) const {
+    if (count_ == 0) return;
+    spdlog::info("{} {} more than {} pieces: split and translated in parts (--max-source)", count_,
+                 count_ == 1 ? "line has" : "lines have", max_source);
+  }
+
+ private:
+  std::int64_t count_ = 0;
+};
+
+/// Empties the file, so not before everything else has been found in order.
+void open_output(const TranslateArguments& arguments, std::ofstream& file) {
+  std::error_code absent;
+  if (std::filesystem::is_regular_file(arguments.output, absent) &&
+      std::filesystem::equivalent(arguments.input, arguments.output, absent)) {
+    throw UsageFailure(fmt::format("--output: {} is the input, expected another file", arguments.output));
+  }
+  errno = 0;
+  file.open(arguments.output);
+  if (!file) fail("{}: cannot be written: {}", arguments.output, std::strerror(errno));
+}
+
+void translate_lines(const TranslateArguments& arguments, TranslationInput& input, Translator& translator,
+                     std::ostream& out) {
+  // A person at a terminal wants each line answered; a file is faster in large buffers, sorted by length.
+  const bool interactive = arguments.input == "-" && isatty(STDIN_FILENO) == 1;
+  const std::int64_t at_once = arguments.buffer_lines > 0 ? arguments.buffer_lines : interactive ? 1 : 10000;
+  std::int64_t number = 0;
+  SplitLines split;
+  for (auto lines = input.next(at_once); !lines.empty(); lines = input.next(at_once)) {
+    const std::vector<Translation> translations = translator.translate(lines, arguments.model.translate);
+    for (std::size_t i = 0; i < lines.size(); ++i) {
+      split.add(++number, translations[i]);
+      if (arguments.as_json) {
+        print_translation_json(out, number, lines[i], translations[i]);
+      } else {
+        print_translation(out, number, translations[i], arguments.n_best);
+      }
+    }
+    out.flush();
+    if (!out) fail("{}: cannot be written", arguments.output == "-" ? "standard output" : arguments.output);
+  }
+  split.report(arguments.model.translate.max_source_pieces);
+  input.warn_of_replaced();
+}
+
+void translate(TranslateArguments& arguments) {
+  if (arguments.n_best > arguments.model.translate.beam.beam) {
+    throw UsageFailure(
+        fmt::format("--n-best: found {}, expected at most --beam, {} (`nmt translate --help` lists the options)",
+                    arguments.n_best, arguments.model.translate.beam.beam));
+  }
+  arguments.model.translate.beam.n_best = arguments.n_best;
+  TranslationInput input(arguments.input, arguments.invalid == "replace" ? Invalid::replace : Invalid::fail);
+  const std::unique_ptr<Backend> backend = arguments.model.make_backend();
+  const LoadedModel loaded = arguments.model.load(*backend);
+  std::ofstream file;
+  if (arguments.output != "-") open_output(arguments, file);
+  Translator translator(*loaded.transformer, loaded.vocabulary, *backend);
+  translate_lines(arguments, input, translator, arguments.output == "-" ? std::cout : file);
+}
+
+}  // namespace
+
+void add_translate(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("translate", "Translates text, a line at a time, with a checkpoint");
+  const auto arguments = std::make_shared<TranslateArguments>();
+  arguments->model.declare(*command);
+  arguments->model.declare_device(*command);
+  command->add_option("--input", arguments->input, "text file, plain or gzip; -: standard input")
+      ->capture_default_str();
+  command->add_option("--output", arguments->output, "file to write; -: standard output")->capture_default_str();
+  command
+      ->add_option("--n-best,--nbest", arguments->n_best,
+                   "translations of a line; over 1 prints line, rank, score and text, separated by tabs")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command
+      ->add_option("--invalid", arguments->invalid,
+                   "at bytes that are not UTF-8: fail, with the lines before translated, or replace them by U+FFFD")
+      ->check(CLI::IsMember({"fail", "replace"}))
+      ->capture_default_str();
+  command->add_flag("--json", arguments->as_json, "one JSON object a line, with scores");
+  command
+      ->add_option("--buffer-lines", arguments->buffer_lines,
+                   "lines read before translating; 0: one at a terminal, else 10000")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  CLI::Option* serve = command->add_flag(
+      "--serve", arguments->serve, "answer requests, JSON lines on standard input, until it ends (docs/formats.md)");
+  command->add_option("--memory-mb", arguments->limits.memory_mb, "with --serve: most address space; 0: no bound")
+      ->check(CLI::NonNegativeNumber)
+      ->needs(serve);
+  command
+      ->add_flag("--end-with-parent", arguments->limits.end_with_parent,
+                 "with --serve: be killed when the process that started this one ends")
+      ->needs(serve);
+  command->callback([arguments] {
+    if (arguments->serve) {
+      serve_translations(arguments->model, arguments->limits, std::cin, std::cout);
+    } else {
+      translate(*arguments);
+    }
+  });
+}
+
+}  // namespace babelring

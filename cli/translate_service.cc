@@ -1,0 +1,166 @@
+#include "cli/translate_service.h"
+
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <set>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/log.h"
+
+namespace babelring {
+namespace {
+
+constexpr std::size_t most_lines = 1024;
+constexpr std::int64_t most_pieces = 4096;
+
+void apply(const ServiceLimits& limits) {
+  if (limits.end_with_parent && prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) fail("prctl: {}", std::strerror(errno));
+  if (limits.memory_mb > 0) {
+    const auto bytes = static_cast<rlim_t>(limits.memory_mb) << 20;
+    const struct rlimit limit { bytes, bytes };
+    if (setrlimit(RLIMIT_AS, &limit) != 0) fail("setrlimit: {}", std::strerror(errno));
+  }
+  const struct rlimit no_core { 0, 0 };
+  setrlimit(RLIMIT_CORE, &no_core);
+}
+
+/// What is wrong with one request.
+struct Refusal {
+  std::string code, detail;
+};
+
+struct Request {
+  std::int64_t id = 0;
+  std::vector<std::string> text;
+  TranslateOptions options;
+  std::int64_t max_pieces = most_pieces;  // of a line
+};
+
+double number_in(const json::value& value, const char* name, double low, double high) {
+  const double number = value.is_number() ? value.to_number<double>() : low - 1;
+  if (!(number >= low && number <= high)) {
+    throw UsageFailure(fmt::format("{}: found {}, expected a number from {} to {}", name, to_text(value), low, high));
+  }
+  return number;
+}
+
+std::int64_t integer_in(const json::value& value, const char* name, std::int64_t low, std::int64_t high) {
+  if (!value.is_int64() || value.get_int64() < low || value.get_int64() > high) {
+    throw UsageFailure(fmt::format("{}: found {}, expected an integer from {} to {}", name, to_text(value), low, high));
+  }
+  return value.get_int64();
+}
+
+std::vector<std::string> lines_of(const json::value& value) {
+  std::vector<std::string> lines;
+  if (!value.is_array() || value.get_array().empty() || value.get_array().size() > most_lines) {
+    throw UsageFailure(fmt::format("text: expected an array of 1 to {} lines", most_lines));
+  }
+  for (const json::value& line : value.get_array()) {
+    const bool fits = line.is_string() && line.get_string().find_first_of("\r\n") == json::string::npos;
+    if (!fits) throw UsageFailure(fmt::format("text[{}]: expected a text without line breaks", lines.size()));
+    lines.emplace_back(std::string_view(line.get_string()));
+  }
+  return lines;
+}
+
+/// Throws UsageFailure naming the member.
+Request read_request(const json::object& object, const TranslateOptions& usual) {
+  Request request{.id = 0, .text = {}, .options = usual};
+  BeamOptions& beam = request.options.beam;
+  bool has_text = false;
+  for (const auto& [name, value] : object) {
+    if (name == "id") {
+      request.id = integer_in(value, "id", 0, std::int64_t{1} << 53);
+    } else if (name == "text") {
+      request.text = lines_of(value);
+      has_text = true;
+    } else if (name == "beam") {
+      beam.beam = static_cast<int>(integer_in(value, "beam", 1, 100));
+    } else if (name == "nbest") {
+      beam.n_best = static_cast<int>(integer_in(value, "nbest", 1, 100));
+    } else if (name == "length_penalty") {
+      beam.length_penalty = number_in(value, "length_penalty", 0, 10);
+    } else if (name == "most_pieces") {
+      request.max_pieces = integer_in(value, "most_pieces", 1, most_pieces);
+    } else {
+      throw UsageFailure(fmt::format("unknown member '{}'", printable(std::string_view(name))));
+    }
+  }
+  if (!has_text) throw UsageFailure("text is missing");
+  request.options.check();
+  return request;
+}
+
+json::object translation_json(const Translation& translation) {
+  json::array n_best;
+  for (const Rendering& rendering : translation.n_best) {
+    n_best.push_back(json::object{{"hyp", rendering.text},
+                                  {"score", rendering.score},
+                                  {"log_probability", rendering.log_probability},
+                                  {"complete", rendering.complete}});
+  }
+  return {{"hyp", translation.text()},
+          {"score", translation.n_best.empty() ? json::value(nullptr) : json::value(translation.n_best.front().score)},
+          {"source_pieces", translation.source_pieces},
+          {"nbest", std::move(n_best)}};
+}
+
+json::object error_json(std::int64_t id, const Refusal& refusal) {
+  return {{"id", id}, {"error", json::object{{"code", refusal.code}, {"detail", refusal.detail}}}};
+}
+
+json::object answer(const Request& request, Translator& translator, const Vocabulary& vocabulary) {
+  for (std::size_t i = 0; i < request.text.size(); ++i) {
+    const auto pieces = std::ssize(vocabulary.encode(request.text[i]));
+    if (pieces <= request.max_pieces) continue;
+    return error_json(request.id, {"too_long", fmt::format("text[{}]: {} tokens, expected at most {}", i, pieces,
+                                                           request.max_pieces)});
+  }
+  const Stopwatch watch;
+  json::array items;
+  for (const Translation& translation : translator.translate(request.text, request.options)) {
+    items.push_back(translation_json(translation));
+  }
+  return {{"id", request.id}, {"ms", watch.elapsed_ms()}, {"items", std::move(items)}};
+}
+
+/// The one place where a request's faults become its answer.
+json::object answer_line(const std::string& line, const TranslateOptions& usual, Translator& translator,
+                         const Vocabulary& vocabulary) {
+  const auto object = parse_json(line);
+  if (!object.ok()) return error_json(0, {"bad_request", object.message()});
+  if (!object->is_object()) return error_json(0, {"bad_request", "expected a JSON object"});
+  const json::value* id = object->get_object().if_contains("id");
+  try {
+    return answer(read_request(object->get_object(), usual), translator, vocabulary);
+  } catch (const UsageFailure& failure) {
+    return error_json(id != nullptr && id->is_int64() ? id->get_int64() : 0, {"bad_request", failure.what()});
+  }
+}
+
+}  // namespace
+
+void serve_translations(const ModelOptions& model, const ServiceLimits& limits, std::istream& in, std::ostream& out) {
+  apply(limits);
+  const std::unique_ptr<Backend> backend = make_cpu_backend(model.threads);
+  const LoadedModel loaded = model.load(*backend);
+  Translator translator(*loaded.transformer, loaded.vocabulary, *backend);
+  out << to_text(json::object{
+             {"ready", true}, {"checkpoint", loaded.checkpoint.folder.string()}, {"update", loaded.checkpoint.update}})
+      << std::endl;
+  for (std::string line; std::getline(in, line);) {
+    out << to_text(answer_line(line, model.translate, translator, loaded.vocabulary)) << std::endl;
+    if (!out) fail("standard output: cannot be written");
+  }
+}
+
+}  // namespace babelring

@@ -1,0 +1,147 @@
+#include "cli/runs/download.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <boost/json/object.hpp>
+#include <fstream>
+#include <map>
+
+#include "base/atomic_file.h"
+#include "base/digest.h"
+#include "cli/runs/text_format.h"
+#include "tests/client/scripted_server.h"
+
+namespace babelring {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+/// A checkpoint of two files as a server has it.
+class DownloadTest : public testing::Test {
+ protected:
+  DownloadTest() {
+    fs::remove_all(base_);
+    fs::create_directories(base_);
+  }
+  ~DownloadTest() override { fs::remove_all(base_); }
+
+  json::object checkpoint() const {
+    json::array files;
+    for (const auto& [name, content] : files_) {
+      files.push_back(json::object{{"name", name}, {"size", content.size()}, {"sha256", sha256_hex(content)}});
+    }
+    return {{"id", "c_1"}, {"run", "r_1"}, {"name", "update-00000004"}, {"update", 4}, {"files", files}};
+  }
+  ScriptedAnswer answer(const ScriptedRequest& request) const {
+    for (const auto& [name, content] : files_) {
+      if (request.target != "/api/v1/checkpoints/c_1/files/" + name) continue;
+      const std::string range = request.header("range");
+      if (range.empty()) return {.body = content};
+      return {.status = 206,
+              .body = content.substr(static_cast<std::size_t>(std::stoll(range.substr(6)))),
+              .headers = {"Content-Range: " + std::string("bytes ") + range.substr(6) + "9/10"}};
+    }
+    return {.status = 404, .body = R"({"detail":"no such file"})"};
+  }
+
+  std::map<std::string, std::string> files_ = {{"weights.safetensors", std::string(1000, 'w')}, {"state.json", "{}\n"}};
+  const fs::path base_ = testing::TempDir() + "runs_download_test." + std::to_string(::getpid());
+  const fs::path folder_ = base_ / "out";
+};
+
+TEST_F(DownloadTest, MakesAFolderThatIsWhole) {
+  ScriptedServer server([&](const ScriptedRequest& request) { return answer(request); });
+  ApiClient api({server.address(), ""});
+  std::int64_t last = 0, total = 0;
+  download_checkpoint(api, checkpoint(), folder_, [&](std::int64_t bytes, std::int64_t all) {
+    last = bytes;
+    total = all;
+  });
+  EXPECT_EQ(last, 1003);
+  EXPECT_EQ(total, 1003);
+  for (const auto& [name, content] : files_) EXPECT_EQ(read_file(folder_ / name), content);
+  EXPECT_EQ(
+      read_file(folder_ / "SHA256SUMS"),
+      sha256_hex("{}\n") + "  state.json\n" + sha256_hex(files_["weights.safetensors"]) + "  weights.safetensors\n");
+  EXPECT_FALSE(fs::exists(base_ / "out.part"));
+  EXPECT_THAT([&] { download_checkpoint(api, checkpoint(), folder_); },
+              ThrowsMessage<Failure>(HasSubstr("exists already")));
+}
+
+TEST_F(DownloadTest, TheFolderMayEndInASlash) {
+  ScriptedServer server([&](const ScriptedRequest& request) { return answer(request); });
+  ApiClient api({server.address(), ""});
+  download_checkpoint(api, checkpoint(), folder_ / "");
+  for (const auto& [name, content] : files_) EXPECT_EQ(read_file(folder_ / name), content);
+  EXPECT_FALSE(fs::exists(base_ / "out.part"));
+}
+
+TEST_F(DownloadTest, GoesOnWithWhatAnInterruptedCallLeft) {
+  fs::create_directories(base_ / "out.part" / "stray");
+  std::ofstream(base_ / "out.part" / "weights.safetensors") << std::string(600, 'w');
+  std::ofstream(base_ / "out.part" / "of-another-checkpoint") << "x";
+  fs::create_symlink("/etc/passwd", base_ / "out.part" / "state.json");
+  ScriptedServer server([&](const ScriptedRequest& request) { return answer(request); });
+  ApiClient api({server.address(), ""});
+  download_checkpoint(api, checkpoint(), folder_);
+  EXPECT_EQ(read_file(folder_ / "weights.safetensors"), files_["weights.safetensors"]);
+  EXPECT_FALSE(fs::is_symlink(folder_ / "state.json"));
+  EXPECT_FALSE(fs::exists(folder_ / "stray"));
+  EXPECT_FALSE(fs::exists(folder_ / "of-another-checkpoint"));
+  EXPECT_EQ(server.requests()[1].header("range"), "bytes=600-");
+}
+
+TEST_F(DownloadTest, NothingIsThereWhereSomethingIsWrong) {
+  ScriptedServer server([&](const ScriptedRequest& request) {
+    ScriptedAnswer given = answer(request);
+    if (request.target.ends_with("weights.safetensors")) given.body[7] = '!';
+    return given;
+  });
+  ApiClient api({server.address(), ""});
+  EXPECT_THAT([&] { download_checkpoint(api, checkpoint(), folder_); },
+              ThrowsMessage<Failure>(HasSubstr("weights.safetensors: SHA-256 is")));
+  EXPECT_FALSE(fs::exists(folder_));
+}
+
+TEST_F(DownloadTest, NamesThatLeadElsewhereAreRefused) {
+  ScriptedServer server([&](const ScriptedRequest& request) { return answer(request); });
+  ApiClient api({server.address(), ""});
+  for (const char* name : {"../evil", "/etc/passwd", ".hidden", "", "a/b", "SHA256SUMS"}) {
+    files_ = {{name, "x"}, {"state.json", "{}\n"}};
+    EXPECT_THAT([&] { download_checkpoint(api, checkpoint(), folder_); },
+                ThrowsMessage<Failure>(HasSubstr("its manifest has a file named")))
+        << name;
+  }
+  files_ = {{"weights.safetensors", "x"}};
+  EXPECT_THAT([&] { download_checkpoint(api, checkpoint(), folder_); },
+              ThrowsMessage<Failure>(HasSubstr("no state.json")));
+  EXPECT_TRUE(server.requests().empty());
+}
+
+TEST(ChooseCheckpoint, TheBestElseTheNewest) {
+  std::string items = R"({"id":"c_3","best":false},{"id":"c_2","best":true},{"id":"c_1","best":true})";
+  ScriptedServer server([&](const ScriptedRequest& request) -> ScriptedAnswer {
+    if (request.target == "/api/v1/checkpoints/c_9") return {.body = R"({"id":"c_9"})"};
+    return {.body = R"({"items":[)" + items + R"(],"next_cursor":null})"};
+  });
+  ApiClient api({server.address(), ""});
+  const auto chosen = [&](const CheckpointChoice& choice) {
+    return text_of(choose_checkpoint(api, "r_1", choice), "id");
+  };
+  EXPECT_EQ(chosen({}), "c_2");
+  EXPECT_EQ(chosen({.best = true}), "c_2");
+  EXPECT_EQ(chosen({.latest = true}), "c_3");
+  EXPECT_EQ(chosen({.id = "c_9"}), "c_9");
+  items = R"({"id":"c_3","best":false})";
+  EXPECT_EQ(chosen({}), "c_3");
+  EXPECT_THAT([&] { chosen({.best = true}); }, ThrowsMessage<Failure>(HasSubstr("no checkpoint that is its best")));
+  items = "";
+  EXPECT_THAT([&] { chosen({}); }, ThrowsMessage<Failure>("run r_1 has no checkpoint yet"));
+}
+
+}  // namespace
+}  // namespace babelring

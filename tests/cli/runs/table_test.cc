@@ -1,0 +1,77 @@
+#include "cli/runs/table.h"
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "cli/runs/text_format.h"
+
+namespace babelring {
+namespace {
+
+std::string printed(const Table& table, int width = 0, bool colour = false) {
+  std::ostringstream out;
+  table.print({.out = out, .live = colour, .colour = colour, .width = width});
+  return out.str();
+}
+
+Table example() {
+  Table table({{.title = "ID", .importance = 100},
+               {.title = "NAME", .importance = 100, .shrinks = true},
+               {.title = "EMPTY"},
+               {.title = "LOSS", .right = true, .importance = 50},
+               {.title = "AGE", .right = true, .importance = 20}});
+  table.add({{"r_1"}, {"short"}, {""}, {"4.5"}, {"1 s"}});
+  table.add({{"r_22"}, {"größerer Name als sonst"}, {""}, {"10.25"}, {"12 min 3 s"}});
+  return table;
+}
+
+TEST(Table, AlignsAndLeavesOutEmptyColumns) {
+  EXPECT_EQ(printed(example()),
+            "ID    NAME                      LOSS         AGE\n"
+            "r_1   short                      4.5         1 s\n"
+            "r_22  größerer Name als sonst  10.25  12 min 3 s\n");
+}
+
+TEST(Table, LeavesOutTheLeastImportantColumnThenShrinks) {
+  EXPECT_EQ(printed(example(), 40),
+            "ID    NAME                      LOSS\n"
+            "r_1   short                      4.5\n"
+            "r_22  größerer Name als sonst  10.25\n");
+  EXPECT_EQ(printed(example(), 30),
+            "ID    NAME                LOSS\n"
+            "r_1   short                4.5\n"
+            "r_22  größerer Name al…  10.25\n");
+  for (int width = 20; width < 60; ++width) {
+    std::istringstream lines(printed(example(), width));
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(text_width(line), static_cast<std::size_t>(width));
+  }
+}
+
+TEST(Table, ColoursOnlyWhereTheyAreWanted) {
+  Table table({{.title = "STATE"}, {.title = "X"}});
+  table.add({{"failed", Colour::red}, {"y"}});
+  EXPECT_EQ(printed(table).find('\x1b'), std::string::npos);
+  EXPECT_NE(printed(table, 0, true).find("\x1b[31mfailed\x1b[0m"), std::string::npos);
+}
+
+TEST(Table, ARowOfAnotherLengthIsRefused) {
+  Table table({{.title = "A"}});
+  EXPECT_THROW(table.add({{"1"}, {"2"}}), Failure);
+}
+
+TEST(TextFormat, IsForPeople) {
+  EXPECT_EQ(grouped(1234567), "1,234,567");
+  EXPECT_EQ(grouped(-1234), "-1,234");
+  EXPECT_EQ(grouped(999), "999");
+  EXPECT_EQ(bytes_text(999), "999 B");
+  EXPECT_EQ(bytes_text(243e6), "243.0 MB");
+  EXPECT_EQ(seconds_text(59.4), "59 s");
+  EXPECT_EQ(seconds_text(451), "7 min 31 s");
+  EXPECT_EQ(seconds_text(7322), "2 h 2 min");
+  EXPECT_EQ(seconds_text(200000), "2 d 7 h");
+  EXPECT_EQ(seconds_text(-5), "0 s");
+}
+
+}  // namespace
+}  // namespace babelring

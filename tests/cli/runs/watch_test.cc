@@ -1,0 +1,130 @@
+#include "cli/runs/watch.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <boost/json/object.hpp>
+#include <csignal>
+#include <future>
+#include <sstream>
+
+#include "base/json.h"
+#include "tests/client/scripted_server.h"
+#include "tests/soon.h"
+
+namespace babelring {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+using testing::ThrowsMessage;
+
+const std::string id = "r_01KAJ00000000000000000000A";
+
+std::string run_json(const std::string& state, int update, const std::string& detail = "") {
+  return R"({"id":")" + id + R"(","name":"toy","state":")" + state + R"(","attempt":1,"max_updates":200,"update":)" +
+         std::to_string(update) + R"(,"step_ms":100,"loss":5.5,"detail":")" + detail + R"("})";
+}
+
+std::string event(const std::string& name, const std::string& data, int number) {
+  return "id: 1-" + std::to_string(number) + "\nevent: " + name + "\ndata: " + data + "\n\n";
+}
+
+const std::string metrics =
+    R"({"run":"r","attempt":1,"rank":0,"step":[50],"series":{"loss":[4.25],"step_ms":[200],"update_target_tokens":[1000]}})";
+
+/// A stream that breaks once, and goes on to the run's end.
+ScriptedServer::Script story(const std::string& end) {
+  const auto streams = std::make_shared<std::atomic<int>>(0);
+  return [=](const ScriptedRequest& request) -> ScriptedAnswer {
+    if (!request.target.starts_with("/api/v1/events")) return {.body = run_json("running", 10)};
+    if ((*streams)++ == 0) {
+      return {
+          .pieces = {
+              "retry: 1\n\n", event("metrics", metrics, 1),
+              event(
+                  "eval",
+                  R"({"set":"valid","update":50,"loss":3.5,"sacrebleu":21.5,"teacher_forced_bleu":28.25,"best":true})",
+                  2)}};
+    }
+    EXPECT_EQ(request.header("last-event-id"), "1-2");
+    return {.pieces = {": hello\n\n" + event("checkpoint", R"({"id":"c_1","update":50,"best":true})", 3) +
+                       event("state", run_json(end, 60, "why"), 4)}};
+  };
+}
+
+TEST(Watch, TellsTheStoryInPlainLinesOverALostConnection) {
+  ScriptedServer server(story("succeeded"));
+  std::ostringstream out;
+  watch_run({server.address(), ""}, id, false, {.out = out});
+  EXPECT_THAT(out.str(), HasSubstr("toy (" + id + ") is running\n"));
+  EXPECT_THAT(out.str(), HasSubstr("update 10/200 (5.0 %)  loss 5.5000  19 s left\n"));
+  EXPECT_THAT(out.str(), HasSubstr("validation on valid after update 50: loss 3.5000, sacreBLEU 21.50, teacher-forced "
+                                   "BLEU 28.25, the best so far\n"));
+  EXPECT_THAT(out.str(), HasSubstr("the stream ended; trying again\nconnected again\n"));
+  EXPECT_THAT(out.str(), HasSubstr("checkpoint c_1 after update 50 (best)\n"));
+  EXPECT_TRUE(out.str().ends_with("run toy (" + id + ") succeeded: why\n")) << out.str();
+  EXPECT_THAT(out.str(), Not(HasSubstr("\x1b")));
+}
+
+TEST(Watch, DrawsABarOnATerminal) {
+  ScriptedServer server(story("stopped"));
+  std::ostringstream out;
+  watch_run({server.address(), ""}, id, false, {.out = out, .live = true, .colour = false, .width = 100});
+  EXPECT_THAT(
+      out.str(),
+      HasSubstr(
+          "\r\x1b[K[#######.......................]  25 %  update 50/200  loss 4.2500  5,000 tokens/s  17 s left"));
+}
+
+TEST(Watch, AFailedRunIsAFailure) {
+  ScriptedServer server(story("failed"));
+  std::ostringstream out;
+  EXPECT_THAT(
+      [&] {
+        watch_run({server.address(), ""}, id, false, {.out = out});
+      },
+      ThrowsMessage<Failure>("run toy (" + id + ") failed: why"));
+}
+
+TEST(Watch, GivesEventsAsJsonLines) {
+  ScriptedServer server(story("succeeded"));
+  std::ostringstream out;
+  watch_run({server.address(), ""}, id, true, {.out = out});
+  std::istringstream lines(out.str());
+  std::vector<std::string> names;
+  for (std::string line; std::getline(lines, line);) {
+    const auto value = parse_json(line);
+    ASSERT_TRUE(value.ok()) << line;
+    names.emplace_back(value->at("event").as_string());
+  }
+  EXPECT_THAT(names, testing::ElementsAre("state", "state", "metrics", "eval", "state", "checkpoint", "state"));
+}
+
+TEST(Watch, CtrlCLeavesTheRunAloneAndSaysSo) {
+  ScriptedServer server([](const ScriptedRequest& request) -> ScriptedAnswer {
+    if (!request.target.starts_with("/api/v1/events")) return {.body = run_json("running", 10)};
+    return {.pieces = {"retry: 1\n\n"}, .hold = true};
+  });
+  std::ostringstream out;
+  auto watched = std::async(std::launch::async, [&] { watch_run({server.address(), ""}, id, false, {.out = out}); });
+  ASSERT_TRUE(server.wait_for_requests(3)) << "the run, the stream, and the run again";
+  ::kill(::getpid(), SIGINT);
+  ASSERT_EQ(watched.wait_for(patience), std::future_status::ready);
+  watched.get();
+  EXPECT_THAT(out.str(), HasSubstr("no longer watching; the run goes on (`nmt run stop " + id + "` ends it)\n"));
+  for (const ScriptedRequest& request : server.requests()) EXPECT_EQ(request.method, "GET");
+}
+
+TEST(Watch, ARunThatHasEndedIsOnlyReported) {
+  ScriptedServer server(
+      [](const ScriptedRequest&) { return ScriptedAnswer{.body = run_json("succeeded", 200, "max_updates")}; });
+  std::ostringstream out;
+  watch_run({server.address(), ""}, id, false, {.out = out});
+  EXPECT_EQ(out.str(), "run toy (" + id + ") succeeded: max_updates\n");
+  EXPECT_EQ(server.requests().size(), 1u);
+}
+
+}  // namespace
+}  // namespace babelring
