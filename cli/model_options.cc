@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "cli/checkpoint_folder.h"
-#include "nmt/train/device.h"
-#include "nmt/train/precision.h"
+#include "nmt/ops/precision.h"
+#include "nmt/parallel/device.h"
 
 namespace babelring {
 

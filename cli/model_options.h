@@ -4,7 +4,7 @@
 #include <string>
 
 #include "nmt/decode/translator.h"
-#include "nmt/train/model_loader.h"
+#include "nmt/train/checkpointing/model_loader.h"
 
 namespace CLI {
 class App;

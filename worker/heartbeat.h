@@ -14,8 +14,8 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "client/http_client.h"
+#include "nmt/metering/nvml.h"
 #include "nmt/train/checkpoint_request.h"
-#include "nmt/train/nvml.h"
 #include "nmt/train/stop_request.h"
 
 namespace babelring {

@@ -6,7 +6,7 @@
 #include <string>
 #include <thread>
 
-#include "nmt/comm/network_counters.h"
+#include "nmt/metering/network_counters.h"
 
 namespace babelring {
 namespace {

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "base/name_fault.h"
-#include "nmt/comm/bucket_size.h"
+#include "nmt/parallel/bucket_size.h"
 
 namespace babelring {
 

@@ -4,10 +4,10 @@
 
 #include "base/clock.h"
 #include "base/records.h"
-#include "nmt/comm/network_counters.h"
+#include "nmt/layers/workspace.h"
+#include "nmt/metering/network_counters.h"
 #include "nmt/model/transformer.h"
 #include "nmt/optim/adam.h"
-#include "nmt/train/workspace.h"
 
 namespace babelring {
 

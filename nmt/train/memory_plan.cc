@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "base/failure.h"
-#include "nmt/train/dry_backend.h"
-#include "nmt/train/padded_batch.h"
+#include "nmt/layers/padded_batch.h"
+#include "nmt/ops/dry_backend.h"
 
 namespace babelring {
 

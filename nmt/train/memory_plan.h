@@ -5,9 +5,9 @@
 
 #include "nmt/comm/communicator.h"
 #include "nmt/data/plan.h"
+#include "nmt/layers/workspace.h"
 #include "nmt/model/transformer.h"
 #include "nmt/train/config.h"
-#include "nmt/train/workspace.h"
 
 namespace babelring {
 

@@ -5,9 +5,9 @@
 
 #include "nmt/data/corpus.h"
 #include "nmt/data/vocabulary.h"
+#include "nmt/layers/workspace.h"
 #include "nmt/metrics/bleu.h"
 #include "nmt/model/transformer.h"
-#include "nmt/train/workspace.h"
 
 namespace babelring {
 

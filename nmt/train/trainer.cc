@@ -6,8 +6,8 @@
 #include <limits>
 
 #include "base/grouped.h"
+#include "nmt/train/checkpointing/start_from.h"
 #include "nmt/train/memory_plan.h"
-#include "nmt/train/start_from.h"
 
 namespace babelring {
 

@@ -3,7 +3,7 @@
 #include <optional>
 #include <utility>
 
-#include "nmt/train/padded_batch.h"
+#include "nmt/layers/padded_batch.h"
 
 namespace babelring {
 

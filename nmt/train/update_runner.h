@@ -6,12 +6,12 @@
 #include "base/records.h"
 #include "nmt/comm/communicator.h"
 #include "nmt/data/pipeline.h"
+#include "nmt/layers/workspace.h"
+#include "nmt/metering/step_clock.h"
 #include "nmt/model/transformer.h"
 #include "nmt/optim/adam.h"
+#include "nmt/parallel/model_ownership.h"
 #include "nmt/train/config.h"
-#include "nmt/train/model_ownership.h"
-#include "nmt/train/step_clock.h"
-#include "nmt/train/workspace.h"
 
 namespace babelring {
 

@@ -8,10 +8,10 @@
 #include "nmt/comm/communicator.h"
 #include "nmt/data/corpus.h"
 #include "nmt/data/vocabulary.h"
+#include "nmt/layers/workspace.h"
 #include "nmt/model/transformer.h"
 #include "nmt/train/config.h"
 #include "nmt/train/teacher_forced.h"
-#include "nmt/train/workspace.h"
 
 namespace babelring {
 

@@ -14,7 +14,7 @@
 
 #include "base/json.h"
 #include "nmt/comm/mpi_session.h"
-#include "nmt/train/device.h"
+#include "nmt/parallel/device.h"
 #include "nmt/train/gradient_transport.h"
 #include "tests/bench/all_reduce_measurement.h"
 

@@ -7,7 +7,7 @@
 #include "base/failure.h"
 #include "base/json.h"
 #include "nmt/data/manifest.h"
-#include "nmt/train/device.h"
+#include "nmt/parallel/device.h"
 
 namespace babelring {
 

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "base/clock.h"
-#include "nmt/train/device.h"
-#include "nmt/train/gpu_meter.h"
+#include "nmt/metering/gpu_meter.h"
+#include "nmt/parallel/device.h"
 #include "nmt/train/host_meter.h"
 #include "nmt/train/update_runner.h"
 #include "tests/bench/random_update.h"

@@ -1,4 +1,4 @@
-#include "nmt/comm/bucket_size.h"
+#include "nmt/parallel/bucket_size.h"
 
 #include <gtest/gtest.h>
 

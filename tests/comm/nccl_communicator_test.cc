@@ -8,8 +8,8 @@
 #include <functional>
 #include <thread>
 
-#include "nmt/comm/buckets.h"
 #include "nmt/core/random.h"
+#include "nmt/parallel/buckets.h"
 #include "tests/comm/fake_device_stream.h"
 #include "tests/comm/fake_nccl.h"
 #include "tests/train/thread_communicator.h"

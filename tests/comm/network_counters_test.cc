@@ -1,4 +1,4 @@
-#include "nmt/comm/network_counters.h"
+#include "nmt/metering/network_counters.h"
 
 #include <gmock/gmock.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "nmt/train/gpu_meter.h"
+#include "nmt/metering/gpu_meter.h"
 
 #include <dlfcn.h>
 #include <gmock/gmock.h>
@@ -8,7 +8,7 @@
 
 #include "nmt/ops/backend.h"
 #include "nmt/ops/cuda_module.h"
-#include "nmt/train/device.h"
+#include "nmt/parallel/device.h"
 #include "tests/train/fake_nvml.h"
 #include "tests/worker/log_capture.h"
 

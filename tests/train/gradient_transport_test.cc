@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "nmt/comm/bucket_size.h"
+#include "nmt/parallel/bucket_size.h"
 #include "tests/comm/fake_nccl.h"
 #include "tests/reference/test_backends.h"
 #include "tests/train/thread_communicator.h"

@@ -2,10 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include "nmt/layers/workspace.h"
 #include "nmt/model/transformer.h"
-#include "nmt/train/dry_backend.h"
+#include "nmt/ops/dry_backend.h"
 #include "nmt/train/memory_plan.h"
-#include "nmt/train/workspace.h"
 #include "tests/reference/test_backends.h"
 
 namespace babelring {

@@ -3,7 +3,7 @@
 
 #include <fstream>
 
-#include "nmt/train/precision.h"
+#include "nmt/ops/precision.h"
 #include "nmt/train/trainer.h"
 #include "tests/data/synthetic.h"
 #include "tests/train/small_training.h"

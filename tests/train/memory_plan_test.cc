@@ -6,7 +6,7 @@
 
 #include "base/failure.h"
 #include "nmt/data/batch.h"
-#include "nmt/train/dry_backend.h"
+#include "nmt/ops/dry_backend.h"
 #include "tests/data/synthetic.h"
 #include "tests/reference/test_backends.h"
 #include "tests/train/small_training.h"

@@ -1,4 +1,4 @@
-#include "nmt/train/padded_batch.h"
+#include "nmt/layers/padded_batch.h"
 
 #include <gtest/gtest.h>
 
@@ -10,8 +10,8 @@
 #include <tuple>
 
 #include "nmt/data/pipeline.h"
+#include "nmt/layers/workspace.h"
 #include "nmt/ops/cross_entropy.h"
-#include "nmt/train/workspace.h"
 #include "tests/data/synthetic.h"
 #include "tests/reference/test_backends.h"
 

@@ -1,4 +1,4 @@
-#include "nmt/train/dry_backend.h"
+#include "nmt/ops/dry_backend.h"
 
 #include <sys/mman.h>
 

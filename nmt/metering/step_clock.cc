@@ -1,4 +1,4 @@
-#include "nmt/train/step_clock.h"
+#include "nmt/metering/step_clock.h"
 
 #include <algorithm>
 

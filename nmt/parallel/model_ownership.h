@@ -7,7 +7,7 @@
 #include "nmt/core/parameters.h"
 #include "nmt/core/shares.h"
 #include "nmt/ops/backend.h"
-#include "nmt/train/gradient_sum.h"
+#include "nmt/parallel/gradient_sum.h"
 
 namespace babelring {
 

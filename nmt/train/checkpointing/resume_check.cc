@@ -1,4 +1,4 @@
-#include "nmt/train/resume_check.h"
+#include "nmt/train/checkpointing/resume_check.h"
 
 #include <spdlog/spdlog.h>
 

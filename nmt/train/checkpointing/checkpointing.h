@@ -10,9 +10,9 @@
 #include "nmt/comm/communicator.h"
 #include "nmt/model/transformer.h"
 #include "nmt/optim/adam.h"
+#include "nmt/parallel/model_ownership.h"
+#include "nmt/train/checkpointing/run_state.h"
 #include "nmt/train/config.h"
-#include "nmt/train/model_ownership.h"
-#include "nmt/train/run_state.h"
 
 namespace babelring {
 

@@ -1,4 +1,4 @@
-#include "nmt/train/gpu_meter.h"
+#include "nmt/metering/gpu_meter.h"
 
 #include <spdlog/spdlog.h>
 

@@ -1,4 +1,4 @@
-#include "nmt/train/embedding_rows_sum.h"
+#include "nmt/parallel/embedding_rows_sum.h"
 
 #include <algorithm>
 #include <bit>

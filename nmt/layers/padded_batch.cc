@@ -1,4 +1,4 @@
-#include "nmt/train/padded_batch.h"
+#include "nmt/layers/padded_batch.h"
 
 #include <algorithm>
 #include <bit>

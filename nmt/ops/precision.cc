@@ -1,4 +1,4 @@
-#include "nmt/train/precision.h"
+#include "nmt/ops/precision.h"
 
 #include "base/failure.h"
 

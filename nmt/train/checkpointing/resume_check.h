@@ -2,8 +2,8 @@
 
 #include "nmt/checkpoint/checkpoint.h"
 #include "nmt/core/parameters.h"
+#include "nmt/train/checkpointing/run_state.h"
 #include "nmt/train/config.h"
-#include "nmt/train/run_state.h"
 
 namespace babelring {
 

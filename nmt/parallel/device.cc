@@ -1,4 +1,4 @@
-#include "nmt/train/device.h"
+#include "nmt/parallel/device.h"
 
 #include <fmt/format.h>
 

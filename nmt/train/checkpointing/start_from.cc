@@ -1,4 +1,4 @@
-#include "nmt/train/start_from.h"
+#include "nmt/train/checkpointing/start_from.h"
 
 #include <fnmatch.h>
 #include <spdlog/spdlog.h>
@@ -7,9 +7,9 @@
 #include <sstream>
 
 #include "nmt/checkpoint/checkpoint.h"
-#include "nmt/train/first_rank.h"
-#include "nmt/train/model_loader.h"
-#include "nmt/train/resume_check.h"
+#include "nmt/comm/first_rank.h"
+#include "nmt/train/checkpointing/model_loader.h"
+#include "nmt/train/checkpointing/resume_check.h"
 
 namespace babelring {
 

@@ -1,4 +1,4 @@
-#include "nmt/train/run_state.h"
+#include "nmt/train/checkpointing/run_state.h"
 
 #include <cmath>
 

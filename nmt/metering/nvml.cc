@@ -1,4 +1,4 @@
-#include "nmt/train/nvml.h"
+#include "nmt/metering/nvml.h"
 
 #include <dlfcn.h>
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-#include "nmt/comm/network_counters.h"
+#include "nmt/metering/network_counters.h"
 
 #include <algorithm>
 #include <fstream>

@@ -1,10 +1,10 @@
-#include "nmt/train/gradient_sum.h"
+#include "nmt/parallel/gradient_sum.h"
 
 #include <optional>
 
-#include "nmt/comm/buckets.h"
 #include "nmt/optim/gradient_norm.h"
-#include "nmt/train/embedding_rows_sum.h"
+#include "nmt/parallel/buckets.h"
+#include "nmt/parallel/embedding_rows_sum.h"
 
 namespace babelring {
 

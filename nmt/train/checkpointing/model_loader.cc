@@ -1,4 +1,4 @@
-#include "nmt/train/model_loader.h"
+#include "nmt/train/checkpointing/model_loader.h"
 
 #include "base/atomic_file.h"
 #include "nmt/checkpoint/finite.h"

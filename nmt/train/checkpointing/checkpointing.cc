@@ -1,4 +1,4 @@
-#include "nmt/train/checkpointing.h"
+#include "nmt/train/checkpointing/checkpointing.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,9 +7,9 @@
 
 #include "base/run_fence.h"
 #include "nmt/checkpoint/finite.h"
-#include "nmt/train/first_rank.h"
-#include "nmt/train/model_loader.h"
-#include "nmt/train/resume_check.h"
+#include "nmt/comm/first_rank.h"
+#include "nmt/train/checkpointing/model_loader.h"
+#include "nmt/train/checkpointing/resume_check.h"
 
 namespace babelring {
 

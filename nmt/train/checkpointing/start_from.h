@@ -4,8 +4,8 @@
 
 #include "nmt/data/vocabulary.h"
 #include "nmt/model/transformer.h"
+#include "nmt/parallel/model_ownership.h"
 #include "nmt/train/config.h"
-#include "nmt/train/model_ownership.h"
 
 namespace babelring {
 

@@ -1,4 +1,4 @@
-#include "nmt/comm/buckets.h"
+#include "nmt/parallel/buckets.h"
 
 #include <algorithm>
 #include <numeric>

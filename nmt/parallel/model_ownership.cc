@@ -1,4 +1,4 @@
-#include "nmt/train/model_ownership.h"
+#include "nmt/parallel/model_ownership.h"
 
 #include <vector>
 

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "base/records.h"
-#include "nmt/train/nvml.h"
+#include "nmt/metering/nvml.h"
 
 namespace babelring {
 
