@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "base/failure.h"
-#include "nmt/layers/padded_batch.h"
+#include "nmt/model/padded_batch.h"
 #include "nmt/ops/dry_backend.h"
 
 namespace babelring {

@@ -3,7 +3,7 @@
 #include <optional>
 #include <utility>
 
-#include "nmt/layers/padded_batch.h"
+#include "nmt/model/padded_batch.h"
 
 namespace babelring {
 

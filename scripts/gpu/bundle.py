@@ -16,7 +16,8 @@ import tarfile
 from collections.abc import Iterable
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PROGRAMS = ("worker", "nmt", "test_ops", "test_layers", "test_model", "test_decode", "test_train", "test_cuda", "test_mpi_nccl",
+PROGRAMS = ("worker", "nmt", "test_ops", "test_layers", "test_model", "test_decode", "test_parallel", "test_metering", "test_train",
+             "test_cuda", "test_mpi_nccl",
              "bench_ops", "bench_train_step", "bench_decode", "bench_all_reduce")
 MODULE = "libbabelring_cuda.so"
 OF_TESTS = ("libbabelring_cuda_emulated.so", "libfake_nvml.so", "libfake_old_nvml.so")

@@ -56,7 +56,7 @@ FIRST = (
 PARTS = (
     *FIRST,
     *(Part(name, tests.test_program, 120, beside=True) for name in
-      ("test_layers", "test_model", "test_decode", "test_train", "test_cuda")),
+      ("test_layers", "test_model", "test_decode", "test_parallel", "test_metering", "test_train", "test_cuda")),
     Part("routes", tests.routes, 120, beside=True),
     Part("compile_torch", speed.compile_torch, 150, beside=True),
     Part("determinism", training.determinism, 60, 20),

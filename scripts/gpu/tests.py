@@ -72,7 +72,7 @@ def judge(stage: Stage, counts: Counts, done: Done, figures: Figures) -> tuple[s
 def test_program(stage: Stage) -> tuple[str, Figures]:
     """The part test_NAME runs the program of that name."""
     tests = IN_ITS_PLACE if stage.setting.quick else ON_DEVICE
-    if stage.name in ("test_cuda", "test_decode", "test_train"):
+    if stage.name in ("test_cuda", "test_decode", "test_metering", "test_parallel", "test_train"):
         tests = "*" + NOT_EMULATED  # these are small
     counts, done = run_tests(stage, stage.name, tests, "all")
     return judge(stage, counts, done, {})

@@ -73,10 +73,10 @@ class Sizes(Tree):
     def test_files_over_the_limit_are_found_and_tests_may_be_longer(self) -> None:
         self.write("nmt/core/fits.cc", "\n" * 400)
         self.write("nmt/core/long.cc", "\n" * 401)
-        self.write("tests/core/fits_test.cc", "\n" * 600)
-        self.write("tests/core/long_test.cc", "\n" * 601)
+        self.write("tests/nmt/core/fits_test.cc", "\n" * 600)
+        self.write("tests/nmt/core/long_test.cc", "\n" * 601)
         self.assertEqual(check_sizes.violations(self.root),
-                         ["nmt/core/long.cc:1: 401 lines, at most 400", "tests/core/long_test.cc:1: 601 lines, at most 600"])
+                         ["nmt/core/long.cc:1: 401 lines, at most 400", "tests/nmt/core/long_test.cc:1: 601 lines, at most 600"])
 
     @unittest.skipUnless(shutil.which("ctags"), "needs universal-ctags")
     def test_long_functions_are_found(self) -> None:

@@ -9,7 +9,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-TOPS = r"nmt|server|worker|scripts|tests|docs|configs|cmake|deploy|\.ci"
+TOPS = r"base|cli|client|nmt|server|worker|scripts|tests|docs|configs|cmake|deploy|\.ci"
 PATH = re.compile(rf"(?<![\w/.:$-])(?:{TOPS})/[\w./*{{}},-]*\w[}}*/]?")
 LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)")
 HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)

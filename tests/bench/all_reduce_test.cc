@@ -7,9 +7,9 @@
 
 #include "nmt/train/gradient_transport.h"
 #include "tests/bench/all_reduce_measurement.h"
-#include "tests/comm/fake_nccl.h"
+#include "tests/nmt/comm/fake_nccl.h"
+#include "tests/nmt/train/thread_communicator.h"
 #include "tests/reference/closed_backend.h"
-#include "tests/train/thread_communicator.h"
 
 namespace babelring {
 namespace {

@@ -13,7 +13,7 @@
 #include "nmt/data/pipeline.h"
 #include "nmt/data/prepare.h"
 #include "tests/bench/train_measurement.h"
-#include "tests/data/temporary_folder.h"
+#include "tests/nmt/data/temporary_folder.h"
 
 namespace babelring {
 namespace {

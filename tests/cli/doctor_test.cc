@@ -9,7 +9,7 @@
 #include "cli/doctor/network.h"
 #include "cli/doctor/server.h"
 #include "cli/doctor/storage.h"
-#include "tests/data/temporary_folder.h"
+#include "tests/nmt/data/temporary_folder.h"
 
 namespace babelring {
 namespace {

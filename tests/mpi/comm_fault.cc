@@ -17,8 +17,8 @@
 #include "nmt/comm/communicator.h"
 #include "nmt/comm/mpi_session.h"
 #include "nmt/comm/nccl/nccl_communicator.h"
-#include "tests/comm/fake_device_stream.h"
-#include "tests/comm/fake_nccl.h"
+#include "tests/nmt/comm/fake_device_stream.h"
+#include "tests/nmt/comm/fake_nccl.h"
 
 namespace {
 

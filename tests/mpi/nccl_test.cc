@@ -13,8 +13,8 @@
 #include "nmt/core/random.h"
 #include "nmt/ops/backend.h"
 #include "nmt/ops/cuda_module.h"
-#include "tests/comm/fake_device_stream.h"
-#include "tests/comm/fake_nccl.h"
+#include "tests/nmt/comm/fake_device_stream.h"
+#include "tests/nmt/comm/fake_nccl.h"
 
 namespace babelring {
 namespace {

@@ -7,7 +7,7 @@
 #include <mutex>
 
 #include "base/failure.h"
-#include "tests/comm/fake_device_stream.h"
+#include "tests/nmt/comm/fake_device_stream.h"
 
 namespace babelring {
 

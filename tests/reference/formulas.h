@@ -5,7 +5,7 @@
 #include "nmt/core/random.h"
 #include "tests/reference/matrix.h"
 
-/// The formulas of nmt/ops, written as plainly as possible, in double. tests/ops checks the gradients among them by
+/// The formulas of nmt/ops, written as plainly as possible, in double. tests/nmt/ops checks the gradients among them by
 /// central differences, and the backends against them.
 namespace babelring::reference {
 

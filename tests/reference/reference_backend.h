@@ -10,7 +10,7 @@ namespace babelring {
 /// Host memory, one thread, slow.
 ///
 /// There is no f64 tensor: gradients are checked by central differences of the formulas themselves, which compute on
-/// doubles (tests/ops), and backends and layers are then compared with this backend, or by differences in f32 with
+/// doubles (tests/nmt/ops), and backends and layers are then compared with this backend, or by differences in f32 with
 /// wide steps.
 std::unique_ptr<Backend> make_reference_backend();
 

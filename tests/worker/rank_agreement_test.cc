@@ -5,7 +5,7 @@
 
 #include <thread>
 
-#include "tests/train/thread_communicator.h"
+#include "tests/nmt/train/thread_communicator.h"
 
 namespace babelring {
 namespace {

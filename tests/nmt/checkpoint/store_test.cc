@@ -1,0 +1,471 @@
+#include "nmt/checkpoint/store.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <cmath>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <numeric>
+#include <random>
+#include <thread>
+
+#include "base/atomic_file.h"
+#include "base/failure.h"
+#include "tests/nmt/checkpoint/poison.h"
+
+namespace babelring {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+class StoreTest : public testing::Test {
+ protected:
+  StoreTest() {
+    fs::remove_all(base_);
+    fs::create_directories(base_);
+    write_file_atomically(base_ / "source.model", "spm");
+    std::iota(weights_.begin(), weights_.end(), 0.0F);
+  }
+  ~StoreTest() override { fs::remove_all(base_); }
+
+  CheckpointContent content(std::int64_t update, bool best = false) const {
+    CheckpointContent content{.update = update, .best = best};
+    content.weights = {{"w", ConstTensor(weights_.data(), {40, 100}, DType::f32)}};
+    content.optimizer = {{"w.m", ConstTensor(weights_.data(), {4000}, DType::f32)}};
+    content.state = {{"epoch", 1.5}, {"seed", 7}};
+    content.copies = {{"spm.model", base_ / "source.model"}};
+    content.texts = {{"config.yaml", "a: 1\n"}};
+    content.sacrebleu = 30.25;
+    if (best) content.loss = 2.5;
+    return content;
+  }
+  static std::vector<std::string> names(const std::vector<fs::path>& folders) {
+    std::vector<std::string> names;
+    for (const fs::path& folder : folders) names.push_back(folder.filename());
+    return names;
+  }
+  fs::path best() const { return fs::read_symlink(folder_ / "best"); }
+  static std::size_t entries(const fs::path& folder) {
+    return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
+  }
+
+  const fs::path base_ = testing::TempDir() + "store_test." + std::to_string(::getpid());
+  const fs::path folder_ = base_ / "checkpoints";
+  std::vector<float> weights_ = std::vector<float>(4000);
+};
+
+TEST_F(StoreTest, RoundTrip) {
+  CheckpointStore store(folder_, 3);
+  EXPECT_FALSE(store.latest().has_value());
+  const CheckpointRecord saved = store.save(content(1000)).saved;
+  EXPECT_EQ(saved.name, "update-00001000");
+  EXPECT_EQ(saved.folder, (folder_ / saved.name).string());
+  EXPECT_EQ(saved.sacrebleu, 30.25);
+  EXPECT_TRUE(std::isnan(saved.loss));
+  EXPECT_GT(saved.write_seconds, 0);
+  std::vector<std::string> files;
+  for (const CheckpointFile& file : saved.files) {
+    files.push_back(file.name);
+    EXPECT_EQ(file.size, static_cast<std::int64_t>(fs::file_size(folder_ / saved.name / file.name)));
+    EXPECT_EQ(file.sha256, sha256_file(folder_ / saved.name / file.name));
+  }
+  EXPECT_THAT(files,
+              ElementsAre("weights.safetensors", "optimizer.safetensors", "spm.model", "config.yaml", "state.json"));
+
+  const auto latest = store.latest();
+  ASSERT_TRUE(latest.has_value());
+  EXPECT_EQ(latest->update, 1000);
+  EXPECT_EQ(to_text(latest->state), R"({"epoch":1.5,"seed":7})");
+  EXPECT_EQ(latest->sacrebleu, 30.25);
+  EXPECT_TRUE(std::isnan(latest->loss));
+  const SafetensorsReader weights = latest->weights();
+  EXPECT_EQ(std::memcmp(weights.tensor("w", {40, 100}).data, weights_.data(), 16000), 0);
+  EXPECT_EQ(latest->optimizer().tensor("w.m").shape, Shape({4000}));
+  EXPECT_EQ(read_file(latest->folder / "spm.model"), "spm");
+  EXPECT_EQ(read_file(latest->folder / "config.yaml"), "a: 1\n");
+  EXPECT_EQ(record_of(*latest).files.size(), saved.files.size());
+}
+
+TEST_F(StoreTest, SumsAreForSha256sum) {
+  CheckpointStore store(folder_, 3);
+  const auto saved = store.save(content(1)).saved;
+  const std::string command = "cd '" + saved.folder + "' && sha256sum --strict --status -c SHA256SUMS";
+  EXPECT_EQ(std::system(command.c_str()), 0);
+}
+
+TEST_F(StoreTest, KeepsTheNewestAndTheBest) {
+  CheckpointStore store(folder_, 2);
+  EXPECT_TRUE(store.save(content(100, true)).removed.empty());
+  EXPECT_TRUE(store.save(content(200)).removed.empty());
+  EXPECT_TRUE(store.save(content(300)).removed.empty()) << "100 is the best";
+  const auto removed = store.save(content(400)).removed;
+  ASSERT_EQ(removed.size(), 1U);
+  EXPECT_EQ(removed[0].name, "update-00000200");
+  EXPECT_EQ(removed[0].update, 200);
+  EXPECT_TRUE(removed[0].removed);
+  EXPECT_THAT(names(store.list()), ElementsAre("update-00000100", "update-00000300", "update-00000400"));
+  EXPECT_EQ(best(), "update-00000100");
+  const auto later = store.save(content(500, true)).removed;
+  EXPECT_EQ(later.size(), 2U) << "300 and the former best";
+  EXPECT_EQ(best(), "update-00000500") << "relative: the folder may be moved";
+}
+
+TEST_F(StoreTest, OneThatCannotBeRemovedKeepsNoOther) {
+  CheckpointStore store(folder_, 1, false);
+  store.save(content(1));
+  // As a file that somebody has open stays on NFS when it is removed, and its folder with it.
+  const fs::path stuck = folder_ / checkpoint_name(1) / "held";
+  fs::create_directory(stuck);
+  if (::mount("tmpfs", stuck.c_str(), "tmpfs", 0, "size=4k") != 0) {
+    GTEST_SKIP() << "may not mount a tmpfs here: " << std::generic_category().message(errno);
+  }
+  store.save(content(2));
+  const auto removed = store.save(content(3)).removed;
+  fs::path mounted;
+  for (const auto& entry : fs::directory_iterator(folder_)) {
+    if (fs::exists(entry.path() / "held")) mounted = entry.path() / "held";
+  }
+  EXPECT_EQ(::umount(mounted.c_str()), 0);
+  ASSERT_EQ(removed.size(), 1U);
+  EXPECT_EQ(removed[0].update, 2);
+}
+
+TEST_F(StoreTest, WithoutKeepBestOnlyTheNewestStay) {
+  CheckpointStore store(folder_, 0, false);
+  store.save(content(1, true));
+  EXPECT_EQ(store.save(content(2)).removed.size(), 1U);
+  EXPECT_THAT(names(store.list()), ElementsAre("update-00000002"));
+  EXPECT_FALSE(fs::exists(folder_ / "best"));
+}
+
+TEST_F(StoreTest, APinnedOneStaysAlsoWhenItIsWrittenAgain) {
+  CheckpointStore store(folder_, 1, false);
+  store.save(content(1));
+  write_file_atomically(folder_ / checkpoint_name(1) / "pinned", "");
+  EXPECT_TRUE(store.save(content(2)).removed.empty());
+  store.save(content(1));  // a resumed run comes by the same update
+  EXPECT_EQ(store.save(content(3)).removed.size(), 1U);
+  EXPECT_THAT(names(store.list()), ElementsAre("update-00000001", "update-00000003"));
+  EXPECT_TRUE(load_checkpoint(folder_ / checkpoint_name(1)).ok());
+  fs::remove(folder_ / checkpoint_name(1) / "pinned");
+  store.save(content(4));
+  EXPECT_THAT(names(store.list()), ElementsAre("update-00000004"));
+}
+
+TEST_F(StoreTest, SameUpdateIsReplaced) {
+  CheckpointStore store(folder_, 2);
+  store.save(content(5));
+  weights_[0] = 99;
+  store.save(content(5));
+  EXPECT_EQ(*store.latest()->weights().tensor("w").as<float>(), 99);
+  EXPECT_EQ(entries(folder_), 1U);
+}
+
+TEST_F(StoreTest, TheReplacedOneIsThereUntilTheNewOneIs) {
+  for (const char* name : {"one", "other"}) fs::create_directory(base_ / name);
+  if (::renameat2(AT_FDCWD, (base_ / "one").c_str(), AT_FDCWD, (base_ / "other").c_str(), RENAME_EXCHANGE) != 0) {
+    GTEST_SKIP() << "this file system cannot exchange two folders: " << std::generic_category().message(errno);
+  }
+  CheckpointStore store(folder_, 2);
+  store.save(content(5));
+  const fs::path saved = folder_ / checkpoint_name(5);
+  std::atomic<bool> done = false;
+  std::atomic<int> looks = 0, missing = 0;
+  std::thread watcher([&] {
+    for (; !done; ++looks) missing += fs::exists(saved / "state.json") ? 0 : 1;
+  });
+  for (int again = 0; again < 50 || looks < 50; ++again) store.save(content(5));
+  done = true;
+  watcher.join();
+  EXPECT_EQ(missing, 0);
+}
+
+TEST_F(StoreTest, ListIsInOrderOfUpdates) {
+  CheckpointStore store(folder_, 10);
+  for (const std::int64_t update : {100000000, 99999999, 5}) store.save(content(update));
+  fs::create_directory(folder_ / "update-x");
+  EXPECT_THAT(names(store.list()), ElementsAre("update-00000005", "update-99999999", "update-100000000"));
+}
+
+TEST_F(StoreTest, LeftoversAreRemovedAtTheStart) {
+  {
+    CheckpointStore store(folder_, 2);
+    store.save(content(1));
+  }
+  fs::create_directories(folder_ / ".tmp-update-00000002" / "deep");
+  std::ofstream(folder_ / ".tmp-best") << "x";
+  CheckpointStore store(folder_, 2);
+  EXPECT_EQ(entries(folder_), 1U);
+  EXPECT_EQ(store.latest()->update, 1);
+}
+
+TEST_F(StoreTest, DamagedOnesAreSkippedAndTakeNoPlace) {
+  CheckpointStore store(folder_, 2);
+  store.save(content(1));
+  store.save(content(2));
+  fs::resize_file(folder_ / "update-00000002" / "weights.safetensors", 100);
+  EXPECT_EQ(store.latest()->update, 1);
+  EXPECT_TRUE(store.save(content(3)).removed.empty()) << "1 and 3 are the two newest undamaged ones";
+  fs::remove(folder_ / "update-00000003" / "state.json");
+  fs::remove(folder_ / "update-00000001" / "spm.model");
+  EXPECT_THROW(store.latest(), Failure);
+}
+
+TEST_F(StoreTest, WhereAllAreDamagedEachIsNamedAndNothingIsTaken) {
+  CheckpointStore store(folder_, 3);
+  for (const std::int64_t update : {1, 2, 3}) store.save(content(update));
+  fs::resize_file(folder_ / "update-00000001" / "weights.safetensors", 100);
+  std::fstream(folder_ / "update-00000002" / "weights.safetensors", std::ios::in | std::ios::out).seekp(5000).put('x');
+  fs::remove(folder_ / "update-00000003" / "state.json");
+  EXPECT_THAT([&] { store.latest(); },
+              ThrowsMessage<Failure>(AllOf(HasSubstr("none of 3 can be used"), HasSubstr("--from-scratch"),
+                                           HasSubstr("update-00000003/state.json: No such file or directory"),
+                                           HasSubstr("update-00000002/weights.safetensors: SHA-256 is "),
+                                           HasSubstr("update-00000001/weights.safetensors: 100 bytes, expected "))));
+
+  const auto moved = store.set_all_aside();
+  EXPECT_EQ(moved.size(), 3U);
+  EXPECT_FALSE(store.latest().has_value());
+  for (const char* name : {"update-00000001", "update-00000002", "update-00000003"}) {
+    EXPECT_TRUE(fs::exists(folder_ / "aside" / name));
+  }
+}
+
+TEST_F(StoreTest, AFolderThatCannotBeReadIsNotOneWithoutCheckpoints) {
+  CheckpointStore store(folder_, 3);
+  store.save(content(1));
+  fs::rename(folder_ / "update-00000001" / "state.json", base_ / "kept");
+  fs::create_directory(folder_ / "update-00000001" / "state.json");  // reading it fails, also for root
+  EXPECT_THAT([&] { store.latest(); }, ThrowsMessage<Failure>(HasSubstr("state.json: Is a directory")));
+  fs::remove_all(folder_);
+  write_file_atomically(folder_, "");
+  EXPECT_THAT([&] { store.latest(); }, ThrowsMessage<Failure>(HasSubstr("Not a directory")));
+}
+
+TEST_F(StoreTest, OneWithAFlippedBitTakesNoPlaceOnceItIsFound) {
+  CheckpointStore store(folder_, 2);
+  store.save(content(1));
+  store.save(content(2));
+  std::fstream(folder_ / "update-00000002" / "weights.safetensors", std::ios::in | std::ios::out).seekp(5000).put('x');
+  ASSERT_EQ(store.latest()->update, 1);
+  EXPECT_TRUE(store.save(content(3)).removed.empty()) << "1 and 3 are the two newest undamaged ones";
+  const auto removed = store.save(content(4)).removed;
+  EXPECT_EQ(removed.size(), 2U) << "the damaged one and 1, now that there are two newer ones";
+  EXPECT_THAT(names(store.list()), ElementsAre("update-00000003", "update-00000004"));
+}
+
+TEST_F(StoreTest, WeightsThatAreNotFiniteAreNotWritten) {
+  CheckpointStore store(folder_, 2);
+  store.save(content(1, true));
+  weights_[250] = NAN;
+  EXPECT_THAT([&] { store.save(content(2, true)); }, ThrowsMessage<Failure>("weights are not finite: w[2, 50] is nan"));
+  EXPECT_THAT(names(store.list()), ElementsAre("update-00000001"));
+  EXPECT_EQ(best(), "update-00000001");
+}
+
+TEST_F(StoreTest, WithoutAFiniteLossNoneIsTheBest) {
+  CheckpointStore store(folder_, 2);
+  CheckpointContent dead = content(1, true);
+  dead.sacrebleu = 0;
+  for (const double loss : {NAN, INFINITY}) {
+    dead.loss = loss;
+    EXPECT_FALSE(store.save(dead).saved.best);
+    EXPECT_FALSE(fs::exists(folder_ / "best"));
+  }
+}
+
+TEST_F(StoreTest, WeightsThatAreNotFiniteAreNotAveraged) {
+  CheckpointStore store(folder_, 5);
+  store.save(content(1));
+  store.save(content(2));
+  poison_checkpoint(folder_ / "update-00000001", "w", 250, INFINITY);
+  ASSERT_TRUE(load_checkpoint(folder_ / "update-00000001").ok());
+  EXPECT_THAT([&] { average_checkpoints(store.list(), base_ / "average"); },
+              ThrowsMessage<Failure>(
+                  HasSubstr("update-00000001/weights.safetensors: weights are not finite: w[2, 50] is inf")));
+  EXPECT_FALSE(fs::exists(base_ / "average"));
+}
+
+TEST_F(StoreTest, TornFilesAreFoundAtEveryStep) {
+  CheckpointStore store(folder_, 2);
+  const auto saved = store.save(content(1)).saved;
+  for (const char* name : {"weights.safetensors", "optimizer.safetensors", "state.json", "SHA256SUMS", "spm.model"}) {
+    const fs::path file = fs::path(saved.folder) / name;
+    const std::string whole = read_file(file);
+    for (std::size_t length = 0; length < whole.size(); length += 4096) {
+      std::ofstream(file, std::ios::binary) << whole.substr(0, length);
+      const auto loaded = load_checkpoint(saved.folder);
+      ASSERT_FALSE(loaded.ok()) << name << " " << length;
+      EXPECT_THAT(loaded.message(), HasSubstr(name));
+    }
+    std::ofstream(file, std::ios::binary) << whole + "x";
+    EXPECT_FALSE(load_checkpoint(saved.folder).ok()) << name << " with a byte more";
+    std::ofstream(file, std::ios::binary) << whole;
+  }
+  EXPECT_TRUE(load_checkpoint(saved.folder).ok());
+}
+
+TEST_F(StoreTest, ThousandBitFlipsAreAllFound) {
+  CheckpointStore store(folder_, 2);
+  const auto saved = store.save(content(1)).saved;
+  std::vector<fs::path> files;
+  std::uintmax_t total = 0;
+  for (const auto& entry : fs::directory_iterator(saved.folder)) {
+    files.push_back(entry.path());
+    total += entry.file_size();
+  }
+  std::mt19937_64 random(1);
+  for (int i = 0; i < 1000; ++i) {
+    const fs::path& file = files[random() % files.size()];  // small files as often as large ones
+    const std::uintmax_t bit = random() % (8 * fs::file_size(file));
+    std::fstream stream(file, std::ios::in | std::ios::out | std::ios::binary);
+    const auto flip = [&] {
+      stream.seekg(static_cast<std::streamoff>(bit / 8));
+      const int byte = stream.get() ^ (1 << (bit % 8));
+      stream.seekp(static_cast<std::streamoff>(bit / 8));
+      stream.put(static_cast<char>(byte));
+      stream.flush();
+    };
+    flip();
+    ASSERT_FALSE(load_checkpoint(saved.folder).ok()) << file << " bit " << bit;
+    flip();
+  }
+  EXPECT_TRUE(load_checkpoint(saved.folder).ok());
+  EXPECT_GT(total, 32000U);
+}
+
+TEST_F(StoreTest, DamageIsNamed) {
+  CheckpointStore store(folder_, 2);
+  const fs::path folder = store.save(content(1)).saved.folder;
+  std::fstream(folder / "weights.safetensors", std::ios::in | std::ios::out | std::ios::binary).seekp(5000).put('x');
+  EXPECT_THAT(load_checkpoint(folder).message(),
+              testing::AllOf(HasSubstr("checkpoint update-00000001: "), HasSubstr("weights.safetensors: SHA-256 is ")));
+  EXPECT_TRUE(load_checkpoint(folder, Verify::sizes).ok());
+  EXPECT_FALSE(load_checkpoint(folder, Verify::model).ok());
+  write_file_atomically(folder / "state.json", R"({"format":2})");
+  EXPECT_THAT(load_checkpoint(folder).message(), HasSubstr("not a checkpoint's state: format 2, expected 1"));
+  write_file_atomically(folder / "state.json", "[]");
+  EXPECT_THAT(load_checkpoint(folder).message(), HasSubstr("not a checkpoint's state"));
+  EXPECT_THAT(load_checkpoint(base_ / "absent").message(), HasSubstr("state.json: No such file or directory"));
+}
+
+TEST_F(StoreTest, NamesThatLeadElsewhereAreRefused) {
+  CheckpointStore store(folder_, 2);
+  for (const char* name : {"../x", "a/b", "state.json", "SHA256SUMS", "weights.safetensors", "", ".x", "a b"}) {
+    CheckpointContent bad = content(1);
+    bad.texts = {{name, "x"}};
+    EXPECT_THAT([&] { store.save(bad); },
+                ThrowsMessage<Failure>(std::string("checkpoint: '") + name + "' is no new file name"));
+  }
+  EXPECT_EQ(entries(folder_), 0U) << "failed writes leave nothing";
+}
+
+TEST_F(StoreTest, FailedWriteLeavesTheOlderOnes) {
+  CheckpointStore store(folder_, 1);
+  store.save(content(1, true));
+  CheckpointContent bad = content(2, true);
+  bad.copies = {{"spm.model", base_ / "absent"}};
+  EXPECT_THAT([&] { store.save(bad); }, ThrowsMessage<Failure>(HasSubstr("absent: No such file or directory")));
+  EXPECT_EQ(store.latest()->update, 1);
+  EXPECT_EQ(best(), "update-00000001");
+}
+
+TEST_F(StoreTest, FullDiskLeavesTheOlderOnes) {
+  fs::create_directories(folder_);
+  if (::mount("tmpfs", folder_.c_str(), "tmpfs", 0, "size=128k") != 0) {
+    GTEST_SKIP() << "may not mount a small tmpfs here: " << std::generic_category().message(errno);
+  }
+  {
+    CheckpointStore store(folder_, 5);
+    store.save(content(1));
+    store.save(content(2));
+    EXPECT_THAT([&] { store.save(content(3)); }, ThrowsMessage<Failure>(HasSubstr("No space left on device")));
+    EXPECT_THAT(names(store.list()), ElementsAre("update-00000001", "update-00000002"));
+    EXPECT_EQ(store.latest()->update, 2);
+    EXPECT_EQ(entries(folder_), 2U);
+  }
+  EXPECT_EQ(::umount(folder_.c_str()), 0);
+}
+
+TEST_F(StoreTest, FolderThatCannotBeMadeIsAFailure) {
+  EXPECT_THAT([&] { CheckpointStore store(base_ / "source.model" / "x", 1); },
+              ThrowsMessage<Failure>(HasSubstr("Not a directory")));
+}
+
+TEST_F(StoreTest, AverageIsTheMeanAndStandsAlone) {
+  CheckpointStore store(folder_, 5);
+  store.save(content(1));
+  const std::vector<float> first = weights_;
+  for (float& weight : weights_) weight = 3 * weight + 1;
+  store.save(content(2));
+  const Checkpoint mean = average_checkpoints(store.list(), base_ / "average");
+  EXPECT_EQ(mean.update, 2);
+  const SafetensorsReader reader = mean.weights();
+  const auto* values = reader.tensor("w", {40, 100}).as<float>();
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    ASSERT_EQ(values[i], static_cast<float>((static_cast<double>(first[i]) + static_cast<double>(weights_[i])) / 2));
+  }
+  EXPECT_EQ(to_text(mean.state.at("averaged_from")), R"(["update-00000001","update-00000002"])");
+  EXPECT_EQ(read_file(mean.folder / "spm.model"), "spm");
+  EXPECT_FALSE(fs::exists(mean.folder / "optimizer.safetensors"));
+  // As shells complete the names of folders.
+  const Checkpoint again = average_checkpoints({folder_ / "update-00000002/"}, base_ / "again/");
+  EXPECT_EQ(again.folder, base_ / "again");
+  EXPECT_EQ(to_text(again.state.at("averaged_from")), R"(["update-00000002"])");
+}
+
+TEST_F(StoreTest, AverageThatCannotBeWrittenLeavesNothing) {
+  CheckpointStore store(folder_, 5);
+  store.save(content(1));
+  std::signal(SIGXFSZ, SIG_IGN);  // write() then fails instead
+  rlimit before{};
+  ::getrlimit(RLIMIT_FSIZE, &before);
+  const rlimit small{.rlim_cur = 8192, .rlim_max = before.rlim_max};
+  ::setrlimit(RLIMIT_FSIZE, &small);
+  std::string message;
+  try {
+    average_checkpoints(store.list(), base_ / "average");
+  } catch (const Failure& failure) {
+    message = failure.what();
+  }
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, SIG_DFL);
+  EXPECT_THAT(message, HasSubstr("File too large"));
+  EXPECT_EQ(entries(base_), 2U) << "source.model and checkpoints";
+}
+
+TEST_F(StoreTest, AverageRefusesWhatDoesNotFit) {
+  CheckpointStore store(folder_, 5);
+  store.save(content(1));
+  CheckpointContent other = content(2);
+  other.weights[0].tensor = ConstTensor(weights_.data(), {100, 40}, DType::f32);
+  store.save(other);
+  EXPECT_THAT([&] { average_checkpoints(store.list(), base_ / "a"); },
+              ThrowsMessage<Failure>(HasSubstr("tensor 'w' is f32 [100, 40], expected f32 [40, 100]")));
+  EXPECT_THAT([&] { average_checkpoints({}, base_ / "a"); }, ThrowsMessage<UsageFailure>(HasSubstr("at least one")));
+  EXPECT_THAT([&] { average_checkpoints(store.list(), base_); },
+              ThrowsMessage<UsageFailure>(HasSubstr("exists already")));
+  other.weights.push_back({"v", ConstTensor(weights_.data(), {1}, DType::f32)});
+  store.save(other);
+  EXPECT_THAT([&] { average_checkpoints(store.list(), base_ / "a"); },
+              ThrowsMessage<Failure>(HasSubstr("has 1 tensors")));
+  EXPECT_FALSE(fs::exists(base_ / "a"));
+}
+
+}  // namespace
+}  // namespace babelring

@@ -1,0 +1,273 @@
+#include "tests/nmt/comm/fake_nccl.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "nmt/core/dtype.h"
+#include "tests/nmt/comm/fake_device_stream.h"
+
+namespace babelring {
+namespace {
+
+constexpr std::size_t slot_floats = 16384;  // a rank's piece of a sum
+constexpr int most_ranks = 8;
+
+/// In memory that all ranks map. Counts grow by one a piece: whoever has written piece n waits until all have.
+struct Meeting {
+  std::atomic<int> joined;
+  std::atomic<pid_t> processes[most_ranks];
+  std::atomic<std::int64_t> written[most_ranks], taken[most_ranks];
+  float slots[most_ranks][slot_floats];
+};
+
+struct State {
+  FakeNccl::Plan plan;
+  std::mutex mutex;  // guards calls
+  std::vector<FakeNccl::Call> calls;
+  std::atomic<int> aborted{0}, destroyed{0}, ids{0};
+};
+
+State& state() {
+  static State state;
+  return state;
+}
+
+bool concerns(int rank) {
+  return state().plan.rank < 0 || state().plan.rank == rank;
+}
+
+}  // namespace
+
+struct NcclCommObject {
+  Meeting* meeting = nullptr;
+  std::string name;  // of the memory, until all ranks have it
+  int rank = 0, ranks = 1;
+  std::chrono::steady_clock::time_point joined_at = std::chrono::steady_clock::now();
+  std::atomic<int> result{0};
+  std::atomic<bool> stopped{false};
+  std::atomic<int> running{0};  // all-reduces on streams
+  std::atomic<int> polls{0};    // still to be answered by "in progress"
+  std::int64_t queued = 0;      // by the thread that queues
+  std::int64_t pieces = 0;      // by the stream's thread
+  bool first = true;
+
+  ~NcclCommObject() {
+    if (meeting != nullptr) ::munmap(meeting, sizeof *meeting);
+    ::shm_unlink(name.c_str());  // already gone but where a rank has not come
+  }
+};
+
+namespace {
+
+float read_element(const void* data, std::size_t i, int type) {
+  return type == nccl_float32 ? static_cast<const float*>(data)[i]
+                              : static_cast<float>(static_cast<const BFloat16*>(data)[i]);
+}
+
+void write_element(void* data, std::size_t i, int type, float value) {
+  if (type == nccl_float32) {
+    static_cast<float*>(data)[i] = value;
+  } else {
+    static_cast<BFloat16*>(data)[i] = BFloat16(value);
+  }
+}
+
+/// False when the communicator was aborted meanwhile.
+bool until_all(NcclCommObject& comm, const std::atomic<std::int64_t>* counts, std::int64_t wanted) {
+  const auto there = [&] {
+    return std::all_of(counts, counts + comm.ranks, [&](const auto& count) { return count.load() >= wanted; });
+  };
+  const auto gone = [](const std::atomic<pid_t>& process) { return ::kill(process, 0) != 0; };
+  const Meeting& meeting = *comm.meeting;
+  while (!there()) {
+    if (comm.stopped) return false;
+    if (state().plan.notices_death && std::any_of(meeting.processes, meeting.processes + comm.ranks, gone)) {
+      comm.result = nccl_remote_error;
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+  }
+  return true;
+}
+
+void sum_piece(NcclCommObject& comm, void* data, std::size_t begin, std::size_t count, int type) {
+  Meeting& meeting = *comm.meeting;
+  const std::int64_t piece = ++comm.pieces;
+  float* own = meeting.slots[comm.rank];
+  for (std::size_t i = 0; i < count; ++i) own[i] = read_element(data, begin + i, type);
+  meeting.written[comm.rank] = piece;
+  if (!until_all(comm, meeting.written, piece)) return;
+  for (std::size_t i = 0; i < count; ++i) {
+    float total = state().plan.wrong_sums ? 1.0f : 0.0f;
+    for (int rank = 0; rank < comm.ranks; ++rank) {
+      total += meeting.slots[rank][i];
+      if (type == nccl_bfloat16) total = static_cast<float>(BFloat16(total));
+    }
+    write_element(data, begin + i, type, total);
+  }
+  meeting.taken[comm.rank] = piece;
+  until_all(comm, meeting.taken, piece);
+}
+
+void wait_for_abort(const NcclCommObject& comm) {
+  while (!comm.stopped) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+void sum_on_device(NcclCommObject& comm, FakeDeviceStream& stream, void* data, std::size_t count, int type,
+                   std::int64_t number) {
+  const FakeNccl::Plan& plan = state().plan;
+  if (concerns(comm.rank) && plan.fails_at == number) comm.result = nccl_remote_error;
+  if (concerns(comm.rank) && (plan.fails_at == number || plan.hangs_at == number)) {
+    wait_for_abort(comm);
+  } else {
+    stream.in_memory([&] {
+      for (std::size_t begin = 0; begin < count && !comm.stopped; begin += slot_floats) {
+        sum_piece(comm, data, begin, std::min(slot_floats, count - begin), type);
+      }
+    });
+  }
+  --comm.running;
+}
+
+int fake_unique_id(NcclUniqueId* id) {
+  const std::string name = fmt::format("/babelring-fake-nccl-{}-{}", getpid(), ++state().ids);
+  ::shm_unlink(name.c_str());  // of a process that had our number, and was killed
+  const int file = ::shm_open(name.c_str(), O_CREAT | O_EXCL | O_RDWR, 0600);
+  if (file < 0 || ::ftruncate(file, sizeof(Meeting)) != 0) return 2;
+  ::close(file);
+  std::memset(id, 0, sizeof *id);
+  std::memcpy(id->bytes, name.data(), name.size());
+  return nccl_success;
+}
+
+int fake_join(NcclComm* comm, int ranks, NcclUniqueId id, int rank, NcclConfig* config) {
+  if (config->magic != 0xcafebeef || config->blocking != 0) return 4;
+  const FakeNccl::Plan& plan = state().plan;
+  if (concerns(rank) && plan.join_result != 0) return plan.join_result;
+  const int file = ::shm_open(id.bytes, O_RDWR, 0600);
+  if (file < 0 || ranks > most_ranks) return 2;
+  auto made = std::make_unique<NcclCommObject>();
+  void* memory = ::mmap(nullptr, sizeof(Meeting), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  ::close(file);
+  if (memory == MAP_FAILED) return 2;
+  made->meeting = static_cast<Meeting*>(memory);
+  made->name = id.bytes;
+  made->rank = rank;
+  made->ranks = ranks;
+  made->meeting->processes[rank] = getpid();
+  if (++made->meeting->joined == ranks) ::shm_unlink(id.bytes);
+  *comm = made.release();
+  return nccl_in_progress;
+}
+
+int fake_async_error(NcclComm comm, int* result) {
+  const FakeNccl::Plan& plan = state().plan;
+  const bool late = std::chrono::steady_clock::now() - comm->joined_at > std::chrono::milliseconds(5);
+  *result = comm->result;
+  if (concerns(comm->rank) && plan.join_error != 0) {
+    *result = late ? plan.join_error : nccl_in_progress;
+  } else if (comm->meeting->joined < comm->ranks || (concerns(comm->rank) && plan.never_joins)) {
+    *result = nccl_in_progress;
+  } else if (comm->polls > 0) {
+    --comm->polls;
+    *result = nccl_in_progress;
+  }
+  return nccl_success;
+}
+
+int fake_all_reduce(const void* from, void* to, std::size_t count, int type, int op, NcclComm comm, void* handle) {
+  if (from != to || op != nccl_sum || comm->polls > 0) return 4;
+  if (comm->first) comm->polls = state().plan.connect_polls;
+  comm->first = false;
+  {
+    const std::lock_guard lock(state().mutex);
+    state().calls.push_back({comm->rank, count, type});
+  }
+  ++comm->running;
+  FakeDeviceStream& stream = FakeDeviceStream::from_handle(handle);
+  stream.add([=, &stream, number = comm->queued++] { sum_on_device(*comm, stream, to, count, type, number); });
+  return comm->polls > 0 ? nccl_in_progress : nccl_success;
+}
+
+void leave(NcclComm comm) {
+  comm->stopped = true;
+  while (comm->running > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  delete comm;
+}
+
+int fake_abort(NcclComm comm) {
+  ++state().aborted;
+  leave(comm);
+  return nccl_success;
+}
+
+int fake_destroy(NcclComm comm) {
+  ++state().destroyed;
+  leave(comm);
+  return nccl_success;
+}
+
+const char* fake_error_string(int result) {
+  return result == 1                   ? "unhandled cuda error"
+         : result == nccl_remote_error ? "remote process exited or there was a network error"
+                                       : "unhandled system error";
+}
+
+}  // namespace
+
+FakeNccl::Plan& FakeNccl::plan() {
+  return state().plan;
+}
+
+std::vector<FakeNccl::Call> FakeNccl::calls(int rank) {
+  const std::lock_guard lock(state().mutex);
+  std::vector<Call> calls;
+  std::copy_if(state().calls.begin(), state().calls.end(), std::back_inserter(calls),
+               [rank](const Call& call) { return call.rank == rank; });
+  return calls;
+}
+
+std::atomic<int>& FakeNccl::aborted() {
+  return state().aborted;
+}
+
+std::atomic<int>& FakeNccl::destroyed() {
+  return state().destroyed;
+}
+
+void FakeNccl::reset() {
+  state().plan = {};
+  state().calls.clear();
+  state().aborted = state().destroyed = 0;
+}
+
+NcclLibrary FakeNccl::library(int version) {
+  NcclLibrary library;
+  library.version = version;
+  library.functions = {.get_version =
+                           [](int* found) {
+                             *found = 22809;
+                             return 0;
+                           },
+                       .get_unique_id = fake_unique_id,
+                       .init_rank = fake_join,
+                       .async_error = fake_async_error,
+                       .all_reduce = fake_all_reduce,
+                       .finalize = [](NcclComm) { return 0; },
+                       .destroy = fake_destroy,
+                       .abort = fake_abort,
+                       .error_string = fake_error_string,
+                       .last_error = [](NcclComm) { return ""; }};
+  return library;
+}
+
+}  // namespace babelring

@@ -1,0 +1,178 @@
+#include "nmt/data/pipeline.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <thread>
+
+#include "base/failure.h"
+#include "nmt/data/batch.h"
+#include "nmt/data/special_ids.h"
+#include "tests/nmt/data/synthetic.h"
+
+namespace babelring {
+namespace {
+
+const PlanOptions small_updates{.tokens_per_update = 200};
+
+Corpus small_corpus() {
+  return make_synthetic({.task = SyntheticTask::reverse, .sentences = 300, .max_length = 12});
+}
+
+bool same(const PackedBatch& a, const PackedBatch& b) {
+  return a.source.ids == b.source.ids && a.source.offsets == b.source.offsets && a.target_in.ids == b.target_in.ids &&
+         a.target_in.offsets == b.target_in.offsets && a.target_out == b.target_out &&
+         a.first_source_row == b.first_source_row && a.first_target_row == b.first_target_row;
+}
+
+TEST(BatchTest, PacksPairsWithTheirControlIds) {
+  const Corpus corpus = Corpus::from_memory({{5, 6}, {7}, {}}, {{8}, {9, 10}, {11}});
+  UpdatePlan update;
+  update.sentences = {2, 0, 1};
+  const PackedBatch batch =
+      make_batch(corpus, update, {.first = 1, .last = 3, .first_source_row = 1, .first_target_row = 2});
+  EXPECT_EQ(batch.source.ids, (std::vector<std::int32_t>{5, 6, eos_id, 7, eos_id}));
+  EXPECT_EQ(batch.source.offsets, (std::vector<std::int32_t>{0, 3, 5}));
+  EXPECT_EQ(batch.target_in.ids, (std::vector<std::int32_t>{bos_id, 8, bos_id, 9, 10}));
+  EXPECT_EQ(batch.target_in.offsets, (std::vector<std::int32_t>{0, 2, 5}));
+  EXPECT_EQ(batch.target_out, (std::vector<std::int32_t>{8, eos_id, 9, 10, eos_id}));
+  EXPECT_EQ(batch.first_source_row, 1);
+  EXPECT_EQ(batch.first_target_row, 2);
+}
+
+TEST(BatchTest, AnEmptySliceIsABatchOfNothing) {
+  const Corpus corpus = Corpus::from_memory({{5}}, {{8}});
+  const PackedBatch batch = make_batch(corpus, UpdatePlan{}, Slice{});
+  EXPECT_EQ(batch.source.sentences(), 0);
+  EXPECT_EQ(batch.target_in.tokens(), 0);
+}
+
+TEST(BatchTest, SequentialBatchesCoverARangeInOrder) {
+  const Corpus corpus = small_corpus();
+  const std::vector<PackedBatch> batches = sequential_batches(corpus, 10, 200, 50);
+  std::int64_t sentence = 10, source_rows = 0;
+  for (const PackedBatch& batch : batches) {
+    EXPECT_LE(batch.source.tokens(), 50);
+    EXPECT_EQ(batch.first_source_row, source_rows);
+    source_rows += batch.source.tokens();
+    for (std::int64_t i = 0; i < batch.source.sentences(); ++i, ++sentence) {
+      const auto first = static_cast<std::size_t>(batch.source.offsets[static_cast<std::size_t>(i)]);
+      EXPECT_EQ(batch.source.ids[first], corpus.source(sentence)[0]);
+    }
+  }
+  EXPECT_EQ(sentence, 200);
+}
+
+TEST(PipelineTest, ResumesAnywhereWithTheSameBatches) {
+  const Corpus corpus = small_corpus();
+  const Plan plan(corpus, small_updates);
+  Pipeline whole(plan, {.micro_batch_tokens = 60});
+  std::vector<UpdateBatches> updates;
+  for (int u = 0; u < 40; ++u) updates.push_back(whole.next());
+  for (const std::size_t from : {1U, 7U, 23U, 39U}) {
+    const Plan again(corpus, small_updates);
+    Pipeline resumed(again, {.micro_batch_tokens = 60,
+                             .start = updates[from - 1].next,
+                             .first_update = static_cast<std::int64_t>(from) + 1});
+    for (std::size_t u = from; u < updates.size(); ++u) {
+      const UpdateBatches next = resumed.next();
+      EXPECT_EQ(next.update, updates[u].update);
+      EXPECT_EQ(next.next, updates[u].next);
+      ASSERT_EQ(next.micro_batches.size(), updates[u].micro_batches.size());
+      for (std::size_t m = 0; m < next.micro_batches.size(); ++m) {
+        EXPECT_TRUE(same(next.micro_batches[m], updates[u].micro_batches[m]));
+      }
+    }
+  }
+}
+
+class WorldTest : public testing::TestWithParam<int> {};
+
+TEST_P(WorldTest, RanksTogetherSeeTheUpdateOfOne) {
+  const int world = GetParam();
+  const Corpus corpus = small_corpus();
+  const Plan plan(corpus, small_updates);
+  DataPosition position;
+  for (std::int64_t u = 1; u <= 20; ++u) {
+    const UpdateBatches whole = make_update(plan, {}, position, u);
+    const PackedBatch& one = whole.micro_batches.at(0);
+    std::int64_t sentences = 0, source_tokens = 0, target_tokens = 0;
+    std::size_t micro_batches = 0;
+    for (int rank = 0; rank < world; ++rank) {
+      const UpdateBatches share =
+          make_update(plan, {.rank = rank, .world = world, .micro_batch_tokens = 40}, position, u);
+      EXPECT_EQ(share.next, whole.next);
+      EXPECT_EQ(share.global_target_tokens, whole.target_tokens);
+      EXPECT_EQ(share.epoch, whole.epoch);
+      if (rank == 0) micro_batches = share.micro_batches.size();
+      EXPECT_EQ(share.micro_batches.size(), micro_batches);
+      sentences += share.sentences;
+      source_tokens += share.source_tokens;
+      target_tokens += share.target_tokens;
+      for (const PackedBatch& part : share.micro_batches) {
+        EXPECT_TRUE(
+            std::equal(part.source.ids.begin(), part.source.ids.end(), one.source.ids.begin() + part.first_source_row));
+        EXPECT_TRUE(
+            std::equal(part.target_out.begin(), part.target_out.end(), one.target_out.begin() + part.first_target_row));
+      }
+    }
+    EXPECT_EQ(sentences, whole.global_sentences);
+    EXPECT_EQ(source_tokens, whole.global_source_tokens);
+    EXPECT_EQ(target_tokens, whole.global_target_tokens);
+    position = whole.next;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Worlds, WorldTest, testing::Values(1, 2, 4, 7));
+
+TEST(PipelineTest, StopsAtAnyMoment) {
+  const Corpus corpus = small_corpus();
+  const Plan plan(corpus, small_updates);
+  for (int taken = 0; taken < 30; ++taken) {
+    Pipeline pipeline(plan, {.prefetch = 1 + taken % 4});
+    for (int u = 0; u < taken; ++u) EXPECT_EQ(pipeline.next().update, u + 1);
+    if (taken % 3 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+}
+
+TEST(PipelineTest, RethrowsWhatItsThreadThrewAndGoesOnDoingSo) {
+  const auto two_updates = [](std::int64_t update) {
+    if (update == 3) fail("disk on fire");
+    UpdateBatches batches;
+    batches.update = update;
+    return batches;
+  };
+  Pipeline pipeline(two_updates, 1, 8);
+  EXPECT_EQ(pipeline.next().update, 1);
+  EXPECT_EQ(pipeline.next().update, 2);
+  EXPECT_THROW(pipeline.next(), Failure);
+  EXPECT_THROW(pipeline.next(), Failure);
+}
+
+TEST(PipelineTest, RefusesOptionsOutOfRange) {
+  const Corpus corpus = small_corpus();
+  const Plan plan(corpus, small_updates);
+  EXPECT_THROW(Pipeline(plan, {.rank = 1, .world = 1}), Failure);
+  EXPECT_THROW(Pipeline(plan, {.world = 0, .micro_batch_tokens = 100}), Failure);
+  EXPECT_THROW(Pipeline(plan, {.micro_batch_tokens = -1}), Failure);
+  EXPECT_THROW(Pipeline(plan, {.first_update = 0}), Failure);
+  EXPECT_THROW(Pipeline(plan, {.prefetch = 0}), Failure);
+}
+
+TEST(SyntheticTest, CopiesAndReversesWithinTheVocabulary) {
+  const Corpus copy = make_synthetic({.sentences = 50, .vocabulary_size = 9, .min_length = 2, .max_length = 6});
+  const Corpus reverse = make_synthetic(
+      {.task = SyntheticTask::reverse, .sentences = 50, .vocabulary_size = 9, .min_length = 2, .max_length = 6});
+  ASSERT_EQ(copy.sentences(), 50);
+  for (std::int64_t i = 0; i < 50; ++i) {
+    const auto source = copy.source(i);
+    EXPECT_GE(source.size(), 2U);
+    EXPECT_LE(source.size(), 6U);
+    EXPECT_TRUE(std::equal(source.begin(), source.end(), copy.target(i).begin(), copy.target(i).end()));
+    EXPECT_TRUE(std::equal(source.begin(), source.end(), reverse.target(i).rbegin(), reverse.target(i).rend()));
+    for (const std::int32_t id : source) EXPECT_TRUE(id >= first_free_id && id < 9);
+  }
+}
+
+}  // namespace
+}  // namespace babelring

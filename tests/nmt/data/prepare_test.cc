@@ -1,0 +1,372 @@
+#include "nmt/data/prepare.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <functional>
+#include <map>
+
+#include "base/atomic_file.h"
+#include "base/digest.h"
+#include "base/failure.h"
+#include "nmt/data/corpus.h"
+#include "tests/nmt/data/temporary_folder.h"
+
+namespace babelring {
+namespace {
+
+using namespace std::string_view_literals;
+using testing::HasSubstr;
+
+std::string message_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Failure& failure) {
+    return failure.what();
+  }
+  return "";
+}
+
+std::string numbered(std::string_view words, int lines) {
+  std::string text;
+  for (int i = 0; i < lines; ++i) text += std::string(words) + " " + std::to_string(i) + "\n";
+  return text;
+}
+
+class PrepareTest : public testing::Test {
+ protected:
+  PrepareOptions options(std::string_view source, std::string_view target) {
+    PrepareOptions result;
+    result.train = {{folder_.write("train.src", source), folder_.write("train.tgt", target)}};
+    result.output = folder_ / "out";
+    result.vocabulary = {.size = 40};
+    return result;
+  }
+  PrepareOptions clean_options(int lines = 60) {
+    return options(numbered("the quick brown fox", lines), numbered("der schnelle braune fuchs", lines));
+  }
+  void add_valid(PrepareOptions& options, std::string_view source, std::string_view target) {
+    options.valid = TextFiles{folder_.write("valid.src", source), folder_.write("valid.tgt", target)};
+  }
+  TemporaryFolder folder_;
+};
+
+TEST_F(PrepareTest, WritesWhatCorpusVocabularyAndTextRead) {
+  PrepareOptions wanted = clean_options();
+  add_valid(wanted, "a  quick fox \nthe fox 7\r\n", "ein schneller fuchs\nfuchs 7\n");
+  const PrepareResult result = prepare(wanted);
+  const Corpus train = Corpus::open(wanted.output, "train", true);
+  const Corpus valid = Corpus::open(wanted.output, "valid", true);
+  const ParallelText text = ParallelText::open(wanted.output, "valid");
+  const Vocabulary vocabulary = Vocabulary::load(wanted.output / "spm.model");
+  EXPECT_EQ(train.sentences(), 60);
+  EXPECT_EQ(vocabulary.decode(train.source(17)), "the quick brown fox 17");
+  EXPECT_EQ(vocabulary.decode(train.target(59)), "der schnelle braune fuchs 59");
+  EXPECT_EQ(text.source, (std::vector<std::string>{"a  quick fox ", "the fox 7"}));  // raw but for the CR
+  EXPECT_EQ(text.target, (std::vector<std::string>{"ein schneller fuchs", "fuchs 7"}));
+  EXPECT_EQ(valid.source(1).size(), vocabulary.encode("the fox 7").size());
+  EXPECT_EQ(result.manifest.set("train").source_tokens, train.source_tokens());
+  EXPECT_EQ(load_manifest(wanted.output).vocabulary.sha256, vocabulary.digest());
+  EXPECT_FALSE(std::filesystem::exists(wanted.output / "work.tmp"));
+  EXPECT_THROW(ParallelText::open(wanted.output, "train"), Failure);
+  EXPECT_THAT(message_of([&] { Corpus::open(wanted.output, "test"); }),
+              HasSubstr("out: no set 'test', only train, valid"));
+}
+
+TEST_F(PrepareTest, SameInputSameBytesWhateverTheThreads) {
+  PrepareOptions wanted = clean_options(500);
+  const auto digest = [&](int threads) {
+    wanted.threads = threads;
+    prepare(wanted);
+    return sha256_file(wanted.output / "manifest.json");
+  };
+  const std::string once = digest(1);
+  EXPECT_EQ(digest(1), once);
+  EXPECT_EQ(digest(5), once);
+}
+
+TEST_F(PrepareTest, ReportsEveryProblemByFileAndLine) {
+  const std::string long_line(LineReader::longest_bytes + 10, 'x');
+  const std::string source = numbered("the quick brown fox", 50) +          // 1 to 50
+                             "bad \xff byte\n" + std::string("a\0b\n"sv) +  // 51, 52
+                             "windows line\r\n" + long_line + "\n" +        // 53 kept, 54
+                             "\n" + "fine\n" +                              // 55, 56 (target empty)
+                             "same same\n" + "the quick brown fox 3\n" +    // 57, 58
+                             "one\n";                                       // 59
+  const std::string target = numbered("der schnelle braune fuchs", 50) + "x y\nx y\nfenster zeile\nx\nx\n \t\n" +
+                             "same same\nder schnelle  braune fuchs 3\n" + "a b c d e f g\n";
+  const PrepareOptions wanted = options(source, target);
+  const PrepareReport report = prepare(wanted).reports.at(0);
+  EXPECT_EQ(report.read(), 59);
+  EXPECT_EQ(report.kept(), 51);
+  const auto expect_one = [&](Finding finding, const std::string& place) {
+    EXPECT_EQ(report[finding].count, 1) << name_of(finding);
+    ASSERT_EQ(report[finding].examples.size(), 1U) << name_of(finding);
+    EXPECT_THAT(report[finding].examples[0], HasSubstr(place));
+  };
+  expect_one(Finding::invalid_utf8, "train.src:51: bad \\xff byte");
+  expect_one(Finding::control_byte, "train.src:52: a\\x00b");
+  expect_one(Finding::crlf, "train.src:53: windows line");
+  expect_one(Finding::over_long_line, "train.src:54: xxxx");
+  EXPECT_EQ(report[Finding::empty].count, 2);
+  EXPECT_THAT(report[Finding::empty].examples[0], HasSubstr("train.src:55:"));
+  EXPECT_THAT(report[Finding::empty].examples[1], HasSubstr("train.tgt:56:"));
+  expect_one(Finding::identical, "train.src:57:");
+  expect_one(Finding::duplicate, "train.src:58:");
+  expect_one(Finding::ratio, "train.src:59:");
+  EXPECT_THAT(report.table(), HasSubstr("59 pairs read, 51 kept"));
+  const json::value stored = parse_json(read_file(wanted.output / "report.json")).value();
+  EXPECT_EQ(stored.at("sets").at(0).at("findings").at("empty").at("count").as_int64(), 2);
+}
+
+TEST_F(PrepareTest, UnequalFilesAreRefusedWithBothCountsOrTruncated) {
+  PrepareOptions wanted = options(numbered("the quick brown fox", 50), numbered("der schnelle braune fuchs", 47));
+  const std::string message = message_of([&] { prepare(wanted); });
+  EXPECT_THAT(message, HasSubstr("train.src has 50 lines"));
+  EXPECT_THAT(message, HasSubstr("train.tgt has 47"));
+  EXPECT_FALSE(std::filesystem::exists(wanted.output / "manifest.json"));
+  wanted.unequal = Unequal::truncate;
+  const PrepareReport report = prepare(wanted).reports.at(0);
+  EXPECT_EQ(report.kept(), 47);
+  EXPECT_EQ(report[Finding::unpaired].count, 3);
+  EXPECT_THAT(report[Finding::unpaired].examples.at(0), HasSubstr("train.src:48:"));
+}
+
+TEST_F(PrepareTest, RefusesSetsWithoutPairsAndLeavesAnOlderFolderAsItWas) {
+  PrepareOptions wanted = clean_options();
+  add_valid(wanted, "", "");
+  EXPECT_EQ(message_of([&] { prepare(wanted); }),
+            "prepare: " + (folder_ / "valid.src").string() + " has no lines; expected pairs for valid");
+  add_valid(wanted, "\na b\n", "x\n \n");
+  EXPECT_EQ(message_of([&] { prepare(wanted); }), "prepare: valid: none of 2 pairs is left after cleaning (empty 2)");
+  EXPECT_FALSE(std::filesystem::exists(wanted.output));
+
+  add_valid(wanted, "a quick fox\n", "ein schneller fuchs\n");
+  prepare(wanted);
+  std::map<std::string, std::string> before;
+  for (const auto& entry : std::filesystem::directory_iterator(wanted.output)) {
+    before[entry.path().filename().string()] = read_file(entry.path());
+  }
+  wanted.max_pieces = 1;
+  wanted.vocabulary.size = 35;
+  EXPECT_EQ(message_of([&] { prepare(wanted); }),
+            "prepare: train: none of 60 pairs is left after encoding (too_many_pieces 60)");
+  for (const auto& entry : std::filesystem::directory_iterator(wanted.output)) {
+    EXPECT_EQ(before[entry.path().filename().string()], read_file(entry.path())) << entry.path();
+    before.erase(entry.path().filename().string());
+  }
+  EXPECT_TRUE(before.empty());
+}
+
+TEST_F(PrepareTest, CountsUnknownPiecesAndDropsPairsOfThem) {
+  prepare(clean_options());
+  std::filesystem::copy(folder_ / "out" / "spm.model", folder_ / "spm.model");
+  // Neither ξ nor ω occurs in what the vocabulary was trained on.
+  PrepareOptions wanted = options(numbered("the quick brown fox", 60) + "ξξξξξ\n" + "the quick ω fox 3\n",
+                                  numbered("der schnelle braune fuchs", 60) + "der fuchs\n" + "fuchs ω ω ω\n");
+  wanted.use_vocabulary = folder_ / "spm.model";
+  wanted.filter.max_ratio = 100;
+  add_valid(wanted, "a ω fox\nω\n", "ein schneller fuchs\nω\n");
+  const PrepareResult result = prepare(wanted);
+  const PrepareReport &train = result.reports.at(0), &valid = result.reports.at(1);
+  EXPECT_EQ(train[Finding::too_many_unknown].count, 1);
+  EXPECT_THAT(train[Finding::too_many_unknown].examples.at(0), HasSubstr("train.src:61: ξξξξξ"));
+  EXPECT_EQ(train.kept(), 61);
+  EXPECT_EQ(train.source_pieces().unknown, 1);
+  EXPECT_EQ(train.target_pieces().unknown, 3);
+  EXPECT_EQ(train.source_pieces().all, Corpus::open(wanted.output, "train").source_tokens());
+  EXPECT_EQ(valid.kept(), 2) << "held-out sets are kept whole";
+  EXPECT_EQ(valid.source_pieces().unknown, 2);
+  EXPECT_THAT(valid.table(), HasSubstr("2 of them <unk>"));
+  const json::value stored = parse_json(read_file(wanted.output / "report.json")).value();
+  EXPECT_EQ(stored.at("sets").at(1).at("target").at("unknown").as_int64(), 1);
+  wanted.max_unknown = 1;
+  EXPECT_EQ(prepare(wanted).reports.at(0).kept(), 62);
+}
+
+TEST_F(PrepareTest, FiltersByLengthAndPieces) {
+  PrepareOptions wanted =
+      options(numbered("the quick brown fox", 50) + "a b c d e f g\nx\nthe qzqzqzqzqzqzqzqzqzqzqz fox\n",
+              numbered("der schnelle braune fuchs", 50) + "a b c d e f h\nx y\nder fuchs lief\n");
+  wanted.filter.max_words = 6;
+  wanted.filter.min_words = 2;
+  wanted.max_pieces = 20;
+  wanted.vocabulary.size = 50;
+  const PrepareReport report = prepare(wanted).reports.at(0);
+  EXPECT_EQ(report[Finding::too_long].count, 1);
+  EXPECT_EQ(report[Finding::too_short].count, 1);
+  EXPECT_EQ(report[Finding::too_many_pieces].count, 1);
+  EXPECT_THAT(report[Finding::too_many_pieces].examples.at(0), HasSubstr("train.src:53: the qzqz"));
+  EXPECT_EQ(report.kept(), 50);
+  EXPECT_EQ(Corpus::open(wanted.output, "train").sentences(), 50);
+}
+
+TEST_F(PrepareTest, HeldOutSentencesLeaveTheTrainingText) {
+  PrepareOptions wanted = clean_options();
+  add_valid(wanted, "the quick  brown fox 5\nother\n", "anderes\nder schnelle braune fuchs 6\n");
+  EXPECT_EQ(prepare(wanted).reports.at(0)[Finding::held_out].count, 2);
+  wanted.filter.keep_held_out = true;
+  EXPECT_EQ(prepare(wanted).reports.at(0).kept(), 60);
+}
+
+TEST_F(PrepareTest, AppliesAnExistingVocabulary) {
+  PrepareOptions wanted = clean_options();
+  prepare(wanted);
+  PrepareOptions again = clean_options(30);
+  again.use_vocabulary = folder_.write("mine.model", read_file(wanted.output / "spm.model"));
+  again.output = folder_ / "again";
+  prepare(again);
+  EXPECT_EQ(sha256_file(again.output / "spm.model"), sha256_file(wanted.output / "spm.model"));
+  again.use_vocabulary = folder_.write("junk.model", "junk");
+  EXPECT_THROW(prepare(again), Failure);
+}
+
+TEST_F(PrepareTest, FilesThatAreOpenAreReplacedNotOverwritten) {
+  PrepareOptions wanted = clean_options();
+  add_valid(wanted, "a quick fox\n", "ein schneller fuchs\n");
+  prepare(wanted);
+  std::map<std::string, ino_t> before;
+  for (const auto& entry : std::filesystem::directory_iterator(wanted.output)) {
+    struct stat status {};
+    ASSERT_EQ(::stat(entry.path().c_str(), &status), 0);
+    before[entry.path().filename()] = status.st_ino;
+  }
+  const Vocabulary vocabulary = Vocabulary::load(wanted.output / "spm.model");
+  const Corpus train = Corpus::open(wanted.output, "train");
+  std::vector<std::ifstream> held;  // so that no number of a removed file is used again
+  for (const auto& [name, number] : before) held.emplace_back(wanted.output / name);
+
+  PrepareOptions other = options(numbered("one two three", 45), numbered("eins zwei drei", 45));
+  add_valid(other, "one 99\n", "eins 99\n");
+  prepare(other);
+  for (const auto& [name, number] : before) {
+    struct stat status {};
+    ASSERT_EQ(::stat((wanted.output / name).c_str(), &status), 0);
+    EXPECT_NE(status.st_ino, number) << name;
+  }
+  ASSERT_EQ(train.sentences(), 60);
+  for (std::int64_t i = 0; i < 60; ++i) {
+    EXPECT_EQ(vocabulary.decode(train.source(i)), "the quick brown fox " + std::to_string(i));
+  }
+  EXPECT_NE(Vocabulary::load(wanted.output / "spm.model").digest(), vocabulary.digest());
+  EXPECT_EQ(sha256_hex(vocabulary.bytes()), vocabulary.digest());
+}
+
+TEST_F(PrepareTest, ASetWithoutPairsIsNamedWithItsCounts) {
+  PrepareOptions wanted = clean_options();
+  add_valid(wanted, "a quick fox\n", "ein schneller fuchs\n");
+  Manifest manifest = prepare(wanted).manifest;
+  manifest.folder = wanted.output;
+  manifest.require_pairs("train", "data.train_set");
+  manifest.require_pairs("valid", "data.valid_set");
+  for (ManifestSet& set : manifest.sets) set.sentences = set.source_tokens = set.target_tokens = 0;
+  EXPECT_THAT(message_of([&] { manifest.require_pairs("valid", "data.valid_set"); }),
+              testing::AllOf(HasSubstr("data.valid_set: set 'valid' of " + wanted.output.string() +
+                                       " has 0 sentence pairs (0 source tokens, 0 target tokens)"),
+                             HasSubstr("nmt prepare"), HasSubstr("data.valid_set=")));
+  EXPECT_THAT(message_of([&] { manifest.require_pairs("train", "data.train_set"); }),
+              HasSubstr("data.train_set: set 'train' of "));
+  manifest.sets[1].sentences = 3;  // of nothing but spaces
+  EXPECT_THAT(message_of([&] { manifest.require_pairs("valid", "data.valid_set"); }),
+              HasSubstr("has 3 sentence pairs"));
+}
+
+TEST_F(PrepareTest, RefusesNothingToTrainOn) {
+  EXPECT_THAT(message_of([&] { prepare(options("", "")); }), HasSubstr(" has no lines; expected pairs to train on"));
+  EXPECT_FALSE(std::filesystem::exists(options("", "").output)) << "a refusal leaves no folder behind";
+  EXPECT_EQ(message_of([&] { prepare(options("a\nb\n", "a\n\n")); }),
+            "prepare: train: none of 2 pairs is left after cleaning (empty 1, identical 1)");
+  EXPECT_THROW(prepare(PrepareOptions{}), UsageFailure);
+}
+
+TEST_F(PrepareTest, DamagedFilesAreFoundAgainstTheManifest) {
+  const PrepareOptions wanted = clean_options();
+  prepare(wanted);
+  const auto file = wanted.output / "train.target.ids";
+  const std::string whole = read_file(file);
+  const auto open = [&] { Corpus::open(wanted.output, "train"); };
+
+  std::filesystem::resize_file(file, whole.size() - 8);
+  EXPECT_THAT(message_of(open),
+              HasSubstr("train.target.ids: truncated or damaged, " + std::to_string(whole.size() - 8) +
+                        " bytes, expected " + std::to_string(whole.size())));
+  std::string changed = whole;
+  changed[20] = static_cast<char>(changed[20] ^ 1);
+  folder_.write("out/train.target.ids", changed);
+  EXPECT_EQ(message_of(open), "");  // only the digest tells
+  EXPECT_THAT(message_of([&] { Corpus::open(wanted.output, "train", true); }), HasSubstr("SHA-256"));
+
+  changed = whole;
+  changed[19] = 0x40;  // the high byte of the first id
+  folder_.write("out/train.target.ids", changed);
+  const Corpus damaged = Corpus::open(wanted.output, "train");
+  EXPECT_THAT(message_of([&] { damaged.target(0); }),
+              testing::ContainsRegex("train.target.ids: damaged, sentence 1 has id 10737418[0-9]*, expected 0 to 39"));
+  EXPECT_EQ(message_of([&] { damaged.target(1); }), "");
+
+  std::string unordered = whole;
+  unordered[whole.size() - 24 - 16 + 6] = 1;  // a high byte of the last offset but one
+  folder_.write("out/train.target.ids", unordered);
+  EXPECT_THAT(message_of(open), HasSubstr("offsets are not in order"));
+
+  folder_.write("out/train.target.ids", "X" + whole.substr(1));
+  EXPECT_THAT(message_of(open), HasSubstr("not an id file"));
+  std::filesystem::remove(file);
+  EXPECT_THAT(message_of(open), HasSubstr("train.target.ids"));
+  std::filesystem::remove(wanted.output / "manifest.json");
+  EXPECT_THAT(message_of(open), HasSubstr("manifest.json"));
+}
+
+TEST_F(PrepareTest, MalformedManifestsAreRefused) {
+  const PrepareOptions wanted = clean_options();
+  prepare(wanted);
+  const std::string whole = read_file(wanted.output / "manifest.json");
+  const auto with = [&](const std::string& from, const std::string& to) {
+    std::string changed = whole;
+    changed.replace(changed.find(from), from.size(), to);
+    folder_.write("out/manifest.json", changed);
+    return message_of([&] { Corpus::open(wanted.output, "train"); });
+  };
+  EXPECT_THAT(with("\"version\":1", "\"version\":2"), HasSubstr("version 2"));
+  EXPECT_THAT(with("\"sentences\":60", "\"sentences\":61"), HasSubstr("expected 61"));
+  EXPECT_THAT(with("\"sentences\":60", "\"sentences\":-1"),
+              HasSubstr("member 'sentences': expected an integer of at least 0, found -1"));
+  EXPECT_THAT(with("\"name\":\"spm.model\"", "\"name\":\"../spm.model\""), HasSubstr("not the name of a file"));
+  EXPECT_THAT(with("\"sets\"", "\"bets\""), HasSubstr("'sets' is missing"));
+  EXPECT_THAT(with("{", "["), HasSubstr("manifest.json"));
+}
+
+TEST(CorpusTest, InMemoryDigestsDependOnEveryIdAndBoundary) {
+  const auto digest = [](std::vector<std::vector<std::int32_t>> source) {
+    return Corpus::from_memory(source, {{1}, {2}}).digest();
+  };
+  EXPECT_EQ(digest({{5, 6}, {7}}), digest({{5, 6}, {7}}));
+  EXPECT_NE(digest({{5, 6}, {7}}), digest({{5}, {6, 7}}));
+  EXPECT_THROW(Corpus::from_memory({{1}}, {}), Failure);
+}
+
+TEST(RealTextTest, Multi30kIsPreparedWhole) {
+  const char* data = std::getenv("BABELRING_DATA");
+  const std::filesystem::path root =
+      std::filesystem::path(data ? data : BABELRING_SOURCE_DIR "/../shared/data") / "multi30k";
+  if (!std::filesystem::exists(root / "val.en.gz")) GTEST_SKIP() << "no real text in " << root << " (BABELRING_DATA)";
+  const TemporaryFolder folder;
+  PrepareOptions options;
+  options.train = {{root / "val.en.gz", root / "val.de.gz"}};
+  options.test = TextFiles{root / "test_2016_flickr.en.gz", root / "test_2016_flickr.de.gz"};
+  options.output = folder.path();
+  options.vocabulary.size = 2000;
+  const PrepareResult result = prepare(options);
+  EXPECT_EQ(result.reports.at(0).read(), 1014);
+  EXPECT_EQ(result.manifest.set("test").sentences, 1000);
+  const Corpus test = Corpus::open(folder.path(), "test", true);
+  const ParallelText text = ParallelText::open(folder.path(), "test");
+  const Vocabulary vocabulary = Vocabulary::load(folder / "spm.model");
+  EXPECT_EQ(vocabulary.encode(text.target[500]).size(), test.target(500).size());
+}
+
+}  // namespace
+}  // namespace babelring

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "nmt/core/random.h"
+#include "nmt/data/corpus.h"
+#include "nmt/data/special_ids.h"
+
+namespace babelring {
+
+enum class SyntheticTask { copy, reverse };
+
+struct SyntheticOptions {
+  SyntheticTask task = SyntheticTask::copy;
+  std::int64_t sentences = 1000;
+  int vocabulary_size = 32;  // ids 3 .. size - 1 occur, uniformly
+  int min_length = 1;        // pieces, without </s>
+  int max_length = 10;
+  std::uint64_t seed = 1;
+};
+
+/// Random sequences and their copies or reversals, in memory: a task a small model learns in seconds. Pure.
+inline Corpus make_synthetic(const SyntheticOptions& options) {
+  Random random(derive_seed(options.seed, 0));
+  const auto lengths = static_cast<std::uint64_t>(options.max_length - options.min_length) + 1;
+  const auto subwords = static_cast<std::uint64_t>(options.vocabulary_size - first_free_id);
+  std::vector<std::vector<std::int32_t>> sources(static_cast<std::size_t>(options.sentences));
+  std::vector<std::vector<std::int32_t>> targets;
+  targets.reserve(sources.size());
+  for (auto& source : sources) {
+    source.resize(static_cast<std::size_t>(options.min_length) + random.below(lengths));
+    for (std::int32_t& id : source) id = first_free_id + static_cast<std::int32_t>(random.below(subwords));
+    if (options.task == SyntheticTask::copy) {
+      targets.push_back(source);
+    } else {
+      targets.emplace_back(source.rbegin(), source.rend());
+    }
+  }
+  return Corpus::from_memory(sources, targets);
+}
+
+}  // namespace babelring

@@ -1,0 +1,190 @@
+#include "nmt/data/text.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <vector>
+
+#include "base/atomic_file.h"
+#include "base/failure.h"
+#include "base/file_descriptor.h"
+#include "nmt/data/line_reader.h"
+#include "tests/nmt/data/temporary_folder.h"
+
+namespace babelring {
+namespace {
+
+using namespace std::string_view_literals;
+
+TEST(TextTest, FindsInvalidUtf8) {
+  constexpr auto nowhere = std::string_view::npos;
+  EXPECT_EQ(find_invalid_utf8("aäß€𝄞"), nowhere);
+  EXPECT_EQ(find_invalid_utf8("a\xff"), 1U);
+  EXPECT_EQ(find_invalid_utf8("ab\xc3"), 2U);            // cut
+  EXPECT_EQ(find_invalid_utf8("\xc0\x80"), 0U);          // overlong NUL
+  EXPECT_EQ(find_invalid_utf8("\xe0\x80\x80"), 0U);      // overlong
+  EXPECT_EQ(find_invalid_utf8("x\xed\xa0\x80"), 1U);     // surrogate
+  EXPECT_EQ(find_invalid_utf8("\xf4\x90\x80\x80"), 0U);  // above U+10FFFF
+  EXPECT_EQ(find_invalid_utf8("\xf4\x8f\xbf\xbf"), nowhere);
+}
+
+TEST(TextTest, ReplacesInvalidUtf8) {
+  std::string text =
+      "a\xff\xc3"
+      "b\xe2\x82€";
+  EXPECT_EQ(replace_invalid_utf8(text), 4);
+  EXPECT_EQ(text, "a\ufffd\ufffdb\ufffd\ufffd€");
+  EXPECT_EQ(replace_invalid_utf8(text), 0);
+}
+
+TEST(TextTest, FindsControlBytes) {
+  EXPECT_EQ(find_control_byte("a\tb\u00a0c"), std::string_view::npos);
+  EXPECT_EQ(find_control_byte("a\0b"sv), 1U);
+  EXPECT_EQ(find_control_byte("ab\x1b[0m"), 2U);
+  EXPECT_EQ(find_control_byte("\x7f"), 0U);
+}
+
+TEST(TextTest, NormalizesSpacesAndNothingElse) {
+  EXPECT_EQ(normalize_spaces("  a\t\u00a0 b\u3000"), "a b");
+  EXPECT_EQ(normalize_spaces(" \u2009 "), "");
+  EXPECT_EQ(normalize_spaces("½ … é"), "½ … é");
+  EXPECT_EQ(count_words(""), 0);
+  EXPECT_EQ(count_words("a b c"), 3);
+}
+
+TEST(TextTest, HashesDifferWithTextLengthAndSeed) {
+  EXPECT_EQ(hash_text("some longer text"), hash_text("some longer text"));
+  EXPECT_NE(hash_text("some longer text"), hash_text("some longer texu"));
+  EXPECT_NE(hash_text("a"), hash_text("a\0"sv));
+  EXPECT_NE(hash_text(""), hash_text("\0"sv));
+  EXPECT_NE(hash_text("a", 1), hash_text("a", 2));
+}
+
+std::vector<RawLine> read_all(const std::filesystem::path& file) {
+  LineReader reader(file);
+  std::vector<RawLine> lines;
+  for (RawLine line; reader.next(line);) lines.push_back(line);
+  return lines;
+}
+
+TEST(LineReaderTest, KnowsLineEndsByteOrderMarksAndMissingNewlines) {
+  const TemporaryFolder folder;
+  const auto lines = read_all(folder.write("a",
+                                           "\xef\xbb\xbf"
+                                           "one\r\n\ntwo\rx\n\0\nlast"sv));
+  ASSERT_EQ(lines.size(), 5U);
+  EXPECT_EQ(lines[0].text, "one");
+  EXPECT_TRUE(lines[0].crlf);
+  EXPECT_EQ(lines[1].text, "");
+  EXPECT_FALSE(lines[1].crlf);
+  EXPECT_EQ(lines[2].text, "two\rx");
+  EXPECT_EQ(lines[3].text, "\0"sv);
+  EXPECT_EQ(lines[4].text, "last");
+  EXPECT_EQ(lines[4].number, 5);
+  EXPECT_TRUE(read_all(folder.write("empty", "")).empty());
+}
+
+TEST(LineReaderTest, CutsOverLongLinesAndGoesOnBehindThem) {
+  const TemporaryFolder folder;
+  const std::string longest(LineReader::longest_bytes, 'x');
+  const auto lines =
+      read_all(folder.write("a", longest + "\n" + longest + "\r\n" + longest + "y\n" + longest + longest + "\nz\n"));
+  ASSERT_EQ(lines.size(), 5U);
+  EXPECT_FALSE(lines[0].over_long);
+  EXPECT_FALSE(lines[1].over_long);
+  EXPECT_TRUE(lines[1].crlf);
+  EXPECT_EQ(lines[1].text.size(), LineReader::longest_bytes);
+  EXPECT_TRUE(lines[2].over_long);
+  EXPECT_TRUE(lines[3].over_long);
+  EXPECT_EQ(lines[3].text.size(), LineReader::longest_bytes);
+  EXPECT_EQ(lines[4].text, "z");
+  EXPECT_FALSE(lines[4].over_long);
+}
+
+std::filesystem::path write_gzip(const TemporaryFolder& folder, const std::string& name, const std::string& content) {
+  const std::filesystem::path path = folder / name;
+  const gzFile file = gzopen(path.c_str(), "wb");
+  EXPECT_EQ(gzwrite(file, content.data(), static_cast<unsigned>(content.size())), static_cast<int>(content.size()));
+  gzclose(file);
+  return path;
+}
+
+TEST(LineReaderTest, ReadsGzipWhateverItsName) {
+  const TemporaryFolder folder;
+  const auto lines = read_all(write_gzip(folder, "plain.txt", "ä\nb\n"));
+  ASSERT_EQ(lines.size(), 2U);
+  EXPECT_EQ(lines[0].text, "ä");
+}
+
+TEST(LineReaderTest, ReadsGzipOfSeveralMembersAndIgnoresWhatFollows) {
+  const TemporaryFolder folder;
+  const std::string first = read_file(write_gzip(folder, "1", "\ufeffa\nb")),
+                    second = read_file(write_gzip(folder, "2", "c\n"));
+  const auto lines = read_all(folder.write("both", first + second + std::string(512, '\0')));
+  ASSERT_EQ(lines.size(), 2U);
+  EXPECT_EQ(lines[0].text, "a");
+  EXPECT_EQ(lines[1].text, "bc");
+}
+
+TEST(LineReaderTest, GivesALineOfAPipeAsSoonAsItIsThere) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const FileDescriptor out(ends[0]);
+  {
+    const FileDescriptor in(ends[1]);
+    LineReader reader(out.number(), "a pipe");
+    RawLine line;
+    for (const std::string_view text : {"\xef",
+                                        "\xbb\xbf"
+                                        "first\n"}) {  // a mark in two pieces
+      ASSERT_EQ(write(in.number(), text.data(), text.size()), std::ssize(text));
+    }
+    ASSERT_TRUE(reader.next(line));  // the other end is still open
+    EXPECT_EQ(line.text, "first");
+    ASSERT_EQ(write(in.number(), "x\ny", 3), 3);
+    ASSERT_TRUE(reader.next(line));
+    EXPECT_EQ(line.text, "x");
+  }
+}
+
+TEST(LineReaderTest, ReadsAllLinesOrSaysWhichIsNoText) {
+  const TemporaryFolder folder;
+  const auto complaint = [&](const std::string& content) -> std::string {
+    try {
+      read_text_lines(folder.write("a", content));
+    } catch (const Failure& failure) {
+      return failure.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(read_text_lines(folder.write("a", "ä\r\n\nb")), (std::vector<std::string>{"ä", "", "b"}));
+  EXPECT_EQ(complaint("a\nbc\xff\n"), (folder / "a").string() + ":2: byte 3 is not UTF-8");
+  std::string long_line;  // the cut goes through a character
+  while (long_line.size() < LineReader::longest_bytes + 5) long_line += "€";
+  EXPECT_EQ(complaint("a\n" + long_line + "\n"), (folder / "a").string() + ":2: over 1048576 bytes");
+}
+
+TEST(LineReaderTest, RefusesTruncatedGzipAndAbsentFiles) {
+  const TemporaryFolder folder;
+  std::string content;
+  for (int i = 0; i < 20000; ++i) content += std::to_string(i * 7919) + "\n";
+  const auto path = write_gzip(folder, "a.gz", content);
+  std::filesystem::resize_file(path, std::filesystem::file_size(path) / 2);
+  LineReader reader(path);
+  RawLine line;
+  std::int64_t good = 0;
+  auto read = reader.read(line);
+  for (; read && *read; read = reader.read(line)) EXPECT_EQ(line.text, std::to_string(good++ * 7919));
+  ASSERT_FALSE(read);
+  EXPECT_GT(good, 1000) << "the lines before the end are given";
+  EXPECT_EQ(read.message(),
+            fmt::format("cannot read {} after line {}: damaged or truncated gzip data: unexpected end of file",
+                        path.string(), good));
+  EXPECT_THROW(read_all(path), Failure);
+  EXPECT_THROW(read_all(folder / "absent"), Failure);
+  EXPECT_THROW(read_all(folder.path()), Failure);
+}
+
+}  // namespace
+}  // namespace babelring

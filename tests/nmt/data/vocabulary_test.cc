@@ -1,0 +1,108 @@
+#include "nmt/data/vocabulary.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "base/digest.h"
+#include "base/failure.h"
+#include "tests/nmt/data/temporary_folder.h"
+
+namespace babelring {
+namespace {
+
+const std::vector<std::string> text = {
+    "the quick brown fox jumps over the lazy dog", "der schnelle braune Fuchs springt", "über den faulen Hund",
+    "pack my box with five dozen liquor jugs", "the dog sleeps while the fox runs over the hill"};
+
+std::string train(const VocabularyOptions& options) {
+  std::size_t at = 0;
+  return train_vocabulary(options, [&](std::string& line) {
+    if (at == text.size()) return false;
+    line = text[at++];
+    return true;
+  });
+}
+
+class VocabularyModelTest : public testing::TestWithParam<VocabularyOptions> {};
+
+TEST_P(VocabularyModelTest, TextSurvivesARoundTrip) {
+  const Vocabulary vocabulary = Vocabulary::from_bytes(train(GetParam()), "test");
+  EXPECT_EQ(vocabulary.size(), GetParam().size);
+  for (const std::string& line : text) {
+    std::vector<std::int32_t> ids = vocabulary.encode(line);
+    EXPECT_FALSE(ids.empty());
+    for (const std::int32_t id : ids) EXPECT_GE(id, first_free_id);
+    EXPECT_EQ(vocabulary.decode(ids), line);
+    ids.insert(ids.begin(), bos_id);
+    ids.push_back(eos_id);
+    EXPECT_EQ(vocabulary.decode(ids), line);
+  }
+}
+
+TEST_P(VocabularyModelTest, TrainingIsDeterministic) {
+  EXPECT_EQ(train(GetParam()), train(GetParam()));
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, VocabularyModelTest,
+                         testing::Values(VocabularyOptions{.model = "bpe", .size = 80},
+                                         VocabularyOptions{.model = "unigram", .size = 50},
+                                         VocabularyOptions{.model = "bpe", .size = 320, .byte_fallback = true}));
+
+TEST(VocabularyTest, UnknownCharactersAreUnkOrBytes) {
+  const Vocabulary plain = Vocabulary::from_bytes(train({.size = 80}), "plain");
+  EXPECT_THAT(plain.encode("dog ж"), testing::Contains(unk_id));
+  const Vocabulary bytes = Vocabulary::from_bytes(train({.size = 320, .byte_fallback = true}), "bytes");
+  EXPECT_THAT(bytes.encode("dog ж"), testing::Not(testing::Contains(unk_id)));
+  EXPECT_EQ(bytes.decode(bytes.encode("dog ж")), "dog ж");
+}
+
+TEST(VocabularyTest, ManyThreadsEncodeAlike) {
+  const Vocabulary vocabulary = Vocabulary::from_bytes(train({.size = 80}), "test");
+  const auto expected = vocabulary.encode(text[0]);
+  std::vector<std::thread> threads;
+  std::vector<int> equal(4);
+  for (int& count : equal) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 500; ++i) count += vocabulary.encode(text[0]) == expected;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(equal, (std::vector<int>(4, 500)));
+}
+
+TEST(VocabularyTest, LoadsAFileAndKnowsItsDigest) {
+  const TemporaryFolder folder;
+  const std::string bytes = train({.size = 80});
+  const Vocabulary vocabulary = Vocabulary::load(folder.write("spm.model", bytes));
+  EXPECT_EQ(vocabulary.digest(), sha256_hex(bytes));
+  EXPECT_THROW(vocabulary.decode(std::vector<std::int32_t>{80}), Failure);
+  EXPECT_THROW(vocabulary.decode(std::vector<std::int32_t>{-1}), Failure);
+}
+
+TEST(VocabularyTest, RefusesWhatIsNoModelOrHasOtherControlIds) {
+  const TemporaryFolder folder;
+  EXPECT_THROW(Vocabulary::load(folder / "absent"), Failure);
+  EXPECT_THROW(Vocabulary::load(folder.write("junk", "not a model")), Failure);
+  EXPECT_THROW(Vocabulary::load(folder.write("empty", "")), Failure);
+  // A model whose third piece is not </s> has no end of sentence.
+  std::string bytes = train({.size = 80});
+  const std::size_t eos = bytes.find("</s>");
+  ASSERT_NE(eos, std::string::npos);
+  bytes.replace(eos, 4, "<<<<");
+  EXPECT_THROW(Vocabulary::from_bytes(bytes, "no end of sentence"), Failure);
+}
+
+TEST(VocabularyTest, TooLittleTextForTheSizeIsSaidSo) {
+  try {
+    train({.size = 5000});
+    FAIL() << "trained 5000 pieces on five lines";
+  } catch (const Failure& failure) {
+    EXPECT_THAT(failure.what(), testing::HasSubstr("training bpe of 5000 pieces: Vocabulary size too high (5000)"));
+  }
+  EXPECT_THROW(train_vocabulary({}, [](std::string&) { return false; }), Failure);
+}
+
+}  // namespace
+}  // namespace babelring

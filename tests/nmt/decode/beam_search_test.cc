@@ -1,0 +1,192 @@
+#include "nmt/decode/beam_search.h"
+
+#include <gmock/gmock.h>
+
+#include <span>
+
+#include "tests/nmt/decode/tiny_model.h"
+#include "tests/nmt/decode/uncached_search.h"
+#include "tests/reference/test_backends.h"
+
+namespace babelring {
+namespace {
+
+/// The next tokens of one sentence from the whole prefix, by the teacher-forced pass: no cache.
+NextModel uncached(const Transformer& model, Backend& backend, const std::vector<std::int32_t>& source) {
+  const auto allocate = [&backend](std::size_t bytes) { return backend.allocate(bytes); };
+  const auto saved = std::make_shared<Arena>(allocate);
+  const auto scratch = std::make_shared<Arena>(allocate);
+  const auto packed = [](std::vector<std::int32_t> ids) {
+    const auto length = static_cast<std::int32_t>(ids.size());
+    return PackedSequences{.ids = std::move(ids), .offsets = {0, length}};
+  };
+  return [=, &model, &backend](const std::vector<std::int32_t>& prefix) {
+    saved->reset();
+    scratch->reset();
+    Context context{.backend = backend, .saved = *saved, .scratch = *scratch};
+    std::vector<std::int32_t> source_ids = source, target_ids = {bos_id};
+    source_ids.push_back(eos_id);
+    target_ids.insert(target_ids.end(), prefix.begin(), prefix.end());
+    const ConstTensor logits =
+        model.teacher_forced_logits(context, upload_sequences(backend, *saved, packed(std::move(source_ids)), 0),
+                                    upload_sequences(backend, *saved, packed(std::move(target_ids)), 0));
+    std::vector<float> last(static_cast<std::size_t>(model.vocabulary()));
+    backend.download(logits.row_slice(logits.rows() - 1, 1), last.data());
+    return log_softmax(std::vector<double>(last.begin(), last.end()));
+  };
+}
+
+void expect_same(const std::vector<Hypothesis>& found, const std::vector<Hypothesis>& expected) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    EXPECT_EQ(found[i].ids, expected[i].ids) << "hypothesis " << i;
+    EXPECT_NEAR(found[i].log_probability, expected[i].log_probability, 2e-3);
+    EXPECT_NEAR(found[i].score, expected[i].score, 2e-4);
+    EXPECT_EQ(found[i].complete, expected[i].complete);
+  }
+}
+
+// Unequal lengths, an empty source, primes; more sentences than finish together.
+const std::vector<std::size_t> lengths = {5, 1, 13, 0, 7, 2, 11, 3};
+
+struct Case {
+  const char* norm;
+  int beam, n_best;
+  LengthFormula formula;
+};
+
+class BeamSearchCase : public testing::TestWithParam<Case> {};
+
+TEST_P(BeamSearchCase, EqualsTheUncachedSearch) {
+  const Case c = GetParam();
+  const auto backend = make_closed_backend();  // decoding does not look into tensors
+  const TinyModel tiny(*backend, 23, c.norm);
+  const auto sources = made_up_sources(lengths, 23);
+  const BeamOptions options{
+      .beam = c.beam, .n_best = c.n_best, .length_formula = c.formula, .max_length_factor = 1, .max_length_extra = 6};
+  BeamSearch search(tiny.transformer, *backend);
+  const auto found = search.search(spans_of(sources), options);
+  ASSERT_EQ(found.size(), sources.size());
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    SCOPED_TRACE(i);
+    const NextModel model = uncached(tiny.transformer, *backend, sources[i]);
+    expect_same(found[i], uncached_search(model, std::ssize(sources[i]), options));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, BeamSearchCase,
+    testing::Values(Case{"pre", 1, 1, LengthFormula::power}, Case{"pre", 4, 4, LengthFormula::power},
+                    Case{"pre", 5, 1, LengthFormula::gnmt}, Case{"post", 1, 1, LengthFormula::power},
+                    Case{"post", 3, 2, LengthFormula::power}, Case{"post", 8, 8, LengthFormula::gnmt}));
+
+TEST(BeamSearch, FindsTheSameWhateverTheBatch) {
+  const auto backend = make_cpu_backend(2);
+  const TinyModel tiny(*backend);
+  const auto sources = made_up_sources({9, 4, 17, 1, 6, 6, 2, 23, 5, 3, 8, 12, 7}, 23, 8);
+  const BeamOptions options{.beam = 4, .n_best = 3};
+  BeamSearch search(tiny.transformer, *backend);
+  const auto together = search.search(spans_of(sources), options);
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    SCOPED_TRACE(i);
+    const std::vector<std::span<const std::int32_t>> alone = {sources[i]};
+    expect_same(search.search(alone, options).at(0), together[i]);
+  }
+}
+
+TEST(BeamSearch, IsDeterministic) {
+  const auto backend = make_cpu_backend(2);
+  const TinyModel tiny(*backend);
+  const auto sources = made_up_sources(lengths, 23, 4);
+  BeamSearch first(tiny.transformer, *backend), second(tiny.transformer, *backend);
+  const auto once = first.search(spans_of(sources), {.beam = 3, .n_best = 3});
+  const auto again = second.search(spans_of(sources), {.beam = 3, .n_best = 3});
+  for (std::size_t i = 0; i < once.size(); ++i) {
+    for (std::size_t k = 0; k < once[i].size(); ++k) {
+      EXPECT_EQ(once[i][k].ids, again[i][k].ids);
+      EXPECT_EQ(once[i][k].log_probability, again[i][k].log_probability);
+    }
+  }
+}
+
+// Greedy output in bf16 is a likely sentence of the f32 model too.
+TEST(BeamSearch, WorksInBf16) {
+  const auto backend = make_cpu_backend(1);
+  const TinyModel exact(*backend), rounded(*backend, 23, "pre", 5, DType::bf16);
+  const auto sources = made_up_sources(lengths, 23);
+  BeamSearch search(rounded.transformer, *backend);
+  const auto found = search.search(spans_of(sources), {.beam = 3});
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    const NextModel model = uncached(exact.transformer, *backend, sources[i]);
+    const Hypothesis& hypothesis = found[i].at(0);
+    double log_probability = 0;
+    std::vector<std::int32_t> prefix;
+    for (const std::int32_t id : hypothesis.ids) {
+      log_probability += model(prefix)[static_cast<std::size_t>(id)];
+      prefix.push_back(id);
+    }
+    if (hypothesis.complete) log_probability += model(prefix)[eos_id];
+    const double tolerance = 0.03 * static_cast<double>(prefix.size() + 1);
+    EXPECT_NEAR(hypothesis.log_probability, log_probability, tolerance) << "sentence " << i;
+  }
+}
+
+class BeamSearchOnTheGpu : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Devices, BeamSearchOnTheGpu, testing::Values("emulated", "cuda"));
+
+TEST_P(BeamSearchOnTheGpu, FindsWhatTheProcessorFinds) {
+  const auto gpu = make_test_backend(GetParam()), cpu = make_cpu_backend(1);
+  if (gpu == nullptr) GTEST_SKIP() << "no GPU: " << find_cuda().why;
+  const TinyModel on_gpu(*gpu, 23), on_cpu(*cpu, 23);
+  const auto sources = made_up_sources(lengths, 23);
+  const BeamOptions options{.beam = 4, .n_best = 4, .max_length_factor = 1, .max_length_extra = 6};
+  const auto found = BeamSearch(on_gpu.transformer, *gpu).search(spans_of(sources), options);
+  const auto expected = BeamSearch(on_cpu.transformer, *cpu).search(spans_of(sources), options);
+  ASSERT_EQ(found.size(), expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) expect_same(found[i], expected[i]);
+}
+
+TEST(BeamSearch, PacksEachWeightOnceAndKnowsWhatThatTakes) {
+  const auto backend = make_cpu_backend(1);
+  const TinyModel tiny(*backend);
+  const auto sources = made_up_sources(lengths, 23);
+  BeamSearch search(tiny.transformer, *backend);
+  EXPECT_EQ(search.packed_bytes(), 0U);
+  search.search(spans_of(sources), {.beam = 3});
+  const std::size_t once = search.packed_bytes();
+  search.search(spans_of(sources), {.beam = 4});
+  EXPECT_EQ(search.packed_bytes(), once);
+  std::size_t matrices = 0;  // of products: each is read whole, the embedding as the output's weight
+  for (const Parameter& parameter : tiny.transformer.parameters().all()) {
+    if (parameter.shape.rank() == 2) matrices += parameter.compute.bytes();
+  }
+  const bool packs = backend->pack(tiny.transformer.parameters().all().front().compute) != nullptr;
+  EXPECT_EQ(once >= matrices, packs) << once << " bytes packed of " << matrices;
+}
+
+TEST(BeamSearch, OfNothingIsNothing) {
+  const auto backend = make_cpu_backend(1);
+  const TinyModel tiny(*backend);
+  EXPECT_TRUE(BeamSearch(tiny.transformer, *backend).search({}, {}).empty());
+}
+
+TEST(BeamSearch, ABeamWiderThanTheVocabularyWorks) {
+  const auto backend = make_cpu_backend(1);
+  const TinyModel tiny(*backend, 6);
+  const auto sources = made_up_sources({2, 3}, 6);
+  const BeamOptions options{.beam = 12, .n_best = 12, .max_length_extra = 3};
+  const auto found = BeamSearch(tiny.transformer, *backend).search(spans_of(sources), options);
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    const NextModel model = uncached(tiny.transformer, *backend, sources[i]);
+    expect_same(found[i], uncached_search(model, std::ssize(sources[i]), options));
+  }
+}
+
+TEST(BeamSearch, RefusesBadOptions) {
+  const auto backend = make_cpu_backend(1);
+  const TinyModel tiny(*backend);
+  EXPECT_THROW(BeamSearch(tiny.transformer, *backend).search({}, {.beam = 0}), UsageFailure);
+}
+
+}  // namespace
+}  // namespace babelring

@@ -1,0 +1,119 @@
+#include "nmt/decode/translator.h"
+
+#include <gmock/gmock.h>
+
+#include "nmt/decode/split_source.h"
+#include "tests/nmt/decode/tiny_model.h"
+
+namespace babelring {
+namespace {
+
+const std::vector<std::string> lines = {"the red house",
+                                        "",
+                                        "a boat sails on the sea and the old man sleeps",
+                                        "boat",
+                                        "   ",
+                                        "the sea is old",
+                                        "an old man sees a red boat",
+                                        "the house sleeps"};
+
+Vocabulary small_vocabulary() {
+  std::size_t next = 0;
+  const auto give = [&](std::string& line) {
+    if (next == 8 * lines.size()) return false;
+    line = lines[next++ % lines.size()];
+    return true;
+  };
+  return Vocabulary::from_bytes(train_vocabulary({.size = 40}, give), "test vocabulary");
+}
+
+class TranslatorTest : public testing::Test {
+ protected:
+  std::unique_ptr<Backend> backend_ = make_cpu_backend(1);
+  Vocabulary vocabulary_ = small_vocabulary();
+  TinyModel tiny_{*backend_, vocabulary_.size()};
+  Translator translator_{tiny_.transformer, vocabulary_, *backend_};
+};
+
+TEST_F(TranslatorTest, KeepsTheOrderAndEmptyLines) {
+  const auto translations = translator_.translate(lines, {});
+  ASSERT_EQ(translations.size(), lines.size());
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const std::vector<std::string> alone = {lines[i]};
+    const Translation expected = translator_.translate(alone, {}).at(0);
+    EXPECT_EQ(translations[i].text(), expected.text()) << lines[i];
+    EXPECT_EQ(translations[i].n_best.empty(), lines[i].find_first_not_of(' ') == std::string::npos) << lines[i];
+    EXPECT_EQ(translations[i].source_pieces, std::ssize(vocabulary_.encode(lines[i])));
+  }
+  EXPECT_EQ(translations[1].text(), "");
+}
+
+TEST_F(TranslatorTest, FindsTheSameInAnyBatches) {
+  const auto expected = translator_.translate(lines, {.beam = {.beam = 3}});
+  for (const std::int64_t tokens : {1, 17, 40}) {
+    for (const std::int64_t sentences : {1, 3}) {
+      const auto found =
+          translator_.translate(lines, {.beam = {.beam = 3}, .batch_tokens = tokens, .batch_sentences = sentences});
+      for (std::size_t i = 0; i < lines.size(); ++i) EXPECT_EQ(found[i].text(), expected[i].text());
+    }
+  }
+}
+
+TEST_F(TranslatorTest, TranslatesIdsLikeTheirText) {
+  std::vector<std::vector<std::int32_t>> ids;
+  for (const std::string& line : lines) ids.push_back(vocabulary_.encode(line));
+  const auto from_ids = translator_.translate_ids(spans_of(ids), {});
+  const auto from_text = translator_.translate(lines, {});
+  for (std::size_t i = 0; i < lines.size(); ++i) EXPECT_EQ(from_ids[i].text(), from_text[i].text());
+}
+
+TEST_F(TranslatorTest, GivesTheNBestInOrder) {
+  for (const Translation& translation : translator_.translate(lines, {.beam = {.beam = 4, .n_best = 4}})) {
+    if (translation.n_best.empty()) continue;
+    ASSERT_EQ(translation.n_best.size(), 4U);
+    EXPECT_EQ(translation.text(), translation.n_best.front().text);
+    for (std::size_t k = 1; k < translation.n_best.size(); ++k) {
+      const Rendering &better = translation.n_best[k - 1], &worse = translation.n_best[k];
+      EXPECT_TRUE(better.complete || !worse.complete);
+      EXPECT_TRUE(better.complete != worse.complete || better.score >= worse.score);
+    }
+  }
+}
+
+TEST_F(TranslatorTest, SplitsLongLinesAndJoinsTheirParts) {
+  const auto ids = vocabulary_.encode(lines[2]);
+  ASSERT_GT(ids.size(), 6U);
+  const TranslateOptions options{.beam = {.beam = 3, .n_best = 2}, .max_source_pieces = 6};
+  const auto whole = translator_.translate_ids(spans_of({ids}), {}).at(0);
+  EXPECT_EQ(whole.parts, 1);
+  EXPECT_FALSE(whole.cut_inside_sentence);
+  const auto translations = translator_.translate({"boat", lines[2], "", lines[0]}, options);
+  EXPECT_EQ(translations[0].text(), translator_.translate({"boat"}, options).at(0).text());
+  EXPECT_EQ(translations[2].parts, 0);
+  const Translation& split = translations[1];
+  EXPECT_EQ(split.source_pieces, std::ssize(ids));
+  EXPECT_TRUE(split.cut_inside_sentence);
+  const auto parts = split_source(ids, vocabulary_, 6).parts;
+  EXPECT_EQ(split.parts, std::ssize(parts));
+  std::vector<std::string> texts;
+  double log_probability = 0;
+  for (const Translation& part : translator_.translate_ids(parts, options)) {
+    texts.push_back(part.n_best.at(1).text);
+    log_probability += part.n_best.at(1).log_probability;
+  }
+  ASSERT_EQ(split.n_best.size(), 2U);
+  EXPECT_EQ(split.n_best[1].text, join_parts(texts));
+  EXPECT_DOUBLE_EQ(split.n_best[1].log_probability, log_probability);
+}
+
+TEST_F(TranslatorTest, RefusesBadOptionsAndForeignModels) {
+  EXPECT_THROW(translator_.translate(lines, {.batch_tokens = 0}), UsageFailure);
+  EXPECT_THROW(translator_.translate(lines, {.batch_sentences = 0}), UsageFailure);
+  EXPECT_THROW(translator_.translate(lines, {.max_source_pieces = 0}), UsageFailure);
+  EXPECT_THROW(translator_.translate(lines, {.beam = {.beam = 2, .n_best = 3}}), UsageFailure);
+  const TinyModel other(*backend_, vocabulary_.size() + 1);
+  EXPECT_THROW(Translator(other.transformer, vocabulary_, *backend_), Failure);
+}
+
+}  // namespace
+}  // namespace babelring

@@ -1,0 +1,311 @@
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "nmt/layers/attention.h"
+#include "nmt/layers/decoder_layer.h"
+#include "nmt/layers/embedding.h"
+#include "nmt/layers/encoder_layer.h"
+#include "nmt/layers/feed_forward.h"
+#include "nmt/layers/joined_linear.h"
+#include "nmt/layers/output_loss.h"
+#include "tests/nmt/layers/gradient_check.h"
+#include "tests/reference/test_backends.h"
+
+namespace babelring {
+namespace {
+
+using Lengths = std::vector<std::int32_t>;
+
+std::int64_t total(const Lengths& lengths) {
+  std::int64_t sum = 0;
+  for (const std::int32_t length : lengths) sum += length;
+  return sum;
+}
+
+/// All layers, on each backend.
+class Layers : public testing::TestWithParam<std::string> {
+ protected:
+  Layers() : backend_(make_test_backend(GetParam())) {}
+  void SetUp() override {
+    if (backend_ == nullptr) GTEST_SKIP() << "no GPU: " << find_cuda().why;
+  }
+  Backend& backend() { return *backend_; }
+
+ private:
+  std::unique_ptr<Backend> backend_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Backends, Layers, testing::ValuesIn(test_backends),
+                         [](const auto& parameter) { return parameter.param; });
+
+TEST_P(Layers, Linear) {
+  for (const bool bias : {false, true}) {
+    for (const Shape& shape : {Shape{1, 1, 1}, Shape{7, 3, 5}, Shape{13, 16, 31}}) {
+      GradientCheck check(backend());
+      const Linear layer(check.store(), "linear", shape[1], shape[2], bias, Initializer::normal(1));
+      check.allocate();
+      const auto& x = check.input(Shape{shape[0], shape[1]});
+      check.run([&](Context& c) { return layer.forward(c, c.saved, x.value); },
+                [&](Context& c, Tensor dy) { layer.backward(c, dy, x.value, x.gradient); });
+    }
+  }
+}
+
+TEST_P(Layers, JoinedLinear) {
+  for (const bool bias : {false, true}) {
+    GradientCheck check(backend());
+    const Linear first(check.store(), "first", 6, 10, bias, Initializer::normal(1));
+    const Linear second(check.store(), "second", 6, 10, bias, Initializer::normal(1));
+    check.allocate();
+    ASSERT_NE(first.weight().offset + 60, second.weight().offset) << "not below one another as they are";
+    const JoinedLinear joined({&first, &second});
+    const auto& x = check.input(Shape{7, 6});
+    JoinedLinear::Saved saved;
+    check.run([&](Context& c) { return joined.forward(c, x.value, saved); },
+              [&](Context& c, Tensor dy) {
+                first.backward_parameters(c, dy.column_slice(0, 10), x.value);
+                second.backward_parameters(c, dy.column_slice(10, 10), x.value);
+                joined.backward_data(c, dy, saved, x.gradient);
+              });
+  }
+}
+
+TEST_P(Layers, LinearRowsArePartOfTheWhole) {
+  GradientCheck check(backend());
+  const Linear layer(check.store(), "linear", 6, 11, true, Initializer::normal(1));
+  check.allocate();
+  const auto& x = check.input(Shape{5, 6});
+  Context c = check.context();
+  const std::vector<float> whole = host_copy(backend(), layer.forward(c, c.saved, x.value));
+  const Tensor part = c.saved.make(Shape{5, 4}, DType::f32);
+  layer.forward_rows(c, x.value, 3, part);
+  const std::vector<float> rows = host_copy(backend(), part);
+  for (std::size_t r = 0; r < 5; ++r) {
+    for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(rows[r * 4 + i], whole[r * 11 + 3 + i], 1e-5);
+  }
+}
+
+/// A GPU's library takes a bias in the result's type. Copies of another value than the masters tell which was read.
+TEST(LinearBias, IsTheCopyInTheTypeOfTheWeights) {
+  const auto backend = make_emulated_cuda_backend();
+  const auto allocate = [&](std::size_t bytes) { return backend->allocate(bytes); };
+  ParameterStore store;
+  const Linear layer(store, "linear", 8, 16, true, Initializer::zeros());
+  store.allocate({.weights = allocate, .gradients = {}}, DType::bf16);
+  backend->run(Fill{.y = store.compute_copies(), .value = 2});
+  Arena saved(allocate), scratch(allocate);
+  Context c{.backend = *backend, .saved = saved, .scratch = scratch, .dtype = DType::bf16};
+  const Tensor x = saved.make({3, 8}, DType::bf16), y = saved.make({3, 8}, DType::bf16);
+  backend->run(Fill{.y = x, .value = 0});
+  layer.forward_rows(c, x, 8, y);
+  for (const Tensor& result : {layer.forward(c, saved, x), y}) {
+    const Tensor wide = saved.make(result.shape, DType::f32);
+    backend->run(Cast{.x = result, .y = wide});
+    for (const float value : host_copy(*backend, wide)) EXPECT_EQ(value, 2);
+  }
+}
+
+TEST_P(Layers, Norm) {
+  for (const Shape& shape : {Shape{1, 2}, Shape{7, 5}, Shape{3, 64}}) {
+    GradientCheck check(backend());
+    const Norm layer(check.store(), "norm", shape[1]);
+    check.allocate();
+    const auto& x = check.input(shape);
+    Norm::Saved saved;
+    check.run([&](Context& c) { return layer.forward(c, x.value, saved); },
+              [&](Context& c, Tensor dy) { layer.backward(c, dy, saved, x.gradient, false); });
+  }
+}
+
+TEST_P(Layers, FeedForward) {
+  for (const float dropout : {0.0f, 0.3f}) {
+    for (const std::int64_t rows : {1, 11}) {
+      GradientCheck check(backend(), true);
+      const FeedForward layer(check.store(), "ffn", 6, 13, dropout, 5);
+      check.allocate();
+      const auto& x = check.input(Shape{rows, 6});
+      FeedForward::Saved saved;
+      check.run([&](Context& c) { return layer.forward(c, x.value, 17, saved); },
+                [&](Context& c, Tensor dy) { layer.backward(c, dy, saved, x.gradient); });
+    }
+  }
+}
+
+TEST_P(Layers, SelfAttention) {
+  for (const float dropout : {0.0f, 0.3f}) {
+    for (const bool causal : {false, true}) {
+      for (const Lengths& lengths : {Lengths{3}, Lengths{1, 7, 2}, Lengths{5, 13}}) {
+        GradientCheck check(backend(), true);
+        const SelfAttention layer(check.store(), "self", {.width = 12, .heads = 3, .dropout = dropout, .bias = causal},
+                                  causal, 5);
+        check.allocate();
+        const Sequences sequences = check.sequences(lengths, 23);
+        const auto& x = check.input(Shape{total(lengths), 12});
+        SelfAttention::Saved saved;
+        check.run([&](Context& c) { return layer.forward(c, x.value, sequences, saved); },
+                  [&](Context& c, Tensor dy) { layer.backward(c, dy, saved, x.gradient); });
+      }
+    }
+  }
+}
+
+TEST_P(Layers, CrossAttention) {
+  for (const float dropout : {0.0f, 0.3f}) {
+    const Lengths targets = {3, 1, 7};
+    const Lengths sources = {5, 2, 1};
+    GradientCheck check(backend(), true);
+    const CrossAttention layer(check.store(), "cross", {.width = 10, .heads = 2, .dropout = dropout, .bias = true}, 5);
+    check.allocate();
+    const Sequences target = check.sequences(targets, 3), source = check.sequences(sources, 4);
+    const auto& x = check.input(Shape{total(targets), 10});
+    const auto& memory = check.input(Shape{total(sources), 10});
+    CrossAttention::Saved saved;
+    check.run([&](Context& c) { return layer.forward(c, x.value, target, memory.value, source, saved); },
+              [&](Context& c, Tensor dy) {
+                c.backend.run(Fill{.y = memory.gradient, .value = 0});
+                layer.backward(c, dy, saved, x.gradient, memory.gradient);
+              });
+  }
+}
+
+TEST_P(Layers, Embedding) {
+  for (const float dropout : {0.0f, 0.3f}) {
+    GradientCheck check(backend(), true);
+    const Parameter& table = Embedding::declare_table(check.store(), "table", 7, 6);
+    const Embedding layer(table, dropout, 5);
+    check.allocate();
+    Sequences sequences = check.sequences({4, 1, 3}, 9);
+    sequences.ids = check.ids({6, 0, 3, 3, 1, 3, 6, 2});
+    Embedding::Saved saved;
+    check.run([&](Context& c) { return layer.forward(c, sequences, saved); },
+              [&](Context& c, Tensor dy) { layer.backward(c, dy, saved); });
+  }
+}
+
+struct LayerCase {
+  NormPlace norm;
+  float dropout;
+};
+
+const std::vector<LayerCase> layer_cases = {
+    {NormPlace::pre, 0}, {NormPlace::post, 0}, {NormPlace::pre, 0.25f}, {NormPlace::post, 0.25f}};
+
+LayerOptions options_of(const LayerCase& c) {
+  return {.attention = {.width = 8, .heads = 2, .dropout = c.dropout, .bias = c.norm == NormPlace::post},
+          .inner = 11,
+          .norm = c.norm,
+          .dropout = c.dropout,
+          .activation_dropout = c.dropout};
+}
+
+TEST_P(Layers, EncoderLayer) {
+  for (const LayerCase& layer_case : layer_cases) {
+    const Lengths lengths = {2, 1, 5};
+    GradientCheck check(backend(), true);
+    const EncoderLayer layer(check.store(), "encoder.0", options_of(layer_case), 100);
+    check.allocate();
+    const Sequences sequences = check.sequences(lengths, 31);
+    const auto& x = check.input(Shape{total(lengths), 8});
+    EncoderLayer::Saved saved;
+    check.run([&](Context& c) { return layer.forward(c, x.value, sequences, saved); },
+              [&](Context& c, Tensor dy) {
+                c.backend.run(Fill{.y = x.gradient, .value = 0});
+                c.backend.run(Add{.x = dy, .y = x.gradient});
+                layer.backward(c, x.gradient, saved);
+              });
+  }
+}
+
+TEST_P(Layers, DecoderLayerWithKeysAndValuesThatAreGiven) {
+  for (const LayerCase& layer_case : layer_cases) {
+    const Lengths targets = {3, 1, 4};
+    const Lengths sources = {1, 5, 2};
+    GradientCheck check(backend(), true);
+    const DecoderLayer layer(check.store(), "decoder.0", options_of(layer_case), 100);
+    check.allocate();
+    const JoinedLinear joined({&layer.key_value()});
+    const Sequences target = check.sequences(targets, 31), source = check.sequences(sources, 17);
+    const auto& x = check.input(Shape{total(targets), 8});
+    const auto& memory = check.input(Shape{total(sources), 8});
+    DecoderLayer::Saved saved;
+    JoinedLinear::Saved key_value;
+    check.run(
+        [&](Context& c) {
+          const Tensor kv = joined.forward(c, memory.value, key_value);
+          return layer.forward(c, x.value, target, memory.value, source, saved, kv);
+        },
+        [&](Context& c, Tensor dy) {
+          c.backend.run(Fill{.y = x.gradient, .value = 0});
+          c.backend.run(Add{.x = dy, .y = x.gradient});
+          const Tensor dkv = c.saved.make(key_value.y.shape, DType::f32);
+          layer.backward(c, x.gradient, saved, Tensor(), dkv);
+          joined.backward_data(c, dkv, key_value, memory.gradient);
+        });
+  }
+}
+
+TEST_P(Layers, DecoderLayer) {
+  for (const LayerCase& layer_case : layer_cases) {
+    const Lengths targets = {3, 1, 4};
+    const Lengths sources = {1, 5, 2};
+    GradientCheck check(backend(), true);
+    const DecoderLayer layer(check.store(), "decoder.0", options_of(layer_case), 100);
+    check.allocate();
+    const Sequences target = check.sequences(targets, 31), source = check.sequences(sources, 17);
+    const auto& x = check.input(Shape{total(targets), 8});
+    const auto& memory = check.input(Shape{total(sources), 8});
+    DecoderLayer::Saved saved;
+    check.run([&](Context& c) { return layer.forward(c, x.value, target, memory.value, source, saved); },
+              [&](Context& c, Tensor dy) {
+                c.backend.run(Fill{.y = memory.gradient, .value = 0});
+                c.backend.run(Fill{.y = x.gradient, .value = 0});
+                c.backend.run(Add{.x = dy, .y = x.gradient});
+                layer.backward(c, x.gradient, saved, memory.gradient);
+              });
+  }
+}
+
+// The loss is a scalar, so the check's <w, y> weighs one number; w is folded into gradient_scale.
+TEST_P(Layers, OutputLoss) {
+  for (const std::int64_t rows : {1, 13, 257, 600}) {  // the last are two and three chunks of the reference backend
+    GradientCheck check(backend());
+    const Parameter& projection = Embedding::declare_table(check.store(), "output", 9, 4);
+    const OutputLoss layer(projection, 0.1f);
+    check.allocate();
+    const auto& hidden = check.input(Shape{rows, 4});
+    std::vector<std::int32_t> wanted;
+    for (std::int64_t row = 0; row < rows; ++row) wanted.push_back(static_cast<std::int32_t>(row * 5 % 9));
+    const Tensor targets = check.ids(wanted);
+    check.run(
+        [&](Context& c) {
+          const FetchedLosses losses(c.backend, layer.run(c, hidden.value, targets, 0, Tensor()));
+          c.backend.synchronize();
+          const LossSums sums = losses.sums();
+          EXPECT_EQ(sums.tokens, static_cast<double>(rows));
+          const auto mean = static_cast<float>(sums.loss / sums.tokens);
+          const Tensor y = c.saved.make(Shape{1}, DType::f32);
+          c.backend.upload(&mean, y);
+          return y;
+        },
+        [&](Context& c, Tensor dy) {
+          const float w = host_copy(c.backend, dy).front();
+          layer.run(c, hidden.value, targets, w / static_cast<float>(rows), hidden.gradient);
+        });
+  }
+}
+
+TEST_P(Layers, DropoutIsOffOutsideTraining) {
+  GradientCheck check(backend(), false);
+  const FeedForward with(check.store(), "a", 4, 6, 0.5f, 5);
+  check.allocate();
+  const auto& x = check.input(Shape{5, 4});
+  FeedForward::Saved saved;
+  check.run([&](Context& c) { return with.forward(c, x.value, 0, saved); },
+            [&](Context& c, Tensor dy) { with.backward(c, dy, saved, x.gradient); });
+  EXPECT_EQ(saved.dropout.probability, 0);
+}
+
+}  // namespace
+}  // namespace babelring

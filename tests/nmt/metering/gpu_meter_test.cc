@@ -1,0 +1,190 @@
+#include "nmt/metering/gpu_meter.h"
+
+#include <dlfcn.h>
+#include <gmock/gmock.h>
+
+#include <condition_variable>
+#include <filesystem>
+
+#include "nmt/ops/backend.h"
+#include "nmt/ops/cuda_module.h"
+#include "nmt/parallel/device.h"
+#include "tests/nmt/metering/fake_nvml.h"
+#include "tests/worker/log_capture.h"
+
+namespace babelring {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Pair;
+
+const std::string fake_identity = "00112233445566778899aabbccddeeff";
+
+/// The fake library, opened a second time to set what it says; it starts anew.
+class OpenedFake {
+ public:
+  explicit OpenedFake(const std::string& name)
+      : path((std::filesystem::canonical("/proc/self/exe").parent_path() / name).string()),
+        library_(::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) {
+    if (library_ == nullptr) throw std::runtime_error(::dlerror());
+    says = reinterpret_cast<FakeNvml* (*)()>(::dlsym(library_, "fake_nvml"))();
+    *says = FakeNvml();
+  }
+  ~OpenedFake() { ::dlclose(library_); }
+
+  std::string path;
+  FakeNvml* says = nullptr;
+
+ private:
+  void* library_;
+};
+
+TEST(Nvml, TellsAllThatTheGpuTells) {
+  const OpenedFake fake("libfake_nvml.so");
+  const auto source = open_nvml(fake_identity, fake.path).value();
+  const GpuReading reading = source->read().value();
+  EXPECT_EQ(reading.power_w, 412.5);
+  EXPECT_EQ(reading.power_limit_w, 700);
+  EXPECT_THAT(reading.values, ElementsAre(Pair("clock_mhz", 1980), Pair("memory_clock_mhz", 3201),
+                                          Pair("memory_used_bytes", 600), Pair("utilization_percent", 93)));
+  // Received over NVLink is not supported here, so it is absent.
+  EXPECT_THAT(reading.counters,
+              ElementsAre(Pair("nvlink_tx_bytes", 5 * 1024), Pair("pcie_rx_bytes", 200), Pair("pcie_tx_bytes", 100)));
+}
+
+TEST(Nvml, LeavesOutWhatAnOlderLibraryLacksOrTheGpuRefuses) {
+  const OpenedFake fake("libfake_old_nvml.so");
+  const auto source = open_nvml(fake_identity, fake.path).value();
+  fake.says->power_status = 3;  // not supported
+  const GpuReading reading = source->read().value();
+  EXPECT_EQ(reading.power_w, 0);
+  EXPECT_EQ(reading.power_limit_w, 0);
+  EXPECT_THAT(reading.values,
+              ElementsAre(Pair("clock_mhz", 1980), Pair("memory_clock_mhz", 3201), Pair("utilization_percent", 93)));
+  EXPECT_TRUE(reading.counters.empty());
+}
+
+TEST(Nvml, FindsAPartOfACard) {
+  const OpenedFake fake("libfake_nvml.so");
+  fake.says->uuid = "MIG-00112233-4455-6677-8899-aabbccddeeff";
+  EXPECT_TRUE(open_nvml(fake_identity, fake.path).ok());
+}
+
+TEST(Nvml, SaysInOneLineWhatIsMissing) {
+  EXPECT_THAT(open_nvml(fake_identity, "libno-such-nvml.so").message(), HasSubstr("libno-such-nvml.so"));
+  EXPECT_THAT(open_nvml(fake_identity, "libm.so.6").message(), HasSubstr("libm.so.6 has no nvmlInit_v2"));
+  const OpenedFake fake("libfake_nvml.so");
+  fake.says->init_status = 9;
+  EXPECT_EQ(open_nvml(fake_identity, fake.path).message(), "nvmlInit: Driver Not Loaded");
+  fake.says->init_status = 0;
+  EXPECT_EQ(open_nvml("ffeeddccbbaa99887766554433221100", fake.path).message(),
+            "NVML knows no GPU-ffeeddcc-bbaa-9988-7766-554433221100: Not Found");
+  EXPECT_EQ(fake.says->shutdowns, 1);
+}
+
+TEST(Nvml, EndsWhatItBegan) {
+  const OpenedFake fake("libfake_nvml.so");
+  open_nvml(fake_identity, fake.path).value().reset();
+  EXPECT_EQ(fake.says->inits, 1);
+  EXPECT_EQ(fake.says->shutdowns, 1);
+}
+
+TEST(Nvml, TellsOfTheGpuThatCudaComputesOn) {
+  if (find_cuda().devices == 0) GTEST_SKIP() << "no GPU: " << find_cuda().why;
+  for (int rank = 0; rank < find_cuda().devices; ++rank) {
+    const auto source = open_nvml(report_device(rank).identity);
+    ASSERT_TRUE(source.ok()) << source.message();
+    const auto backend = make_cuda_backend(rank);
+    const Buffer held = backend->allocate(std::size_t{1} << 30);
+    const GpuReading reading = (*source)->read().value();
+    EXPECT_GE(reading.values.at("memory_used_bytes"), std::int64_t{1} << 30);
+    EXPECT_GT(reading.power_w, 0);
+    EXPECT_GE(reading.power_limit_w, 100);
+    EXPECT_GT(reading.values.at("clock_mhz"), 0);
+  }
+}
+
+/// Says what the test puts there, and lets it wait for a reading.
+class ScriptedGpu : public GpuSource {
+ public:
+  struct Script {
+    std::mutex mutex;
+    std::condition_variable read;
+    Result<GpuReading> next = GpuReading{};
+    int readings = 0;
+
+    /// Sets what is read from now on, and waits until it has been.
+    void say(Result<GpuReading> reading) {
+      std::unique_lock lock(mutex);
+      next = std::move(reading);
+      read.wait(lock, [this, wanted = readings + 2] { return readings >= wanted || !next.ok(); });
+    }
+  };
+  explicit ScriptedGpu(Script& script) : script_(script) {}
+  Result<GpuReading> read() override {
+    const std::lock_guard lock(script_.mutex);
+    ++script_.readings;
+    script_.read.notify_all();
+    return script_.next;
+  }
+
+ private:
+  Script& script_;
+};
+
+GpuReading reading(double power_w, std::int64_t used, std::int64_t sent) {
+  return {.power_w = power_w,
+          .power_limit_w = 700,
+          .values = {{"memory_used_bytes", used}},
+          .counters = {{"pcie_tx_bytes", sent}}};
+}
+
+TEST(GpuMeter, CountsFromStepToStep) {
+  ScriptedGpu::Script script{.next = reading(100, 50, 1000)};
+  GpuMeter meter(std::make_unique<ScriptedGpu>(script), std::chrono::milliseconds(1));
+  StepRecord step;
+  meter.fill(step);
+  EXPECT_EQ(step.power_w, 100);
+  EXPECT_EQ(step.power_limit_w, 700);
+  EXPECT_THAT(step.gpu, ElementsAre(Pair("memory_used_bytes", 50), Pair("pcie_tx_bytes", 0)));
+  script.say(reading(300, 80, 1600));
+  EXPECT_EQ(meter.newest().power_w, 300);
+  EXPECT_THAT(meter.newest().values, ElementsAre(Pair("memory_used_bytes", 80)));
+  meter.fill(step);
+  EXPECT_EQ(step.power_w, 300);
+  EXPECT_EQ(step.gpu.at("pcie_tx_bytes"), 600);
+  EXPECT_EQ(step.memory_bytes.at("peak"), 80);
+  script.say(reading(300, 60, 40));  // began again
+  meter.fill(step);
+  EXPECT_EQ(step.gpu.at("pcie_tx_bytes"), 0);
+  EXPECT_EQ(step.memory_bytes.at("peak"), 80);
+  script.say(reading(300, 60, 45));
+  meter.fill(step);
+  EXPECT_EQ(step.gpu.at("pcie_tx_bytes"), 5);
+}
+
+TEST(GpuMeter, GoesOnWithoutAGpuThatVanished) {
+  const LogCapture log;
+  const OpenedFake fake("libfake_nvml.so");
+  fake.says->lost = true;
+  GpuMeter meter(open_nvml(fake_identity, fake.path).value(), std::chrono::milliseconds(1));
+  StepRecord step;
+  meter.fill(step);
+  EXPECT_EQ(step.power_w, 0);
+  EXPECT_TRUE(step.gpu.empty());
+  EXPECT_THAT(log.text(), HasSubstr("no longer measured: the GPU is lost"));
+}
+
+TEST(GpuMeter, IsThereOnlyWhereThereIsSomethingToMeasure) {
+  const LogCapture log;
+  EXPECT_EQ(make_gpu_meter(""), nullptr);
+  EXPECT_EQ(log.text(), "");
+  EXPECT_EQ(make_gpu_meter(fake_identity, "libno-such-nvml.so"), nullptr);
+  EXPECT_THAT(log.text(), HasSubstr("power, clocks and traffic of the GPU are not measured: libno-such-nvml.so"));
+  const OpenedFake fake("libfake_nvml.so");
+  EXPECT_NE(make_gpu_meter(fake_identity, fake.path), nullptr);
+}
+
+}  // namespace
+}  // namespace babelring

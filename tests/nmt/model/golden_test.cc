@@ -1,0 +1,111 @@
+#include <gtest/gtest.h>
+
+#include <boost/json.hpp>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "base/json.h"
+#include "tests/nmt/model/model_run.h"
+
+namespace babelring {
+namespace {
+
+constexpr double tolerance = 1e-4;  // relative, in f32
+
+json::object read_golden(const std::string& name) {
+  const char* moved = std::getenv("BABELRING_SOURCE_DIR");  // where the test was carried to another machine
+  std::ifstream file(std::string(moved != nullptr ? moved : BABELRING_SOURCE_DIR) + "/tests/golden/model/" + name +
+                     ".json");
+  std::stringstream text;
+  text << file.rdbuf();
+  return parse_json(text.str()).value().as_object();
+}
+
+template <class T>
+std::vector<T> numbers(const json::value& array) {
+  std::vector<T> values;
+  for (const json::value& value : array.as_array()) values.push_back(static_cast<T>(value.to_number<double>()));
+  return values;
+}
+
+ModelConfig config_of(const json::object& golden) {
+  ModelConfig config;
+  config.encoder_layers = golden.at("encoder_layers").to_number<int>();
+  config.decoder_layers = golden.at("decoder_layers").to_number<int>();
+  config.width = golden.at("width").to_number<std::int64_t>();
+  config.heads = golden.at("heads").to_number<int>();
+  config.inner = golden.at("inner").to_number<std::int64_t>();
+  config.norm = std::string(golden.at("norm").as_string());
+  config.tied_embeddings = std::string(golden.at("tied_embeddings").as_string());
+  config.attention_bias = golden.at("attention_bias").as_bool();
+  config.dropout = 0;
+  return config;
+}
+
+/// A stored step of an independent implementation (tests/golden/model/make_golden.py), and ours on the same weights.
+class Golden : public testing::TestWithParam<std::tuple<std::string, std::string>> {
+ protected:
+  Golden()
+      : golden_(read_golden(std::get<1>(GetParam()))),
+        run_(std::get<0>(GetParam()), config_of(golden_.at("config").as_object()),
+             golden_.at("config").at("vocabulary").to_number<std::int64_t>()) {
+    for (const Parameter& parameter : run_.parameters().all()) {
+      run_.backend().upload(stored(parameter, "weight").data(), parameter.master);
+    }
+    std::vector<Pair> pairs;
+    for (const json::value& sentence : golden_.at("sentences").as_array()) {
+      pairs.push_back({numbers<std::int32_t>(sentence.at("source")), numbers<std::int32_t>(sentence.at("target"))});
+    }
+    batch_ = pack(pairs);
+  }
+
+  std::vector<float> stored(const Parameter& parameter, const char* what) const {
+    const json::value& entry = golden_.at("parameters").at(parameter.name);
+    std::vector<float> values = numbers<float>(entry.at(what));
+    EXPECT_EQ(std::ssize(values), parameter.shape.elements()) << parameter.name;
+    return values;
+  }
+  double stored(const char* what) const { return golden_.at(what).to_number<double>(); }
+
+  json::object golden_;
+  ModelRun run_;
+  PackedBatch batch_;
+};
+
+INSTANTIATE_TEST_SUITE_P(All, Golden,
+                         testing::Combine(testing::ValuesIn(available_backends()),
+                                          testing::Values("pre_tied_all", "post_untied")),
+                         [](const auto& parameter) {
+                           return std::get<0>(parameter.param) + "_" + std::get<1>(parameter.param);
+                         });
+
+TEST(GoldenOnTheGpu, IsTestedWhereThereIsOne) {
+  if (find_cuda().devices == 0) GTEST_SKIP() << "no GPU: " << find_cuda().why;
+  EXPECT_EQ(available_backends().back(), "cuda");
+}
+
+TEST_P(Golden, LossAndAllGradients) {
+  run_.zero_gradients();
+  const LossSums sums = run_.accumulate(batch_, 1 / static_cast<float>(batch_.target_out.size()));
+  EXPECT_NEAR(sums.loss / stored("loss"), 1, tolerance);
+  EXPECT_NEAR(sums.nll / stored("nll"), 1, tolerance);
+  EXPECT_EQ(sums.tokens, static_cast<double>(batch_.target_out.size()));
+  EXPECT_EQ(run_.parameters().all().size(), golden_.at("parameters").as_object().size());
+  for (const Parameter& parameter : run_.parameters().all()) {
+    EXPECT_LT(relative_distance(run_.download(parameter.gradient), stored(parameter, "gradient")), tolerance)
+        << parameter.name;
+  }
+}
+
+TEST_P(Golden, Logits) {
+  Context pass = run_.context(false);
+  const DeviceBatch batch(run_.backend(), pass.saved, batch_);
+  const Tensor logits = run_.model().teacher_forced_logits(pass, batch.source, batch.target);
+  EXPECT_LT(relative_distance(run_.download(logits), numbers<float>(golden_.at("logits"))), tolerance);
+  const LossSums sums = run_.evaluate(batch_);
+  EXPECT_NEAR(sums.loss / stored("loss"), 1, tolerance);
+}
+
+}  // namespace
+}  // namespace babelring

@@ -1,0 +1,124 @@
+#include "nmt/ops/adam.h"
+
+#include "tests/nmt/ops/op_fixture.h"
+
+namespace babelring {
+namespace {
+
+class AdamTest : public OpTest {};
+INSTANTIATE_TEST_SUITE_P(Cpu, AdamTest, precisions, precision_name);
+INSTANTIATE_TEST_SUITE_P(Gpu, AdamTest, gpu_precisions, precision_name);
+
+TEST_P(AdamTest, EqualsReferenceOverSteps) {
+  for (const std::int64_t count : {1, 17, 10007}) {
+    AdamUpdate op{.master = tensors.normal({count}, DType::f32),
+                  .gradient = tensors.normal({count}, DType::f32),
+                  .m = tensors.zeros({count}, DType::f32),
+                  .v = tensors.zeros({count}, DType::f32),
+                  .compute = type() == DType::bf16 ? tensors.zeros({count}, DType::bf16) : Tensor{},
+                  .gradient_scale = 0.5f,
+                  .learning_rate = 0.01f,
+                  .weight_decay = 0.1f};
+    for (op.step = 1; op.step <= 3; ++op.step) {
+      expect_as_reference(op, {&AdamUpdate::master, &AdamUpdate::m, &AdamUpdate::v, &AdamUpdate::compute});
+    }
+  }
+}
+
+/// Stretches of all treatments, within a block of a thread and across two.
+TEST_P(AdamTest, TreatsEachBlockAsItSays) {
+  for (const std::int64_t count : {64, 100, 40003}) {
+    const Tensor treatment = tensors.zeros({AdamUpdate::treatments(count)}, DType::i32);
+    for (std::int64_t block = 0; block < treatment.shape[0]; ++block) {
+      treatment.as<std::int32_t>()[block] = static_cast<std::int32_t>((block % 7 + block / 250) % 3);
+    }
+    AdamUpdate op{.master = tensors.normal({count}, DType::f32),
+                  .gradient = tensors.normal({count}, DType::f32),
+                  .m = tensors.normal({count}, DType::f32),
+                  .v = tensors.zeros({count}, DType::f32),
+                  .compute = type() == DType::bf16 ? tensors.zeros({count}, DType::bf16) : Tensor{},
+                  .treatment = treatment,
+                  .learning_rate = 0.01f,
+                  .weight_decay = 3};
+    const Tensor before = tensors.copy(op.master), m = tensors.copy(op.m);
+    expect_as_reference(op, {&AdamUpdate::master, &AdamUpdate::m, &AdamUpdate::v});
+    for (std::int64_t i = 0; i < count; ++i) {
+      if (treatment.as<std::int32_t>()[i / AdamUpdate::treatment_block] != AdamUpdate::frozen) continue;
+      ASSERT_EQ(op.master.as<float>()[i], before.as<float>()[i]) << i;
+      ASSERT_EQ(op.m.as<float>()[i], m.as<float>()[i]) << i;
+    }
+  }
+}
+
+/// Ranges of a longer array that begin anywhere, longer than what a thread takes at a time.
+TEST_P(AdamTest, PlacesAndThreadsChangeNothing) {
+  constexpr std::int64_t count = 40003;
+  const Tensor master = tensors.normal({count}, DType::f32), gradient = tensors.normal({count}, DType::f32);
+  const Tensor plain = tensors.copy(master), compute = tensors.zeros({count}, DType::bf16);
+  const auto moment = [&] { return tensors.zeros({count}, DType::f32); };
+  tested->run(AdamUpdate{
+      .master = plain, .gradient = gradient, .m = moment(), .v = moment(), .compute = compute, .learning_rate = 0.01f});
+  for (const std::int64_t offset : {1, 7, 32}) {
+    const Tensor moved = tensors.zeros({count + offset}, DType::f32).row_slice(offset, count);
+    const Tensor rounded = tensors.zeros({count + offset}, DType::bf16).row_slice(offset, count);
+    std::copy_n(master.as<float>(), count, moved.as<float>());
+    another_backend(3)->run(AdamUpdate{.master = moved,
+                                       .gradient = gradient,
+                                       .m = moment(),
+                                       .v = moment(),
+                                       .compute = rounded,
+                                       .learning_rate = 0.01f});
+    EXPECT_TRUE(same_bits(moved, plain)) << offset;
+    EXPECT_TRUE(same_bits(rounded, compute)) << offset;
+  }
+}
+
+/// The norms are of f32 only, on every device.
+class NormTest : public OpTest {};
+INSTANTIATE_TEST_SUITE_P(Devices, NormTest,
+                         testing::Values(Precision{DType::f32, 1e-6}, Precision{DType::f32, 1e-6, "closed"},
+                                         Precision{DType::f32, 1e-6, "emulated"}, Precision{DType::f32, 1e-6, "cuda"}),
+                         precision_name);
+
+TEST_P(NormTest, SquaresEqualReferenceAndShowNonFiniteElements) {
+  for (const std::int64_t count : {0, 1, 17, 100003}) {
+    const Tensor x = tensors.normal({count}, DType::f32);
+    const std::int64_t blocks = SquaredNorm::blocks(count);
+    const Tensor found = tensors.zeros({blocks}, DType::f32), expected = tensors.zeros({blocks}, DType::f32);
+    tested->run(SquaredNorm{.x = x, .sums = found});
+    reference->run(SquaredNorm{.x = x, .sums = expected});
+    EXPECT_LE(relative_error(found, expected), GetParam().tolerance);
+    if (count == 0) continue;
+    x.as<float>()[count / 2] = NAN;
+    tested->run(SquaredNorm{.x = x, .sums = found});
+    for (std::int64_t b = 0; b < blocks; ++b) {
+      EXPECT_EQ(std::isfinite(found.as<float>()[b]), b != count / 2 / SquaredNorm::block) << b;
+    }
+  }
+}
+
+TEST_P(NormTest, ASumAndItsNormAreTheBitsOfOneAfterTheOther) {
+  for (const std::int64_t count : {1, 17, 40003}) {
+    const Tensor norms = tensors.zeros({SquaredNorm::blocks(count)}, DType::f32);
+    const Tensor expected = tensors.zeros(norms.shape, DType::f32), apart = tensors.zeros({count}, DType::f32);
+    SumWithNorm op{.parts = {}, .sum = apart, .norms = norms};
+    for (int part = 0; part < 3; ++part) op.parts.push_back(tensors.normal({count}, DType::f32));
+    reference->run(op);
+    const Tensor in_place(const_cast<void*>(op.parts[1].data), op.parts[1].shape, DType::f32);
+    std::vector<float> sums(static_cast<std::size_t>(count));
+    for (std::int64_t i = 0; i < count; ++i) {
+      float& sum = sums[static_cast<std::size_t>(i)];
+      sum = op.parts[0].as<float>()[i] + op.parts[1].as<float>()[i];
+      sum += op.parts[2].as<float>()[i];
+    }
+    op.sum = in_place;
+    tested->run(op);
+    EXPECT_TRUE(std::equal(sums.begin(), sums.end(), in_place.as<float>()));
+    EXPECT_LE(relative_error(in_place, apart), GetParam().tolerance);
+    tested->run(SquaredNorm{.x = in_place, .sums = expected});
+    EXPECT_TRUE(same_bits(norms, expected));
+  }
+}
+
+}  // namespace
+}  // namespace babelring

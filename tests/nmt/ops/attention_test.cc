@@ -1,0 +1,238 @@
+#include "nmt/ops/attention.h"
+
+#include "nmt/ops/cpu/amx.h"
+#include "nmt/ops/cpu/attention_kernels.h"
+#include "tests/nmt/ops/op_fixture.h"
+
+namespace babelring {
+namespace {
+
+struct Layout {
+  std::vector<std::int32_t> q_offsets, k_offsets;
+  int heads;
+  std::int64_t head_width;
+  bool causal;
+  float probability;
+};
+
+const Layout layouts[] = {
+    {{0, 1}, {0, 1}, 1, 1, false, 0},
+    {{0, 1, 4, 11}, {0, 1, 4, 11}, 2, 5, true, 0},
+    {{0, 3, 3, 20}, {0, 17, 18, 25}, 3, 16, false, 0.2f},             // a sentence without queries
+    {{0, 3, 8}, {0, 0, 7}, 2, 32, false, 0.1f},                       // a sentence without keys
+    {{0, 30, 61, 90, 130}, {0, 30, 61, 90, 130}, 4, 32, true, 0.3f},  //
+    {{0, 49, 53}, {0, 31, 128}, 2, 64, false, 0.1f},
+    {{0, 101, 229}, {0, 101, 229}, 1, 128, true, 0.1f},
+    {{0, 5}, {0, 300}, 2, 17, false, 0.1f},
+    // Around the edges of blocks of 16 and 32 queries and keys, and of vectors of 16 and 32 columns.
+    {{0, 16, 48, 81, 98}, {0, 16, 48, 81, 98}, 2, 64, true, 0.1f},
+    {{0, 16, 48, 81, 98, 99}, {0, 33, 65, 81, 98, 130}, 2, 64, false, 0.1f},
+    {{0, 64, 129}, {0, 64, 129}, 2, 32, true, 0.3f},
+    {{0, 64, 129}, {0, 65, 129}, 1, 64, false, 0},
+    {{0, 257}, {0, 257}, 1, 64, true, 0.1f},
+    {{0, 100, 101}, {0, 257, 357}, 1, 64, false, 0.1f},
+    {{0, 31, 68}, {0, 47, 60}, 3, 8, false, 0.1f},
+    {{0, 31, 68}, {0, 31, 68}, 2, 80, true, 0.1f},
+    {{0, 7, 40}, {0, 13, 30}, 1, 200, false, 0.1f},
+    {{0, 3}, {0, 5}, 1, 2050, false, 0},               // wider than tiles take
+    {{0, 0, 0, 5}, {0, 0, 4, 4}, 2, 64, false, 0.1f},  // neither, no queries, no keys
+    // The smallest blocks of the GPU's kernels, of one warp: keys come 16 at a time.
+    {{0, 8, 24, 25}, {0, 40, 57, 73}, 2, 64, false, 0.1f},
+    {{0, 8, 24, 33, 50}, {0, 8, 24, 33, 50}, 4, 32, true, 0.3f},
+    {{0, 40, 56}, {0, 9, 25}, 2, 64, false, 0.1f},
+    {{0, 16, 20}, {0, 16, 36}, 1, 128, false, 0.1f},
+    // The largest blocks of the GPU's kernels for short sentences, and one row more.
+    {{0, 256, 417}, {0, 129, 385}, 1, 64, false, 0.1f},
+    {{0, 255, 290}, {0, 255, 290}, 1, 64, true, 0.1f},
+    {{0, 128, 129}, {0, 129, 257}, 1, 128, false, 0.1f},
+};
+
+constexpr Tensor AttentionBackward::*gradients[] = {&AttentionBackward::dq, &AttentionBackward::dk,
+                                                    &AttentionBackward::dv};
+
+class AttentionTest : public OpTest {
+ protected:
+  /// q, k and v are thirds of one matrix where they have the same rows.
+  AttentionForward forward(const Layout& layout) {
+    const std::int64_t width = layout.heads * layout.head_width;
+    const std::int64_t queries = layout.q_offsets.back(), keys = layout.k_offsets.back();
+    return {.q = tensors.strided(queries, width, type()),
+            .k = tensors.strided(keys, width, type()),
+            .v = tensors.strided(keys, width, type()),
+            .q_offsets = tensors.list(layout.q_offsets),
+            .k_offsets = tensors.list(layout.k_offsets),
+            .heads = layout.heads,
+            .causal = layout.causal,
+            .scale = 1 / std::sqrt(static_cast<float>(layout.head_width)),
+            .key = {.key = 99, .first_row = 1000, .probability = layout.probability},
+            .out = tensors.zeros({queries, width}, type()),
+            .log_sum_exp = tensors.zeros({queries, layout.heads}, DType::f32)};
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Cpu, AttentionTest, precisions, precision_name);
+INSTANTIATE_TEST_SUITE_P(Gpu, AttentionTest, gpu_precisions, precision_name);
+
+TEST_P(AttentionTest, ForwardAndBackwardEqualReference) {
+  for (const Layout& layout : layouts) {
+    const AttentionForward op = forward(layout);
+    expect_as_reference(op, {&AttentionForward::out, &AttentionForward::log_sum_exp});
+    expect_as_reference(gradient_of(op, tensors),
+                        {&AttentionBackward::dq, &AttentionBackward::dk, &AttentionBackward::dv});
+  }
+}
+
+TEST_P(AttentionTest, RepeatsBitByBitWithAnyNumberOfThreads) {
+  for (const Layout& layout : layouts) {
+    const AttentionForward op = forward(layout);
+    const AttentionBackward gradient = gradient_of(op, tensors);
+    tested->run(op);
+    tested->run(gradient);
+    for (const int threads : {1, 2, 3}) {
+      AttentionForward again = op;
+      again.out = tensors.zeros(op.out.shape, type());
+      again.log_sum_exp = tensors.zeros(op.log_sum_exp.shape, DType::f32);
+      const auto backend = another_backend(threads);
+      backend->run(again);
+      EXPECT_TRUE(same_bits(again.out, op.out)) << threads;
+      EXPECT_TRUE(same_bits(again.log_sum_exp, op.log_sum_exp)) << threads;
+      AttentionBackward gradient_again = gradient;
+      for (Tensor AttentionBackward::*result : gradients) {
+        gradient_again.*result = tensors.zeros((gradient.*result).shape, type());
+      }
+      backend->run(gradient_again);
+      for (Tensor AttentionBackward::*result : gradients) {
+        EXPECT_TRUE(same_bits(gradient_again.*result, tensors.copy(gradient.*result))) << threads;
+      }
+    }
+  }
+}
+
+class AttentionTilesTest : public AttentionTest {};
+INSTANTIATE_TEST_SUITE_P(Cpu, AttentionTilesTest, testing::Values(Precision{DType::bf16, 1e-2}), precision_name);
+
+/// Both ways to run attention in bf16, of which run() takes one.
+TEST_P(AttentionTilesTest, TilesAgreeWithVectors) {
+  if (!cpu::amx_available()) GTEST_SKIP() << "no AMX on this machine, or BABELRING_CPU_ISA forbids it";
+  cpu::Workspace workspace(2);
+  for (const Layout& layout : layouts) {
+    const AttentionForward tiles = forward(layout);
+    if (!cpu::fits_tiles(tiles)) continue;
+    AttentionForward vectors = tiles;
+    vectors.out = tensors.zeros(tiles.out.shape, type());
+    vectors.log_sum_exp = tensors.zeros(tiles.log_sum_exp.shape, DType::f32);
+    cpu::run_tiles(tiles, workspace);
+    cpu::run_vectors(vectors, workspace);
+    EXPECT_LE(relative_error(tiles.out, vectors.out), GetParam().tolerance);
+    EXPECT_LE(relative_error(tiles.log_sum_exp, vectors.log_sum_exp), f32_tolerance());
+    const AttentionBackward gradient = gradient_of(tiles, tensors);
+    AttentionBackward by_vectors = gradient;
+    for (Tensor AttentionBackward::*result : gradients) {
+      by_vectors.*result = tensors.zeros((gradient.*result).shape, type());
+    }
+    cpu::run_tiles(gradient, workspace);
+    cpu::run_vectors(by_vectors, workspace);
+    for (Tensor AttentionBackward::*result : gradients) {
+      EXPECT_LE(relative_error(gradient.*result, by_vectors.*result), 2 * GetParam().tolerance);
+    }
+  }
+}
+
+/// What lies beside a head or behind a sentence in memory has no part in it, not even as a factor of 0.
+TEST_P(AttentionTest, NumbersAroundAHeadAreNotRead) {
+  const auto hostile = [&](std::int64_t rows, std::int64_t width) {
+    const Tensor all = tensors.zeros({rows + 40, 3 * width}, type());
+    reference::Matrix values(rows + 40, 3 * width);
+    std::fill(values.values.begin(), values.values.end(), std::nan(""));
+    reference::store(values, all);
+    const Tensor inner = all.row_slice(0, rows).column_slice(width, width);
+    reference::store(reference::load(tensors.normal({rows, width}, type())), inner);
+    return inner;
+  };
+  for (const std::int64_t width : {8, 40, 64}) {
+    const Layout layout{{0, 19}, {0, 37}, 1, width, false, 0.1f};
+    AttentionForward op = forward(layout);
+    op.q = hostile(19, width), op.k = hostile(37, width), op.v = hostile(37, width);
+    expect_as_reference(op, {&AttentionForward::out, &AttentionForward::log_sum_exp});
+    expect_as_reference(gradient_of(op, tensors),
+                        {&AttentionBackward::dq, &AttentionBackward::dk, &AttentionBackward::dv});
+  }
+}
+
+TEST_P(AttentionTest, ScoresFarApartKeepTheSoftmaxFinite) {
+  AttentionForward op = forward({{0, 40}, {0, 40}, 1, 64, true, 0});
+  op.scale = 40;
+  expect_as_reference(op, {&AttentionForward::log_sum_exp});
+  for (const double value : reference::load(op.out).values) EXPECT_TRUE(std::isfinite(value));
+  const AttentionBackward gradient = gradient_of(op, tensors);
+  tested->run(gradient);
+  for (const double value : reference::load(gradient.dq).values) EXPECT_TRUE(std::isfinite(value));
+}
+
+TEST_P(AttentionTest, SentenceDoesNotDependOnItsNeighbours) {
+  const AttentionForward both = forward({{0, 40, 71}, {0, 40, 71}, 4, 32, true, 0});
+  tested->run(both);
+  AttentionForward one = both;
+  one.q = both.q.row_slice(40, 31), one.k = both.k.row_slice(40, 31), one.v = both.v.row_slice(40, 31);
+  one.q_offsets = one.k_offsets = tensors.list({0, 31});
+  one.out = tensors.zeros({31, 128}, type()), one.log_sum_exp = tensors.zeros({31, 4}, DType::f32);
+  tested->run(one);
+  EXPECT_TRUE(same_bits(one.out, both.out.row_slice(40, 31)));
+  EXPECT_TRUE(same_bits(one.log_sum_exp, both.log_sum_exp.row_slice(40, 31)));
+}
+
+TEST_P(AttentionTest, NegativeScaleIsAsGoodAsAPositiveOne) {
+  AttentionForward op = forward({{0, 20}, {0, 20}, 2, 8, false, 0});
+  op.scale = -30;
+  expect_as_reference(op, {&AttentionForward::log_sum_exp});
+}
+
+TEST_P(AttentionTest, DecodeEqualsReference) {
+  for (const std::int64_t width : {1, 13, 32, 64, 80, 120, 200}) {
+    const DecodeAttention op{.q = tensors.strided(5, 4 * width, type()),
+                             .keys = tensors.strided(200, 4 * width, type()),
+                             .values = tensors.strided(200, 4 * width, type()),
+                             .key_begin = tensors.list({0, 7, 7, 100, 200}),
+                             .key_count = tensors.list({1, 90, 13, 100, 0}),
+                             .heads = 4,
+                             .scale = 0.3f,
+                             .out = tensors.zeros({5, 4 * width}, type())};
+    expect_as_reference(op, {&DecodeAttention::out});
+    DecodeAttention listed = op;
+    listed.key_begin = {};
+    const Tensor rows = tensors.list({3, 1, 199, 0, 0, 0, 7, 7, 8, 199, 2, 1, 0, 0, 0});
+    listed.key_rows = Tensor(rows.data, {5, 3}, DType::i32);
+    listed.key_count = tensors.list({3, 1, 3, 2, 0});
+    expect_as_reference(listed, {&DecodeAttention::out});
+  }
+}
+
+/// What a decoder computes step by step is what training computes at once.
+TEST_P(AttentionTest, DecodeAgreesWithCausalForward) {
+  const AttentionForward op = forward({{0, 9}, {0, 9}, 2, 16, true, 0});
+  tested->run(op);
+  const Tensor out = tensors.zeros({9, 32}, type());
+  tested->run(DecodeAttention{.q = op.q,
+                              .keys = op.k,
+                              .values = op.v,
+                              .key_begin = tensors.list({0, 0, 0, 0, 0, 0, 0, 0, 0}),
+                              .key_count = tensors.list({1, 2, 3, 4, 5, 6, 7, 8, 9}),
+                              .heads = 2,
+                              .scale = op.scale,
+                              .out = out});
+  EXPECT_LE(relative_error(out, op.out), GetParam().tolerance);
+}
+
+TEST(AttentionFlops, CountProductsOfScores) {
+  Tensors tensors;
+  AttentionForward op;
+  op.q = tensors.zeros({7, 8}, DType::f32);
+  op.q_offsets = tensors.list({0, 3, 7});
+  op.k_offsets = tensors.list({0, 5, 6});
+  EXPECT_EQ(op.flops(), 2 * 2 * 8 * (3 * 5 + 4 * 1));
+  op.k_offsets = op.q_offsets;
+  op.causal = true;
+  EXPECT_EQ(op.flops(), 2 * 2 * 8 * (6 + 10));
+}
+
+}  // namespace
+}  // namespace babelring

@@ -1,0 +1,129 @@
+#include "nmt/ops/cpu/products.h"
+#include "tests/nmt/ops/op_fixture.h"
+
+/// The same bits again, and the same bits with any number of threads.
+namespace babelring {
+namespace {
+
+class DeterminismTest : public OpTest {
+ protected:
+  /// Runs with 1, 2, 3 and again 3 threads; `products`: only runs with equal threads need to agree.
+  template <class Op>
+  void expect_same_bits(const Op& op, std::initializer_list<Tensor Op::*> results, bool products = false) {
+    std::vector<Op> runs;
+    for (const int threads : {1, 2, 3, 3}) {
+      Op again = op;
+      for (Tensor Op::*result : results) again.*result = tensors.copy(op.*result);
+      another_backend(threads)->run(again);
+      runs.push_back(again);
+    }
+    for (Tensor Op::*result : results) {
+      EXPECT_TRUE(same_bits(runs[2].*result, runs[3].*result)) << Op::name << " again";
+      if (products) continue;
+      EXPECT_TRUE(same_bits(runs[0].*result, runs[1].*result)) << Op::name << " with 2 threads";
+      EXPECT_TRUE(same_bits(runs[0].*result, runs[2].*result)) << Op::name << " with 3 threads";
+    }
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Cpu, DeterminismTest, precisions, precision_name);
+INSTANTIATE_TEST_SUITE_P(Gpu, DeterminismTest, gpu_precisions, precision_name);
+
+TEST_P(DeterminismTest, SumsOverRows) {
+  const Tensor dy = tensors.normal({333, 96}, type()), x = tensors.normal({333, 96}, type());
+  expect_same_bits(
+      LayerNormBackward{.dy = dy,
+                        .x = x,
+                        .gain = tensors.normal({96}, DType::f32),
+                        .mean = tensors.normal({333}, DType::f32),
+                        .rstd = tensors.normal({333}, DType::f32),
+                        .dx = tensors.zeros({333, 96}, type()),
+                        .dgain = tensors.zeros({96}, DType::f32),
+                        .dbias = tensors.zeros({96}, DType::f32),
+                        .dbranch = tensors.zeros({333, 96}, type()),
+                        .key = {.probability = 0.1f}},
+      {&LayerNormBackward::dx, &LayerNormBackward::dbranch, &LayerNormBackward::dgain, &LayerNormBackward::dbias});
+  expect_same_bits(ResidualNormForward{.residual = x,
+                                       .branch = dy,
+                                       .key = {.probability = 0.1f},
+                                       .gain = tensors.normal({96}, DType::f32),
+                                       .bias = tensors.normal({96}, DType::f32),
+                                       .sum = tensors.zeros({333, 96}, type()),
+                                       .y = tensors.zeros({333, 96}, type()),
+                                       .mean = tensors.zeros({333}, DType::f32),
+                                       .rstd = tensors.zeros({333}, DType::f32)},
+                   {&ResidualNormForward::sum, &ResidualNormForward::y, &ResidualNormForward::rstd});
+  expect_same_bits(EmbeddingBackward{.ids = tensors.integers(333, 11),
+                                     .dy = dy,
+                                     .dtable = tensors.normal({11, 96}, DType::f32),
+                                     .key = {.probability = 0.1f}},
+                   {&EmbeddingBackward::dtable});
+  const Tensor weight = tensors.normal({96, 96}, DType::f32), bias = tensors.normal({96}, DType::f32);
+  expect_same_bits(LinearBackwardWeight{.dy = dy, .x = x, .dweight = weight, .dbias = bias},
+                   {&LinearBackwardWeight::dbias});
+  expect_same_bits(LinearBackwardWeight{.dy = dy, .x = x, .dweight = weight, .dbias = bias},
+                   {&LinearBackwardWeight::dweight}, true);
+}
+
+TEST_P(DeterminismTest, AttentionAndNorm) {
+  const Tensor offsets = tensors.list({0, 60, 121, 300});
+  const Tensor q = tensors.normal({300, 64}, type());
+  const AttentionForward forward{.q = q,
+                                 .k = tensors.normal({300, 64}, type()),
+                                 .v = tensors.normal({300, 64}, type()),
+                                 .q_offsets = offsets,
+                                 .k_offsets = offsets,
+                                 .heads = 2,
+                                 .causal = true,
+                                 .key = {.probability = 0.1f},
+                                 .out = tensors.zeros({300, 64}, type()),
+                                 .log_sum_exp = tensors.zeros({300, 2}, DType::f32)};
+  expect_same_bits(forward, {&AttentionForward::out, &AttentionForward::log_sum_exp});
+  expect_same_bits(SquaredNorm{.x = tensors.normal({200001}, DType::f32), .sums = tensors.zeros({13}, DType::f32)},
+                   {&SquaredNorm::sums});
+}
+
+cpu::ProductShape example_shape(std::int64_t rows) {
+  return {.m = rows, .n = 4, .k = 8, .a_row = 8, .a_column = 1, .b_row = 1, .b_column = 8, .c_row = 4};
+}
+
+/// Rows differ from update to update; the primitives need not.
+TEST(Products, OnePrimitiveServesAVaryingDimension) {
+  cpu::Products products;
+  const std::vector<float> a(64, 1), b(64, 1);
+  std::vector<float> c(64);
+  cpu::ProductShape shape = example_shape(0);
+  shape.varying = cpu::ProductShape::Varying::m;
+  for (const std::int64_t rows : {1, 7, 3, 8}) {
+    shape.m = rows;
+    std::fill(c.begin(), c.end(), -1.0f);
+    products.run(shape, a.data(), b.data(), nullptr, c.data());
+    EXPECT_EQ(c[static_cast<std::size_t>(rows * 4 - 1)], 8);
+    EXPECT_EQ(c[static_cast<std::size_t>(rows * 4)], -1) << "beyond the rows";
+  }
+  EXPECT_EQ(products.created(), 1);
+  shape = example_shape(8);
+  shape.varying = cpu::ProductShape::Varying::k;
+  for (const std::int64_t depth : {1, 5, 8}) {
+    shape.k = depth;
+    products.run(shape, a.data(), b.data(), nullptr, c.data());
+    EXPECT_EQ(c[0], static_cast<float>(depth));
+  }
+  EXPECT_EQ(products.created(), 2);
+}
+
+TEST(Products, KeepTheMostRecentPrimitives) {
+  cpu::Products products(3);
+  const std::vector<float> a(64, 1), b(64, 1);
+  std::vector<float> c(64);
+  const auto run = [&](std::int64_t rows) {
+    products.run(example_shape(rows), a.data(), b.data(), nullptr, c.data());
+    EXPECT_EQ(c[static_cast<std::size_t>(rows * 4 - 1)], 8);
+  };
+  for (const std::int64_t rows : {1, 2, 3, 1, 2, 3}) run(rows);
+  EXPECT_EQ(products.created(), 3);
+  for (const std::int64_t rows : {4, 1}) run(rows);  // 4 drives out 1, the least recently used
+  EXPECT_EQ(products.created(), 5);
+}
+
+}  // namespace
+}  // namespace babelring

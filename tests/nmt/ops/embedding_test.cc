@@ -1,0 +1,83 @@
+#include "nmt/ops/embedding.h"
+
+#include "tests/nmt/ops/op_fixture.h"
+
+namespace babelring {
+namespace {
+
+class EmbeddingTest : public OpTest {};
+INSTANTIATE_TEST_SUITE_P(Cpu, EmbeddingTest, precisions, precision_name);
+INSTANTIATE_TEST_SUITE_P(Gpu, EmbeddingTest, gpu_precisions, precision_name);
+
+TEST_P(EmbeddingTest, EqualsReference) {
+  for (const auto& [rows, vocabulary, width] : {std::tuple{1, 1, 1}, {7, 5, 3}, {301, 100, 128}, {64, 1000, 510}}) {
+    for (const float probability : {0.0f, 0.25f}) {
+      const DropoutKey key{.key = 77, .first_row = 3, .probability = probability};
+      const Tensor ids = tensors.integers(rows, vocabulary);
+      expect_as_reference(EmbeddingForward{.ids = ids,
+                                           .positions = tensors.integers(rows, 90),
+                                           .table = tensors.normal({vocabulary, width}, type()),
+                                           .y = tensors.zeros({rows, width}, type()),
+                                           .scale = 11.3f,
+                                           .key = key},
+                          {&EmbeddingForward::y});
+      expect_as_reference(EmbeddingBackward{.ids = ids,
+                                            .dy = tensors.normal({rows, width}, type()),
+                                            .dtable = tensors.normal({vocabulary, width}, DType::f32),
+                                            .scale = 11.3f,
+                                            .key = key},
+                          {&EmbeddingBackward::dtable});
+    }
+  }
+}
+
+/// Ids as text has them: some have hundreds of rows, most have one. Sums cross the borders of a GPU's segments of 256
+/// rows: begin before, fill, and end behind one.
+TEST_P(EmbeddingTest, EqualsReferenceForFrequentIds) {
+  std::vector<std::int32_t> ids;
+  const auto add = [&](int count, std::int32_t id) { ids.insert(ids.end(), static_cast<std::size_t>(count), id); };
+  add(3, 0), add(600, 1), add(17, 2), add(16, 3), add(130, 4), add(2, 5), add(256, 7), add(1, 8);
+  for (std::size_t i = 0; i < ids.size(); ++i) std::swap(ids[i], ids[i * 7919 % ids.size()]);
+  const auto rows = std::ssize(ids);
+  for (const auto& [width, probability] : {std::pair{64, 0.1f}, {7, 0.0f}, {520, 0.25f}}) {
+    const EmbeddingBackward op{.ids = tensors.list(ids),
+                               .dy = tensors.normal({rows, width}, type()),
+                               .dtable = tensors.zeros({9, width}, DType::f32),
+                               .scale = 1.5f,
+                               .key = {.key = 5, .probability = probability}};
+    expect_as_reference(op, {&EmbeddingBackward::dtable});
+  }
+}
+
+/// A row's result is that row's alone: positions far away in the batch change nothing.
+TEST_P(EmbeddingTest, RowDoesNotDependOnItsNeighbours) {
+  const Tensor table = tensors.normal({10, 64}, type());
+  const Tensor alone = tensors.zeros({1, 64}, type()), together = tensors.zeros({2, 64}, type());
+  tested->run(EmbeddingForward{
+      .ids = tensors.list({3}), .positions = tensors.list({4}), .table = table, .y = alone, .scale = 8, .key = {}});
+  tested->run(EmbeddingForward{.ids = tensors.list({3, 5}),
+                               .positions = tensors.list({4, 5000}),
+                               .table = table,
+                               .y = together,
+                               .scale = 8,
+                               .key = {}});
+  EXPECT_TRUE(same_bits(alone, together.row_slice(0, 1)));
+}
+
+/// What a backend keeps of the sinusoids grows with the positions, or ends at the 1024th, and follows the width.
+TEST_P(EmbeddingTest, SinusoidsAreTheSameFromCallToCall) {
+  for (const std::int64_t width : {64, 30, 64}) {
+    for (const std::int64_t longest : {3, 700, 40, 1023, 1024, 5000}) {
+      expect_as_reference(EmbeddingForward{.ids = tensors.integers(5, 10),
+                                           .positions = tensors.list({0, 1, 2, 3, static_cast<std::int32_t>(longest)}),
+                                           .table = tensors.normal({10, width}, type()),
+                                           .y = tensors.zeros({5, width}, type()),
+                                           .scale = 8,
+                                           .key = {}},
+                          {&EmbeddingForward::y});
+    }
+  }
+}
+
+}  // namespace
+}  // namespace babelring

@@ -1,0 +1,130 @@
+#include "tests/nmt/ops/op_fixture.h"
+
+namespace babelring {
+namespace {
+
+class LayerNormTest : public OpTest {
+ protected:
+  LayerNormBackward backward(std::int64_t rows, std::int64_t width) {
+    const Tensor x = tensors.normal({rows, width}, type(), 2), gain = tensors.normal({width}, DType::f32);
+    const Tensor mean = tensors.zeros({rows}, DType::f32), rstd = tensors.zeros({rows}, DType::f32);
+    tested->run(LayerNormForward{
+        .x = x, .gain = gain, .bias = gain, .y = tensors.zeros({rows, width}, type()), .mean = mean, .rstd = rstd});
+    return {.dy = tensors.normal({rows, width}, type()),
+            .x = x,
+            .gain = gain,
+            .mean = mean,
+            .rstd = rstd,
+            .dx = tensors.normal({rows, width}, type()),
+            .dgain = tensors.normal({width}, DType::f32),
+            .dbias = tensors.normal({width}, DType::f32)};
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Cpu, LayerNormTest, precisions, precision_name);
+INSTANTIATE_TEST_SUITE_P(Gpu, LayerNormTest, gpu_precisions, precision_name);
+
+const std::pair<std::int64_t, std::int64_t> extents[] = {{1, 1}, {1, 128}, {3, 7}, {33, 127}, {257, 512}, {40, 1024}};
+
+TEST_P(LayerNormTest, ForwardEqualsReference) {
+  for (const auto& [rows, width] : extents) {
+    LayerNormForward op{.x = tensors.normal({rows, width}, type(), 3),
+                        .gain = tensors.normal({width}, DType::f32),
+                        .bias = tensors.normal({width}, DType::f32),
+                        .y = tensors.zeros({rows, width}, type()),
+                        .mean = tensors.zeros({rows}, DType::f32),
+                        .rstd = tensors.zeros({rows}, DType::f32)};
+    expect_as_reference(op, {&LayerNormForward::y, &LayerNormForward::mean, &LayerNormForward::rstd});
+    const Tensor in_place = tensors.copy(op.x);
+    op.x = op.y = in_place;
+    expect_as_reference(op, {&LayerNormForward::y});
+  }
+}
+
+TEST_P(LayerNormTest, BackwardEqualsReference) {
+  for (const auto& [rows, width] : extents) {
+    LayerNormBackward op = backward(rows, width);
+    const auto results = {&LayerNormBackward::dx, &LayerNormBackward::dgain, &LayerNormBackward::dbias};
+    expect_as_reference(op, results);
+    op.accumulate = true;
+    expect_as_reference(op, results);
+  }
+}
+
+/// More rows than warps of a device's blocks, and rows too wide for eight, or for any, in a block's shared memory.
+TEST_P(LayerNormTest, BackwardOfTallAndWideTensorsEqualsReference) {
+  for (const auto& [rows, width] :
+       {std::pair<std::int64_t, std::int64_t>{3300, 16}, {2200, 512}, {1100, 1024}, {9, 4096}, {3, 9008}}) {
+    LayerNormBackward op = backward(rows, width);
+    op.accumulate_parameters = rows == 9, op.accumulate = rows == 1100;
+    expect_as_reference(op, {&LayerNormBackward::dx, &LayerNormBackward::dgain, &LayerNormBackward::dbias});
+  }
+}
+
+TEST_P(LayerNormTest, BackwardOverwritesParametersWhenItShallNotAdd) {
+  for (const auto& [rows, width] : extents) {
+    LayerNormBackward op = backward(rows, width);
+    op.accumulate_parameters = false;
+    expect_as_reference(op, {&LayerNormBackward::dgain, &LayerNormBackward::dbias});
+  }
+  LayerNormBackward none = backward(0, 8);
+  none.accumulate_parameters = false;
+  expect_as_reference(none, {&LayerNormBackward::dgain, &LayerNormBackward::dbias});
+}
+
+TEST_P(LayerNormTest, ResidualNormIsTheTwoOpsInOne) {
+  for (const auto& [rows, width] : extents) {
+    for (const float probability : {0.0f, 0.25f}) {
+      const DropoutKey key{.key = 9, .first_row = 3, .probability = probability};
+      ResidualNormForward op{.residual = tensors.normal({rows, width}, type(), 3),
+                             .branch = tensors.normal({rows, width}, type()),
+                             .key = key,
+                             .gain = tensors.normal({width}, DType::f32),
+                             .bias = tensors.normal({width}, DType::f32),
+                             .sum = tensors.zeros({rows, width}, type()),
+                             .y = tensors.zeros({rows, width}, type()),
+                             .mean = tensors.zeros({rows}, DType::f32),
+                             .rstd = tensors.zeros({rows}, DType::f32)};
+      // Mean and rstd only by the ops: a sum that rounds the other way moves them by more than f32's precision.
+      expect_as_reference(op, {&ResidualNormForward::sum, &ResidualNormForward::y});
+      const Tensor sum = tensors.zeros({rows, width}, type()), y = tensors.zeros({rows, width}, type());
+      const Tensor mean = tensors.zeros({rows}, DType::f32), rstd = tensors.zeros({rows}, DType::f32);
+      tested->run(ResidualDropout{.residual = op.residual, .branch = op.branch, .y = sum, .key = key});
+      tested->run(LayerNormForward{.x = sum, .gain = op.gain, .bias = op.bias, .y = y, .mean = mean, .rstd = rstd});
+      EXPECT_TRUE(same_bits(op.mean, mean));
+      EXPECT_TRUE(same_bits(op.rstd, rstd));
+      EXPECT_TRUE(same_bits(op.sum, sum));
+      EXPECT_TRUE(same_bits(op.y, y));
+      const Tensor in_place = tensors.copy(op.residual);
+      op.residual = op.sum = in_place;
+      tested->run(op);
+      EXPECT_TRUE(same_bits(op.sum, sum));
+      EXPECT_TRUE(same_bits(op.y, y));
+    }
+  }
+}
+
+TEST_P(LayerNormTest, BackwardGivesTheBranchItsDropout) {
+  for (const auto& [rows, width] : extents) {
+    for (const float probability : {0.0f, 0.25f}) {
+      LayerNormBackward op = backward(rows, width);
+      op.dbranch = tensors.zeros({rows, width}, type());
+      op.key = {.key = 9, .first_row = 3, .probability = probability};
+      expect_as_reference(op, {&LayerNormBackward::dx, &LayerNormBackward::dbranch, &LayerNormBackward::dgain});
+      const Tensor dbranch = tensors.zeros({rows, width}, type());
+      tested->run(Dropout{.x = op.dx, .y = dbranch, .key = op.key});
+      EXPECT_TRUE(same_bits(op.dbranch, dbranch));
+    }
+  }
+}
+
+TEST_P(LayerNormTest, BackwardMayOverwriteItsGradient) {
+  for (const std::int64_t width : {64, 512}) {
+    LayerNormBackward op = backward(37, width);
+    const Tensor dy = tensors.copy(op.dy);
+    op.dy = op.dx = dy;
+    expect_as_reference(op, {&LayerNormBackward::dx});
+  }
+}
+
+}  // namespace
+}  // namespace babelring

@@ -1,0 +1,173 @@
+#include "tests/nmt/ops/op_fixture.h"
+
+namespace babelring {
+namespace {
+
+struct Extents {
+  std::int64_t rows, in, out;
+};
+const Extents products[] = {{1, 1, 1},     {1, 16, 16},    {2, 3, 5},      {7, 13, 31},    {63, 64, 17}, {64, 128, 128},
+                            {65, 128, 96}, {131, 67, 257}, {200, 512, 64}, {16, 64, 4001}, {0, 8, 8}};
+
+class LinearTest : public OpTest {};
+INSTANTIATE_TEST_SUITE_P(Cpu, LinearTest, precisions, precision_name);
+INSTANTIATE_TEST_SUITE_P(Gpu, LinearTest, gpu_precisions, precision_name);
+
+TEST_P(LinearTest, ForwardEqualsReference) {
+  for (const auto& [rows, in, out] : products) {
+    LinearForward op{.x = tensors.normal({rows, in}, type()),
+                     .weight = tensors.normal({out, in}, type()),
+                     .bias = {},
+                     .y = tensors.zeros({rows, out}, type())};
+    expect_as_reference(op, {&LinearForward::y});
+    op.bias = tensors.normal({out}, DType::f32, 5);
+    expect_as_reference(op, {&LinearForward::y});
+    op.activation = Activation::relu;
+    expect_as_reference(op, {&LinearForward::y});
+    op.y = tensors.zeros({rows, out}, DType::f32);
+    expect_as_reference(op, {&LinearForward::y});
+  }
+}
+
+TEST_P(LinearTest, ForwardTakesAndWritesStridedViews) {
+  const LinearForward op{.x = tensors.strided(70, 24, type()),
+                         .weight = tensors.normal({40, 24}, type()),
+                         .bias = tensors.normal({40}, DType::f32),
+                         .y = tensors.strided(70, 40, type())};
+  expect_as_reference(op, {&LinearForward::y});
+}
+
+TEST_P(LinearTest, ForwardLeavesTheNeighboursOfAStridedResultAlone) {
+  const Tensor whole = tensors.normal({70, 120}, type()), before = tensors.copy(whole);
+  tested->run(LinearForward{.x = tensors.normal({70, 24}, type()),
+                            .weight = tensors.normal({40, 24}, type()),
+                            .bias = {},
+                            .y = whole.column_slice(40, 40)});
+  for (const std::int64_t first : {0, 80}) {
+    EXPECT_EQ(relative_error(whole.column_slice(first, 40), before.column_slice(first, 40)), 0);
+  }
+  EXPECT_GT(relative_error(whole.column_slice(40, 40), before.column_slice(40, 40)), 0.1);
+}
+
+TEST_P(LinearTest, BackwardDataEqualsReference) {
+  for (const auto& [rows, in, out] : products) {
+    for (const bool accumulate : {false, true}) {
+      const LinearBackwardData op{.dy = tensors.normal({rows, out}, type()),
+                                  .weight = tensors.normal({out, in}, type()),
+                                  .dx = tensors.normal({rows, in}, type()),
+                                  .accumulate = accumulate};
+      expect_as_reference(op, {&LinearBackwardData::dx});
+    }
+  }
+}
+
+TEST_P(LinearTest, BackwardDataThroughAGateEqualsReference) {
+  for (const auto& [rows, in, out] : products) {
+    const LinearBackwardData op{.dy = tensors.normal({rows, out}, type()),
+                                .weight = tensors.normal({out, in}, type()),
+                                .dx = tensors.normal({rows, in}, type()),
+                                .gate = tensors.normal({rows, in}, type()),
+                                .gate_scale = 1.25f};
+    expect_as_reference(op, {&LinearBackwardData::dx});
+  }
+}
+
+TEST_P(LinearTest, BackwardDataTakesAStridedGate) {
+  expect_as_reference(LinearBackwardData{.dy = tensors.strided(70, 40, type()),
+                                         .weight = tensors.normal({40, 96}, type()),
+                                         .dx = tensors.strided(70, 96, type()),
+                                         .gate = tensors.strided(70, 96, type()),
+                                         .gate_scale = 2},
+                      {&LinearBackwardData::dx});
+}
+
+/// What a forward keeps of its ReLU for the backward, where the backend keeps something.
+TEST_P(LinearTest, BackwardTakesTheMaskThatTheForwardWrote) {
+  for (const auto& [rows, in, out] : products) {
+    LinearForward forward{.x = tensors.normal({rows, in}, type()),
+                          .weight = tensors.normal({out, in}, type()),
+                          .bias = tensors.normal({out}, DType::f32),
+                          .y = tensors.zeros({rows, out}, type()),
+                          .activation = Activation::relu};
+    const std::int64_t words = tested->relu_mask_words(forward);
+    if (words > 0) forward.relu_mask = tensors.zeros({rows, words}, DType::i32);
+    expect_as_reference(forward, {&LinearForward::y});
+    expect_as_reference(LinearBackwardData{.dy = tensors.normal({rows, in}, type()),
+                                           .weight = tensors.normal({in, out}, type()),
+                                           .dx = tensors.normal({rows, out}, type()),
+                                           .gate = forward.y,
+                                           .relu_mask = forward.relu_mask},
+                        {&LinearBackwardData::dx});
+  }
+}
+
+TEST_P(LinearTest, BackwardWeightOverwritesWhenItShallNotAdd) {
+  for (const auto& [rows, in, out] : products) {
+    const LinearBackwardWeight op{.dy = tensors.normal({rows, out}, type()),
+                                  .x = tensors.normal({rows, in}, type()),
+                                  .dweight = tensors.normal({out, in}, DType::f32, 100),
+                                  .dbias = tensors.normal({out}, DType::f32, 100),
+                                  .accumulate = false};
+    expect_as_reference(op, {&LinearBackwardWeight::dweight, &LinearBackwardWeight::dbias});
+  }
+}
+
+TEST_P(LinearTest, BackwardWeightAddsInF32) {
+  for (const auto& [rows, in, out] : products) {
+    LinearBackwardWeight op{.dy = tensors.normal({rows, out}, type()),
+                            .x = tensors.normal({rows, in}, type()),
+                            .dweight = tensors.normal({out, in}, DType::f32),
+                            .dbias = tensors.normal({out}, DType::f32)};
+    expect_as_reference(op, {&LinearBackwardWeight::dweight, &LinearBackwardWeight::dbias});
+    op.dbias = {};
+    expect_as_reference(op, {&LinearBackwardWeight::dweight});
+  }
+}
+
+TEST_P(LinearTest, BackwardTakesStridedViews) {
+  const Tensor dy = tensors.strided(70, 40, type());
+  expect_as_reference(LinearBackwardWeight{.dy = dy,
+                                           .x = tensors.strided(70, 24, type()),
+                                           .dweight = tensors.normal({40, 24}, DType::f32),
+                                           .dbias = tensors.normal({40}, DType::f32)},
+                      {&LinearBackwardWeight::dweight, &LinearBackwardWeight::dbias});
+  expect_as_reference(LinearBackwardData{.dy = dy,
+                                         .weight = tensors.normal({40, 24}, type()),
+                                         .dx = tensors.strided(70, 24, type()),
+                                         .accumulate = true},
+                      {&LinearBackwardData::dx});
+}
+
+/// More than one pass over k, more rows than one thread's caches hold, and edges in every direction.
+TEST_P(LinearTest, DeepAndTallProductsEqualReference) {
+  if (std::string_view(GetParam().device) == "emulated") GTEST_SKIP() << "its products are plain loops, and slow";
+  const std::int64_t rows = 2085, in = 70, out = 4099;
+  const Tensor dy = tensors.normal({rows, out}, type());
+  for (const bool accumulate : {false, true}) {
+    expect_as_reference(LinearBackwardData{.dy = dy,
+                                           .weight = tensors.normal({out, in}, type()),
+                                           .dx = tensors.normal({rows, in}, type()),
+                                           .accumulate = accumulate},
+                        {&LinearBackwardData::dx});
+    expect_as_reference(LinearBackwardWeight{.dy = dy,
+                                             .x = tensors.normal({rows, in}, type()),
+                                             .dweight = tensors.normal({out, in}, DType::f32),
+                                             .dbias = {},
+                                             .accumulate = accumulate},
+                        {&LinearBackwardWeight::dweight});
+  }
+}
+
+/// Over the size from which a product is made for its exact rows.
+TEST_P(LinearTest, LargeProductEqualsReference) {
+  if (std::string_view(GetParam().device) == "emulated") GTEST_SKIP() << "its products are plain loops, and slow";
+  const LinearForward op{.x = tensors.normal({1031, 512}, type()),
+                         .weight = tensors.normal({1024, 512}, type()),
+                         .bias = tensors.normal({1024}, DType::f32),
+                         .y = tensors.zeros({1031, 1024}, type())};
+  ASSERT_GE(op.flops(), 1e9);
+  expect_as_reference(op, {&LinearForward::y});
+}
+
+}  // namespace
+}  // namespace babelring

@@ -1,0 +1,217 @@
+#include "nmt/train/divergence.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <limits>
+#include <thread>
+
+#include "nmt/train/trainer.h"
+#include "tests/nmt/data/synthetic.h"
+#include "tests/nmt/data/temporary_folder.h"
+#include "tests/nmt/train/thread_communicator.h"
+#include "tests/nmt/train/weight_killer.h"
+
+namespace babelring {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+StepRecord done(std::int64_t update, double loss, double norm) {
+  return {.update = update, .loss = loss, .gradient_norm = norm};
+}
+StepRecord skipped(std::int64_t update) {
+  return {.update = update, .loss = std::numeric_limits<double>::quiet_NaN(), .skipped = true};
+}
+
+TEST(DivergenceWatch, CountsUpdatesSkippedInARow) {
+  TrainConfig config;
+  config.training.divergence.after = "3u";
+  config.optimizer.schedule.learning_rate = 10;
+  config.optimizer.schedule.warm_up = "0u";
+  DivergenceWatch watch(config);
+  watch.note(done(1, 7.5, 1.25));
+  for (const std::int64_t update : {2, 3}) watch.note(skipped(update));
+  watch.note(done(4, 7.25, 178));
+  for (const std::int64_t update : {5, 6}) watch.note(skipped(update));
+  EXPECT_FALSE(watch.diverged());
+  EXPECT_EQ(watch.skipped(), 2);
+  watch.note(skipped(7));
+  EXPECT_TRUE(watch.diverged());
+  EXPECT_EQ(watch.last_finite_update(), 4);
+  EXPECT_EQ(watch.description(),
+            "training diverged at update 7: 3 updates in a row had no finite gradient; the last finite ones were loss "
+            "7.25 and gradient norm 178 of update 4; try a lower optimizer.learning_rate (now 10), a longer "
+            "optimizer.warm_up (now 0u) or optimizer.clip_norm (now off)");
+  watch.reset();
+  EXPECT_FALSE(watch.diverged());
+  EXPECT_EQ(watch.skipped(), 0);
+}
+
+TEST(DivergenceWatch, AnEvaluationWithoutAFiniteLossIsEnough) {
+  TrainConfig config;
+  DivergenceWatch watch(config);
+  watch.note(EvalRecord{.update = 8, .set = "valid", .loss = 3});
+  EXPECT_FALSE(watch.diverged());
+  watch.note(EvalRecord{.update = 9, .set = "valid", .loss = std::numeric_limits<double>::infinity()});
+  EXPECT_THAT(watch.description(),
+              StartsWith("training diverged at update 9: the loss on valid is inf; no update had a "
+                         "finite gradient; try "));
+}
+
+TEST(DivergenceWatch, NeverMeansNever) {
+  TrainConfig config;
+  config.training.divergence.after = "0u";
+  DivergenceWatch watch(config);
+  for (std::int64_t update = 1; update <= 1000; ++update) watch.note(skipped(update));
+  watch.note(EvalRecord{.update = 9, .loss = std::numeric_limits<double>::quiet_NaN()});
+  EXPECT_FALSE(watch.diverged());
+}
+
+struct Outcome {
+  std::vector<StepRecord> steps;
+  std::vector<CheckpointRecord> checkpoints;
+  std::vector<LifecycleRecord> lifecycle;
+  std::string failure;  // of a Diverged
+};
+
+/// Trains `ranks` ranks; the weights die after each of the updates in `deaths`.
+std::vector<Outcome> train(const TrainConfig& config, int ranks, const fs::path& folder,
+                           const std::set<std::int64_t>& deaths, bool shares_memory = false) {
+  const Corpus corpus =
+      make_synthetic({.task = SyntheticTask::reverse, .sentences = 500, .vocabulary_size = pieces, .max_length = 12});
+  ThreadGroup group(ranks, shares_memory);
+  std::vector<Outcome> outcomes(static_cast<std::size_t>(ranks));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      const auto communicator = group.rank(rank);
+      const auto backend = make_cpu_backend(1);
+      WeightKiller records(deaths);
+      const StopRequest stop;
+      CheckpointKeeper keeper(config, folder, "", *backend, *communicator, records);
+      Trainer trainer({.config = config,
+                       .backend = *backend,
+                       .communicator = *communicator,
+                       .corpus = corpus,
+                       .checkpoints = &keeper,
+                       .records = records,
+                       .stop = stop,
+                       .model_vocabulary = pieces});
+      trainer.begin("r_00000000000000000000000000", 1);
+      records.model = &trainer.model();
+      Outcome& outcome = outcomes[static_cast<std::size_t>(rank)];
+      try {
+        trainer.run();
+      } catch (const Diverged& failure) {
+        outcome.failure = failure.what();
+      }
+      outcome.steps = records.steps;
+      outcome.checkpoints = records.checkpoints;
+      outcome.lifecycle = records.lifecycle;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return outcomes;
+}
+
+class DivergenceTest : public ::testing::Test {
+ protected:
+  DivergenceTest() {
+    config_.training.stop_after = "12u";
+    config_.training.divergence = {.after = "3u", .rewind = 0};
+    config_.checkpoint.every = "4u";
+  }
+  fs::path saved(const std::string& name) const { return folder_ / "run" / name; }
+
+  TrainConfig config_ = small_config();
+  TemporaryFolder folder_;
+};
+
+TEST_F(DivergenceTest, EndsOnAllRanksAlikeWithoutALastCheckpoint) {
+  for (const bool shares_memory : {false, true}) {
+    fs::remove_all(folder_ / "run");
+    const std::vector<Outcome> outcomes = train(config_, 2, folder_ / "run", {6}, shares_memory);
+    EXPECT_THAT(outcomes[0].failure, StartsWith("training diverged at update 9: 3 updates in a row"));
+    EXPECT_THAT(outcomes[0].failure, HasSubstr(" of update 6; try"));
+    EXPECT_EQ(outcomes[1].failure, outcomes[0].failure);
+    ASSERT_EQ(outcomes[0].checkpoints.size(), 1U) << "none while updates are skipped, none at the end";
+    EXPECT_EQ(outcomes[0].checkpoints[0].update, 4);
+  }
+}
+
+TEST_F(DivergenceTest, ARewoundRunIsOneThatWentOnFromThereWithHalfTheLearningRate) {
+  for (const bool shares_memory : {false, true}) {
+    for (const char* name : {"run", "other"}) fs::remove_all(folder_ / name);
+    TrainConfig config = config_;
+    config.training.stop_after = "4u";
+    train(config, 2, folder_ / "other", {}, shares_memory);
+    config.training.stop_after = "12u";
+    config.optimizer.schedule.learning_rate /= 2;
+    const std::vector<StepRecord> expected = train(config, 2, folder_ / "other", {}, shares_memory)[0].steps;
+    ASSERT_EQ(expected.size(), 8U);
+
+    config = config_;
+    config.training.divergence.rewind = 1;
+    const std::vector<Outcome> outcomes = train(config, 2, folder_ / "run", {6}, shares_memory);
+    for (const Outcome& outcome : outcomes) {
+      EXPECT_EQ(outcome.failure, "");
+      ASSERT_EQ(outcome.steps.size(), 9U + 8U);
+      for (std::size_t i = 0; i < expected.size(); ++i) {
+        const StepRecord& step = outcome.steps[9 + i];
+        EXPECT_EQ(step.update, expected[i].update);
+        EXPECT_EQ(step.learning_rate, expected[i].learning_rate);
+        EXPECT_EQ(step.weights_digest, expected[i].weights_digest) << step.update;
+      }
+      ASSERT_EQ(outcome.lifecycle.size(), 1U);
+      EXPECT_EQ(outcome.lifecycle[0].event, "rewound");
+      EXPECT_EQ(outcome.lifecycle[0].update, 4);
+      EXPECT_THAT(outcome.lifecycle[0].detail, HasSubstr("after update 4 with learning rates multiplied by 0.5"));
+    }
+  }
+}
+
+TEST_F(DivergenceTest, ALaterResumeKeepsTheLearningRateAndCountsTheRewinds) {
+  config_.training.divergence.rewind = 1;
+  const Outcome first = train(config_, 1, folder_ / "run", {6})[0];
+  EXPECT_EQ(first.failure, "");
+  config_.training.stop_after = "20u";
+  const Outcome resumed = train(config_, 1, folder_ / "run", {14})[0];
+  EXPECT_EQ(resumed.steps[0].update, 13);
+  EXPECT_EQ(resumed.steps[0].learning_rate, Schedule(config_.optimizer.schedule).learning_rate({.update = 13}) / 2);
+  EXPECT_THAT(resumed.failure, StartsWith("training diverged at update 17")) << "the one rewind was used";
+}
+
+TEST_F(DivergenceTest, OneThatWasSavedRightBeforeItDivergedIsNotTaken) {
+  config_.training.divergence.rewind = 1;
+  const Outcome outcome = train(config_, 1, folder_ / "run", {9})[0];
+  EXPECT_EQ(outcome.failure, "");
+  EXPECT_EQ(outcome.lifecycle.at(0).update, 8);
+
+  fs::remove_all(folder_ / "run");
+  config_.training.divergence.after = "1u";
+  config_.training.stop_after = "6u";
+  config_.checkpoint.every = "1u";
+  train(config_, 1, folder_ / "run", {});
+  config_.optimizer.schedule.learning_rate = 1e30;  // update 7 makes weights that are finite and of no use
+  config_.optimizer.schedule.warm_up = "0u";
+  config_.training.stop_after = "9u";
+  const Outcome dead = train(config_, 1, folder_ / "run", {})[0];
+  EXPECT_EQ(dead.checkpoints.at(0).update, 7);
+  EXPECT_EQ(dead.lifecycle.at(0).update, 6) << "the newest that gave a finite gradient";
+  EXPECT_THAT(dead.failure, HasSubstr("training diverged at update 8"));
+}
+
+TEST_F(DivergenceTest, WithoutACheckpointThereIsNoWayBack) {
+  config_.training.divergence.rewind = 5;
+  const Outcome outcome = train(config_, 1, folder_ / "run", {2})[0];
+  EXPECT_THAT(outcome.failure, StartsWith("training diverged at update 5: "));
+  EXPECT_THAT(outcome.failure, HasSubstr("; there is no checkpoint to rewind to"));
+  EXPECT_TRUE(outcome.checkpoints.empty());
+}
+
+}  // namespace
+}  // namespace babelring

@@ -1,0 +1,103 @@
+#include "nmt/train/gradient_transport.h"
+
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+#include <thread>
+#include <vector>
+
+#include "nmt/parallel/bucket_size.h"
+#include "tests/nmt/comm/fake_nccl.h"
+#include "tests/nmt/train/thread_communicator.h"
+#include "tests/reference/test_backends.h"
+
+namespace babelring {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+/// Two ranks that are threads.
+class GradientTransportTest : public testing::Test {
+ protected:
+  GradientTransportTest() {
+    FakeNccl::reset();
+    ::setenv("NCCL_DEBUG", "WARN", 1);  // ranks that are threads must not write to their common environment
+    config_.bucket_mb = 0.01;
+  }
+  ~GradientTransportTest() override { FakeNccl::reset(); }
+
+  /// What both ranks say, which is one thing: the line, with "nccl: " before it if NCCL is taken, or the complaint.
+  std::string said(const std::string& device, const NcclLibrary& library = FakeNccl::library(), int ranks = 2) const {
+    ThreadGroup group(ranks);
+    std::vector<std::string> all(static_cast<std::size_t>(ranks));
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < ranks; ++rank) {
+      threads.emplace_back([&, rank] {
+        const auto communicator = group.rank(rank);
+        const auto backend = make_test_backend(device);
+        try {
+          const GradientTransport transport =
+              choose_gradient_transport(config_, 252'000'000, *backend, *communicator, [&library] { return library; });
+          all[static_cast<std::size_t>(rank)] = (transport.nccl ? "nccl: " : "") + transport.line;
+          communicator->barrier();
+        } catch (const UsageFailure& failure) {
+          all[static_cast<std::size_t>(rank)] = failure.what();
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_THAT(all, testing::Each(all[0]));
+    return all[0];
+  }
+
+  CommConfig config_;
+};
+
+TEST_F(GradientTransportTest, GpusTakeNcclWhereTheyHaveIt) {
+  EXPECT_THAT(said("closed"), StartsWith("nccl: NCCL 2.28.9 over 2 ranks, f32 on the wire"));
+  config_.gradient_wire = "bf16";
+  EXPECT_THAT(said("closed"), HasSubstr("bf16 on the wire"));
+  EXPECT_EQ(FakeNccl::calls(0).back().type, nccl_bfloat16);
+}
+
+TEST_F(GradientTransportTest, BucketsAreSizedForTheNetworkUnlessTheConfigurationSaysTheSize) {
+  EXPECT_THAT(said("closed"), HasSubstr("for buckets of 0.0 MB"));
+  config_.bucket_mb = CommConfig::automatic;
+  const auto bytes = static_cast<double>(best_bucket_bytes(252'000'000, nccl_model(2, 1, GradientWire::f32)));
+  EXPECT_THAT(said("closed"), HasSubstr(fmt::format("for buckets of {:.1f} MB", bytes / 1e6)));
+  ThreadGroup group(1);
+  EXPECT_EQ(config_.bucket_bytes(252'000'000, *group.rank(0), false), 4'000'000);
+}
+
+TEST_F(GradientTransportTest, LineSaysWhyNcclIsNotTaken) {
+  const NcclLibrary absent{.functions = {}, .version = 0, .why = "libnccl.so.2: cannot open shared object file"};
+  EXPECT_EQ(said("closed", absent),
+            "through the host's memory, not by NCCL: rank 0 on here: libnccl.so.2: cannot open shared object file");
+  FakeNccl::plan() = {.rank = 1, .join_result = 1};
+  EXPECT_EQ(said("closed"),
+            "through the host's memory, not by NCCL: rank 1 on here: ncclCommInitRankConfig: unhandled cuda error");
+  FakeNccl::reset();
+  FakeNccl::plan().wrong_sums = true;
+  EXPECT_EQ(said("closed"), "through the host's memory, not by NCCL: a sum of ones by NCCL was wrong");
+}
+
+TEST_F(GradientTransportTest, WishIsMetOrRefused) {
+  config_.all_reduce = "nccl";
+  EXPECT_THAT(said("closed"), StartsWith("nccl: "));
+  FakeNccl::plan() = {.rank = 1, .join_result = 1};
+  EXPECT_EQ(said("closed"),
+            "communication.all_reduce nccl: rank 1 on here: ncclCommInitRankConfig: unhandled cuda error; use auto");
+  EXPECT_EQ(said("cpu"), "communication.all_reduce nccl: the gradients are in the host's memory; use auto");
+  config_.all_reduce = "ring";
+  EXPECT_EQ(said("closed"), "through the host's memory, as communication.all_reduce=ring asks");
+}
+
+TEST_F(GradientTransportTest, NothingIsChosenWhereThereIsNoChoice) {
+  EXPECT_EQ(said("cpu"), "");
+  EXPECT_EQ(said("closed", FakeNccl::library(), 1), "");
+  EXPECT_TRUE(FakeNccl::calls(0).empty());
+}
+
+}  // namespace
+}  // namespace babelring

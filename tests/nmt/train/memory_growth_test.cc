@@ -1,0 +1,75 @@
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "nmt/ops/precision.h"
+#include "nmt/train/trainer.h"
+#include "tests/nmt/data/synthetic.h"
+#include "tests/nmt/train/small_training.h"
+
+namespace babelring {
+namespace {
+
+constexpr double megabyte = 1e6;
+
+double resident_bytes() {
+  std::ifstream statm("/proc/self/statm");
+  double all = 0, resident = 0;
+  statm >> all >> resident;
+  return resident * static_cast<double>(sysconf(_SC_PAGESIZE));
+}
+
+/// Notes the resident memory after update 20, when everything was used once, and after the last.
+class MemorySink : public RecordSink {
+ public:
+  void write(RecordBody body) override {
+    const auto* step = std::get_if<StepRecord>(&body);
+    if (step == nullptr) return;
+    if (step->update == 20) early = resident_bytes();
+    late = resident_bytes();
+  }
+  double early = 0, late = 0;
+};
+
+class MemoryGrowth : public testing::TestWithParam<const char*> {};
+
+/// Every update has another number of tokens; nothing that depends on it may be kept.
+TEST_P(MemoryGrowth, IsBoundedOnTextOfVariedLength) {
+  TrainConfig config = small_config();
+  config.model.width = 64;
+  config.model.inner = 128;
+  config.training.precision = GetParam();
+  config.training.stop_after = "200u";
+  config.training.digest_every = "0u";
+  config.data.tokens_per_update = 1500;
+  const Corpus corpus =
+      make_synthetic({.task = SyntheticTask::copy, .sentences = 4000, .vocabulary_size = pieces, .max_length = 100});
+  const auto communicator = make_single_communicator();
+  const auto backend = make_cpu_backend(1);
+  if (config.training.precision == "bf16") {
+    try {
+      require_products(*backend, DType::bf16, "f32");
+    } catch (const Failure& failure) {
+      GTEST_SKIP() << failure.what();
+    }
+  }
+  MemorySink records;
+  const StopRequest stop;
+  Trainer trainer({.config = config,
+                   .backend = *backend,
+                   .communicator = *communicator,
+                   .corpus = corpus,
+                   .records = records,
+                   .stop = stop,
+                   .model_vocabulary = pieces});
+  trainer.begin("r_00000000000000000000000000", 1);
+  trainer.run();
+  ASSERT_GT(records.early, 0);
+  EXPECT_LT(records.late - records.early, 60 * megabyte) << "after update 20: " << records.early / megabyte << " MB";
+}
+
+INSTANTIATE_TEST_SUITE_P(Precisions, MemoryGrowth, testing::Values("f32", "bf16"));
+
+}  // namespace
+}  // namespace babelring

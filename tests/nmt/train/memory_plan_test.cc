@@ -1,0 +1,213 @@
+#include "nmt/train/memory_plan.h"
+
+#include <gmock/gmock.h>
+
+#include <thread>
+
+#include "base/failure.h"
+#include "nmt/data/batch.h"
+#include "nmt/ops/dry_backend.h"
+#include "tests/nmt/data/synthetic.h"
+#include "tests/nmt/train/small_training.h"
+#include "tests/nmt/train/thread_communicator.h"
+#include "tests/reference/test_backends.h"
+
+namespace babelring {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+constexpr std::size_t gib = std::size_t{1} << 30;
+
+/// Even sentences, as many of each side.
+PackedBatch batch_of(std::int64_t sentences, std::int64_t source_tokens, std::int64_t target_tokens) {
+  PackedBatch batch;
+  const auto fill = [&](PackedSequences& side, std::int64_t tokens) {
+    side.ids.assign(static_cast<std::size_t>(tokens), 3);
+    for (std::int64_t i = 1; i <= sentences; ++i) {
+      side.offsets.push_back(static_cast<std::int32_t>(i * tokens / sentences));
+    }
+  };
+  fill(batch.source, source_tokens);
+  fill(batch.target_in, target_tokens);
+  batch.target_out = batch.target_in.ids;
+  return batch;
+}
+
+/// A dry run needs what a pass needs that is computed, to the byte.
+TEST(DryRun, NeedsWhatARealPassNeeds) {
+  for (const char* norm : {"pre", "post"}) {
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      ModelConfig config = small_config().model;
+      config.norm = norm;
+      // The GPU's keeps masks besides.
+      const bool masks = norm == std::string("pre") && dtype == DType::bf16;
+      const auto backend = make_test_backend(masks ? "emulated" : "closed");
+      Transformer model(config, pieces, 0.1f, *backend, dtype);
+      model.initialize(*backend, 1);
+      Workspace workspace(*backend);
+      Context context = workspace.begin(dtype);
+      context.training = true;
+      model.accumulate_gradients(context, DeviceBatch(*backend, context.saved, batch_of(7, 130, 200)), 1);
+      const ArenaBytes need = dry_run(model, *backend, 130, 200);
+      EXPECT_EQ(need.saved, workspace.saved().peak_bytes()) << norm;
+      EXPECT_EQ(need.saved > dry_run(model, *make_dry_backend(), 130, 200).saved, masks) << norm;
+      EXPECT_EQ(need.scratch, workspace.scratch().peak_bytes()) << norm;
+    }
+  }
+}
+
+/// A device keeps the logits of more tokens at once than the processor, and equal chunks of them. The need must not
+/// fall where one more token makes a chunk more: the arenas are reserved for the most tokens.
+TEST(DryRun, CountsTheBackendsChunksOfLogits) {
+  constexpr std::int64_t vocabulary = 32'000, row_bytes = vocabulary * 2;
+  ModelConfig config = small_config().model;
+  config.width = config.inner = 16;
+  config.heads = 1;
+  const auto memory = make_dry_backend();
+  const Transformer model(config, vocabulary, 0.1f, *memory, DType::bf16);
+  const auto logits_of = [&](Backend& backend, std::int64_t tokens) {
+    return static_cast<std::int64_t>(dry_run(model, backend, 16, tokens).scratch) / row_bytes;
+  };
+  const auto processor = make_cpu_backend(1), device = make_test_backend("emulated");
+  const std::int64_t most = device->loss_chunks().max_rows(row_bytes);
+  ASSERT_GT(most, 4000);  // a 32nd of the emulated card's 8 GiB
+  EXPECT_EQ(logits_of(*processor, 4000), (160 << 20) / row_bytes);
+  EXPECT_EQ(logits_of(*device, 4000), 4000);
+  EXPECT_EQ(logits_of(*device, most), most);
+  EXPECT_EQ(logits_of(*device, most + 1), most);
+}
+
+/// On a processor rows of 4 KiB are padded for its caches; a GPU reads rows that begin on a multiple of 128 bytes.
+TEST(DryRun, PadsRowsWhereThePassItselfDoes) {
+  for (const char* name : {"cpu", "closed", "emulated"}) {
+    const auto backend = make_test_backend(name);
+    const auto dry = make_dry_backend({}, backend.get());
+    for (Backend* one : {backend.get(), dry.get()}) {
+      Workspace workspace(*one);
+      Context context = workspace.begin(DType::bf16);
+      EXPECT_EQ(context.saved.make_rows(3, 2048, DType::bf16).contiguous(), name != std::string("cpu"));
+      EXPECT_EQ(context.scratch.make_rows(3, 2048, DType::bf16).contiguous(), name != std::string("cpu"));
+    }
+  }
+}
+
+/// Without it a device's arenas held several times as much after batches of slowly growing sizes.
+TEST(DryRun, OfAnEvaluationBoundsEveryBatchOfThatSize) {
+  constexpr std::int64_t tokens = 512;
+  const auto backend = make_dry_backend();
+  const ParameterMemory weights{.weights = [&](std::size_t bytes) { return backend->allocate(bytes); },
+                                .gradients = {}};
+  const Transformer model(small_config().model, pieces, 0.1f, weights, DType::f32);
+  const ArenaBytes need = dry_run_evaluation(model, *backend, tokens);
+  Workspace workspace(*backend);
+  for (const int longest : {2, 40}) {
+    const Corpus corpus = make_synthetic({.sentences = 300, .vocabulary_size = pieces, .max_length = longest});
+    for (const PackedBatch& batch : sequential_batches(corpus, 0, corpus.sentences(), tokens)) {
+      Context context = workspace.begin(DType::f32);
+      const DeviceBatch on_device(*backend, context.saved, batch);
+      model.evaluate(context, on_device, context.saved.make(on_device.target_out.shape, DType::i32));
+    }
+  }
+  EXPECT_LE(workspace.saved().peak_bytes(), need.saved);
+  EXPECT_LE(workspace.scratch().peak_bytes(), need.scratch);
+  EXPECT_GT(workspace.saved().peak_bytes(), need.saved * 9 / 10);
+}
+
+class PlanMemory : public testing::Test {
+ protected:
+  PlanMemory() {
+    config_.data.micro_batch_tokens = DataConfig::automatic;
+    config_.data.tokens_per_update = 1'000'000;
+    config_.data.max_length = 20;
+  }
+  /// Of one rank of `ranks`, whose devices have so many bytes free beside the margins.
+  MemoryPlan plan(const MemoryRoom& room, Communicator& communicator) const {
+    const auto backend = make_dry_backend(room);
+    const Plan updates(corpus_, {.tokens_per_update = config_.data.tokens_per_update, .max_length = 20});
+    return plan_memory(config_, updates, model(), *backend, communicator);
+  }
+  /// Room for arenas of so many bytes, on a card of 4 GiB.
+  static MemoryRoom room_for(std::size_t bytes) {
+    return {.free = static_cast<std::size_t>(4 * gib * memory_margin) + device_margin_bytes + bytes, .total = 4 * gib};
+  }
+  static const Transformer& model() {
+    static const auto backend = make_dry_backend();
+    static const Transformer transformer(small_config().model, pieces, 0.1f, *backend, DType::f32);
+    return transformer;
+  }
+  static std::size_t need_of(std::int64_t tokens) {
+    const ArenaBytes need = dry_run(model(), *make_dry_backend(), tokens, tokens);
+    return need.saved + need.scratch;
+  }
+
+  TrainConfig config_ = small_config();
+  Corpus corpus_ = make_synthetic({.sentences = 200, .vocabulary_size = pieces, .max_length = 12});
+  std::unique_ptr<Communicator> alone_ = make_single_communicator();
+};
+
+TEST_F(PlanMemory, FillsWhatTheMarginsLeave) {
+  for (const std::size_t bytes : {std::size_t{3} << 20, std::size_t{100} << 20}) {
+    const MemoryPlan found = plan(room_for(bytes), *alone_);
+    EXPECT_LE(need_of(found.micro_batch_tokens), bytes);
+    EXPECT_GT(need_of(found.micro_batch_tokens + found.micro_batch_tokens / 50 + 32), bytes);
+    EXPECT_LE(found.need.saved + found.need.scratch, bytes);
+    EXPECT_THAT(found.answer, AllOf(HasSubstr("data.micro_batch_tokens: auto: "),
+                                    HasSubstr(std::to_string(found.micro_batch_tokens) + " tokens")));
+  }
+}
+
+TEST_F(PlanMemory, TakesAShareOfAnUpdateWholeWhereItFits) {
+  config_.data.tokens_per_update = 600;
+  const MemoryPlan found = plan(room_for(gib), *alone_);
+  EXPECT_GE(found.micro_batch_tokens, 660);
+  EXPECT_LT(found.micro_batch_tokens, 1000);
+}
+
+TEST_F(PlanMemory, IsTheSameOnAllRanks) {
+  const std::size_t least = std::size_t{5} << 20;
+  ThreadGroup group(3);
+  std::vector<std::int64_t> tokens(3);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 3; ++rank) {
+    threads.emplace_back([&, rank] {
+      const auto communicator = group.rank(rank);
+      const std::size_t own = rank == 1 ? least : gib;
+      tokens[static_cast<std::size_t>(rank)] = plan(room_for(own), *communicator).micro_batch_tokens;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(tokens, std::vector<std::int64_t>(3, tokens[1]));
+  EXPECT_LE(need_of(tokens[0]), least);
+  EXPECT_GT(need_of(2 * tokens[0]), least);
+}
+
+TEST_F(PlanMemory, RefusesInOneLine) {
+  EXPECT_THAT([&] { plan(room_for(1000), *alone_); },
+              ThrowsMessage<UsageFailure>(AllOf(HasSubstr("data.micro_batch_tokens: auto: a sentence of 20 tokens "
+                                                          "(data.max_length) needs "),
+                                                HasSubstr("a rank has 1000 for it"), HasSubstr(" of 4294967296 are"))));
+  EXPECT_THAT([&] { plan({}, *alone_); }, ThrowsMessage<UsageFailure>(HasSubstr("give a number")));
+}
+
+TEST_F(PlanMemory, LeavesANumberAlone) {
+  config_.data.micro_batch_tokens = 300;
+  const MemoryPlan found = plan({}, *alone_);
+  EXPECT_EQ(found.micro_batch_tokens, 300);
+  EXPECT_EQ(found.answer, "");
+  EXPECT_EQ(found.need.saved + found.need.scratch, need_of(300));
+}
+
+TEST_F(PlanMemory, AnswersOnTheProcessorFromTheHostsMemory) {
+  const auto backend = make_cpu_backend(1);
+  const Plan updates(corpus_, {.tokens_per_update = 600, .max_length = 20});
+  config_.data.tokens_per_update = 600;
+  const MemoryPlan found = plan_memory(config_, updates, model(), *backend, *alone_);
+  EXPECT_GE(found.micro_batch_tokens, 660);  // a few megabytes are free
+  EXPECT_EQ(found.need.saved, 0U);           // taken as it is written
+}
+
+}  // namespace
+}  // namespace babelring

@@ -1,0 +1,59 @@
+#include <gtest/gtest.h>
+
+#include "nmt/data/batch.h"
+#include "nmt/train/trainer.h"
+#include "tests/nmt/data/synthetic.h"
+#include "tests/nmt/train/small_training.h"
+
+namespace babelring {
+namespace {
+
+/// Token accuracy, teacher forced, of the newest checkpoint's model on sentences it has not seen.
+double held_out_accuracy(const Trainer& trainer, Backend& backend, SyntheticTask task) {
+  const Corpus corpus =
+      make_synthetic({.task = task, .sentences = 200, .vocabulary_size = pieces, .max_length = 12, .seed = 99});
+  Workspace workspace(backend);
+  LossSums sums;
+  for (const PackedBatch& batch : sequential_batches(corpus, 0, corpus.sentences(), 1000)) {
+    Context context = workspace.begin(trainer.model().compute_dtype());
+    sums += trainer.model().evaluate(context, DeviceBatch(backend, context.saved, batch));
+  }
+  return sums.correct / sums.tokens;
+}
+
+class ToyTask : public testing::TestWithParam<std::tuple<SyntheticTask, std::string>> {};
+
+TEST_P(ToyTask, IsLearnedAlmostPerfectly) {
+  const auto [task, precision] = GetParam();
+  TrainConfig config = small_config();
+  config.training.precision = precision;
+  config.training.stop_after = "1000u";
+  config.training.digest_every = "0u";
+  config.model.width = 64;
+  config.model.inner = 128;
+  config.model.dropout = 0;
+  config.data.tokens_per_update = 800;
+  config.optimizer.schedule.warm_up = "200u";
+  const Corpus corpus = make_synthetic({.task = task, .sentences = 20000, .vocabulary_size = pieces, .max_length = 12});
+  const auto communicator = make_single_communicator();
+  const auto backend = make_cpu_backend(1);
+  Collector records;
+  const StopRequest stop;
+  Trainer trainer({.config = config,
+                   .backend = *backend,
+                   .communicator = *communicator,
+                   .corpus = corpus,
+                   .records = records,
+                   .stop = stop,
+                   .model_vocabulary = pieces});
+  trainer.begin("r_00000000000000000000000000", 1);
+  trainer.run();
+  EXPECT_GT(held_out_accuracy(trainer, *backend, task), 0.99);
+}
+
+INSTANTIATE_TEST_SUITE_P(Tasks, ToyTask,
+                         testing::Values(std::tuple(SyntheticTask::reverse, "f32"),
+                                         std::tuple(SyntheticTask::copy, "bf16")));
+
+}  // namespace
+}  // namespace babelring

@@ -1,0 +1,363 @@
+#include "nmt/train/trainer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <optional>
+#include <thread>
+
+#include "nmt/data/batch.h"
+#include "nmt/train/gradient_transport.h"
+#include "tests/nmt/checkpoint/poison.h"
+#include "tests/nmt/comm/fake_nccl.h"
+#include "tests/nmt/data/synthetic.h"
+#include "tests/nmt/data/temporary_folder.h"
+#include "tests/nmt/train/small_training.h"
+#include "tests/nmt/train/thread_communicator.h"
+#include "tests/reference/test_backends.h"
+#include "tests/worker/log_capture.h"
+
+namespace babelring {
+namespace {
+
+namespace fs = std::filesystem;
+
+Corpus small_corpus() {
+  return make_synthetic(
+      {.task = SyntheticTask::reverse, .sentences = 500, .vocabulary_size = pieces, .max_length = 12});
+}
+
+/// Trains one rank; without a folder nothing is saved.
+void train_rank(const TrainConfig& config, const Corpus& corpus, Communicator& communicator, const fs::path& folder,
+                Collector& records, const StopRequest& stop = {}, const std::string& device = "cpu",
+                int vocabulary = pieces) {
+  const auto backend = make_test_backend(device);
+  const GradientTransport transport = choose_gradient_transport(config.communication, 1 << 20, *backend, communicator,
+                                                                [] { return FakeNccl::library(); });
+  Communicator& ranks = transport.nccl ? *transport.nccl : communicator;
+  std::optional<CheckpointKeeper> keeper;
+  if (!folder.empty()) keeper.emplace(config, folder, "", *backend, ranks, records);
+  Trainer trainer({.config = config,
+                   .backend = *backend,
+                   .communicator = ranks,
+                   .corpus = corpus,
+                   .checkpoints = keeper ? &*keeper : nullptr,
+                   .records = records,
+                   .stop = stop,
+                   .model_vocabulary = vocabulary});
+  trainer.begin("r_00000000000000000000000000", 1);
+  trainer.run();
+}
+
+/// What each rank reports.
+std::vector<Collector> train_all(const TrainConfig& config, int ranks, const fs::path& folder = {},
+                                 bool shares_memory = false, const std::string& device = "cpu",
+                                 int vocabulary = pieces) {
+  const Corpus corpus = small_corpus();
+  ThreadGroup group(ranks, shares_memory);
+  std::vector<Collector> collectors(static_cast<std::size_t>(ranks));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      const auto communicator = group.rank(rank);
+      train_rank(config, corpus, *communicator, folder, collectors[static_cast<std::size_t>(rank)], {}, device,
+                 vocabulary);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return collectors;
+}
+
+/// What rank 0 reports.
+std::vector<StepRecord> train(const TrainConfig& config, int ranks, const fs::path& folder = {},
+                              bool shares_memory = false, const std::string& device = "cpu") {
+  return train_all(config, ranks, folder, shares_memory, device)[0].steps;
+}
+
+TEST(Trainer, OneTwoAndFourRanksSeeTheSameLosses) {
+  TrainConfig config = small_config();
+  config.training.stop_after = "50u";
+  config.model.attention_dropout = config.model.activation_dropout = 0.1;
+  const std::vector<StepRecord> one = train(config, 1);
+  ASSERT_EQ(one.size(), 50U);
+  for (const int ranks : {2, 4}) {
+    const std::vector<StepRecord> many = train(config, ranks);
+    ASSERT_EQ(many.size(), one.size());
+    for (std::size_t i = 0; i < one.size(); ++i) {
+      EXPECT_NEAR(many[i].loss, one[i].loss, 2e-4 * one[i].loss) << ranks << " ranks, update " << i + 1;
+      EXPECT_NEAR(many[i].gradient_norm, one[i].gradient_norm, 1e-2 * one[i].gradient_norm);
+      EXPECT_EQ(many[i].update_target_tokens, one[i].update_target_tokens);
+    }
+  }
+}
+
+/// Nothing above the ops looks into a GPU's memory, and gradients that it holds are summed through the host's, or by
+/// NCCL while backward goes on: training and validation, a checkpoint and resuming from it, one rank and two that could
+/// share the host's memory.
+class TrainerOnDevice : public testing::TestWithParam<const char*> {};
+
+TEST_P(TrainerOnDevice, MemoryThatTheHostCannotSeeChangesNothing) {
+  ::setenv("NCCL_DEBUG", "WARN", 1);  // ranks that are threads must not write to their common environment
+  FakeNccl::reset();
+  TrainConfig config = small_config();
+  config.training.digest_every = "1u";
+  for (const int ranks : {1, 2}) {
+    config.communication.all_reduce = "auto";
+    config.training.stop_after = "6u";
+    const std::vector<StepRecord> expected = train(config, ranks);
+    const TemporaryFolder folder;
+    config.training.stop_after = "4u";
+    config.communication.all_reduce = GetParam();
+    std::vector<StepRecord> found = train(config, ranks, folder.path(), true, "closed");
+    config.training.stop_after = "6u";
+    for (StepRecord& record : train(config, ranks, folder.path(), true, "closed")) found.push_back(std::move(record));
+    ASSERT_EQ(found.size(), expected.size()) << ranks;
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      EXPECT_EQ(found[i].loss, expected[i].loss) << ranks << " ranks, update " << i + 1;
+      EXPECT_EQ(found[i].weights_digest, expected[i].weights_digest) << ranks << " ranks, update " << i + 1;
+    }
+  }
+  const bool by_nccl = std::string(GetParam()) == "nccl";
+  EXPECT_EQ(FakeNccl::calls(1).size() > 6 * 3, by_nccl) << "several buckets in each update";
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, TrainerOnDevice, testing::Values("ring", "nccl"));
+
+/// Of the table that embeddings and projection share, GPUs reduce the projection's gradient first and, at the end, the
+/// rows that ids name: all ranks have the same weights, which are those of sums in one part but for rounding.
+TEST(Trainer, GpusReduceTheSharedTableFirstAndItsNamedRowsLast) {
+  ::setenv("NCCL_DEBUG", "WARN", 1);  // ranks that are threads must not write to their common environment
+  constexpr int vocabulary = 400;     // of which the sentences have `pieces`
+  constexpr std::size_t table = vocabulary * 32, most_rows = pieces * 32;
+  TrainConfig config = small_config();
+  config.training.stop_after = "6u";
+  for (const auto& [ranks, tokens, micro_batch] : {std::tuple{2, 200, 0}, {2, 200, 40}, {3, 15, 0}}) {
+    SCOPED_TRACE(fmt::format("{} ranks, {} tokens, micro-batches of {}", ranks, tokens, micro_batch));
+    config.data.tokens_per_update = tokens;  // 15: less than a sentence for each rank
+    config.data.micro_batch_tokens = micro_batch;
+    config.communication.all_reduce = "ring";
+    const std::vector<Collector> whole = train_all(config, ranks, {}, false, "closed", vocabulary);
+    config.communication.all_reduce = "nccl";
+    FakeNccl::reset();
+    const std::vector<Collector> apart = train_all(config, ranks, {}, false, "closed", vocabulary);
+    const std::vector<FakeNccl::Call> calls = FakeNccl::calls(1);
+    const std::vector<Collector> again = train_all(config, ranks, {}, false, "closed", vocabulary);
+    ASSERT_EQ(apart[0].steps.size(), 6U);
+    for (std::size_t i = 0; i < apart[0].steps.size(); ++i) {
+      const StepRecord& step = apart[0].steps[i];
+      EXPECT_NEAR(step.loss, whole[0].steps[i].loss, 1e-4 * step.loss) << i;
+      EXPECT_NEAR(step.gradient_norm, whole[0].steps[i].gradient_norm, 1e-3 * step.gradient_norm) << i;
+      EXPECT_EQ(step.weights_digest, again[0].steps[i].weights_digest) << i;
+      EXPECT_EQ(step.weights_digest, apart[1].steps[i].weights_digest) << i;
+    }
+    const std::size_t of_update = (calls.size() - 1) / 6;  // behind the trial
+    ASSERT_EQ(calls.size(), 1 + 6 * of_update);
+    for (std::size_t i = 1; i < calls.size(); i += of_update) {
+      EXPECT_EQ(calls[i].count, table);
+      EXPECT_LE(calls[i + of_update - 1].count, most_rows);
+    }
+  }
+}
+
+/// A frozen table has no gradient, and one whose ids nearly all occur is reduced as a whole.
+TEST(Trainer, GpusReduceATableAsAWholeWhereItsRowsSaveNothing) {
+  ::setenv("NCCL_DEBUG", "WARN", 1);
+  TrainConfig config = small_config();
+  config.training.stop_after = "2u";
+  config.communication.all_reduce = "nccl";
+  const auto tables_reduced = [&](const std::string& freeze, int vocabulary) {
+    FakeNccl::reset();
+    config.training.freeze = freeze;
+    train_all(config, 2, {}, false, "closed", vocabulary);
+    const std::vector<FakeNccl::Call> calls = FakeNccl::calls(1);
+    EXPECT_EQ(calls.back().count, static_cast<std::size_t>(vocabulary) * 32);
+    EXPECT_EQ((calls.size() - 1) % 2, 0U);
+  };
+  tables_reduced("embedding", 400);
+  tables_reduced("", pieces + 4);
+}
+
+TEST(Trainer, MicroBatchesDoNotChangeTheUpdate) {
+  TrainConfig config = small_config();
+  config.training.stop_after = "20u";
+  const std::vector<StepRecord> whole = train(config, 1);
+  config.data.micro_batch_tokens = 64;
+  const std::vector<StepRecord> parts = train(config, 2);
+  for (std::size_t i = 0; i < whole.size(); ++i) EXPECT_NEAR(parts[i].loss, whole[i].loss, 2e-4 * whole[i].loss);
+}
+
+TEST(Trainer, ResumedRunIsBitEqualToTheUninterruptedOne) {
+  for (const int ranks : {1, 2}) {
+    TrainConfig config = small_config();
+    config.training.stop_after = "40u";
+    const std::vector<StepRecord> whole = train(config, ranks);
+
+    const TemporaryFolder folder;
+    config.training.stop_after = "13u";  // in the middle of an epoch
+    train(config, ranks, folder.path());
+    config.training.stop_after = "40u";
+    const std::vector<StepRecord> rest = train(config, ranks, folder.path());
+    ASSERT_EQ(rest.size(), 27U);
+    EXPECT_EQ(rest.front().update, 14);
+    for (std::size_t i = 0; i < rest.size(); ++i) {
+      EXPECT_EQ(rest[i].weights_digest, whole[i + 13].weights_digest) << "update " << rest[i].update;
+      EXPECT_EQ(rest[i].loss, whole[i + 13].loss);
+    }
+  }
+}
+
+/// Wide enough that every rank has a share.
+TEST(Trainer, RanksWithOneCopyOfTheModelGiveTheBitsOfRanksWithOneEach) {
+  TrainConfig config = small_config();
+  config.training.stop_after = "12u";
+  config.model.width = 64;
+  config.model.inner = 256;
+  config.optimizer.adam.clip_norm = 0.5;
+  for (const int ranks : {2, 4}) {
+    for (const char* precision : {"f32", "bf16"}) {
+      config.training.precision = precision;
+      const std::vector<StepRecord> copies = train(config, ranks);
+      const std::vector<StepRecord> shared = train(config, ranks, {}, true);
+      ASSERT_EQ(shared.size(), 12U);
+      for (std::size_t i = 0; i < shared.size(); ++i) {
+        EXPECT_EQ(shared[i].weights_digest, copies[i].weights_digest) << ranks << " ranks, update " << i + 1;
+        EXPECT_EQ(shared[i].gradient_norm, copies[i].gradient_norm);
+      }
+      EXPECT_GT(copies[0].gradient_norm, 0.5);
+    }
+  }
+}
+
+TEST(Trainer, OneCopyResumesFromCheckpointsOfManyAndTheOtherWayRound) {
+  TrainConfig config = small_config();
+  config.model.width = 64;
+  config.training.stop_after = "20u";
+  const std::vector<StepRecord> whole = train(config, 2);
+  for (const bool shared_first : {true, false}) {
+    const TemporaryFolder folder;
+    config.training.stop_after = "9u";
+    train(config, 2, folder.path(), shared_first);
+    config.training.stop_after = "20u";
+    const std::vector<StepRecord> rest = train(config, 2, folder.path(), !shared_first);
+    ASSERT_EQ(rest.size(), 11U);
+    for (std::size_t i = 0; i < rest.size(); ++i) EXPECT_EQ(rest[i].weights_digest, whole[i + 9].weights_digest);
+  }
+}
+
+TEST(Trainer, PartsOfAStepAddUp) {
+  TrainConfig config = small_config();
+  config.training.stop_after = "10u";
+  for (const StepRecord& step : train(config, 2)) {
+    const double parts = step.data_ms + step.forward_ms + step.backward_ms + step.exposed_communication_ms +
+                         step.optimizer_ms + step.other_ms;
+    EXPECT_NEAR(parts, step.step_ms, 1e-6);
+    EXPECT_GE(step.other_ms, -0.001);
+    EXPECT_GT(step.forward_ms, 0);
+    EXPECT_GT(step.backward_ms, 0);
+    EXPECT_GT(step.flops, 0);
+    EXPECT_EQ(step.weights_digest.size(), 64U);
+    EXPECT_GT(step.memory_bytes.at("gradients"), 0);
+  }
+}
+
+TEST(Trainer, StopRequestEndsWithACheckpoint) {
+  const TemporaryFolder folder;
+  TrainConfig config = small_config();
+  const Corpus corpus = small_corpus();
+  const auto communicator = make_single_communicator();
+  Collector records;
+  StopRequest stop;
+  stop.request();
+  train_rank(config, corpus, *communicator, folder.path(), records, stop);
+  EXPECT_EQ(records.steps.size(), 1U);
+  ASSERT_EQ(records.checkpoints.size(), 1U);
+  EXPECT_EQ(records.checkpoints[0].update, 1);
+}
+
+TEST(Trainer, ACheckpointThatCannotBeWrittenEndsOnlyWhatHasNoLaterOne) {
+  const TemporaryFolder folder;
+  TrainConfig config = small_config();
+  config.training.stop_after = "4u";
+  config.checkpoint.every = "2u";
+  const Corpus corpus = small_corpus();
+  const auto communicator = make_single_communicator();
+  Collector records;
+  const auto backend = make_cpu_backend(1);
+  const StopRequest stop;
+  CheckpointKeeper keeper(config, folder.path() / "checkpoints", "", *backend, *communicator, records);
+  Trainer trainer({.config = config,
+                   .backend = *backend,
+                   .communicator = *communicator,
+                   .corpus = corpus,
+                   .checkpoints = &keeper,
+                   .records = records,
+                   .stop = stop,
+                   .model_vocabulary = pieces});
+  trainer.begin("r_00000000000000000000000000", 1);
+  fs::remove(folder.path() / "checkpoints");
+  folder.write("checkpoints", "no folder");
+  const LogCapture log;
+  std::string end;
+  try {
+    trainer.run();
+  } catch (const Failure& failure) {
+    end = failure.what();
+  }
+  EXPECT_THAT(end, ::testing::HasSubstr(
+                       "checkpoint of update 4 was not written, and what was trained since update 0 is lost: "));
+  EXPECT_THAT(end, ::testing::HasSubstr("Not a directory"));
+  EXPECT_EQ(records.steps.size(), 4U);
+  EXPECT_EQ(log.count("checkpoint of update 2 was not written, training goes on: "), 1) << log.text();
+  EXPECT_EQ(log.count("Not a directory"), 1) << log.text();
+}
+
+TEST(Trainer, WeightsThatAreNotFiniteAreNotResumed) {
+  const TemporaryFolder folder;
+  TrainConfig config = small_config();
+  config.training.stop_after = "2u";
+  train(config, 1, folder.path());
+  poison_checkpoint(folder.path() / "update-00000002", "decoder.norm.gain", 0, NAN);
+  const auto communicator = make_single_communicator();
+  Collector records;
+  config.training.stop_after = "4u";
+  EXPECT_THAT([&] { train_rank(config, small_corpus(), *communicator, folder.path(), records); },
+              ::testing::ThrowsMessage<Failure>(::testing::HasSubstr(
+                  "update-00000002/weights.safetensors: weights are not finite: decoder.norm.gain[0] is nan")));
+  EXPECT_TRUE(records.steps.empty());
+}
+
+TEST(Trainer, DamagedCheckpointsAreNotOverwrittenUnlessToBeginAnew) {
+  const TemporaryFolder folder;
+  TrainConfig config = small_config();
+  config.training.stop_after = "2u";
+  train(config, 1, folder.path());
+  fs::resize_file(folder.path() / "update-00000002" / "weights.safetensors", 1000);
+  const auto communicator = make_single_communicator();
+  Collector records;
+  EXPECT_THAT([&] { train_rank(config, small_corpus(), *communicator, folder.path(), records); },
+              ::testing::ThrowsMessage<Failure>(::testing::HasSubstr("none of 1 can be used")));
+  EXPECT_EQ(fs::file_size(folder.path() / "update-00000002" / "weights.safetensors"), 1000U);
+
+  const auto backend = make_cpu_backend(1);
+  CheckpointKeeper(config, folder.path(), "", *backend, *communicator, records).set_all_aside();
+  train_rank(config, small_corpus(), *communicator, folder.path(), records);
+  ASSERT_EQ(records.steps.size(), 2U);
+  EXPECT_EQ(records.steps[0].update, 1);
+  EXPECT_EQ(fs::file_size(folder.path() / "aside/update-00000002/weights.safetensors"), 1000U);
+}
+
+TEST(Trainer, AnotherCorpusIsRefusedOnResume) {
+  const TemporaryFolder folder;
+  TrainConfig config = small_config();
+  config.training.stop_after = "2u";
+  const auto communicator = make_single_communicator();
+  Collector records;
+  train_rank(config, small_corpus(), *communicator, folder.path(), records);
+  const Corpus other = make_synthetic({.task = SyntheticTask::copy, .sentences = 500, .vocabulary_size = pieces});
+  EXPECT_THROW(train_rank(config, other, *communicator, folder.path(), records), Failure);
+}
+
+}  // namespace
+}  // namespace babelring

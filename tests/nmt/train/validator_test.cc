@@ -1,0 +1,271 @@
+#include "nmt/train/validator.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <thread>
+
+#include "base/atomic_file.h"
+#include "nmt/data/batch.h"
+#include "nmt/data/prepare.h"
+#include "nmt/train/trainer.h"
+#include "tests/nmt/data/temporary_folder.h"
+#include "tests/nmt/train/small_training.h"
+#include "tests/nmt/train/thread_communicator.h"
+#include "tests/nmt/train/weight_killer.h"
+#include "tests/reference/closed_backend.h"
+
+namespace babelring {
+namespace {
+
+constexpr int held_out_count = 7;
+
+std::string made_up_sentence(int i) {
+  const char* words[] = {"the", "quick", "brown", "fox", "sees", "a", "lazy", "dog"};
+  std::string text;
+  for (int k = 0; k < 4 + i % 5; ++k) text += std::string(k > 0 ? " " : "") + words[(i + k * (1 + i % 3)) % 8];
+  return text + " " + std::to_string(i);
+}
+
+std::string made_up_text(const std::string& side, int first, int count) {
+  std::string text;
+  for (int i = first; i < first + count; ++i) text += side + " " + made_up_sentence(i) + "\n";
+  return text;
+}
+
+class ValidatorTest : public testing::Test {
+ protected:
+  ValidatorTest() {
+    PrepareOptions options;
+    options.train = {
+        {folder_.write("train.a", made_up_text("one", 0, 60)), folder_.write("train.b", made_up_text("two", 0, 60))}};
+    options.valid = TextFiles{folder_.write("valid.a", made_up_text("one", 60, held_out_count)),
+                              folder_.write("valid.b", made_up_text("two", 60, held_out_count))};
+    options.output = folder_ / "data";
+    options.vocabulary = {.size = 60};
+    prepare(options);
+    config_ = small_config();
+    config_.data.folder = folder_ / "data";
+    vocabulary_.emplace(Vocabulary::load(folder_ / "data" / "spm.model"));
+  }
+
+  /// A model that the seed alone decides.
+  Transformer model(Backend& backend) const {
+    Transformer model(config_.model, vocabulary_->size(), 0.1f, backend, DType::f32);
+    model.initialize(backend, 5);
+    return model;
+  }
+
+  EvalRecord validate(Communicator& communicator, bool translate = false) const {
+    const auto backend = make_closed_backend();  // validation does not look into tensors
+    Workspace workspace(*backend);
+    return Validator(config_, *vocabulary_, *backend, communicator, workspace).run(model(*backend), translate);
+  }
+
+  /// What the model says of a sentence's target, word by word, from its logits.
+  std::string likeliest(const Transformer& model, Backend& backend, const Corpus& corpus, std::int64_t i) const {
+    Workspace workspace(backend);
+    Context context = workspace.begin(DType::f32);
+    const PackedBatch batch = sequential_batches(corpus, i, i + 1, 1).at(0);
+    const DeviceBatch on_device(backend, context.saved, batch);
+    const Tensor logits = model.teacher_forced_logits(context, on_device.source, on_device.target);
+    std::vector<std::int32_t> ids;
+    for (std::int64_t row = 0; row < logits.shape[0]; ++row) {
+      const float* first = logits.as<float>() + row * logits.row_stride;
+      ids.push_back(static_cast<std::int32_t>(std::max_element(first, first + logits.shape[1]) - first));
+    }
+    return vocabulary_->decode(ids);
+  }
+
+  /// Trains one rank, with checkpoints. `meanwhile` is called when everything is open; a WeightKiller gets the model.
+  void train(
+      Collector& records, const std::function<void()>& meanwhile = [] {}) {
+    const auto backend = make_cpu_backend(1);
+    const auto communicator = make_single_communicator();
+    const Corpus corpus = Corpus::open(config_.data.folder, "train");
+    const StopRequest stop;
+    CheckpointKeeper keeper(config_, folder_ / "checkpoints", vocabulary_->bytes(), *backend, *communicator, records);
+    Trainer trainer({.config = config_,
+                     .backend = *backend,
+                     .communicator = *communicator,
+                     .corpus = corpus,
+                     .vocabulary = &*vocabulary_,
+                     .checkpoints = &keeper,
+                     .records = records,
+                     .stop = stop,
+                     .model_vocabulary = vocabulary_->size()});
+    trainer.begin("r_00000000000000000000000000", 1);
+    if (auto* killer = dynamic_cast<WeightKiller*>(&records)) killer->model = &trainer.model();
+    meanwhile();
+    trainer.run();
+  }
+
+  TemporaryFolder folder_;
+  TrainConfig config_;
+  std::optional<Vocabulary> vocabulary_;
+};
+
+TEST_F(ValidatorTest, TeacherForcedBleuIsOfTheLikeliestPieces) {
+  const auto backend = make_cpu_backend(1);
+  const Transformer untrained = model(*backend);
+  const Corpus corpus = Corpus::open(config_.data.folder, "valid");
+  std::vector<std::string> said;
+  for (int i = 0; i < held_out_count; ++i) said.push_back(likeliest(untrained, *backend, corpus, i));
+  const std::vector<std::string> references = ParallelText::open(config_.data.folder, "valid").target;
+
+  const EvalRecord record = validate(*make_single_communicator());
+  EXPECT_EQ(record.teacher_forced_bleu, Bleu().corpus(said, {references}).score);
+  EXPECT_GT(record.teacher_forced_bleu, 0);
+  EXPECT_TRUE(std::isnan(record.sacrebleu));
+}
+
+TEST_F(ValidatorTest, TheLastCheckpointHoldsTheScoresOfTheLastEvaluation) {
+  config_.training.stop_after = "4u";
+  config_.checkpoint.every = "2u";
+  config_.validation.every = config_.validation.bleu_every = "0u";
+  Collector records;
+  train(records);
+  ASSERT_EQ(records.checkpoints.size(), 2U);
+  EXPECT_TRUE(std::isnan(records.checkpoints[0].loss));
+  EXPECT_EQ(records.checkpoints[1].update, 4);
+  EXPECT_GT(records.checkpoints[1].loss, 0);
+  EXPECT_TRUE(records.checkpoints[1].best);
+}
+
+TEST_F(ValidatorTest, WhatBecomesOfTheDataFolderMeanwhileDoesNotReachTheRun) {
+  config_.training.stop_after = "4u";
+  config_.checkpoint.every = "2u";
+  config_.validation.every = config_.validation.bleu_every = "2u";
+  const std::string vocabulary = read_file(folder_ / "data/spm.model");
+  Collector undisturbed;
+  train(undisturbed);
+  const auto prepare_again = [&] {
+    PrepareOptions other;
+    other.train = {{folder_.write("other.a", made_up_text("uno", 100, 90)),
+                    folder_.write("other.b", made_up_text("due", 100, 90))}};
+    other.valid = TextFiles{folder_.write("held.a", made_up_text("uno", 300, 5)),
+                            folder_.write("held.b", made_up_text("due", 300, 5))};
+    other.output = folder_ / "data";
+    other.vocabulary = {.size = 60};
+    prepare(other);
+    ASSERT_NE(read_file(folder_ / "data/spm.model"), vocabulary);
+  };
+  const auto remove_folder = [&] { std::filesystem::remove_all(folder_ / "data"); };
+  for (const std::function<void()>& meanwhile :
+       {std::function<void()>(prepare_again), std::function<void()>(remove_folder)}) {
+    std::filesystem::remove_all(folder_ / "checkpoints");
+    std::filesystem::copy(folder_ / "data", folder_ / "before");
+    Collector records;
+    train(records, meanwhile);
+    ASSERT_EQ(records.steps.size(), undisturbed.steps.size());
+    for (std::size_t i = 0; i < records.steps.size(); ++i) {
+      EXPECT_EQ(records.steps[i].weights_digest, undisturbed.steps[i].weights_digest);
+    }
+    ASSERT_EQ(records.checkpoints.size(), undisturbed.checkpoints.size());
+    for (const CheckpointRecord& checkpoint : records.checkpoints) {
+      EXPECT_EQ(read_file(std::filesystem::path(checkpoint.folder) / "spm.model"), vocabulary);
+    }
+    EXPECT_EQ(records.checkpoints.back().loss, undisturbed.checkpoints.back().loss);
+    EXPECT_EQ(records.checkpoints.back().sacrebleu, undisturbed.checkpoints.back().sacrebleu);
+    std::filesystem::remove_all(folder_ / "data");
+    std::filesystem::rename(folder_ / "before", folder_ / "data");
+  }
+}
+
+TEST_F(ValidatorTest, AnEvaluationThatIsNotFiniteEndsTheRunAndIsNotTheBest) {
+  config_.training.stop_after = "9u";
+  config_.validation.every = config_.validation.bleu_every = "2u";
+  WeightKiller records({6});
+  EXPECT_THAT([&] { train(records); },
+              ::testing::ThrowsMessage<Diverged>(
+                  ::testing::AllOf(::testing::StartsWith("training diverged at update 6: the loss on valid is "),
+                                   ::testing::HasSubstr("nan; the last finite ones were loss "),
+                                   ::testing::HasSubstr(" of update 6; try a lower optimizer.learning_rate"))));
+  ASSERT_EQ(records.evaluations.size(), 3U);
+  EXPECT_TRUE(std::isnan(records.evaluations[2].loss));
+  EXPECT_FALSE(records.evaluations[2].best);
+  for (const CheckpointRecord& checkpoint : records.checkpoints) EXPECT_LT(checkpoint.update, 6);
+
+  std::filesystem::remove_all(folder_ / "checkpoints");
+  config_.training.divergence.after = "0u";
+  WeightKiller to_the_end({6});
+  EXPECT_THAT([&] { train(to_the_end); }, ::testing::ThrowsMessage<Failure>(::testing::AllOf(
+                                              ::testing::StartsWith("checkpoint of update 9 was not written"),
+                                              ::testing::HasSubstr("weights are not finite: "))));
+  EXPECT_EQ(to_the_end.steps.size(), 9U);
+  for (const EvalRecord& evaluation : to_the_end.evaluations) {
+    EXPECT_FALSE(evaluation.best && !std::isfinite(evaluation.loss)) << evaluation.update;
+  }
+}
+
+TEST_F(ValidatorTest, ARewindPrefersWhatWasEvaluated) {
+  config_.training.stop_after = "14u";
+  config_.training.divergence = {.after = "2u", .rewind = 1};
+  config_.checkpoint.every = "3u";
+  config_.validation.every = "5u";
+  config_.validation.bleu_every = "0u";
+  WeightKiller records({8});
+  train(records);
+  ASSERT_EQ(records.lifecycle.size(), 1U);
+  EXPECT_EQ(records.lifecycle[0].event, "rewound");
+  EXPECT_EQ(records.lifecycle[0].update, 5) << "6 was not evaluated";
+  EXPECT_THAT(records.lifecycle[0].detail, ::testing::HasSubstr("training diverged at update 10: "));
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "checkpoints/aside/update-00000006"));
+  EXPECT_EQ(records.steps.back().update, 14);
+  EXPECT_FALSE(records.steps.back().skipped);
+  EXPECT_TRUE(load_checkpoint(folder_ / "checkpoints/update-00000014").ok());
+  std::vector<std::int64_t> evaluated;
+  for (const EvalRecord& evaluation : records.evaluations) evaluated.push_back(evaluation.update);
+  EXPECT_EQ(evaluated, (std::vector<std::int64_t>{5, 10, 14})) << "dead weights are not evaluated";
+}
+
+TEST_F(ValidatorTest, ARewindPassesOverALossFarAboveTheLowest) {
+  config_.training.stop_after = "14u";
+  config_.training.divergence = {.after = "2u", .rewind = 1};
+  config_.validation.every = config_.checkpoint.every = "3u";
+  config_.validation.bleu_every = "0u";
+  WeightKiller records({10}, {7});
+  train(records);
+  ASSERT_GE(records.evaluations.size(), 3U);
+  EXPECT_EQ(records.evaluations[2].update, 9);
+  EXPECT_GT(records.evaluations[2].loss, records.evaluations[1].loss + 1);
+  ASSERT_EQ(records.lifecycle.size(), 1U);
+  EXPECT_EQ(records.lifecycle[0].update, 6) << "the loss of 9 is finite, but far above that of 6";
+}
+
+TEST_F(ValidatorTest, AValidationSetOfAnotherVocabularyIsRefused) {
+  const Vocabulary own = *vocabulary_;
+  PrepareOptions other;
+  other.train = {{folder_ / "train.a", folder_ / "train.b"}};
+  other.valid = TextFiles{folder_ / "valid.a", folder_ / "valid.b"};
+  other.output = folder_ / "data";
+  other.vocabulary = {.size = 61};
+  prepare(other);
+  EXPECT_THAT([&] { validate(*make_single_communicator()); },
+              ::testing::ThrowsMessage<Failure>(::testing::HasSubstr("prepared with the vocabulary ")));
+}
+
+TEST_F(ValidatorTest, RanksTogetherSayWhatOneSays) {
+  const EvalRecord one = validate(*make_single_communicator(), true);
+  EXPECT_FALSE(std::isnan(one.sacrebleu));
+  for (const int ranks : {2, 3}) {
+    ThreadGroup group(ranks);
+    std::vector<EvalRecord> records(static_cast<std::size_t>(ranks));
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < ranks; ++rank) {
+      threads.emplace_back([&, rank] { records[static_cast<std::size_t>(rank)] = validate(*group.rank(rank), true); });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (const EvalRecord& record : records) {
+      EXPECT_EQ(record.teacher_forced_bleu, one.teacher_forced_bleu);
+      EXPECT_EQ(record.sacrebleu, one.sacrebleu);
+      EXPECT_NEAR(record.loss, one.loss, 1e-5);
+      EXPECT_EQ(record.accuracy, one.accuracy);
+      EXPECT_EQ(record.samples.size(), one.samples.size());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace babelring

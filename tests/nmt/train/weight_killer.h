@@ -1,0 +1,40 @@
+#pragma once
+
+#include <limits>
+#include <set>
+#include <span>
+#include <utility>
+
+#include "nmt/model/transformer.h"
+#include "tests/nmt/train/small_training.h"
+
+namespace babelring {
+
+/// Keeps what the trainer reports, and makes a weight NaN when it hears of an update in `updates`, the first time only:
+/// training diverges there.
+class WeightKiller : public Collector {
+ public:
+  /// A weight becomes NaN after each of `killed`; all weights become huge after each of `spoiled`.
+  explicit WeightKiller(std::set<std::int64_t> killed, std::set<std::int64_t> spoiled = {})
+      : killed_(std::move(killed)), spoiled_(std::move(spoiled)) {}
+  void write(RecordBody body) override {
+    const auto* step = std::get_if<StepRecord>(&body);
+    if (step != nullptr && killed_.erase(step->update) > 0) weights()[0] = std::numeric_limits<float>::quiet_NaN();
+    if (step != nullptr && spoiled_.erase(step->update) > 0) {
+      for (float& weight : weights()) weight *= 20;
+    }
+    Collector::write(std::move(body));
+  }
+
+  const Transformer* model = nullptr;  // with weights in host memory
+
+ private:
+  std::span<float> weights() const {
+    const Tensor masters = model->parameters().masters();
+    return {masters.as<float>(), static_cast<std::size_t>(masters.shape.elements())};
+  }
+
+  std::set<std::int64_t> killed_, spoiled_;
+};
+
+}  // namespace babelring

@@ -1,0 +1,184 @@
+#include "base/run_fence.h"
+#include "tests/server/launch/supervisor_fixture.h"
+
+namespace babelring::launch {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// How attempts begin and end, by themselves and when they are asked to.
+class SupervisorTest : public SupervisorFixture {};
+
+TEST_F(SupervisorTest, StartsInOrderAndNoMoreThanTheProfileAllows) {
+  const std::string a = submit(), b = submit(), c = submit();
+  EXPECT_EQ(supervisor_->tick(), 200ms);
+  EXPECT_EQ(state(a), "launching");
+  EXPECT_EQ(state(b), "launching");
+  EXPECT_EQ(state(c), "queued");
+  EXPECT_EQ(row(a).attempt, 1);
+  fake_->sights[1001] = {.kind = Sight::Kind::ended, .exit_code = 0};
+  pass(2);
+  EXPECT_EQ(state(a), "succeeded");
+  EXPECT_EQ(state(c), "launching");
+  EXPECT_EQ(fake_->orders.back().run, c);
+}
+
+TEST_F(SupervisorTest, FollowsARunToItsEnd) {
+  const std::string run = started();
+  EXPECT_EQ(state(run), "running");
+  say(run, "finished");
+  EXPECT_EQ(state(run), "running") << "its processes are still there";
+  fake_->end(0);
+  pass();
+  EXPECT_EQ(state(run), "succeeded");
+  EXPECT_EQ(row(run).detail, "as told");
+  EXPECT_EQ(supervisor_->tick(), 30s) << "nothing is left to look at";
+  EXPECT_GE(changes_, 3);
+}
+
+TEST_F(SupervisorTest, RestartsAfterAFaultAndThenGivesUp) {
+  const std::string run = started();
+  fake_->end(137);
+  pass();
+  EXPECT_EQ(state(run), "restarting");
+  EXPECT_EQ(fenced_attempt(folder_ / run), 1);
+  pass();
+  EXPECT_EQ(state(run), "launching");
+  EXPECT_EQ(row(run).attempt, 2);
+  fake_->end(1);
+  pass();
+  EXPECT_EQ(state(run), "failed");
+  EXPECT_EQ(row(run).detail, "mpirun ended with exit code 1");
+}
+
+TEST_F(SupervisorTest, WrongUsageIsNotTriedAgain) {
+  const std::string run = started();
+  fake_->end(2);
+  pass();
+  EXPECT_EQ(state(run), "failed");
+}
+
+TEST_F(SupervisorTest, TrainingThatDivergedIsNotTriedAgain) {
+  const std::string run = started(), why = "training diverged at update 40: 20 updates in a row had no finite gradient";
+  say(run, "failed", 1, why);
+  fake_->end(1);
+  pass();
+  EXPECT_EQ(state(run), "failed");
+  EXPECT_EQ(row(run).detail, why);
+}
+
+TEST_F(SupervisorTest, StopsAtOnceOrWithinTheGrace) {
+  const std::string run = started();
+  stop(run, "checkpoint", 5);
+  pass(3);
+  beat(run, 0);
+  beat(run, 1);
+  EXPECT_EQ(state(run), "stopping");
+  EXPECT_TRUE(fake_->killed.empty());
+  pass(5);
+  EXPECT_EQ(state(run), "stopped");
+  EXPECT_EQ(row(run).detail, "did not stop by itself within 5 s");
+  const std::string other = started();
+  stop(other, "now", 300);
+  pass(2);
+  EXPECT_EQ(state(other), "stopped");
+  const std::string third = submit();
+  stop(third, "checkpoint", 300);
+  EXPECT_EQ(state(third), "stopped") << "it had not begun";
+}
+
+TEST_F(SupervisorTest, AnAttemptThatWillNotEndIsKilledUrgently) {
+  const std::string run = started();
+  fake_->obeys = false;
+  stop(run, "now", 0);
+  pass(3);
+  EXPECT_EQ(state(run), "stopping");
+  pass(3);
+  EXPECT_EQ(state(run), "stopped");
+}
+
+TEST_F(SupervisorTest, PreemptionSuspendsAndGoesOn) {
+  const std::string run = started();
+  say(run, "stopped");  // as ranks do that were sent SIGTERM
+  fake_->sights[fake_->last()] = {.kind = Sight::Kind::preempted, .detail = "preempted by Slurm"};
+  pass();
+  EXPECT_EQ(state(run), "suspended");
+  pass();
+  EXPECT_EQ(state(run), "launching");
+  EXPECT_EQ(row(run).restarts, 0) << "no fault of its own";
+}
+
+TEST_F(SupervisorTest, WhatCannotBeStartedFails) {
+  fake_->refusal = "cannot start mpirun: No such file or directory";
+  const std::string run = submit();
+  pass();
+  EXPECT_EQ(state(run), "failed");
+  EXPECT_EQ(row(run).detail, "could not be started: cannot start mpirun: No such file or directory");
+}
+
+TEST_F(SupervisorTest, HostsThatFailedAreLeftOutWhileOthersSuffice) {
+  profiles_["p"].hosts = {"h0:2", "h1:2", "h2:2"};
+  const std::string run = submit(4, 5);
+  pass();
+  ASSERT_EQ(fake_->orders.back().hosts.size(), 2U);
+  EXPECT_EQ(fake_->orders.back().hosts[0].name, "h0");
+  for (int i = 0; i < 12 && state(run) != "restarting"; ++i) {
+    for (const std::int64_t rank : {0, 2, 3}) beat(run, rank);
+    if (i == 0) beat(run, 1);
+    pass();
+  }
+  pass();
+  ASSERT_EQ(fake_->orders.size(), 2U);
+  EXPECT_EQ(fake_->orders.back().hosts[0].name, "h0");
+  EXPECT_EQ(fake_->orders.back().hosts[1].name, "h2") << "h1 cools down";
+}
+
+TEST_F(SupervisorTest, FaultsOfNoListedHostAreTriedAgainOnceAtOnceAndThenAfterAPause) {
+  for (const std::vector<std::string>& hosts : {std::vector<std::string>(), {"h0:2", "h1:2"}}) {
+    profiles_["p"].hosts = hosts;
+    start();
+    const std::string run = submit(2, 5);
+    for (int attempt = 1; attempt <= 2; ++attempt) {
+      pass();
+      ASSERT_EQ(row(run).attempt, attempt);
+      fake_->end(1);
+      pass();
+      ASSERT_EQ(state(run), "restarting");
+    }
+    pass(15);
+    EXPECT_EQ(state(run), "restarting");
+    pass(5);
+    EXPECT_EQ(state(run), "launching");
+    fake_->end(0);
+    pass();
+  }
+}
+
+TEST_F(SupervisorTest, AnAttemptEndsThoughItsFolderCannotBeReached) {
+  const std::string run = started();
+  std::filesystem::remove_all(folder_ / run);
+  std::filesystem::create_symlink(folder_ / run, folder_ / run);
+  fake_->end(137);
+  pass();
+  EXPECT_EQ(state(run), "restarting");
+}
+
+TEST_F(SupervisorTest, ResumesWithAnotherWorldSizeFromAChosenCheckpoint) {
+  const std::string run = started();
+  say(run, "stopped");
+  fake_->end(0);
+  pass();
+  ASSERT_EQ(state(run), "stopped");
+  store_->write([&](store::Database& database) {
+    store::request_resume(database, {.run = run, .actor = "me", .world_size = 3, .folder = "/c/update-5", .step = 5},
+                          9);
+  });
+  pass();
+  EXPECT_EQ(state(run), "launching");
+  EXPECT_EQ(fake_->orders.back().world_size, 3);
+  EXPECT_EQ(fake_->orders.back().resume_from, "/c/update-5");
+  EXPECT_EQ(fake_->orders.back().attempt, 2);
+}
+
+}  // namespace
+}  // namespace babelring::launch

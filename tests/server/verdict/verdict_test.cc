@@ -1,0 +1,401 @@
+#include "server/verdict/verdict.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "server/verdict/savings.h"
+#include "server/verdict/window.h"
+#include "tests/server/verdict/stream.h"
+
+namespace babelring::verdict {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::RankTimes;
+using ::testing::StartsWith;
+using testing::Stream;
+
+double value_of(const Verdict& verdict, const std::string& key) {
+  for (const Evidence& evidence : verdict.evidence) {
+    if (evidence.key == key) return evidence.value;
+  }
+  return not_known;
+}
+
+/// Shares of the parts of an update add up to one.
+void expect_whole(const Verdict& verdict) {
+  double sum = 0;
+  for (const Evidence& evidence : verdict.evidence) {
+    if (evidence.key != "update_ms" && std::isfinite(evidence.share)) sum += evidence.share;
+  }
+  EXPECT_NEAR(sum, 1, 1e-9);
+}
+
+std::vector<Pause> every(Pause::Kind kind, std::int64_t updates, std::int64_t last, double seconds) {
+  std::vector<Pause> pauses;
+  for (std::int64_t update = updates; update <= last; update += updates) pauses.push_back({kind, update, seconds});
+  return pauses;
+}
+
+TEST(Verdict, NamesTheNetworkOfTheDistributedRun) {
+  // 2 hosts x 2 V100, 60,880,896 parameters in f32 over about 1.8 Gbit/s: 1.713 s a step, 218-223 MB/s sent by a host.
+  Stream run;
+  const RankTimes rank = {
+      .host = "hostA", .data_ms = 2, .forward_ms = 210, .backward_ms = 400, .optimizer_ms = 38, .other_ms = 3};
+  run.ranks = {rank, rank, rank, rank};
+  run.ranks[2].host = run.ranks[3].host = "hostB";
+  run.ranks[0].network_tx_bytes = run.ranks[2].network_tx_bytes = 220e6 * 1.713;  // one rank of a host counts
+  run.network_ms = 1055;
+  run.communication_ms = 1440;
+  run.facts.parameters = 60'880'896;
+  run.facts.gradient_wire = "f32";
+  run.facts.bucket_mb = 25;
+  const Verdict verdict = judge(run.input());
+  EXPECT_EQ(verdict.kind, Kind::network_bound);
+  EXPECT_THAT(verdict.sentence, StartsWith("network-bound: 61 % of each step waits for all-reduce (1,055 of 1,7"));
+  EXPECT_THAT(verdict.sentence, HasSubstr("bf16 gradients would save about 530 ms"));
+  EXPECT_THAT(verdict.advice, HasSubstr("communication.gradient_wire=bf16"));
+  EXPECT_GT(verdict.confidence, 0.9);
+  EXPECT_NEAR(value_of(verdict, "update_ms"), 1713, 25);
+  EXPECT_NEAR(value_of(verdict, "host_tx"), 220e6 * 1.713 / 1.44, 2e6);
+  expect_whole(verdict);
+}
+
+TEST(Verdict, DoesNotOfferBf16WhereItIsOnOrNothingTravels) {
+  Stream run;
+  run.ranks = {RankTimes{}, RankTimes{.host = "hostB"}};
+  run.network_ms = 400;
+  run.facts.gradient_wire = "bf16";
+  Verdict verdict = judge(run.input());
+  EXPECT_EQ(verdict.kind, Kind::network_bound);
+  EXPECT_THAT(verdict.sentence, HasSubstr("updates of twice the tokens would save about 200 ms"));
+  EXPECT_THAT(verdict.advice, ::testing::Not(HasSubstr("bf16")));
+
+  run.facts.gradient_wire = "f32";
+  run.ranks[1].host = "hostA";  // one host: gradients stay in its memory
+  verdict = judge(run.input());
+  EXPECT_EQ(verdict.kind, Kind::network_bound);
+  EXPECT_THAT(verdict.advice, HasSubstr("fewer ranks with more training.threads"));
+}
+
+TEST(Verdict, TellsManySmallMessagesFromManyBytes) {
+  Stream run;
+  run.ranks = {RankTimes{}, RankTimes{.host = "hostB"}};
+  run.network_ms = 200;
+  run.communication_ms = 250;
+  run.facts.gradient_wire = "f32";
+  run.facts.parameters = 10'000'000;
+  run.facts.bucket_mb = 0.02;  // 2,000 all-reduces of 20 kB
+  const Verdict verdict = judge(run.input());
+  EXPECT_THAT(verdict.sentence, HasSubstr("larger buckets would save about 200 ms"));
+  EXPECT_THAT(verdict.advice, HasSubstr("communication.bucket_mb=4: 2000 all-reduces"));
+}
+
+TEST(Verdict, NamesALateRankThoughItLooksLikeTheNetworkToTheOthers) {
+  Stream run;
+  run.ranks = {RankTimes{}, RankTimes{}, RankTimes{.host = "hostB"}, RankTimes{.host = "hostB"}};
+  run.ranks[3].forward_ms = 200;
+  run.ranks[3].backward_ms = 400;
+  const Input input = run.input();
+  // Rank 0 by itself would blame the network.
+  EXPECT_GT(input.ranks[0].steps.back().exposed_communication_ms, 250);
+  const Verdict verdict = judge(input);
+  EXPECT_EQ(verdict.kind, Kind::straggler_bound);
+  EXPECT_THAT(verdict.sentence, HasSubstr("the others wait for rank 3 on hostB"));
+  EXPECT_THAT(verdict.advice, HasSubstr("look at rank 3 on hostB"));
+  EXPECT_NEAR(value_of(verdict, "straggler_wait_ms"), 300, 15);
+  EXPECT_NEAR(value_of(verdict, "network_wait_ms"), 10, 1);
+  EXPECT_GT(verdict.confidence, 0.9);
+  expect_whole(verdict);
+}
+
+TEST(Verdict, SaysWhenALateRankWaitsForItsData) {
+  Stream run;
+  run.ranks = {RankTimes{}, RankTimes{.host = "hostB", .data_ms = 250}};
+  const Verdict verdict = judge(run.input());
+  EXPECT_EQ(verdict.kind, Kind::straggler_bound);
+  EXPECT_THAT(verdict.sentence, HasSubstr("rank 1 on hostB"));
+  EXPECT_THAT(verdict.sentence, HasSubstr("whose batches come late"));
+}
+
+TEST(Verdict, BlamesNoSingleRankWhenAllAreLateInTurns) {
+  Stream run;
+  run.ranks = {RankTimes{}, RankTimes{}, RankTimes{}, RankTimes{}};
+  run.jitter = 0.5;
+  const Verdict verdict = judge(run.input());
+  EXPECT_EQ(verdict.kind, Kind::straggler_bound);
+  EXPECT_THAT(verdict.sentence, HasSubstr("in turns"));
+}
+
+TEST(Verdict, NamesData) {
+  Stream run;
+  run.ranks = {RankTimes{.data_ms = 180}, RankTimes{.data_ms = 180}};
+  const Verdict verdict = judge(run.input());
+  EXPECT_EQ(verdict.kind, Kind::data_bound);
+  EXPECT_THAT(verdict.sentence, StartsWith("data-bound: 35 % of each step waits for its batch (180 of 51"));
+  EXPECT_THAT(verdict.advice, HasSubstr("data.prefetch"));
+}
+
+TEST(Verdict, SpreadsEvaluationsOverTheUpdatesBetweenThem) {
+  Stream run;
+  run.ranks = {RankTimes{}};
+  run.updates = 400;
+  run.pauses = every(Pause::Kind::evaluation, 50, 350, 10);
+  const Verdict verdict = judge(run.input());
+  EXPECT_EQ(verdict.kind, Kind::evaluation_bound);  // 10 s in 50 updates of 0.322 s
+  EXPECT_THAT(verdict.sentence,
+              StartsWith("evaluation-bound: 38 % of the time goes into evaluations (10.0 s each, every 50"));
+  EXPECT_NEAR(value_of(verdict, "evaluation_ms"), 200, 1);
+  EXPECT_GT(verdict.confidence, 0.8);
+  expect_whole(verdict);
+}
+
+TEST(Verdict, CountsCheckpointsOnlyWhereTrainingStoodStill) {
+  Stream run;
+  run.ranks = {RankTimes{}, RankTimes{}};
+  run.updates = 200;
+  run.pauses = every(Pause::Kind::checkpoint, 20, 180, 4);
+  EXPECT_EQ(judge(run.input()).kind, Kind::checkpoint_bound);
+  for (Pause& pause : run.pauses) pause.gap_ms = 2;  // written while training went on
+  EXPECT_EQ(judge(run.input()).kind, Kind::healthy);
+}
+
+TEST(Verdict, DoesNotTakeTheWaitAfterACheckpointForTheNetwork) {
+  // Rank 1 goes on at once and waits in the next all-reduce while rank 0 still saves: every fifth update.
+  Stream run;
+  run.ranks = {RankTimes{}, RankTimes{}};
+  run.updates = 120;
+  run.pauses = every(Pause::Kind::checkpoint, 5, 115, 1);
+  Input input = run.input();
+  for (Step& step : input.ranks[1].steps) {
+    if ((step.update - 1) % 5 != 0 || step.update == 1) continue;
+    step.exposed_communication_ms += 1000;
+    step.step_ms += 1000;
+  }
+  const Verdict verdict = judge(input);
+  EXPECT_EQ(verdict.kind, Kind::checkpoint_bound);
+  EXPECT_LT(value_of(verdict, "network_wait_ms"), 20);
+  EXPECT_LT(value_of(verdict, "straggler_wait_ms"), 20);
+}
+
+TEST(Verdict, IsHealthyWhereNearlyAllIsComputing) {
+  Stream run;
+  run.ranks = {RankTimes{}, RankTimes{}};
+  const Verdict verdict = judge(run.input());
+  EXPECT_EQ(verdict.kind, Kind::healthy);
+  EXPECT_THAT(verdict.sentence, StartsWith("healthy: 9"));
+  EXPECT_EQ(verdict.advice, "nothing to do");
+  EXPECT_GT(verdict.confidence, 0.6);
+}
+
+TEST(Verdict, SaysWhyComputingIsNotHealthy) {
+  Stream run;
+  run.ranks = {RankTimes{.busy_fraction = 0.4}};
+  Verdict verdict = judge(run.input());
+  EXPECT_EQ(verdict.kind, Kind::compute_bound);
+  EXPECT_THAT(verdict.sentence, HasSubstr("busy only 40 %"));
+  run.ranks = {RankTimes{.forward_ms = 20, .backward_ms = 40, .optimizer_ms = 60}};
+  verdict = judge(run.input());
+  EXPECT_EQ(verdict.kind, Kind::compute_bound);
+  EXPECT_THAT(verdict.advice, HasSubstr("would save about 30 ms"));
+  run.ranks = {RankTimes{.data_ms = 45}, RankTimes{.data_ms = 45}};
+  run.network_ms = 45;
+  verdict = judge(run.input());
+  EXPECT_EQ(verdict.kind, Kind::compute_bound);
+  EXPECT_THAT(verdict.sentence, HasSubstr("waiting for data takes 11 %"));
+}
+
+TEST(Verdict, NamesASlowHostWithSeveralRanks) {
+  Stream run;
+  const RankTimes fast, slow = {.host = "hostB", .forward_ms = 300, .backward_ms = 600};
+  run.ranks = {fast, fast, slow, slow};
+  run.updates = 60;
+  Verdict verdict = judge(run.input());
+  EXPECT_EQ(verdict.kind, Kind::straggler_bound);
+  EXPECT_THAT(verdict.sentence, HasSubstr("of each step the others wait for hostB ("));
+  EXPECT_THAT(verdict.sentence, HasSubstr("its 2 ranks are last in 45 of 45 updates"));
+  EXPECT_THAT(verdict.advice, StartsWith("look at hostB: other programs"));
+  EXPECT_EQ(value_of(verdict, "last_host_updates"), 1);
+  // One slow rank of a host is named itself.
+  run.ranks = {fast, fast, fast, slow};
+  run.ranks[2].host = "hostB";
+  verdict = judge(run.input());
+  EXPECT_THAT(verdict.sentence, HasSubstr("wait for rank 3 on hostB"));
+  // Hosts that are late in turns are not blamed.
+  run.ranks = {fast, fast, fast, fast};
+  run.ranks[2].host = run.ranks[3].host = "hostB";
+  run.jitter = 0.5;
+  verdict = judge(run.input());
+  EXPECT_THAT(verdict.sentence, HasSubstr("in turns"));
+}
+
+TEST(Verdict, TellsLatencyFromBytes) {
+  Stream run;
+  run.ranks.assign(4, RankTimes{.forward_ms = 20, .backward_ms = 30, .optimizer_ms = 2});
+  run.ranks[2].host = run.ranks[3].host = "hostB";
+  run.network_ms = 40;
+  run.communication_ms = 70;
+  run.facts.gradient_wire = "f32";
+  run.facts.bucket_mb = 4;
+  run.facts.parameters = 200'000;
+  for (RankTimes& rank : run.ranks) rank.network_tx_bytes = 1.6e6;  // 23 MB a second
+  for (const double link : {0.0, 125e6}) {                          // not known: few lines are slower than a gigabit
+    Input input = run.input();
+    for (RankSteps& rank : input.ranks) {
+      for (Step& step : rank.steps) step.network_link_bytes_per_second = link;
+    }
+    const Verdict verdict = judge(input);
+    EXPECT_EQ(verdict.kind, Kind::network_bound);
+    EXPECT_THAT(verdict.sentence, HasSubstr(link > 0 ? "at 18 % of the link's rate: latency, not bytes"
+                                                     : "at 18 % of 1 Gbit/s (no host knows its link's rate): latency"));
+    EXPECT_THAT(verdict.advice, ::testing::Not(HasSubstr("bf16")));
+    EXPECT_THAT(verdict.advice, HasSubstr("data.tokens_per_update"));
+    EXPECT_NEAR(value_of(verdict, "link_share"), 0.18, 0.01);
+  }
+  for (RankTimes& rank : run.ranks) rank.network_tx_bytes = 7e6;  // 100 MB a second: the line is full
+  const Verdict verdict = judge(run.input());
+  EXPECT_THAT(verdict.sentence, ::testing::Not(HasSubstr("latency")));
+  EXPECT_THAT(verdict.advice, HasSubstr("bf16"));
+}
+
+TEST(Verdict, BlamesOtherProgramsWhereTheyHaveTheProcessors) {
+  Stream run;
+  run.ranks = {RankTimes{.busy_fraction = 0.23}};
+  Input input = run.input();
+  input.hosts = {{.host = "vm", .load = 12.7, .processors = 2, .own_threads = 2}};
+  Verdict verdict = judge(input);
+  EXPECT_EQ(verdict.kind, Kind::host_contended);
+  EXPECT_EQ(verdict.level, Level::warning);
+  EXPECT_THAT(verdict.sentence, HasSubstr("load 12.7 on 2 processors: other programs take most of them"));
+  EXPECT_THAT(verdict.sentence, HasSubstr("busy only 23 %"));
+  EXPECT_THAT(verdict.advice, HasSubstr("stop what else runs on vm"));
+  EXPECT_EQ(health_part(verdict).topic, Topic::hosts);
+  // Its own threads are no other programs.
+  input.hosts[0].own_threads = 12;
+  EXPECT_EQ(judge(input).kind, Kind::compute_bound);
+  EXPECT_EQ(judge(input).level, Level::warning) << "green only where threads are busy";
+  // Busy threads get what they need.
+  run.ranks = {RankTimes{.busy_fraction = 0.9}};
+  input = run.input();
+  input.hosts = {{.host = "vm", .load = 12.7, .processors = 2, .own_threads = 2}};
+  verdict = judge(input);
+  EXPECT_EQ(verdict.kind, Kind::healthy);
+  EXPECT_EQ(verdict.level, Level::good);
+}
+
+TEST(Verdict, IsNotHealthyWhereUpdatesAreSkipped) {
+  Stream run;
+  run.ranks = {RankTimes{}, RankTimes{}};
+  Input input = run.input();
+  for (RankSteps& rank : input.ranks) {
+    for (std::size_t i = 60; i < rank.steps.size(); ++i) rank.steps[i].skipped = true;
+  }
+  const Verdict verdict = judge(input);
+  EXPECT_NE(verdict.kind, Kind::healthy);
+  EXPECT_EQ(verdict.level, Level::warning);
+  EXPECT_THAT(verdict.sentence, StartsWith("40 of 80 updates were skipped"));
+}
+
+TEST(Verdict, SaysWhatIsMissing) {
+  EXPECT_EQ(judge({}).sentence, "unknown: no update has been reported yet");
+  Stream run;
+  run.ranks = {RankTimes{}, RankTimes{}};
+  run.updates = 7;
+  run.facts.attempt = 3;
+  Verdict verdict = judge(run.input());
+  EXPECT_EQ(verdict.kind, Kind::unknown);
+  EXPECT_EQ(verdict.sentence,
+            "unknown: 4 updates of attempt 3 that all ranks reported, after the first ones, which are left out; 8 are "
+            "needed");
+  run.updates = 100;
+  run.facts.world_size = 8;
+  EXPECT_EQ(judge(run.input()).sentence, "unknown: 2 of 8 ranks have reported");
+  run.facts.world_size = 2;
+  run.ranks = {RankTimes{.forward_ms = 0, .backward_ms = 0}};
+  EXPECT_THAT(judge(run.input()).sentence, HasSubstr("do not say what the step's time went into"));
+}
+
+TEST(Verdict, LooksAtAllRanksAndTrustsFewerLess) {
+  Stream run;
+  run.ranks = {RankTimes{}, RankTimes{}, RankTimes{}};
+  run.network_ms = 400;
+  const double all = judge(run.input()).confidence;
+  run.facts.world_size = 4;
+  const double some = judge(run.input()).confidence;
+  run.facts.world_size = 3;
+  run.updates = 14;
+  const double few = judge(run.input()).confidence;
+  EXPECT_LT(some, 0.8 * all);
+  EXPECT_LT(few, 0.7 * all);
+}
+
+TEST(Verdict, LeavesTheFirstUpdatesOfAnAttemptOut) {
+  Stream run;
+  run.ranks = {RankTimes{}, RankTimes{}};
+  run.first_update = 501;  // resumed
+  Input input = run.input();
+  for (RankSteps& rank : input.ranks) {
+    for (std::size_t i = 0; i < 15; ++i) {
+      rank.steps[i].data_ms += 5000;
+      rank.steps[i].step_ms += 5000;
+    }
+  }
+  const Verdict verdict = judge(input);
+  EXPECT_EQ(verdict.kind, Kind::healthy);
+  EXPECT_EQ(verdict.first_update, 521);
+  EXPECT_EQ(verdict.last_update, 600);
+}
+
+TEST(Verdict, SurvivesAClockThatJumps) {
+  Stream run;
+  run.ranks = {RankTimes{}, RankTimes{}};
+  run.pauses = {{Pause::Kind::evaluation, 50, 0.5}};
+  Input input = run.input();
+  for (RankSteps& rank : input.ranks) {
+    for (Step& step : rank.steps) {
+      if (step.update > 40) step.time_ms += 3'600'000;
+      if (step.update > 60) step.time_ms -= 86'400'000;
+    }
+  }
+  input.pauses[0].gap_ms = 86'400'000;  // the clock was set just then
+  EXPECT_EQ(judge(input).kind, Kind::healthy);
+  input.pauses[0].gap_ms = -86'400'000;
+  EXPECT_EQ(judge(input).kind, Kind::healthy);
+}
+
+TEST(Verdict, SpeaksOfSkippedUpdatesFirst) {
+  Stream run;
+  run.ranks = {RankTimes{}};
+  Input input = run.input();
+  for (std::size_t i = 60; i < 70; ++i) input.ranks[0].steps[i].skipped = true;
+  EXPECT_THAT(judge(input).advice, StartsWith("10 of 80 updates were skipped because their gradient was not finite"));
+}
+
+TEST(Verdict, IgnoresStepsThatAreNotNumbers) {
+  Stream run;
+  run.ranks = {RankTimes{}, RankTimes{}};
+  Input input = run.input();
+  for (std::size_t i = 30; i < 40; ++i) input.ranks[1].steps[i].backward_ms = not_known;
+  const Verdict verdict = judge(input);
+  EXPECT_EQ(verdict.kind, Kind::healthy);
+  EXPECT_EQ(value_of(verdict, "updates"), 70);
+}
+
+TEST(Savings, FollowTheirFormulas) {
+  const Traffic traffic{.exposed_ms = 1000, .communication_ms = 1500, .hosts = 2, .latency_share = 0.2};
+  EXPECT_DOUBLE_EQ(bf16_wire_saving_ms(traffic), 400);
+  EXPECT_DOUBLE_EQ(double_update_saving_ms(traffic), 500);
+  EXPECT_DOUBLE_EQ(larger_bucket_saving_ms(traffic, 1, 4), 150);
+  EXPECT_DOUBLE_EQ(larger_bucket_saving_ms(traffic, 8, 4), 0);
+}
+
+TEST(Median, IsTheMiddle) {
+  EXPECT_EQ(median({}), 0);
+  EXPECT_EQ(median({3, 1, 2}), 2);
+  EXPECT_EQ(median({4, 1, 2, 3}), 2.5);
+}
+
+}  // namespace
+}  // namespace babelring::verdict
