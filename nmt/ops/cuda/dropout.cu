@@ -19,10 +19,12 @@ __global__ void dropout_kernel(const T* x, std::int64_t x_stride, T* y, std::int
   if (row >= rows) return;
   const DeviceDropoutRow mask(key, row);
   for (int i = first_column<n>(); i < width; i += column_step<n>) {
-    auto piece = piece_at<n>(x + row * x_stride + i);
+    const Elements<T, n> piece(x + row * x_stride + i);
+    float values[n];
 #pragma unroll
-    for (int e = 0; e < n; ++e) piece.of[e] = narrow<T>(mask.apply(widen(piece.of[e]), i + e));
-    put_piece(y + row * y_stride + i, piece);
+    for (int e = 0; e < n; ++e) values[e] = piece[e];
+    mask.apply(values, i);
+    put_elements(y + row * y_stride + i, Elements<T, n>(values));
   }
 }
 
@@ -34,13 +36,14 @@ __global__ void residual_dropout_kernel(const T* residual, const T* branch, T* y
   const DeviceDropoutRow mask(key, row);
   for (int i = first_column<n>(); i < width; i += column_step<n>) {
     const std::int64_t at = row * width + i;
-    auto piece = piece_at<n>(residual + at);
-    const auto added = piece_at<n>(branch + at);
+    const Elements<T, n> piece(residual + at), added(branch + at);
+    float values[n];
 #pragma unroll
-    for (int e = 0; e < n; ++e) {
-      piece.of[e] = narrow<T>(widen(piece.of[e]) + mask.apply(widen(added.of[e]), i + e));
-    }
-    put_piece(y + at, piece);
+    for (int e = 0; e < n; ++e) values[e] = added[e];
+    mask.apply(values, i);
+#pragma unroll
+    for (int e = 0; e < n; ++e) values[e] += piece[e];
+    put_elements(y + at, Elements<T, n>(values));
   }
 }
 

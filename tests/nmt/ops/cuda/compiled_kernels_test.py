@@ -162,6 +162,19 @@ class NormRows(unittest.TestCase):
                 self.assertFalse([text for text in rows[0] if ".shared" in text])
 
 
+class Dropout(unittest.TestCase):
+    def test_hashes_two_columns_at_a_time(self):
+        kernels = kernels_in_ptx(KERNELS / "dropout.cu")
+        for name, operands in (("dropout_kernel", 1), ("residual_dropout_kernel", 2)):
+            hash_factor = f", {0x7feb352d};"  # of mix32()
+            hashing = [loop for loop in loops(kernels[f"{name}<8, __nv_bfloat16>"])
+                       if any(hash_factor in text for text in loop)]
+            with self.subTest(kernel=name):
+                self.assertEqual(len(hashing), 1)
+                pieces = sum("ld.global.v4" in text for text in hashing[0]) // operands
+                self.assertEqual(sum(hash_factor in text for text in hashing[0]), 4 * pieces, "of 8 columns")
+
+
 class EmbeddingRows(unittest.TestCase):
     def test_are_read_by_pieces_and_compute_no_sinusoids(self):
         """Those of positions beyond the table are computed in double, in a loop of their own."""
