@@ -1,6 +1,7 @@
 #include "tests/reference/staged_backend.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -15,8 +16,11 @@ struct Region {
   char* end = nullptr;
   Buffer copy;
 
+  /// Of the first byte in the copy, which is aligned as it is on the host.
+  std::size_t offset() const { return reinterpret_cast<std::uintptr_t>(begin) % 64; }
+  char* at_device() const { return static_cast<char*>(copy.data()) + offset(); }
   Tensor elements() const {
-    return Tensor(copy.data(), Shape{(end - begin) / 2}, DType::bf16);  // of any type: bytes are copied
+    return Tensor(at_device(), Shape{(end - begin) / 2}, DType::bf16);  // of any type: bytes are copied
   }
 };
 
@@ -43,7 +47,7 @@ class Staging {
     }
     regions_ = std::move(apart);
     for (Region& region : regions_) {
-      region.copy = device_.allocate(static_cast<std::size_t>(region.end - region.begin));
+      region.copy = device_.allocate(region.offset() + static_cast<std::size_t>(region.end - region.begin));
       device_.upload(region.begin, region.elements());
     }
   }
@@ -54,7 +58,7 @@ class Staging {
     const auto* place = static_cast<const char*>(view.data);
     for (const Region& region : regions_) {
       if (place < region.begin || place >= region.end) continue;
-      view.data = static_cast<char*>(region.copy.data()) + (place - region.begin);
+      view.data = region.at_device() + (place - region.begin);
       return;
     }
   }

@@ -5,17 +5,23 @@ namespace {
 
 class LayerNormTest : public OpTest {
  protected:
-  LayerNormBackward backward(std::int64_t rows, std::int64_t width) {
-    const Tensor x = tensors.normal({rows, width}, type(), 2), gain = tensors.normal({width}, DType::f32);
+  /// Normal values from the element `offset` of an allocation on.
+  Tensor rows_at(std::int64_t offset, std::int64_t rows, std::int64_t width, double scale = 1) {
+    const Tensor flat = tensors.normal({offset + rows * width}, type(), scale).row_slice(offset, rows * width);
+    return {flat.data, Shape{rows, width}, type()};
+  }
+  /// The operands of `type()` begin at the element `offset` of their allocations.
+  LayerNormBackward backward(std::int64_t rows, std::int64_t width, std::int64_t offset = 0) {
+    const Tensor x = rows_at(offset, rows, width, 2), gain = tensors.normal({width}, DType::f32);
     const Tensor mean = tensors.zeros({rows}, DType::f32), rstd = tensors.zeros({rows}, DType::f32);
     tested->run(LayerNormForward{
         .x = x, .gain = gain, .bias = gain, .y = tensors.zeros({rows, width}, type()), .mean = mean, .rstd = rstd});
-    return {.dy = tensors.normal({rows, width}, type()),
+    return {.dy = rows_at(offset, rows, width),
             .x = x,
             .gain = gain,
             .mean = mean,
             .rstd = rstd,
-            .dx = tensors.normal({rows, width}, type()),
+            .dx = rows_at(offset, rows, width),
             .dgain = tensors.normal({width}, DType::f32),
             .dbias = tensors.normal({width}, DType::f32)};
   }
@@ -57,6 +63,38 @@ TEST_P(LayerNormTest, BackwardOfTallAndWideTensorsEqualsReference) {
     LayerNormBackward op = backward(rows, width);
     op.accumulate_parameters = rows == 9, op.accumulate = rows == 1100;
     expect_as_reference(op, {&LayerNormBackward::dx, &LayerNormBackward::dgain, &LayerNormBackward::dbias});
+  }
+}
+
+/// Rows of widths that a GPU's warps would keep in registers, but that do not begin where 16 bytes can be moved.
+TEST_P(LayerNormTest, RowsThatAreNotAlignedEqualReference) {
+  for (const std::int64_t width : {512, 1024}) {
+    constexpr std::int64_t rows = 37;
+    for (const std::int64_t offset : {1, 2}) {
+      LayerNormForward forward{.x = rows_at(offset, rows, width, 3),
+                               .gain = tensors.normal({width}, DType::f32),
+                               .bias = tensors.normal({width}, DType::f32),
+                               .y = rows_at(offset, rows, width),
+                               .mean = tensors.zeros({rows}, DType::f32),
+                               .rstd = tensors.zeros({rows}, DType::f32)};
+      expect_as_reference(forward, {&LayerNormForward::y, &LayerNormForward::mean, &LayerNormForward::rstd});
+      const DropoutKey key{.key = 9, .first_row = 3, .probability = 0.25f};
+      ResidualNormForward residual{.residual = rows_at(offset, rows, width, 3),
+                                   .branch = rows_at(offset, rows, width),
+                                   .key = key,
+                                   .gain = forward.gain,
+                                   .bias = forward.bias,
+                                   .sum = rows_at(offset, rows, width),
+                                   .y = rows_at(offset, rows, width),
+                                   .mean = forward.mean,
+                                   .rstd = forward.rstd};
+      expect_as_reference(residual, {&ResidualNormForward::sum, &ResidualNormForward::y});
+      LayerNormBackward op = backward(rows, width, offset);
+      op.dbranch = rows_at(offset, rows, width);
+      op.key = key;
+      expect_as_reference(op, {&LayerNormBackward::dx, &LayerNormBackward::dbranch, &LayerNormBackward::dgain,
+                               &LayerNormBackward::dbias});
+    }
   }
 }
 
