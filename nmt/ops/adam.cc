@@ -1,5 +1,8 @@
 #include "nmt/ops/adam.h"
 
+#include <cmath>
+#include <numeric>
+
 #include "nmt/ops/check.h"
 
 namespace babelring {
@@ -26,13 +29,24 @@ void AdamUpdate::check() const {
     check.shape({"treatment", treatment}, {treatments(master.shape.elements())}, weights);
     check.type({"treatment", treatment}, DType::i32);
   }
+  if (squares) {
+    check.rank({"squares", squares}, 1);
+    check.type({"squares", squares}, DType::f32);
+    for (const Field& updated : {weights, Field{"m", m}, Field{"v", v}, Field{"compute", compute}}) {
+      check.distinct(updated, {{"squares", squares}});
+    }
+  }
   check.range("beta1", beta1, 0, 1);
   check.range("beta2", beta2, 0, 1);
   check.range("eps", eps, 0, 1);
   check.finite("learning_rate", learning_rate);
-  check.finite("gradient_scale", gradient_scale);
+  check.range("clip_norm", clip_norm, 0, std::numeric_limits<double>::max());
   check.finite("weight_decay", weight_decay);
   check.at_least("step", step, 1);
+}
+
+double SquaredNorm::norm(std::span<const float> sums) {
+  return std::sqrt(std::accumulate(sums.begin(), sums.end(), 0.0));
 }
 
 void SquaredNorm::check() const {

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -10,8 +12,10 @@ namespace babelring {
 
 /// One Adam step over a flat range, in one pass.  Source: Kingma and Ba 2015, algorithm 1, with bias correction;
 /// weight decay decoupled (Loshchilov and Hutter 2019, algorithm 2).
-///   g = gradient_scale * gradient;  m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2
+///   g = min(1, clip_norm / norm) * gradient, where norm = sqrt(sum of squares)
+///   m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2
 ///   master -= learning_rate * (m / (1 - b1^t) / (sqrt(v / (1 - b2^t)) + eps) + weight_decay * master)
+/// Nothing changes if the norm is not finite.
 struct AdamUpdate {
   /// What an element is subject to: all of the above, all but weight decay, or nothing (master, m and v stay).
   enum Treatment : std::int32_t { decayed, not_decayed, frozen };
@@ -21,19 +25,26 @@ struct AdamUpdate {
     return (count + treatment_block - 1) / treatment_block;
   }
 
-  Tensor master;             // [n] f32, updated
-  ConstTensor gradient;      // [n] f32
-  Tensor m, v;               // [n] f32, updated
-  Tensor compute;            // [n] bf16: the rounded master; absent in f32 mode
-  ConstTensor treatment;     // [treatments(n)] i32; absent: all decayed
-  float gradient_scale = 1;  // from clipping by the global norm
+  /// What a gradient of this norm is multiplied by; NaN: the norm is not finite, and the update is to be skipped.
+  static constexpr float clip_factor(double norm, double clip_norm) {
+    if (!(norm <= std::numeric_limits<double>::max())) return std::numeric_limits<float>::quiet_NaN();
+    return clip_norm > 0 && norm > clip_norm ? static_cast<float>(clip_norm / norm) : 1.0f;
+  }
+
+  Tensor master;          // [n] f32, updated
+  ConstTensor gradient;   // [n] f32
+  Tensor m, v;            // [n] f32, updated
+  Tensor compute;         // [n] bf16: the rounded master; absent in f32 mode
+  ConstTensor treatment;  // [treatments(n)] i32; absent: all decayed
+  ConstTensor squares;    // [any] f32: SquaredNorm's sums of the whole gradient; absent: never clipped or skipped
+  double clip_norm = 0;   // 0: not clipped
   float learning_rate = 0;
   float beta1 = 0.9f, beta2 = 0.98f, eps = 1e-9f, weight_decay = 0;
   std::int64_t step = 1;  // t, from 1
   static constexpr std::string_view name = "adam_update";
   void check() const;
   double flops() const { return 0; }
-  double bytes() const { return total_bytes({master, master, gradient, m, m, v, v, compute, treatment}); }
+  double bytes() const { return total_bytes({master, master, gradient, m, m, v, v, compute, treatment, squares}); }
 };
 
 /// sums[b] = sum of squares of block b of x, accumulated in double in a fixed order; non-finite if any element is. By
@@ -42,6 +53,8 @@ struct SquaredNorm {
   static constexpr std::int64_t block = 16384;  // elements, of the last one fewer
   /// Of `count` elements.
   static constexpr std::int64_t blocks(std::int64_t count) { return (count + block - 1) / block; }
+  /// Of everything whose sums these are; not finite if any of them is not.
+  static double norm(std::span<const float> sums);
 
   ConstTensor x;  // any shape, contiguous, f32
   Tensor sums;    // [blocks(elements of x)] f32

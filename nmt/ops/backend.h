@@ -78,12 +78,15 @@ class Backend {
   /// Copies contiguous elements from the host, or to it; complete on return.
   virtual void upload(const void* host, Tensor to) = 0;
   virtual void download(ConstTensor from, void* host) = 0;
-  /// As download(), for f32, but without waiting: the numbers are valid after the next synchronize() or download().
+  /// As download(), for f32, but without waiting: the numbers are valid after the next await_fetched(), synchronize()
+  /// or download().
   virtual std::shared_ptr<const std::vector<float>> fetch(ConstTensor from) {
     auto numbers = std::make_shared<std::vector<float>>(static_cast<std::size_t>(from.shape.elements()));
     download(from, numbers->data());
     return numbers;
   }
+  /// Waits for every op before the last fetch(), not for those after it; throws Failure of any op that it waits for.
+  virtual void await_fetched() { synchronize(); }
   /// Waits for every op so far; throws Failure of any earlier op.
   virtual void synchronize() = 0;
   /// "cpu", "reference": for logs and reports, with the kernels in use, e.g. "cpu (oneDNN 2.6, avx512_core_bf16, 2

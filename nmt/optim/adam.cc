@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 namespace babelring {
 
@@ -44,21 +43,19 @@ void Adam::upload_treatments(Backend& backend) {
   backend.upload(treatments.data(), treatments_.view(blocks, DType::i32));
 }
 
-UpdateStats Adam::step(Backend& backend, double learning_rate, const std::vector<double>& squares) {
-  UpdateStats stats{.gradient_norm = std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0))};
-  if (!std::isfinite(stats.gradient_norm)) {
-    stats.skipped = true;
-    return stats;
-  }
-  const bool clip = options_.clip_norm > 0 && stats.gradient_norm > options_.clip_norm;
-  const float scale = clip ? static_cast<float>(options_.clip_norm / stats.gradient_norm) : 1.0f;
-  ++steps_;
+void Adam::start_step(Backend& backend, double learning_rate, ConstTensor squares) {
   upload_treatments(backend);
-  for (const ElementRange& range : own_) update(backend, range, static_cast<float>(learning_rate), scale);
-  return stats;
+  for (const ElementRange& range : own_) update(backend, range, learning_rate, squares);
 }
 
-void Adam::update(Backend& backend, const ElementRange& range, float learning_rate, float gradient_scale) const {
+UpdateStats Adam::finish_step(std::span<const float> squares) {
+  const double norm = SquaredNorm::norm(squares);
+  const bool skipped = !std::isfinite(norm);
+  if (!skipped) ++steps_;
+  return {.gradient_norm = norm, .skipped = skipped};
+}
+
+void Adam::update(Backend& backend, const ElementRange& range, double learning_rate, ConstTensor squares) const {
   const auto part = [&](const Tensor& flat) { return flat.row_slice(range.begin, range.end - range.begin); };
   const Tensor copies = store_->compute_copies();
   ConstTensor treatment;
@@ -73,13 +70,14 @@ void Adam::update(Backend& backend, const ElementRange& range, float learning_ra
                          .v = part(second_moment()),
                          .compute = copies ? part(copies) : Tensor(),
                          .treatment = treatment,
-                         .gradient_scale = gradient_scale,
-                         .learning_rate = learning_rate,
+                         .squares = squares,
+                         .clip_norm = options_.clip_norm,
+                         .learning_rate = static_cast<float>(learning_rate),
                          .beta1 = static_cast<float>(options_.beta1),
                          .beta2 = static_cast<float>(options_.beta2),
                          .eps = static_cast<float>(options_.epsilon),
                          .weight_decay = static_cast<float>(options_.weight_decay),
-                         .step = steps_});
+                         .step = steps_ + 1});
 }
 
 }  // namespace babelring

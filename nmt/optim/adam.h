@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <set>
+#include <span>
 #include <vector>
 
 #include "base/options.h"
@@ -43,9 +44,12 @@ class Adam {
   void freeze(const Parameter& parameter);
   bool freezes(const Parameter& parameter) const { return frozen_.contains(parameter.index); }
 
-  /// Applies the store's gradients (already summed and scaled) to masters and compute copies. `squares` are those of
-  /// GradientNorm, from the shares of all ranks.
-  UpdateStats step(Backend& backend, double learning_rate, const std::vector<double>& squares);
+  /// Applies the store's gradients (already summed and scaled) to masters and compute copies, unless their norm is not
+  /// finite. `squares` are those of GradientNorm, of all ranks' shares, where the backend reads them. The host need not
+  /// know them, and waits for nothing: finish_step() says what the step did.
+  void start_step(Backend& backend, double learning_rate, ConstTensor squares);
+  /// Ends the step that was started last; `squares`: the same, on the host.
+  UpdateStats finish_step(std::span<const float> squares);
 
   /// Flat views, [flat_size] f32, in the store's order.
   Tensor first_moment() const { return m_.view(Shape{store_->flat_size()}, DType::f32); }
@@ -56,7 +60,7 @@ class Adam {
 
  private:
   void upload_treatments(Backend& backend);
-  void update(Backend& backend, const ElementRange& range, float learning_rate, float gradient_scale) const;
+  void update(Backend& backend, const ElementRange& range, double learning_rate, ConstTensor squares) const;
 
   const ParameterStore* store_;
   AdamOptions options_;

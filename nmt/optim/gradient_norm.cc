@@ -13,15 +13,9 @@ Tensor GradientNorm::squares_tensor() const {
   return squares_.view(Shape{SquaredNorm::blocks(store_->flat_size())}, DType::f32);
 }
 
-std::vector<double> GradientNorm::download(Backend& backend) const {
-  std::vector<float> host(static_cast<std::size_t>(SquaredNorm::blocks(store_->flat_size())));
-  backend.download(squares_tensor(), host.data());
-  return {host.begin(), host.end()};
-}
-
-std::vector<double> GradientNorm::squares(Backend& backend) const {
+ConstTensor GradientNorm::squares(Backend& backend) const {
   backend.run(SquaredNorm{.x = store_->gradients(), .sums = squares_tensor()});
-  return download(backend);
+  return squares_tensor();
 }
 
 std::vector<double> GradientNorm::squares_of_sum(Backend& backend, const std::vector<ConstTensor>& on_ranks,
@@ -34,7 +28,9 @@ std::vector<double> GradientNorm::squares_of_sum(Backend& backend, const std::ve
     for (const ConstTensor& gradients : on_ranks) op.parts.push_back(gradients.row_slice(begin, count));
     backend.run(op);
   }
-  return download(backend);  // blocks outside the shares are never written: still zero
+  std::vector<float> host(static_cast<std::size_t>(SquaredNorm::blocks(store_->flat_size())));
+  backend.download(squares_tensor(), host.data());  // blocks outside the shares are never written: still zero
+  return {host.begin(), host.end()};
 }
 
 }  // namespace babelring

@@ -15,8 +15,9 @@ class GradientNorm {
   /// The store must outlive the object.
   GradientNorm(const ParameterStore& store, Backend& backend);
 
-  /// Of the store's gradients.
-  std::vector<double> squares(Backend& backend) const;
+  /// Of the store's gradients, in the backend's memory: [SquaredNorm::blocks(flat_size)] f32, valid until the next
+  /// call.
+  ConstTensor squares(Backend& backend) const;
   /// Sums the gradients of all ranks, in rank order, into the store's, for the elements in `shares` only. Returns the
   /// squares of these sums, with 0 for the blocks outside `shares`. `on_ranks` holds each rank's flat gradients; one of
   /// them is the store's own.
@@ -25,7 +26,6 @@ class GradientNorm {
 
  private:
   Tensor squares_tensor() const;
-  std::vector<double> download(Backend& backend) const;
 
   const ParameterStore* store_;
   Buffer squares_;

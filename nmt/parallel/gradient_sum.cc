@@ -1,6 +1,7 @@
 #include "nmt/parallel/gradient_sum.h"
 
 #include <optional>
+#include <vector>
 
 #include "nmt/optim/gradient_norm.h"
 #include "nmt/parallel/buckets.h"
@@ -39,7 +40,7 @@ class BucketedSum final : public GradientSum {
     buckets_.finish();
     if (apart_ != nullptr) rows_->add();
   }
-  std::vector<double> squares() override { return norm_.squares(backend_); }
+  ConstTensor squares() override { return norm_.squares(backend_); }
 
  private:
   static std::optional<std::size_t> index_of(const Parameter* parameter) {
@@ -74,7 +75,7 @@ class StagedSum final : public GradientSum {
     buckets_->finish();
     backend_.upload(staging_.data(), store_.gradients());
   }
-  std::vector<double> squares() override { return norm_.squares(backend_); }
+  ConstTensor squares() override { return norm_.squares(backend_); }
 
  private:
   Tensor staged() const { return staging_.view(store_.gradients().shape, DType::f32); }
@@ -98,10 +99,11 @@ class SumOfShares final : public GradientSum {
   const EmbeddingRows* begin(const PackedBatch*) override { return nullptr; }
   void ready(const Parameter&) override {}
   void finish() override { communicator_.barrier(); }
-  std::vector<double> squares() override {
+  ConstTensor squares() override {
     std::vector<double> squares = norm_.squares_of_sum(backend_, on_ranks_, shares_);
-    communicator_.sum(squares);
-    return squares;
+    communicator_.sum(squares);  // of one rank's f32 and zeros: exact
+    squares_.assign(squares.begin(), squares.end());
+    return {squares_.data(), Shape{std::ssize(squares_)}, DType::f32};
   }
 
  private:
@@ -110,6 +112,7 @@ class SumOfShares final : public GradientSum {
   std::vector<ConstTensor> on_ranks_;
   Shares shares_;
   GradientNorm norm_;
+  std::vector<float> squares_;  // the backend reads the host's memory
 };
 
 }  // namespace

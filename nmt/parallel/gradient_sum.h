@@ -1,7 +1,6 @@
 #pragma once
 
 #include <memory>
-#include <vector>
 
 #include "nmt/comm/communicator.h"
 #include "nmt/core/packed_batch.h"
@@ -24,9 +23,9 @@ class GradientSum {
   virtual void ready(const Parameter& parameter) = 0;
   /// Waits until every gradient is complete on every rank.
   virtual void finish() = 0;
-  /// Now the store's gradients are sums over ranks, where this rank updates them. Returns the squares for Adam::step(),
-  /// of all ranks' shares.
-  virtual std::vector<double> squares() = 0;
+  /// Now the store's gradients are sums over ranks, where this rank updates them. Returns the squares for
+  /// Adam::start_step(), of all ranks' shares; valid until the next call. A device is not waited for.
+  virtual ConstTensor squares() = 0;
 };
 
 /// Each rank gets all sums, by all-reduces in buckets while backward still runs. `shared_table`: what embeddings and

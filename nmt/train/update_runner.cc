@@ -120,12 +120,14 @@ UpdateResult UpdateRunner::run(const UpdateBatches& batches, double learning_rat
   }
   const WorkRange range(backend_, "optimizer");
   clock_.enter(StepPart::optimizer);
-  const std::vector<double> squares = gradients_->squares();  // a download: the losses are here too
-  clock_.enter(StepPart::communication);
-  const std::vector<double> shared = summed_over_ranks(losses, votes, minutes);
-  clock_.enter(StepPart::optimizer);
-  const UpdateStats stats = adam_.step(backend_, learning_rate, squares);
+  const ConstTensor squares = gradients_->squares();
+  const auto fetched_squares = backend_.fetch(squares);
+  adam_.start_step(backend_, learning_rate, squares);
   ownership_.publish();
+  clock_.enter(StepPart::communication);
+  backend_.await_fetched();  // the losses too
+  const std::vector<double> shared = summed_over_ranks(losses, votes, minutes);
+  const UpdateStats stats = adam_.finish_step(*fetched_squares);
   clock_.enter(StepPart::other);
 
   const UpdateResult result{

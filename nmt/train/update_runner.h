@@ -30,7 +30,8 @@ struct UpdateResult {
 };
 
 /// One optimizer update: gradients of this rank's micro-batches, their sum over ranks, Adam on what of the model is
-/// this rank's to update. A device is waited for once, for the gradient's norm; it runs Adam while the host goes on.
+/// this rank's to update. A device is waited for once, for the losses and the gradient's norm, when it has been given
+/// Adam, with which it goes on by itself.
 class UpdateRunner {
  public:
   /// All must outlive the runner. `model` and `adam` were made with the memory and the shares of `ownership`.

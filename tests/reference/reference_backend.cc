@@ -139,8 +139,16 @@ class ReferenceBackend final : public Backend {
   }
   void do_run(const AdamUpdate& op) override {
     Matrix master = load(op.master), m = load(op.m), v = load(op.v);
+    double clip_factor = 1;
+    if (op.squares) {
+      double norm = 0;
+      for (const double square : load(op.squares).values) norm += square;
+      norm = std::sqrt(norm);
+      if (!std::isfinite(norm)) return;
+      if (op.clip_norm > 0) clip_factor = std::min(1.0, op.clip_norm / norm);
+    }
     reference::AdamScalars scalars{
-        op.gradient_scale, op.learning_rate, op.beta1, op.beta2, op.eps, op.weight_decay, static_cast<double>(op.step)};
+        clip_factor, op.learning_rate, op.beta1, op.beta2, op.eps, op.weight_decay, static_cast<double>(op.step)};
     const Matrix old_master = master, old_m = m, old_v = v;
     reference::adam(scalars, load(op.gradient), master, m, v);
     if (op.treatment) {

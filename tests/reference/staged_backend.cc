@@ -162,7 +162,7 @@ class StagedBackend final : public Backend {
     stage(op, {&LogSoftmaxTopK::logits}, {&LogSoftmaxTopK::scores, &LogSoftmaxTopK::indices});
   }
   void do_run(const AdamUpdate& op) override {
-    stage(op, {&AdamUpdate::gradient, &AdamUpdate::treatment},
+    stage(op, {&AdamUpdate::gradient, &AdamUpdate::treatment, &AdamUpdate::squares},
           {&AdamUpdate::master, &AdamUpdate::m, &AdamUpdate::v, &AdamUpdate::compute});
   }
   void do_run(const SquaredNorm& op) override { stage(op, {&SquaredNorm::x}, {&SquaredNorm::sums}); }

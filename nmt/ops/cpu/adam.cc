@@ -56,8 +56,8 @@ class Compute {
 
 /// The scalars of the formula, folded: direction = m' / (sqrt(v' v_correction) + eps), m' scaled by the rate too.
 struct Step {
-  explicit Step(const AdamUpdate& op)
-      : scale(broadcast(op.gradient_scale)),
+  Step(const AdamUpdate& op, float clip_factor)
+      : scale(broadcast(clip_factor)),
         beta1(broadcast(op.beta1)),
         rest1(broadcast(1 - op.beta1)),
         beta2(broadcast(op.beta2)),
@@ -72,6 +72,13 @@ struct Step {
   }
   Floats scale, beta1, rest1, beta2, rest2, v_correction, rate, eps, keep;
 };
+
+/// NaN: the update is to be skipped.
+float clip_factor(const AdamUpdate& op) {
+  if (!op.squares) return 1;
+  const std::span sums(op.squares.as<float>(), static_cast<std::size_t>(op.squares.shape.elements()));
+  return AdamUpdate::clip_factor(SquaredNorm::norm(sums), op.clip_norm);
+}
 
 /// Sums of squares of the blocks of `count` values that value(i, lanes) gives, each asked for once.
 template <class Value>
@@ -94,10 +101,12 @@ void find_norms(std::int64_t count, Workspace& workspace, const Tensor& norms, V
 }  // namespace
 
 void run(const AdamUpdate& op, Workspace& workspace) {
+  const float factor = clip_factor(op);
+  if (std::isnan(factor)) return;
   auto *masters = op.master.as<float>(), *first = op.m.as<float>(), *second = op.v.as<float>();
   const auto* gradient = op.gradient.as<float>();
   const Compute compute(op.compute);
-  const Step step(op);
+  const Step step(op, factor);
   const auto update = [&](std::int64_t begin, std::int64_t count, std::int32_t treatment) {
     if (treatment == AdamUpdate::frozen) return;
     const Floats keep = treatment == AdamUpdate::decayed ? step.keep : broadcast(1);

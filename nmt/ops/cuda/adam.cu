@@ -12,9 +12,9 @@ namespace babelring::cuda {
 
 namespace {
 
-/// The scalars of the formula, folded as on the CPU.
+/// The scalars of the formula but the clip factor, folded as on the CPU.
 struct AdamStep {
-  float scale, beta1, rest1, beta2, rest2, v_correction, rate, eps, keep;
+  float beta1, rest1, beta2, rest2, v_correction, rate, eps, keep;
 };
 
 float bias_correction(float beta, std::int64_t step) {
@@ -22,8 +22,7 @@ float bias_correction(float beta, std::int64_t step) {
 }
 
 AdamStep folded(const AdamUpdate& op) {
-  return {.scale = op.gradient_scale,
-          .beta1 = op.beta1,
+  return {.beta1 = op.beta1,
           .rest1 = 1 - op.beta1,
           .beta2 = op.beta2,
           .rest2 = 1 - op.beta2,
@@ -39,11 +38,12 @@ struct AdamOperands {
   float *first, *second;
   bfloat* compute;                // or null
   const std::int32_t* treatment;  // or null
+  const float* clip_factor;       // or null: 1; a NaN there: nothing changes
 };
 
 /// Fused where it says so, so that an element's bits do not depend on n.
 template <int n>
-__device__ void update_piece(const AdamOperands& of, std::int64_t at, const AdamStep& step) {
+__device__ void update_piece(const AdamOperands& of, std::int64_t at, const AdamStep& step, float clip_factor) {
   const std::int32_t treatment = of.treatment != nullptr ? of.treatment[at / AdamUpdate::treatment_block] : 0;
   if (treatment == AdamUpdate::frozen) return;
   const float keep = treatment == AdamUpdate::decayed ? step.keep : 1.0f;
@@ -52,7 +52,7 @@ __device__ void update_piece(const AdamOperands& of, std::int64_t at, const Adam
   Piece<bfloat, n> compute;
 #pragma unroll
   for (int e = 0; e < n; ++e) {
-    const float g = gradient.of[e] * step.scale;
+    const float g = gradient.of[e] * clip_factor;
     const float m = fmaf(first.of[e], step.beta1, g * step.rest1);
     const float v = fmaf(second.of[e], step.beta2, g * g * step.rest2);
     const float ratio = m / (sqrtf(v * step.v_correction) + step.eps);
@@ -68,16 +68,36 @@ __device__ void update_piece(const AdamOperands& of, std::int64_t at, const Adam
 /// Pieces of n elements, and one by one what is left of `count`.
 template <int n>
 __global__ void adam_kernel(AdamOperands of, std::int64_t count, AdamStep step) {
+  const float factor = of.clip_factor != nullptr ? *of.clip_factor : 1.0f;
+  if (isnan(factor)) return;
   const std::int64_t whole = count / n * n;
-  for (std::int64_t i = first_element() * n; i < whole; i += element_step() * n) update_piece<n>(of, i, step);
-  for (std::int64_t i = whole + first_element(); i < count; i += element_step()) update_piece<1>(of, i, step);
+  for (std::int64_t i = first_element() * n; i < whole; i += element_step() * n) update_piece<n>(of, i, step, factor);
+  for (std::int64_t i = whole + first_element(); i < count; i += element_step()) update_piece<1>(of, i, step, factor);
+}
+
+/// Over the threads of a block of elementwise_threads, in a fixed order; the first thread has the result.
+__device__ double sum_of_threads(double of_thread) {
+  __shared__ double of_threads[elementwise_threads];
+  of_threads[threadIdx.x] = of_thread;
+  for (int half = elementwise_threads / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (threadIdx.x < half) of_threads[threadIdx.x] += of_threads[threadIdx.x + half];
+  }
+  return threadIdx.x == 0 ? of_threads[0] : 0;
+}
+
+/// AdamUpdate::clip_factor() from `count` sums of squares, by one block.
+__global__ void clip_factor_kernel(const float* squares, std::int64_t count, double clip_norm, float* factor) {
+  double sum = 0;
+  for (std::int64_t i = threadIdx.x; i < count; i += elementwise_threads) sum += static_cast<double>(squares[i]);
+  sum = sum_of_threads(sum);
+  if (threadIdx.x == 0) *factor = AdamUpdate::clip_factor(sqrt(sum), clip_norm);
 }
 
 /// One block of threads for a SquaredNorm::block. `parts` are pointers to `count` elements each, added in order; the
 /// sums go to `sum` unless it is null.
 __global__ void norm_kernel(const float* const* parts, int part_count, const float* only_part, float* sum,
                             std::int64_t count, float* norms) {
-  __shared__ double of_threads[elementwise_threads];
   const std::int64_t first = blockIdx.x * SquaredNorm::block;
   const std::int64_t end = first + SquaredNorm::block < count ? first + SquaredNorm::block : count;
   double squares = 0;
@@ -87,12 +107,8 @@ __global__ void norm_kernel(const float* const* parts, int part_count, const flo
     if (sum != nullptr) sum[i] = value;
     squares += static_cast<double>(value) * static_cast<double>(value);
   }
-  of_threads[threadIdx.x] = squares;
-  for (int half = elementwise_threads / 2; half > 0; half /= 2) {
-    __syncthreads();
-    if (threadIdx.x < half) of_threads[threadIdx.x] += of_threads[threadIdx.x + half];
-  }
-  if (threadIdx.x == 0) norms[blockIdx.x] = static_cast<float>(of_threads[0]);
+  squares = sum_of_threads(squares);
+  if (threadIdx.x == 0) norms[blockIdx.x] = static_cast<float>(squares);
 }
 
 LaunchPlace norm_place(std::int64_t count, const Workspace& workspace) {
@@ -104,12 +120,20 @@ LaunchPlace norm_place(std::int64_t count, const Workspace& workspace) {
 void run(const AdamUpdate& op, Workspace& workspace) {
   const std::int64_t count = op.master.shape.elements();
   if (count == 0) return;
+  const Arena::Scope scope(workspace.scratch());
+  float* factor = nullptr;
+  if (op.squares) {
+    factor = workspace.scratch().make(Shape{1}, DType::f32).as<float>();
+    launch("clip_factor", {1, elementwise_threads, workspace.stream()}, clip_factor_kernel, op.squares.as<float>(),
+           op.squares.shape.elements(), op.clip_norm, factor);
+  }
   const AdamOperands operands{.master = op.master.as<float>(),
                               .gradient = op.gradient.as<float>(),
                               .first = op.m.as<float>(),
                               .second = op.v.as<float>(),
                               .compute = op.compute ? op.compute.as<bfloat>() : nullptr,
-                              .treatment = op.treatment ? op.treatment.as<std::int32_t>() : nullptr};
+                              .treatment = op.treatment ? op.treatment.as<std::int32_t>() : nullptr,
+                              .clip_factor = factor};
   with_pieces<float>(
       {}, {operands.master, operands.gradient, operands.first, operands.second, operands.compute}, [&](auto n) {
         launch(op.name, {elementwise_blocks((count + n - 1) / n), elementwise_threads, workspace.stream()},

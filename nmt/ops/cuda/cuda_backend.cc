@@ -66,7 +66,7 @@ std::shared_ptr<const std::vector<float>> CudaBackend::fetch(ConstTensor from) {
     fail("fetch: {} {} with a row stride of {}, contiguous f32 is needed", name_of(from.dtype), from.shape.text(),
          from.row_stride);
   }
-  return on_device().staging().fetch(from.data, static_cast<std::size_t>(from.shape.elements()));
+  return on_device().fetch(from.data, static_cast<std::size_t>(from.shape.elements()));
 }
 
 void CudaBackend::download(ConstTensor from, void* host) {
@@ -75,6 +75,10 @@ void CudaBackend::download(ConstTensor from, void* host) {
   require(cudaMemcpyAsync(host, from.data, from.bytes(), cudaMemcpyDeviceToHost, on_device().stream().handle()),
           "download");
   workspace_.synchronize();
+}
+
+void CudaBackend::await_fetched() {
+  on_device().await_fetched();
 }
 
 void CudaBackend::synchronize() {

@@ -21,6 +21,7 @@ class CudaBackend final : public Backend {
   void upload(const void* host, Tensor to) override;
   void download(ConstTensor from, void* host) override;
   std::shared_ptr<const std::vector<float>> fetch(ConstTensor from) override;
+  void await_fetched() override;
   void synchronize() override;
   std::string description() const override;
   bool host_memory() const override { return false; }

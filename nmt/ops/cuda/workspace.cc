@@ -40,8 +40,27 @@ Workspace::Workspace()
         return allocate_device(bytes);
       }),
       index_error_(allocate_device(sizeof(IndexError))),
+      fetched_error_(allocate_pinned(sizeof(IndexError))),
+      fetched_(make_event()),
       attention_route_(cuda::attention_route(std::getenv("BABELRING_CUDA_ATTENTION"))) {
   require(cudaMemsetAsync(index_error_.data(), 0, sizeof(IndexError), stream_.get()), "a workspace");
+  *static_cast<IndexError*>(fetched_error_.data()) = {};
+}
+
+std::shared_ptr<const std::vector<float>> Workspace::fetch(const void* device, std::size_t count) {
+  auto numbers = staging_.fetch(device, count);
+  require(cudaMemcpyAsync(fetched_error_.data(), index_error_.data(), sizeof(IndexError), cudaMemcpyDeviceToHost,
+                          stream_.get()),
+          "fetch");
+  require(cudaEventRecord(fetched_.get(), stream_.get()), "fetch");
+  return numbers;
+}
+
+void Workspace::await_fetched() {
+  if (scratch_blocks_ > 1) return synchronize();
+  require(cudaEventSynchronize(fetched_.get()), "waiting for what was fetched");
+  staging_.deliver();
+  report(*static_cast<IndexError*>(fetched_error_.data()));
 }
 
 void Workspace::synchronize() {
@@ -55,9 +74,15 @@ void Workspace::synchronize() {
     ++scratch_moves_;
     scratch_.reset_to_one_block();
   }
+  report(error);
+}
+
+/// Throws Failure if it is one, and forgets it.
+void Workspace::report(IndexError error) {
   const auto place = static_cast<BadIndex>(error.place);
   if (place == BadIndex::none) return;
-  require(cudaMemsetAsync(index_error_.data(), 0, sizeof error, stream_.get()), "synchronize");
+  require(cudaMemsetAsync(index_error_.data(), 0, sizeof error, stream_.get()), "clearing a report");
+  *static_cast<IndexError*>(fetched_error_.data()) = {};
   const std::string_view list = name_of_list(place);
   if (place == BadIndex::forward_positions) {
     fail("{}[{}] is {}, at least 0 is needed", list, error.row, error.value);

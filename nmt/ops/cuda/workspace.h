@@ -2,6 +2,7 @@
 
 #include <map>
 #include <memory>
+#include <vector>
 
 #include "nmt/core/arena.h"
 #include "nmt/ops/cuda/attention_plan.h"
@@ -52,11 +53,18 @@ class Workspace {
   /// Where the embedding keeps the sinusoids of a width; empty until it makes them.
   Buffer& sinusoids(std::int64_t width) { return sinusoids_[width]; }
   IndexError* index_error() const { return static_cast<IndexError*>(index_error_.data()); }
+  /// The numbers are there after await_fetched() or synchronize().
+  std::shared_ptr<const std::vector<float>> fetch(const void* device, std::size_t count);
+  /// Waits for the last fetch() and what was given before it, and delivers what was fetched. Throws as synchronize().
+  /// Waits for the whole stream where scratch memory has grown.
+  void await_fetched();
   /// Waits for the stream, delivers what was fetched, and makes one block of scratch memory that has grown by several.
   /// Throws Failure, once, if a kernel found an index out of range.
   void synchronize();
 
  private:
+  void report(IndexError error);
+
   Stream stream_;
   std::unique_ptr<WorkLog> log_ = std::make_unique<WorkLog>();
   PinnedStaging staging_;
@@ -67,7 +75,8 @@ class Workspace {
   int scratch_blocks_ = 0;
   std::int64_t scratch_moves_ = 0;
   Arena scratch_;
-  Buffer index_error_;
+  Buffer index_error_, fetched_error_;  // on the device; a pinned copy of it, made by the last fetch
+  Event fetched_;                       // after the last fetch
   std::map<std::int64_t, Buffer> sinusoids_;
   AttentionRoute attention_route_;
 };

@@ -1,5 +1,7 @@
 #include "nmt/ops/adam.h"
 
+#include <limits>
+
 #include "tests/nmt/ops/op_fixture.h"
 
 namespace babelring {
@@ -10,17 +12,61 @@ INSTANTIATE_TEST_SUITE_P(Cpu, AdamTest, precisions, precision_name);
 INSTANTIATE_TEST_SUITE_P(Gpu, AdamTest, gpu_precisions, precision_name);
 
 TEST_P(AdamTest, EqualsReferenceOverSteps) {
+  const Tensor squares = tensors.zeros({1}, DType::f32);
+  squares.as<float>()[0] = 4;
   for (const std::int64_t count : {1, 17, 10007}) {
     AdamUpdate op{.master = tensors.normal({count}, DType::f32),
                   .gradient = tensors.normal({count}, DType::f32),
                   .m = tensors.zeros({count}, DType::f32),
                   .v = tensors.zeros({count}, DType::f32),
                   .compute = type() == DType::bf16 ? tensors.zeros({count}, DType::bf16) : Tensor{},
-                  .gradient_scale = 0.5f,
+                  .squares = squares,
+                  .clip_norm = 1,
                   .learning_rate = 0.01f,
                   .weight_decay = 0.1f};
     for (op.step = 1; op.step <= 3; ++op.step) {
       expect_as_reference(op, {&AdamUpdate::master, &AdamUpdate::m, &AdamUpdate::v, &AdamUpdate::compute});
+    }
+  }
+}
+
+/// The norm is 5, of more blocks than a GPU's block has threads.
+TEST_P(AdamTest, ClipsToTheNormThatTheSquaresHave) {
+  constexpr std::int64_t count = 1003;
+  const Tensor squares = tensors.zeros({700}, DType::f32);
+  std::fill_n(squares.as<float>(), 700, 25.0f / 700);
+  AdamUpdate op{.master = tensors.normal({count}, DType::f32),
+                .gradient = tensors.normal({count}, DType::f32),
+                .m = tensors.normal({count}, DType::f32),
+                .v = tensors.zeros({count}, DType::f32),
+                .compute = type() == DType::bf16 ? tensors.zeros({count}, DType::bf16) : Tensor{},
+                .squares = squares,
+                .learning_rate = 0.01f};
+  for (const double clip_norm : {0.0, 1.0, 4.0, 6.0}) {
+    op.clip_norm = clip_norm;
+    expect_as_reference(op, {&AdamUpdate::master, &AdamUpdate::m, &AdamUpdate::v, &AdamUpdate::compute});
+  }
+}
+
+TEST_P(AdamTest, ChangesNothingIfASquareIsNotFinite) {
+  constexpr std::int64_t count = 1003;
+  const Tensor squares = tensors.zeros({700}, DType::f32), compute = tensors.normal({count}, DType::bf16);
+  const Tensor master = tensors.normal({count}, DType::f32), m = tensors.normal({count}, DType::f32);
+  const Tensor v = tensors.normal({count}, DType::f32), old_compute = tensors.copy(compute);
+  const Tensor old_master = tensors.copy(master), old_m = tensors.copy(m), old_v = tensors.copy(v);
+  for (const double clip_norm : {0.0, 1.0}) {
+    for (const float bad : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+      squares.as<float>()[699] = bad;
+      tested->run(AdamUpdate{.master = master,
+                             .gradient = tensors.normal({count}, DType::f32),
+                             .m = m,
+                             .v = v,
+                             .compute = compute,
+                             .squares = squares,
+                             .clip_norm = clip_norm,
+                             .learning_rate = 0.01f});
+      EXPECT_TRUE(same_bits(master, old_master) && same_bits(compute, old_compute));
+      EXPECT_TRUE(same_bits(m, old_m) && same_bits(v, old_v));
     }
   }
 }

@@ -227,6 +227,10 @@ TEST_F(CheckTest, LossesAndOptimizer) {
   EXPECT_EQ(refusal(adam), "adam_update: v has shape [5], master [6] needs [6]");
   adam.v = f32({6}), adam.step = 0;
   EXPECT_EQ(refusal(adam), "adam_update: step is 0, at least 1 is needed");
+  adam.squares = bf16({2});
+  EXPECT_EQ(refusal(adam), "adam_update: squares is bf16, f32 is needed");
+  adam.squares = f32({2}), adam.clip_norm = -1;
+  EXPECT_THAT(refusal(adam), testing::StartsWith("adam_update: clip_norm is -1, 0 to "));
   EXPECT_EQ(refusal(SquaredNorm{.x = bf16({3}), .sums = f32({1})}), "squared_norm: x is bf16, f32 is needed");
   EXPECT_EQ(refusal(SquaredNorm{.x = f32({16385}), .sums = f32({1})}),
             "squared_norm: sums has shape [1], x [16385] needs [2]");

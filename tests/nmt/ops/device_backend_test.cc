@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 
 #include <functional>
+#include <limits>
 #include <numeric>
 #include <set>
 
@@ -93,6 +94,69 @@ TEST_P(DeviceBackend, FetchesWhatWasThereWhenItWasAsked) {
   EXPECT_EQ(*again, std::vector<float>(5, 3.0f));
 }
 
+TEST_P(DeviceBackend, WaitsForWhatWasFetchedAndNotForWhatCameAfter) {
+  const auto marks = backend_->make_marks();
+  const Tensor x = floats(5), y = floats(5);
+  std::vector<std::shared_ptr<const std::vector<float>>> fetched;
+  for (const float value : {1.0f, 2.0f}) {
+    backend_->run(Fill{.y = x, .value = value});
+    fetched.push_back(backend_->fetch(x));
+  }
+  for (int i = 0; i < 20; ++i) backend_->run(Add{.x = x, .y = y});
+  marks->record(0);
+  backend_->await_fetched();
+  EXPECT_EQ(*fetched[0], std::vector<float>(5, 1.0f));
+  EXPECT_EQ(*fetched[1], std::vector<float>(5, 2.0f));
+  if (std::string(GetParam()) == "emulated") {
+    EXPECT_FALSE(marks->reached(0)) << "the emulation does nothing before it is waited for";
+  }
+  EXPECT_EQ(downloaded(y), std::vector<float>(5, 40.0f));
+}
+
+/// The norm of a gradient, [3, 4] or with an infinite element, goes to Adam in the device's memory.
+TEST_P(DeviceBackend, ClipsAndSkipsUpdatesBeforeTheHostKnowsTheNorm) {
+  const Tensor master = floats(2), gradient = floats(2), m = floats(2), v = floats(2), squares = floats(1);
+  const auto update = [&](float second) {
+    const float values[] = {3, second};
+    backend_->upload(values, gradient);
+    backend_->run(SquaredNorm{.x = gradient, .sums = squares});
+    const auto fetched = backend_->fetch(squares);
+    backend_->run(AdamUpdate{
+        .master = master, .gradient = gradient, .m = m, .v = v, .squares = squares, .clip_norm = 1, .beta1 = 0});
+    if (std::string(GetParam()) == "emulated") {
+      EXPECT_EQ(fetched->front(), 0) << "nobody has waited";
+    }
+    backend_->await_fetched();
+    return fetched->front();
+  };
+  EXPECT_EQ(update(4), 25);
+  const std::vector<float> clipped = downloaded(m);
+  EXPECT_FLOAT_EQ(clipped[0], 0.6f);
+  EXPECT_FLOAT_EQ(clipped[1], 0.8f);
+  EXPECT_EQ(update(std::numeric_limits<float>::infinity()), std::numeric_limits<float>::infinity());
+  EXPECT_EQ(downloaded(m), clipped);
+}
+
+/// An index that only the device can see is reported with what was fetched after it, once.
+TEST_P(DeviceBackend, ReportsAWrongIndexWithWhatWasFetched) {
+  buffers_.push_back(backend_->allocate(sizeof(std::int32_t)));
+  const Tensor target = buffers_.back().view(Shape{1}, DType::i32), logits = floats(9), losses = floats(3);
+  const std::int32_t wrong = 9;
+  backend_->upload(&wrong, target);
+  backend_->run(CrossEntropy{.logits = Tensor(logits.data, Shape{1, 9}, DType::f32),
+                             .targets = target,
+                             .loss = losses.row_slice(0, 1),
+                             .nll = losses.row_slice(1, 1),
+                             .correct = losses.row_slice(2, 1)});
+  backend_->fetch(losses);
+  EXPECT_THAT([&] { backend_->await_fetched(); },
+              ThrowsMessage<Failure>(HasSubstr("cross_entropy: targets[0] is 9, 0 to 8 is needed")));
+  EXPECT_NO_THROW(backend_->await_fetched());
+  backend_->fetch(losses);
+  EXPECT_NO_THROW(backend_->await_fetched());
+  EXPECT_NO_THROW(backend_->synchronize());
+}
+
 TEST_P(DeviceBackend, MarksTellTheTimeOfWork) {
   const auto marks = backend_->make_marks();
   ASSERT_NE(marks, nullptr);
@@ -128,7 +192,7 @@ TEST_P(DeviceBackend, ScratchMemoryDoesNotPileUp) {
   const std::size_t before = backend_->memory().free;
   for (const auto& [queries, keys] : {std::pair{2048, 2048}, {2048, 2049}, {2049, 2049}}) {
     attend(queries, keys);
-    backend_->synchronize();
+    backend_->await_fetched();
   }
   EXPECT_LE(before, backend_->memory().free + (std::size_t{100} << 20)) << "73 MiB are needed";
 }

@@ -1,5 +1,6 @@
 #include "nmt/train/divergence.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,6 +13,7 @@
 #include "tests/nmt/data/temporary_folder.h"
 #include "tests/nmt/train/thread_communicator.h"
 #include "tests/nmt/train/weight_killer.h"
+#include "tests/reference/test_backends.h"
 
 namespace babelring {
 namespace {
@@ -80,7 +82,8 @@ struct Outcome {
 
 /// Trains `ranks` ranks; the weights die after each of the updates in `deaths`.
 std::vector<Outcome> train(const TrainConfig& config, int ranks, const fs::path& folder,
-                           const std::set<std::int64_t>& deaths, bool shares_memory = false) {
+                           const std::set<std::int64_t>& deaths, bool shares_memory = false,
+                           const std::string& device = "cpu") {
   const Corpus corpus =
       make_synthetic({.task = SyntheticTask::reverse, .sentences = 500, .vocabulary_size = pieces, .max_length = 12});
   ThreadGroup group(ranks, shares_memory);
@@ -89,7 +92,7 @@ std::vector<Outcome> train(const TrainConfig& config, int ranks, const fs::path&
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
       const auto communicator = group.rank(rank);
-      const auto backend = make_cpu_backend(1);
+      const auto backend = make_test_backend(device);
       WeightKiller records(deaths);
       const StopRequest stop;
       CheckpointKeeper keeper(config, folder, "", *backend, *communicator, records);
@@ -140,6 +143,31 @@ TEST_F(DivergenceTest, EndsOnAllRanksAlikeWithoutALastCheckpoint) {
     EXPECT_EQ(outcomes[1].failure, outcomes[0].failure);
     ASSERT_EQ(outcomes[0].checkpoints.size(), 1U) << "none while updates are skipped, none at the end";
     EXPECT_EQ(outcomes[0].checkpoints[0].update, 4);
+  }
+}
+
+/// A device has each update before the host knows whether its gradient is finite, and skips it by itself.
+TEST_F(DivergenceTest, IsFoundOnADeviceAsOnTheHost) {
+  config_.model = {.encoder_layers = 1, .decoder_layers = 1, .width = 16, .heads = 2, .inner = 16, .dropout = 0};
+  config_.data.tokens_per_update = 40;
+  config_.optimizer.schedule.learning_rate = 1e30;  // the weights are of no use after the first update
+  config_.optimizer.schedule.warm_up = "0u";
+  config_.optimizer.adam.clip_norm = 0.5;
+  for (const std::string& device : available_backends()) {
+    for (const int ranks : {1, 2}) {
+      SCOPED_TRACE(fmt::format("{}, {} ranks", device, ranks));
+      const fs::path folder = folder_ / fmt::format("{}-{}", device, ranks);
+      const std::vector<Outcome> outcomes = train(config_, ranks, folder, {}, false, device);
+      for (const Outcome& outcome : outcomes) {
+        EXPECT_THAT(outcome.failure, StartsWith("training diverged at update 4: 3 updates in a row"));
+      }
+      const std::vector<StepRecord>& steps = outcomes[0].steps;
+      ASSERT_EQ(steps.size(), 4U);
+      for (const StepRecord& step : steps) {
+        EXPECT_EQ(step.skipped, step.update > 1) << step.update;
+        EXPECT_EQ(step.weights_digest, steps[0].weights_digest) << step.update;
+      }
+    }
   }
 }
 
