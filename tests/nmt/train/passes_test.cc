@@ -1,52 +1,129 @@
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <thread>
+#include <utility>
+
 #include "nmt/train/trainer.h"
 #include "tests/nmt/data/synthetic.h"
 #include "tests/nmt/train/small_training.h"
+#include "tests/nmt/train/thread_communicator.h"
 #include "tests/reference/test_backends.h"
 
 namespace babelring {
 namespace {
 
-/// How one rank gives the passes of its updates to a backend.
-std::vector<StepRecord> train_alone(const TrainConfig& config, const Corpus& corpus, const std::string& device) {
-  const auto backend = make_test_backend(device);
-  const auto communicator = make_single_communicator();
+/// How a rank gives the passes of its updates to a backend. `begun` is called before the first.
+std::vector<StepRecord> train_on(
+    const TrainConfig& config, const Corpus& corpus, Backend& backend, Communicator& communicator,
+    const std::function<void(const Transformer&)>& begun = [](const Transformer&) {}) {
   Collector records;
   const StopRequest stop;
   Trainer trainer({.config = config,
-                   .backend = *backend,
-                   .communicator = *communicator,
+                   .backend = backend,
+                   .communicator = communicator,
                    .corpus = corpus,
                    .records = records,
                    .stop = stop,
                    .model_vocabulary = pieces});
   trainer.begin("r_00000000000000000000000000", 1);
+  begun(trainer.model());
   trainer.run();
   return records.steps;
 }
+
+std::vector<StepRecord> train_alone(const TrainConfig& config, const Corpus& corpus, const std::string& device) {
+  return train_on(config, corpus, *make_test_backend(device), *make_single_communicator());
+}
+
+std::vector<float> downloaded(Backend& backend, ConstTensor tensor) {
+  std::vector<float> values(static_cast<std::size_t>(tensor.shape.elements()));
+  backend.download(tensor, values.data());
+  return values;
+}
+
+/// Sums gradients in the devices' memory, as NCCL does, but by way of the host.
+class DeviceThreads final : public ThreadCommunicator {
+ public:
+  DeviceThreads(ThreadGroup& group, int rank, Backend& backend) : ThreadCommunicator(group, rank), backend_(backend) {}
+  bool device_memory() const override { return true; }
+  Buffer allocate(std::size_t bytes) override { return backend_.allocate(bytes); }
+  void all_reduce_start(Tensor tensor) override { to_sum_.push_back(tensor); }
+  void all_reduce_finish() override {
+    for (const Tensor& tensor : std::exchange(to_sum_, {})) {
+      std::vector<float> values = downloaded(backend_, tensor);
+      std::vector<double> sums(values.begin(), values.end());
+      sum(sums);
+      values.assign(sums.begin(), sums.end());
+      backend_.upload(values.data(), tensor);
+    }
+  }
+
+ private:
+  Backend& backend_;
+  std::vector<Tensor> to_sum_;
+};
+
+/// What each of two ranks, on the emulated GPU of its number, reports.
+std::vector<std::vector<StepRecord>> train_pair(const TrainConfig& config, const Corpus& corpus) {
+  ThreadGroup group(2);
+  std::vector<std::vector<StepRecord>> steps(2);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      const auto backend = make_emulated_cuda_backend(rank);
+      DeviceThreads communicator(group, rank, *backend);
+      steps[static_cast<std::size_t>(rank)] = train_on(config, corpus, *backend, communicator);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return steps;
+}
+
+/// Sees the weights whenever the losses of an update are shared.
+class WeightsAtLosses final : public ThreadCommunicator {
+ public:
+  WeightsAtLosses(ThreadGroup& group, Backend& backend) : ThreadCommunicator(group, 0), backend_(backend) {}
+  void sum(std::vector<double>& values) override {
+    ThreadCommunicator::sum(values);
+    constexpr std::size_t losses_and_votes = 8;
+    if (values.size() == losses_and_votes) seen.push_back(downloaded(backend_, model->parameters().masters()));
+  }
+  const Transformer* model = nullptr;
+  std::vector<std::vector<float>> seen;
+
+ private:
+  Backend& backend_;
+};
 
 double parts_of(const StepRecord& step) {
   return step.data_ms + step.forward_ms + step.backward_ms + step.exposed_communication_ms + step.optimizer_ms +
          step.other_ms;
 }
 
-class PassesOnDevice : public testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Devices, PassesOnDevice, testing::Values("emulated", "cuda"),
-                         [](const auto& device) { return std::string(device.param); });
-
-/// Updates of one shape, two passes each, on the GPU's own code: recorded and repeated, each with its own dropout, they
-/// give the same bits.
-TEST_P(PassesOnDevice, RepeatedAsGraphsChangeNothing) {
-  const std::string device = GetParam();
-  if (device == "cuda" && find_cuda().devices == 0) GTEST_SKIP() << "no GPU: " << find_cuda().why;
-  const Corpus corpus =
-      make_synthetic({.sentences = 64, .vocabulary_size = pieces, .min_length = 7, .max_length = 7, .seed = 3});
+/// Updates of one shape, two passes each.
+TrainConfig updates_of_one_shape() {
   TrainConfig config = small_config();
   config.model = {.encoder_layers = 1, .decoder_layers = 1, .width = 16, .heads = 2, .inner = 16, .dropout = 0.1};
   config.data.tokens_per_update = 64;
   config.data.micro_batch_tokens = 32;
   config.training.stop_after = "6u";
+  return config;
+}
+Corpus sentences_of_one_length() {
+  return make_synthetic({.sentences = 64, .vocabulary_size = pieces, .min_length = 7, .max_length = 7, .seed = 3});
+}
+
+class PassesOnDevice : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Devices, PassesOnDevice, testing::Values("emulated", "cuda"),
+                         [](const auto& device) { return std::string(device.param); });
+
+/// On the GPU's own code: recorded and repeated, each with its own dropout, passes give the same bits.
+TEST_P(PassesOnDevice, RepeatedAsGraphsChangeNothing) {
+  const std::string device = GetParam();
+  if (device == "cuda" && find_cuda().devices == 0) GTEST_SKIP() << "no GPU: " << find_cuda().why;
+  const Corpus corpus = sentences_of_one_length();
+  TrainConfig config = updates_of_one_shape();
   const std::vector<StepRecord> given = train_alone(config, corpus, device);
   config.training.cuda_graphs = true;
   const std::vector<StepRecord> repeated = train_alone(config, corpus, device);
@@ -66,6 +143,43 @@ TEST_P(PassesOnDevice, RepeatedAsGraphsChangeNothing) {
       EXPECT_NEAR(parts_of(step), step.step_ms, 1e-6 * step.step_ms);
     }
   }
+}
+
+/// The gradients of two ranks are summed where they are, when the last pass, repeated or not, is over.
+TEST(Passes, RepeatedAsGraphsOnTwoRanksChangeNothing) {
+  const Corpus corpus = sentences_of_one_length();
+  TrainConfig config = updates_of_one_shape();
+  config.data.tokens_per_update = 128;
+  const auto given = train_pair(config, corpus);
+  config.training.cuda_graphs = true;
+  const auto repeated = train_pair(config, corpus);
+  ASSERT_EQ(repeated[0].size(), 6U);
+  for (std::size_t i = 0; i < 6; ++i) {
+    EXPECT_EQ(repeated[0][i].loss, given[0][i].loss) << i + 1;
+    for (const auto& steps : {given[1], repeated[0], repeated[1]}) {
+      EXPECT_EQ(steps[i].weights_digest, given[0][i].weights_digest) << i + 1;
+    }
+    EXPECT_LE(repeated[1][i].backward_ms, 2.000001 * repeated[1][i].forward_ms) << "given as a whole";
+  }
+}
+
+/// Otherwise it would have nothing to do while the host looks at the norm and shares the losses.
+TEST_P(PassesOnDevice, AreFollowedByAdamBeforeTheHostSharesTheLosses) {
+  const std::string device = GetParam();
+  if (device == "cuda" && find_cuda().devices == 0) GTEST_SKIP() << "no GPU: " << find_cuda().why;
+  TrainConfig config = updates_of_one_shape();
+  config.training.stop_after = "3u";
+  const auto backend = make_test_backend(device);
+  ThreadGroup group(1);
+  WeightsAtLosses communicator(group, *backend);
+  std::vector<float> first;
+  train_on(config, sentences_of_one_length(), *backend, communicator, [&](const Transformer& begun) {
+    communicator.model = &begun;
+    first = downloaded(*backend, begun.parameters().masters());
+  });
+  ASSERT_EQ(communicator.seen.size(), 3U);
+  EXPECT_NE(communicator.seen[0], first);
+  EXPECT_NE(communicator.seen[1], communicator.seen[0]);
 }
 
 /// Or a host would hold what every size of micro-batch took that was larger than those before it.
