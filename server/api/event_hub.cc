@@ -6,6 +6,14 @@
 #include <charconv>
 
 namespace babelring::api {
+namespace {
+
+/// The lines of an event before its data.
+std::string event_head(const std::string& epoch, std::uint64_t sequence, std::string_view name) {
+  return fmt::format("id: {}-{}\nevent: {}\ndata: ", epoch, sequence, name);
+}
+
+}  // namespace
 
 class EventHub::Subscription : public http::EventSource, public Listener {
  public:
@@ -22,8 +30,8 @@ class EventHub::Subscription : public http::EventSource, public Listener {
   const std::string token_;
   // With hub_.mutex_ held:
   Wake wake_;
-  std::uint64_t seen_ = 0, told_missed_ = 0;  // sequences: taken, and the newest missed one it was told of
-  std::size_t bytes_behind_ = 0;              // of events that it wants and has not taken
+  std::uint64_t seen_ = 0;        // the newest sequence that it has taken
+  std::size_t bytes_behind_ = 0;  // of events that it wants and has not taken
   bool joined_ = false, greeted_ = false, reset_ = false, woken_ = false;
 };
 
@@ -35,21 +43,21 @@ class EventHub::FrameWriter {
   void greet() { frames_.text = "retry: 2000\n\n"; }
   void note_lost(std::uint64_t sequence) { lost_until_ = sequence, ++lost_; }
   void control(std::uint64_t sequence, std::string_view name, std::string_view data) {
-    head(sequence, name);
-    frames_.text.append(data).append("\n\n");
+    frames_.text.append(event_head(epoch_, sequence, name)).append(data).append("\n\n");
   }
   bool full() const { return frames_.last || frames_.text.size() >= most_; }
   void add(const EventRings::Pointer& event) {
     tell_lost();
-    head(event->sequence, event->name);
+    frames_.text += event->head;
     if (event->data.size() <= most_) {
       frames_.text += event->data;
     } else {
       frames_.last = std::shared_ptr<const std::string>(event, &event->data);
     }
   }
-  http::EventSource::Frames finish() {
+  http::EventSource::Frames finish(bool more) {
     tell_lost();
+    frames_.more = more;
     return std::move(frames_);
   }
 
@@ -57,9 +65,6 @@ class EventHub::FrameWriter {
   void tell_lost() {
     if (lost_ > 0) control(lost_until_, "gap", fmt::format("{{\"dropped\":{}}}", lost_));
     lost_ = 0;
-  }
-  void head(std::uint64_t sequence, std::string_view name) {
-    fmt::format_to(std::back_inserter(frames_.text), "id: {}-{}\nevent: {}\ndata: ", epoch_, sequence, name);
   }
   const std::string& epoch_;
   const std::size_t most_;
@@ -107,8 +112,8 @@ void EventHub::publish(const std::string& run, std::vector<Message> messages) {
         continue;
       }
       bytes_by_topic[message.topic] += message.data.size();
-      std::string name = message.name.empty() ? message.topic : std::move(message.name);
-      rings_.append({0, {}, run, std::move(message.topic), std::move(name), std::move(message.data)});
+      std::string head = event_head(epoch_, rings_.next(), message.name.empty() ? message.topic : message.name);
+      rings_.append({0, {}, run, std::move(message.topic), std::move(head), std::move(message.data)});
     }
     rings_.forget(SteadyClock::now());
     if (idle && !rings_.empty()) changed_.notify_one();  // from now on there is something that grows old
@@ -216,11 +221,6 @@ void EventHub::resume(Subscription& subscription, const std::string& after) {
     return;
   }
   subscription.seen_ = sequence;
-  count_bytes_behind(subscription);
-}
-
-void EventHub::count_bytes_behind(Subscription& subscription) const {
-  subscription.bytes_behind_ = 0;
   rings_.visit(subscription.run, subscription.seen_, [&](const EventRings::Pointer& event) {
     if (subscription.wants(event->topic)) subscription.bytes_behind_ += event->data.size();
     return true;
@@ -241,13 +241,13 @@ http::EventSource::Frames EventHub::take(Subscription& subscription) {
   subscription.woken_ = false;
   FrameWriter frames(epoch_, limits_.taken_bytes);
   if (!std::exchange(subscription.greeted_, true)) frames.greet();
-  const std::uint64_t missed = rings_.missed().newest(subscription.run, subscription.topics);
-  const bool lost = missed > std::max(subscription.seen_, subscription.told_missed_);
-  if (lost) {
-    subscription.told_missed_ = missed;
-    count_bytes_behind(subscription);
+  if (rings_.missed().newest(subscription.run, subscription.topics) > subscription.seen_) {
+    // It has to fetch again, so that what is left of the events that it has not taken is of no use to it.
+    subscription.reset_ = true;
+    subscription.seen_ = rings_.sequence();
+    subscription.bytes_behind_ = 0;
   }
-  if (std::exchange(subscription.reset_, false) || lost) frames.control(subscription.seen_, "reset", "{}");
+  if (std::exchange(subscription.reset_, false)) frames.control(subscription.seen_, "reset", "{}");
   bool more = false;
   rings_.visit(subscription.run, subscription.seen_, [&](const EventRings::Pointer& event) {
     if (subscription.wants(event->topic)) {
@@ -265,7 +265,7 @@ http::EventSource::Frames EventHub::take(Subscription& subscription) {
     return true;
   });
   if (!more) subscription.seen_ = rings_.sequence();
-  return frames.finish();
+  return frames.finish(more);
 }
 
 std::size_t EventHub::subscribers() const {

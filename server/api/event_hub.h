@@ -85,7 +85,6 @@ class EventHub {
   /// Notes that its readers are behind by `bytes` more, and returns the wakes of those that are not woken yet.
   std::vector<Wake> alert(const std::string& run, const std::map<std::string, std::size_t>& bytes_by_topic);
   void resume(Subscription& subscription, const std::string& after);
-  void count_bytes_behind(Subscription& subscription) const;
 
   const Limits limits_;
   const std::string epoch_;  // tells this process's sequences from an earlier one's

@@ -34,7 +34,7 @@ std::uint64_t MissedEvents::newest(const std::string& run, const std::set<std::s
 
 std::size_t EventRings::cost(const Event& event) {
   constexpr std::size_t of_containers = 128;
-  return sizeof(Event) + event.run.size() + event.data.size() + of_containers;
+  return sizeof(Event) + event.run.size() + event.head.size() + event.data.size() + of_containers;
 }
 
 void EventRings::append(Event event) {

@@ -19,7 +19,7 @@ struct Event {
   SteadyClock::time_point at;
   std::string run;
   std::string topic;  // by which it is subscribed to
-  std::string name;   // as which it is sent
+  std::string head;   // its lines before the data
   std::string data;   // a line of JSON and the empty line that ends the event
 };
 
@@ -47,15 +47,17 @@ class MissedEvents {
 class EventRings {
  public:
   struct Limits {
-    std::size_t events_a_run = 10'000, bytes_a_run = std::size_t{16} << 20;  // of their data
-    std::size_t bytes = std::size_t{32} << 20;  // of all runs, with overhead; then the largest run loses its oldest
+    std::size_t events_a_run = 10'000, bytes_a_run = std::size_t{4} << 20;  // of their data
+    std::size_t bytes = std::size_t{16} << 20;  // of all runs, with overhead; then the largest run loses its oldest
     std::chrono::milliseconds age{300'000};
   };
   using Pointer = std::shared_ptr<const Event>;
 
   explicit EventRings(Limits limits) : limits_(limits) {}
 
-  /// Gives the event its sequence and time.
+  /// The sequence of the next event.
+  std::uint64_t next() const { return sequence_ + 1; }
+  /// Gives the event its sequence, which is next(), and its time.
   void append(Event event);
   /// An event that nobody wants was not made.
   void miss(const std::string& run, const std::string& topic) { missed_.note(run, topic, ++sequence_); }

@@ -85,10 +85,12 @@ class Producer {
 class EventSource {
  public:
   virtual ~EventSource() = default;
-  /// Event-stream frames: `text`, then `last`, a large text shared with other subscribers, unless it is null.
+  /// Event-stream frames: `text`, then `last`, a large text shared with other subscribers, unless it is null. `more`:
+  /// others are due already.
   struct Frames {
     std::string text;
     std::shared_ptr<const std::string> last;
+    bool more = false;
     std::string_view tail() const { return last ? std::string_view(*last) : std::string_view(); }
     std::size_t size() const { return text.size() + tail().size(); }
   };

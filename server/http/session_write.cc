@@ -20,6 +20,8 @@ namespace {
 using asio::use_awaitable;
 using boost::system::error_code;
 
+constexpr int stream_send_buffer_bytes = 64 << 10;  // of an event stream; Linux takes twice as much
+
 std::string_view text_of(const Response& response) {
   if (const auto* text = std::get_if<std::string>(&response.body)) return *text;
   const auto* view = std::get_if<std::string_view>(&response.body);
@@ -216,8 +218,11 @@ asio::awaitable<void> Session::write_pieces(const Request& request, std::shared_
 }
 
 asio::awaitable<void> Session::write_events() {
-  // There may be thousands of streams: free what the request needed.
+  // There may be thousands of streams: free what the request needed, and let none that takes nothing hold megabytes
+  // of the kernel's memory, which would also have to be filled at once.
   buffer_ = std::string();
+  error_code ignored;
+  socket_.set_option(asio::socket_base::send_buffer_size(stream_send_buffer_bytes), ignored);
   events_->on_ready([weak = weak_from_this()] {
     const auto self = weak.lock();
     if (!self) return;
@@ -247,6 +252,8 @@ asio::awaitable<void> Session::write_events() {
       if (sent < frames.size()) {
         co_await write_all(std::string_view(frames.text).substr(in_text), frames.tail().substr(sent - in_text));
       }
+      // Then it is the turn of other connections.
+      if (frames.more) co_await asio::post(socket_.get_executor(), use_awaitable);
       continue;
     }
     clear_deadline();

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <map>
 #include <memory>
 #include <vector>
@@ -115,6 +116,56 @@ TEST(Events, AnIdThatFellOutOfTheRingGivesReset) {
   EXPECT_NE(taken(hub.subscribe("", {}, seen)).find("event: reset"), std::string::npos);
   EXPECT_NE(taken(hub.subscribe("", {}, "garbage")).find("event: reset"), std::string::npos);
   EXPECT_EQ(taken(hub.subscribe("", {}, "")).find("reset"), std::string::npos);
+}
+
+TEST(Events, AReaderThatMissedSomeIsToldOnceAndGoesOnWithTheNext) {
+  api::EventHub::Limits limits;
+  limits.events_a_run = 3;
+  api::EventHub hub(limits);
+  const auto reader = hub.subscribe("", {}, "");
+  taken(reader);
+  for (int i = 0; i < 8; ++i) hub.publish("r", "log", std::to_string(i));
+  const std::string told = taken(reader);
+  EXPECT_NE(told.find("event: reset"), std::string::npos);
+  EXPECT_EQ(told.find("event: log"), std::string::npos) << "it fetches what came before";
+  hub.publish("r", "log", "8");
+  const std::string next = taken(reader);
+  EXPECT_EQ(next.find("event: reset"), std::string::npos);
+  EXPECT_NE(next.find("event: log\ndata: 8"), std::string::npos);
+}
+
+TEST(Events, AreTakenAFewAtATimeAndTheReaderSeesThatMoreAreDue) {
+  api::EventHub::Limits limits;
+  limits.taken_bytes = 100;
+  api::EventHub hub(limits);
+  const auto reader = hub.subscribe("", {}, "");
+  for (int i = 0; i < 3; ++i) hub.publish("r", "log", '"' + std::string(100, 'x') + '"');
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(reader->take().more, i < 2);
+}
+
+/// Bytes that the kernel holds because the clients of a port have not taken them.
+std::size_t untaken_bytes(std::uint16_t port) {
+  std::ifstream in("/proc/net/tcp");
+  std::string line, number, local, remote, state, queues;
+  std::size_t bytes = 0;
+  for (std::getline(in, line); in >> number >> local >> remote >> state >> queues && std::getline(in, line);) {
+    if (local.ends_with(fmt::format(":{:04X}", port))) bytes += std::stoul(queues.substr(0, 8), nullptr, 16);
+  }
+  return bytes;
+}
+
+TEST(Events, ThatAClientDoesNotTakeStayWithTheServer) {
+  testing::TestServer server;
+  Client idle(server.port()), reader(server.port());
+  for (Client* one : {&idle, &reader}) {
+    one->send(subscribe("topic=log"));
+    one->read_until("retry");
+  }
+  for (int i = 0; i < 3000; ++i) server.events().publish(run_id, "log", '"' + std::string(1000, 'x') + '"');
+  server.events().publish(run_id, "log", "\"last\"");
+  reader.read_until("\"last\"");
+  EXPECT_TRUE(soon([&] { return untaken_bytes(server.port()) > 0; }));
+  EXPECT_LT(untaken_bytes(server.port()), 300'000u);
 }
 
 TEST(Events, ARingIsBoundedInBytesToo) {
