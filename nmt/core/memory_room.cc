@@ -5,8 +5,9 @@
 #include <optional>
 #include <string>
 
-namespace babelring {
+#include "nmt/core/control_groups.h"
 
+namespace babelring {
 namespace {
 
 /// The number in a file; absent for a word such as "max".
@@ -26,25 +27,22 @@ std::size_t number_of(const std::filesystem::path& file, const std::string& want
   return 0;
 }
 
-/// Narrows the room to what a control group allows, and leaves, the processes in it and below it.
-void apply_limit(const std::filesystem::path& group, MemoryRoom& room) {
-  const auto most = number_in(group / "memory.max"), used = number_in(group / "memory.current");
-  if (!most || !used || *most >= room.total) return;
-  room.total = *most;
-  // Pages of files that were read or written once, such as checkpoints, count as used, but are given up on demand.
-  const std::size_t kept = *used - std::min(*used, number_of(group / "memory.stat", "inactive_file"));
-  room.free = std::min(room.free, *most - std::min(*most, kept));
-}
+/// The files of a control group that tell its limit, what it uses, and the name in memory.stat of the pages of files
+/// that were used once. The numbers include those of the groups below it.
+struct MemoryFiles {
+  const char *limit, *used, *inactive_file;
+};
+constexpr MemoryFiles version_2{"memory.max", "memory.current", "inactive_file"},
+    version_1{"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"};
 
-/// The process's control group below the root that it sees: "system.slice/babelring.service". Empty in a container
-/// with a root of its own.
-std::filesystem::path own_group(const std::filesystem::path& proc) {
-  const std::string version_2 = "0::/";
-  std::ifstream in(proc / "self/cgroup");
-  for (std::string line; std::getline(in, line);) {
-    if (line.starts_with(version_2)) return line.substr(version_2.size());
-  }
-  return {};
+/// Narrows the room to what a control group allows, and leaves, the processes in it and below it.
+void apply_limit(const std::filesystem::path& group, const MemoryFiles& files, MemoryRoom& room) {
+  const auto limit = number_in(group / files.limit), used = number_in(group / files.used);
+  if (!limit || !used || *limit >= room.total) return;
+  room.total = *limit;
+  // Pages of files that were read or written once, such as checkpoints, count as used, but are given up on demand.
+  const std::size_t kept = *used - std::min(*used, number_of(group / "memory.stat", files.inactive_file));
+  room.free = std::min(room.free, *limit - std::min(*limit, kept));
 }
 
 }  // namespace
@@ -57,9 +55,10 @@ MemoryRoom host_memory_room(const std::filesystem::path& proc, const std::filesy
     if (key == "MemTotal:") room.total = kib * 1024;
     if (key == "MemAvailable:") room.free = kib * 1024;
   }
-  apply_limit(groups, room);
-  std::filesystem::path group = groups;
-  for (const std::filesystem::path& part : own_group(proc)) apply_limit(group /= part, room);
+  for (const std::filesystem::path& group : control_groups("memory", proc, groups)) {
+    apply_limit(group, version_2, room);
+    apply_limit(group, version_1, room);
+  }
   return room;
 }
 

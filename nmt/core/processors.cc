@@ -9,31 +9,12 @@
 #include <string>
 #include <thread>
 
+#include "nmt/core/control_groups.h"
+
 namespace babelring {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// Control groups of the process that limit the CPU.
-struct CpuGroup {
-  fs::path root;  // of the hierarchy
-  fs::path path;  // below it; "/" in a container with a root of its own
-};
-
-/// Lines of /proc/self/cgroup: "0::/job/task" is of version 2, "4:cpu,cpuacct:/job/task" of version 1.
-std::vector<CpuGroup> cpu_groups(const fs::path& proc, const fs::path& groups) {
-  std::vector<CpuGroup> found{{groups, ""}};  // also where the kernel does not say
-  std::ifstream in(proc / "self/cgroup");
-  for (std::string line; std::getline(in, line);) {
-    const std::size_t first = line.find(':'), second = line.find(":/", first + 1);
-    if (first == std::string::npos || second == std::string::npos) continue;
-    const std::string controllers = line.substr(first + 1, second - first - 1), path = line.substr(second + 2);
-    if (controllers.empty()) found.push_back({groups, path});
-    if (("," + controllers + ",").find(",cpu,") == std::string::npos) continue;
-    found.push_back({fs::exists(groups / controllers) ? groups / controllers : groups / "cpu", path});
-  }
-  return found;
-}
 
 /// Processors that a group's own quota amounts to.
 std::optional<double> quota_of(const fs::path& group) {
@@ -56,14 +37,9 @@ int Processors::count() const {
 
 double processor_quota(const fs::path& proc, const fs::path& groups) {
   double least = 0;
-  const auto apply = [&least](const fs::path& group) {
+  for (const fs::path& group : control_groups("cpu", proc, groups)) {
     const std::optional<double> quota = quota_of(group);
     if (quota && *quota > 0) least = least > 0 ? std::min(least, *quota) : *quota;
-  };
-  for (const CpuGroup& group : cpu_groups(proc, groups)) {
-    fs::path folder = group.root;
-    apply(folder);
-    for (const fs::path& part : group.path) apply(folder /= part);
   }
   return least;
 }

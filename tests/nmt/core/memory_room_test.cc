@@ -60,6 +60,26 @@ TEST_F(HostMemoryRoom, IsBoundByEveryGroupAboveTheProcess) {
   EXPECT_EQ(room().free, std::size_t{6'000'000} * 1024);
 }
 
+TEST_F(HostMemoryRoom, IsBoundByGroupsOfVersionOne) {
+  write("self/cgroup", "7:cpu,cpuacct:/elsewhere\n4:memory:/job/task\n0::/\n");
+  fs::create_directories(folder_ / "memory/job/task");
+  write("memory/memory.limit_in_bytes", "9223372036854771712\n");
+  write("memory/memory.usage_in_bytes", "5000000000\n");
+  EXPECT_EQ(room().total, std::size_t{8'000'000} * 1024);
+  write("memory/job/memory.limit_in_bytes", "1000000\n");
+  write("memory/job/memory.usage_in_bytes", "300000\n");
+  write("memory/job/task/memory.limit_in_bytes", "400000\n");
+  write("memory/job/task/memory.usage_in_bytes", "200000\n");
+  write("memory/job/task/memory.stat", "inactive_file 7\ntotal_inactive_file 50000\n");
+  EXPECT_EQ(room().total, 400'000U);
+  EXPECT_EQ(room().free, 250'000U);
+  write("self/cgroup", "4:memory:/docker/abc\n");  // which a container does not see
+  write("memory/memory.limit_in_bytes", "900000\n");
+  write("memory/memory.usage_in_bytes", "100000\n");
+  EXPECT_EQ(room().total, 900'000U);
+  EXPECT_EQ(room().free, 800'000U);
+}
+
 TEST_F(HostMemoryRoom, CountsCachedFilesAsFree) {
   write("memory.max", "1000000\n");
   write("memory.current", "900000\n");
