@@ -39,9 +39,7 @@ http::Response show_version() {
                                       {"raw_points", 1'000'000}}}});
 }
 
-}  // namespace
-
-void add_health_routes(http::Router& router, Service& service) {
+void add_health_routes(http::Router& router, Service& service, const Contract& contract) {
   // Answered on the I/O thread: it shows that the event loop runs, whatever the database does.
   http::Route alive{"GET", "/healthz", http::Scope::none, 0, true, {}, {}};
   alive.handler = [](const std::shared_ptr<const http::Request>&, const http::Reply& reply) {
@@ -53,14 +51,17 @@ void add_health_routes(http::Router& router, Service& service) {
   readiness.vital = true;
   router.add(std::move(readiness));
   router.add("GET", "/api/v1/version", http::Scope::none, [](const http::Request&) { return show_version(); });
-  router.add("GET", "/api/v1/openapi.json", http::Scope::none, [text = openapi_json()](const http::Request&) {
+  router.add("GET", "/api/v1/openapi.json", http::Scope::none, [text = contract.text()](const http::Request&) {
     return http::text_response(200, "application/json", text);
   });
 }
 
+}  // namespace
+
 http::Router make_router(Service& service) {
+  const Contract contract;
   http::Router router;
-  add_health_routes(router, service);
+  add_health_routes(router, service, contract);
   add_run_routes(router, service);
   add_submit_routes(router, service);
   add_run_action_routes(router, service);
@@ -85,10 +86,10 @@ http::Router make_router(Service& service) {
   add_token_routes(router, service);
   add_audit_routes(router, service);
   add_prometheus_routes(router, service);  // the last: meters those before
-  router.describe([](http::Route& route) {
-    route.gives = answer_types(route.method, route.path);
+  router.describe([&contract](http::Route& route) {
+    route.gives = contract.answer_types(route.method, route.path);
     route.lane = lane_of(route);
-    route.takes = query_names(route.method, route.path);
+    route.takes = contract.query_names(route.method, route.path);
   });
   return router;
 }

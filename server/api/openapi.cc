@@ -48,20 +48,9 @@ json::value convert(const YAML::Node& node) {
   return node.IsScalar() ? scalar(node) : json::value(nullptr);
 }
 
-const json::value& contract_document() {
-  static const json::value document = parse_contract(openapi_text);
-  return document;
-}
-
 const json::object* member_object(const json::object* object, std::string_view name) {
   const json::value* member = object == nullptr ? nullptr : object->if_contains(name);
   return member == nullptr ? nullptr : member->if_object();
-}
-
-/// Null where the contract has none.
-const json::object* find_operation(std::string_view method, const std::string& path) {
-  const json::object* paths = member_object(&contract_document().as_object(), "paths");
-  return member_object(member_object(paths, path), http::lower(method));
 }
 
 }  // namespace
@@ -77,21 +66,24 @@ json::value parse_contract(std::string_view yaml) {
   return document;
 }
 
-std::string openapi_json() {
-  return to_text(contract_document());
+Contract::Contract() : document_(parse_contract(openapi_text)) {}
+
+const json::object* Contract::find_operation(std::string_view method, const std::string& path) const {
+  const json::object* paths = member_object(&document_.as_object(), "paths");
+  return member_object(member_object(paths, path), http::lower(method));
 }
 
-std::optional<std::vector<std::string>> query_names(std::string_view method, const std::string& path) {
+std::optional<std::vector<std::string>> Contract::query_names(std::string_view method, const std::string& path) const {
   const json::object* operation = find_operation(method, path);
   if (operation == nullptr) return std::nullopt;
   std::vector<std::string> names;
-  for (const json::object* parameter : parameters_of(contract_document().as_object(), *operation)) {
+  for (const json::object* parameter : parameters_of(document_.as_object(), *operation)) {
     if (parameter->at("in") == "query") names.emplace_back(parameter->at("name").as_string());
   }
   return names;
 }
 
-std::vector<std::string> answer_types(std::string_view method, const std::string& path) {
+std::vector<std::string> Contract::answer_types(std::string_view method, const std::string& path) const {
   std::vector<std::string> types;
   const json::object* answers = member_object(find_operation(method, path), "responses");
   if (answers == nullptr) return types;

@@ -81,6 +81,5 @@ void add_log_routes(http::Router& router, Service& service);
 void add_event_routes(http::Router& router, Service& service);
 void add_token_routes(http::Router& router, Service& service);
 void add_audit_routes(http::Router& router, Service& service);
-void add_health_routes(http::Router& router, Service& service);
 
 }  // namespace babelring::api

@@ -81,7 +81,7 @@ Codes codes_of_contract(const json::value& contract) {
 }
 
 TEST(ProblemCodes, OfTheSourcesAreThoseOfTheContract) {
-  const auto contract = parse_json(api::openapi_json()).value();
+  const auto contract = parse_json(api::Contract().text()).value();
   const Codes given = codes_of_sources(), listed = codes_of_contract(contract);
   std::set<std::string> in_sources, in_contract;
   for (const auto& [code, statuses] : given) in_sources.insert(code);
@@ -99,7 +99,7 @@ TEST(ProblemCodes, OfTheSourcesAreThoseOfTheContract) {
 }
 
 TEST(ProblemCodes, AreListedAtEachOperation) {
-  const auto contract = parse_json(api::openapi_json()).value();
+  const auto contract = parse_json(api::Contract().text()).value();
   const auto codes = [&](const std::string& path, const std::string& method, const std::string& status) {
     const json::object& methods = contract.at("paths").at(path).as_object();
     const json::object& responses = methods.at(method).at("responses").as_object();

@@ -65,7 +65,7 @@ class UnauthorisedTest : public ::testing::Test {
   }
 
   void read_contract() {
-    const auto contract = parse_json(api::openapi_json()).value();
+    const auto contract = parse_json(api::Contract().text()).value();
     for (const auto& [path, methods] : contract.at("paths").as_object()) {
       for (const auto& [method, operation] : methods.as_object()) {
         Operation found{std::string(method), std::string(path), fill(std::string(path)), Scope::read};
@@ -176,7 +176,7 @@ TEST_F(UnauthorisedTest, NobodyDoesWhatTheirTokenDoesNotAllow) {
 }
 
 TEST_F(UnauthorisedTest, InjectedSqlFindsAndChangesNothing) {
-  const auto contract = parse_json(api::openapi_json()).value();
+  const auto contract = parse_json(api::Contract().text()).value();
   const std::string before = content(server.store());
   const std::vector<std::string> probes = {"'",
                                            "'%20OR%20'1'='1",
