@@ -25,6 +25,7 @@ set_target_properties(DNNL::dnnl PROPERTIES IMPORTED_LOCATION "${DNNL_LIBRARY}"
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(SENTENCEPIECE REQUIRED IMPORTED_TARGET sentencepiece)
 pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)
+pkg_check_modules(JEMALLOC REQUIRED IMPORTED_TARGET jemalloc)
 # Debian's prometheus-cpp-config.cmake wants the libraries of its web server and client, which we do not use.
 find_library(PROMETHEUS_CORE_LIBRARY prometheus-cpp-core REQUIRED)
 find_path(PROMETHEUS_INCLUDE_DIR prometheus/registry.h REQUIRED)

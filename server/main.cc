@@ -11,12 +11,12 @@
 #include "base/atomic_file.h"
 #include "base/failure.h"
 #include "base/log.h"
+#include "base/repeating_thread.h"
 #include "nmt/core/memory_room.h"
 #include "server/api/alert_watch.h"
 #include "server/api/audited.h"
 #include "server/api/checkpoint_files.h"
 #include "server/api/control.h"
-#include "server/api/memory_trimmer.h"
 #include "server/api/service.h"
 #include "server/check.h"
 #include "server/http/server.h"
@@ -141,7 +141,7 @@ void run(const ServerOptions& options, std::function<std::optional<ServerOptions
   launch::ControlPlane control(store, control_options(options, store.folder()));
   connect_control(control, service, options);
   const std::string admin = make_admin_token(options, service, store.folder());
-  const api::MemoryTrimmer trimmer([&store] { store.close_unused_readers(); });
+  const RepeatingThread closer("readers", std::chrono::seconds(10), [&store] { store.close_unused_readers(); });
   auto access_options = options.access_log;
   if (access_options.file.empty()) access_options.file = store.folder() / "access.log";
   http::AccessLog access_log(access_options);  // ends after the server

@@ -65,7 +65,7 @@ json::object alert_item(const store::AlertRow& alert) {
 
 AlertWatch::AlertWatch(store::Store& store, EventHub& events, std::vector<std::filesystem::path> folders,
                        std::chrono::milliseconds interval)
-    : store_(store), events_(events), folders_(std::move(folders)), interval_(interval) {
+    : store_(store), events_(events), folders_(std::move(folders)) {
   std::vector<store::AlertRuleRow> defaults;
   for (const alerts::Rule& rule : alerts::default_rules()) defaults.push_back(row_of(rule));
   store_.write([&](store::Database& database) { store::found_alert_rules(database, defaults); });
@@ -74,16 +74,7 @@ AlertWatch::AlertWatch(store::Store& store, EventHub& events, std::vector<std::f
     auto reader = store_.reader(store::Store::For::own);
     for (const auto& alert : store::open_alerts(*reader)) engine_.adopt(alert.rule, alert.run, alert.subject);
   }
-  thread_ = std::thread([this] { loop(); });
-}
-
-AlertWatch::~AlertWatch() {
-  {
-    const std::lock_guard lock(mutex_);
-    stopping_ = true;
-  }
-  wake_.notify_one();
-  thread_.join();
+  thread_.emplace("alerts", interval, [this] { judge(); });
 }
 
 void AlertWatch::observe(const Record& record) {
@@ -101,24 +92,7 @@ void AlertWatch::reload() {
     const std::lock_guard lock(mutex_);
     reload_ = true;
   }
-  wake_.notify_one();
-}
-
-void AlertWatch::loop() {
-  for (;;) {
-    {
-      std::unique_lock lock(mutex_);
-      wake_.wait_for(lock, interval_, [this] { return stopping_ || reload_; });
-      if (stopping_) return;
-    }
-    try {
-      judge();
-    } catch (const std::exception& failure) {
-      spdlog::error("alerts: {}", failure.what());
-      const std::lock_guard lock(mutex_);
-      reload_ = false;  // once an interval is often enough
-    }
-  }
+  thread_->wake();
 }
 
 void AlertWatch::judge() {

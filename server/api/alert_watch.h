@@ -1,14 +1,14 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <filesystem>
 #include <mutex>
+#include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "base/records.h"
+#include "base/repeating_thread.h"
 #include "server/alerts/engine.h"
 #include "server/api/event_hub.h"
 #include "server/store/alerts.h"
@@ -24,7 +24,6 @@ class AlertWatch {
   /// checkpoints. The references must outlive the watch. Throws SqlFailure.
   AlertWatch(store::Store& store, EventHub& events, std::vector<std::filesystem::path> folders,
              std::chrono::milliseconds interval = std::chrono::seconds(2));
-  ~AlertWatch();
   AlertWatch(const AlertWatch&) = delete;
   AlertWatch& operator=(const AlertWatch&) = delete;
 
@@ -36,7 +35,6 @@ class AlertWatch {
   void reload();
 
  private:
-  void loop();
   void judge();
   std::vector<alerts::FreeSpace> free_space() const;
   void write(const std::vector<alerts::Change>& changes);
@@ -44,13 +42,11 @@ class AlertWatch {
   store::Store& store_;
   EventHub& events_;
   const std::vector<std::filesystem::path> folders_;
-  const std::chrono::milliseconds interval_;
-  std::mutex mutex_;  // guards engine_, reload_ and stopping_
+  std::mutex mutex_;  // guards engine_ and reload_
   alerts::Engine engine_;
-  bool reload_ = false, stopping_ = false;
-  std::vector<alerts::Change> unwritten_;  // of the loop alone
-  std::condition_variable wake_;
-  std::thread thread_;  // last
+  bool reload_ = false;
+  std::vector<alerts::Change> unwritten_;  // of the thread alone
+  std::optional<RepeatingThread> thread_;  // last
 };
 
 /// The engine's words for a stored rule. Throws Failure for a kind that this program does not know.

@@ -154,42 +154,24 @@ std::string protection_on_disk(Service& service, const store::CheckpointRow& che
   return protection_of(candidates.facts, candidates.facts.size() - 1);
 }
 
-RetentionKeeper::RetentionKeeper(Service& service) : service_(service), unfinished_(service) {
-  thread_ = std::thread([this] { loop(); });
+RetentionKeeper::RetentionKeeper(Service& service)
+    : service_(service), unfinished_(service), thread_("retention", interval, [this] { work(); }) {
+  thread_.wake();
 }
 
 RetentionKeeper::~RetentionKeeper() {
-  {
-    const std::lock_guard lock(mutex_);
-    stopping_ = true;
-  }
-  wake_.notify_one();
-  thread_.join();
+  stopping_ = true;
 }
 
 void RetentionKeeper::poke() {
-  {
-    const std::lock_guard lock(mutex_);
-    poked_ = true;
-  }
-  wake_.notify_one();
+  poked_ = true;
+  thread_.wake();
 }
 
-void RetentionKeeper::loop() {
-  unfinished_.finish(stopping_);
-  for (;;) {
-    {
-      std::unique_lock lock(mutex_);
-      wake_.wait_for(lock, interval, [&] { return stopping_ || poked_; });
-      if (stopping_) return;
-      if (std::exchange(poked_, false)) memory_ = {};
-    }
-    try {
-      apply_all();
-    } catch (const std::exception& failure) {
-      spdlog::error("retention: {}", failure.what());
-    }
-  }
+void RetentionKeeper::work() {
+  if (!std::exchange(finished_, true)) unfinished_.finish(stopping_);
+  if (poked_.exchange(false)) memory_ = {};
+  apply_all();
 }
 
 void RetentionKeeper::apply_all() {

@@ -1,13 +1,11 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <map>
-#include <mutex>
 #include <string>
-#include <thread>
 
 #include "base/clock.h"
+#include "base/repeating_thread.h"
 #include "server/api/checkpoint_changes.h"
 #include "server/api/service.h"
 #include "server/store/rows.h"
@@ -39,17 +37,15 @@ class RetentionKeeper {
   void poke();
 
  private:
-  void loop();
+  void work();
   void apply_all();
 
   Service& service_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::atomic<bool> stopping_ = false;
-  bool poked_ = false;
+  std::atomic<bool> stopping_ = false, poked_ = false;
   UnfinishedChanges unfinished_;
-  RetentionMemory memory_;  // of the thread alone
-  std::thread thread_;      // last: starts when everything else is there
+  bool finished_ = false;  // these; this and the next are of the thread alone
+  RetentionMemory memory_;
+  RepeatingThread thread_;  // last: starts when everything else is there
 };
 
 }  // namespace babelring::api

@@ -14,7 +14,7 @@ from pathlib import Path
 from system import BIN
 
 BENCH = Path(__file__).resolve().parents[2] / "scripts/bench/main.py"
-SECONDS = os.environ.get("BABELRING_HOSTILE_SECONDS", "20")
+SECONDS = os.environ.get("BABELRING_HOSTILE_SECONDS", "15")
 
 
 class HostileTest(unittest.TestCase):
