@@ -9,9 +9,9 @@
 
 namespace babelring {
 
-/// Bump allocator of tensors that die together. Grows by blocks and keeps them: after the first updates nothing is
-/// allocated. `saved` arenas live for a micro-batch, `scratch` arenas rewind when a layer returns. Not thread-safe.
-/// Memory is not cleared between uses.
+/// Bump allocator for tensors that are freed together. It grows by blocks and keeps them, so nothing is allocated after
+/// the first updates. `saved` arenas live for a micro-batch; `scratch` arenas rewind when a layer returns. Memory is
+/// not cleared between uses. Not thread-safe.
 class Arena {
   struct Mark {
     std::size_t block = 0, offset = 0, used = 0;
@@ -19,30 +19,30 @@ class Arena {
 
  public:
   using Allocate = std::function<Buffer(std::size_t bytes)>;
-  /// `pads_rows`: whether make_rows() pads.
+  /// `allocate` provides the blocks, each at least `block_bytes`. `pads_rows`: whether make_rows() pads.
   explicit Arena(Allocate allocate, bool pads_rows = true, std::size_t block_bytes = std::size_t{16} << 20)
       : allocate_(std::move(allocate)), pads_rows_(pads_rows), block_bytes_(block_bytes) {}
 
   /// A contiguous tensor, 256-byte aligned, content undefined. Valid until reset() or the end of the enclosing Scope.
   Tensor make(Shape shape, DType type);
-  /// The same, [rows, columns], for kernels that go down the columns: in an arena that pads, rows of a multiple of 4
-  /// KiB are padded (the view is strided then), or the elements of a column would compete for a few sets of a
-  /// processor's cache.
+  /// Like make(), for a [rows, columns] tensor whose kernels read along columns. In an arena that pads, rows whose size
+  /// is a multiple of 4 KiB get one cache line of padding, so that the elements of a column do not map to the same
+  /// CPU cache sets. The returned view is then strided.
   Tensor make_rows(std::int64_t rows, std::int64_t columns, DType type);
 
-  /// Allocates a first block of at least `bytes`. Does nothing if there is a block already.
+  /// Allocates a first block of at least `bytes`. Does nothing if the arena already has a block.
   void reserve(std::size_t bytes);
 
-  /// Gives everything back; views made before are dead. Blocks stay.
+  /// Frees all tensors and invalidates their views. Keeps the blocks.
   void reset() { rewind({}); }
-  /// As reset(), and replaces several blocks by a single one of peak_bytes(): where sizes vary, blocks that are
-  /// slightly too small would pile up beside larger ones.
+  /// Like reset(), and replaces multiple blocks by a single block of peak_bytes(). Without this, varying sizes would
+  /// accumulate blocks that are slightly too small.
   void reset_to_one_block();
 
   std::size_t used_bytes() const { return used_; }
   std::size_t peak_bytes() const { return peak_; }
 
-  /// Rewinds the arena to where it was when the scope began.
+  /// On destruction, frees all tensors made during the scope.
   class Scope {
    public:
     explicit Scope(Arena& arena) : arena_(arena), mark_(arena.mark()) {}

@@ -26,13 +26,13 @@ constexpr std::size_t huge_page = 2 << 20;
 }  // namespace
 
 Buffer allocate_host(std::size_t bytes) {
-  // Training walks over hundreds of megabytes an update: with pages of 4 KiB it would wait for their addresses.
+  // Each update touches hundreds of megabytes. Huge pages keep TLB misses from dominating.
   const std::size_t page = bytes >= huge_page ? huge_page : alignment;
   const std::size_t rounded = (bytes + page - 1) / page * page;
   if (rounded == 0) return {};
   void* data = std::aligned_alloc(page, rounded);
   if (data == nullptr) fail("out of memory: {} bytes were needed", bytes);
-  if (page == huge_page) ::madvise(data, rounded, MADV_HUGEPAGE);  // a wish: without huge pages it is only slower
+  if (page == huge_page) ::madvise(data, rounded, MADV_HUGEPAGE);  // a hint; failure only costs speed
   std::memset(data, 0, rounded);
   return Buffer(data, bytes, [](void* memory) { std::free(memory); });
 }

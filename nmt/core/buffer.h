@@ -8,7 +8,8 @@
 
 namespace babelring {
 
-/// Owner of 256-byte aligned bytes on one device. Move-only; made by Backend::allocate.
+/// Owns 256-byte aligned memory of one device. Move-only. Created by Backend::allocate and allocate_host; `release`
+/// frees the memory.
 class Buffer {
  public:
   Buffer() = default;
@@ -26,7 +27,7 @@ class Buffer {
 
   void* data() const { return data_; }
   std::size_t bytes() const { return bytes_; }
-  /// Elements of `type` from byte `offset`. Throws Failure if they do not fit.
+  /// A view of `shape` and `type` that starts at byte `offset`. Throws Failure if it exceeds the buffer.
   Tensor view(Shape shape, DType type, std::size_t offset = 0) const;
 
  private:
@@ -45,7 +46,7 @@ class Buffer {
   std::function<void(void*)> release_;
 };
 
-/// 256-byte aligned, zeroed host memory. Throws Failure (bytes needed) when there is none.
+/// Allocates zeroed, 256-byte aligned host memory. Throws Failure with the requested size if out of memory.
 Buffer allocate_host(std::size_t bytes);
 
 }  // namespace babelring

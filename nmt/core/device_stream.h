@@ -8,33 +8,35 @@
 
 namespace babelring {
 
-/// A stream of work on a GPU that runs beside its backend's own. One thread fills it; marks may be queried from any.
+/// A GPU stream that runs concurrently with the backend's own stream. One thread queues work; marks may be queried from
+/// any thread.
 class DeviceStream {
  public:
-  /// A place in the stream.
+  /// A recorded position in the stream (a CUDA event).
   class Mark {
    public:
     virtual ~Mark() = default;
-    /// Whether all work before it is done. Never blocks. Throws Failure if that work failed.
+    /// True if all work queued before the mark is complete. Never blocks. Throws Failure if that work failed.
     virtual bool reached() const = 0;
-    /// Device time since `earlier`, a mark of the same stream. Both must have been reached.
+    /// Device time in ms since `earlier`, a mark of the same stream. Both must have been reached.
     virtual double ms_since(const Mark& earlier) const = 0;
   };
 
   virtual ~DeviceStream() = default;
 
-  /// The cudaStream_t, for NVIDIA's libraries. Makes its device the calling thread's current one.
+  /// The cudaStream_t, for NVIDIA's libraries. Also selects its device for the calling thread.
   virtual void* handle() = 0;
-  /// Work queued from now on runs after everything given to the backend so far.
+  /// Makes later work on this stream wait for all work queued on the backend so far.
   virtual void after_backend() = 0;
-  /// Work given to the backend from now on runs after everything queued here so far. Does not block the host where the
-  /// device can order the two itself.
+  /// Makes later work on the backend wait for all work queued on this stream so far. Blocks the host only if the device
+  /// cannot order the two streams itself.
   virtual void before_backend() = 0;
-  /// Zeroed device memory. Throws Failure (bytes needed and free) when there is none.
+  /// Allocates zeroed device memory. Throws Failure with requested and free bytes if out of memory.
   virtual Buffer allocate(std::size_t bytes) = 0;
-  /// Queues a copy, element by element; f32 to bf16 rounds to nearest, ties to even. Contiguous, of one size.
+  /// Queues an element-wise copy that converts between data types. f32 to bf16 rounds to nearest, ties to even. Both
+  /// tensors are contiguous and have the same number of elements.
   virtual void convert(ConstTensor from, Tensor to) = 0;
-  /// A mark behind everything queued so far.
+  /// Records a mark after all work queued so far.
   virtual std::unique_ptr<Mark> mark() = 0;
 };
 

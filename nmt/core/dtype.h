@@ -25,7 +25,8 @@ constexpr std::string_view name_of(DType type) {
   return "?";
 }
 
-/// The upper 16 bits of an f32: 8 bits of exponent, 7 of fraction. Arithmetic is done in f32.
+/// bfloat16: the upper 16 bits of an f32 (1 sign, 8 exponent and 7 fraction bits). Storage only; convert to float to
+/// compute.
 struct BFloat16 {
   std::uint16_t bits = 0;
 

@@ -10,39 +10,39 @@
 namespace babelring {
 namespace {
 
-/// The number in a file; absent for a word such as "max".
+/// The number in a file; nullopt if the file is missing or holds a word such as "max".
 std::optional<std::size_t> number_in(const std::filesystem::path& file) {
   std::ifstream in(file);
   std::size_t number = 0;
   return in >> number ? std::optional(number) : std::nullopt;
 }
 
-/// The number after a name in a file of lines "name number"; 0 if there is none.
-std::size_t number_of(const std::filesystem::path& file, const std::string& wanted) {
+/// The value of `key` in a file of "key value" lines; 0 if absent.
+std::size_t number_of(const std::filesystem::path& file, const std::string& key) {
   std::ifstream in(file);
   std::string name;
   for (std::size_t number = 0; in >> name >> number;) {
-    if (name == wanted) return number;
+    if (name == key) return number;
   }
   return 0;
 }
 
-/// The files of a control group that tell its limit, what it uses, and the name in memory.stat of the pages of files
-/// that were used once. The numbers include those of the groups below it.
+/// The files of a control group that hold its memory limit and use, and the member of memory.stat for file pages that
+/// were used once. The numbers include those of the groups below it.
 struct MemoryFiles {
   const char *limit, *used, *inactive_file;
 };
 constexpr MemoryFiles version_2{"memory.max", "memory.current", "inactive_file"},
     version_1{"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"};
 
-/// Narrows the room to what a control group allows, and leaves, the processes in it and below it.
+/// Reduces `room` to a control group's limit and to the part of the limit that the group has not used.
 void apply_limit(const std::filesystem::path& group, const MemoryFiles& files, MemoryRoom& room) {
   const auto limit = number_in(group / files.limit), used = number_in(group / files.used);
   if (!limit || !used || *limit >= room.total) return;
   room.total = *limit;
-  // Pages of files that were read or written once, such as checkpoints, count as used, but are given up on demand.
-  const std::size_t kept = *used - std::min(*used, number_of(group / "memory.stat", files.inactive_file));
-  room.free = std::min(room.free, *limit - std::min(*limit, kept));
+  // The use includes the page cache. The kernel reclaims its inactive part (such as written checkpoints) on demand.
+  const std::size_t unreclaimable = *used - std::min(*used, number_of(group / "memory.stat", files.inactive_file));
+  room.free = std::min(room.free, *limit - std::min(*limit, unreclaimable));
 }
 
 }  // namespace

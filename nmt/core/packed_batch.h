@@ -5,7 +5,7 @@
 
 namespace babelring {
 
-/// Sentences laid end to end: sentence i is ids[offsets[i] .. offsets[i+1]). No padding.
+/// Concatenated sentences without padding. Sentence i is ids[offsets[i] .. offsets[i+1]).
 struct PackedSequences {
   std::vector<std::int32_t> ids;
   std::vector<std::int32_t> offsets = {0};  // size(): sentences + 1
@@ -14,14 +14,16 @@ struct PackedSequences {
   std::int64_t tokens() const { return static_cast<std::int64_t>(ids.size()); }
 };
 
-/// The sentences of one micro-batch of one rank, on the host.
-/// source: pieces and </s>. target_in: <s> and pieces; target_out: pieces and </s>, same offsets as target_in.
+/// One micro-batch of one rank, in host memory, as subword ids.
+/// source: subwords then </s>. target_in: <s> then subwords. target_out: subwords then </s>, with target_in's offsets.
 struct PackedBatch {
   PackedSequences source;
   PackedSequences target_in;
   std::vector<std::int32_t> target_out;
-  std::int64_t first_source_row = 0;  // tokens of the update that stand before this batch, over all ranks and
-  std::int64_t first_target_row = 0;  // micro-batches: keys of dropout bits
+  // Index of the batch's first token among all source (target) tokens of the update, counted over all ranks and
+  // micro-batches. Dropout bits are derived from it.
+  std::int64_t first_source_row = 0;
+  std::int64_t first_target_row = 0;
 };
 
 }  // namespace babelring

@@ -10,10 +10,10 @@
 
 namespace babelring {
 
-/// How a parameter starts.
+/// The distribution of a parameter's initial values.
 struct Initializer {
   enum class Kind { zeros, ones, uniform, normal } kind = Kind::zeros;
-  float scale = 0;  // bound of the uniform, standard deviation of the normal
+  float scale = 0;  // uniform: values lie in [-scale, scale); normal: standard deviation
 
   static Initializer zeros() { return {Kind::zeros, 0}; }
   static Initializer ones() { return {Kind::ones, 0}; }
@@ -22,49 +22,50 @@ struct Initializer {
   static Initializer glorot(std::int64_t fan_in, std::int64_t fan_out, float gain = 1);
 };
 
-/// One learned tensor: views into the store's flat arrays.
+/// One learned tensor. Its views point into the store's flat arrays.
 struct Parameter {
   std::string name;  // encoder.0.attention.qkv.weight
   Shape shape;
   Initializer initializer;
-  std::size_t index = 0;    // in order of declaration, which is the order of the forward pass
+  std::size_t index = 0;    // position in declaration order, which is forward order
   std::int64_t offset = 0;  // first element in the flat arrays
   Tensor master;            // f32
-  Tensor gradient;          // f32, accumulated; absent in a model that is not trained
-  ConstTensor compute;      // what products read: bf16 copy of the master, or the master itself in f32 mode
+  Tensor gradient;          // f32, accumulated; null in an inference model
+  ConstTensor compute;      // input of matmuls: a bf16 copy of the master, or the master itself in f32 mode
 };
 
-/// Where the arrays of a ParameterStore come from. Each gives zeroed memory of so many bytes.
+/// Allocators for the arrays of a ParameterStore. Each returns zeroed memory.
 struct ParameterMemory {
   using Allocate = std::function<Buffer(std::size_t bytes)>;
   Allocate weights;    // masters and compute copies
-  Allocate gradients;  // empty for a model that is not trained: it has none then
+  Allocate gradients;  // empty function: the model is for inference and has no gradients
 };
 
-/// All parameters of a model in flat arrays of one order, so that the optimizer, the all-reduce and checkpoints each
-/// walk one range. Every parameter starts on a multiple of `alignment`; the gaps stay zero.
+/// All parameters of a model. Masters, gradients and compute copies are flat arrays with the same layout, so the
+/// optimizer, the all-reduce and checkpoints each process one contiguous range. Every parameter starts at a multiple of
+/// `alignment`; the padding between parameters stays zero.
 class ParameterStore {
  public:
   static constexpr std::int64_t alignment = 64;  // elements
 
-  /// Registers a parameter; the reference stays valid for the store's life. Only before allocate().
+  /// Registers a parameter. The reference is valid for the store's lifetime. Throws Failure after allocate().
   const Parameter& declare(std::string name, Shape shape, Initializer initializer);
 
-  /// Makes the arrays, zeroed. `compute` is f32 or bf16.
+  /// Allocates the zeroed arrays. `compute` is f32 or bf16.
   void allocate(const ParameterMemory& memory, DType compute);
 
   const std::deque<Parameter>& all() const { return parameters_; }
-  /// Learned scalars, without the gaps.
+  /// Number of learned scalars, without padding.
   std::int64_t count() const;
-  /// Elements of the flat arrays, with the gaps.
+  /// Number of elements in a flat array, with padding.
   std::int64_t flat_size() const { return flat_size_; }
-  /// Elements from a parameter's offset to the next one's.
+  /// Number of elements from a parameter's offset to the next parameter's, with padding.
   std::int64_t padded_size(const Parameter& parameter) const;
 
   Tensor masters() const { return masters_.view(Shape{flat_size_}, DType::f32); }
-  /// Throws Failure if the model was made without.
+  /// Throws Failure in a model without gradients.
   Tensor gradients() const { return gradients_.view(Shape{flat_size_}, DType::f32); }
-  /// bf16 copies of the masters, flat; absent in f32 mode.
+  /// The flat bf16 copies of the masters; a null tensor in f32 mode.
   Tensor compute_copies() const;
 
  private:
@@ -73,7 +74,7 @@ class ParameterStore {
   Buffer masters_, gradients_, compute_;
 };
 
-/// Initial value of a parameter, [elements] on the host: a pure function of (seed, name, shape, initializer).
+/// Initial values of a parameter in row-major order. A pure function of (seed, name, shape, initializer).
 std::vector<float> initial_values(const Parameter& parameter, std::uint64_t seed);
 
 }  // namespace babelring

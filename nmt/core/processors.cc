@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Processors that a group's own quota amounts to.
+/// The group's own quota in CPUs.
 std::optional<double> quota_of(const fs::path& group) {
   double quota = 0, period = 0;
   if (std::ifstream(group / "cpu.max") >> quota >> period) return quota / period;  // "150000 100000", "max 100000"
@@ -36,24 +36,24 @@ int Processors::count() const {
 }
 
 double processor_quota(const fs::path& proc, const fs::path& groups) {
-  double least = 0;
+  double smallest = 0;
   for (const fs::path& group : control_groups("cpu", proc, groups)) {
     const std::optional<double> quota = quota_of(group);
-    if (quota && *quota > 0) least = least > 0 ? std::min(least, *quota) : *quota;
+    if (quota && *quota > 0) smallest = smallest > 0 ? std::min(smallest, *quota) : *quota;
   }
-  return least;
+  return smallest;
 }
 
 Processors own_processors() {
   Processors own{.allowed = {}, .quota = processor_quota()};
-  for (int most = CPU_SETSIZE; most <= 64 * CPU_SETSIZE; most *= 2) {
-    cpu_set_t* set = CPU_ALLOC(most);
-    const bool told = sched_getaffinity(0, CPU_ALLOC_SIZE(most), set) == 0;  // fails if the set is too small
-    for (int number = 0; told && number < most; ++number) {
-      if (CPU_ISSET_S(number, CPU_ALLOC_SIZE(most), set)) own.allowed.push_back(number);
+  for (int size = CPU_SETSIZE; size <= 64 * CPU_SETSIZE; size *= 2) {
+    cpu_set_t* set = CPU_ALLOC(size);
+    const bool large_enough = sched_getaffinity(0, CPU_ALLOC_SIZE(size), set) == 0;
+    for (int number = 0; large_enough && number < size; ++number) {
+      if (CPU_ISSET_S(number, CPU_ALLOC_SIZE(size), set)) own.allowed.push_back(number);
     }
     CPU_FREE(set);
-    if (told) return own;
+    if (large_enough) return own;
   }
   for (unsigned number = 0; number < std::max(1U, std::thread::hardware_concurrency()); ++number) {
     own.allowed.push_back(static_cast<int>(number));

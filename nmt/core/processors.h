@@ -5,25 +5,25 @@
 
 namespace babelring {
 
-/// What a process may use of its host's processors.
+/// The CPUs that a process may use.
 struct Processors {
-  std::vector<int> allowed;  // numbers of those it may run on (affinity), ascending
-  double quota = 0;          // how many of them in time (CPU quota of its control group); 0: no limit
+  std::vector<int> allowed;  // CPU numbers of its affinity mask, ascending
+  double quota = 0;          // CPU quota of its control group, in CPUs; 0: no limit
 
-  /// Threads that can compute at the same time: at least 1.
+  /// Number of threads that can run at the same time, at least 1.
   int count() const;
 };
 
-/// How many processors in time the CPU quota of this process's control group, or the least one of those above it,
-/// amounts to (cpu.max of version 2, cpu.cfs_quota_us of version 1); 0: no limit. The paths are for tests.
+/// The smallest CPU quota among this process's control group and its ancestors, in CPUs; 0: no limit. Reads cpu.max of
+/// cgroup version 2 and cpu.cfs_quota_us of version 1. Tests pass their own paths.
 double processor_quota(const std::filesystem::path& proc = "/proc",
                        const std::filesystem::path& groups = "/sys/fs/cgroup");
 
-/// Of this process.
+/// Affinity and quota of this process.
 Processors own_processors();
 
-/// Threads for the rank `own` of the ranks of one host: its share of the processors, where each is divided among the
-/// ranks that may run on it, and of the quota, which all share. At least 1.
+/// Number of threads for rank `own` among the ranks of one host, at least 1. Each CPU is divided among the ranks that
+/// may run on it; the quota is divided among all ranks.
 int threads_of_rank(const std::vector<Processors>& ranks, std::size_t own);
 
 }  // namespace babelring

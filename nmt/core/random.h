@@ -13,7 +13,8 @@ constexpr std::uint64_t mix64(std::uint64_t x) {
   return x ^ (x >> 33);
 }
 
-/// A 32-bit bijection with two multiplications; bias below 0.2 % an output bit (constants: Wellons 2018, "lowbias32").
+/// A bijection of 32-bit words with two multiplications. Avalanche bias is below 0.2 % per output bit.
+/// Source of the constants: Wellons 2018, "lowbias32".
 constexpr std::uint32_t mix32(std::uint32_t x) {
   x ^= x >> 16;
   x *= 0x7feb352dU;
@@ -22,53 +23,53 @@ constexpr std::uint32_t mix32(std::uint32_t x) {
   return x ^ (x >> 16);
 }
 
-/// A stream derived from a seed and up to three indices.
+/// Derives the seed of an independent stream from a seed and up to three indices.
 constexpr std::uint64_t derive_seed(std::uint64_t seed, std::uint64_t a, std::uint64_t b = 0, std::uint64_t c = 0) {
   return mix64(mix64(mix64(mix64(seed + 0x9e3779b97f4a7c15ULL) + a) + b) + c);
 }
 
-/// What of a DropoutKey differs from one update to the next.
+/// The fields of a DropoutKey that change with every update.
 struct DropoutPlace {
   std::uint64_t key;
   std::int64_t first_row;
 };
 
-/// Dropout bits as a pure function of (key, global row, column): whichever rank or micro-batch computes a row, its bits
-/// are the same. An element is dropped when its 16 random bits are below `threshold()`.
+/// Generates dropout bits as a pure function of (key, global row, column). A row therefore gets the same bits on every
+/// rank and in every micro-batch. An element is dropped if its 16 random bits are below `threshold()`.
 struct DropoutKey {
-  std::uint64_t key = 0;       // from (seed, update, layer and place)
-  std::int64_t first_row = 0;  // global index, within the update, of the tensor's first row
-  float probability = 0;       // 0: nothing is dropped
-  /// In a device's memory: key and first_row, for a kernel that is repeated with others; null: they are those here.
-  /// Only the backend of that device sets it.
+  std::uint64_t key = 0;       // derived from seed, update and position in the model
+  std::int64_t first_row = 0;  // index of the tensor's first row within the update, over all ranks
+  float probability = 0;       // 0: no dropout
+  /// Device memory that overrides key and first_row, so that a recorded kernel can be replayed with new values. Null:
+  /// the members above apply. Set only by the device's backend.
   const DropoutPlace* place = nullptr;
 
-  /// Sets the pairs of columns apart before they are hashed: 2^32 over the golden ratio.
+  /// Odd multiplier (2^32 / golden ratio) that decorrelates neighbouring column pairs before hashing.
   static constexpr std::uint32_t pair_factor = 0x9e3779b9U;
 
   constexpr std::uint32_t threshold() const { return static_cast<std::uint32_t>(probability * 65536.0f + 0.5f); }
-  /// What survivors are multiplied by: 1 / (1 - threshold / 65536).
+  /// Factor for elements that are kept: 1 / (1 - threshold / 65536).
   constexpr float scale() const { return 65536.0f / static_cast<float>(65536U - threshold()); }
   constexpr std::uint32_t row_key(std::int64_t local_row) const {
     return static_cast<std::uint32_t>(
         mix64(key + static_cast<std::uint64_t>(first_row + local_row) * 0x9e3779b97f4a7c15ULL) >> 32);
   }
-  /// 16 bits for a column: two neighbours share one 32-bit hash.
+  /// 16 random bits for a column. Two neighbouring columns share one 32-bit hash.
   static constexpr std::uint32_t bits(std::uint32_t row_key, std::uint32_t column) {
     const std::uint32_t pair = mix32(row_key ^ ((column >> 1) * pair_factor));
     return (column & 1U) ? pair >> 16 : pair & 0xffffU;
   }
 };
 
-/// Small sequential generator for everything that is not on a device (splitmix64): shuffles, initial weights, jitter.
+/// Sequential generator (splitmix64) for host-side randomness: shuffles, initial weights, jitter. Not thread-safe.
 class Random {
  public:
   explicit Random(std::uint64_t seed) : state_(seed) {}
   std::uint64_t next() { return mix64(state_ += 0x9e3779b97f4a7c15ULL); }
   /// Uniform in [0, 1) with 53 random bits.
   double uniform() { return static_cast<double>(next() >> 11) * 0x1.0p-53; }
-  /// Uniform in [0, bound) for bounds up to 2^32, up to a bias of bound / 2^32 (multiply-shift without the rejection
-  /// step of Lemire 2019).
+  /// Uniform in [0, bound) for bounds up to 2^32, with a bias of at most bound / 2^32. Source: Lemire 2019, without the
+  /// rejection step.
   std::uint64_t below(std::uint64_t bound) { return ((next() >> 32) * bound) >> 32; }
   /// Standard normal, by Box-Muller.
   double normal();

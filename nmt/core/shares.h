@@ -11,21 +11,22 @@ struct ElementRange {
   bool operator==(const ElementRange&) const = default;
 };
 
-/// Which elements of a flat array one rank owns: stripes dealt out round-robin, so that any long part of the array is
-/// divided evenly too. The ranks' shares are disjoint and cover the array. A pure function of its arguments.
+/// The shard of a flat array that one rank owns. Shards consist of stripes assigned round-robin, so every long range of
+/// the array is also divided evenly. The shards of all ranks are disjoint and cover the array. A pure function of its
+/// arguments.
 class Shares {
  public:
-  /// Every stripe begins at a multiple of so many elements.
+  /// Stripes begin at multiples of this number of elements.
   static constexpr std::int64_t grain = 16384;
 
-  /// The whole array, of any size.
+  /// The shard of a single rank: the whole array.
   Shares() = default;
-  /// Of `count` elements, rank `rank` of `ranks`. Throws Failure if there is no such rank.
+  /// Shard of rank `rank` of `ranks` in an array of `count` elements. Throws Failure if the rank is out of range.
   Shares(std::int64_t count, int rank, int ranks);
 
-  /// Whether others have a share too.
+  /// True if the array is divided among several ranks.
   bool divided() const { return ranks_ > 1; }
-  /// The rank's stripes, or parts of them, within `range`, in order.
+  /// The intersection of the shard with `range`, as ascending ranges.
   std::vector<ElementRange> within(ElementRange range) const;
 
  private:

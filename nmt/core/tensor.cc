@@ -30,7 +30,7 @@ std::string Shape::text() const {
 
 namespace {
 
-/// char, const for the read-only view.
+/// char for Tensor, const char for ConstTensor.
 template <class View>
 using Byte = std::conditional_t<std::is_same_v<View, Tensor>, char, const char>;
 

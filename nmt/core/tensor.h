@@ -30,9 +30,9 @@ class Shape {
   int rank_ = 0;
 };
 
-/// A read-only view of row-major elements. Owns nothing; must not outlive its Buffer or Arena.
-/// Rows (the last extent) are contiguous. `row_stride` is the distance in elements from one row to the next: equal to
-/// the last extent unless the view was made by columns(). Only 2-D views may be strided.
+/// A read-only, non-owning view of row-major elements. Must not outlive its Buffer or Arena. A default-constructed view
+/// is null. Each row (last extent) is contiguous. `row_stride` is the distance between rows in elements; it equals the
+/// last extent unless the view was made by column_slice(). Only 2-D views may be strided.
 struct ConstTensor {
   const void* data = nullptr;
   Shape shape;
@@ -58,7 +58,7 @@ struct ConstTensor {
   ConstTensor row_slice(std::int64_t first, std::int64_t count) const;
 };
 
-/// The writable twin of ConstTensor.
+/// A writable, non-owning view. Otherwise like ConstTensor.
 struct Tensor {
   void* data = nullptr;
   Shape shape;
@@ -83,7 +83,7 @@ struct Tensor {
   Tensor row_slice(std::int64_t first, std::int64_t count) const;
 };
 
-/// Sizes of the tensors that are there, added up: what an op reads and writes at least.
+/// Total size of all non-null tensors: a lower bound on the bytes that an op reads and writes.
 double total_bytes(std::initializer_list<ConstTensor> tensors);
 
 }  // namespace babelring
