@@ -5,18 +5,20 @@
 namespace babelring {
 
 void ModelConfig::bind(OptionBinder& b) {
-  b.integer("encoder_layers", encoder_layers, 1, 100, "layers of the encoder");
-  b.integer("decoder_layers", decoder_layers, 1, 100, "layers of the decoder");
-  b.integer("width", width, 2, 65536, "features of a token (d_model), even");
-  b.integer("heads", heads, 1, 256, "attention heads; must divide the width");
-  b.integer("inner", inner, 1, 1 << 20, "hidden features of the feed-forward layers");
-  b.number("dropout", dropout, 0, 0.99, "probability, on embeddings and sub-layer outputs");
-  b.number("attention_dropout", attention_dropout, 0, 0.99, "probability, on attention weights");
-  b.number("activation_dropout", activation_dropout, 0, 0.99, "probability, after the feed-forward's ReLU");
-  b.choice("norm", norm, {"pre", "post"}, "layer normalisation before each sub-layer or after its residual sum");
+  b.integer("encoder_layers", encoder_layers, 1, 100, "number of encoder layers");
+  b.integer("decoder_layers", decoder_layers, 1, 100, "number of decoder layers");
+  b.integer("width", width, 2, 65536, "features per token (d_model); even and a multiple of heads");
+  b.integer("heads", heads, 1, 256, "number of attention heads");
+  b.integer("inner", inner, 1, 1 << 20, "hidden features of each feed-forward block");
+  b.number("dropout", dropout, 0, 0.99, "dropout probability on embeddings and sub-layer outputs");
+  b.number("attention_dropout", attention_dropout, 0, 0.99, "dropout probability on attention weights");
+  b.number("activation_dropout", activation_dropout, 0, 0.99, "dropout probability after the feed-forward ReLU");
+  b.choice("norm", norm, {"pre", "post"},
+           "layer normalisation before each sub-layer (pre) or after its residual sum (post)");
   b.choice("tied_embeddings", tied_embeddings, {"all", "decoder", "none"},
-           "all: source, target and output share one table; decoder: target and output; none");
-  b.flag("attention_bias", attention_bias, "biases in the attention projections (Vaswani et al. have none)");
+           "embeddings that share one table; all: source, target and output; decoder: target and output; none: three "
+           "tables");
+  b.flag("attention_bias", attention_bias, "add biases to the attention projections (Vaswani et al. 2017 use none)");
 }
 
 void ModelConfig::check() const {

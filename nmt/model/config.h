@@ -7,7 +7,7 @@
 
 namespace babelring {
 
-/// Shape of an encoder-decoder Transformer.
+/// Architecture of an encoder-decoder Transformer. bind() documents each member.
 struct ModelConfig {
   int encoder_layers = 6;
   int decoder_layers = 6;
@@ -18,17 +18,17 @@ struct ModelConfig {
   double attention_dropout = 0;
   double activation_dropout = 0;
   std::string norm = "pre";
-  std::string tied_embeddings = "all";  // all: source, target and output; decoder: target and output; none
+  std::string tied_embeddings = "all";
   bool attention_bias = false;
 
   void bind(OptionBinder& binder);
-  /// Throws UsageFailure, e.g. when the heads do not divide the width.
+  /// Throws UsageFailure if width is odd or not a multiple of heads.
   void check() const;
 };
 
 /// transformer-tiny (4+4 layers, width 128, 4 heads, inner 256, dropout 0.3; Wu et al. 2021), transformer-base
 /// (6+6, 512, 8, 2048, 0.1) or transformer-big (6+6, 1024, 16, 4096, 0.3; Vaswani et al. 2017, table 3).
-/// Throws UsageFailure naming the known ones.
+/// Throws UsageFailure that lists the known presets for any other name.
 ModelConfig model_preset(const std::string& name);
 
 }  // namespace babelring

@@ -8,7 +8,7 @@ namespace babelring {
 
 namespace {
 
-constexpr double longest = 1e15;  // whole numbers up to it are exact
+constexpr double max_value = 1e15;  // doubles represent all integers up to here exactly
 
 struct Suffix {
   std::string_view text;
@@ -29,7 +29,8 @@ Result<Duration> Duration::parse(std::string_view text) {
   const std::string_view rest = text.substr(static_cast<std::size_t>(end - text.data()));
   if (error == std::errc() && value >= 0) {
     for (const Suffix& suffix : suffixes) {
-      if (rest == suffix.text && value * suffix.factor <= longest) return Duration(value * suffix.factor, suffix.unit);
+      if (rest == suffix.text && value * suffix.factor <= max_value)
+        return Duration(value * suffix.factor, suffix.unit);
     }
   }
   return Error{

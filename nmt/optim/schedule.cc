@@ -6,11 +6,14 @@
 namespace babelring {
 
 void ScheduleOptions::bind(OptionBinder& b) {
-  b.choice("schedule", schedule, {"inverse-sqrt", "linear", "constant"}, "course of the learning rate after warm-up");
-  b.number("learning_rate", learning_rate, 0, 10, "peak learning rate, reached at the end of the warm-up");
-  b.text("warm_up", warm_up, "linear warm-up: 4000u updates, 2e epochs or 50Mt target tokens");
-  b.text("decay", decay, "linear schedule only: where final_fraction is reached");
-  b.number("final_fraction", final_fraction, 0, 1, "linear schedule only: last learning rate, as part of the peak");
+  b.choice("schedule", schedule, {"inverse-sqrt", "linear", "constant"}, "learning-rate decay after warm-up");
+  b.number("learning_rate", learning_rate, 0, 10, "peak learning rate, reached at the end of warm-up");
+  b.text("warm_up", warm_up, "length of the linear warm-up: 4000u updates, 2e epochs or 50Mt target tokens");
+  b.text("decay", decay,
+         "linear schedule only: when the learning rate reaches final_fraction, counted from the start of training and "
+         "in the unit of warm_up");
+  b.number("final_fraction", final_fraction, 0, 1,
+           "linear schedule only: final learning rate as a fraction of the peak");
 }
 
 Duration parse_duration(const std::string& key, const std::string& text) {

@@ -7,6 +7,7 @@
 
 namespace babelring {
 
+/// Options of Schedule. bind() documents each member.
 struct ScheduleOptions {
   std::string schedule = "inverse-sqrt";
   double learning_rate = 0.0007;
@@ -23,10 +24,11 @@ struct ScheduleOptions {
 ///   constant
 class Schedule {
  public:
-  /// Throws UsageFailure naming the key whose duration cannot be read.
+  /// Throws UsageFailure that names the key if a duration cannot be parsed, or if the units of warm_up and decay differ
+  /// in a linear schedule.
   explicit Schedule(const ScheduleOptions& options);
 
-  /// Of the update that `progress` counts as done, the first being update 1.
+  /// Learning rate of an update. `progress` includes that update, so the first call has progress.update == 1.
   double learning_rate(const Progress& progress) const;
 
  private:
@@ -35,7 +37,7 @@ class Schedule {
   Duration warm_up_, decay_;
 };
 
-/// Parses a duration of the configuration. Throws UsageFailure: "optimizer.warm_up: expected …, found '…'".
+/// Parses the duration configured under `key`. Throws UsageFailure: "optimizer.warm_up: expected …, found '…'".
 Duration parse_duration(const std::string& key, const std::string& text);
 
 }  // namespace babelring

@@ -11,89 +11,95 @@ namespace babelring {
 
 void DataConfig::bind(OptionBinder& b) {
   b.text("folder", folder, "folder written by `nmt prepare`");
-  b.text("train_set", train_set, "set trained on");
-  b.text("valid_set", valid_set, "held-out set; empty: no validation");
+  b.text("train_set", train_set, "name of the training set");
+  b.text("valid_set", valid_set, "name of the validation set; empty: no validation");
   b.integer("tokens_per_update", tokens_per_update, 1, std::int64_t{1} << 40,
-            "target tokens of an update, over all ranks");
+            "target tokens per update, summed over all ranks");
   b.integer_or(
       "micro_batch_tokens", micro_batch_tokens, 0, std::int64_t{1} << 40, "auto", automatic,
-      "most tokens of one forward pass of a rank, which bounds memory; 0: a rank's share in one pass; auto: as "
-      "many as fit into the memory that is free, up to that");
-  b.integer("max_length", max_length, 2, 1 << 20, "longest sentence trained on, in tokens");
-  b.integer("prefetch", prefetch, 1, 1000, "updates prepared ahead");
+      "max tokens in one forward pass of a rank; fewer need less memory; 0: one pass per update; auto: as many as fit "
+      "into free memory, up to one pass per update");
+  b.integer("max_length", max_length, 2, 1 << 20, "max sentence length in tokens; longer sentences are skipped");
+  b.integer("prefetch", prefetch, 1, 1000, "number of updates whose batches are prepared ahead");
 }
 
 void OptimizerConfig::bind(OptionBinder& b) {
   schedule.bind(b);
   adam.bind(b);
-  b.number("label_smoothing", label_smoothing, 0, 0.99, "probability spread evenly over the vocabulary");
+  b.number("label_smoothing", label_smoothing, 0, 0.99,
+           "label smoothing: probability mass spread evenly over the vocabulary");
 }
 
 void DivergenceConfig::bind(OptionBinder& b) {
   b.text("after", after,
-         "training ends as diverged after this many updates in a row without a finite gradient (20u), or an evaluation "
-         "whose loss is not finite; 0u: never");
+         "end training as diverged after N consecutive updates with a non-finite gradient (20u), or after a validation "
+         "with a non-finite loss; 0u: never");
   b.integer("rewind", rewind, 0, 1000,
-            "times that training goes back to the newest well evaluated checkpoint instead, with half the learning "
-            "rate each time");
+            "max number of times a diverged run returns to its newest good checkpoint instead of ending; each time "
+            "halves the learning rate");
 }
 
 void TrainingConfig::bind(OptionBinder& b) {
-  b.text("stop_after", stop_after, "end of training: 100000u updates, 20e epochs or 500Mt target tokens");
-  b.number("max_minutes", max_minutes, 0, 1e7, "end of training by the clock, earlier attempts counted in; 0: none");
-  b.choice("precision", precision, {"bf16", "f32"}, "of activations and products; masters and moments are f32");
+  b.text("stop_after", stop_after, "when training ends: 100000u updates, 20e epochs or 500Mt target tokens");
+  b.number("max_minutes", max_minutes, 0, 1e7, "max training time in minutes, including earlier attempts; 0: no limit");
+  b.choice("precision", precision, {"bf16", "f32"},
+           "data type of activations and matmuls; master weights and Adam moments are always f32");
   b.choice("device", device, {"auto", "cpu", "cuda"},
-           "what computes: a CUDA GPU for each rank, or the processor; auto: the first where every rank has one");
+           "compute device; auto: CUDA if every rank has its own GPU, otherwise the CPU");
   b.flag("cuda_graphs", cuda_graphs,
-         "on GPUs: forward and backward of batches of similar size, padded to the same size, are repeated as a CUDA "
-         "graph; for small models, whose kernels take less time than their launches");
+         "GPU only: pad batches of similar size to one size and replay forward and backward as a CUDA graph; faster "
+         "for small models, whose kernels run shorter than their launches take");
   b.flag("tune_products", tune_products,
-         "on a GPU each matrix product is computed by the fastest of the algorithms that cuBLASLt proposes, timed when "
-         "its shape first comes; the run's folder keeps the choices (products-rank-N.jsonl); false: by the first one");
+         "GPU only: time the algorithms that cuBLASLt proposes for each new matmul shape and use the fastest; choices "
+         "are kept in the run's folder (products-rank-N.jsonl); false: use the first proposal");
   b.integer("threads", threads, 0, 1024,
-            "threads of a rank; 0: its share of the processors that affinity and the CPU quota allow the host's ranks");
-  b.integer("seed", seed, 0, std::int64_t{1} << 62, "of initial weights, order and dropout");
-  b.text(
-      "start_from", start_from,
-      "folder of a checkpoint: a new run begins with its weights, in its vocabulary; optimizer, schedule and position "
-      "begin anew");
-  b.text("freeze", freeze, "parameters that keep their weights: names with * and ?, separated by commas: encoder.*");
+            "threads per rank; 0: the host's CPUs, within affinity and CPU quota, divided among its ranks");
+  b.integer("seed", seed, 0, std::int64_t{1} << 62, "random seed for initial weights, data order and dropout");
+  b.text("start_from", start_from,
+         "checkpoint folder whose weights a new run starts from; the vocabulary must be the same; optimizer, schedule "
+         "and data position start afresh");
+  b.text("freeze", freeze, "parameters that are not trained: comma-separated names with * and ?, such as encoder.*");
   b.text("log_every", log_every,
-         "a log line every N updates (u), epochs (e) or tokens (t), with the mean loss since the line before");
-  b.text("digest_every", digest_every, "a SHA-256 of the weights in the step record; 0: never");
+         "interval between log lines in updates (u), epochs (e) or target tokens (t); each shows the mean loss since "
+         "the previous line");
+  b.text("digest_every", digest_every,
+         "interval at which the step record contains a SHA-256 of the weights, in u, e or t; 0: never");
   b.group("divergence", divergence);
 }
 
 void ValidationConfig::bind(OptionBinder& b) {
-  b.text("every", every, "validation loss every so many updates (u), epochs (e) or tokens (t); 0: at the end only");
-  b.text("bleu_every", bleu_every, "translation and BLEU, at validations this far apart; 0: never");
-  b.integer("max_sentences", max_sentences, 0, std::int64_t{1} << 40, "sentences translated for BLEU; 0: all");
-  b.integer("beam", beam, 1, 64, "beam size");
-  b.number("length_penalty", length_penalty, 0, 10, "exponent of the length that scores are divided by");
-  b.integer("samples", samples, 0, 200, "translations kept with each evaluation");
+  b.text("every", every,
+         "interval between validations in updates (u), epochs (e) or target tokens (t); 0: at the end only");
+  b.text("bleu_every", bleu_every, "min interval between validations that also translate and compute BLEU; 0: never");
+  b.integer("max_sentences", max_sentences, 0, std::int64_t{1} << 40,
+            "max number of sentences translated for BLEU; 0: all");
+  b.integer("beam", beam, 1, 64, "beam size; 1: greedy search");
+  b.number("length_penalty", length_penalty, 0, 10,
+           "hypothesis scores are divided by length^N; larger values favour longer translations");
+  b.integer("samples", samples, 0, 200, "number of sample translations stored with each evaluation");
   b.integer("patience", patience, 0, 1000000,
-            "early stopping: evaluations without a better BLEU (or, without BLEU, loss); 0: off");
+            "stop early after N evaluations without a better BLEU (or loss, if BLEU is off); 0: never");
 }
 
 void CheckpointConfig::bind(OptionBinder& b) {
-  b.text("every", every, "a checkpoint after each so many updates (u), epochs (e) or tokens (t); 0: at the end only");
-  b.integer("keep_last", keep_last, 1, 100000, "newest checkpoints kept");
-  b.flag("keep_best", keep_best, "keep the best one besides");
+  b.text("every", every,
+         "interval between checkpoints in updates (u), epochs (e) or target tokens (t); 0: at the end only");
+  b.integer("keep_last", keep_last, 1, 100000, "number of newest checkpoints to keep");
+  b.flag("keep_best", keep_best, "also keep the best checkpoint");
 }
 
 void CommConfig::bind(OptionBinder& b) {
   b.choice("all_reduce", all_reduce, {"auto", "shared_memory", "ring", "mpi", "nccl", "nccl_ring"},
-           "in memory that the ranks of one host share, by an own ring of messages, or the MPI library's; between GPUs "
-           "by NCCL, with the algorithm that it chooses or its ring; auto: NCCL between GPUs that have it, else memory "
-           "where all ranks are on one host, else the ring");
+           "gradient all-reduce: shared_memory (one host), ring (built in, over MPI messages), mpi (MPI_Iallreduce), "
+           "nccl (GPUs, NCCL chooses the algorithm) or nccl_ring; auto: NCCL between GPUs that support it, otherwise "
+           "shared memory on one host, otherwise the ring");
   b.choice("gradient_wire", gradient_wire, {"f32", "bf16"},
-           "how the ring and NCCL send gradients; bf16 halves the bytes, each hop rounds to 8 bits; in shared memory "
-           "f32 always");
-  b.number_or(
-      "bucket_mb", bucket_mb, 0.001, 4096, "auto", automatic,
-      "gradient bytes reduced together, in MB; auto: 4 between hosts' memories, tens between GPUs by NCCL, as a "
-      "model of their network says");
-  b.number("deadline_s", deadline_s, 0.1, 86400, "seconds after which a collective gives up and names the peer");
+           "data type in which the ring and NCCL send gradients; bf16 halves the traffic but each hop rounds to 8 "
+           "bits; shared memory always uses f32");
+  b.number_or("bucket_mb", bucket_mb, 0.001, 4096, "auto", automatic,
+              "MB of gradients per all-reduce; auto: 4, or with NCCL tens, computed from a model of the network");
+  b.number("deadline_s", deadline_s, 0.1, 86400,
+           "seconds until a stalled collective fails with an error that names the peer");
 }
 
 CommOptions CommConfig::options() const {
@@ -116,9 +122,9 @@ std::int64_t CommConfig::bucket_bytes(std::int64_t gradient_bytes, const Communi
 }
 
 void TrainConfig::bind(OptionBinder& b) {
-  b.text("name", name, "of the run, for people");
+  b.text("name", name, "display name of the run");
   b.choice("preset", preset, {"transformer-tiny", "transformer-base", "transformer-big"},
-           "defaults of model.*, which single keys override");
+           "defaults for the model.* keys; each can be overridden");
   b.group("model", model);
   b.group("data", data);
   b.group("optimizer", optimizer);
@@ -126,7 +132,7 @@ void TrainConfig::bind(OptionBinder& b) {
   b.group("validation", validation);
   b.group("checkpoint", checkpoint);
   b.group("communication", communication);
-  b.flag("tensorboard", tensorboard, "rank 0 writes event files for TensorBoard, into the run's folder tensorboard");
+  b.flag("tensorboard", tensorboard, "write TensorBoard event files into the folder tensorboard of the run (rank 0)");
 }
 
 void TrainConfig::check() const {
@@ -145,7 +151,7 @@ void TrainConfig::check() const {
   parse_duration("validation.bleu_every", validation.bleu_every);
   parse_duration("checkpoint.every", checkpoint.every);
   if (communication.all_reduce == "mpi" && communication.gradient_wire == "bf16") {
-    throw UsageFailure("communication.gradient_wire: bf16 goes with all_reduce ring, nccl or auto, found mpi");
+    throw UsageFailure("communication.gradient_wire: bf16 needs all_reduce ring, nccl or auto, found mpi");
   }
   if (data.folder.empty()) throw UsageFailure("data.folder: missing; expected a folder written by `nmt prepare`");
 }

@@ -13,7 +13,7 @@
 namespace babelring {
 
 struct DataConfig {
-  static constexpr std::int64_t automatic = -1;  // of micro_batch_tokens
+  static constexpr std::int64_t automatic = -1;  // value of micro_batch_tokens that means "auto"
 
   std::string folder;
   std::string train_set = "train";
@@ -80,7 +80,7 @@ struct CheckpointConfig {
 };
 
 struct CommConfig {
-  static constexpr double automatic = 0;  // of bucket_mb
+  static constexpr double automatic = 0;  // value of bucket_mb that means "auto"
 
   std::string all_reduce = "auto";
   std::string gradient_wire = "f32";
@@ -88,13 +88,13 @@ struct CommConfig {
   double deadline_s = 120;
 
   void bind(OptionBinder& binder);
-  /// Options of the communicator between the ranks' hosts.
+  /// Options for make_communicator(). NCCL is layered on top of it, so `nccl` and `nccl_ring` become `automatic`.
   CommOptions options() const;
-  /// Bytes of `gradient_bytes` that `communicator` reduces together; `by_nccl`: between GPUs.
+  /// Bucket size in bytes for a model with `gradient_bytes` of gradients. `by_nccl`: NCCL reduces them between GPUs.
   std::int64_t bucket_bytes(std::int64_t gradient_bytes, const Communicator& communicator, bool by_nccl) const;
 };
 
-/// Everything that decides what a run does. Stored, resolved, with the run and with each checkpoint.
+/// The complete configuration of a training run. Its resolved form is stored with the run and with each checkpoint.
 struct TrainConfig {
   std::string name = "run";
   std::string preset = "transformer-base";
@@ -108,23 +108,23 @@ struct TrainConfig {
   bool tensorboard = false;
 
   void bind(OptionBinder& binder);
-  /// Throws UsageFailure on values that do not fit each other.
+  /// Checks values that depend on each other. Throws UsageFailure naming the key.
   void check() const;
 };
 
-/// Reads YAML text, then `key=value` overrides; `preset` sets the model's defaults whatever its place. Throws
-/// UsageFailure with file, line and column, or the override.
+/// Reads YAML text, then applies `key=value` overrides. `preset` sets the defaults of model.* wherever it appears, so
+/// explicit model.* keys always win. Throws UsageFailure with file, line and column, or with the override.
 TrainConfig read_config(const std::string& yaml, const std::string& file_name,
                         const std::vector<std::string>& overrides);
 
-/// Reads what config_yaml() wrote, of this version or an older one: keys that it did not have get their defaults. The
-/// values need not fit each other.
+/// Reads the output of config_yaml() from this or an older version. Missing keys get their defaults. check() is not
+/// called.
 TrainConfig read_stored_config(const std::string& yaml, const std::string& file_name);
 
-/// The resolved configuration, which read_config() reads back to the same.
+/// The resolved configuration as YAML with every key. read_config() restores the same values from it.
 std::string config_yaml(const TrainConfig& config);
 
-/// All keys with types, defaults and help, for --help.
+/// A table of all keys with types, defaults and help texts, for --help.
 std::string describe_config();
 
 }  // namespace babelring
