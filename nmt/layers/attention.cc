@@ -6,7 +6,7 @@ namespace babelring {
 
 namespace {
 
-/// Queries, keys and values each start as an [width, width] matrix would, though they are one.
+/// Glorot bounds of three separate [width, width] matrices, for the fused [3 width, width] matrix.
 Initializer fused_glorot(std::int64_t width) {
   return Initializer::glorot(width, width, 1 / std::sqrt(2.0f));
 }

@@ -9,11 +9,11 @@ namespace babelring {
 struct AttentionOptions {
   std::int64_t width = 0;
   int heads = 1;
-  float dropout = 0;  // of the attention probabilities
-  bool bias = false;  // of the four projections; Vaswani et al. have none
+  float dropout = 0;  // dropout probability on attention weights
+  bool bias = false;  // biases in the four projections; Vaswani et al. 2017 use none
 };
 
-/// Multi-head attention of a sequence on itself: one fused projection to queries, keys and values.
+/// Multi-head self-attention. One fused projection computes queries, keys and values.
 class SelfAttention {
  public:
   struct Saved {
@@ -27,10 +27,10 @@ class SelfAttention {
 
   /// x [tokens, width] → [tokens, width] in context.scratch.
   Tensor forward(Context& context, ConstTensor x, const Sequences& sequences, Saved& saved) const;
-  /// dx is overwritten, or added to once dy has been read.
+  /// Writes dx, or adds to it with `accumulate`. dx may alias dy: dy is read before dx is written.
   void backward(Context& context, ConstTensor dy, const Saved& saved, Tensor dx, bool accumulate = false) const;
 
-  /// For decoding, one row a hypothesis: the fused projection of new rows, and the output projection.
+  /// The fused and the output projection, for incremental decoding.
   const Linear& qkv() const { return qkv_; }
   const Linear& output() const { return output_; }
 
@@ -41,7 +41,7 @@ class SelfAttention {
   std::uint64_t site_;
 };
 
-/// Multi-head attention of target tokens on the encoder's output.
+/// Multi-head attention from target tokens to the encoder output ("memory").
 class CrossAttention {
  public:
   struct Saved {
@@ -52,12 +52,12 @@ class CrossAttention {
   };
   CrossAttention(ParameterStore& store, const std::string& name, const AttentionOptions& options, std::uint64_t site);
 
-  /// `kv` [memory tokens, 2 width]: key_value() of the memory, if it has been computed together with others'.
+  /// x [target tokens, width] → [target tokens, width] in context.scratch. `kv` [memory tokens, 2 width] is the
+  /// precomputed key_value() projection of `memory`; if null, it is computed here.
   Tensor forward(Context& context, ConstTensor x, const Sequences& sequences, ConstTensor memory,
                  const Sequences& memory_sequences, Saved& saved, ConstTensor kv = {}) const;
-  /// dx is overwritten, or added to once dy has been read; dmemory [memory tokens, width] is added to. With `dkv`
-  /// [memory tokens, 2 width] the gradient of `kv` is written there instead, and that of the memory is left to the
-  /// caller.
+  /// Writes dx, or adds to it with `accumulate`; dx may alias dy. Adds to dmemory [memory tokens, width]. With `dkv`
+  /// [memory tokens, 2 width], writes the gradient of `kv` to it and leaves dmemory to the caller.
   void backward(Context& context, ConstTensor dy, const Saved& saved, Tensor dx, Tensor dmemory,
                 bool accumulate = false, Tensor dkv = {}) const;
 

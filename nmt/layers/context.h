@@ -14,44 +14,44 @@ namespace babelring {
 
 enum class Phase { forward, backward };
 
-/// What the lab tools see of a step: called with names and views that are valid during the call only.
+/// Receives the intermediate tensors of a step. Names and views are valid only during the call.
 class StepObserver {
  public:
   virtual ~StepObserver() = default;
   virtual void tensor(std::string_view layer, Phase, std::string_view role, ConstTensor) = 0;
 };
 
-/// Hears which phase the work that follows belongs to.
+/// Told when work enters a phase, for timing.
 class PhaseClock {
  public:
   virtual ~PhaseClock() = default;
   virtual void enter(Phase phase) = 0;
 };
 
-/// Where the gradients of the source's and the target's embeddings are added instead of to their table's: that is then
-/// the output projection's alone. Row i belongs to one id of the table.
+/// A compact gradient for the embedding rows that a batch uses. Embedding gradients are added to it instead of to the
+/// shared table's gradient, which then contains the output projection's part only. Each row belongs to one id.
 struct EmbeddingRows {
   Tensor gradient;             // [rows, width] f32
-  ConstTensor source, target;  // [tokens] i32: each token's row
+  ConstTensor source, target;  // [tokens] i32: row of each token
 };
 
-/// What a layer borrows from the step it runs in; never stored.
+/// The resources and settings of one step, passed to every layer call. Layers never store it.
 struct Context {
   Backend& backend;
-  Arena& saved;                    // lives until the micro-batch's backward is over
-  Arena& scratch;                  // rewound by the layer that took from it
-  DType dtype = DType::f32;        // of activations
+  Arena& saved;                    // valid until the micro-batch's backward has ended
+  Arena& scratch;                  // temporary; each layer rewinds it before it returns
+  DType dtype = DType::f32;        // data type of activations
   bool training = false;           // false: no dropout
-  bool accumulate = true;          // false: backward overwrites the gradients, for an update's first micro-batch
-  std::uint64_t dropout_seed = 0;  // of the update
+  bool accumulate = true;          // false: backward overwrites gradients (first micro-batch of an update)
+  std::uint64_t dropout_seed = 0;  // differs for each update
   StepObserver* observer = nullptr;
   PhaseClock* clock = nullptr;
-  PackedWeights* packed_weights = nullptr;        // where forward products find their weights, in inference alone
-  const EmbeddingRows* embedding_rows = nullptr;  // only where embeddings and projection share a table
-  /// Called in backward when a parameter's gradient is complete for this micro-batch; may be empty.
+  PackedWeights* packed_weights = nullptr;        // prepacked weights for forward matmuls; inference only
+  const EmbeddingRows* embedding_rows = nullptr;  // only if embeddings and output projection share a table
+  /// Called by backward when a parameter's gradient is complete for this micro-batch. May be empty.
   std::function<void(const Parameter&)> gradient_ready;
 
-  /// `site` numbers the places of dropout in a model.
+  /// `site`: unique number of the dropout layer within the model.
   DropoutKey dropout_key(std::uint64_t site, std::int64_t first_row, float probability) const {
     return {derive_seed(dropout_seed, site), first_row, training ? probability : 0.0f};
   }
@@ -69,12 +69,12 @@ struct Context {
   }
 };
 
-/// Packed sentences, all but their offsets on the device.
+/// Packed sentences in the backend's memory, except for the offsets.
 struct Sequences {
   ConstTensor ids;             // [tokens] i32
-  ConstTensor positions;       // [tokens] i32, from 0 in each sentence
-  ConstTensor offsets;         // [sentences + 1] i32, in the host's memory
-  std::int64_t first_row = 0;  // global row, within the update, of the first token: for dropout
+  ConstTensor positions;       // [tokens] i32, starting at 0 in each sentence
+  ConstTensor offsets;         // [sentences + 1] i32, in host memory
+  std::int64_t first_row = 0;  // index of the first token within the update, for dropout
 
   std::int64_t tokens() const { return ids.shape.elements(); }
 };

@@ -6,7 +6,8 @@
 
 namespace babelring {
 
-/// Causal self-attention, attention on the encoder's output, feed-forward, each in a residual block.
+/// Causal self-attention, cross-attention to the encoder output and feed-forward, each in a residual block.
+/// Source: Vaswani et al. 2017, 3.1.
 class DecoderLayer {
  public:
   struct Saved {
@@ -15,33 +16,34 @@ class DecoderLayer {
     CrossAttention::Saved cross;
     FeedForward::Saved feed_forward;
   };
+  /// Uses dropout sites [first_site, first_site + sites).
   DecoderLayer(ParameterStore& store, const std::string& name, const LayerOptions& options, std::uint64_t first_site);
   static constexpr std::uint64_t sites = 6;
 
   /// x [target tokens, width], memory [source tokens, width] → [target tokens, width] in context.saved. `kv` [source
-  /// tokens, 2 width]: key_value() of the memory, if it has been computed together with other layers'.
+  /// tokens, 2 width] is the precomputed key_value() projection of `memory`; if null, it is computed here.
   Tensor forward(Context& context, ConstTensor x, const Sequences& target, ConstTensor memory, const Sequences& source,
                  Saved& saved, ConstTensor kv = {}) const;
-  /// `d` holds dy and becomes dx; dmemory is added to. With `dkv` the gradient of `kv` is written there instead.
+  /// Replaces dy in `d` by dx and adds to dmemory. With `dkv`, writes the gradient of `kv` to it and leaves dmemory to
+  /// the caller.
   void backward(Context& context, Tensor d, const Saved& saved, Tensor dmemory, Tensor dkv = {}) const;
 
-  /// Keys and values of the encoder's output, [source tokens, 2 width], computed once a sentence for decoding.
+  /// Keys and values of the encoder output, [source tokens, 2 width] in `arena`. Decoding computes them once per batch.
   Tensor project_memory(Context& context, Arena& arena, ConstTensor memory) const;
   const Linear& key_value() const { return cross_.key_value(); }
 
-  /// What one decoding step of `rows` hypotheses reads and extends.
+  /// The state of one decoding step for `rows` hypotheses. The i32 lists are in host memory.
   struct StepInput {
-    Tensor cache;               // [rows or more, capacity * 2 width]: keys and values of each position side by side
-    std::int64_t position = 0;  // of the new token, the same for all; its keys and values are written to the same row
-    // The lists below are in the host's memory.
-    // Of each row's tokens so far, [rows, position + 1] i32: token j of what was row r then is at r * capacity + j. A
-    // hypothesis that goes on from another reads its past where it is.
+    Tensor cache;               // [rows or more, capacity * 2 width]: key and value of each position, interleaved
+    std::int64_t position = 0;  // of the new token, equal for all rows; step() writes its key and value to the cache
+    // [rows, position + 1] i32: for each hypothesis, where the cache holds its tokens. Token j that was written by row
+    // r has index r * capacity + j. A hypothesis that extends another row's refers to that row, so nothing is copied.
     ConstTensor self_rows;
     ConstTensor self_count;                  // [rows] i32: position + 1
-    ConstTensor memory;                      // [source tokens, 2 width] of project_memory()
-    ConstTensor memory_begin, memory_count;  // [rows] i32: the source tokens of the hypothesis's sentence
+    ConstTensor memory;                      // [source tokens, 2 width] from project_memory()
+    ConstTensor memory_begin, memory_count;  // [rows] i32: range of the hypothesis's source tokens in `memory`
   };
-  /// x [rows, width] → [rows, width] in context.saved. For inference: context.training must be false.
+  /// x [rows, width] → [rows, width] in context.saved. Inference only: context.training must be false.
   Tensor step(Context& context, ConstTensor x, const StepInput& input) const;
 
  private:

@@ -6,24 +6,25 @@
 
 namespace babelring {
 
-/// Token and position embedding: dropout(sqrt(width) * table[id] + sinusoid(position)). The table may be shared.
+/// Token plus position embedding: dropout(sqrt(width) * table[id] + sinusoid(position)). Several layers may share a
+/// table. Source: Vaswani et al. 2017, 3.4 and 3.5.
 class Embedding {
  public:
   struct Saved {
-    ConstTensor ids;
+    ConstTensor ids;  // row of `gradient` for each token
     DropoutKey dropout;
-    Tensor gradient;  // what backward adds to: the table's, in whose rows `ids` are counted
+    Tensor gradient;  // backward adds to it: the table's gradient, or a compact one (EmbeddingRows)
   };
   /// `table` is [vocabulary, width], declared by declare_table() and owned by the store.
   Embedding(const Parameter& table, float dropout, std::uint64_t site);
 
-  /// Declares NAME [vocabulary, width], normal with deviation width^-1/2.
+  /// Declares NAME [vocabulary, width], initialized from a normal distribution with standard deviation width^-1/2.
   static const Parameter& declare_table(ParameterStore& store, const std::string& name, std::int64_t vocabulary,
                                         std::int64_t width);
 
   /// → [tokens, width] in context.saved.
   Tensor forward(Context& context, const Sequences& sequences, Saved& saved) const;
-  /// Adds to saved.gradient; whether it is then complete only the model knows.
+  /// Adds to saved.gradient. Does not report the table ready: other layers may still add to it.
   void backward(Context& context, ConstTensor dy, const Saved& saved) const;
 
  private:

@@ -8,16 +8,16 @@
 
 namespace babelring {
 
-/// What encoder and decoder layers share.
+/// Options of encoder and decoder layers.
 struct LayerOptions {
   AttentionOptions attention;
-  std::int64_t inner = 0;  // width of the feed-forward's hidden layer
+  std::int64_t inner = 0;  // hidden features of the feed-forward block
   NormPlace norm = NormPlace::pre;
-  float dropout = 0;             // of sub-layer outputs
-  float activation_dropout = 0;  // after the feed-forward's ReLU
+  float dropout = 0;             // dropout probability on sub-layer outputs
+  float activation_dropout = 0;  // dropout probability after the feed-forward ReLU
 };
 
-/// Self-attention, then feed-forward, each in a residual block.  Source: Vaswani et al. 2017, 3.1.
+/// Self-attention and feed-forward, each in a residual block. Source: Vaswani et al. 2017, 3.1.
 class EncoderLayer {
  public:
   struct Saved {
@@ -31,7 +31,7 @@ class EncoderLayer {
 
   /// x [tokens, width] → [tokens, width] in context.saved.
   Tensor forward(Context& context, ConstTensor x, const Sequences& sequences, Saved& saved) const;
-  /// `d` holds dy and becomes dx.
+  /// Replaces dy in `d` by dx.
   void backward(Context& context, Tensor d, const Saved& saved) const;
 
  private:

@@ -12,7 +12,7 @@ class FeedForward {
   struct Saved {
     ConstTensor x;
     Tensor hidden;     // after ReLU and dropout
-    Tensor relu_mask;  // see Linear::forward_relu(); absent with dropout
+    Tensor relu_mask;  // see Linear::forward_relu(); null with dropout
     DropoutKey dropout;
   };
   FeedForward(ParameterStore& store, const std::string& name, std::int64_t width, std::int64_t inner, float dropout,
@@ -20,7 +20,7 @@ class FeedForward {
 
   /// x [tokens, width] → [tokens, width] in context.scratch.
   Tensor forward(Context& context, ConstTensor x, std::int64_t first_row, Saved& saved) const;
-  /// dx is overwritten, or added to once dy has been read.
+  /// Writes dx, or adds to it with `accumulate`. dx may alias dy: dy is read before dx is written.
   void backward(Context& context, ConstTensor dy, const Saved& saved, Tensor dx, bool accumulate = false) const;
 
  private:

@@ -6,8 +6,8 @@
 
 namespace babelring {
 
-/// Several projections of one input as one product: y = x [W_1; W_2; …]^T + [b_1, b_2, …], and dx = dy [W_1; W_2; …]
-/// backward, summed in f32 over all of them. Copies the weights below one another in each pass. For backends whose
+/// Several projections of the same input as one matmul: y = x [W_1; W_2; …]^T + [b_1, b_2, …]. Backward computes
+/// dx = dy [W_1; W_2; …] and sums over all parts in f32. Every pass copies the weights into one matrix. Used if
 /// Backend::joins_products() is true.
 class JoinedLinear {
  public:
@@ -15,15 +15,16 @@ class JoinedLinear {
     Tensor weight;  // [parts * out, in]
     Tensor y;       // [rows, parts * out]
   };
-  /// Of one shape, with bias or all without. They outlive this object.
+  /// All parts have the same shape, and all or none have a bias. They must outlive this object.
   explicit JoinedLinear(std::vector<const Linear*> parts);
 
-  /// x [rows, in] → [rows, parts * out] in context.saved; part i has columns [i * out, (i + 1) * out).
+  /// x [rows, in] → [rows, parts * out] in context.saved. Columns [i * out, (i + 1) * out) belong to part i.
   Tensor forward(Context& context, ConstTensor x, Saved& saved) const;
-  /// Overwrites dx [rows, in]. Gradients of weights and biases are left to Linear::backward_parameters() of the parts.
+  /// Overwrites dx [rows, in]. The caller computes weight and bias gradients with Linear::backward_parameters() of each
+  /// part.
   void backward_data(Context& context, ConstTensor dy, const Saved& saved, Tensor dx) const;
 
-  /// Output features of a part.
+  /// Output features of each part.
   std::int64_t out() const { return parts_.front()->out(); }
 
  private:

@@ -7,37 +7,39 @@
 
 namespace babelring {
 
-/// y = x W^T + b.
+/// Fully connected layer: y = x W^T + b.
 class Linear {
  public:
   /// Declares NAME.weight [out, in] and, with `bias`, NAME.bias [out].
   Linear(ParameterStore& store, const std::string& name, std::int64_t in, std::int64_t out, bool bias,
          Initializer initializer);
 
-  /// [rows, in] → [rows, out], into `arena`.
+  /// x [rows, in] → [rows, out] in `arena`.
   Tensor forward(Context& context, Arena& arena, ConstTensor x) const;
-  /// The same into y, which may be strided.
+  /// Like forward(), but writes y, which may be strided.
   void forward_into(Context& context, ConstTensor x, Tensor y) const;
-  /// y = relu(x W^T + b). With `keep_mask`, also what backward_through_relu() of the next layer may take in y's stead,
-  /// into context.saved; absent where the backend has none.
+  /// Writes y = relu(x W^T + b). With `keep_mask`, returns the ReLU's bit mask in context.saved; the next layer's
+  /// backward_through_relu() reads it instead of y. Returns null without `keep_mask` and on backends without such
+  /// masks.
   Tensor forward_relu(Context& context, ConstTensor x, Tensor y, bool keep_mask) const;
 
-  /// Only output features [first, first + y.columns()), into y: the parts of a fused projection.
+  /// Writes output features [first, first + y.columns()) only: one part of a fused projection.
   void forward_rows(Context& context, ConstTensor x, std::int64_t first, Tensor y) const;
 
-  /// Adds to the gradients of weight and bias, reports them ready, and writes (or adds) dx; `dx` may be absent.
+  /// Accumulates the gradients of weight and bias (or overwrites them, see Context::accumulate) and reports them ready.
+  /// Writes dx, or adds to it with `accumulate`. `dx` may be null.
   void backward(Context& context, ConstTensor dy, ConstTensor x, Tensor dx, bool accumulate = false) const;
-  /// The same without dx.
+  /// Like backward(), without dx.
   void backward_parameters(Context& context, ConstTensor dy, ConstTensor x) const;
 
-  /// The same where x = dropout(relu(z)): writes the gradient of z, with the dropout's scale. `relu_mask` is what
-  /// forward_relu() returned, absent if x was dropped from.
+  /// Like backward(), for x = dropout(relu(z)): writes dz, scaled by `dropout_scale`. `relu_mask`: the result of
+  /// forward_relu(); null if dropout was applied.
   void backward_through_relu(Context& context, ConstTensor dy, ConstTensor x, ConstTensor relu_mask, Tensor dz,
                              float dropout_scale) const;
 
   std::int64_t out() const { return weight_->shape[0]; }
   const Parameter& weight() const { return *weight_; }
-  /// Null where there is none.
+  /// Null if the layer has no bias.
   const Parameter* bias() const { return bias_; }
 
  private:

@@ -6,7 +6,7 @@
 
 namespace babelring {
 
-/// Layer normalisation with gain and bias.
+/// Layer normalisation with gain and bias. Source: Ba et al. 2016.
 class Norm {
  public:
   struct Saved {
@@ -16,15 +16,15 @@ class Norm {
   /// Declares NAME.gain and NAME.bias, [width].
   Norm(ParameterStore& store, const std::string& name, std::int64_t width);
 
-  /// [rows, width] → [rows, width] in context.saved. Keeps x by reference.
+  /// x [rows, width] → [rows, width] in context.saved. `saved` refers to x, which must stay valid for backward.
   Tensor forward(Context& context, ConstTensor x, Saved& saved) const;
-  /// The same of residual + dropout(branch), which is made and kept.
+  /// Like forward() for x = residual + dropout(branch). The sum is kept in context.saved.
   Tensor forward_sum(Context& context, ConstTensor residual, ConstTensor branch, const DropoutKey& key,
                      Saved& saved) const;
 
-  /// dx = or += gradient; adds to the parameters' gradients.
+  /// Writes dx, or adds to it with `accumulate`. Also computes the gradients of gain and bias and reports them ready.
   void backward(Context& context, ConstTensor dy, const Saved& saved, Tensor dx, bool accumulate) const;
-  /// The backward of forward_sum(): dresidual, which may be dy, and dbranch = dropout(dresidual) are overwritten.
+  /// Backward of forward_sum(): overwrites dresidual (which may alias dy) and dbranch = dropout(dresidual).
   void backward_sum(Context& context, ConstTensor dy, const Saved& saved, const DropoutKey& key, Tensor dresidual,
                     Tensor dbranch) const;
 

@@ -7,7 +7,7 @@ namespace babelring {
 namespace {
 
 std::int64_t padded_columns(std::int64_t vocabulary) {
-  return (vocabulary + 31) / 32 * 32;  // to whole cache lines
+  return (vocabulary + 31) / 32 * 32;  // whole cache lines
 }
 
 std::int64_t logits_row_bytes(std::int64_t vocabulary, DType dtype) {
@@ -55,7 +55,7 @@ ConstTensor OutputLoss::run(Context& context, ConstTensor hidden, ConstTensor ta
   const LossChunks chunks = context.backend.loss_chunks();
   const std::int64_t chunk_rows = chunks.chunk_rows(tokens, row_bytes);
   const Arena::Scope logits_scope(context.scratch);
-  // The size for the largest chunk of any pass of up to `tokens` tokens, so that memory never falls as tokens grow.
+  // Sized for the largest chunk of any pass with up to `tokens` tokens, so memory use grows monotonically with tokens.
   const std::int64_t max_rows = std::min(tokens, chunks.max_rows(row_bytes));
   const Tensor logits =
       context.scratch.make(Shape{max_rows, padded_columns(vocabulary)}, context.dtype).column_slice(0, vocabulary);

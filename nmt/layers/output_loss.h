@@ -23,14 +23,15 @@ struct LossSums {
   }
 };
 
-/// Losses of a micro-batch's tokens on their way from the device.
+/// The token losses of a micro-batch during an asynchronous copy from the device.
 class FetchedLosses {
  public:
-  /// Fetches what OutputLoss::run() returned; absent: of no tokens. The last `padding` rows have no target.
+  /// Starts copying `losses`, the result of OutputLoss::run(); null means no tokens. The last `padding` rows have no
+  /// target and do not count as tokens.
   FetchedLosses(Backend& backend, ConstTensor losses, std::int64_t padding = 0)
       : losses_(losses ? backend.fetch(losses) : nullptr), padding_(padding) {}
 
-  /// Only after the backend's next synchronize() or download().
+  /// Valid only after the backend's next synchronize() or download().
   LossSums sums() const;
 
  private:
@@ -38,21 +39,22 @@ class FetchedLosses {
   std::int64_t padding_;
 };
 
-/// Projection to the vocabulary and label-smoothed cross-entropy, forward and backward in one pass, in chunks of some
-/// thousand tokens as Backend::loss_chunks() says: only one chunk's logits are in memory at a time.
+/// Output projection and label-smoothed cross-entropy. Computes forward and backward in one pass over chunks of tokens,
+/// so only one chunk of logits is in memory at a time. Backend::loss_chunks() sets the chunk size.
 class OutputLoss {
  public:
-  /// `projection` is [vocabulary, width]: the target embedding when tied.
+  /// `projection` is [vocabulary, width]; with tied embeddings, it is the target embedding table.
   OutputLoss(const Parameter& projection, float label_smoothing);
 
-  /// hidden [tokens, width], targets [tokens] i32. With `dhidden`, writes the gradient of gradient_scale * sum of
-  /// losses and adds to (or, as context.accumulate says, overwrites) the projection's gradient; whether that is then
-  /// complete only the model knows. `predicted` [tokens] i32: the likeliest piece at each place; absent: not wanted.
-  /// Returns [3 * tokens] f32 in context.saved: each token's loss, then each one's nll, then 1 or 0 for correct or not.
+  /// hidden [tokens, width], targets [tokens] i32. With `dhidden` [tokens, width], writes the gradient of
+  /// gradient_scale * sum(losses) to it and computes the projection's gradient (added or overwritten, see
+  /// Context::accumulate). Does not report the projection ready: embeddings may still add to a shared table. Writes the
+  /// most likely id at each position to `predicted` [tokens] i32 unless null.
+  /// Returns [3 * tokens] f32 in context.saved: all losses, then all nlls, then 1 for each correct prediction, else 0.
   ConstTensor run(Context& context, ConstTensor hidden, ConstTensor targets, float gradient_scale, Tensor dhidden,
                   Tensor predicted = {}) const;
 
-  /// What run() takes of context.scratch on a backend with these chunks.
+  /// Bytes of context.scratch that run() uses on a backend with these chunks.
   static std::int64_t scratch_bytes(std::int64_t tokens, std::int64_t vocabulary, DType dtype,
                                     const LossChunks& chunks);
 

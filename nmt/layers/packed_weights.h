@@ -9,15 +9,15 @@
 
 namespace babelring {
 
-/// Weights, or whole rows of them, in the order in which a backend's products read them (Backend::pack), each packed
-/// when it is first asked for: for a model whose weights stay where and as they are while this lives. Takes as much
-/// memory again as the weights it was asked for. Not thread-safe.
+/// A cache of weights, or row ranges of weights, in the layout that a backend's matmuls read (Backend::pack). Packs on
+/// first use. For inference: the weights must not move or change during the cache's lifetime. Needs as much memory as
+/// the weights it packs. Not thread-safe.
 class PackedWeights {
  public:
-  /// `backend` must outlive this.
+  /// `backend` must outlive the cache.
   explicit PackedWeights(Backend& backend) : backend_(backend) {}
 
-  /// Null where the backend packs nothing.
+  /// The packed form of `weight`, owned by the cache. Null if the backend does not pack.
   const PackedWeight* of(ConstTensor weight) {
     const auto [place, added] = packed_.try_emplace({weight.data, weight.rows()});
     if (added) place->second = backend_.pack(weight);
@@ -32,7 +32,7 @@ class PackedWeights {
 
  private:
   Backend& backend_;
-  std::map<std::pair<const void*, std::int64_t>, std::unique_ptr<const PackedWeight>> packed_;  // by address and rows
+  std::map<std::pair<const void*, std::int64_t>, std::unique_ptr<const PackedWeight>> packed_;  // key: address, rows
 };
 
 }  // namespace babelring

@@ -13,7 +13,7 @@ Tensor ResidualBlock::join(Context& context, ConstTensor x, Tensor branch, Saved
   return sum;
 }
 
-/// The gradient of the body's output; `d` becomes that of the sum.
+/// Returns the gradient of the body's output and replaces `d` by the gradient of the sum's residual input.
 Tensor ResidualBlock::split(Context& context, Tensor d, const Saved& saved) const {
   const bool post = place_ == NormPlace::post;
   if (saved.dropout.probability == 0) {

@@ -11,7 +11,7 @@ enum class NormPlace { pre, post };
 /// A sub-layer with its residual connection, dropout and normalisation:
 ///   pre   y = x + dropout(body(norm(x)))        Source: Wang et al. 2019, eq. 2
 ///   post  y = norm(x + dropout(body(x)))        Source: Vaswani et al. 2017, 3.1
-/// The body is given at each call, so that one class serves attention and feed-forward alike.
+/// The caller passes the body to each call, so one class serves attention and feed-forward.
 class ResidualBlock {
  public:
   struct Saved {
@@ -21,7 +21,8 @@ class ResidualBlock {
   ResidualBlock(ParameterStore& store, const std::string& name, std::int64_t width, NormPlace place, float dropout,
                 std::uint64_t site);
 
-  /// `body` maps [rows, width] (kept by the body) to [rows, width] in context.scratch.
+  /// Returns y [rows, width] in context.saved. `body` maps [rows, width] to [rows, width] in context.scratch and may
+  /// keep its input by reference until backward.
   template <class Body>
   Tensor forward(Context& context, ConstTensor x, std::int64_t first_row, Saved& saved, Body body) const {
     saved.dropout = context.dropout_key(site_, first_row, dropout_);
@@ -30,9 +31,9 @@ class ResidualBlock {
     return join(context, x, body(h), saved);
   }
 
-  /// `d` [rows, width] holds dy and becomes dx. `body` takes the gradient of its output, the tensor for the gradient of
-  /// its input, and whether to add to that tensor instead of overwriting it. When it adds, both may be the same tensor,
-  /// so it must have read the first before it writes the second.
+  /// Replaces dy in `d` [rows, width] by dx. Calls body(dout, din, add): `dout` is the gradient of its output, `din`
+  /// receives the gradient of its input, and `add` means to add to `din` instead of overwriting it. If `add` is true,
+  /// both may be the same tensor, so the body must read `dout` before it writes `din`.
   template <class Body>
   void backward(Context& context, Tensor d, const Saved& saved, Body body) const {
     const Arena::Scope scope(context.scratch);

@@ -6,17 +6,17 @@
 
 namespace babelring {
 
-/// Bytes of the two arenas.
+/// Sizes of a Workspace's two arenas in bytes.
 struct ArenaBytes {
   std::size_t saved = 0, scratch = 0;
 
-  /// Enough for both.
+  /// The maximum of each size.
   static ArenaBytes larger(const ArenaBytes& a, const ArenaBytes& b) {
     return {.saved = std::max(a.saved, b.saved), .scratch = std::max(a.scratch, b.scratch)};
   }
 };
 
-/// The two arenas that passes over micro-batches share, and the contexts made of them.
+/// Owns the two arenas that all passes over micro-batches share, and makes their contexts. Not thread-safe.
 class Workspace {
  public:
   explicit Workspace(Backend& backend)
@@ -26,10 +26,10 @@ class Workspace {
         scratch_(allocator("scratch, which data.micro_batch_tokens bounds (auto: by what is free)"),
                  backend.pads_rows()) {}
 
-  /// A context for one micro-batch; what earlier ones kept is given back.
+  /// A context for one micro-batch. Frees all tensors of earlier micro-batches.
   Context begin(DType dtype) {
     for (Arena* arena : {&saved_, &scratch_}) {
-      // A device's graphs hold addresses in its blocks, so these stay; reserve() has made one that is large enough.
+      // CUDA graphs hold addresses in the blocks, so a device's blocks stay. reserve() has made one large enough.
       if (backend_.host_memory()) {
         arena->reset_to_one_block();
       } else {
@@ -38,7 +38,8 @@ class Workspace {
     }
     return {.backend = backend_, .saved = saved_, .scratch = scratch_, .dtype = dtype};
   }
-  /// Allocates so many bytes in one block each, before the first begin(), so that passes up to that size fit into them.
+  /// Allocates one block of `bytes` per arena, so that passes up to that size need no further allocation. Call before
+  /// the first begin().
   void reserve(const ArenaBytes& bytes) {
     saved_.reserve(bytes.saved);
     scratch_.reserve(bytes.scratch);

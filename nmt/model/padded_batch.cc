@@ -9,16 +9,16 @@ namespace babelring {
 
 namespace {
 
-constexpr std::int64_t longest_padding = 32;  // tokens of an added sentence
+constexpr std::int64_t max_padding_length = 32;  // tokens per padding sentence
 
-/// Up to a multiple of 1 / steps of the next power of two.
+/// Rounds up to a multiple of 1 / steps of the next power of two.
 std::int64_t round_to_step(std::int64_t count, std::int64_t steps) {
   const auto power = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max(count, steps))));
   const std::int64_t step = power / steps;
   return (count + step - 1) / step * step;
 }
 
-/// Adds `tokens` of id 0 in `sentences` sentences as equal as can be, the longer ones first.
+/// Appends `tokens` tokens of id 0, divided evenly into `sentences` sentences with longer ones first.
 void pad_side(PackedSequences& side, std::int64_t tokens, std::int64_t sentences) {
   side.ids.resize(side.ids.size() + static_cast<std::size_t>(tokens), 0);
   for (; sentences > 0; --sentences) {
@@ -43,7 +43,7 @@ PackedBatch padded_batch(const PackedBatch& batch) {
   if (batch.target_out.empty()) return padded;
   const std::int64_t source = padded_rows(batch.source.tokens()) - batch.source.tokens();
   const std::int64_t target = padded_rows(batch.target_in.tokens()) - batch.target_in.tokens();
-  const std::int64_t needed = (std::max(source, target) + longest_padding - 1) / longest_padding;
+  const std::int64_t needed = (std::max(source, target) + max_padding_length - 1) / max_padding_length;
   const std::int64_t sentences = batch.source.sentences();
   const std::int64_t added = padded_sentences(sentences + needed) - sentences;
   pad_side(padded.source, source, added);

@@ -4,14 +4,14 @@
 
 namespace babelring {
 
-/// `count` rounded up to one of 32 to 64 sizes between two powers of two, or of 8 to 16 for sentences.
+/// `count` rounded up to a multiple of 1/64 of the next power of two (padded_rows) or 1/16 (padded_sentences). So there
+/// are 32 or 8 distinct sizes between two powers of two.
 std::int64_t padded_rows(std::int64_t count);
 std::int64_t padded_sentences(std::int64_t count);
 
-/// The batch with tokens and sentences added at its end, so that batches of similar size get the same sizes: for passes
-/// that a device records and repeats. Added tokens lie in sentences of at most 32 tokens and are id 0; added
-/// target outputs are CrossEntropy::no_target, so that losses and gradients are those of the batch. A batch without
-/// target tokens stays as it is.
+/// Appends padding tokens and sentences, so that batches of similar size get equal shapes and a device can replay a
+/// recorded pass (CUDA graph). Padding sentences have at most 32 tokens of id 0. Their targets are
+/// CrossEntropy::no_target, so losses and gradients do not change. Returns a batch without target tokens unchanged.
 PackedBatch padded_batch(const PackedBatch& batch);
 
 }  // namespace babelring

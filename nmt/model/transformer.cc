@@ -21,7 +21,7 @@ ParameterMemory::Allocate allocator_of(Backend& backend) {
   return [&backend](std::size_t bytes) { return backend.allocate(bytes); };
 }
 
-// Places of dropout: one for each embedding, then the layers'.
+// Dropout sites: one per embedding, then a range for the encoder and one for the decoder layers.
 constexpr std::uint64_t source_embedding_site = 1;
 constexpr std::uint64_t target_embedding_site = 2;
 constexpr std::uint64_t encoder_site = 1000;
@@ -91,7 +91,7 @@ Tensor Transformer::encode(Context& context, const Sequences& source) const {
   return encode(context, source, unused);
 }
 
-/// Decoder layer i's columns of the joined keys and values, or of their gradient; absent where these are.
+/// The columns of decoder layer i in the joined keys and values or their gradient; null if `joined` is null.
 Tensor Transformer::part(Tensor joined, std::size_t layer) const {
   const std::int64_t columns = key_values_->out();
   return joined ? joined.column_slice(static_cast<std::int64_t>(layer) * columns, columns) : Tensor();
@@ -178,19 +178,20 @@ void Transformer::backward_encoder(Context& context, Tensor d, const EncoderSave
   source_embedding_->backward(context, d, saved.embedding);
 }
 
-/// Backward adds to the embeddings' gradients; only the output projection's starts by overwriting.
+/// Embedding backward always adds to its table's gradient. Only the output projection overwrites at its first chunk, so
+/// other tables must be cleared.
 void Transformer::clear_embedding_gradients(Context& context) const {
   for (const Parameter* table : {source_table_, target_table_}) {
     if (table != output_table_) context.backend.run(Fill{.y = table->gradient, .value = 0});
   }
 }
 
-/// After the loss.
+/// After the loss: reports the output table if no embedding gradient is added to it later.
 void Transformer::projection_ready(Context& context) const {
   if (config_.tied_embeddings == "none" || context.embedding_rows != nullptr) context.ready(output_table_);
 }
 
-/// After backward.
+/// After backward: reports the embedding tables.
 void Transformer::embeddings_ready(Context& context) const {
   if (context.embedding_rows != nullptr) return;
   if (source_table_ != target_table_) context.ready(source_table_);

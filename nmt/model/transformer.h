@@ -14,14 +14,15 @@
 
 namespace babelring {
 
-/// Encoder-decoder Transformer with its parameters. Forward and backward are written out; nothing is traced.
-/// Source: Vaswani et al. 2017; pre-norm as Wang et al. 2019, with a final norm after each stack.
+/// Encoder-decoder Transformer with its parameters. Forward and backward are explicit; there is no autograd.
+/// Sources: Vaswani et al. 2017; for pre-norm Wang et al. 2019, with a final norm after each stack.
 class Transformer {
  public:
-  /// Declares the parameters, makes their arrays in `memory`, leaves them zero. `compute` is f32 or bf16.
+  /// Declares the parameters and allocates zeroed arrays from `memory`. `compute` (f32 or bf16) is the data type of
+  /// matmuls.
   Transformer(const ModelConfig& config, std::int64_t vocabulary, float label_smoothing, const ParameterMemory& memory,
               DType compute);
-  /// Weights and gradients in the backend's memory.
+  /// Allocates weights and gradients in the backend's memory.
   Transformer(const ModelConfig& config, std::int64_t vocabulary, float label_smoothing, Backend& backend,
               DType compute);
 
@@ -30,30 +31,33 @@ class Transformer {
   const ModelConfig& config() const { return config_; }
   std::int64_t vocabulary() const { return vocabulary_; }
   DType compute_dtype() const { return compute_; }
-  /// The table of both embeddings and the output projection; null where they do not share one.
+  /// The table shared by both embeddings and the output projection; null if they do not share one.
   const Parameter* shared_table() const { return source_table_ == output_table_ ? output_table_ : nullptr; }
 
-  /// Fills the masters from the seed, and the compute copies.
+  /// Sets masters and compute copies to initial values that depend on the seed only.
   void initialize(Backend& backend, std::uint64_t seed);
-  /// Rounds the masters into the compute copies; after the masters were written from outside.
+  /// Rounds the masters to the compute copies. Call after writing to the masters.
   void refresh_compute_copies(Backend& backend);
 
-  /// Forward, loss and backward of a micro-batch; adds the gradients of gradient_scale * (sum of token losses), or
-  /// overwrites with them if not context.accumulate. With context.embedding_rows the gradient of shared_table() is
-  /// ready when the loss is computed, and the embeddings' part of it, without which it is not whole, lies there.
+  /// Forward, loss and backward of a micro-batch. Adds the gradients of gradient_scale * sum(token losses) to the
+  /// parameters' gradients, or overwrites them unless context.accumulate. Waits for the result.
+  /// With context.embedding_rows, embedding gradients go there. shared_table() is then reported ready after the loss,
+  /// with the output projection's part only; the caller adds the embedding rows later.
   LossSums accumulate_gradients(Context& context, const DeviceBatch& batch, float gradient_scale) const;
-  /// The same, not waited for: the losses are OutputLoss::run()'s, absent if there are no tokens.
+  /// Like accumulate_gradients(), but does not wait. Returns the result of OutputLoss::run(); null for a batch without
+  /// target tokens.
   ConstTensor add_gradients(Context& context, const DeviceBatch& batch, float gradient_scale) const;
 
-  /// Forward and loss only. `predicted` [target tokens] i32: the likeliest piece at each place; absent: not wanted.
+  /// Forward and loss only. Writes the most likely id at each position to `predicted` [target tokens] i32 unless null.
   LossSums evaluate(Context& context, const DeviceBatch& batch, Tensor predicted = {}) const;
 
-  /// The encoder's output [source tokens, width], in context.saved.
+  /// The encoder output [source tokens, width] in context.saved.
   Tensor encode(Context& context, const Sequences& source) const;
-  /// One decoding step: ids and positions [rows], one StepInput a layer → logits [rows, vocabulary] in context.scratch.
+  /// One incremental decoding step. `tokens`: the newest id and position of each hypothesis, [rows]. `layers`: one
+  /// StepInput per decoder layer. Returns logits [rows, vocabulary] in context.scratch.
   Tensor decode_step(Context& context, const Sequences& tokens,
                      const std::vector<DecoderLayer::StepInput>& layers) const;
-  /// Teacher-forced logits [target tokens, vocabulary] in context.scratch: the uncached reference for decoding.
+  /// Teacher-forced logits [target tokens, vocabulary] in context.scratch. The reference for incremental decoding.
   Tensor teacher_forced_logits(Context& context, const Sequences& source, const Sequences& target) const;
   const std::vector<DecoderLayer>& decoder() const { return decoder_; }
 
@@ -65,7 +69,7 @@ class Transformer {
   };
   struct DecoderSaved {
     Embedding::Saved embedding;
-    JoinedLinear::Saved key_values;  // absent where each layer projects the memory for itself
+    JoinedLinear::Saved key_values;  // null tensors if each layer projects the memory itself
     std::vector<DecoderLayer::Saved> layers;
     Norm::Saved norm;
   };
@@ -91,7 +95,7 @@ class Transformer {
   std::vector<EncoderLayer> encoder_;
   std::optional<Norm> encoder_norm_;  // pre-norm only
   std::vector<DecoderLayer> decoder_;
-  std::optional<JoinedLinear> key_values_;  // of the encoder's output, for all decoder layers
+  std::optional<JoinedLinear> key_values_;  // key and value projections of all decoder layers
   std::optional<Norm> decoder_norm_;
   std::optional<OutputLoss> loss_;
 };
