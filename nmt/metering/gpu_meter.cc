@@ -10,23 +10,23 @@ namespace babelring {
 GpuMeter::GpuMeter(std::unique_ptr<GpuSource> source, std::chrono::milliseconds period)
     : source_(std::move(source)), period_(period) {
   if (!read_once()) return;
-  told_ = newest_.counters;
-  thread_ = std::jthread([this](const std::stop_token& stop) { read_on(stop); });
+  reported_ = newest_.counters;
+  thread_ = std::jthread([this](const std::stop_token& stop) { poll(stop); });
 }
 
 GpuMeter::~GpuMeter() = default;
 
-/// Returns false if there will be no more readings.
+/// Returns false if the GPU is lost.
 bool GpuMeter::read_once() {
   Result<GpuReading> reading = source_->read();
-  if (!reading) spdlog::warn("power, clocks and traffic of the GPU are no longer measured: {}", reading.message());
+  if (!reading) spdlog::warn("GPU power, clocks and traffic are no longer measured: {}", reading.message());
   const bool more = reading.ok();
   const std::lock_guard lock(mutex_);
   newest_ = more ? std::move(reading).value() : GpuReading{};
   return more;
 }
 
-void GpuMeter::read_on(const std::stop_token& stop) {
+void GpuMeter::poll(const std::stop_token& stop) {
   do {
     std::unique_lock lock(mutex_);
     stopped_.wait_for(lock, stop, period_, [&stop] { return stop.stop_requested(); });
@@ -43,11 +43,11 @@ void GpuMeter::fill(StepRecord& record) {
     record.memory_bytes["peak"] = peak_bytes_;
   }
   for (const auto& [name, count] : newest_.counters) {
-    const auto before = told_.find(name);
-    // A counter that was reset, or has just appeared, counts from its next reading on.
-    record.gpu[name] = before != told_.end() && count >= before->second ? count - before->second : 0;
+    const auto before = reported_.find(name);
+    // A new counter, or one that was reset, has no valid difference until the next reading.
+    record.gpu[name] = before != reported_.end() && count >= before->second ? count - before->second : 0;
   }
-  told_ = newest_.counters;
+  reported_ = newest_.counters;
 }
 
 GpuReading GpuMeter::newest() const {
@@ -59,7 +59,7 @@ std::unique_ptr<GpuMeter> make_gpu_meter(const std::string& identity, const std:
   if (identity.empty()) return nullptr;
   Result<std::unique_ptr<GpuSource>> source = open_nvml(identity, library);
   if (source.ok()) return std::make_unique<GpuMeter>(std::move(source).value());
-  spdlog::info("power, clocks and traffic of the GPU are not measured: {}", source.message());
+  spdlog::info("GPU power, clocks and traffic are not measured: {}", source.message());
   return nullptr;
 }
 

@@ -14,36 +14,36 @@
 
 namespace babelring {
 
-/// Reads a GPU's figures on a thread of its own, because some take milliseconds, and puts the newest into step records.
+/// Polls a GPU's counters on its own thread, because some queries take milliseconds, and adds the newest reading to
+/// step records. Thread-safe.
 class GpuMeter {
  public:
-  /// Takes the first reading before it returns. When the GPU is lost, a line in the log says so and there are no more
-  /// readings.
+  /// Takes the first reading before returning, then one every `period`. When the GPU is lost, logs a warning and stops.
   explicit GpuMeter(std::unique_ptr<GpuSource> source,
                     std::chrono::milliseconds period = std::chrono::milliseconds(200));
   ~GpuMeter();
 
-  /// Fills power, record.gpu and the peak of memory; counters by what they grew since the last call.
+  /// Sets power, record.gpu and peak memory. Counters are reported as the increase since the last call.
   void fill(StepRecord& record);
 
-  /// The newest reading; without any figure when the GPU is lost. For any thread.
+  /// The newest reading; empty after the GPU was lost.
   GpuReading newest() const;
 
  private:
   bool read_once();
-  void read_on(const std::stop_token& stop);
+  void poll(const std::stop_token& stop);
 
   std::unique_ptr<GpuSource> source_;
   std::chrono::milliseconds period_;
   mutable std::mutex mutex_;
   std::condition_variable_any stopped_;
   GpuReading newest_;
-  std::map<std::string, std::int64_t> told_;  // counters as they were at the last fill()
+  std::map<std::string, std::int64_t> reported_;  // counter values at the last fill()
   std::int64_t peak_bytes_ = 0;
   std::jthread thread_;
 };
 
-/// Null without a GPU (an empty identity), and where NVML cannot be used, which a line in the log says.
+/// Null for an empty identity (no GPU). Logs a line and returns null if NVML is unavailable.
 std::unique_ptr<GpuMeter> make_gpu_meter(const std::string& identity, const std::string& library = nvml_library);
 
 }  // namespace babelring

@@ -7,17 +7,17 @@
 namespace babelring {
 namespace {
 
-/// "  eth0: 1 2 3 …": sixteen figures, the first is bytes received, the ninth bytes sent.
+/// "  eth0: 1 2 3 …": sixteen numbers. The first is bytes received, the ninth bytes sent.
 bool parse_line(const std::string& line, std::string& name, NetworkBytes& bytes) {
   const auto colon = line.find(':');
   if (colon == std::string::npos) return false;
   std::istringstream(line.substr(0, colon)) >> name;
-  std::istringstream figures(line.substr(colon + 1));
+  std::istringstream numbers(line.substr(colon + 1));
   std::int64_t skipped = 0;
-  figures >> bytes.rx;
-  for (int i = 0; i < 7; ++i) figures >> skipped;
-  figures >> bytes.tx;
-  return !name.empty() && !figures.fail();
+  numbers >> bytes.rx;
+  for (int i = 0; i < 7; ++i) numbers >> skipped;
+  numbers >> bytes.tx;
+  return !name.empty() && !numbers.fail();
 }
 
 }  // namespace
@@ -27,11 +27,11 @@ Result<std::map<std::string, NetworkBytes>> parse_network_counters(std::string_v
   std::istringstream lines{std::string(text)};
   std::string line;
   for (int number = 1; std::getline(lines, line); ++number) {
-    if (number <= 2) continue;  // two lines of headings
+    if (number <= 2) continue;  // header lines
     std::string name;
     NetworkBytes bytes;
     if (!parse_line(line, name, bytes)) {
-      return Error{fmt::format("network counters: line {} is \"{}\", expected \"name: 16 figures\"", number, line)};
+      return Error{fmt::format("network counters: line {} is \"{}\", expected \"name: 16 numbers\"", number, line)};
     }
     interfaces[name] = bytes;
   }
@@ -71,16 +71,17 @@ NetworkBytes NetworkCounters::lap() {
   return outside == NetworkBytes{} ? loopback : outside;
 }
 
-/// Asks for the speed only when the busiest has changed: drivers answer slowly.
+/// Reads the speed only when the busiest interface changes, because drivers answer slowly.
 void NetworkCounters::follow_busiest() {
-  const auto most = std::max_element(carried_.begin(), carried_.end(),
-                                     [](const auto& a, const auto& b) { return a.second < b.second; });
-  if (most == carried_.end() || most->second == 0 || most->first == busiest_) return;
-  busiest_ = most->first;
+  const auto max = std::max_element(carried_.begin(), carried_.end(),
+                                    [](const auto& a, const auto& b) { return a.second < b.second; });
+  if (max == carried_.end() || max->second == 0 || max->first == busiest_) return;
+  busiest_ = max->first;
   link_bytes_per_second_ = speed_of(busiest_);
 }
 
-/// One end of a pair of virtual interfaces, as containers have: its speed is nominal, whatever the line below carries.
+/// True for one end of a veth pair, as in containers. Its reported speed is nominal and says nothing about the
+/// physical link.
 bool NetworkCounters::is_pair_end(const std::string& name) const {
   std::int64_t own = 0, other = 0;
   std::ifstream(interfaces_ / name / "ifindex") >> own;
@@ -88,7 +89,7 @@ bool NetworkCounters::is_pair_end(const std::string& name) const {
   if (own == other || std::filesystem::exists(interfaces_ / name / "device")) return false;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(interfaces_ / name, error)) {
-    if (entry.path().filename().string().starts_with("lower_")) return false;  // a VLAN of a real one
+    if (entry.path().filename().string().starts_with("lower_")) return false;  // a VLAN of a physical interface
   }
   return true;
 }

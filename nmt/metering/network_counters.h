@@ -10,38 +10,37 @@
 
 namespace babelring {
 
-/// Bytes received and sent.
+/// Bytes received (rx) and sent (tx).
 struct NetworkBytes {
   std::int64_t rx = 0, tx = 0;
   bool operator==(const NetworkBytes&) const = default;
 };
 
-/// The text of /proc/net/dev: interface → bytes since it came up. The Error quotes the line that is not one.
+/// Parses the text of /proc/net/dev: interface → bytes since it came up. The Error quotes the invalid line.
 Result<std::map<std::string, NetworkBytes>> parse_network_counters(std::string_view text);
 
-/// The same of this machine now, without bridges and bonds, whose traffic their members count already. Empty where the
-/// kernel has no such file.
+/// The current counters of this machine. Leaves out bridges and bonds, whose members already count their traffic. Empty
+/// if the file is missing or invalid.
 std::map<std::string, NetworkBytes> read_network_counters(const std::filesystem::path& counters = "/proc/net/dev",
                                                           const std::filesystem::path& interfaces = "/sys/class/net");
 
-/// Network traffic of this host, from the kernel's interface counters. All ranks of a host would read the same figures,
-/// so exactly one of them reports: the others get zeros and a sum over ranks counts every byte once.
+/// Network traffic of this host, from the kernel's interface counters. All ranks of a host would read the same values,
+/// so only one of them reports and the others return zeros. A sum over ranks thus counts every byte once.
 ///
-/// Counted are all interfaces of read_network_counters() but `lo`. Only while these carried nothing at all is it `lo`
-/// that counts: a run within one host over TCP.
+/// Counts all interfaces of read_network_counters() except `lo`. A lap in which none of them had traffic counts `lo`
+/// instead, for runs on one host over TCP.
 class NetworkCounters {
  public:
-  /// `reports`: whether this rank is its host's first. The paths are for tests.
+  /// `reports`: true on the first rank of each host. Tests pass their own paths.
   explicit NetworkCounters(bool reports, std::filesystem::path counters = "/proc/net/dev",
                            std::filesystem::path interfaces = "/sys/class/net");
 
-  /// Traffic since the last call, or since it was made. Zeros where the kernel has no such file; an interface that
-  /// appears, vanishes or starts again from zero counts from its next reading on.
+  /// Traffic since the last call or construction. An interface that appears, disappears or restarts at zero does not
+  /// count in that lap.
   NetworkBytes lap();
 
-  /// What the link that has carried the most in all laps can carry one way: the interface's own speed, or that of the
-  /// bond which it is a member of. 0 before anything was carried, where the kernel does not know the speed, and
-  /// of the virtual interface of a container.
+  /// Speed of the busiest interface so far, or of its bond, in one direction. 0 before any traffic, if the kernel does
+  /// not know the speed, and for a container's virtual interface.
   std::int64_t link_bytes_per_second() const { return link_bytes_per_second_; }
 
  private:
@@ -53,7 +52,7 @@ class NetworkCounters {
   bool reports_;
   std::filesystem::path counters_, interfaces_;
   std::map<std::string, NetworkBytes> last_;
-  std::map<std::string, std::int64_t> carried_;  // both ways, by all but loopback
+  std::map<std::string, std::int64_t> carried_;  // rx + tx bytes per interface, except loopback
   std::string busiest_;
   std::int64_t link_bytes_per_second_ = 0;
 };

@@ -9,8 +9,8 @@ namespace babelring {
 
 namespace {
 
-// NVIDIA's header does not come with CUDA 13's packages; what is used of its interface, whose layout and numbers do not
-// change, is declared here. https://docs.nvidia.com/deploy/nvml-api
+// CUDA 13's packages do not include NVML's header. The parts of its stable ABI that are used here are declared below.
+// Source: https://docs.nvidia.com/deploy/nvml-api
 using NvmlStatus = int;
 using NvmlDevice = struct NvmlDeviceHandle*;
 constexpr NvmlStatus nvml_success = 0, nvml_lost = 15;
@@ -40,7 +40,7 @@ static_assert(sizeof(NvmlField) == 40);
 constexpr int word_type = 1, long_type = 2, wide_type = 3, signed_wide_type = 4;
 constexpr unsigned all_links = ~0U;
 
-/// A counter of bytes: its number, its links, and what it counts in.
+/// A byte counter: NVML field id, scope and unit.
 struct Counter {
   const char* name;
   unsigned id, scope;
@@ -51,7 +51,7 @@ constexpr std::array<Counter, 4> counters = {{{"nvlink_tx_bytes", 138, all_links
                                               {"pcie_tx_bytes", 197, 0, 1},
                                               {"pcie_rx_bytes", 198, 0, 1}}};
 
-/// The functions that are called; null where the library has none.
+/// The library functions in use; null if the library lacks one.
 struct NvmlFunctions {
   NvmlStatus (*init)() = nullptr;
   NvmlStatus (*shutdown)() = nullptr;
@@ -90,7 +90,7 @@ NvmlFunctions functions_of(const NvmlLibrary& library) {
   return found;
 }
 
-/// As NVML writes it: 8-4-4-4-12 digits.
+/// Formats a UUID like NVML: 8-4-4-4-12 digits.
 std::string uuid_of(const std::string& identity) {
   std::string uuid;
   for (std::size_t i = 0; i < identity.size(); ++i) {
@@ -102,7 +102,7 @@ std::string uuid_of(const std::string& identity) {
 
 class NvmlSource final : public GpuSource {
  public:
-  /// `functions` of `library`, initialised.
+  /// `functions` belong to `library`, which is initialized.
   NvmlSource(NvmlLibrary library, const NvmlFunctions& functions, NvmlDevice device)
       : library_(std::move(library)), nvml_(functions), device_(device) {}
   ~NvmlSource() override {
@@ -114,21 +114,21 @@ class NvmlSource final : public GpuSource {
     unsigned number = 0;
     NvmlUtilization utilization{};
     NvmlMemory memory{};
-    if (told(nvml_.power, &number)) reading.power_w = number / 1000.0;
-    if (told(nvml_.power_limit, &number)) reading.power_limit_w = number / 1000.0;
-    if (told(nvml_.utilization, &utilization)) reading.values["utilization_percent"] = utilization.gpu;
-    if (told(nvml_.memory, &memory)) reading.values["memory_used_bytes"] = static_cast<std::int64_t>(memory.used);
-    if (told(nvml_.clock, clock_sm, &number)) reading.values["clock_mhz"] = number;
-    if (told(nvml_.clock, clock_memory, &number)) reading.values["memory_clock_mhz"] = number;
+    if (query(nvml_.power, &number)) reading.power_w = number / 1000.0;
+    if (query(nvml_.power_limit, &number)) reading.power_limit_w = number / 1000.0;
+    if (query(nvml_.utilization, &utilization)) reading.values["utilization_percent"] = utilization.gpu;
+    if (query(nvml_.memory, &memory)) reading.values["memory_used_bytes"] = static_cast<std::int64_t>(memory.used);
+    if (query(nvml_.clock, clock_sm, &number)) reading.values["clock_mhz"] = number;
+    if (query(nvml_.clock, clock_memory, &number)) reading.values["memory_clock_mhz"] = number;
     read_counters(reading);
     if (lost_) return Error{"the GPU is lost: it no longer answers NVML"};
     return reading;
   }
 
  private:
-  /// Whether the library has the function and it answers.
+  /// Calls a library function. Returns true if it exists and succeeds. Sets lost_ if the GPU is lost.
   template <class Function, class... Arguments>
-  bool told(Function function, Arguments... arguments) {
+  bool query(Function function, Arguments... arguments) {
     if (function == nullptr || lost_) return false;
     const NvmlStatus status = function(device_, arguments...);
     lost_ = status == nvml_lost;
@@ -138,7 +138,7 @@ class NvmlSource final : public GpuSource {
   void read_counters(GpuReading& reading) {
     std::array<NvmlField, counters.size()> fields{};
     for (std::size_t i = 0; i < counters.size(); ++i) fields[i] = {.id = counters[i].id, .scope = counters[i].scope};
-    if (!told(nvml_.fields, static_cast<int>(fields.size()), fields.data())) return;
+    if (!query(nvml_.fields, static_cast<int>(fields.size()), fields.data())) return;
     for (std::size_t i = 0; i < counters.size(); ++i) {
       const NvmlField& field = fields[i];
       if (field.status != nvml_success || field.type < word_type || field.type > signed_wide_type) continue;
@@ -168,21 +168,21 @@ Result<std::unique_ptr<GpuSource>> open_nvml(const std::string& identity, const 
     return Error{
         fmt::format("{} has no {}", library, nvml.init == nullptr ? "nvmlInit_v2" : "nvmlDeviceGetHandleByUUID")};
   }
-  const auto says = [&nvml](NvmlStatus status) {
+  const auto text_of = [&nvml](NvmlStatus status) {
     return nvml.error_text != nullptr ? std::string(nvml.error_text(status)) : fmt::format("error {}", status);
   };
   if (const NvmlStatus status = nvml.init(); status != nvml_success) {
-    return Error{fmt::format("nvmlInit: {}", says(status))};
+    return Error{fmt::format("nvmlInit: {}", text_of(status))};
   }
   NvmlDevice device = nullptr;
   NvmlStatus status = nvml_success;
-  for (const char* kind : {"GPU-", "MIG-"}) {  // a part of a card has a UUID of its own
+  for (const char* kind : {"GPU-", "MIG-"}) {  // a MIG instance has its own UUID
     status = nvml.by_uuid((kind + uuid_of(identity)).c_str(), &device);
     if (status == nvml_success) {
       return std::unique_ptr<GpuSource>(std::make_unique<NvmlSource>(std::move(opened), nvml, device));
     }
   }
-  const std::string why = fmt::format("NVML knows no GPU-{}: {}", uuid_of(identity), says(status));
+  const std::string why = fmt::format("NVML does not know GPU-{}: {}", uuid_of(identity), text_of(status));
   if (nvml.shutdown != nullptr) nvml.shutdown();
   return Error{why};
 }

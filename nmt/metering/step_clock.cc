@@ -21,7 +21,7 @@ void StepClock::enter(Phase phase) {
   enter(phase == Phase::forward ? StepPart::forward : StepPart::backward);
 }
 
-/// Adds the stretches that the device is through with.
+/// Adds up the spans that the device has completed.
 void StepClock::collect() {
   while (open_.size() > 1 && marks_->reached(open_[1].mark)) {
     ms(open_[0].part) += marks_->between_ms(open_[0].mark, open_[1].mark);
@@ -40,7 +40,7 @@ void StepClock::fill(StepRecord& record) {
   record.other_ms = record.step_ms - record.data_ms - record.forward_ms - record.backward_ms -
                     record.exposed_communication_ms - record.optimizer_ms;
   if (marks_ == nullptr) return;
-  // A device works on while the host waits for data or does what is between two updates: that time was counted twice.
+  // A device keeps working while the host waits for data or is between updates. That time was counted twice.
   for (double* part : {&record.data_ms, &record.optimizer_ms, &record.exposed_communication_ms, &record.backward_ms,
                        &record.forward_ms}) {
     const double twice = std::clamp(-record.other_ms, 0.0, *part);

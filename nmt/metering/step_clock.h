@@ -13,27 +13,28 @@
 
 namespace babelring {
 
-/// whole_pass is forward and backward measured as one; by its share of the products, a third counts as forward.
+/// The phases of an update. `whole_pass` is forward and backward measured together; fill() counts one third of it as
+/// forward, which is forward's part of the matmul work.
 enum class StepPart { other, forward, backward, whole_pass, communication, optimizer };
 
-/// Splits an update's time between its parts. Where ops are done when run() returns, by the host's clock; on a device
-/// by marks in the order of its work, which are looked at later: nothing is waited for, and what the device has not
-/// come to when an update ends, its optimizer, is in the next update's record.
+/// Measures how an update's time is divided among its parts. On the CPU, where ops are synchronous, it uses the host
+/// clock. On a device, times come from events that are polled later and never waited for. The optimizer usually
+/// finishes after the update has been recorded, so its time appears in the next record. Not thread-safe.
 class StepClock final : public PhaseClock {
  public:
-  /// `marks`: the device's; null for the host's clock.
+  /// `marks`: the device's events; null: use the host clock.
   explicit StepClock(std::unique_ptr<WorkMarks> marks) : marks_(std::move(marks)) {}
 
-  /// What follows belongs to `part`; to StepPart::other belongs what is between updates.
+  /// Starts `part` and ends the previous one. StepPart::other covers the time between updates.
   void enter(StepPart part);
   void enter(Phase phase) override;
 
-  /// Fills the parts of `record`, which has step_ms and data_ms already; all parts add up to step_ms. Where a device
-  /// still ran the optimizer while the host waited for data, that time counts as the optimizer's.
+  /// Sets the parts of `record` so that they add up to step_ms. step_ms and data_ms must already be set. Time in which
+  /// a device ran the optimizer while the host waited for data counts as optimizer time.
   void fill(StepRecord& record);
 
  private:
-  struct Stretch {
+  struct Span {
     std::size_t mark;
     StepPart part;
   };
@@ -41,8 +42,8 @@ class StepClock final : public PhaseClock {
   void collect();
 
   std::unique_ptr<WorkMarks> marks_;
-  std::deque<Stretch> open_;        // begun in this order; the first is the oldest that was not seen to end
-  std::vector<std::size_t> spare_;  // marks to use again
+  std::deque<Span> open_;           // spans not yet known to have ended, oldest first
+  std::vector<std::size_t> spare_;  // marks free for reuse
   std::size_t marks_made_ = 0;
   Stopwatch watch_;
   StepPart current_ = StepPart::other;

@@ -16,7 +16,7 @@ constexpr double network_step_s = 6e-6, network_bytes_per_s = 40e9;
 AllReduceModel nccl_model(int ranks, int hosts, GradientWire wire) {
   const double steps = 2.0 * (ranks - 1);
   const double bytes_per_s = hosts > 1 ? network_bytes_per_s : nvlink_bytes_per_s;
-  const double bytes_on_wire = wire == GradientWire::bf16 ? 0.5 : 1;  // of each byte of f32
+  const double bytes_on_wire = wire == GradientWire::bf16 ? 0.5 : 1;  // per byte of f32
   return {.latency_s = start_s + steps * (hosts > 1 ? network_step_s : nvlink_step_s),
           .bytes_per_s = bytes_per_s * ranks / std::max(1.0, steps) / bytes_on_wire};
 }

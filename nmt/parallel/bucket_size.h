@@ -6,22 +6,23 @@
 
 namespace babelring {
 
-/// Bytes of gradients that hosts reduce together: small, because the ring starts on a bucket while backward computes
-/// the next, and a message costs a processor little.
+/// Bucket size for all-reduces in host memory. Small, so that the ring reduces a bucket while backward computes the
+/// next; messages cost CPUs little.
 inline constexpr std::int64_t host_bucket_bytes = 4'000'000;
 
-/// A model of the network: an all-reduce of b bytes of f32 gradients takes latency_s + b / bytes_per_s.
+/// Cost model of an all-reduce: b bytes of f32 gradients take latency_s + b / bytes_per_s.
 struct AllReduceModel {
   double latency_s = 0, bytes_per_s = 0;
 };
 
-/// NCCL's ring over `ranks` GPUs on `hosts` hosts, from data sheets, not measured: 2 (n - 1) steps, through NVLink of
-/// Hopper's generation within a host and 400 Gbit/s for each GPU between hosts.
+/// Cost model of NCCL's ring over `ranks` GPUs on `hosts` hosts: 2 (n - 1) steps over Hopper NVLink within a host, or
+/// 400 Gbit/s per GPU between hosts. The constants come from data sheets; they are not measured.
 AllReduceModel nccl_model(int ranks, int hosts, GradientWire wire);
 
-/// The size of buckets that ends the all-reduces soonest after backward. Of S bytes in buckets of b, S / b latencies
-/// L hold up the rest, and the last bucket's b / R starts only when backward is over: S L / b + b / R is least for
-/// b = sqrt(S L R). At least host_bucket_bytes, at most `gradient_bytes`.
+/// The bucket size that minimizes the time between the end of backward and the end of all-reduces. For S bytes of
+/// gradients, latency L and bandwidth R, buckets of b bytes cost S / b latencies, and the last bucket's transfer b / R
+/// starts only after backward. S L / b + b / R is minimal at b = sqrt(S L R). The result is limited to `gradient_bytes`
+/// and then raised to host_bucket_bytes if smaller.
 std::int64_t best_bucket_bytes(std::int64_t gradient_bytes, const AllReduceModel& model);
 
 }  // namespace babelring

@@ -9,37 +9,38 @@
 
 namespace babelring {
 
-/// Where a parameter's gradient lies in the flat gradient, in elements.
+/// Position of a parameter's gradient in the flat gradient, in elements.
 struct ParameterRange {
   std::int64_t offset = 0;
   std::int64_t count = 0;
 };
 
-/// Starts the all-reduce of a part of the gradient while backward still computes the rest. Buckets are contiguous
-/// ranges of the flat gradient, reduced in place: no fusion copy. They are cut from the end, because backward completes
-/// the last parameters first, and started strictly in that order, whatever the order of marks, so that all ranks issue
-/// the same collectives; begin() may put one parameter's bucket first. Used by one thread. One update: begin(),
-/// mark_ready() of every parameter once, finish().
-/// With gradient accumulation only the last micro-batch marks.
+/// Overlaps gradient all-reduces with backward. Buckets are contiguous ranges of the flat gradient, reduced in place.
+/// They are cut from the end, because backward completes the last parameters first. They start strictly in this order,
+/// independent of the order of mark_ready() calls, so that all ranks issue the same collectives; begin() may move one
+/// parameter's bucket to the front.
+/// Calls per update: begin(), mark_ready() once for each parameter, finish(). With gradient accumulation, only the last
+/// micro-batch calls mark_ready(). Not thread-safe.
 class GradientBuckets {
  public:
-  /// `flat_gradient`: f32, contiguous. `parameters`: in forward order, one after another without gaps, covering
-  /// `flat_gradient`. Several parameters share a bucket until it has `bucket_bytes`; one larger than that has a bucket
-  /// of its own size. The parameter `alone` gets a bucket to itself. The communicator and the memory outlive this
-  /// object. Throws Failure naming the parameter that is out of place.
+  /// `flat_gradient` is contiguous f32. `parameters`, in forward order, cover it without gaps. Parameters share a
+  /// bucket up to `bucket_bytes`; a larger parameter gets a bucket of its own. The parameter with index `alone` never
+  /// shares its bucket. Communicator and gradient memory must outlive the object. Throws Failure if a parameter range
+  /// is not contiguous with the previous one.
   GradientBuckets(Communicator& communicator, Tensor flat_gradient, std::vector<ParameterRange> parameters,
                   std::int64_t bucket_bytes, std::optional<std::size_t> alone = {});
 
-  /// Forgets all marks. With `alone_first` the bucket of the parameter `alone` starts before all others, for an update
-  /// in which it is complete first; the same on all ranks. Throws Failure if the last update was not finished.
+  /// Starts an update and clears all marks. With `alone_first`, the bucket of parameter `alone` starts before all
+  /// others, for updates in which that gradient is complete first. All ranks must pass the same value. Throws Failure
+  /// if the previous update was not finished.
   void begin(bool alone_first = false);
-  /// The parameter's gradient is complete for this update. Throws Failure when marked twice; CommError.
+  /// Reports the parameter's gradient complete. Throws Failure if already marked in this update, or CommError.
   void mark_ready(std::size_t parameter);
-  /// Waits until the whole gradient is summed over ranks. Throws Failure naming the first parameter that was not
-  /// marked; CommError.
+  /// Waits until the whole gradient is summed over ranks. Throws Failure naming the first unmarked parameter, or
+  /// CommError.
   void finish();
 
-  /// The end of the gradient first.
+  /// Bucket sizes in starting order, from the end of the gradient.
   const std::vector<std::int64_t>& bucket_bytes() const { return bucket_bytes_; }
 
  private:
@@ -59,9 +60,9 @@ class GradientBuckets {
   std::vector<std::int64_t> bucket_bytes_;
   std::vector<std::size_t> bucket_of_;  // parameter -> bucket
   std::optional<std::size_t> alone_;    // parameter
-  std::vector<std::size_t> order_;      // buckets, as this update starts them
+  std::vector<std::size_t> order_;      // bucket indices in this update's starting order
   std::vector<bool> ready_;
-  std::size_t started_ = 0;  // of order_
+  std::size_t started_ = 0;  // number of started buckets in order_
 };
 
 }  // namespace babelring

@@ -12,7 +12,7 @@ namespace babelring {
 DeviceReport report_device(int local_rank) {
   const CudaSupport& cuda = find_cuda();
   if (cuda.devices == 0) return {.why = cuda.why};
-  // A job manager may show each rank one GPU only, which is then number 0 to all of them.
+  // A job manager may expose a single GPU to each rank. It is then device 0 on all ranks.
   DeviceReport report{.device = local_rank % cuda.devices};
   std::array<char, 512> text{};
   const bool usable = cuda.module->identify(report.device, text.data(), text.size());
@@ -35,8 +35,8 @@ std::string why_not_cuda(const std::vector<DeviceReport>& reports, const std::ve
   return "";
 }
 
-ChosenBackend choose_backend(const std::string& wish, int threads, Communicator& communicator) {
-  if (wish == "cpu") return {make_cpu_backend(threads), "", ""};
+ChosenBackend choose_backend(const std::string& device, int threads, Communicator& communicator) {
+  if (device == "cpu") return {make_cpu_backend(threads), "", ""};
   const DeviceReport own = report_device(communicator.local_rank());
   std::vector<DeviceReport> reports;
   for (const std::string& text : communicator.all_gather((own.identity.empty() ? "-" + own.why : "+" + own.identity))) {
@@ -44,7 +44,7 @@ ChosenBackend choose_backend(const std::string& wish, int threads, Communicator&
   }
   const std::string why = why_not_cuda(reports, communicator.hosts());
   if (why.empty()) return {make_cuda_backend(own.device), "", own.identity};
-  if (wish == "cuda") throw UsageFailure(fmt::format("device cuda: {}; use auto or cpu", why));
+  if (device == "cuda") throw UsageFailure(fmt::format("device cuda: {}; use auto or cpu", why));
   return {make_cpu_backend(threads), why, ""};
 }
 

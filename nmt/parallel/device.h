@@ -9,28 +9,30 @@
 
 namespace babelring {
 
-/// What one rank can compute with.
+/// The GPU that is available to one rank.
 struct DeviceReport {
-  int device = 0;        // number of its GPU: each rank of a host takes the next
-  std::string identity;  // UUID of that GPU; empty if there is none to use
-  std::string why;       // why there is none
+  int device = 0;        // CUDA device number: local rank modulo number of devices
+  std::string identity;  // UUID of the GPU; empty if none is usable
+  std::string why;       // reason why no GPU is usable
 };
 
-/// The report of this process, rank `local_rank` of its host.
+/// Finds the GPU for this process, which is rank `local_rank` of its host.
 DeviceReport report_device(int local_rank);
 
-/// Why the ranks cannot all have a GPU of their own, in one line that names the rank; empty if they can.
-/// `reports`: of all ranks. `hosts`: where each is.
+/// Checks that every rank has its own GPU. Returns one line with the reason and the rank otherwise; empty on success.
+/// `reports` and `hosts` (host names) are indexed by rank.
 std::string why_not_cuda(const std::vector<DeviceReport>& reports, const std::vector<std::string>& hosts);
 
+/// The result of choose_backend().
 struct ChosenBackend {
   std::unique_ptr<Backend> backend;
-  std::string why_cpu;  // why `auto` took the processor; empty: it did not
-  std::string gpu;      // identity of the GPU; empty on the processor
+  std::string why_cpu;  // reason why `auto` chose the CPU; empty otherwise
+  std::string gpu;      // UUID of the GPU; empty on the CPU
 };
 
-/// `wish`: auto, cpu or cuda. All ranks compute with the same kind: auto is cuda if each has a GPU of its own, else the
-/// processor with `threads`. Every rank calls it. Throws UsageFailure if the wish is cuda and cannot be met.
-ChosenBackend choose_backend(const std::string& wish, int threads, Communicator& communicator);
+/// Creates the backend for `device`: auto, cpu or cuda. All ranks get the same kind: auto chooses CUDA if every rank
+/// has its own GPU, otherwise the CPU with `threads` threads. Collective: every rank calls it. Throws UsageFailure if
+/// `device` is cuda and a rank has no GPU of its own.
+ChosenBackend choose_backend(const std::string& device, int threads, Communicator& communicator);
 
 }  // namespace babelring

@@ -10,11 +10,11 @@ namespace babelring {
 
 namespace {
 
-/// Calls use(id) for every id of a batch, in order: the source's, then the target's.
-template <class Use>
-void for_each_id(const PackedBatch& batch, Use use) {
+/// Calls visit(id) for every source id and then every target id of the batch.
+template <class Visit>
+void for_each_id(const PackedBatch& batch, Visit visit) {
   for (const PackedSequences* side : {&batch.source, &batch.target_in}) {
-    for (const std::int32_t id : side->ids) use(static_cast<std::size_t>(id));
+    for (const std::int32_t id : side->ids) visit(static_cast<std::size_t>(id));
   }
 }
 
@@ -33,30 +33,30 @@ EmbeddingRowsSum::EmbeddingRowsSum(Backend& backend, Communicator& communicator,
   gradient_ = communicator_.allocate(static_cast<std::size_t>(max_rows_ * table.shape[1]) * sizeof(float));
 }
 
-std::vector<bool> EmbeddingRowsSum::named_by_any_rank(const PackedBatch& batch) const {
+std::vector<bool> EmbeddingRowsSum::used_by_any_rank(const PackedBatch& batch) const {
   const auto vocabulary = static_cast<std::size_t>(table_.shape[0]);
   std::string bits((vocabulary + 7) / 8, '\0');
   for_each_id(batch, [&](std::size_t id) {
-    if (id >= vocabulary) fail("embedding rows: id {} of a batch, the table has {} rows", id, vocabulary);
+    if (id >= vocabulary) fail("embedding rows: the batch contains id {}, the table has {} rows", id, vocabulary);
     bits[id / 8] = static_cast<char>(bits[id / 8] | 1 << id % 8);
   });
-  std::vector<bool> named(vocabulary);
+  std::vector<bool> used(vocabulary);
   for (const std::string& theirs : communicator_.all_gather(bits)) {
     for (std::size_t id = 0; id < vocabulary; ++id) {
-      if ((theirs[id / 8] >> id % 8 & 1) != 0) named[id] = true;
+      if ((theirs[id / 8] >> id % 8 & 1) != 0) used[id] = true;
     }
   }
-  return named;
+  return used;
 }
 
 const EmbeddingRows* EmbeddingRowsSum::begin(const PackedBatch& batch) {
-  const std::vector<bool> named = named_by_any_rank(batch);
-  const std::int64_t rows = std::count(named.begin(), named.end(), true);
+  const std::vector<bool> used = used_by_any_rank(batch);
+  const std::int64_t rows = std::count(used.begin(), used.end(), true);
   if (rows > max_rows_) return nullptr;
-  std::vector<std::int32_t> ids, row_of_id(named.size());
-  for (std::size_t id = 0; id < named.size(); ++id) {
+  std::vector<std::int32_t> ids, row_of_id(used.size());
+  for (std::size_t id = 0; id < used.size(); ++id) {
     row_of_id[id] = static_cast<std::int32_t>(ids.size());
-    if (named[id]) ids.push_back(static_cast<std::int32_t>(id));
+    if (used[id]) ids.push_back(static_cast<std::int32_t>(id));
   }
   upload(ids, rows_of(batch.source.ids, row_of_id), rows_of(batch.target_in.ids, row_of_id));
   rows_.gradient = gradient_.view(Shape{rows, table_.shape[1]}, DType::f32);
@@ -66,7 +66,7 @@ const EmbeddingRows* EmbeddingRowsSum::begin(const PackedBatch& batch) {
 
 void EmbeddingRowsSum::upload(const std::vector<std::int32_t>& ids, const std::vector<std::int32_t>& source,
                               const std::vector<std::int32_t>& target) {
-  // Each list begins on a multiple of 256 bytes, as tensors of an arena do.
+  // Each list is 256-byte aligned, like an arena's tensors.
   const auto padded = [](std::size_t elements) { return (elements * sizeof(std::int32_t) + 255) / 256 * 256; };
   const std::size_t bytes = padded(ids.size()) + padded(source.size()) + padded(target.size());
   if (lists_.bytes() < bytes) {
@@ -75,10 +75,10 @@ void EmbeddingRowsSum::upload(const std::vector<std::int32_t>& ids, const std::v
   }
   std::size_t offset = 0;
   const auto add = [&](const std::vector<std::int32_t>& list) {
-    const Tensor place = lists_.view(Shape{std::ssize(list)}, DType::i32, offset);
-    if (!list.empty()) backend_.upload(list.data(), place);
+    const Tensor tensor = lists_.view(Shape{std::ssize(list)}, DType::i32, offset);
+    if (!list.empty()) backend_.upload(list.data(), tensor);
     offset += padded(list.size());
-    return place;
+    return tensor;
   };
   ids_ = add(ids);
   rows_.source = add(source);

@@ -10,26 +10,26 @@
 
 namespace babelring {
 
-/// Sums over ranks the gradient of a table that both embeddings and the output projection share, in two parts, so that
-/// little is left to sum when backward is over. The projection's part has every row and is complete when the loss is
-/// computed: buckets reduce it in place while backward runs. The embeddings' part has the rows of the ids that any rank
-/// has in its last micro-batch: they are gathered in a smaller table, reduced after backward and added to the first.
-/// Every rank makes the same calls: begin(), start(), add() in an update.
+/// Reduces the gradient of a table shared by both embeddings and the output projection, in two parts, so that little
+/// remains to reduce after backward. The projection's part has all rows and is complete after the loss; buckets reduce
+/// it in place during backward. The embeddings' part has only the rows of ids that occur in any rank's last
+/// micro-batch. It is collected in a compact table, reduced after backward and added to the projection's part.
+/// Collective: every rank calls begin(), start() and add() once per update.
 class EmbeddingRowsSum {
  public:
-  /// Allocates the smaller table, and the references outlive this object. Throws CommError.
+  /// Allocates the compact table. The references must outlive the object. Throws CommError.
   EmbeddingRowsSum(Backend& backend, Communicator& communicator, const Parameter& table);
 
-  /// Agrees with all ranks on the rows and clears them. Null on all ranks if they are more than 3/4 of the table's:
-  /// a second part would then cost more than it saves. Throws CommError.
+  /// Agrees with all ranks on the rows in use and clears them. Returns null on all ranks if these are more than 3/4 of
+  /// the table, because a second part would then cost more than it saves. Throws CommError.
   const EmbeddingRows* begin(const PackedBatch& batch);
-  /// After backward: starts the sum of the rows, behind all buckets.
+  /// After backward and after all buckets have started: starts the all-reduce of the rows.
   void start();
-  /// After Communicator::all_reduce_finish(): adds the sums to the table's gradient.
+  /// After Communicator::all_reduce_finish(): adds the summed rows to the table's gradient.
   void add();
 
  private:
-  std::vector<bool> named_by_any_rank(const PackedBatch& batch) const;
+  std::vector<bool> used_by_any_rank(const PackedBatch& batch) const;
   void upload(const std::vector<std::int32_t>& ids, const std::vector<std::int32_t>& source,
               const std::vector<std::int32_t>& target);
 
@@ -38,8 +38,8 @@ class EmbeddingRowsSum {
   const Parameter& table_;
   std::int64_t max_rows_;
   Buffer gradient_;  // [max_rows_, width] f32
-  Buffer lists_;     // i32: ids_ and the rows of tokens
-  ConstTensor ids_;  // [rows] i32: the table's row of each row
+  Buffer lists_;     // i32: ids_, rows_.source and rows_.target
+  ConstTensor ids_;  // [rows] i32: table row of each compact row
   EmbeddingRows rows_;
 };
 

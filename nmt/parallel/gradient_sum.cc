@@ -30,15 +30,15 @@ class BucketedSum final : public GradientSum {
   }
 
   const EmbeddingRows* begin(const PackedBatch* last) override {
-    apart_ = rows_ && last != nullptr ? rows_->begin(*last) : nullptr;
-    buckets_.begin(apart_ != nullptr);
-    return apart_;
+    separate_ = rows_ && last != nullptr ? rows_->begin(*last) : nullptr;
+    buckets_.begin(separate_ != nullptr);
+    return separate_;
   }
   void ready(const Parameter& parameter) override { buckets_.mark_ready(parameter.index); }
   void finish() override {
-    if (apart_ != nullptr) rows_->start();
+    if (separate_ != nullptr) rows_->start();
     buckets_.finish();
-    if (apart_ != nullptr) rows_->add();
+    if (separate_ != nullptr) rows_->add();
   }
   ConstTensor squares() override { return norm_.squares(backend_); }
 
@@ -50,7 +50,7 @@ class BucketedSum final : public GradientSum {
   Backend& backend_;
   GradientBuckets buckets_;
   std::optional<EmbeddingRowsSum> rows_;
-  const EmbeddingRows* apart_ = nullptr;  // of this update; null: the table is reduced as a whole
+  const EmbeddingRows* separate_ = nullptr;  // this update's compact rows; null: the table is reduced as a whole
   GradientNorm norm_;
 };
 

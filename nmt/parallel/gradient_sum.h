@@ -11,36 +11,38 @@
 
 namespace babelring {
 
-/// How the gradients of all ranks become one sum in an update. Every rank makes the same calls, in the order in which
-/// they stand here. Throws CommError.
+/// Sums the gradients of all ranks in each update. Every rank calls the members once per update in declaration order
+/// (ready() once per parameter). All members may throw CommError.
 class GradientSum {
  public:
   virtual ~GradientSum() = default;
-  /// `last`: the batch whose backward calls ready(). Returns where the gradients of its embeddings go, for its context,
-  /// or null: to their tables. Null for `last` asks for the latter. Valid until finish().
+  /// Starts an update. `last` is the batch whose backward calls ready(). Returns the compact embedding gradient for
+  /// that batch's Context::embedding_rows, valid until finish(); null: embedding gradients go to their tables. Pass
+  /// null for `last` to request the latter.
   virtual const EmbeddingRows* begin(const PackedBatch* last) = 0;
-  /// The parameter's gradient is complete on this rank. Once for each, while backward goes on.
+  /// Reports the parameter's gradient complete on this rank. Called during backward.
   virtual void ready(const Parameter& parameter) = 0;
   /// Waits until every gradient is complete on every rank.
   virtual void finish() = 0;
-  /// Now the store's gradients are sums over ranks, where this rank updates them. Returns the squares for
-  /// Adam::start_step(), of all ranks' shares; valid until the next call. A device is not waited for.
+  /// After this call, the elements that this rank updates hold sums over all ranks. Returns the per-block sums of
+  /// squares of the whole gradient for Adam::start_step(), the same on all ranks; valid until the next call. Does not
+  /// wait for a device. See GradientNorm.
   virtual ConstTensor squares() = 0;
 };
 
-/// Each rank gets all sums, by all-reduces in buckets while backward still runs. `shared_table`: what embeddings and
-/// output projection share is reduced in two parts, as EmbeddingRowsSum says; null: like all others.
+/// All-reduces buckets during backward; every rank gets the whole sum. `shared_table`: the table shared by embeddings
+/// and output projection, reduced in two parts (see EmbeddingRowsSum); null: no parameter is treated specially.
 std::unique_ptr<GradientSum> make_bucketed_sum(Backend& backend, Communicator& communicator,
                                                const ParameterStore& store, std::int64_t bucket_bytes,
                                                const Parameter* shared_table);
 
-/// The same for gradients that the host cannot read: when all are complete they are copied to the communicator's
-/// memory, summed there and copied back. A single rank copies nothing.
+/// For gradients in device memory that the communicator cannot reduce. Copies all gradients to host memory after
+/// backward, sums them there and copies them back. A single rank copies nothing.
 std::unique_ptr<GradientSum> make_staged_sum(Backend& backend, Communicator& communicator, const ParameterStore& store,
                                              std::int64_t bucket_bytes);
 
-/// For ranks that see one memory: when all have finished, each sums its shares, straight from the others' gradients.
-/// The processors are busy until then anyway, and nothing is summed twice.
+/// For ranks that share memory. After all ranks have finished backward, each rank sums its shard directly from the
+/// other ranks' gradients. Nothing is summed twice, and the CPUs have no idle time to overlap with before that.
 std::unique_ptr<GradientSum> make_sum_of_shares(Backend& backend, Communicator& communicator,
                                                 const ParameterStore& store, const Shares& shares);
 

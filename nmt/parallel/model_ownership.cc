@@ -31,7 +31,7 @@ std::unique_ptr<GradientSum> ModelOwnership::gradient_sum(const ParameterStore& 
                                                           const Parameter* shared_table) const {
   if (one_copy_) return make_sum_of_shares(backend_, communicator_, store, shares(store.flat_size()));
   if (!communicator_sums()) return make_staged_sum(backend_, communicator_, store, bucket_bytes);
-  // Sums in two parts are rounded otherwise than sums in one: not between hosts' memories, whose results are to stay.
+  // A sum in two parts rounds differently. Host all-reduces keep a single part so that their results do not change.
   return make_bucketed_sum(backend_, communicator_, store, bucket_bytes,
                            communicator_.device_memory() ? shared_table : nullptr);
 }

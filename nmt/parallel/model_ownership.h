@@ -11,38 +11,39 @@
 
 namespace babelring {
 
-/// How the ranks of a run hold a model's weights and moments, and who updates what. Ranks that see one memory keep one
-/// copy between them: each sums and updates its share of the elements, and what it writes the others read. All others
-/// have a copy each and do the same work on it; a backend with memory of its own has its copy there. The results are
-/// the same bits. Every rank makes the same calls.
+/// Decides how the ranks of a run hold weights and Adam moments, and which elements each rank updates. CPU ranks that
+/// share memory keep one copy: each rank sums and updates its own shard, and all ranks read the result. Otherwise every
+/// rank has a full copy in its backend's memory and performs the same update. Both give bit-identical results.
+/// Collective: every rank makes the same calls.
 class ModelOwnership {
  public:
   /// Both must outlive the object.
   ModelOwnership(Backend& backend, Communicator& communicator);
 
-  /// Memory for weights and moments: the ranks' one, or this rank's.
+  /// Allocates memory for weights or moments: the shared copy, or this rank's.
   Buffer allocate(std::size_t bytes) const;
-  /// The same, and gradients where the communicator sums them or, where it cannot, in the backend's memory.
+  /// Allocators for a ParameterStore. Weights come from allocate(). Gradients come from the communicator if it can
+  /// reduce the backend's memory, otherwise from the backend.
   ParameterMemory parameter_memory() const;
-  /// What this rank updates of a flat array of `count` elements.
+  /// The shard that this rank updates in a flat array of `count` elements.
   Shares shares(std::int64_t count) const;
 
-  /// How gradients are summed for it: those of `store`, with parameter_memory(). Ranks with copies of their own reduce
-  /// `bucket_bytes` at a time. `shared_table` of `store`: that of both embeddings and the output projection, or null.
+  /// Creates the matching gradient sum for `store`, which was allocated with parameter_memory(). `bucket_bytes` applies
+  /// to ranks with full copies. `shared_table`: the table shared by both embeddings and the output projection, or null.
   std::unique_ptr<GradientSum> gradient_sum(const ParameterStore& store, std::int64_t bucket_bytes,
                                             const Parameter* shared_table) const;
 
-  /// Runs `write`, which sets weights to values that are the same on all ranks, once for each copy of the model;
-  /// returns when every rank sees them.
+  /// Runs `write` once for each copy of the model: on rank 0 if the copy is shared, otherwise on every rank. `write`
+  /// must set the same values on all ranks. Returns after the new values are visible to every rank.
   void write(const std::function<void()>& write) const;
-  /// Waits until every rank has written its share. Before a rank writes again there must be another collective, which
-  /// ranks enter after they last read the others' shares: in an update the gradient sum is one.
+  /// Waits until every rank has written its shard. Before the next write there must be another collective that each
+  /// rank enters after its last read of other shards. In an update, the gradient sum is such a collective.
   void publish() const;
-  /// Copies rank 0's tensor to every other copy.
+  /// Broadcasts rank 0's tensor to all other copies.
   void spread(Tensor tensor) const;
 
  private:
-  /// Whether gradients are where the communicator sums, on the host or on the device.
+  /// True if the communicator reduces the kind of memory (host or device) that holds the gradients.
   bool communicator_sums() const;
 
   Backend& backend_;

@@ -79,7 +79,7 @@ TEST(Nvml, SaysInOneLineWhatIsMissing) {
   EXPECT_EQ(open_nvml(fake_identity, fake.path).message(), "nvmlInit: Driver Not Loaded");
   fake.says->init_status = 0;
   EXPECT_EQ(open_nvml("ffeeddccbbaa99887766554433221100", fake.path).message(),
-            "NVML knows no GPU-ffeeddcc-bbaa-9988-7766-554433221100: Not Found");
+            "NVML does not know GPU-ffeeddcc-bbaa-9988-7766-554433221100: Not Found");
   EXPECT_EQ(fake.says->shutdowns, 1);
 }
 
@@ -181,7 +181,7 @@ TEST(GpuMeter, IsThereOnlyWhereThereIsSomethingToMeasure) {
   EXPECT_EQ(make_gpu_meter(""), nullptr);
   EXPECT_EQ(log.text(), "");
   EXPECT_EQ(make_gpu_meter(fake_identity, "libno-such-nvml.so"), nullptr);
-  EXPECT_THAT(log.text(), HasSubstr("power, clocks and traffic of the GPU are not measured: libno-such-nvml.so"));
+  EXPECT_THAT(log.text(), HasSubstr("GPU power, clocks and traffic are not measured: libno-such-nvml.so"));
   const OpenedFake fake("libfake_nvml.so");
   EXPECT_NE(make_gpu_meter(fake_identity, fake.path), nullptr);
 }
