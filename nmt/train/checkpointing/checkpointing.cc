@@ -15,9 +15,9 @@ namespace babelring {
 
 namespace {
 
-constexpr double max_loss_above_lowest = 1;  // for a rewind: training that went wrong passes through such losses
+constexpr double max_loss_above_lowest = 1;  // a rewind skips checkpoints written while training was already diverging
 
-/// A flat array of the store on the host, cut into its parameters.
+/// A copy of one of the store's flat arrays in host memory.
 class HostCopy {
  public:
   HostCopy(Backend& backend, ConstTensor flat) : values_(static_cast<std::size_t>(flat.shape.elements())) {
@@ -137,20 +137,20 @@ bool CheckpointKeeper::restore(Transformer& model, Adam& adam, const ModelOwners
 
 bool CheckpointKeeper::rewind(Transformer& model, Adam& adam, const ModelOwnership& ownership, RunState& state,
                               std::int64_t before) {
-  communicator_.barrier();  // ranks that share the weights have read them for the last time
+  communicator_.barrier();  // other ranks may still be reading shared weights
   std::optional<Checkpoint> checkpoint;
   on_first_rank(communicator_, [&] {
     if (guard_) guard_();
     checkpoint = find_good(before);
     if (!checkpoint) return;
-    // It may be of an attempt before changes.
+    // The checkpoint may come from an attempt with another configuration, which was accepted then.
     check_resume(*checkpoint, config_, state, model.parameters(), "", true);
     for (CheckpointRecord& aside : store_->set_aside_after(checkpoint->update)) records_.write(std::move(aside));
   });
   return load(checkpoint, model, adam, ownership, state);
 }
 
-/// `checkpoint` is rank 0's; every rank calls this.
+/// Collective. Only rank 0 passes a checkpoint.
 bool CheckpointKeeper::load(const std::optional<Checkpoint>& checkpoint, Transformer& model, Adam& adam,
                             const ModelOwnership& ownership, RunState& state) {
   std::string text;

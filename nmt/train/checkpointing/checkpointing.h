@@ -16,47 +16,47 @@
 
 namespace babelring {
 
-/// What validation says of a checkpoint; NaN where it was not evaluated.
+/// Validation scores of a checkpoint; NaN if not evaluated.
 struct CheckpointScores {
   double sacrebleu = 0;
   double loss = 0;
   bool best = false;
 };
 
-/// Where and how a run resumes.
+/// Options for CheckpointKeeper::restore().
 struct ResumeOptions {
-  std::filesystem::path from;   // folder of a checkpoint; empty: the run's newest
-  bool accept_changes = false;  // of the model or of the order of the data
-  std::string vocabulary = {};  // digest that the checkpoint's must have; empty: not compared
+  std::filesystem::path from;   // checkpoint folder; empty: the run's newest checkpoint
+  bool accept_changes = false;  // accept a changed model configuration or data order
+  std::string vocabulary = {};  // expected vocabulary digest; empty: not checked
 };
 
-/// Saves and restores training through a CheckpointStore. Only rank 0 touches files; restore() carries what it read to
-/// the other ranks, so hosts need not share a file system.
+/// Saves and restores training state through a CheckpointStore. Only rank 0 accesses files. restore() and rewind()
+/// broadcast the state to the other ranks, so hosts need not share a file system.
 class CheckpointKeeper {
  public:
-  /// `vocabulary_model` is the content of the SentencePiece file written into each checkpoint, which then suffices to
-  /// translate; empty: none. `guard` is called before a checkpoint becomes visible and throws Fenced if it must not.
-  /// The references must outlive the keeper.
+  /// `vocabulary_model` is the content of the SentencePiece file, stored in each checkpoint so that it can translate on
+  /// its own; empty: none. `guard` is called before a checkpoint becomes visible; it throws Fenced if another process
+  /// has taken over the run. The references must outlive the keeper.
   CheckpointKeeper(const TrainConfig& config, const std::filesystem::path& folder, std::string vocabulary_model,
                    Backend& backend, Communicator& communicator, RecordSink& records, std::function<void()> guard = {});
 
-  /// Returns why nothing was written (older checkpoints are intact then); empty on success, and on ranks other than 0.
-  /// Emits checkpoint records. Throws Fenced.
+  /// Writes a checkpoint and its records on rank 0; does nothing on other ranks. Returns an error message if nothing
+  /// was written, in which case older checkpoints are intact; empty on success. Throws Fenced.
   std::string save(const Transformer& model, const Adam& adam, const RunState& state, const CheckpointScores& scores);
 
-  /// Restores model, optimizer and state of every rank. Returns false if there is no checkpoint. Checkpoints newer than
-  /// one that was chosen are moved aside. `state` is the run's before, the checkpoint's afterwards. Throws Failure if
-  /// the chosen checkpoint is absent or damaged, if all are damaged, or if weights are not finite, and UsageFailure on
-  /// every rank as check_resume().
+  /// Restores model, optimizer and state on every rank. Returns false if there is no checkpoint. With options.from,
+  /// moves newer checkpoints aside. `state` is the run's current state on entry and the checkpoint's on return.
+  /// Collective. Throws Failure if options.from is missing or damaged, if all checkpoints are damaged, or if weights
+  /// are not finite. Throws UsageFailure on every rank under the conditions of check_resume().
   bool restore(Transformer& model, Adam& adam, const ModelOwnership& ownership, RunState& state,
                const ResumeOptions& options = {});
 
-  /// After training diverged: restores the newest checkpoint whose evaluation gave a loss of at most 1 above the lowest
-  /// of all checkpoints here; if none was evaluated, the newest of before update `before`. Moves newer ones aside.
-  /// Returns false if there is none. Throws Fenced.
+  /// After divergence: restores the newest checkpoint whose validation loss is at most 1 above the lowest of all
+  /// checkpoints. If none was evaluated, restores the newest one before update `before`. Moves newer checkpoints aside.
+  /// Returns false if there is no such checkpoint. Collective. Throws Fenced.
   bool rewind(Transformer& model, Adam& adam, const ModelOwnership& ownership, RunState& state, std::int64_t before);
 
-  /// Moves all checkpoints aside, so that training begins anew. Throws Failure.
+  /// Moves all checkpoints aside, so that training starts from scratch. Throws Failure.
   void set_all_aside();
 
  private:

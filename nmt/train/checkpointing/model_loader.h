@@ -10,20 +10,20 @@
 
 namespace babelring {
 
-/// A checkpoint ready to translate: what `nmt translate` and `nmt evaluate` work with.
+/// A checkpoint loaded for inference, as used by `nmt translate` and `nmt evaluate`. The model has no gradients.
 struct LoadedModel {
-  TrainConfig config;  // of the run that made it
+  TrainConfig config;  // configuration of the training run
   Vocabulary vocabulary;
   std::unique_ptr<Transformer> transformer;
   Checkpoint checkpoint;
 };
 
-/// Loads weights, vocabulary and configuration of a checkpoint folder. `precision` is that of the products. Throws
-/// Failure naming the file that is missing or damaged, or the weight that is not finite.
+/// Loads weights, vocabulary and configuration from a checkpoint folder. `precision` is the data type of matmuls.
+/// Throws Failure that names the missing or damaged file, or the weight that is not finite.
 LoadedModel load_model(const std::filesystem::path& folder, Backend& backend, DType precision);
 
-/// Copies the named weights into the masters and refreshes the compute copies. Throws Failure if a weight is not finite
-/// or a parameter is missing or of another shape.
+/// Copies weights into the model's masters by name and refreshes the compute copies. Throws Failure if a weight is not
+/// finite, or a parameter is missing or has another shape.
 void read_weights(const SafetensorsReader& weights, Transformer& model, Backend& backend);
 
 }  // namespace babelring

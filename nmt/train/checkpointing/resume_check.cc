@@ -10,15 +10,16 @@ namespace babelring {
 
 namespace {
 
-/// "data.tokens_per_update 2048 → 512".
-std::string change(const std::string& what, const std::string& before, const std::string& after) {
-  return fmt::format("{} {} → {}", what, before.empty() ? "(empty)" : before, after.empty() ? "(empty)" : after);
+/// Formats "data.tokens_per_update 2048 → 512".
+std::string change(const std::string& name, const std::string& before, const std::string& after) {
+  return fmt::format("{} {} → {}", name, before.empty() ? "(empty)" : before, after.empty() ? "(empty)" : after);
 }
 
-/// What differs, as lines.
+/// Differences between checkpoint and run, one line each.
 struct Changes {
   std::vector<std::string> all;
-  std::vector<std::string> order, model;  // those of them that change which sentences an update holds, and the model
+  std::vector<std::string> order;  // the subset that changes which sentences an update contains
+  std::vector<std::string> model;  // the subset that changes the model
 
   void compare_keys(TrainConfig before, TrainConfig after, DataOrder data_order);
   void compare_states(const RunState& before, const RunState& after);
@@ -44,11 +45,11 @@ void Changes::compare_states(const RunState& before, const RunState& after) {
     all.push_back(change("data.folder: corpus", before.corpus_digest.substr(0, 12), after.corpus_digest.substr(0, 12)));
     order.push_back(all.back());
   }
-  const auto compare = [&](const char* what, std::int64_t then, std::int64_t now) {
-    if (then != 0 && then != now) all.push_back(change(what, std::to_string(then), std::to_string(now)));
+  const auto compare = [&](const char* name, std::int64_t then, std::int64_t now) {
+    if (then != 0 && then != now) all.push_back(change(name, std::to_string(then), std::to_string(now)));
   };
   compare("ranks", before.ranks, after.ranks);
-  compare("threads of a rank", before.threads, after.threads);
+  compare("threads per rank", before.threads, after.threads);
 }
 
 }  // namespace
@@ -84,8 +85,8 @@ void check_resume(Checkpoint& checkpoint, const TrainConfig& config, const RunSt
   const std::string trained_vocabulary = vocabulary_digest(checkpoint);
   if (!vocabulary.empty() && !trained_vocabulary.empty() && trained_vocabulary != vocabulary) {
     throw UsageFailure(fmt::format(
-        "resume: the vocabulary of {} is {:.12}, that of data.folder {} is {:.12}; for other data begin a new "
-        "run with training.start_from, and the data of `nmt prepare --vocabulary {}`",
+        "resume: the vocabulary of {} is {:.12}, the vocabulary of data.folder {} is {:.12}; to train on other data, "
+        "start a new run with training.start_from on data prepared by `nmt prepare --vocabulary {}`",
         name, trained_vocabulary, config.data.folder, vocabulary, checkpoint.folder.string()));
   }
   if (!accept_changes && !(changes.model.empty() && changes.order.empty())) {
@@ -93,10 +94,10 @@ void check_resume(Checkpoint& checkpoint, const TrainConfig& config, const RunSt
     refused.insert(refused.end(), changes.order.begin(), changes.order.end());
     const bool other_corpus = stored.corpus_digest != state.corpus_digest;
     throw UsageFailure(fmt::format(
-        "resume from {}: {} would change the model or the order of the data; use the checkpoint's values, or "
-        "insist with --accept-changes{}",
+        "resume from {}: {} would change the model or the data order; use the checkpoint's values, or continue anyway "
+        "with --accept-changes{}",
         name, fmt::join(refused, ", "),
-        other_corpus ? ", or begin a new run from its weights with training.start_from" : ""));
+        other_corpus ? ", or start a new run from its weights with training.start_from" : ""));
   }
   if (changes.order.empty()) return;
   checkpoint.state.erase("data_epoch");

@@ -8,7 +8,7 @@ namespace babelring {
 
 namespace {
 
-/// States without the member are of versions that had one order only.
+/// Parses the member data_order. States of older versions lack it and imply `pooled`.
 DataOrder order_of(const std::string& name) {
   if (name != "shuffled" && name != "pooled") {
     fail("state.json: member 'data_order' is '{}', expected shuffled or pooled", name);
@@ -59,7 +59,7 @@ RunState run_state_from_json(const json::object& object) {
   };
   const auto text = [&](const char* name) {
     const json::value& value = member(name);
-    if (!value.is_string()) fail("state.json: member '{}' is {}, expected a text", name, to_text(value));
+    if (!value.is_string()) fail("state.json: member '{}' is {}, expected a string", name, to_text(value));
     return std::string(value.get_string());
   };
   RunState state{
@@ -77,7 +77,7 @@ RunState run_state_from_json(const json::object& object) {
   if (object.contains("data_epoch")) {
     state.position = {.epoch = integer("data_epoch"), .sentences = integer("data_sentences")};
   }
-  if (object.contains("rewinds")) state.rewinds = integer("rewinds");  // older checkpoints have none
+  if (object.contains("rewinds")) state.rewinds = integer("rewinds");  // missing in older checkpoints
   if (object.contains("best_score")) state.best_score = number("best_score");
   return state;
 }

@@ -15,7 +15,7 @@ namespace babelring {
 
 namespace {
 
-/// Some names, for whoever has to correct a glob.
+/// A few parameter names as examples for an error message.
 std::string some_names(const ParameterStore& parameters) {
   std::vector<std::string> names;
   const std::size_t step = std::max<std::size_t>(1, parameters.all().size() / 6);
@@ -28,14 +28,13 @@ void check_vocabulary(const Checkpoint& checkpoint, const Vocabulary& vocabulary
   const std::string found = vocabulary_digest(checkpoint);
   if (found == vocabulary.digest()) return;
   throw UsageFailure(
-      fmt::format("training.start_from: the vocabulary of {} is {:.12}, that of data.folder {} is {:.12}; prepare the "
-                  "data with `nmt "
-                  "prepare --vocabulary {}`",
+      fmt::format("training.start_from: the vocabulary of {} is {:.12}, the vocabulary of data.folder {} is {:.12}; "
+                  "prepare the data with `nmt prepare --vocabulary {}`",
                   config.training.start_from, found, config.data.folder, vocabulary.digest(),
                   (checkpoint.folder / "spm.model").string()));
 }
 
-/// The keys of the model that differ.
+/// Lists the model keys that differ.
 std::string model_differences(ModelConfig before, ModelConfig after) {
   OptionBinder old_keys, new_keys;
   before.bind(old_keys);
@@ -63,12 +62,12 @@ std::vector<const Parameter*> frozen_parameters(const ParameterStore& parameters
       seen[parameter.index] = true;
     }
     if (!matched) {
-      throw UsageFailure(
-          fmt::format("training.freeze: '{}' matches no parameter; there are {}, …", glob, some_names(parameters)));
+      throw UsageFailure(fmt::format("training.freeze: '{}' matches no parameter; parameters are {}, …", glob,
+                                     some_names(parameters)));
     }
   }
   if (frozen.size() == parameters.all().size()) {
-    throw UsageFailure(fmt::format("training.freeze: '{}' matches every parameter: nothing is left to train", globs));
+    throw UsageFailure(fmt::format("training.freeze: '{}' matches every parameter; nothing is left to train", globs));
   }
   return frozen;
 }
@@ -89,7 +88,7 @@ void start_from_checkpoint(const TrainConfig& config, const Vocabulary* vocabula
                                      folder.string(), model_differences(stored.model, config.model)));
     }
     read_weights(weights, model, backend);
-    spdlog::info("training.start_from: begins with the weights of {}, update {}", folder.string(), checkpoint.update);
+    spdlog::info("training.start_from: starting from the weights of {}, update {}", folder.string(), checkpoint.update);
   });
   ownership.spread(model.parameters().masters());
   ownership.write([&] { model.refresh_compute_copies(backend); });

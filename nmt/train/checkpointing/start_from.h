@@ -9,13 +9,13 @@
 
 namespace babelring {
 
-/// The parameters of a model that training.freeze names: globs as of fnmatch(3), separated by commas. Throws
-/// UsageFailure for one that matches none, and if nothing is left to train.
+/// The parameters selected by training.freeze: comma-separated globs for fnmatch(3). Throws UsageFailure if a glob
+/// matches no parameter or if no parameter is left to train.
 std::vector<const Parameter*> frozen_parameters(const ParameterStore& parameters, const std::string& globs);
 
-/// Gives a new run the weights of the checkpoint that training.start_from names, whose vocabulary must be the data's
-/// (null: of a task without text). Rank 0 reads it; every rank calls this. Throws UsageFailure on every rank if the
-/// checkpoint does not fit, Failure if it is damaged.
+/// Initializes a new run with the weights of the checkpoint training.start_from. The checkpoint must have the given
+/// vocabulary; null skips the check, for tasks without text. Collective; rank 0 reads the file. Throws UsageFailure on
+/// every rank if the checkpoint does not fit, and Failure if it is damaged.
 void start_from_checkpoint(const TrainConfig& config, const Vocabulary* vocabulary, Transformer& model,
                            const ModelOwnership& ownership, Backend& backend, Communicator& communicator);
 

@@ -133,7 +133,7 @@ TEST_F(Resume, ListsEveryDifference) {
   const LogCapture log;
   train("4u", false, 3);
   for (const char* line : {"optimizer.learning_rate 0.003 → 0.001", "training.stop_after 3u → 4u",
-                           "checkpoint.keep_last 5 → 7", "threads of a rank 1 → 3"}) {
+                           "checkpoint.keep_last 5 → 7", "threads per rank 1 → 3"}) {
     EXPECT_EQ(log.count(std::string("differs from the checkpoint: ") + line + "\n"), 1) << line << "\n" << log.text();
   }
   EXPECT_EQ(log.count("differs from the checkpoint"), 4) << log.text();
