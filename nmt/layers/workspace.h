@@ -21,10 +21,8 @@ class Workspace {
  public:
   explicit Workspace(Backend& backend)
       : backend_(backend),
-        saved_(allocator("activations, which data.micro_batch_tokens bounds (auto: by what is free)"),
-               backend.pads_rows()),
-        scratch_(allocator("scratch, which data.micro_batch_tokens bounds (auto: by what is free)"),
-                 backend.pads_rows()) {}
+        saved_(allocator("activations, which data.micro_batch_tokens limits"), backend.pads_rows()),
+        scratch_(allocator("scratch, which data.micro_batch_tokens limits"), backend.pads_rows()) {}
 
   /// A context for one micro-batch. Frees all tensors of earlier micro-batches.
   Context begin(DType dtype) {

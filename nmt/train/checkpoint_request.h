@@ -5,17 +5,17 @@
 
 namespace babelring {
 
-/// Requests for a checkpoint after the current update, made by another thread of rank 0. They are numbered, so a
-/// repeated request is carried out once. Ranks agree on the update as for a stop request.
+/// Requests a checkpoint after the current update, from another thread of rank 0. Requests are numbered, so a repeated
+/// request is executed once. All ranks agree on the update, as for a StopRequest. Thread-safe.
 class CheckpointRequest {
  public:
-  /// From any thread. A number that was already carried out has no effect.
+  /// A number that was already requested or executed has no effect.
   void request(std::int64_t number) {
     if (number > wanted_.load(std::memory_order_relaxed)) wanted_.store(number, std::memory_order_relaxed);
   }
-  /// The newest request. The trainer reads it before it votes, and reports that number as carried out afterwards.
+  /// The newest requested number. The trainer reads it before the ranks vote and later passes it to carried_out().
   std::int64_t wanted() const { return wanted_.load(std::memory_order_relaxed); }
-  /// The newest request that was carried out.
+  /// The newest executed request.
   std::int64_t done() const { return done_.load(std::memory_order_relaxed); }
   void carried_out(std::int64_t number) { done_.store(number, std::memory_order_relaxed); }
 

@@ -20,7 +20,8 @@ void DivergenceWatch::note(const StepRecord& step) {
     last_norm_ = step.gradient_norm;
     return;
   }
-  if (++skipped_ == after_) diverge(step.update, fmt::format("{} updates in a row had no finite gradient", skipped_));
+  if (++skipped_ == after_)
+    diverge(step.update, fmt::format("{} consecutive updates had a non-finite gradient", skipped_));
 }
 
 void DivergenceWatch::note(const EvalRecord& evaluation) {
@@ -39,7 +40,7 @@ std::string DivergenceWatch::description() const {
   const std::string finite =
       last_finite_update_ == 0
           ? "no update had a finite gradient"
-          : fmt::format("the last finite ones were loss {:.4g} and gradient norm {:.4g} of update {}", last_loss_,
+          : fmt::format("the last finite values were loss {:.4g} and gradient norm {:.4g} at update {}", last_loss_,
                         last_norm_, last_finite_update_);
   return fmt::format(
       "{}{}: {}; {}; try a lower optimizer.learning_rate (now {:g}), a longer "

@@ -9,35 +9,34 @@
 
 namespace babelring {
 
-/// Training has diverged and may not be rewound (any more). Thrown by every rank alike.
+/// Training diverged and no rewind is left. Thrown on every rank.
 class Diverged : public Failure {
  public:
   using Failure::Failure;
 };
 
-/// Watches for divergence: training.divergence.after updates skipped one after another, because their gradient was not
-/// finite, or an evaluation whose loss is not finite. Its input is what every rank knows equally, so all ranks decide
-/// alike.
+/// Detects divergence: training.divergence.after consecutive updates skipped because of a non-finite gradient, or a
+/// non-finite validation loss. All ranks pass equal records, so all come to the same decision.
 class DivergenceWatch {
  public:
   /// `config` must outlive the watch.
   explicit DivergenceWatch(const TrainConfig& config);
 
-  /// After an update, with its loss, norm and whether it was skipped.
+  /// Call after each update. Reads update, loss, gradient_norm and skipped.
   void note(const StepRecord& step);
-  /// After an evaluation, its update set.
+  /// Call after each evaluation. Reads update, set and loss.
   void note(const EvalRecord& evaluation);
 
   bool diverged() const { return !cause_.empty(); }
-  /// Updates skipped since the last one that was not.
+  /// Number of consecutive skipped updates up to now.
   std::int64_t skipped() const { return skipped_; }
-  /// The last update that was not skipped; 0: none. The weights before it gave a finite gradient.
+  /// The last update with a finite gradient; 0: none.
   std::int64_t last_finite_update() const { return last_finite_update_; }
 
-  /// One line: at which update and why, the last finite loss and gradient norm, and what to try.
+  /// One line: update and cause, the last finite loss and gradient norm, and advice.
   std::string description() const;
 
-  /// Training goes on from another state.
+  /// Forgets everything, for training that continues from another state.
   void reset() { *this = DivergenceWatch(*config_); }
 
  private:

@@ -11,17 +11,18 @@
 
 namespace babelring {
 
-/// Who sums the ranks' gradients.
+/// The communicator that reduces gradients.
 struct GradientTransport {
-  /// Between GPUs; to be used for everything then. Null: the ranks' own communicator does it, on the host.
+  /// Reduces gradients on GPUs; replaces the host communicator for all collectives. Null: use the host communicator.
   std::unique_ptr<Communicator> nccl;
-  std::string line;  // for the log: what, and why; empty where there is nothing to choose
+  std::string line;  // log line with the choice and its reason; empty if there is no choice
 };
 
-/// By the configuration's wish: NCCL for gradients on GPUs, or through the host's memory where it cannot be had. All
-/// ranks get the same; every rank calls it once. Both objects must outlive the result. Throws UsageFailure if the wish
-/// is NCCL and cannot be met. NCCL is tried with a bucket of `gradient_bytes`. `find` is asked only where gradients are
-/// on a GPU.
+/// Chooses between NCCL and host memory for gradients on GPUs, as configured by communication.all_reduce. `auto` falls
+/// back to host memory if NCCL is unavailable. Tests NCCL with one all-reduce of a bucket for `gradient_bytes` of
+/// gradients. Collective: every rank calls it once and gets the same result. `backend` and `communicator` must outlive
+/// the result. `find` opens the library; it is called only if gradients are on a GPU. Throws UsageFailure if the
+/// configuration requires NCCL and it is unavailable.
 GradientTransport choose_gradient_transport(const CommConfig& config, std::int64_t gradient_bytes, Backend& backend,
                                             Communicator& communicator,
                                             const std::function<NcclLibrary()>& find = find_nccl);

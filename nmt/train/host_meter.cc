@@ -19,7 +19,7 @@ double processor_ms() {
   return ms(usage.ru_utime) + ms(usage.ru_stime);
 }
 
-/// Largest resident size of this process so far.
+/// Peak resident set size of this process.
 std::int64_t peak_resident_bytes() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);

@@ -11,14 +11,15 @@
 
 namespace babelring {
 
-/// What a step cost the machine: network bytes of the host's interfaces, processor time, memory by purpose.
+/// Measures a step's use of the host: network traffic, CPU time and memory by purpose. Not thread-safe.
 class HostMeter {
  public:
-  /// One rank of each host counts the network; the others report 0. `threads` of this rank could be busy; 0 where a
-  /// device computes, whose busy time is that of the step's parts.
+  /// `counts_network`: true on one rank of each host; the others report 0. `threads`: compute threads of this rank, for
+  /// busy_fraction; 0 if a device computes, whose busy time is the sum of the step's parts.
   HostMeter(bool counts_network, int threads);
 
-  /// Fills the fields of `record` for the time since the last call (or construction).
+  /// Sets network, busy_fraction and memory fields of `record` for the time since the last call or construction. On a
+  /// device, step_ms and the parts must already be set.
   void fill(StepRecord& record, const Workspace& workspace, const Transformer& model, const Adam& adam);
 
  private:
@@ -28,7 +29,7 @@ class HostMeter {
   double processor_ms_ = 0;
 };
 
-/// SHA-256 of a tensor's bytes, for comparing weights between ranks and runs.
+/// SHA-256 of a tensor's bytes in hexadecimal, to compare weights between ranks and runs.
 std::string digest_of(Backend& backend, ConstTensor tensor);
 
 }  // namespace babelring

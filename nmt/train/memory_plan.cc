@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t typical_sentence = 32;
 
-/// One side of sentences with ids that every vocabulary has.
+/// One side of a batch: `tokens` tokens of id 0 in sentences of equal length.
 PackedSequences even_sentences(std::int64_t tokens, std::int64_t sentences) {
   PackedSequences side;
   side.ids.assign(static_cast<std::size_t>(tokens), 0);
@@ -31,7 +31,7 @@ PackedBatch even_batch(std::int64_t source_tokens, std::int64_t target_tokens, s
   return batch;
 }
 
-/// What the arenas hold at most while pass(dry backend, context) runs.
+/// Peak arena sizes of pass(dry backend, context).
 template <class Pass>
 ArenaBytes dry_pass(const Transformer& model, Backend& backend, Pass pass) {
   const std::unique_ptr<Backend> dry = make_dry_backend({}, &backend);
@@ -41,7 +41,7 @@ ArenaBytes dry_pass(const Transformer& model, Backend& backend, Pass pass) {
   return {.saved = workspace.saved().peak_bytes(), .scratch = workspace.scratch().peak_bytes()};
 }
 
-/// Tokens of either side in a rank's share of an update, with room for uneven ones.
+/// Max source and target tokens in a rank's part of an update, with a margin for uneven division.
 struct ShareTokens {
   std::int64_t source, target;
   std::int64_t larger() const { return std::max(source, target); }
@@ -50,19 +50,20 @@ struct ShareTokens {
 ShareTokens share_of(const TrainConfig& config, const Plan& plan, int ranks) {
   const double target = static_cast<double>(config.data.tokens_per_update) / ranks;
   const double source = target * static_cast<double>(plan.source_tokens()) / static_cast<double>(plan.target_tokens());
-  const auto roomy = [&](double tokens) { return std::llround(1.1 * tokens) + config.data.max_length; };
-  return {.source = roomy(source), .target = roomy(target)};
+  const auto with_margin = [&](double tokens) { return std::llround(1.1 * tokens) + config.data.max_length; };
+  return {.source = with_margin(source), .target = with_margin(target)};
 }
 
-/// Bytes that this rank's arenas may take of what is free.
+/// Bytes of the free memory that this rank's arenas may use.
 std::size_t arena_room(const Backend& backend, const Communicator& communicator, const MemoryRoom& room) {
-  const auto kept = static_cast<std::size_t>(static_cast<double>(room.total) * memory_margin) +
-                    (backend.host_memory() ? 0 : device_margin_bytes);
-  const std::size_t left = room.free - std::min(room.free, kept);
+  const auto margin = static_cast<std::size_t>(static_cast<double>(room.total) * memory_margin) +
+                      (backend.host_memory() ? 0 : device_margin_bytes);
+  const std::size_t left = room.free - std::min(room.free, margin);
   return backend.host_memory() ? left / static_cast<std::size_t>(communicator.local_size()) : left;
 }
 
-/// The most tokens, to 1 % or 16, of both sides for which the arenas need at most `room`; 0 if `least` is too many.
+/// Max number of tokens per side whose arenas fit into `room` bytes, by bisection to 1 % or 16 tokens. 0 if even the
+/// lower limit does not fit.
 std::int64_t most_tokens(const Transformer& model, Backend& backend, std::size_t room, std::int64_t least,
                          std::int64_t most) {
   const auto fits = [&](std::int64_t tokens) {
@@ -95,14 +96,14 @@ void answer_auto(MemoryPlan& plan, const TrainConfig& config, std::int64_t most,
   const std::int64_t mine = room.total > 0 ? most_tokens(model, backend, usable, config.data.max_length, most) : -1;
   plan.micro_batch_tokens = least_over_ranks(mine, communicator);
   if (plan.micro_batch_tokens < 0)
-    throw UsageFailure(fmt::format("{}: a rank's host does not say how much memory is free; give a number", key));
+    throw UsageFailure(fmt::format("{}: free memory is unknown on at least one rank; give a number", key));
   if (plan.micro_batch_tokens == 0) {
     const ArenaBytes need = dry_run(model, backend, config.data.max_length, config.data.max_length);
     throw UsageFailure(fmt::format(
-        "{}: a sentence of {} tokens (data.max_length) needs {} bytes, a rank has {} for it: {} of {} are free", key,
+        "{}: a sentence of {} tokens (data.max_length) needs {} bytes, a rank may use {}: {} of {} bytes are free", key,
         config.data.max_length, need.saved + need.scratch, usable, room.free, room.total));
   }
-  plan.answer = fmt::format("{}: {} tokens, {:.2f} GiB of rank 0's; {:.2f} of {:.2f} GiB were free", key,
+  plan.answer = fmt::format("{}: {} tokens; rank 0 may use {:.2f} GiB, {:.2f} of {:.2f} GiB were free", key,
                             plan.micro_batch_tokens, static_cast<double>(usable) / (1 << 30),
                             static_cast<double>(room.free) / (1 << 30), static_cast<double>(room.total) / (1 << 30));
 }
@@ -121,7 +122,7 @@ ArenaBytes dry_run(const Transformer& model, Backend& backend, std::int64_t sour
 }
 
 ArenaBytes dry_run_evaluation(const Transformer& model, Backend& backend, std::int64_t tokens) {
-  const PackedBatch batch = even_batch(tokens, tokens, tokens);  // as many sentences as there can be: each </s> alone
+  const PackedBatch batch = even_batch(tokens, tokens, tokens);  // max number of sentences: each is a single </s>
   return dry_pass(model, backend, [&](Backend& dry, Context& context) {
     const DeviceBatch on_device(dry, context.saved, batch);
     model.evaluate(context, on_device, context.saved.make(on_device.target_out.shape, DType::i32));
@@ -136,14 +137,15 @@ MemoryPlan plan_memory(const TrainConfig& config, const Plan& plan, const Transf
     answer_auto(memory, config, share.larger(), model, backend, communicator);
   }
   const auto limited = [&](std::int64_t tokens) {
-    // A sentence that is longer than the limit is a micro-batch by itself.
+    // A sentence longer than the limit forms its own micro-batch.
     const std::int64_t limit = std::max<std::int64_t>(memory.micro_batch_tokens, config.data.max_length);
     return memory.micro_batch_tokens > 0 ? std::min(tokens, limit) : tokens;
   };
-  const auto given = [&](std::int64_t tokens) {
+  const auto pass_tokens = [&](std::int64_t tokens) {
     return config.training.cuda_graphs ? padded_rows(limited(tokens)) : limited(tokens);
   };
-  if (!backend.host_memory()) memory.need = dry_run(model, backend, given(share.source), given(share.target));
+  if (!backend.host_memory())
+    memory.need = dry_run(model, backend, pass_tokens(share.source), pass_tokens(share.target));
   return memory;
 }
 

@@ -11,28 +11,28 @@
 
 namespace babelring {
 
-/// What training's arenas are made for.
+/// Micro-batch size and arena sizes of a training run.
 struct MemoryPlan {
-  std::int64_t micro_batch_tokens = 0;  // as PipelineOptions has it; on all ranks the same
-  ArenaBytes need;                      // on a device, for the largest micro-batch to be expected
-  std::string answer;                   // for the log: what `auto` came to; else empty
+  std::int64_t micro_batch_tokens = 0;  // for PipelineOptions; equal on all ranks
+  ArenaBytes need;                      // on a device: for the largest expected micro-batch; zero on the CPU
+  std::string answer;                   // log line with the result of `auto`; otherwise empty
 };
 
-/// What `auto` leaves free when the model and its moments are allocated: this fraction of the installed memory, and on
-/// a device these bytes besides, because ops allocate memory of their own there.
+/// The part of memory that `auto` leaves free after the model and its moments are allocated: this fraction of the
+/// total, plus a fixed size on a device, where ops allocate memory of their own.
 inline constexpr double memory_margin = 0.1;
 inline constexpr std::size_t device_margin_bytes = std::size_t{1} << 30;
 
-/// What the arenas need for forward and backward of a micro-batch of so many tokens on `backend`, found by a dry run
-/// that gives every op to one without memory, which computes nothing.
+/// Arena sizes for forward and backward of a micro-batch with the given tokens on `backend`. Measured by a dry run on a
+/// backend that allocates no memory and computes nothing.
 ArenaBytes dry_run(const Transformer& model, Backend& backend, std::int64_t source_tokens, std::int64_t target_tokens);
 
-/// The same for evaluating a batch of up to so many tokens on either side, whatever its sentences.
+/// Arena sizes for evaluating any batch of up to `tokens` tokens per side.
 ArenaBytes dry_run_evaluation(const Transformer& model, Backend& backend, std::int64_t tokens);
 
-/// Turns data.micro_batch_tokens: auto into the most tokens that fit into the free memory of the rank that has least,
-/// and measures what the arenas need. Every rank calls it once its model has been made. Throws UsageFailure if not even
-/// the longest sentence fits, or a rank cannot tell what is free.
+/// Resolves data.micro_batch_tokens: auto to the max number of tokens that fits into the free memory of every rank, and
+/// measures the arena sizes. Collective: every rank calls it after its model is allocated. Throws UsageFailure if a
+/// sentence of data.max_length does not fit, or if a rank cannot determine its free memory.
 MemoryPlan plan_memory(const TrainConfig& config, const Plan& plan, const Transformer& model, Backend& backend,
                        Communicator& communicator);
 

@@ -4,14 +4,13 @@
 
 namespace babelring {
 
-/// A request to end training after the current update, made by another thread: for a signal, or by a heartbeat's
-/// answer. Ranks agree on it, so that all stop at the same update.
+/// Requests the end of training after the current update, from another thread: the signal handler or the heartbeat. The
+/// ranks agree on it, so all stop at the same update. Thread-safe.
 class StopRequest {
  public:
-  /// From any thread.
   void request() { requested_.store(true, std::memory_order_relaxed); }
   bool requested() const { return requested_.load(std::memory_order_relaxed); }
-  /// The stop shall not write a checkpoint. From any thread.
+  /// Makes the stop skip its final checkpoint.
   void request_without_checkpoint() { without_checkpoint_.store(true, std::memory_order_relaxed); }
   bool without_checkpoint() const { return without_checkpoint_.load(std::memory_order_relaxed); }
 

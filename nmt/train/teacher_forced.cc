@@ -6,7 +6,7 @@
 namespace babelring {
 namespace {
 
-constexpr std::int64_t tokens_at_once = 2048;
+constexpr std::int64_t batch_tokens = 2048;
 
 void add_forced_batch(const Transformer& model, const HeldOut& set, const PackedBatch& batch, std::size_t sentence,
                       const Bleu& bleu, Backend& backend, Workspace& workspace, TeacherForced& sums) {
@@ -14,11 +14,10 @@ void add_forced_batch(const Transformer& model, const HeldOut& set, const Packed
   const DeviceBatch on_device(backend, context.saved, batch);
   const Tensor predicted = context.saved.make(on_device.target_out.shape, DType::i32);
   sums.losses += model.evaluate(context, on_device, predicted);
-  std::vector<std::int32_t> pieces(batch.target_out.size());
-  backend.download(predicted, pieces.data());
+  std::vector<std::int32_t> ids(batch.target_out.size());
+  backend.download(predicted, ids.data());
   for (std::size_t i = 0; i + 1 < batch.target_in.offsets.size(); ++i, ++sentence) {
-    const auto begin = pieces.begin() + batch.target_in.offsets[i],
-               end = pieces.begin() + batch.target_in.offsets[i + 1];
+    const auto begin = ids.begin() + batch.target_in.offsets[i], end = ids.begin() + batch.target_in.offsets[i + 1];
     sums.bleu += bleu.count(set.vocabulary.decode({begin, end}), {set.references[sentence]});
   }
 }
@@ -26,14 +25,14 @@ void add_forced_batch(const Transformer& model, const HeldOut& set, const Packed
 }  // namespace
 
 ArenaBytes evaluation_need(const Transformer& model, Backend& backend) {
-  return dry_run_evaluation(model, backend, tokens_at_once);
+  return dry_run_evaluation(model, backend, batch_tokens);
 }
 
 TeacherForced teacher_forced(const Transformer& model, const HeldOut& set, std::int64_t first, std::int64_t last,
                              const Bleu& bleu, Backend& backend, Workspace& workspace) {
   TeacherForced sums;
   auto sentence = static_cast<std::size_t>(first);
-  for (const PackedBatch& batch : sequential_batches(set.corpus, first, last, tokens_at_once)) {
+  for (const PackedBatch& batch : sequential_batches(set.corpus, first, last, batch_tokens)) {
     add_forced_batch(model, set, batch, sentence, bleu, backend, workspace, sums);
     sentence += static_cast<std::size_t>(batch.target_in.sentences());
   }

@@ -11,23 +11,24 @@
 
 namespace babelring {
 
-/// A held-out set: pieces, the raw lines of the targets, and what turns the one into the other.
+/// A validation set: subword ids, reference texts and the vocabulary that decodes ids. All must outlive the struct.
 struct HeldOut {
   const Corpus& corpus;
   const std::vector<std::string>& references;
   const Vocabulary& vocabulary;
 };
 
-/// Sums over sentences, each piece predicted from the reference before it; ranks' sums can be added up.
+/// Teacher-forced scores: each token is predicted from the reference prefix. Sums over sentences, so the results of
+/// several ranks can be added.
 struct TeacherForced {
   LossSums losses;
-  BleuCounts bleu;  // of the likeliest pieces, as `bleu` counts them
+  BleuCounts bleu;  // n-gram counts of the most likely subwords
 };
 
-/// What the batches of teacher_forced() need, for Workspace::reserve(); a sentence of over 2,048 tokens needs more.
+/// Arena sizes that teacher_forced() needs, for Workspace::reserve(). A sentence of over 2,048 tokens needs more.
 ArenaBytes evaluation_need(const Transformer& model, Backend& backend);
 
-/// Evaluates the sentences [first, last).
+/// Evaluates sentences [first, last) of the set. `bleu` counts the n-grams.
 TeacherForced teacher_forced(const Transformer& model, const HeldOut& set, std::int64_t first, std::int64_t last,
                              const Bleu& bleu, Backend& backend, Workspace& workspace);
 

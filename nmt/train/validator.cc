@@ -11,7 +11,7 @@ namespace babelring {
 
 namespace {
 
-/// The contiguous share of `rank` in `count` items.
+/// This rank's contiguous range [first, last) of `count` sentences.
 struct Share {
   std::int64_t first, last;
   Share(std::int64_t count, const Communicator& communicator)
@@ -43,7 +43,7 @@ Validator::Validator(const TrainConfig& config, const Vocabulary& vocabulary, Ba
 Validator::HeldOutSet Validator::open(const DataConfig& data, const Vocabulary& vocabulary) {
   const Manifest manifest = load_manifest(data.folder);
   if (manifest.vocabulary.sha256 != vocabulary.digest()) {
-    fail("{}: prepared with the vocabulary {:.12}, the run has {:.12}", data.folder, manifest.vocabulary.sha256,
+    fail("{}: prepared with the vocabulary {:.12}, the run uses {:.12}", data.folder, manifest.vocabulary.sha256,
          vocabulary.digest());
   }
   return {.corpus = Corpus::open(manifest, data.valid_set), .text = ParallelText::open(manifest, data.valid_set)};
@@ -88,7 +88,7 @@ TeacherForced Validator::over_ranks(TeacherForced sums) const {
   return sums;
 }
 
-/// Of the first sentences of the set, in order, on every rank.
+/// Translates the first `sentences` sentences of the set. Returns all translations in order on every rank.
 std::vector<std::string> Validator::translations(const Transformer& model, std::int64_t sentences) const {
   const Share share(sentences, communicator_);
   std::vector<std::span<const std::int32_t>> sources;

@@ -15,8 +15,8 @@
 
 namespace babelring {
 
-/// Validation on a held-out set, each rank taking its share: teacher-forced loss and BLEU, and BLEU of beam-search
-/// output.
+/// Evaluates the model on the validation set: teacher-forced loss and BLEU, and optionally sacreBLEU and chrF of
+/// beam-search translations. The sentences are divided among the ranks.
 class Validator {
   struct HeldOutSet {
     Corpus corpus;
@@ -25,13 +25,13 @@ class Validator {
   static HeldOutSet open(const DataConfig& data, const Vocabulary& vocabulary);
 
  public:
-  /// Opens the valid set, all that is ever read of it: the folder may vanish later. All references must outlive the
-  /// validator. Throws Failure, also if the folder was prepared with another vocabulary.
+  /// Opens the validation set; the data folder may be deleted afterwards. All references must outlive the validator.
+  /// Throws Failure if the set cannot be read or was prepared with another vocabulary.
   Validator(const TrainConfig& config, const Vocabulary& vocabulary, Backend& backend, Communicator& communicator,
             Workspace& workspace);
 
-  /// The teacher-forced scores, and with `translate` sacreBLEU, chrF and samples; the same on all ranks. The caller
-  /// sets `update` and `best`.
+  /// Computes teacher-forced scores and, with `translate`, sacreBLEU, chrF and samples. Collective; returns the same
+  /// record on all ranks. The caller sets `update` and `best`.
   EvalRecord run(const Transformer& model, bool translate) const;
 
  private:

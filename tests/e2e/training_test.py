@@ -127,7 +127,7 @@ class TrainingTest(SystemTest):
         self.assertEqual(run.wait(), 1, run.text())
         lines = [line for line in run.text().splitlines() if "training diverged at update" in line]
         self.assertEqual(len(lines), 1, run.text())
-        for words in ("20 updates in a row had no finite gradient", "gradient norm", "optimizer.learning_rate (now 10)"):
+        for words in ("20 consecutive updates had a non-finite gradient", "gradient norm", "optimizer.learning_rate (now 10)"):
             self.assertIn(words, lines[0])
         [end] = [record for record in self.records("run", "lifecycle") if record["event"] == "failed"]
         self.assertIn("training diverged at update", end["detail"])

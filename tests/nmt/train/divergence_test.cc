@@ -45,8 +45,9 @@ TEST(DivergenceWatch, CountsUpdatesSkippedInARow) {
   EXPECT_TRUE(watch.diverged());
   EXPECT_EQ(watch.last_finite_update(), 4);
   EXPECT_EQ(watch.description(),
-            "training diverged at update 7: 3 updates in a row had no finite gradient; the last finite ones were loss "
-            "7.25 and gradient norm 178 of update 4; try a lower optimizer.learning_rate (now 10), a longer "
+            "training diverged at update 7: 3 consecutive updates had a non-finite gradient; the last finite values "
+            "were loss "
+            "7.25 and gradient norm 178 at update 4; try a lower optimizer.learning_rate (now 10), a longer "
             "optimizer.warm_up (now 0u) or optimizer.clip_norm (now off)");
   watch.reset();
   EXPECT_FALSE(watch.diverged());
@@ -138,7 +139,7 @@ TEST_F(DivergenceTest, EndsOnAllRanksAlikeWithoutALastCheckpoint) {
   for (const bool shares_memory : {false, true}) {
     fs::remove_all(folder_ / "run");
     const std::vector<Outcome> outcomes = train(config_, 2, folder_ / "run", {6}, shares_memory);
-    EXPECT_THAT(outcomes[0].failure, StartsWith("training diverged at update 9: 3 updates in a row"));
+    EXPECT_THAT(outcomes[0].failure, StartsWith("training diverged at update 9: 3 consecutive updates"));
     EXPECT_THAT(outcomes[0].failure, HasSubstr(" of update 6; try"));
     EXPECT_EQ(outcomes[1].failure, outcomes[0].failure);
     ASSERT_EQ(outcomes[0].checkpoints.size(), 1U) << "none while updates are skipped, none at the end";

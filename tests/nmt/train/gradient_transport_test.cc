@@ -73,13 +73,13 @@ TEST_F(GradientTransportTest, BucketsAreSizedForTheNetworkUnlessTheConfiguration
 TEST_F(GradientTransportTest, LineSaysWhyNcclIsNotTaken) {
   const NcclLibrary absent{.functions = {}, .version = 0, .why = "libnccl.so.2: cannot open shared object file"};
   EXPECT_EQ(said("closed", absent),
-            "through the host's memory, not by NCCL: rank 0 on here: libnccl.so.2: cannot open shared object file");
+            "through host memory, NCCL is unavailable: rank 0 on here: libnccl.so.2: cannot open shared object file");
   FakeNccl::plan() = {.rank = 1, .join_result = 1};
   EXPECT_EQ(said("closed"),
-            "through the host's memory, not by NCCL: rank 1 on here: ncclCommInitRankConfig: unhandled cuda error");
+            "through host memory, NCCL is unavailable: rank 1 on here: ncclCommInitRankConfig: unhandled cuda error");
   FakeNccl::reset();
   FakeNccl::plan().wrong_sums = true;
-  EXPECT_EQ(said("closed"), "through the host's memory, not by NCCL: a sum of ones by NCCL was wrong");
+  EXPECT_EQ(said("closed"), "through host memory, NCCL is unavailable: a test all-reduce by NCCL gave a wrong sum");
 }
 
 TEST_F(GradientTransportTest, WishIsMetOrRefused) {
@@ -88,9 +88,9 @@ TEST_F(GradientTransportTest, WishIsMetOrRefused) {
   FakeNccl::plan() = {.rank = 1, .join_result = 1};
   EXPECT_EQ(said("closed"),
             "communication.all_reduce nccl: rank 1 on here: ncclCommInitRankConfig: unhandled cuda error; use auto");
-  EXPECT_EQ(said("cpu"), "communication.all_reduce nccl: the gradients are in the host's memory; use auto");
+  EXPECT_EQ(said("cpu"), "communication.all_reduce nccl: the gradients are in host memory; use auto");
   config_.all_reduce = "ring";
-  EXPECT_EQ(said("closed"), "through the host's memory, as communication.all_reduce=ring asks");
+  EXPECT_EQ(said("closed"), "through host memory, as required by communication.all_reduce=ring");
 }
 
 TEST_F(GradientTransportTest, NothingIsChosenWhereThereIsNoChoice) {

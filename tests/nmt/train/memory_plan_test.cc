@@ -185,10 +185,11 @@ TEST_F(PlanMemory, IsTheSameOnAllRanks) {
 }
 
 TEST_F(PlanMemory, RefusesInOneLine) {
-  EXPECT_THAT([&] { plan(room_for(1000), *alone_); },
-              ThrowsMessage<UsageFailure>(AllOf(HasSubstr("data.micro_batch_tokens: auto: a sentence of 20 tokens "
-                                                          "(data.max_length) needs "),
-                                                HasSubstr("a rank has 1000 for it"), HasSubstr(" of 4294967296 are"))));
+  EXPECT_THAT(
+      [&] { plan(room_for(1000), *alone_); },
+      ThrowsMessage<UsageFailure>(AllOf(HasSubstr("data.micro_batch_tokens: auto: a sentence of 20 tokens "
+                                                  "(data.max_length) needs "),
+                                        HasSubstr("a rank may use 1000: "), HasSubstr(" of 4294967296 bytes are"))));
   EXPECT_THAT([&] { plan({}, *alone_); }, ThrowsMessage<UsageFailure>(HasSubstr("give a number")));
 }
 

@@ -180,8 +180,8 @@ TEST_F(ValidatorTest, AnEvaluationThatIsNotFiniteEndsTheRunAndIsNotTheBest) {
   EXPECT_THAT([&] { train(records); },
               ::testing::ThrowsMessage<Diverged>(
                   ::testing::AllOf(::testing::StartsWith("training diverged at update 6: the loss on valid is "),
-                                   ::testing::HasSubstr("nan; the last finite ones were loss "),
-                                   ::testing::HasSubstr(" of update 6; try a lower optimizer.learning_rate"))));
+                                   ::testing::HasSubstr("nan; the last finite values were loss "),
+                                   ::testing::HasSubstr(" at update 6; try a lower optimizer.learning_rate"))));
   ASSERT_EQ(records.evaluations.size(), 3U);
   EXPECT_TRUE(std::isnan(records.evaluations[2].loss));
   EXPECT_FALSE(records.evaluations[2].best);

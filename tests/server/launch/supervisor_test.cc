@@ -59,7 +59,8 @@ TEST_F(SupervisorTest, WrongUsageIsNotTriedAgain) {
 }
 
 TEST_F(SupervisorTest, TrainingThatDivergedIsNotTriedAgain) {
-  const std::string run = started(), why = "training diverged at update 40: 20 updates in a row had no finite gradient";
+  const std::string run = started(),
+                    why = "training diverged at update 40: 20 consecutive updates had a non-finite gradient";
   say(run, "failed", 1, why);
   fake_->end(1);
   pass();
