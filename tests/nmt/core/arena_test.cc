@@ -38,14 +38,14 @@ TEST_F(ArenaTest, ScopeRewinds) {
   EXPECT_EQ(arena_.peak_bytes(), 256U + 512U);
 }
 
-TEST_F(ArenaTest, TakesAtOnceWhatIsReserved) {
+TEST_F(ArenaTest, ReserveAllocatesAtOnce) {
   arena_.reserve(0);
   EXPECT_EQ(blocks_, 0);
   arena_.reserve(100'000);
   EXPECT_EQ(blocks_, 1);
   for (const int elements : {1'000, 20'000, 3'000}) arena_.make(Shape{elements}, DType::f32);
   EXPECT_EQ(blocks_, 1);
-  arena_.reserve(200'000);  // too late: tensors lie in the first block
+  arena_.reserve(200'000);  // no effect: there is already a block
   EXPECT_EQ(blocks_, 1);
 }
 
@@ -59,11 +59,11 @@ TEST_F(ArenaTest, BlocksAreReusedAfterReset) {
   EXPECT_EQ(arena_.used_bytes(), 0U);
 }
 
-TEST_F(ArenaTest, SizesThatGrowLeaveOneBlock) {
-  std::size_t held = 0, most_held = 0;
+TEST_F(ArenaTest, GrowingSizesEndInOneBlock) {
+  std::size_t held = 0, max_held = 0;
   Arena arena(
       [&](std::size_t bytes) {
-        most_held = std::max(most_held, held += bytes);
+        max_held = std::max(max_held, held += bytes);
         const auto memory = std::make_shared<Buffer>(allocate_host(bytes));
         return Buffer(memory->data(), bytes, [&held, memory, bytes](void*) { held -= bytes; });
       },
@@ -74,10 +74,10 @@ TEST_F(ArenaTest, SizesThatGrowLeaveOneBlock) {
   }
   EXPECT_EQ(arena.peak_bytes(), 5U * 200 * 1000 * 4);
   EXPECT_EQ(held, arena.peak_bytes());
-  EXPECT_LT(most_held, 2 * arena.peak_bytes());
+  EXPECT_LT(max_held, 2 * arena.peak_bytes());
 }
 
-TEST_F(ArenaTest, RowsAreNotAMultipleOfFourKibibytesApart) {
+TEST_F(ArenaTest, PadsRowsOfFourKibibytes) {
   const Tensor short_rows = arena_.make_rows(3, 100, DType::bf16);
   EXPECT_TRUE(short_rows.contiguous());
   const Tensor long_rows = arena_.make_rows(3, 4096, DType::bf16);
@@ -87,12 +87,12 @@ TEST_F(ArenaTest, RowsAreNotAMultipleOfFourKibibytesApart) {
   EXPECT_EQ(floats.row_stride, 1024 + 16);
 }
 
-TEST_F(ArenaTest, AnArenaForADevicePadsNoRows) {
+TEST_F(ArenaTest, DeviceArenaDoesNotPadRows) {
   Arena arena(allocate_host, false);
   EXPECT_TRUE(arena.make_rows(3, 4096, DType::bf16).contiguous());
 }
 
-TEST_F(ArenaTest, EmptyTensorsAreFine) {
+TEST_F(ArenaTest, AllowsEmptyTensors) {
   const Tensor empty = arena_.make(Shape{0, 7}, DType::f32);
   EXPECT_EQ(empty.shape.elements(), 0);
 }

@@ -25,12 +25,12 @@ class HostMemoryRoom : public testing::Test {
   fs::path folder_;
 };
 
-TEST_F(HostMemoryRoom, IsWhatTheKernelSaysIsAvailable) {
+TEST_F(HostMemoryRoom, ReadsMemInfo) {
   EXPECT_EQ(room().total, std::size_t{8'000'000} * 1024);
   EXPECT_EQ(room().free, std::size_t{6'000'000} * 1024);
 }
 
-TEST_F(HostMemoryRoom, IsWhatTheControlGroupLeaves) {
+TEST_F(HostMemoryRoom, AppliesTheControlGroupLimit) {
   write("memory.max", "1000000\n");
   write("memory.current", "300000\n");
   EXPECT_EQ(room().total, 1'000'000U);
@@ -41,8 +41,8 @@ TEST_F(HostMemoryRoom, IsWhatTheControlGroupLeaves) {
   EXPECT_EQ(room().total, std::size_t{8'000'000} * 1024);
 }
 
-/// As of a service, or of a task of a batch system, whose job has the limit.
-TEST_F(HostMemoryRoom, IsBoundByEveryGroupAboveTheProcess) {
+/// As in a systemd service, or in a batch system that sets the limit on the job's group.
+TEST_F(HostMemoryRoom, AppliesTheLimitsOfAllAncestors) {
   write("self/cgroup", "4:memory:/elsewhere\n0::/job/task\n");
   fs::create_directories(folder_ / "job/task");
   write("job/memory.max", "1000000\n");
@@ -54,7 +54,7 @@ TEST_F(HostMemoryRoom, IsBoundByEveryGroupAboveTheProcess) {
   write("job/task/memory.max", "400000\n");
   EXPECT_EQ(room().total, 400'000U);
   EXPECT_EQ(room().free, 200'000U);
-  write("job/memory.current", "950000\n");  // by others in the job
+  write("job/memory.current", "950000\n");  // used by other tasks of the job
   EXPECT_EQ(room().free, 50'000U);
   write("self/cgroup", "0::/gone\n");
   EXPECT_EQ(room().free, std::size_t{6'000'000} * 1024);
@@ -80,14 +80,14 @@ TEST_F(HostMemoryRoom, IsBoundByGroupsOfVersionOne) {
   EXPECT_EQ(room().free, 800'000U);
 }
 
-TEST_F(HostMemoryRoom, CountsCachedFilesAsFree) {
+TEST_F(HostMemoryRoom, CountsInactivePageCacheAsFree) {
   write("memory.max", "1000000\n");
   write("memory.current", "900000\n");
   write("memory.stat", "anon 200000\nfile 700000\ninactive_file 600000\nactive_file 100000\n");
   EXPECT_EQ(room().free, 700'000U);
 }
 
-TEST_F(HostMemoryRoom, IsNotKnownWhereNobodySays) {
+TEST_F(HostMemoryRoom, IsZeroIfUnknown) {
   EXPECT_EQ(host_memory_room("/no/such/folder", "/no/such/folder").total, 0U);
   const MemoryRoom here = host_memory_room();
   EXPECT_LE(here.free, here.total);

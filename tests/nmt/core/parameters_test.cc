@@ -10,7 +10,7 @@
 namespace babelring {
 namespace {
 
-TEST(ParameterStore, FlatArraysHoldParametersInOrder) {
+TEST(ParameterStore, FlatArraysKeepDeclarationOrder) {
   ParameterStore store;
   const Parameter& a = store.declare("a", Shape{3, 5}, Initializer::ones());
   const Parameter& b = store.declare("b", Shape{70}, Initializer::zeros());
@@ -26,7 +26,7 @@ TEST(ParameterStore, FlatArraysHoldParametersInOrder) {
   EXPECT_THROW(store.declare("late", Shape{1}, Initializer::zeros()), Failure);
 }
 
-TEST(ParameterStore, HasNoGradientsWhereNothingIsTrained) {
+TEST(ParameterStore, InferenceModelHasNoGradients) {
   ParameterStore store;
   const Parameter& a = store.declare("a", Shape{3, 5}, Initializer::ones());
   std::size_t allocated = 0;
@@ -40,7 +40,7 @@ TEST(ParameterStore, HasNoGradientsWhereNothingIsTrained) {
   EXPECT_THROW(store.gradients(), Failure);
 }
 
-TEST(ParameterStore, WithoutBf16ComputeIsTheMaster) {
+TEST(ParameterStore, ComputeIsTheMasterInF32Mode) {
   ParameterStore store;
   const Parameter& a = store.declare("a", Shape{4}, Initializer::ones());
   store.allocate({allocate_host, allocate_host}, DType::f32);

@@ -27,7 +27,7 @@ class ProcessorQuota : public testing::Test {
   fs::path folder_;
 };
 
-TEST_F(ProcessorQuota, IsTheLeastOfVersionTwo) {
+TEST_F(ProcessorQuota, TakesTheMinimumInVersionTwo) {
   EXPECT_EQ(quota(), 0);
   write("proc/self/cgroup", "0::/job/task\n");
   write("groups/cpu.max", "max 100000\n");
@@ -39,14 +39,14 @@ TEST_F(ProcessorQuota, IsTheLeastOfVersionTwo) {
   EXPECT_EQ(quota(), 4);
 }
 
-/// As of Kubernetes, whose container sees its own group as the root.
-TEST_F(ProcessorQuota, OfAContainerIsThatOfTheRoot) {
+/// As in Kubernetes: a container sees its own group as the root.
+TEST_F(ProcessorQuota, ReadsTheRootGroupInAContainer) {
   write("proc/self/cgroup", "0::/\n");
   write("groups/cpu.max", "50000 100000\n");
   EXPECT_EQ(quota(), 0.5);
 }
 
-TEST_F(ProcessorQuota, IsTheLeastOfVersionOne) {
+TEST_F(ProcessorQuota, TakesTheMinimumInVersionOne) {
   write("proc/self/cgroup", "7:memory:/elsewhere\n4:cpu,cpuacct:/job/task\n1:name=systemd:/\n0::/\n");
   write("groups/cpu,cpuacct/cpu.cfs_quota_us", "-1\n");
   write("groups/cpu,cpuacct/cpu.cfs_period_us", "100000\n");
@@ -60,14 +60,14 @@ TEST_F(ProcessorQuota, IsTheLeastOfVersionOne) {
   EXPECT_EQ(quota(), 1);
 }
 
-TEST_F(ProcessorQuota, OfVersionOneMayBeMountedUnderOneName) {
-  write("proc/self/cgroup", "4:cpu:/docker/abc\n");  // which the container does not see
+TEST_F(ProcessorQuota, AcceptsASingleControllerMountInVersionOne) {
+  write("proc/self/cgroup", "4:cpu:/docker/abc\n");  // not visible inside of the container
   write("groups/cpu/cpu.cfs_quota_us", "250000\n");
   write("groups/cpu/cpu.cfs_period_us", "100000\n");
   EXPECT_EQ(quota(), 2.5);
 }
 
-TEST(Processors, AreThoseOfAffinity) {
+TEST(Processors, FollowTheAffinityMask) {
   cpu_set_t before, one;
   ASSERT_EQ(sched_getaffinity(0, sizeof(before), &before), 0);
   int first = 0;
@@ -81,14 +81,14 @@ TEST(Processors, AreThoseOfAffinity) {
   EXPECT_EQ(own_processors().allowed.size(), static_cast<std::size_t>(CPU_COUNT(&before)));
 }
 
-TEST(Processors, QuotaLimitsTheirCount) {
+TEST(Processors, QuotaLimitsTheCount) {
   EXPECT_EQ((Processors{.allowed = {0, 1, 2, 3}, .quota = 0}.count()), 4);
   EXPECT_EQ((Processors{.allowed = {0, 1, 2, 3}, .quota = 2.5}.count()), 2);
   EXPECT_EQ((Processors{.allowed = {0, 1, 2, 3}, .quota = 0.5}.count()), 1);
   EXPECT_EQ((Processors{.allowed = {0}, .quota = 8}.count()), 1);
 }
 
-TEST(Processors, AreSharedByTheRanksThatMayRunOnThem) {
+TEST(Processors, AreDividedAmongRanks) {
   const Processors four{.allowed = {0, 1, 2, 3}};
   EXPECT_EQ(threads_of_rank({four}, 0), 4);
   EXPECT_EQ(threads_of_rank({four, four}, 1), 2);

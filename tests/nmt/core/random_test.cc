@@ -8,7 +8,7 @@
 namespace babelring {
 namespace {
 
-TEST(DropoutKey, KeepsTheStatedPart) {
+TEST(DropoutKey, DropsTheRequestedFraction) {
   for (const float probability : {0.1f, 0.3f, 0.5f}) {
     const DropoutKey key{.key = 42, .probability = probability};
     int dropped = 0;
@@ -24,7 +24,7 @@ TEST(DropoutKey, KeepsTheStatedPart) {
   }
 }
 
-TEST(DropoutKey, BitsBelongToTheGlobalRow) {
+TEST(DropoutKey, BitsDependOnTheGlobalRow) {
   const DropoutKey whole{.key = 7, .first_row = 0, .probability = 0.5f};
   const DropoutKey part{.key = 7, .first_row = 100, .probability = 0.5f};
   EXPECT_EQ(whole.row_key(123), part.row_key(23));

@@ -13,14 +13,14 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-TEST(Shares, AreEverythingByDefault) {
+TEST(Shares, CoverTheWholeArrayByDefault) {
   EXPECT_FALSE(Shares().divided());
   EXPECT_FALSE(Shares(1000, 0, 1).divided());
   EXPECT_THAT(Shares().within({3, 1'000'000'007}), ElementsAre(ElementRange{3, 1'000'000'007}));
   EXPECT_THAT(Shares().within({5, 5}), IsEmpty());
 }
 
-TEST(Shares, AreDealtOutInTurn) {
+TEST(Shares, AssignStripesRoundRobin) {
   constexpr std::int64_t grain = Shares::grain;
   const Shares first(5 * grain, 0, 2), second(5 * grain, 1, 2);
   EXPECT_TRUE(first.divided());
@@ -31,7 +31,7 @@ TEST(Shares, AreDealtOutInTurn) {
   EXPECT_THAT(first.within({grain, 2 * grain}), IsEmpty());
 }
 
-TEST(Shares, CoverEveryRangeOnceAndEvenly) {
+TEST(Shares, DivideEveryRangeEvenlyWithoutOverlap) {
   for (const int ranks : {1, 2, 3, 7}) {
     for (const std::int64_t count : {1, 16384, 100'003, 60'512'256}) {
       std::vector<ElementRange> all;
@@ -59,7 +59,7 @@ TEST(Shares, CoverEveryRangeOnceAndEvenly) {
   }
 }
 
-TEST(Shares, RefuseARankThatIsNotThere) {
+TEST(Shares, RejectAnInvalidRank) {
   EXPECT_THROW(Shares(10, 2, 2), Failure);
   EXPECT_THROW(Shares(10, -1, 2), Failure);
   EXPECT_THROW(Shares(10, 0, 0), Failure);

@@ -51,19 +51,19 @@ TEST_F(SliceTest, RowsAreContiguous) {
   EXPECT_EQ(part.as<float>()[0], 4.0f);
 }
 
-TEST_F(SliceTest, RowsOfColumnsKeepBoth) {
+TEST_F(SliceTest, RowsOfColumnsKeepStrideAndOffset) {
   const Tensor part = whole_.column_slice(2, 2).row_slice(1, 2);
   EXPECT_EQ(part.as<float>()[0], 6.0f);
   EXPECT_EQ(part.as<float>()[part.row_stride + 1], 11.0f);
 }
 
-TEST_F(SliceTest, OutsideIsRefused) {
+TEST_F(SliceTest, RejectsOutOfRange) {
   EXPECT_THROW(whole_.column_slice(3, 2), Failure);
   EXPECT_THROW(whole_.row_slice(-1, 1), Failure);
   EXPECT_THROW((Tensor(values_.data(), Shape{12}, DType::f32).column_slice(0, 1)), Failure);
 }
 
-TEST(TotalBytes, SkipsAbsentTensorsAndCountsElementsNotStrides) {
+TEST(TotalBytes, SkipsNullTensorsAndStridePadding) {
   std::vector<float> values(12);
   const Tensor whole(values.data(), Shape{3, 4}, DType::f32);
   EXPECT_EQ(total_bytes({whole, Tensor(), whole.column_slice(1, 2)}), 4 * (12 + 6));

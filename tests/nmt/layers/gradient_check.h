@@ -24,8 +24,8 @@ inline double dot(const std::vector<float>& a, const std::vector<float>& b) {
   return sum;
 }
 
-/// Holds a layer's written-out gradients against central differences of its forward pass, in f32: for every parameter
-/// and input, the derivative along a random direction of L = <w, y> with a random w.
+/// Compares a layer's backward with central differences of its forward pass, in f32. For every parameter and input,
+/// checks the derivative of L = <w, y>, with a random w, along a random direction.
 ///
 ///     GradientCheck check(backend);
 ///     Linear layer(check.store(), "linear", 3, 5, true, Initializer::normal(1));
@@ -45,7 +45,7 @@ class GradientCheck {
 
   ParameterStore& store() { return store_; }
 
-  /// After the layers were made: parameters become random, whatever their initializers say.
+  /// Call after creating the layers. Sets all parameters to random values, regardless of their initializers.
   void allocate() {
     store_.allocate({allocator(), allocator()}, DType::f32);
     for (const Parameter& parameter : store_.all()) {
@@ -55,7 +55,7 @@ class GradientCheck {
     }
   }
 
-  /// A random input whose gradient the backward pass writes. The reference stays valid.
+  /// A random input and a tensor for its gradient, which backward must write. The reference stays valid.
   const Variable& input(Shape shape) {
     variables_.push_back({"input" + shape.text(), kept_.make(shape, DType::f32), kept_.make(shape, DType::f32)});
     upload_random(variables_.back().value, 1, 0);
@@ -103,7 +103,7 @@ class GradientCheck {
 
  private:
   static constexpr double step = 4e-3;
-  static constexpr double tolerance = 5e-3;  // of the gradient's length; rounding in f32 and kinks of ReLU
+  static constexpr double tolerance = 5e-3;  // relative to the gradient's norm; covers f32 rounding and ReLU kinks
 
   std::function<Buffer(std::size_t)> allocator() {
     return [this](std::size_t bytes) { return backend_.allocate(bytes); };
@@ -142,7 +142,7 @@ class GradientCheck {
   bool training_;
   ParameterStore store_;
   std::deque<Variable> variables_;
-  std::deque<std::vector<std::int32_t>> lists_;  // that ops read on the host
+  std::deque<std::vector<std::int32_t>> lists_;  // host-side inputs of ops
   Random random_{7};
 };
 

@@ -24,7 +24,7 @@ std::int64_t total(const Lengths& lengths) {
   return sum;
 }
 
-/// All layers, on each backend.
+/// Gradient checks of all layers on each backend.
 class Layers : public testing::TestWithParam<std::string> {
  protected:
   Layers() : backend_(make_test_backend(GetParam())) {}
@@ -72,7 +72,7 @@ TEST_P(Layers, JoinedLinear) {
   }
 }
 
-TEST_P(Layers, LinearRowsArePartOfTheWhole) {
+TEST_P(Layers, LinearRowsEqualTheWhole) {
   GradientCheck check(backend());
   const Linear layer(check.store(), "linear", 6, 11, true, Initializer::normal(1));
   check.allocate();
@@ -87,8 +87,9 @@ TEST_P(Layers, LinearRowsArePartOfTheWhole) {
   }
 }
 
-/// A GPU's library takes a bias in the result's type. Copies of another value than the masters tell which was read.
-TEST(LinearBias, IsTheCopyInTheTypeOfTheWeights) {
+/// cuBLASLt reads the bias in the result's type. Masters and compute copies have different values here, so the result
+/// shows which was read.
+TEST(LinearBias, IsReadInTheTypeOfTheWeights) {
   const auto backend = make_emulated_cuda_backend();
   const auto allocate = [&](std::size_t bytes) { return backend->allocate(bytes); };
   ParameterStore store;
@@ -218,7 +219,7 @@ TEST_P(Layers, EncoderLayer) {
   }
 }
 
-TEST_P(Layers, DecoderLayerWithKeysAndValuesThatAreGiven) {
+TEST_P(Layers, DecoderLayerWithPrecomputedKeysAndValues) {
   for (const LayerCase& layer_case : layer_cases) {
     const Lengths targets = {3, 1, 4};
     const Lengths sources = {1, 5, 2};
@@ -267,9 +268,10 @@ TEST_P(Layers, DecoderLayer) {
   }
 }
 
-// The loss is a scalar, so the check's <w, y> weighs one number; w is folded into gradient_scale.
+// The loss is a scalar, so w is a single number. It is passed as gradient_scale.
 TEST_P(Layers, OutputLoss) {
-  for (const std::int64_t rows : {1, 13, 257, 600}) {  // the last are two and three chunks of the reference backend
+  for (const std::int64_t rows :
+       {1, 13, 257, 600}) {  // the last two need two and three chunks on the reference backend
     GradientCheck check(backend());
     const Parameter& projection = Embedding::declare_table(check.store(), "output", 9, 4);
     const OutputLoss layer(projection, 0.1f);

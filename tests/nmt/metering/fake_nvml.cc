@@ -1,5 +1,5 @@
-// A libnvidia-ml.so.1 for tests, with one GPU. What it says is set through fake_nvml(). BABELRING_OLD_NVML: one that
-// lacks what came later, fields above all.
+// A fake libnvidia-ml.so.1 with one GPU. Tests set its state through fake_nvml(). With BABELRING_OLD_NVML it lacks
+// newer functions, such as nvmlDeviceGetFieldValues.
 
 #include <cstring>
 
@@ -9,9 +9,9 @@ namespace {
 
 babelring::FakeNvml state;
 
-/// 15: the GPU is lost.
-int answer(int wished = 0) {
-  return state.lost ? 15 : wished;
+/// The given status, or 15 (GPU is lost).
+int answer(int status = 0) {
+  return state.lost ? 15 : status;
 }
 
 struct Field {
@@ -73,7 +73,7 @@ int nvmlDeviceGetFieldValues(void*, int count, Field* fields) {
     if (fields[i].id == 138 && all_links) {
       fields[i].value = state.nvlink_tx_kib;
     } else if (fields[i].id == 197) {
-      fields[i].type = 1;  // of 32 bits: what stands above them is not its
+      fields[i].type = 1;  // 32-bit value; the upper bits are garbage
       fields[i].value = state.pcie_tx | 0xffff'0000'0000'0000ULL;
     } else if (fields[i].id == 198) {
       fields[i].value = state.pcie_rx;

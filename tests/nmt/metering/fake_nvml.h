@@ -2,7 +2,7 @@
 
 namespace babelring {
 
-/// What the fake NVML says. Its function fake_nvml() hands it out.
+/// State of the fake NVML library. Its function fake_nvml() returns a pointer to it.
 struct FakeNvml {
   const char* uuid = "GPU-00112233-4455-6677-8899-aabbccddeeff";
   unsigned milliwatts = 412500;

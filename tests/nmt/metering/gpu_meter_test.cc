@@ -21,26 +21,26 @@ using testing::Pair;
 
 const std::string fake_identity = "00112233445566778899aabbccddeeff";
 
-/// The fake library, opened a second time to set what it says; it starts anew.
+/// Opens the fake library a second time to control its state, which is reset first.
 class OpenedFake {
  public:
   explicit OpenedFake(const std::string& name)
       : path((std::filesystem::canonical("/proc/self/exe").parent_path() / name).string()),
         library_(::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) {
     if (library_ == nullptr) throw std::runtime_error(::dlerror());
-    says = reinterpret_cast<FakeNvml* (*)()>(::dlsym(library_, "fake_nvml"))();
-    *says = FakeNvml();
+    state = reinterpret_cast<FakeNvml* (*)()>(::dlsym(library_, "fake_nvml"))();
+    *state = FakeNvml();
   }
   ~OpenedFake() { ::dlclose(library_); }
 
   std::string path;
-  FakeNvml* says = nullptr;
+  FakeNvml* state = nullptr;
 
  private:
   void* library_;
 };
 
-TEST(Nvml, TellsAllThatTheGpuTells) {
+TEST(Nvml, ReadsAllValues) {
   const OpenedFake fake("libfake_nvml.so");
   const auto source = open_nvml(fake_identity, fake.path).value();
   const GpuReading reading = source->read().value();
@@ -48,15 +48,15 @@ TEST(Nvml, TellsAllThatTheGpuTells) {
   EXPECT_EQ(reading.power_limit_w, 700);
   EXPECT_THAT(reading.values, ElementsAre(Pair("clock_mhz", 1980), Pair("memory_clock_mhz", 3201),
                                           Pair("memory_used_bytes", 600), Pair("utilization_percent", 93)));
-  // Received over NVLink is not supported here, so it is absent.
+  // The fake does not support nvlink_rx_bytes.
   EXPECT_THAT(reading.counters,
               ElementsAre(Pair("nvlink_tx_bytes", 5 * 1024), Pair("pcie_rx_bytes", 200), Pair("pcie_tx_bytes", 100)));
 }
 
-TEST(Nvml, LeavesOutWhatAnOlderLibraryLacksOrTheGpuRefuses) {
+TEST(Nvml, OmitsUnsupportedValues) {
   const OpenedFake fake("libfake_old_nvml.so");
   const auto source = open_nvml(fake_identity, fake.path).value();
-  fake.says->power_status = 3;  // not supported
+  fake.state->power_status = 3;  // not supported
   const GpuReading reading = source->read().value();
   EXPECT_EQ(reading.power_w, 0);
   EXPECT_EQ(reading.power_limit_w, 0);
@@ -65,32 +65,32 @@ TEST(Nvml, LeavesOutWhatAnOlderLibraryLacksOrTheGpuRefuses) {
   EXPECT_TRUE(reading.counters.empty());
 }
 
-TEST(Nvml, FindsAPartOfACard) {
+TEST(Nvml, FindsAMigInstance) {
   const OpenedFake fake("libfake_nvml.so");
-  fake.says->uuid = "MIG-00112233-4455-6677-8899-aabbccddeeff";
+  fake.state->uuid = "MIG-00112233-4455-6677-8899-aabbccddeeff";
   EXPECT_TRUE(open_nvml(fake_identity, fake.path).ok());
 }
 
-TEST(Nvml, SaysInOneLineWhatIsMissing) {
+TEST(Nvml, ReportsErrorsInOneLine) {
   EXPECT_THAT(open_nvml(fake_identity, "libno-such-nvml.so").message(), HasSubstr("libno-such-nvml.so"));
   EXPECT_THAT(open_nvml(fake_identity, "libm.so.6").message(), HasSubstr("libm.so.6 has no nvmlInit_v2"));
   const OpenedFake fake("libfake_nvml.so");
-  fake.says->init_status = 9;
+  fake.state->init_status = 9;
   EXPECT_EQ(open_nvml(fake_identity, fake.path).message(), "nvmlInit: Driver Not Loaded");
-  fake.says->init_status = 0;
+  fake.state->init_status = 0;
   EXPECT_EQ(open_nvml("ffeeddccbbaa99887766554433221100", fake.path).message(),
             "NVML does not know GPU-ffeeddcc-bbaa-9988-7766-554433221100: Not Found");
-  EXPECT_EQ(fake.says->shutdowns, 1);
+  EXPECT_EQ(fake.state->shutdowns, 1);
 }
 
-TEST(Nvml, EndsWhatItBegan) {
+TEST(Nvml, ShutsDownOnce) {
   const OpenedFake fake("libfake_nvml.so");
   open_nvml(fake_identity, fake.path).value().reset();
-  EXPECT_EQ(fake.says->inits, 1);
-  EXPECT_EQ(fake.says->shutdowns, 1);
+  EXPECT_EQ(fake.state->inits, 1);
+  EXPECT_EQ(fake.state->shutdowns, 1);
 }
 
-TEST(Nvml, TellsOfTheGpuThatCudaComputesOn) {
+TEST(Nvml, ReadsTheGpuThatCudaUses) {
   if (find_cuda().devices == 0) GTEST_SKIP() << "no GPU: " << find_cuda().why;
   for (int rank = 0; rank < find_cuda().devices; ++rank) {
     const auto source = open_nvml(report_device(rank).identity);
@@ -105,7 +105,7 @@ TEST(Nvml, TellsOfTheGpuThatCudaComputesOn) {
   }
 }
 
-/// Says what the test puts there, and lets it wait for a reading.
+/// A GPU that returns readings set by the test.
 class ScriptedGpu : public GpuSource {
  public:
   struct Script {
@@ -114,8 +114,8 @@ class ScriptedGpu : public GpuSource {
     Result<GpuReading> next = GpuReading{};
     int readings = 0;
 
-    /// Sets what is read from now on, and waits until it has been.
-    void say(Result<GpuReading> reading) {
+    /// Sets the reading and waits until the meter has read it.
+    void set(Result<GpuReading> reading) {
       std::unique_lock lock(mutex);
       next = std::move(reading);
       read.wait(lock, [this, wanted = readings + 2] { return readings >= wanted || !next.ok(); });
@@ -140,7 +140,7 @@ GpuReading reading(double power_w, std::int64_t used, std::int64_t sent) {
           .counters = {{"pcie_tx_bytes", sent}}};
 }
 
-TEST(GpuMeter, CountsFromStepToStep) {
+TEST(GpuMeter, ReportsCounterDifferencesPerStep) {
   ScriptedGpu::Script script{.next = reading(100, 50, 1000)};
   GpuMeter meter(std::make_unique<ScriptedGpu>(script), std::chrono::milliseconds(1));
   StepRecord step;
@@ -148,26 +148,26 @@ TEST(GpuMeter, CountsFromStepToStep) {
   EXPECT_EQ(step.power_w, 100);
   EXPECT_EQ(step.power_limit_w, 700);
   EXPECT_THAT(step.gpu, ElementsAre(Pair("memory_used_bytes", 50), Pair("pcie_tx_bytes", 0)));
-  script.say(reading(300, 80, 1600));
+  script.set(reading(300, 80, 1600));
   EXPECT_EQ(meter.newest().power_w, 300);
   EXPECT_THAT(meter.newest().values, ElementsAre(Pair("memory_used_bytes", 80)));
   meter.fill(step);
   EXPECT_EQ(step.power_w, 300);
   EXPECT_EQ(step.gpu.at("pcie_tx_bytes"), 600);
   EXPECT_EQ(step.memory_bytes.at("peak"), 80);
-  script.say(reading(300, 60, 40));  // began again
+  script.set(reading(300, 60, 40));  // the counter was reset
   meter.fill(step);
   EXPECT_EQ(step.gpu.at("pcie_tx_bytes"), 0);
   EXPECT_EQ(step.memory_bytes.at("peak"), 80);
-  script.say(reading(300, 60, 45));
+  script.set(reading(300, 60, 45));
   meter.fill(step);
   EXPECT_EQ(step.gpu.at("pcie_tx_bytes"), 5);
 }
 
-TEST(GpuMeter, GoesOnWithoutAGpuThatVanished) {
+TEST(GpuMeter, StopsWhenTheGpuIsLost) {
   const LogCapture log;
   const OpenedFake fake("libfake_nvml.so");
-  fake.says->lost = true;
+  fake.state->lost = true;
   GpuMeter meter(open_nvml(fake_identity, fake.path).value(), std::chrono::milliseconds(1));
   StepRecord step;
   meter.fill(step);
@@ -176,7 +176,7 @@ TEST(GpuMeter, GoesOnWithoutAGpuThatVanished) {
   EXPECT_THAT(log.text(), HasSubstr("no longer measured: the GPU is lost"));
 }
 
-TEST(GpuMeter, IsThereOnlyWhereThereIsSomethingToMeasure) {
+TEST(GpuMeter, IsNullWithoutAGpuOrNvml) {
   const LogCapture log;
   EXPECT_EQ(make_gpu_meter(""), nullptr);
   EXPECT_EQ(log.text(), "");

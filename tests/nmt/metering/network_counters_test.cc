@@ -19,7 +19,7 @@ std::string line(const std::string& name, std::int64_t rx, std::int64_t tx) {
   return "  " + name + ": " + std::to_string(rx) + " 11 0 0 0 0 0 0 " + std::to_string(tx) + " 12 0 0 0 0 0 0\n";
 }
 
-TEST(ParseNetworkCounters, ReadsBytesOfEveryInterface) {
+TEST(ParseNetworkCounters, ReadsEveryInterface) {
   const auto parsed = parse_network_counters(headings + line("lo", 5, 5) + line("eth0", 9876543210, 123) +
                                              "enp5s0:7 0 0 0 0 0 0 0 8 0 0 0 0 0 0 0\n");
   ASSERT_TRUE(parsed.ok());
@@ -28,7 +28,7 @@ TEST(ParseNetworkCounters, ReadsBytesOfEveryInterface) {
   EXPECT_EQ(parsed->at("enp5s0"), (NetworkBytes{7, 8}));
 }
 
-TEST(ParseNetworkCounters, QuotesTheLineThatIsNone) {
+TEST(ParseNetworkCounters, QuotesAnInvalidLine) {
   const auto no_colon = parse_network_counters(std::string(headings) + "eth0 1 2\n");
   ASSERT_FALSE(no_colon.ok());
   EXPECT_THAT(no_colon.message(), HasSubstr("line 3 is \"eth0 1 2\""));
@@ -50,7 +50,7 @@ class NetworkCountersTest : public testing::Test {
       std::filesystem::temp_directory_path() / ("babelring-counters-" + std::to_string(getpid()));
 };
 
-TEST_F(NetworkCountersTest, CountFromLapToLapWithoutLoopback) {
+TEST_F(NetworkCountersTest, CountPerLapWithoutLoopback) {
   write(line("lo", 1000, 1000) + line("eth0", 10, 20) + line("eth1", 1, 2));
   NetworkCounters network = counters();
   write(line("lo", 9000, 9000) + line("eth0", 110, 220) + line("eth1", 2, 4));
@@ -58,7 +58,7 @@ TEST_F(NetworkCountersTest, CountFromLapToLapWithoutLoopback) {
   EXPECT_EQ(network.lap(), (NetworkBytes{0, 0}));
 }
 
-TEST_F(NetworkCountersTest, CountLoopbackWhenNothingElseMoved) {
+TEST_F(NetworkCountersTest, CountLoopbackIfThereIsNoOtherTraffic) {
   write(line("lo", 1000, 1000) + line("eth0", 10, 20));
   NetworkCounters network = counters();
   write(line("lo", 1500, 1500) + line("eth0", 10, 20));
@@ -75,7 +75,7 @@ TEST_F(NetworkCountersTest, LeaveOutBridgesAndBonds) {
   EXPECT_EQ(network.lap(), (NetworkBytes{7, 8}));
 }
 
-TEST_F(NetworkCountersTest, SurviveInterfacesThatComeGoAndRestart) {
+TEST_F(NetworkCountersTest, HandleInterfacesThatAppearVanishOrRestart) {
   write(line("eth0", 100, 100) + line("eth1", 50, 50));
   NetworkCounters network = counters();
   write(line("eth0", 3, 3) + line("eth2", 70, 70));
@@ -84,7 +84,7 @@ TEST_F(NetworkCountersTest, SurviveInterfacesThatComeGoAndRestart) {
   EXPECT_EQ(network.lap(), (NetworkBytes{2, 4}));
 }
 
-TEST_F(NetworkCountersTest, TellTheSpeedOfTheLinkThatCarriedTheMost) {
+TEST_F(NetworkCountersTest, ReportTheSpeedOfTheBusiestLink) {
   set_speed("lo", "40000");
   set_speed("eth0", "1000");
   set_speed("eth1", "25000");
@@ -97,11 +97,11 @@ TEST_F(NetworkCountersTest, TellTheSpeedOfTheLinkThatCarriedTheMost) {
   write(line("lo", 9999, 9999) + line("eth0", 910, 900) + line("eth1", 5, 6));
   network.lap();
   EXPECT_EQ(network.link_bytes_per_second(), 3'125'000'000);
-  network.lap();  // nothing moved: the same link
+  network.lap();  // no traffic: same link
   EXPECT_EQ(network.link_bytes_per_second(), 3'125'000'000);
 }
 
-TEST_F(NetworkCountersTest, TakeTheSpeedOfTheBondForItsMembers) {
+TEST_F(NetworkCountersTest, ReportTheBondsSpeedForItsMembers) {
   set_speed("bond0", "20000");
   set_speed("eth0", "10000");
   std::filesystem::create_directories(folder_ / "net" / "bond0" / "bonding");
@@ -113,7 +113,7 @@ TEST_F(NetworkCountersTest, TakeTheSpeedOfTheBondForItsMembers) {
   EXPECT_EQ(network.link_bytes_per_second(), 2'500'000'000);
 }
 
-TEST_F(NetworkCountersTest, TellNoSpeedWhereTheKernelKnowsNone) {
+TEST_F(NetworkCountersTest, ReportNoSpeedIfUnknown) {
   set_speed("virtio0", "-1");
   write(line("lo", 0, 0) + line("virtio0", 0, 0));
   NetworkCounters network = counters();
@@ -125,7 +125,7 @@ TEST_F(NetworkCountersTest, TellNoSpeedWhereTheKernelKnowsNone) {
   EXPECT_EQ(network.link_bytes_per_second(), 0);
 }
 
-TEST_F(NetworkCountersTest, DoNotBelieveTheNominalSpeedOfAVirtualPair) {
+TEST_F(NetworkCountersTest, IgnoreTheNominalSpeedOfAVethPair) {
   set_speed("veth0", "10000");
   set_speed("eth0.5", "1000");
   const auto link = [&](const char* name, const char* own, const char* other) {
@@ -145,7 +145,7 @@ TEST_F(NetworkCountersTest, DoNotBelieveTheNominalSpeedOfAVirtualPair) {
   EXPECT_EQ(network.link_bytes_per_second(), 125'000'000);
 }
 
-TEST_F(NetworkCountersTest, AreZeroOnTheOtherRanksOfAHost) {
+TEST_F(NetworkCountersTest, AreZeroOnNonReportingRanks) {
   set_speed("eth0", "1000");
   write(line("eth0", 0, 0));
   NetworkCounters network = counters(false);
@@ -154,7 +154,7 @@ TEST_F(NetworkCountersTest, AreZeroOnTheOtherRanksOfAHost) {
   EXPECT_EQ(network.link_bytes_per_second(), 0);
 }
 
-TEST_F(NetworkCountersTest, AreZeroWhereTheKernelHasNone) {
+TEST_F(NetworkCountersTest, AreZeroIfTheFileIsMissing) {
   EXPECT_EQ(counters().lap(), (NetworkBytes{0, 0}));
 }
 

@@ -7,19 +7,19 @@
 namespace babelring {
 namespace {
 
-/// A device that is at `now` in its work; marks lie where the test says.
+/// A simulated device timeline.
 struct FakeDevice {
-  double given = 0;  // ms of work given so far
-  double now = 0;    // how far the device is
+  double queued = 0;  // ms of queued work
+  double now = 0;     // ms of completed work
 };
 
 class FakeMarks : public WorkMarks {
  public:
   explicit FakeMarks(FakeDevice& device) : device_(device) {}
-  void record(std::size_t mark) override { at_[mark] = device_.given; }
+  void record(std::size_t mark) override { at_[mark] = device_.queued; }
   bool reached(std::size_t mark) override { return at_.at(mark) <= device_.now; }
   double between_ms(std::size_t first, std::size_t second) override {
-    EXPECT_TRUE(reached(first) && reached(second)) << "asked for a mark that the device has not come to";
+    EXPECT_TRUE(reached(first) && reached(second)) << "queried a mark that the device has not reached";
     return at_.at(second) - at_.at(first);
   }
   std::size_t size() const { return at_.size(); }
@@ -34,29 +34,30 @@ double sum_of_parts(const StepRecord& record) {
          record.optimizer_ms + record.other_ms;
 }
 
-/// Two micro-batches; the device has come to the gradient's norm, which the host waits for, and not to the end of Adam.
-void give_update(StepClock& clock, FakeDevice& device) {
+/// Queues an update of two micro-batches. The device completes the gradient norm, which the host waits for, but not
+/// Adam.
+void queue_update(StepClock& clock, FakeDevice& device) {
   for (int i = 0; i < 2; ++i) {
     clock.enter(Phase::forward);
-    device.given += 10;
+    device.queued += 10;
     clock.enter(Phase::backward);
-    device.given += 20;
+    device.queued += 20;
   }
   clock.enter(StepPart::communication);
-  device.given += 5;
+  device.queued += 5;
   clock.enter(StepPart::optimizer);
-  device.now = device.given;
-  device.given += 4;
+  device.now = device.queued;
+  device.queued += 4;
   clock.enter(StepPart::other);
 }
 
-TEST(StepClock, ReadsTheOptimizerOneUpdateLater) {
+TEST(StepClock, ReportsTheOptimizerOneUpdateLater) {
   FakeDevice device;
   auto owned = std::make_unique<FakeMarks>(device);
   const FakeMarks& marks = *owned;
   StepClock clock(std::move(owned));
 
-  give_update(clock, device);
+  queue_update(clock, device);
   StepRecord first{.step_ms = 70, .data_ms = 1};
   clock.fill(first);
   EXPECT_EQ(first.forward_ms, 20);
@@ -65,9 +66,9 @@ TEST(StepClock, ReadsTheOptimizerOneUpdateLater) {
   EXPECT_EQ(first.optimizer_ms, 0);
   EXPECT_EQ(first.other_ms, 4);
 
-  device.given += 100;  // a validation: between updates, no part of a step
+  device.queued += 100;  // a validation between updates, not part of a step
   for (int update = 2; update < 20; ++update) {
-    give_update(clock, device);
+    queue_update(clock, device);
     StepRecord next{.step_ms = 70, .data_ms = 1};
     clock.fill(next);
     EXPECT_EQ(next.forward_ms, 20);
@@ -77,17 +78,17 @@ TEST(StepClock, ReadsTheOptimizerOneUpdateLater) {
     EXPECT_EQ(next.other_ms, 0);
     EXPECT_EQ(sum_of_parts(next), next.step_ms);
   }
-  EXPECT_LE(marks.size(), 12U) << "marks are used again";
+  EXPECT_LE(marks.size(), 12U) << "marks are reused";
 }
 
-/// The device worked on Adam while the host waited for data: the wait cost less than the host's clock says.
-TEST(StepClock, CountsNoTimeTwice) {
+/// The device ran Adam while the host waited for data, so data_ms is shorter than the wait.
+TEST(StepClock, DoesNotCountOverlapTwice) {
   FakeDevice device;
   StepClock clock(std::make_unique<FakeMarks>(device));
-  give_update(clock, device);
+  queue_update(clock, device);
   StepRecord unused{.step_ms = 70};
   clock.fill(unused);
-  give_update(clock, device);
+  queue_update(clock, device);
   StepRecord record{.step_ms = 68, .data_ms = 3};
   clock.fill(record);
   EXPECT_EQ(record.data_ms, 0);
@@ -96,13 +97,13 @@ TEST(StepClock, CountsNoTimeTwice) {
   EXPECT_EQ(sum_of_parts(record), record.step_ms);
 }
 
-TEST(StepClock, SharesAPassThatIsNotToldApart) {
+TEST(StepClock, DividesAWholePass) {
   FakeDevice device;
   StepClock clock(std::make_unique<FakeMarks>(device));
   clock.enter(StepPart::whole_pass);
-  device.given += 30;
+  device.queued += 30;
   clock.enter(StepPart::optimizer);
-  device.now = device.given;
+  device.now = device.queued;
   StepRecord record{.step_ms = 31};
   clock.fill(record);
   EXPECT_EQ(record.forward_ms, 10);
@@ -110,7 +111,7 @@ TEST(StepClock, SharesAPassThatIsNotToldApart) {
   EXPECT_EQ(record.other_ms, 1);
 }
 
-TEST(StepClock, TakesTheHostsTimeWhereOpsAreDoneAtOnce) {
+TEST(StepClock, UsesTheHostClockForSynchronousOps) {
   StepClock clock(nullptr);
   const Stopwatch step;
   clock.enter(StepPart::forward);

@@ -11,10 +11,10 @@
 namespace babelring {
 namespace {
 
-constexpr double tolerance = 1e-4;  // relative, in f32
+constexpr double tolerance = 1e-4;  // relative, for f32
 
 json::object read_golden(const std::string& name) {
-  const char* moved = std::getenv("BABELRING_SOURCE_DIR");  // where the test was carried to another machine
+  const char* moved = std::getenv("BABELRING_SOURCE_DIR");  // set if the test runs on another machine than the build
   std::ifstream file(std::string(moved != nullptr ? moved : BABELRING_SOURCE_DIR) + "/tests/golden/model/" + name +
                      ".json");
   std::stringstream text;
@@ -43,7 +43,8 @@ ModelConfig config_of(const json::object& golden) {
   return config;
 }
 
-/// A stored step of an independent implementation (tests/golden/model/make_golden.py), and ours on the same weights.
+/// Compares a training step with a stored step of an independent implementation (tests/golden/model/make_golden.py) on
+/// the same weights.
 class Golden : public testing::TestWithParam<std::tuple<std::string, std::string>> {
  protected:
   Golden()
@@ -80,7 +81,7 @@ INSTANTIATE_TEST_SUITE_P(All, Golden,
                            return std::get<0>(parameter.param) + "_" + std::get<1>(parameter.param);
                          });
 
-TEST(GoldenOnTheGpu, IsTestedWhereThereIsOne) {
+TEST(GoldenOnTheGpu, RunsIfAGpuIsAvailable) {
   if (find_cuda().devices == 0) GTEST_SKIP() << "no GPU: " << find_cuda().why;
   EXPECT_EQ(available_backends().back(), "cuda");
 }

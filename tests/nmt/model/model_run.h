@@ -12,14 +12,14 @@
 
 namespace babelring {
 
-/// A source and its translation as pieces, without <s> and </s>.
+/// Subword ids of a sentence and its translation, without <s> and </s>.
 struct Pair {
   std::vector<std::int32_t> source, target;
 };
 
 inline constexpr std::int32_t test_bos = 1, test_eos = 2;
 
-/// Sentence pairs as one packed micro-batch that starts at the given rows of its update.
+/// Packs sentence pairs into a micro-batch that starts at the given rows of its update.
 inline PackedBatch pack(const std::vector<Pair>& pairs, std::int64_t first_source_row = 0,
                         std::int64_t first_target_row = 0) {
   PackedBatch batch;
@@ -39,7 +39,7 @@ inline PackedBatch pack(const std::vector<Pair>& pairs, std::int64_t first_sourc
   return batch;
 }
 
-/// Unequal lengths, a one-piece source, an empty target, repeated and unknown pieces; ids below 11.
+/// Pairs with unequal lengths, a one-token source, an empty target, repeated and unknown ids. All ids are below 11.
 inline std::vector<Pair> test_pairs() {
   return {
       {{3, 4, 5, 6, 7}, {8, 9, 10}}, {{10}, {3, 3, 4, 5}}, {{9, 9, 9, 8, 0, 7, 6}, {}}, {{5, 3}, {7, 0, 6, 5, 4, 3}}};
@@ -59,7 +59,7 @@ inline ModelConfig small_config(const std::string& norm, const std::string& tied
           .attention_bias = tied == "none"};
 }
 
-/// A Transformer with all that a pass over it needs.
+/// A Transformer with its backend and arenas.
 class ModelRun {
  public:
   ModelRun(const std::string& backend, const ModelConfig& config, std::int64_t vocabulary, DType compute = DType::f32)
@@ -87,7 +87,7 @@ class ModelRun {
 
   void zero_gradients() { backend_->run(Fill{.y = parameters().gradients(), .value = 0}); }
 
-  /// Adds a micro-batch's gradients, with dropout.
+  /// Adds a micro-batch's gradients, computed with dropout.
   LossSums accumulate(const PackedBatch& batch, float scale,
                       std::function<void(const Parameter&)> gradient_ready = {}) {
     Context pass = context(true);
@@ -95,7 +95,7 @@ class ModelRun {
     return model_.accumulate_gradients(pass, DeviceBatch(*backend_, saved_, batch), scale);
   }
 
-  /// Writes a micro-batch's gradients over whatever is there.
+  /// Overwrites all gradients with those of a micro-batch.
   LossSums overwrite(const PackedBatch& batch, float scale) {
     Context pass = context(true);
     pass.accumulate = false;
@@ -126,7 +126,7 @@ inline double length_of(const std::vector<float>& values) {
   return std::sqrt(sum);
 }
 
-/// |a - b| / |b|, Euclidean.
+/// |a - b| / |b| in the Euclidean norm.
 inline double relative_distance(std::vector<float> a, const std::vector<float>& b) {
   for (std::size_t i = 0; i < a.size(); ++i) a[i] -= b[i];
   return length_of(a) / length_of(b);

@@ -36,7 +36,7 @@ std::vector<PackedBatch> batches_of(const Corpus& corpus, std::int64_t tokens_pe
   return batches;
 }
 
-TEST(PaddedBatch, KeepsTheBatchAndAddsShortSentences) {
+TEST(PaddedBatch, AppendsShortSentences) {
   const Corpus corpus = mixed_corpus(500);
   for (const PackedBatch& batch : batches_of(corpus, 700, 10)) {
     const PackedBatch padded = padded_batch(batch);
@@ -70,8 +70,8 @@ TEST(PaddedBatch, RoundsToFewSizes) {
   EXPECT_EQ(padded_sentences(850), 896);
 }
 
-/// Updates of shuffled text come in so few sizes that nearly every pass can be a repeated one.
-TEST(PaddedBatch, OfTextComesInFewSizes) {
+/// Updates of shuffled text have so few distinct sizes that almost every pass can be replayed.
+TEST(PaddedBatch, RealTextGivesFewSizes) {
   const Corpus corpus = mixed_corpus(100'000);
   std::map<std::array<std::int64_t, 3>, int> sizes;
   constexpr int updates = 400;
@@ -82,7 +82,7 @@ TEST(PaddedBatch, OfTextComesInFewSizes) {
   EXPECT_LE(sizes.size(), 16U);
 }
 
-/// A model on a backend, and passes over batches.
+/// Runs forward and backward passes of a small model on a backend.
 class Passes {
  public:
   explicit Passes(std::unique_ptr<Backend> backend, DType type = DType::f32)
@@ -99,7 +99,8 @@ class Passes {
     }
   };
 
-  /// Forward and backward. `calls`: null, or as one pass that may be repeated; then how often its work was called.
+  /// Forward and backward of one batch. With `calls`, runs the pass through Backend::repeat() and adds the number of
+  /// times that its work function was called.
   Result run(const PackedBatch& batch, std::uint64_t seed, std::int64_t padding, int* calls = nullptr) {
     Context context = workspace_.begin(type_);
     context.training = true;
@@ -139,7 +140,7 @@ class Passes {
   Workspace workspace_;
 };
 
-TEST(PaddedBatch, ChangesNoLossAndNoGradient) {
+TEST(PaddedBatch, KeepsLossAndGradients) {
   const Corpus corpus = mixed_corpus(200);
   Passes passes(make_cpu_backend(1));
   for (const PackedBatch& batch : batches_of(corpus, 300, 3)) {
@@ -158,7 +159,7 @@ TEST(PaddedBatch, ChangesNoLossAndNoGradient) {
   }
 }
 
-/// One side of twelve sentences of 9 to 12 tokens, `tokens` in all.
+/// One side of a batch: twelve random sentences of 9 to 12 tokens, `tokens` in total.
 PackedSequences sentences_of(std::int64_t tokens, Random& random) {
   std::vector<std::int64_t> lengths(12, tokens / 12);
   for (std::int64_t i = 0; i < tokens % 12; ++i) ++lengths[static_cast<std::size_t>(i)];
@@ -183,9 +184,9 @@ INSTANTIATE_TEST_SUITE_P(Devices, RepeatedPasses,
                                   std::string(name_of(std::get<1>(of.param)));
                          });
 
-/// Whole passes with all kinds of dropout, each with sentences, rows before it, a seed and a scale of its own: repeated
-/// as a recording they give the bits that they give without.
-TEST_P(RepeatedPasses, GiveTheSameBitsForOtherSentencesOfTheSameSizes) {
+/// Passes of equal sizes with all kinds of dropout and different sentences, first rows, seeds and scales. A replayed
+/// recording must give the same bits as a direct call.
+TEST_P(RepeatedPasses, GiveTheSameBitsForOtherSentences) {
   const auto& [device, type] = GetParam();
   if (make_test_backend(device) == nullptr) GTEST_SKIP() << "no GPU: " << find_cuda().why;
   Passes repeated(make_test_backend(device), type), given(make_test_backend(device), type);

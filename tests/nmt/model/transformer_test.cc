@@ -42,13 +42,13 @@ INSTANTIATE_TEST_SUITE_P(All, TransformerCase, testing::ValuesIn(all_cases()), [
   return c.backend + "_" + c.norm + "_" + c.tied + (c.dropout > 0 ? "_dropout" : "");
 });
 
-/// Loss of a training pass, dropout included, scaled as the gradients are.
+/// Mean token loss of a training pass with dropout.
 double loss_of(ModelRun& run, const PackedBatch& batch) {
   return run.accumulate(batch, 1).loss / static_cast<double>(batch.target_out.size());
 }
 
-// The same dropout key in every pass: differences see the function that backward differentiates. A step over a kink of
-// a ReLU spoils one difference, a short step drowns in rounding: the best of three counts.
+// All passes use the same dropout key, so the differences are of the function that backward differentiates. A large
+// step may cross a ReLU kink and a small one suffers from rounding, so the best of three steps counts.
 TEST_P(TransformerCase, GradientsEqualCentralDifferences) {
   const PackedBatch batch = pack(test_pairs());
   Random random(3);
@@ -87,8 +87,8 @@ TEST_P(TransformerCase, GradientsEqualCentralDifferences) {
   }
 }
 
-// Whether it is one micro-batch or two, of one rank or two: rows number dropout bits, so the sum is the same.
-TEST_P(TransformerCase, SlicesAddUpToTheWhole) {
+// Dropout bits depend on global rows, so splitting a batch into micro-batches or ranks gives the same sum.
+TEST_P(TransformerCase, GradientsAddUpOverMicroBatches) {
   const std::vector<Pair> pairs = test_pairs();
   const PackedBatch whole = pack(pairs);
   run_.zero_gradients();
@@ -107,8 +107,8 @@ TEST_P(TransformerCase, SlicesAddUpToTheWhole) {
   EXPECT_LT(relative_distance(run_.gradients(), expected_gradients), 1e-5);
 }
 
-// An update's first micro-batch need not find the gradients cleared.
-TEST_P(TransformerCase, OverwritesTheGradientsWhenToldTo) {
+// The first micro-batch of an update does not require cleared gradients.
+TEST_P(TransformerCase, OverwritesGradientsWithoutAccumulate) {
   for (const PackedBatch& batch : {pack(test_pairs()), PackedBatch()}) {
     run_.zero_gradients();
     run_.accumulate(batch, 0.5f);
@@ -122,7 +122,7 @@ TEST_P(TransformerCase, OverwritesTheGradientsWhenToldTo) {
   }
 }
 
-TEST_P(TransformerCase, ReportsEachGradientOnceAndComplete) {
+TEST_P(TransformerCase, ReportsEachCompleteGradientOnce) {
   for (const PackedBatch& batch : {pack(test_pairs()), PackedBatch()}) {
     run_.zero_gradients();
     std::map<std::string, std::vector<float>> reported;
@@ -151,7 +151,7 @@ TEST_P(TransformerCase, EvaluatesWithoutDropoutOrGradients) {
   }
 }
 
-/// Products that a pass gives to a backend, by op.
+/// Counts the matmuls of a pass by op.
 class ProductCount final : public OpObserver {
  public:
   void ran(std::string_view op, const OpCost& cost, Nanoseconds) override {
@@ -160,9 +160,9 @@ class ProductCount final : public OpObserver {
   std::map<std::string, int> products;
 };
 
-/// A device projects the encoder's output once for all decoder layers, forward and backward; the processor once a
-/// layer. Gradients of the weights are products of each layer's on both.
-TEST(Transformer, ADeviceProjectsTheMemoryOnceForAllLayers) {
+/// A device projects the encoder output once for all decoder layers, in forward and backward. The CPU does so once per
+/// layer. Both compute weight gradients per layer.
+TEST(Transformer, DeviceProjectsTheMemoryOnceForAllLayers) {
   const auto products_on = [](const std::string& backend) {
     ModelConfig config = small_config("pre", "all", 0);
     config.decoder_layers = 5;
@@ -179,7 +179,7 @@ TEST(Transformer, ADeviceProjectsTheMemoryOnceForAllLayers) {
   EXPECT_EQ(device.at("linear_backward_weight"), processor.at("linear_backward_weight"));
 }
 
-TEST(Transformer, LearnsFromItsOwnGradients) {
+TEST(Transformer, GradientDescentReducesTheLoss) {
   ModelRun run("cpu", small_config("pre", "all", 0), vocabulary);
   const PackedBatch batch = pack(test_pairs());
   const double before = run.evaluate(batch).loss;
@@ -194,8 +194,8 @@ TEST(Transformer, LearnsFromItsOwnGradients) {
   EXPECT_LT(run.evaluate(batch).loss, 0.8 * before);
 }
 
-// bf16 keeps 8 bits, so a rounding is off by up to 0.4 %. The reference backend, which computes in double and rounds
-// only what is stored, has the same distance: it is the format's, not the products'.
+// bf16 has 8 significant bits, so rounding errors reach 0.4 %. The reference backend computes in double and rounds only
+// stored values. It has the same distance from f32, so the error comes from the format and not from the matmuls.
 TEST(Transformer, Bf16IsNearF32) {
   constexpr double loss_tolerance = 0.005, gradient_tolerance = 0.06;
   for (const std::string& backend : available_backends()) {
@@ -224,7 +224,7 @@ TEST(Transformer, CountsTheParametersOfBase) {
   EXPECT_EQ(base.parameters().count(), 60'880'896);
 }
 
-TEST(ModelConfig, RefusesWhatCannotBe) {
+TEST(ModelConfig, RejectsInvalidShapes) {
   ModelConfig config;
   config.heads = 7;
   EXPECT_THROW(config.check(), UsageFailure);
@@ -240,7 +240,7 @@ TEST(ModelConfig, RefusesWhatCannotBe) {
   }
 }
 
-TEST(DeviceBatch, RefusesSidesThatDoNotFit) {
+TEST(DeviceBatch, RejectsMismatchedSides) {
   const auto backend = make_reference_backend();
   Arena arena([&](std::size_t bytes) { return backend->allocate(bytes); });
   PackedBatch batch = pack(test_pairs());

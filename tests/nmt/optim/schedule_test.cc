@@ -20,7 +20,7 @@ TEST(Duration, ReadsUnits) {
   EXPECT_EQ(Duration::parse("1000000Gt")->value(), 1e15);
 }
 
-TEST(Duration, RefusesWhatIsNone) {
+TEST(Duration, RejectsInvalidText) {
   for (const char* text : {"", "u", "-1u", "4000x", "4000 u", "nan", "inf", "1e5u", "1000000000000001u", "1000001Gt"}) {
     const Result<Duration> duration = Duration::parse(text);
     ASSERT_FALSE(duration.ok()) << text;
@@ -28,7 +28,7 @@ TEST(Duration, RefusesWhatIsNone) {
   }
 }
 
-TEST(Duration, CountsWholeTimes) {
+TEST(Duration, CountsCompleteIntervals) {
   const Duration hundred = Duration::parse("100u").value();
   EXPECT_EQ(hundred.times(at(99)), 0);
   EXPECT_EQ(hundred.times(at(100)), 1);
@@ -41,14 +41,14 @@ TEST(Schedule, InverseSquareRootPeaksAtTheEndOfWarmUp) {
   EXPECT_DOUBLE_EQ(schedule.learning_rate(at(1)), 0.001 / 4000);
   EXPECT_DOUBLE_EQ(schedule.learning_rate(at(4000)), 0.001);
   EXPECT_DOUBLE_EQ(schedule.learning_rate(at(16000)), 0.0005);
-  // Vaswani et al.: d^-0.5 min(t^-0.5, t w^-1.5); the ratio between two steps does not depend on the peak.
+  // Vaswani et al. 2017: d^-0.5 min(t^-0.5, t w^-1.5). The ratio of two updates does not depend on the peak.
   const auto vaswani = [](double t) {
     return std::pow(512, -0.5) * std::min(std::pow(t, -0.5), t * std::pow(4000, -1.5));
   };
   EXPECT_NEAR(schedule.learning_rate(at(9000)) / schedule.learning_rate(at(100)), vaswani(9000) / vaswani(100), 1e-12);
 }
 
-TEST(Schedule, LinearFallsToItsFinalPart) {
+TEST(Schedule, LinearDecaysToTheFinalFraction) {
   const Schedule schedule(
       {.schedule = "linear", .learning_rate = 1, .warm_up = "10u", .decay = "110u", .final_fraction = 0.1});
   EXPECT_DOUBLE_EQ(schedule.learning_rate(at(5)), 0.5);
@@ -64,7 +64,7 @@ TEST(Schedule, ConstantWithoutWarmUpStartsAtItsRate) {
   EXPECT_DOUBLE_EQ(schedule.learning_rate(at(1000)), 0.5);
 }
 
-TEST(Schedule, NamesTheKeyThatIsWrong) {
+TEST(Schedule, NamesTheInvalidKey) {
   try {
     Schedule({.warm_up = "soon"});
     FAIL() << "accepted";

@@ -32,7 +32,7 @@ TEST_F(BucketsTest, AreCutFromTheEnd) {
   EXPECT_THAT(buckets(0).bucket_bytes(), ElementsAre(6 * 4, 2 * 4, 3 * 4, 4 * 4));
 }
 
-TEST_F(BucketsTest, StartAsSoonAsTheirLastParameterIsReady) {
+TEST_F(BucketsTest, StartWhenTheirLastParameterIsReady) {
   GradientBuckets two = buckets(8 * 4);
   two.mark_ready(3);
   EXPECT_THAT(communicator_.started, ElementsAre());
@@ -45,7 +45,7 @@ TEST_F(BucketsTest, StartAsSoonAsTheirLastParameterIsReady) {
   EXPECT_EQ(communicator_.finishes, 1);
 }
 
-TEST_F(BucketsTest, StartInOneOrderWhateverTheOrderOfMarks) {
+TEST_F(BucketsTest, StartInAFixedOrder) {
   std::vector<std::size_t> order(4);
   std::iota(order.begin(), order.end(), 0);
   GradientBuckets four = buckets(0);
@@ -59,7 +59,7 @@ TEST_F(BucketsTest, StartInOneOrderWhateverTheOrderOfMarks) {
   } while (std::next_permutation(order.begin(), order.end()));
 }
 
-TEST_F(BucketsTest, OneParameterMayBeAloneAndFirst) {
+TEST_F(BucketsTest, OneParameterCanBeAloneAndFirst) {
   const Tensor flat(gradient_.data(), {15}, DType::f32);
   GradientBuckets first(communicator_, flat, {{0, 4}, {4, 3}, {7, 2}, {9, 6}}, 1 << 20, 0);
   EXPECT_THAT(first.bucket_bytes(), ElementsAre(11 * 4, 4 * 4));
@@ -79,7 +79,7 @@ TEST_F(BucketsTest, OneParameterMayBeAloneAndFirst) {
   first.finish();
 }
 
-TEST_F(BucketsTest, SumOverRanksInPlace) {
+TEST_F(BucketsTest, ReduceInPlace) {
   std::iota(gradient_.begin(), gradient_.end(), 1.0f);
   GradientBuckets three = buckets(5 * 4);
   for (const std::size_t parameter : {3, 2, 1, 0}) three.mark_ready(parameter);
@@ -87,7 +87,7 @@ TEST_F(BucketsTest, SumOverRanksInPlace) {
   for (std::size_t i = 0; i < gradient_.size(); ++i) EXPECT_EQ(gradient_[i], 2.0f * static_cast<float>(i + 1));
 }
 
-TEST_F(BucketsTest, NameTheParameterThatWasForgotten) {
+TEST_F(BucketsTest, NameTheUnmarkedParameter) {
   GradientBuckets two = buckets(8 * 4);
   two.mark_ready(3);
   two.mark_ready(0);
@@ -95,21 +95,21 @@ TEST_F(BucketsTest, NameTheParameterThatWasForgotten) {
   EXPECT_THAT([&] { two.finish(); }, ThrowsMessage<Failure>(HasSubstr("parameter 2 of 4 was not marked ready")));
 }
 
-TEST_F(BucketsTest, RefuseMarksThatCannotBe) {
+TEST_F(BucketsTest, RejectInvalidMarks) {
   GradientBuckets two = buckets(8 * 4);
   two.mark_ready(3);
   EXPECT_THAT([&] { two.mark_ready(3); }, ThrowsMessage<Failure>(HasSubstr("parameter 3 marked twice")));
   EXPECT_THAT([&] { two.mark_ready(4); }, ThrowsMessage<Failure>(HasSubstr("parameter 4 marked, there are 4")));
 }
 
-TEST_F(BucketsTest, RefuseToBeginWithBucketsInFlight) {
+TEST_F(BucketsTest, RejectBeginWithBucketsInFlight) {
   GradientBuckets two = buckets(8 * 4);
   two.mark_ready(3);
   two.mark_ready(2);
   EXPECT_THAT([&] { two.begin(); }, ThrowsMessage<Failure>(HasSubstr("1 of 2 buckets in flight")));
 }
 
-TEST_F(BucketsTest, RefuseGapsBetweenParameters) {
+TEST_F(BucketsTest, RejectGapsBetweenParameters) {
   const Tensor flat(gradient_.data(), {15}, DType::f32);
   EXPECT_THAT(
       [&] {
@@ -123,7 +123,7 @@ TEST_F(BucketsTest, RefuseGapsBetweenParameters) {
       ThrowsMessage<Failure>(HasSubstr("end at 4, the flat gradient has 15")));
 }
 
-TEST_F(BucketsTest, PassOnTheLossOfAPeer) {
+TEST_F(BucketsTest, PropagateALostPeer) {
   GradientBuckets one = buckets(1 << 20);
   for (const std::size_t parameter : {3, 2, 1, 0}) one.mark_ready(parameter);
   communicator_.lost = true;

@@ -16,29 +16,29 @@ DeviceReport none(const std::string& why) {
   return {.why = why};
 }
 
-TEST(WhyNotCuda, IsEmptyWhenEveryRankHasAGpuOfItsOwn) {
+TEST(WhyNotCuda, IsEmptyIfEveryRankHasItsOwnGpu) {
   EXPECT_EQ(why_not_cuda({gpu("a")}, {"one"}), "");
   EXPECT_EQ(why_not_cuda({gpu("a"), gpu("b"), gpu("c")}, {"one", "one", "two"}), "");
 }
 
-TEST(WhyNotCuda, NamesTheRankThatHasNone) {
+TEST(WhyNotCuda, NamesTheRankWithoutAGpu) {
   EXPECT_EQ(why_not_cuda({none("there is no NVIDIA driver")}, {"one"}), "there is no NVIDIA driver");
   EXPECT_EQ(why_not_cuda({gpu("a"), none("there is no NVIDIA driver")}, {"one", "two"}),
             "rank 1 on two: there is no NVIDIA driver");
 }
 
-TEST(WhyNotCuda, NamesRanksThatWouldShareOne) {
+TEST(WhyNotCuda, NamesRanksThatWouldShareAGpu) {
   EXPECT_EQ(why_not_cuda({gpu("a"), gpu("b"), gpu("a")}, {"one", "one", "one"}),
             "ranks 0 and 2 on one would share one GPU, each rank needs its own");
 }
 
-TEST(ChooseBackend, TakesTheProcessorAsWished) {
+TEST(ChooseBackend, UsesTheCpuOnRequest) {
   const ChosenBackend chosen = choose_backend("cpu", 1, *make_single_communicator());
   EXPECT_THAT(chosen.backend->description(), HasSubstr("cpu ("));
   EXPECT_EQ(chosen.why_cpu, "");
 }
 
-TEST(ChooseBackend, GoesOnWithoutAGpuOrRefusesInOneLine) {
+TEST(ChooseBackend, FallsBackToTheCpuOrFailsInOneLine) {
   const auto communicator = make_single_communicator();
   if (find_cuda().devices > 0) GTEST_SKIP() << "this machine has a GPU";
   const ChosenBackend chosen = choose_backend("auto", 1, *communicator);
@@ -52,10 +52,10 @@ TEST(ChooseBackend, GoesOnWithoutAGpuOrRefusesInOneLine) {
   }
 }
 
-TEST(ChooseBackend, TakesTheGpuWhereThereIsOne) {
+TEST(ChooseBackend, UsesTheGpuIfAvailable) {
   if (find_cuda().devices == 0) GTEST_SKIP() << "no GPU: " << find_cuda().why;
-  for (const char* wish : {"auto", "cuda"}) {
-    EXPECT_THAT(choose_backend(wish, 1, *make_single_communicator()).backend->description(),
+  for (const char* device : {"auto", "cuda"}) {
+    EXPECT_THAT(choose_backend(device, 1, *make_single_communicator()).backend->description(),
                 HasSubstr("cuda (device 0"));
   }
 }

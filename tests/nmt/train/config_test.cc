@@ -18,7 +18,7 @@ std::string message_of(const std::string& yaml, const std::vector<std::string>& 
   return "accepted";
 }
 
-TEST(TrainConfig, PresetGivesTheModelAndKeysOverrideIt) {
+TEST(TrainConfig, KeysOverrideThePreset) {
   const TrainConfig config = read_config("model:\n  dropout: 0.2\npreset: transformer-tiny\ndata:\n  folder: d\n",
                                          "test.yaml", {"model.heads=8", "training.max_minutes=3"});
   EXPECT_EQ(config.model.width, 128);
@@ -28,7 +28,7 @@ TEST(TrainConfig, PresetGivesTheModelAndKeysOverrideIt) {
   EXPECT_EQ(config.training.max_minutes, 3);
 }
 
-TEST(TrainConfig, MicroBatchesMayBeAutomatic) {
+TEST(TrainConfig, MicroBatchTokensAcceptsAuto) {
   const TrainConfig config = read_config("data:\n  folder: d\n  micro_batch_tokens: auto\n", "test.yaml", {});
   EXPECT_EQ(config.data.micro_batch_tokens, DataConfig::automatic);
   EXPECT_EQ(read_config(config_yaml(config), "again.yaml", {}).data.micro_batch_tokens, DataConfig::automatic);
@@ -36,7 +36,7 @@ TEST(TrainConfig, MicroBatchesMayBeAutomatic) {
             "override data.micro_batch_tokens: expected an integer from 0 to 1099511627776 or auto, found 'some'");
 }
 
-TEST(TrainConfig, BucketsMayBeAutomatic) {
+TEST(TrainConfig, BucketMbAcceptsAuto) {
   const TrainConfig config = read_config("data:\n  folder: d\n", "test.yaml", {});
   EXPECT_EQ(config.communication.bucket_mb, CommConfig::automatic);
   EXPECT_EQ(read_config(config_yaml(config), "again.yaml", {}).communication.bucket_mb, CommConfig::automatic);
@@ -54,8 +54,8 @@ TEST(TrainConfig, EveryRecipeIsValid) {
   EXPECT_GE(recipes, 4U);
 }
 
-/// As a checkpoint of an older version has it: keys are missing, of the model the preset's count.
-TEST(TrainConfig, KeysThatAStoredConfigurationLacksHaveTheirDefaults) {
+/// A stored configuration of an older version lacks keys. Missing model.* keys come from the preset.
+TEST(TrainConfig, MissingKeysOfAStoredConfigurationHaveDefaults) {
   const TrainConfig config = read_stored_config("preset: transformer-tiny\ntraining:\n  seed: 3\n", "stored.yaml");
   EXPECT_EQ(config.training.seed, 3);
   EXPECT_EQ(config.training.freeze, "");
@@ -68,7 +68,7 @@ TEST(TrainConfig, OverrideOfThePresetChangesTheModel) {
   EXPECT_EQ(config.model.width, 1024);
 }
 
-TEST(TrainConfig, ResolvedYamlReadsBackToTheSame) {
+TEST(TrainConfig, ResolvedYamlRoundTrips) {
   const TrainConfig config = read_config("preset: transformer-tiny\ndata:\n  folder: \"a b: c\"\n", "test.yaml",
                                          {"optimizer.learning_rate=0.0012345678901234567", "name=no"});
   const std::string yaml = config_yaml(config);
@@ -79,7 +79,7 @@ TEST(TrainConfig, ResolvedYamlReadsBackToTheSame) {
   EXPECT_EQ(again.optimizer.schedule.learning_rate, config.optimizer.schedule.learning_rate);
 }
 
-TEST(TrainConfig, CommunicationReachesTheCommunicator) {
+TEST(TrainConfig, CommunicationKeysReachTheCommunicator) {
   const auto options = [](const std::vector<std::string>& overrides) {
     return read_config("data:\n  folder: d\n", "test.yaml", overrides).communication.options();
   };
@@ -94,7 +94,7 @@ TEST(TrainConfig, CommunicationReachesTheCommunicator) {
             std::string::npos);
 }
 
-TEST(TrainConfig, DivergenceIsCountedInUpdates) {
+TEST(TrainConfig, DivergenceAcceptsOnlyUpdates) {
   const std::string data = "data:\n  folder: d\n";
   const TrainConfig config = read_config(data + "training:\n  divergence: {after: 7u, rewind: 2}\n", "test.yaml", {});
   EXPECT_EQ(config.training.divergence.after, "7u");

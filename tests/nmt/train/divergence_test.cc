@@ -29,7 +29,7 @@ StepRecord skipped(std::int64_t update) {
   return {.update = update, .loss = std::numeric_limits<double>::quiet_NaN(), .skipped = true};
 }
 
-TEST(DivergenceWatch, CountsUpdatesSkippedInARow) {
+TEST(DivergenceWatch, CountsConsecutiveSkippedUpdates) {
   TrainConfig config;
   config.training.divergence.after = "3u";
   config.optimizer.schedule.learning_rate = 10;
@@ -54,7 +54,7 @@ TEST(DivergenceWatch, CountsUpdatesSkippedInARow) {
   EXPECT_EQ(watch.skipped(), 0);
 }
 
-TEST(DivergenceWatch, AnEvaluationWithoutAFiniteLossIsEnough) {
+TEST(DivergenceWatch, OneNonFiniteEvaluationSuffices) {
   TrainConfig config;
   DivergenceWatch watch(config);
   watch.note(EvalRecord{.update = 8, .set = "valid", .loss = 3});
@@ -65,7 +65,7 @@ TEST(DivergenceWatch, AnEvaluationWithoutAFiniteLossIsEnough) {
                          "finite gradient; try "));
 }
 
-TEST(DivergenceWatch, NeverMeansNever) {
+TEST(DivergenceWatch, ZeroDisablesDetection) {
   TrainConfig config;
   config.training.divergence.after = "0u";
   DivergenceWatch watch(config);
@@ -78,10 +78,10 @@ struct Outcome {
   std::vector<StepRecord> steps;
   std::vector<CheckpointRecord> checkpoints;
   std::vector<LifecycleRecord> lifecycle;
-  std::string failure;  // of a Diverged
+  std::string failure;  // message of a Diverged
 };
 
-/// Trains `ranks` ranks; the weights die after each of the updates in `deaths`.
+/// Trains `ranks` ranks. A weight becomes NaN after each update in `deaths`.
 std::vector<Outcome> train(const TrainConfig& config, int ranks, const fs::path& folder,
                            const std::set<std::int64_t>& deaths, bool shares_memory = false,
                            const std::string& device = "cpu") {
@@ -135,7 +135,7 @@ class DivergenceTest : public ::testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(DivergenceTest, EndsOnAllRanksAlikeWithoutALastCheckpoint) {
+TEST_F(DivergenceTest, EndsOnAllRanksWithoutAFinalCheckpoint) {
   for (const bool shares_memory : {false, true}) {
     fs::remove_all(folder_ / "run");
     const std::vector<Outcome> outcomes = train(config_, 2, folder_ / "run", {6}, shares_memory);
@@ -160,7 +160,7 @@ TEST_F(DivergenceTest, IsFoundOnADeviceAsOnTheHost) {
       const fs::path folder = folder_ / fmt::format("{}-{}", device, ranks);
       const std::vector<Outcome> outcomes = train(config_, ranks, folder, {}, false, device);
       for (const Outcome& outcome : outcomes) {
-        EXPECT_THAT(outcome.failure, StartsWith("training diverged at update 4: 3 updates in a row"));
+        EXPECT_THAT(outcome.failure, StartsWith("training diverged at update 4: 3 consecutive updates"));
       }
       const std::vector<StepRecord>& steps = outcomes[0].steps;
       ASSERT_EQ(steps.size(), 4U);
@@ -172,7 +172,7 @@ TEST_F(DivergenceTest, IsFoundOnADeviceAsOnTheHost) {
   }
 }
 
-TEST_F(DivergenceTest, ARewoundRunIsOneThatWentOnFromThereWithHalfTheLearningRate) {
+TEST_F(DivergenceTest, ARewindContinuesWithHalfTheLearningRate) {
   for (const bool shares_memory : {false, true}) {
     for (const char* name : {"run", "other"}) fs::remove_all(folder_ / name);
     TrainConfig config = config_;
@@ -214,7 +214,7 @@ TEST_F(DivergenceTest, ALaterResumeKeepsTheLearningRateAndCountsTheRewinds) {
   EXPECT_THAT(resumed.failure, StartsWith("training diverged at update 17")) << "the one rewind was used";
 }
 
-TEST_F(DivergenceTest, OneThatWasSavedRightBeforeItDivergedIsNotTaken) {
+TEST_F(DivergenceTest, ARewindSkipsACheckpointSavedRightBeforeDivergence) {
   config_.training.divergence.rewind = 1;
   const Outcome outcome = train(config_, 1, folder_ / "run", {9})[0];
   EXPECT_EQ(outcome.failure, "");
@@ -225,7 +225,7 @@ TEST_F(DivergenceTest, OneThatWasSavedRightBeforeItDivergedIsNotTaken) {
   config_.training.stop_after = "6u";
   config_.checkpoint.every = "1u";
   train(config_, 1, folder_ / "run", {});
-  config_.optimizer.schedule.learning_rate = 1e30;  // update 7 makes weights that are finite and of no use
+  config_.optimizer.schedule.learning_rate = 1e30;  // update 7 makes weights finite but useless
   config_.optimizer.schedule.warm_up = "0u";
   config_.training.stop_after = "9u";
   const Outcome dead = train(config_, 1, folder_ / "run", {})[0];
@@ -234,7 +234,7 @@ TEST_F(DivergenceTest, OneThatWasSavedRightBeforeItDivergedIsNotTaken) {
   EXPECT_THAT(dead.failure, HasSubstr("training diverged at update 8"));
 }
 
-TEST_F(DivergenceTest, WithoutACheckpointThereIsNoWayBack) {
+TEST_F(DivergenceTest, WithoutACheckpointThereIsNoRewind) {
   config_.training.divergence.rewind = 5;
   const Outcome outcome = train(config_, 1, folder_ / "run", {2})[0];
   EXPECT_THAT(outcome.failure, StartsWith("training diverged at update 5: "));

@@ -11,7 +11,7 @@
 namespace babelring {
 namespace {
 
-/// `sentences` pairs of so many tokens each.
+/// `sentences` pairs with the given lengths.
 PackedBatch even_batch(int sentences, int source_tokens, int target_tokens) {
   PackedBatch batch;
   const auto add = [](PackedSequences& side, int tokens) {
@@ -27,11 +27,11 @@ PackedBatch even_batch(int sentences, int source_tokens, int target_tokens) {
 }
 
 void expect_close(std::int64_t estimated, std::size_t found, const char* what) {
-  // Tensors are rounded up to 256 bytes and offsets of sentences are left out: little beside the rest.
+  // The estimate ignores alignment to 256 bytes and sentence offsets.
   EXPECT_NEAR(static_cast<double>(estimated), static_cast<double>(found), 0.02 * static_cast<double>(found)) << what;
 }
 
-/// Holds the arithmetic against an update that is computed.
+/// Compares the estimate with a real update.
 void check_estimate(const ModelConfig& model, const std::string& precision, int source_tokens, int target_tokens,
                     std::int64_t vocabulary) {
   SCOPED_TRACE(model.norm + " " + model.tied_embeddings + " " + precision);
@@ -39,7 +39,7 @@ void check_estimate(const ModelConfig& model, const std::string& precision, int 
   TrainConfig config;
   config.model = model;
   config.training.precision = precision;
-  config.data.tokens_per_update = std::int64_t{2} * sentences * target_tokens;  // of two ranks
+  config.data.tokens_per_update = std::int64_t{2} * sentences * target_tokens;  // two ranks
   const auto estimate = estimate_memory(config, vocabulary, 2, static_cast<double>(source_tokens) / target_tokens);
   EXPECT_EQ(estimate.target_tokens, sentences * target_tokens);
   EXPECT_EQ(estimate.source_tokens, sentences * source_tokens);
@@ -80,26 +80,26 @@ ModelConfig small_model(const std::string& norm, const std::string& tied, double
           .attention_bias = tied == "decoder"};
 }
 
-TEST(MemoryEstimate, IsWhatAnUpdateTakes) {
+TEST(MemoryEstimate, EqualsTheMemoryOfAnUpdate) {
   check_estimate(small_model("pre", "all", 0.1), "f32", 16, 20, 1000);
   check_estimate(small_model("post", "decoder", 0), "f32", 20, 16, 1000);
-  check_estimate(small_model("pre", "none", 0), "f32", 40, 10, 50);    // the source's layers need the most scratch
-  check_estimate(small_model("post", "all", 0.3), "f32", 10, 40, 50);  // attention or feed-forward, not the logits
+  check_estimate(small_model("pre", "none", 0), "f32", 40, 10, 50);    // the encoder determines scratch
+  check_estimate(small_model("post", "all", 0.3), "f32", 10, 40, 50);  // attention or feed-forward determines scratch
   ModelConfig wide = small_model("pre", "all", 0.1);
-  wide.inner = 1024;  // rows of 4 KiB, which are padded
+  wide.inner = 1024;  // rows of 4 KiB are padded
   check_estimate(wide, "f32", 20, 20, 50);
   check_estimate(small_model("pre", "all", 0.1), "bf16", 16, 20, 1000);
 }
 
-/// What the arithmetic says of a GPU, against a dry run for one.
-TEST(MemoryEstimate, IsWhatAnUpdateTakesOnADevice) {
+/// Compares the estimate for a GPU with a dry run.
+TEST(MemoryEstimate, EqualsTheDryRunOfADevice) {
   const auto device = make_test_backend("emulated"), memory = make_dry_backend();
   TrainConfig config;
   config.training.device = "cuda";
   config.data.tokens_per_update = 3000;
-  for (const std::int64_t vocabulary : {50, 32'000}) {  // keys and values or the logits, of more than 160 MB
+  for (const std::int64_t vocabulary : {50, 32'000}) {  // scratch is keys and values, or logits of more than 160 MB
     config.model = small_model("pre", "all", 0.1);
-    config.model.activation_dropout = 0.1;  // no masks of ReLUs
+    config.model.activation_dropout = 0.1;  // no ReLU masks
     const auto estimate = estimate_memory(config, vocabulary, 1, 2);
     const Transformer model(config.model, vocabulary, 0.1f, *memory, DType::bf16);
     const ArenaBytes need = dry_run(model, *device, 6000, 3000);
@@ -108,13 +108,13 @@ TEST(MemoryEstimate, IsWhatAnUpdateTakesOnADevice) {
   }
 }
 
-TEST(MemoryEstimate, CountsTheKnownModels) {
-  // Vaswani et al. 2017, table 3: 65 and 213 million with 37,000 pieces, without the norms' and biases of ours.
+TEST(MemoryEstimate, CountsParametersOfKnownModels) {
+  // Vaswani et al. 2017, table 3: 65 and 213 million with 37,000 subwords. Ours adds final norms and biases.
   EXPECT_NEAR(static_cast<double>(count_parameters(model_preset("transformer-base"), 37'000)), 63e6, 2e6);
   EXPECT_NEAR(static_cast<double>(count_parameters(model_preset("transformer-big"), 37'000)), 214e6, 3e6);
 }
 
-TEST(MemoryEstimate, KnowsTheLimitOfAMicroBatch) {
+TEST(MemoryEstimate, AppliesTheMicroBatchLimit) {
   TrainConfig config;
   config.data.tokens_per_update = 10'001;
   const auto whole = estimate_memory(config, 1000, 4, 1.5);

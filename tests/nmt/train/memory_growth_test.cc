@@ -20,7 +20,7 @@ double resident_bytes() {
   return resident * static_cast<double>(sysconf(_SC_PAGESIZE));
 }
 
-/// Notes the resident memory after update 20, when everything was used once, and after the last.
+/// Records resident memory after update 20, when all code has run once, and after the last update.
 class MemorySink : public RecordSink {
  public:
   void write(RecordBody body) override {
@@ -34,8 +34,8 @@ class MemorySink : public RecordSink {
 
 class MemoryGrowth : public testing::TestWithParam<const char*> {};
 
-/// Every update has another number of tokens; nothing that depends on it may be kept.
-TEST_P(MemoryGrowth, IsBoundedOnTextOfVariedLength) {
+/// Every update has a different number of tokens. Memory must not accumulate per size.
+TEST_P(MemoryGrowth, IsBoundedForVaryingLengths) {
   TrainConfig config = small_config();
   config.model.width = 64;
   config.model.inner = 128;

@@ -21,7 +21,7 @@ using testing::ThrowsMessage;
 
 constexpr std::size_t gib = std::size_t{1} << 30;
 
-/// Even sentences, as many of each side.
+/// A batch of `sentences` sentences of equal length on each side.
 PackedBatch batch_of(std::int64_t sentences, std::int64_t source_tokens, std::int64_t target_tokens) {
   PackedBatch batch;
   const auto fill = [&](PackedSequences& side, std::int64_t tokens) {
@@ -36,13 +36,13 @@ PackedBatch batch_of(std::int64_t sentences, std::int64_t source_tokens, std::in
   return batch;
 }
 
-/// A dry run needs what a pass needs that is computed, to the byte.
-TEST(DryRun, NeedsWhatARealPassNeeds) {
+/// A dry run gives exactly the memory of a real pass.
+TEST(DryRun, EqualsTheMemoryOfARealPass) {
   for (const char* norm : {"pre", "post"}) {
     for (const DType dtype : {DType::f32, DType::bf16}) {
       ModelConfig config = small_config().model;
       config.norm = norm;
-      // The GPU's keeps masks besides.
+      // The GPU's code also saves ReLU masks.
       const bool masks = norm == std::string("pre") && dtype == DType::bf16;
       const auto backend = make_test_backend(masks ? "emulated" : "closed");
       Transformer model(config, pieces, 0.1f, *backend, dtype);
@@ -59,9 +59,9 @@ TEST(DryRun, NeedsWhatARealPassNeeds) {
   }
 }
 
-/// A device keeps the logits of more tokens at once than the processor, and equal chunks of them. The need must not
-/// fall where one more token makes a chunk more: the arenas are reserved for the most tokens.
-TEST(DryRun, CountsTheBackendsChunksOfLogits) {
+/// A device has larger logit chunks than the CPU, and makes them equal. The need must not shrink when one more token
+/// adds a chunk, because arenas are reserved for the max number of tokens.
+TEST(DryRun, UsesTheBackendsLogitChunks) {
   constexpr std::int64_t vocabulary = 32'000, row_bytes = vocabulary * 2;
   ModelConfig config = small_config().model;
   config.width = config.inner = 16;
@@ -71,17 +71,17 @@ TEST(DryRun, CountsTheBackendsChunksOfLogits) {
   const auto logits_of = [&](Backend& backend, std::int64_t tokens) {
     return static_cast<std::int64_t>(dry_run(model, backend, 16, tokens).scratch) / row_bytes;
   };
-  const auto processor = make_cpu_backend(1), device = make_test_backend("emulated");
-  const std::int64_t most = device->loss_chunks().max_rows(row_bytes);
-  ASSERT_GT(most, 4000);  // a 32nd of the emulated card's 8 GiB
-  EXPECT_EQ(logits_of(*processor, 4000), (160 << 20) / row_bytes);
+  const auto cpu = make_cpu_backend(1), device = make_test_backend("emulated");
+  const std::int64_t max_rows = device->loss_chunks().max_rows(row_bytes);
+  ASSERT_GT(max_rows, 4000);  // 1/32 of the emulated GPU's 8 GiB
+  EXPECT_EQ(logits_of(*cpu, 4000), (160 << 20) / row_bytes);
   EXPECT_EQ(logits_of(*device, 4000), 4000);
-  EXPECT_EQ(logits_of(*device, most), most);
-  EXPECT_EQ(logits_of(*device, most + 1), most);
+  EXPECT_EQ(logits_of(*device, max_rows), max_rows);
+  EXPECT_EQ(logits_of(*device, max_rows + 1), max_rows);
 }
 
-/// On a processor rows of 4 KiB are padded for its caches; a GPU reads rows that begin on a multiple of 128 bytes.
-TEST(DryRun, PadsRowsWhereThePassItselfDoes) {
+/// On the CPU, rows of 4 KiB are padded for its caches. On a GPU, rows stay aligned to 128 bytes.
+TEST(DryRun, PadsRowsLikeARealPass) {
   for (const char* name : {"cpu", "closed", "emulated"}) {
     const auto backend = make_test_backend(name);
     const auto dry = make_dry_backend({}, backend.get());
@@ -94,8 +94,8 @@ TEST(DryRun, PadsRowsWhereThePassItselfDoes) {
   }
 }
 
-/// Without it a device's arenas held several times as much after batches of slowly growing sizes.
-TEST(DryRun, OfAnEvaluationBoundsEveryBatchOfThatSize) {
+/// The reservation keeps a device's arenas from growing with every slightly larger batch.
+TEST(DryRun, OfAnEvaluationIsAnUpperBound) {
   constexpr std::int64_t tokens = 512;
   const auto backend = make_dry_backend();
   const ParameterMemory weights{.weights = [&](std::size_t bytes) { return backend->allocate(bytes); },
@@ -123,13 +123,13 @@ class PlanMemory : public testing::Test {
     config_.data.tokens_per_update = 1'000'000;
     config_.data.max_length = 20;
   }
-  /// Of one rank of `ranks`, whose devices have so many bytes free beside the margins.
+  /// The plan of this rank on a device with memory `room`.
   MemoryPlan plan(const MemoryRoom& room, Communicator& communicator) const {
     const auto backend = make_dry_backend(room);
     const Plan updates(corpus_, {.tokens_per_update = config_.data.tokens_per_update, .max_length = 20});
     return plan_memory(config_, updates, model(), *backend, communicator);
   }
-  /// Room for arenas of so many bytes, on a card of 4 GiB.
+  /// Memory of a 4 GiB GPU that has `bytes` for arenas after the margins.
   static MemoryRoom room_for(std::size_t bytes) {
     return {.free = static_cast<std::size_t>(4 * gib * memory_margin) + device_margin_bytes + bytes, .total = 4 * gib};
   }
@@ -148,7 +148,7 @@ class PlanMemory : public testing::Test {
   std::unique_ptr<Communicator> alone_ = make_single_communicator();
 };
 
-TEST_F(PlanMemory, FillsWhatTheMarginsLeave) {
+TEST_F(PlanMemory, UsesAllMemoryExceptTheMargins) {
   for (const std::size_t bytes : {std::size_t{3} << 20, std::size_t{100} << 20}) {
     const MemoryPlan found = plan(room_for(bytes), *alone_);
     EXPECT_LE(need_of(found.micro_batch_tokens), bytes);
@@ -159,7 +159,7 @@ TEST_F(PlanMemory, FillsWhatTheMarginsLeave) {
   }
 }
 
-TEST_F(PlanMemory, TakesAShareOfAnUpdateWholeWhereItFits) {
+TEST_F(PlanMemory, UsesOnePassIfAnUpdateFits) {
   config_.data.tokens_per_update = 600;
   const MemoryPlan found = plan(room_for(gib), *alone_);
   EXPECT_GE(found.micro_batch_tokens, 660);
@@ -167,24 +167,24 @@ TEST_F(PlanMemory, TakesAShareOfAnUpdateWholeWhereItFits) {
 }
 
 TEST_F(PlanMemory, IsTheSameOnAllRanks) {
-  const std::size_t least = std::size_t{5} << 20;
+  const std::size_t smallest = std::size_t{5} << 20;
   ThreadGroup group(3);
   std::vector<std::int64_t> tokens(3);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < 3; ++rank) {
     threads.emplace_back([&, rank] {
       const auto communicator = group.rank(rank);
-      const std::size_t own = rank == 1 ? least : gib;
+      const std::size_t own = rank == 1 ? smallest : gib;
       tokens[static_cast<std::size_t>(rank)] = plan(room_for(own), *communicator).micro_batch_tokens;
     });
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(tokens, std::vector<std::int64_t>(3, tokens[1]));
-  EXPECT_LE(need_of(tokens[0]), least);
-  EXPECT_GT(need_of(2 * tokens[0]), least);
+  EXPECT_LE(need_of(tokens[0]), smallest);
+  EXPECT_GT(need_of(2 * tokens[0]), smallest);
 }
 
-TEST_F(PlanMemory, RefusesInOneLine) {
+TEST_F(PlanMemory, FailsInOneLine) {
   EXPECT_THAT(
       [&] { plan(room_for(1000), *alone_); },
       ThrowsMessage<UsageFailure>(AllOf(HasSubstr("data.micro_batch_tokens: auto: a sentence of 20 tokens "
@@ -193,7 +193,7 @@ TEST_F(PlanMemory, RefusesInOneLine) {
   EXPECT_THAT([&] { plan({}, *alone_); }, ThrowsMessage<UsageFailure>(HasSubstr("give a number")));
 }
 
-TEST_F(PlanMemory, LeavesANumberAlone) {
+TEST_F(PlanMemory, KeepsAGivenNumber) {
   config_.data.micro_batch_tokens = 300;
   const MemoryPlan found = plan({}, *alone_);
   EXPECT_EQ(found.micro_batch_tokens, 300);
@@ -201,13 +201,13 @@ TEST_F(PlanMemory, LeavesANumberAlone) {
   EXPECT_EQ(found.need.saved + found.need.scratch, need_of(300));
 }
 
-TEST_F(PlanMemory, AnswersOnTheProcessorFromTheHostsMemory) {
+TEST_F(PlanMemory, UsesHostMemoryOnTheCpu) {
   const auto backend = make_cpu_backend(1);
   const Plan updates(corpus_, {.tokens_per_update = 600, .max_length = 20});
   config_.data.tokens_per_update = 600;
   const MemoryPlan found = plan_memory(config_, updates, model(), *backend, *alone_);
   EXPECT_GE(found.micro_batch_tokens, 660);  // a few megabytes are free
-  EXPECT_EQ(found.need.saved, 0U);           // taken as it is written
+  EXPECT_EQ(found.need.saved, 0U);           // the CPU reserves nothing
 }
 
 }  // namespace

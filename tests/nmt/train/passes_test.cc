@@ -132,7 +132,7 @@ TEST_P(PassesOnDevice, RepeatedAsGraphsChangeNothing) {
     EXPECT_EQ(repeated[i].loss, given[i].loss) << i + 1;
     EXPECT_EQ(repeated[i].weights_digest, given[i].weights_digest) << i + 1;
     EXPECT_EQ(repeated[i].flops, given[i].flops) << i + 1;
-    // Of a pass given as a whole a third counts as forward, and so does what is uploaded before it.
+    // One third of a whole pass counts as forward, and uploads before it count fully.
     EXPECT_LE(repeated[i].backward_ms, 2.000001 * repeated[i].forward_ms) << i + 1;
     EXPECT_GT(repeated[i].backward_ms, 0) << i + 1;
     for (const StepRecord& step : {given[i], repeated[i]}) {
@@ -182,12 +182,12 @@ TEST_P(PassesOnDevice, AreFollowedByAdamBeforeTheHostSharesTheLosses) {
   EXPECT_NE(communicator.seen[1], communicator.seen[0]);
 }
 
-/// Or a host would hold what every size of micro-batch took that was larger than those before it.
-TEST(Passes, OfVaryingSizesTakeOneBlockOfTheHosts) {
+/// Without this, the host would keep one block for every micro-batch that was larger than all before.
+TEST(Passes, OfVaryingSizesShareOneHostBlock) {
   const auto backend = make_cpu_backend(1);
   Workspace workspace(*backend);
   std::vector<Tensor> tensors;
-  for (const std::int64_t rows : {5000, 6000, 6000}) {  // a tensor is more than a block would be otherwise
+  for (const std::int64_t rows : {5000, 6000, 6000}) {  // each tensor exceeds the default block size
     Context context = workspace.begin(DType::f32);
     tensors.clear();
     for (int i = 0; i < 3; ++i) tensors.push_back(context.saved.make(Shape{rows, 1024}, DType::f32));
@@ -196,7 +196,7 @@ TEST(Passes, OfVaryingSizesTakeOneBlockOfTheHosts) {
   EXPECT_EQ(tensors[2].as<float>() - tensors[1].as<float>(), 6000 * 1024);
 }
 
-TEST(Passes, OfAutoAreAsFewAsFit) {
+TEST(Passes, OfAutoAreAsFewAsPossible) {
   const Corpus corpus = make_synthetic({.sentences = 100, .vocabulary_size = pieces, .max_length = 12});
   TrainConfig config = small_config();
   config.training.stop_after = "5u";

@@ -18,7 +18,7 @@ namespace {
 
 class Resume : public testing::Test {
  protected:
-  /// Trains one rank until `stop_after`, with the checkpoints of `folder_`.
+  /// Trains one rank until `stop_after` with checkpoints in `folder_`. Stores the final weights in weights_.
   std::vector<StepRecord> train(const std::string& stop_after, bool accept_changes = false, int threads = 1) {
     config_.training.stop_after = stop_after;
     Collector records;
@@ -39,7 +39,7 @@ class Resume : public testing::Test {
     return records.steps;
   }
   Plan old_plan() const { return {corpus_, {.tokens_per_update = 200, .max_length = 256, .order = DataOrder::pooled}}; }
-  /// As a version wrote it that had one order of the data only.
+  /// Writes a checkpoint like an older version that knew the pooled data order only.
   void write_old_checkpoint(std::int64_t update) {
     const double epoch = static_cast<double>(update) / static_cast<double>(old_plan().updates_per_epoch());
     write_checkpoint({.progress = {.update = update, .epoch = epoch},
@@ -54,7 +54,7 @@ class Resume : public testing::Test {
     const Adam adam(model.parameters(), *backend_, config_.optimizer.adam);
     EXPECT_EQ("", keeper.save(model, adam, state, {}));
   }
-  /// What refuses it.
+  /// The error message of an attempt to resume.
   std::string refusal(bool accept_changes = false) {
     try {
       train("100u", accept_changes);
@@ -63,7 +63,7 @@ class Resume : public testing::Test {
     }
     return "trained";
   }
-  /// Of each parameter.
+  /// The bytes of each parameter by name.
   static std::map<std::string, std::string> bytes_of(const ParameterStore& store) {
     std::map<std::string, std::string> bytes;
     for (const Parameter& parameter : store.all()) {
@@ -73,7 +73,7 @@ class Resume : public testing::Test {
   }
 
   const TemporaryFolder folder_;
-  std::map<std::string, std::string> weights_;  // at the end of the last training
+  std::map<std::string, std::string> weights_;  // at the end of the last train()
   TrainConfig config_ = small_config();
   Corpus corpus_ =
       make_synthetic({.task = SyntheticTask::reverse, .sentences = 500, .vocabulary_size = pieces, .max_length = 12});
@@ -81,7 +81,7 @@ class Resume : public testing::Test {
   const std::unique_ptr<Communicator> communicator_ = make_single_communicator();
 };
 
-TEST_F(Resume, OtherUpdatesContinueWhereTheTextWas) {
+TEST_F(Resume, AChangedUpdateSizeContinuesAtTheDataPosition) {
   std::vector<StepRecord> steps = train("13u");
   for (const auto& [tokens, end] : {std::pair{90, "17u"}, std::pair{500, "20u"}, std::pair{150, "2e"}}) {
     config_.data.tokens_per_update = tokens;
@@ -100,7 +100,7 @@ TEST_F(Resume, OtherUpdatesContinueWhereTheTextWas) {
   EXPECT_EQ(sentences, 1000);
 }
 
-TEST_F(Resume, AnOldCheckpointContinuesInItsOrder) {
+TEST_F(Resume, AnOldCheckpointKeepsItsDataOrder) {
   const Plan old = old_plan();
   std::vector<UpdatePlan> updates;
   for (DataPosition position; updates.size() < 30; position = updates.back().next) updates.push_back(old(position));
@@ -117,7 +117,7 @@ TEST_F(Resume, AnOldCheckpointContinuesInItsOrder) {
   expect_old(train("30u"), 28, 30);
 }
 
-TEST_F(Resume, APositionBeyondTheTextIsTakenFromTheEpoch) {
+TEST_F(Resume, APositionBeyondTheCorpusIsDerivedFromTheEpoch) {
   write_checkpoint(
       {.progress = {.update = 4, .epoch = 1.5}, .position = DataPosition{1, 500}, .corpus_digest = corpus_.digest()});
   const std::vector<StepRecord> steps = train("5u");
@@ -139,7 +139,7 @@ TEST_F(Resume, ListsEveryDifference) {
   EXPECT_EQ(log.count("differs from the checkpoint"), 4) << log.text();
 }
 
-TEST_F(Resume, AnotherOrderOrModelIsRefusedByKeyUnlessAccepted) {
+TEST_F(Resume, AChangedOrderOrModelIsRejectedUnlessAccepted) {
   std::vector<StepRecord> steps = train("13u");
   const TrainConfig trained = config_;
   const auto expect_refused = [&](const char* change, const char* until) {
@@ -163,7 +163,7 @@ TEST_F(Resume, AnotherOrderOrModelIsRefusedByKeyUnlessAccepted) {
   EXPECT_EQ(epoch, 2);
 }
 
-TEST_F(Resume, WeightsThatDoNotFitAreRefusedByKeyInAnyCase) {
+TEST_F(Resume, MismatchedWeightsAreAlwaysRejected) {
   train("2u");
   config_.model.width = 64;
   config_.model.decoder_layers = 3;
@@ -174,7 +174,7 @@ TEST_F(Resume, WeightsThatDoNotFitAreRefusedByKeyInAnyCase) {
   }
 }
 
-TEST_F(Resume, AnOldOrderEndsWithOtherUpdatesOnlyIfAccepted) {
+TEST_F(Resume, AnOldOrderEndsOnlyIfAccepted) {
   train("1u");
   write_old_checkpoint(25);
   config_.data.tokens_per_update = 100;
@@ -183,7 +183,7 @@ TEST_F(Resume, AnOldOrderEndsWithOtherUpdatesOnlyIfAccepted) {
   EXPECT_GT(steps.front().epoch, 25.0 / static_cast<double>(old_plan().updates_per_epoch()));
 }
 
-TEST_F(Resume, ANewRunStartsFromTheWeightsOfAnother) {
+TEST_F(Resume, ANewRunStartsFromGivenWeights) {
   train("5u");
   const auto before = weights_;
   config_.training.start_from = (folder_.path() / "update-00000005").string();
@@ -202,7 +202,7 @@ TEST_F(Resume, ANewRunStartsFromTheWeightsOfAnother) {
   EXPECT_EQ(log.count("training.start_from is ignored: the run has checkpoints"), 1) << log.text();
 }
 
-TEST_F(Resume, StartingFromWhatDoesNotFitIsRefused) {
+TEST_F(Resume, MismatchedStartWeightsAreRejected) {
   config_.training.start_from = "/no/such/checkpoint";
   EXPECT_THAT(refusal(), testing::HasSubstr("training.start_from: "));
   const TemporaryFolder second;
@@ -214,7 +214,7 @@ TEST_F(Resume, StartingFromWhatDoesNotFitIsRefused) {
   EXPECT_THAT(refusal(), testing::HasSubstr("do not fit this model: model.inner 64 → 32"));
 }
 
-TEST_F(Resume, FrozenParametersKeepTheirBits) {
+TEST_F(Resume, FrozenParametersDoNotChange) {
   train("2u");
   const auto before = weights_;
   config_.training.freeze = "encoder.*,embedding,*.norm.gain";
@@ -232,7 +232,7 @@ TEST_F(Resume, FrozenParametersKeepTheirBits) {
   }
 }
 
-TEST_F(Resume, AGlobThatFreezesNothingOrAllIsRefused) {
+TEST_F(Resume, AGlobThatMatchesNothingOrAllIsRejected) {
   config_.training.freeze = "decoder.*,encoder.9.*";
   EXPECT_THAT(refusal(), testing::AllOf(testing::HasSubstr("'encoder.9.*' matches no parameter"),
                                         testing::HasSubstr("embedding, ")));
@@ -240,8 +240,8 @@ TEST_F(Resume, AGlobThatFreezesNothingOrAllIsRefused) {
   EXPECT_THAT(refusal(), testing::HasSubstr("nothing is left to train"));
 }
 
-/// Rank 0 alone reads the checkpoint.
-TEST(ResumeOnRanks, AllRanksRefuseAlike) {
+/// Only rank 0 reads the checkpoint, but all ranks must fail.
+TEST(ResumeOnRanks, AllRanksFailWithTheSameError) {
   const TemporaryFolder folder;
   const Corpus corpus = make_synthetic({.sentences = 200, .vocabulary_size = pieces, .max_length = 12});
   const auto train = [&](int seed) {

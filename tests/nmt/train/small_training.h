@@ -7,10 +7,10 @@
 
 namespace babelring {
 
-/// Vocabulary of the synthetic tasks.
+/// Vocabulary size of the synthetic tasks.
 inline constexpr int pieces = 32;
 
-/// Keeps what the trainer reports.
+/// Collects the trainer's records.
 class Collector : public RecordSink {
  public:
   void write(RecordBody body) override {
@@ -25,7 +25,7 @@ class Collector : public RecordSink {
   std::vector<LifecycleRecord> lifecycle;
 };
 
-/// A model and updates small enough for tests; f32, dropout on, a digest of the weights after each update.
+/// A configuration with a small model and small updates: f32, dropout, a weights digest after each update.
 inline TrainConfig small_config() {
   TrainConfig config;
   config.model.encoder_layers = config.model.decoder_layers = 2;

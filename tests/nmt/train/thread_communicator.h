@@ -13,14 +13,14 @@
 
 namespace babelring {
 
-/// Ranks that are threads of one process, for tests: blocking, summing in rank order. They see one memory anyway; with
-/// `shares_memory` they say so.
+/// Ranks as threads of one process, for tests. Collectives block and sum in rank order. `shares_memory` is the result
+/// of Communicator::shares_memory().
 class ThreadGroup {
  public:
   explicit ThreadGroup(int size, bool shares_memory = false)
       : size_(size), shares_memory_(shares_memory), barrier_(size), slots_(static_cast<std::size_t>(size)) {}
 
-  /// The communicator of one rank; to be used by one thread. The group must outlive it.
+  /// Creates the communicator of one rank, for one thread. The group must outlive it.
   std::unique_ptr<Communicator> rank(int rank);
 
   int size() const { return size_; }
@@ -30,7 +30,7 @@ class ThreadGroup {
   int size_;
   bool shares_memory_;
   std::barrier<> barrier_;
-  std::vector<void*> slots_;  // what each rank shows the others
+  std::vector<void*> slots_;  // a pointer from each rank to the others
 };
 
 class ThreadCommunicator : public Communicator {
@@ -103,7 +103,7 @@ class ThreadCommunicator : public Communicator {
   std::string description() const override { return "threads"; }
 
  private:
-  /// Shows `mine` to all, runs `read` while nobody changes anything.
+  /// Publishes `mine` to all ranks and calls `read` between two barriers.
   template <class Read>
   void exchange(void* mine, Read read) {
     group_.slots_[static_cast<std::size_t>(rank_)] = mine;
@@ -122,15 +122,15 @@ class ThreadCommunicator : public Communicator {
     std::copy(total.begin(), total.end(), values);
   }
 
-  /// Nobody looks after peers here: an operation in trouble fails at once.
+  /// There is no peer monitor here, so an operation with an error fails immediately.
   void end_followed() {
     const auto operations = std::exchange(followed_, {});
     for (const auto& operation : operations) {
       while (operation->advance() != Collective::Progress::done) {
-        const std::string trouble = operation->trouble();
-        if (!trouble.empty()) {
+        const std::string error = operation->trouble();
+        if (!error.empty()) {
           operation->give_up();
-          throw CommError(operation->name() + " failed: " + trouble);
+          throw CommError(operation->name() + " failed: " + error);
         }
         std::this_thread::sleep_for(std::chrono::microseconds(20));
       }
@@ -142,8 +142,8 @@ class ThreadCommunicator : public Communicator {
   std::vector<std::string> hosts_;
   std::vector<Tensor> started_;
   std::vector<std::unique_ptr<Collective>> followed_;
-  char* base_ = nullptr;      // of the memory for all-reduces
-  std::vector<char*> bases_;  // on all ranks
+  char* base_ = nullptr;      // this rank's memory for all-reduces
+  std::vector<char*> bases_;  // the memory of all ranks
   CommTotals totals_;
 };
 

@@ -8,7 +8,7 @@
 namespace babelring {
 namespace {
 
-/// Token accuracy, teacher forced, of the newest checkpoint's model on sentences it has not seen.
+/// Teacher-forced token accuracy of the newest checkpoint on unseen sentences.
 double held_out_accuracy(const Trainer& trainer, Backend& backend, SyntheticTask task) {
   const Corpus corpus =
       make_synthetic({.task = task, .sentences = 200, .vocabulary_size = pieces, .max_length = 12, .seed = 99});

@@ -29,7 +29,7 @@ Corpus small_corpus() {
       {.task = SyntheticTask::reverse, .sentences = 500, .vocabulary_size = pieces, .max_length = 12});
 }
 
-/// Trains one rank; without a folder nothing is saved.
+/// Trains one rank. Writes no checkpoints if `folder` is empty.
 void train_rank(const TrainConfig& config, const Corpus& corpus, Communicator& communicator, const fs::path& folder,
                 Collector& records, const StopRequest& stop = {}, const std::string& device = "cpu",
                 int vocabulary = pieces) {
@@ -51,7 +51,7 @@ void train_rank(const TrainConfig& config, const Corpus& corpus, Communicator& c
   trainer.run();
 }
 
-/// What each rank reports.
+/// Trains `ranks` ranks as threads and returns the records of each rank.
 std::vector<Collector> train_all(const TrainConfig& config, int ranks, const fs::path& folder = {},
                                  bool shares_memory = false, const std::string& device = "cpu",
                                  int vocabulary = pieces) {
@@ -70,7 +70,7 @@ std::vector<Collector> train_all(const TrainConfig& config, int ranks, const fs:
   return collectors;
 }
 
-/// What rank 0 reports.
+/// The step records of rank 0.
 std::vector<StepRecord> train(const TrainConfig& config, int ranks, const fs::path& folder = {},
                               bool shares_memory = false, const std::string& device = "cpu") {
   return train_all(config, ranks, folder, shares_memory, device)[0].steps;
@@ -93,13 +93,12 @@ TEST(Trainer, OneTwoAndFourRanksSeeTheSameLosses) {
   }
 }
 
-/// Nothing above the ops looks into a GPU's memory, and gradients that it holds are summed through the host's, or by
-/// NCCL while backward goes on: training and validation, a checkpoint and resuming from it, one rank and two that could
-/// share the host's memory.
+/// Trains on a backend whose memory the host cannot access, with gradients reduced through host memory or by NCCL
+/// during backward. Covers validation, checkpoints, resuming, one rank, and two ranks that could share host memory.
 class TrainerOnDevice : public testing::TestWithParam<const char*> {};
 
-TEST_P(TrainerOnDevice, MemoryThatTheHostCannotSeeChangesNothing) {
-  ::setenv("NCCL_DEBUG", "WARN", 1);  // ranks that are threads must not write to their common environment
+TEST_P(TrainerOnDevice, GivesTheSameBitsAsHostMemory) {
+  ::setenv("NCCL_DEBUG", "WARN", 1);  // so that ranks as threads do not write to the shared environment
   FakeNccl::reset();
   TrainConfig config = small_config();
   config.training.digest_every = "1u";
@@ -125,17 +124,17 @@ TEST_P(TrainerOnDevice, MemoryThatTheHostCannotSeeChangesNothing) {
 
 INSTANTIATE_TEST_SUITE_P(Transports, TrainerOnDevice, testing::Values("ring", "nccl"));
 
-/// Of the table that embeddings and projection share, GPUs reduce the projection's gradient first and, at the end, the
-/// rows that ids name: all ranks have the same weights, which are those of sums in one part but for rounding.
-TEST(Trainer, GpusReduceTheSharedTableFirstAndItsNamedRowsLast) {
-  ::setenv("NCCL_DEBUG", "WARN", 1);  // ranks that are threads must not write to their common environment
-  constexpr int vocabulary = 400;     // of which the sentences have `pieces`
+/// For a table shared by embeddings and output projection, GPUs reduce the projection's gradient first and the rows in
+/// use last. All ranks get equal weights, which differ from those of a single all-reduce by rounding only.
+TEST(Trainer, GpusReduceTheSharedTableFirstAndItsUsedRowsLast) {
+  ::setenv("NCCL_DEBUG", "WARN", 1);  // so that ranks as threads do not write to the shared environment
+  constexpr int vocabulary = 400;     // the sentences use `pieces` of it
   constexpr std::size_t table = vocabulary * 32, most_rows = pieces * 32;
   TrainConfig config = small_config();
   config.training.stop_after = "6u";
   for (const auto& [ranks, tokens, micro_batch] : {std::tuple{2, 200, 0}, {2, 200, 40}, {3, 15, 0}}) {
     SCOPED_TRACE(fmt::format("{} ranks, {} tokens, micro-batches of {}", ranks, tokens, micro_batch));
-    config.data.tokens_per_update = tokens;  // 15: less than a sentence for each rank
+    config.data.tokens_per_update = tokens;  // 15: less than one sentence per rank
     config.data.micro_batch_tokens = micro_batch;
     config.communication.all_reduce = "ring";
     const std::vector<Collector> whole = train_all(config, ranks, {}, false, "closed", vocabulary);
@@ -161,8 +160,8 @@ TEST(Trainer, GpusReduceTheSharedTableFirstAndItsNamedRowsLast) {
   }
 }
 
-/// A frozen table has no gradient, and one whose ids nearly all occur is reduced as a whole.
-TEST(Trainer, GpusReduceATableAsAWholeWhereItsRowsSaveNothing) {
+/// A frozen table has no gradient. A table with nearly all ids in use is reduced as a whole.
+TEST(Trainer, GpusReduceAWholeTableIfItsRowsSaveNothing) {
   ::setenv("NCCL_DEBUG", "WARN", 1);
   TrainConfig config = small_config();
   config.training.stop_after = "2u";
@@ -208,8 +207,8 @@ TEST(Trainer, ResumedRunIsBitEqualToTheUninterruptedOne) {
   }
 }
 
-/// Wide enough that every rank has a share.
-TEST(Trainer, RanksWithOneCopyOfTheModelGiveTheBitsOfRanksWithOneEach) {
+/// The model is wide enough to give every rank a shard.
+TEST(Trainer, RanksWithASharedCopyGiveTheSameBits) {
   TrainConfig config = small_config();
   config.training.stop_after = "12u";
   config.model.width = 64;
@@ -230,7 +229,7 @@ TEST(Trainer, RanksWithOneCopyOfTheModelGiveTheBitsOfRanksWithOneEach) {
   }
 }
 
-TEST(Trainer, OneCopyResumesFromCheckpointsOfManyAndTheOtherWayRound) {
+TEST(Trainer, SharedAndSeparateCopiesResumeFromEachOther) {
   TrainConfig config = small_config();
   config.model.width = 64;
   config.training.stop_after = "20u";
@@ -276,7 +275,7 @@ TEST(Trainer, StopRequestEndsWithACheckpoint) {
   EXPECT_EQ(records.checkpoints[0].update, 1);
 }
 
-TEST(Trainer, ACheckpointThatCannotBeWrittenEndsOnlyWhatHasNoLaterOne) {
+TEST(Trainer, AFailedCheckpointEndsTheRunOnlyIfItIsTheLast) {
   const TemporaryFolder folder;
   TrainConfig config = small_config();
   config.training.stop_after = "4u";
@@ -313,7 +312,7 @@ TEST(Trainer, ACheckpointThatCannotBeWrittenEndsOnlyWhatHasNoLaterOne) {
   EXPECT_EQ(log.count("Not a directory"), 1) << log.text();
 }
 
-TEST(Trainer, WeightsThatAreNotFiniteAreNotResumed) {
+TEST(Trainer, NonFiniteWeightsAreNotResumed) {
   const TemporaryFolder folder;
   TrainConfig config = small_config();
   config.training.stop_after = "2u";
@@ -328,7 +327,7 @@ TEST(Trainer, WeightsThatAreNotFiniteAreNotResumed) {
   EXPECT_TRUE(records.steps.empty());
 }
 
-TEST(Trainer, DamagedCheckpointsAreNotOverwrittenUnlessToBeginAnew) {
+TEST(Trainer, DamagedCheckpointsAreOnlyMovedAsideOnRequest) {
   const TemporaryFolder folder;
   TrainConfig config = small_config();
   config.training.stop_after = "2u";
@@ -348,7 +347,7 @@ TEST(Trainer, DamagedCheckpointsAreNotOverwrittenUnlessToBeginAnew) {
   EXPECT_EQ(fs::file_size(folder.path() / "aside/update-00000002/weights.safetensors"), 1000U);
 }
 
-TEST(Trainer, AnotherCorpusIsRefusedOnResume) {
+TEST(Trainer, AnotherCorpusIsRejectedOnResume) {
   const TemporaryFolder folder;
   TrainConfig config = small_config();
   config.training.stop_after = "2u";

@@ -50,7 +50,7 @@ class ValidatorTest : public testing::Test {
     vocabulary_.emplace(Vocabulary::load(folder_ / "data" / "spm.model"));
   }
 
-  /// A model that the seed alone decides.
+  /// A model with fixed initial weights.
   Transformer model(Backend& backend) const {
     Transformer model(config_.model, vocabulary_->size(), 0.1f, backend, DType::f32);
     model.initialize(backend, 5);
@@ -58,13 +58,13 @@ class ValidatorTest : public testing::Test {
   }
 
   EvalRecord validate(Communicator& communicator, bool translate = false) const {
-    const auto backend = make_closed_backend();  // validation does not look into tensors
+    const auto backend = make_closed_backend();  // validation must not access tensor memory from the host
     Workspace workspace(*backend);
     return Validator(config_, *vocabulary_, *backend, communicator, workspace).run(model(*backend), translate);
   }
 
-  /// What the model says of a sentence's target, word by word, from its logits.
-  std::string likeliest(const Transformer& model, Backend& backend, const Corpus& corpus, std::int64_t i) const {
+  /// The text of the most likely id at each target position, from the logits.
+  std::string most_likely(const Transformer& model, Backend& backend, const Corpus& corpus, std::int64_t i) const {
     Workspace workspace(backend);
     Context context = workspace.begin(DType::f32);
     const PackedBatch batch = sequential_batches(corpus, i, i + 1, 1).at(0);
@@ -78,7 +78,7 @@ class ValidatorTest : public testing::Test {
     return vocabulary_->decode(ids);
   }
 
-  /// Trains one rank, with checkpoints. `meanwhile` is called when everything is open; a WeightKiller gets the model.
+  /// Trains one rank with checkpoints. Calls `meanwhile` after all files are open. Gives the model to a WeightKiller.
   void train(
       Collector& records, const std::function<void()>& meanwhile = [] {}) {
     const auto backend = make_cpu_backend(1);
@@ -106,12 +106,12 @@ class ValidatorTest : public testing::Test {
   std::optional<Vocabulary> vocabulary_;
 };
 
-TEST_F(ValidatorTest, TeacherForcedBleuIsOfTheLikeliestPieces) {
+TEST_F(ValidatorTest, TeacherForcedBleuUsesTheMostLikelySubwords) {
   const auto backend = make_cpu_backend(1);
   const Transformer untrained = model(*backend);
   const Corpus corpus = Corpus::open(config_.data.folder, "valid");
   std::vector<std::string> said;
-  for (int i = 0; i < held_out_count; ++i) said.push_back(likeliest(untrained, *backend, corpus, i));
+  for (int i = 0; i < held_out_count; ++i) said.push_back(most_likely(untrained, *backend, corpus, i));
   const std::vector<std::string> references = ParallelText::open(config_.data.folder, "valid").target;
 
   const EvalRecord record = validate(*make_single_communicator());
@@ -120,7 +120,7 @@ TEST_F(ValidatorTest, TeacherForcedBleuIsOfTheLikeliestPieces) {
   EXPECT_TRUE(std::isnan(record.sacrebleu));
 }
 
-TEST_F(ValidatorTest, TheLastCheckpointHoldsTheScoresOfTheLastEvaluation) {
+TEST_F(ValidatorTest, TheLastCheckpointHasTheLastScores) {
   config_.training.stop_after = "4u";
   config_.checkpoint.every = "2u";
   config_.validation.every = config_.validation.bleu_every = "0u";
@@ -133,7 +133,7 @@ TEST_F(ValidatorTest, TheLastCheckpointHoldsTheScoresOfTheLastEvaluation) {
   EXPECT_TRUE(records.checkpoints[1].best);
 }
 
-TEST_F(ValidatorTest, WhatBecomesOfTheDataFolderMeanwhileDoesNotReachTheRun) {
+TEST_F(ValidatorTest, ChangesOfTheDataFolderDoNotAffectTheRun) {
   config_.training.stop_after = "4u";
   config_.checkpoint.every = "2u";
   config_.validation.every = config_.validation.bleu_every = "2u";
@@ -173,7 +173,7 @@ TEST_F(ValidatorTest, WhatBecomesOfTheDataFolderMeanwhileDoesNotReachTheRun) {
   }
 }
 
-TEST_F(ValidatorTest, AnEvaluationThatIsNotFiniteEndsTheRunAndIsNotTheBest) {
+TEST_F(ValidatorTest, ANonFiniteEvaluationEndsTheRun) {
   config_.training.stop_after = "9u";
   config_.validation.every = config_.validation.bleu_every = "2u";
   WeightKiller records({6});
@@ -199,7 +199,7 @@ TEST_F(ValidatorTest, AnEvaluationThatIsNotFiniteEndsTheRunAndIsNotTheBest) {
   }
 }
 
-TEST_F(ValidatorTest, ARewindPrefersWhatWasEvaluated) {
+TEST_F(ValidatorTest, ARewindPrefersEvaluatedCheckpoints) {
   config_.training.stop_after = "14u";
   config_.training.divergence = {.after = "2u", .rewind = 1};
   config_.checkpoint.every = "3u";
@@ -220,7 +220,7 @@ TEST_F(ValidatorTest, ARewindPrefersWhatWasEvaluated) {
   EXPECT_EQ(evaluated, (std::vector<std::int64_t>{5, 10, 14})) << "dead weights are not evaluated";
 }
 
-TEST_F(ValidatorTest, ARewindPassesOverALossFarAboveTheLowest) {
+TEST_F(ValidatorTest, ARewindSkipsALossFarAboveTheLowest) {
   config_.training.stop_after = "14u";
   config_.training.divergence = {.after = "2u", .rewind = 1};
   config_.validation.every = config_.checkpoint.every = "3u";
@@ -234,7 +234,7 @@ TEST_F(ValidatorTest, ARewindPassesOverALossFarAboveTheLowest) {
   EXPECT_EQ(records.lifecycle[0].update, 6) << "the loss of 9 is finite, but far above that of 6";
 }
 
-TEST_F(ValidatorTest, AValidationSetOfAnotherVocabularyIsRefused) {
+TEST_F(ValidatorTest, AnotherVocabularyIsRejected) {
   const Vocabulary own = *vocabulary_;
   PrepareOptions other;
   other.train = {{folder_ / "train.a", folder_ / "train.b"}};
@@ -246,7 +246,7 @@ TEST_F(ValidatorTest, AValidationSetOfAnotherVocabularyIsRefused) {
               ::testing::ThrowsMessage<Failure>(::testing::HasSubstr("prepared with the vocabulary ")));
 }
 
-TEST_F(ValidatorTest, RanksTogetherSayWhatOneSays) {
+TEST_F(ValidatorTest, SeveralRanksGiveTheScoresOfOne) {
   const EvalRecord one = validate(*make_single_communicator(), true);
   EXPECT_FALSE(std::isnan(one.sacrebleu));
   for (const int ranks : {2, 3}) {

@@ -10,11 +10,11 @@
 
 namespace babelring {
 
-/// Keeps what the trainer reports, and makes a weight NaN when it hears of an update in `updates`, the first time only:
-/// training diverges there.
+/// Makes training diverge at given updates by changing weights when their step record arrives, once per update. Also
+/// collects the records.
 class WeightKiller : public Collector {
  public:
-  /// A weight becomes NaN after each of `killed`; all weights become huge after each of `spoiled`.
+  /// One weight becomes NaN after each update in `killed`. All weights grow 20-fold after each update in `spoiled`.
   explicit WeightKiller(std::set<std::int64_t> killed, std::set<std::int64_t> spoiled = {})
       : killed_(std::move(killed)), spoiled_(std::move(spoiled)) {}
   void write(RecordBody body) override {
@@ -26,7 +26,7 @@ class WeightKiller : public Collector {
     Collector::write(std::move(body));
   }
 
-  const Transformer* model = nullptr;  // with weights in host memory
+  const Transformer* model = nullptr;  // weights in host memory
 
  private:
   std::span<float> weights() const {

@@ -14,17 +14,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Training by one rank, with what somebody outside wishes for.
-class WishesTest : public ::testing::Test {
+/// Trains one rank that receives stop and checkpoint requests.
+class RequestsTest : public ::testing::Test {
  protected:
-  WishesTest() {
-    std::string name = fs::temp_directory_path() / "babelring-wishes-XXXXXX";
+  RequestsTest() {
+    std::string name = fs::temp_directory_path() / "babelring-requests-XXXXXX";
     folder_ = mkdtemp(name.data());
     config_ = small_config();
     config_.training.stop_after = "3u";
     config_.checkpoint.every = "0u";
   }
-  ~WishesTest() override { fs::remove_all(folder_); }
+  ~RequestsTest() override { fs::remove_all(folder_); }
 
   void train(const std::function<void()>& guard = {}, const fs::path& chosen = {}) {
     const Corpus corpus =
@@ -39,7 +39,7 @@ class WishesTest : public ::testing::Test {
                      .checkpoints = &keeper,
                      .records = records_,
                      .stop = stop_,
-                     .checkpoint_request = &wish_,
+                     .checkpoint_request = &checkpoint_request_,
                      .model_vocabulary = pieces});
     trainer.begin("r_00000000000000000000000000", 1, {.from = chosen});
     trainer.run();
@@ -56,18 +56,18 @@ class WishesTest : public ::testing::Test {
   TrainConfig config_;
   Collector records_;
   StopRequest stop_;
-  CheckpointRequest wish_;
+  CheckpointRequest checkpoint_request_;
 };
 
-TEST_F(WishesTest, AWishIsGrantedOnceAfterTheUpdateInProgress) {
-  wish_.request(2);
-  wish_.request(1);
+TEST_F(RequestsTest, ACheckpointRequestIsExecutedOnce) {
+  checkpoint_request_.request(2);
+  checkpoint_request_.request(1);
   train();
   EXPECT_EQ(saved(), (std::vector<std::int64_t>{1, 3}));
-  EXPECT_EQ(wish_.done(), 2);
+  EXPECT_EQ(checkpoint_request_.done(), 2);
 }
 
-TEST_F(WishesTest, AStopMayDoWithoutACheckpoint) {
+TEST_F(RequestsTest, AStopCanSkipTheCheckpoint) {
   stop_.request_without_checkpoint();
   stop_.request();
   train();
@@ -75,14 +75,14 @@ TEST_F(WishesTest, AStopMayDoWithoutACheckpoint) {
   EXPECT_TRUE(saved().empty());
 }
 
-TEST_F(WishesTest, AFencedAttemptEndsInsteadOfSaving) {
+TEST_F(RequestsTest, AFencedAttemptEndsWithoutSaving) {
   const LogCapture log;
   EXPECT_THROW(train([] { throw Fenced("attempt 1 is over"); }), Fenced);
   EXPECT_TRUE(saved().empty());
-  EXPECT_EQ(log.count("training goes on"), 0) << "no mere failure to write";
+  EXPECT_EQ(log.count("training goes on"), 0) << "not treated as a failed write";
 }
 
-TEST_F(WishesTest, GoesOnFromAChosenCheckpoint) {
+TEST_F(RequestsTest, ResumesFromAChosenCheckpoint) {
   config_.checkpoint.every = "1u";
   train();
   const auto first = records_.steps;
