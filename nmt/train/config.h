@@ -88,7 +88,7 @@ struct CommConfig {
   double deadline_s = 120;
 
   void bind(OptionBinder& binder);
-  /// Options for make_communicator(). NCCL is layered on top of it, so `nccl` and `nccl_ring` become `automatic`.
+  /// Options for make_mpi_communicator(). NCCL is layered on top of it, so `nccl` and `nccl_ring` become `automatic`.
   CommOptions options() const;
   /// Bucket size in bytes for a model with `gradient_bytes` of gradients. `by_nccl`: NCCL reduces them between GPUs.
   std::int64_t bucket_bytes(std::int64_t gradient_bytes, const Communicator& communicator, bool by_nccl) const;

@@ -35,8 +35,8 @@ struct ResumeOptions {
 class CheckpointKeeper {
  public:
   /// `vocabulary_model` is the content of the SentencePiece file, stored in each checkpoint so that it can translate on
-  /// its own; empty: none. `guard` is called before a checkpoint becomes visible; it throws Fenced if another process
-  /// has taken over the run. The references must outlive the keeper.
+  /// its own; empty: none. `guard` is called before a checkpoint becomes visible; it throws Fenced if this attempt was
+  /// given up. The references must outlive the keeper.
   CheckpointKeeper(const TrainConfig& config, const std::filesystem::path& folder, std::string vocabulary_model,
                    Backend& backend, Communicator& communicator, RecordSink& records, std::function<void()> guard = {});
 
