@@ -27,60 +27,60 @@ std::string check_profiles(const ServerOptions& options) {
 }
 
 std::string check_certificate(const ServerOptions& options) {
-  if (options.tls_certificate.empty()) return "certificate: none; the server speaks plain HTTP";
+  if (options.tls_certificate.empty()) return "certificate: none; the server uses plain HTTP";
   const auto context = http::make_tls_context(options.tls_certificate, options.tls_key);
   return fmt::format("certificate: {}", http::describe_certificate(*context));
 }
 
 std::string check_roots(const ServerOptions& options) {
-  return fmt::format("folders of checkpoints: {}", options.canonical_roots(options.data).size());
+  return fmt::format("checkpoint folders: {}", options.canonical_roots(options.data).size());
 }
 
-/// Of a folder that is absent, the nearest one above that exists must be writable.
-std::string check_absent_folder(const fs::path& folder) {
+/// Checks that the closest existing parent of a missing data folder is writable.
+std::string check_missing_folder(const fs::path& folder) {
   fs::path above = fs::absolute(folder);
   while (!fs::exists(above) && above.has_relative_path()) above = above.parent_path();
   if (access(above.c_str(), W_OK | X_OK) != 0) {
-    fail("data folder {}: cannot be made, {} is not writable", folder.string(), above.string());
+    fail("data folder {}: cannot be created, {} is not writable", folder.string(), above.string());
   }
-  return fmt::format("data folder: {} will be made", folder.string());
+  return fmt::format("data folder: {} will be created", folder.string());
 }
 
 std::string check_data(const ServerOptions& options) {
-  if (!fs::exists(options.data)) return check_absent_folder(options.data);
+  if (!fs::exists(options.data)) return check_missing_folder(options.data);
   try {
     const store::DataFolder folder(options.data);
     folder.require_database(options.new_database);
     if (!folder.has_database())
-      return fmt::format("data folder: {}, a new database will be made", options.data.string());
+      return fmt::format("data folder: {}, a new database will be created", options.data.string());
     store::Database database(folder.database(), store::Database::Mode::reader);
     const int schema = std::stoi(database.scalar("PRAGMA user_version"));
     if (schema > store::schema_version) {
-      fail("{}: schema {}, this program knows up to {}: use the newer program that wrote it",
+      fail("{}: schema {}, this program supports up to {}: use the newer program that wrote it",
            folder.database().string(), schema, store::schema_version);
     }
     return fmt::format("data folder: {}, schema {}{}", options.data.string(), schema,
                        schema < store::schema_version ? ", will be migrated" : "");
   } catch (const store::FolderInUse&) {
-    return fmt::format("data folder: {}, held by a server that runs", options.data.string());
+    return fmt::format("data folder: {}, in use by a running server", options.data.string());
   }
 }
 
 }  // namespace
 
 int check_start(const ServerOptions& options) {
-  bool well = true;
+  bool ok = true;
   for (const auto& check : {check_profiles, check_certificate, check_roots, check_data}) {
     try {
-      const std::string found = check(options);
-      std::cout << "ok      " << found << '\n';
+      const std::string result = check(options);
+      std::cout << "ok      " << result << '\n';
     } catch (const std::exception& failure) {
-      well = false;
+      ok = false;
       std::cout << "failed  " << printable(failure.what()) << '\n';
     }
   }
   for (const std::string& danger : options.dangers()) std::cout << "warning " << danger << '\n';
-  return well ? 0 : 1;
+  return ok ? 0 : 1;
 }
 
 }  // namespace babelring

@@ -4,8 +4,9 @@
 
 namespace babelring {
 
-/// Checks what a start with these options needs, and prints a line for each finding. Returns the exit code: 0 if the
-/// start would succeed, else 1. Starts nothing; a data folder that is absent stays so.
+/// Implements --check. Checks profiles, certificate, checkpoint roots and data folder, and prints one line for each to
+/// standard output. Returns the exit code: 0 if the server would start, otherwise 1. Starts nothing and creates no
+/// files.
 int check_start(const ServerOptions& options);
 
 }  // namespace babelring

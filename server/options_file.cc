@@ -13,7 +13,7 @@
 namespace babelring {
 namespace {
 
-/// What a file says of one option: one of the members, by the option's kind.
+/// One option as set in the file. Which member is used depends on the option's kind.
 struct FileOption {
   std::string name, text;
   std::vector<std::string> list;
@@ -65,7 +65,7 @@ class YamlOptions : public CLI::Config {
 
 void add_options_file(CLI::App& app) {
   app.config_formatter(std::make_shared<YamlOptions>(app));
-  app.set_config("--options", "", "YAML file of these options by their names, read again at SIGHUP")
+  app.set_config("--options", "", "YAML file with these options; reloaded on SIGHUP")
       ->check(existing_file)
       ->type_name("FILE");
 }

@@ -6,10 +6,9 @@ class App;
 
 namespace babelring {
 
-/// Adds `--options FILE`: a YAML file whose keys are the program's options without their dashes. An option on the
-/// command line replaces that of the file. Options marked as not configurable are for the command line alone. While
-/// the application parses, a wrong file makes it throw UsageFailure with the place. Call it after the options are
-/// added.
+/// Adds `--options FILE`, a YAML file of the program's options. Keys are option names without dashes. The command line
+/// overrides the file. Options marked as not configurable are rejected in the file. Call this after all other options
+/// have been added. If the file is invalid, app.parse() throws UsageFailure with file, line and column.
 void add_options_file(CLI::App& app);
 
 }  // namespace babelring

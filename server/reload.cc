@@ -18,13 +18,13 @@ namespace {
 constexpr std::array<std::string_view, 6> reloaded = {"allow-host", "allow-origin", "log-level",
                                                       "profiles",   "tls-cert",     "tls-key"};
 
-/// Runs one part of a reload, and logs what it says or why it failed.
+/// Reloads one part, and logs its summary or its error.
 template <class Part>
-void attempt(const char* what, Part part) {
+void attempt(const char* name, Part part) {
   try {
-    if (const std::string said = part(); !said.empty()) spdlog::info("reload: {}", said);
+    if (const std::string summary = part(); !summary.empty()) spdlog::info("reload: {}", summary);
   } catch (const std::exception& failure) {
-    spdlog::error("reload: {}; the {} stays as before", printable(failure.what()), what);
+    spdlog::error("reload: {}; keeping the current {}", printable(failure.what()), name);
   }
 }
 
@@ -33,8 +33,8 @@ std::string text_of(const std::map<std::string, std::string>& given, const std::
   return found == given.end() ? "" : found->second;
 }
 
-/// The options that differ and apply only to a new process.
-void tell_restart(const ServerOptions& used, const ServerOptions& read) {
+/// Warns about changed options that take effect only after a restart.
+void warn_about_restart(const ServerOptions& used, const ServerOptions& read) {
   auto names = used.given;
   names.insert(read.given.begin(), read.given.end());
   for (const auto& [name, ignored] : names) {
@@ -42,24 +42,24 @@ void tell_restart(const ServerOptions& used, const ServerOptions& read) {
     if (!tls && std::find(reloaded.begin(), reloaded.end(), name) != reloaded.end()) continue;
     const std::string before = text_of(used.given, name), now = text_of(read.given, name);
     if (before == now) continue;
-    spdlog::warn("reload: --{}: '{}' takes a restart; until then it is '{}'", name, printable(now), printable(before));
+    spdlog::warn("reload: --{}: '{}' needs a restart; still using '{}'", name, printable(now), printable(before));
   }
 }
 
-/// "new: a, b; changed: c; gone: d", or "unchanged".
+/// For example "new: a, b; changed: c; removed: d", or "unchanged".
 std::string differences(const launch::Profiles& before, const launch::Profiles& now) {
-  std::vector<std::string> added, changed, gone, parts;
+  std::vector<std::string> added, changed, removed, parts;
   for (const auto& [name, profile] : now) {
     const auto old = before.find(name);
     if (old == before.end()) added.push_back(name);
     if (old != before.end() && old->second != profile) changed.push_back(name);
   }
   for (const auto& [name, profile] : before) {
-    if (!now.contains(name)) gone.push_back(name);
+    if (!now.contains(name)) removed.push_back(name);
   }
   if (!added.empty()) parts.push_back(fmt::format("new: {}", fmt::join(added, ", ")));
   if (!changed.empty()) parts.push_back(fmt::format("changed: {}", fmt::join(changed, ", ")));
-  if (!gone.empty()) parts.push_back(fmt::format("gone: {}", fmt::join(gone, ", ")));
+  if (!removed.empty()) parts.push_back(fmt::format("removed: {}", fmt::join(removed, ", ")));
   return parts.empty() ? "unchanged" : fmt::format("{}", fmt::join(parts, "; "));
 }
 
@@ -80,9 +80,9 @@ Reload::Reload(ServerOptions options, std::function<std::optional<ServerOptions>
 
 void Reload::run() {
   spdlog::info("SIGHUP: reloading");
-  attempt("options' part", [&] { return reload_options(); });
+  attempt("options", [&] { return reload_options(); });
   attempt("certificate", [&] { return reload_certificate(); });
-  attempt("list of profiles", [&] { return reload_profiles(); });
+  attempt("profiles", [&] { return reload_profiles(); });
   access_log_.reopen();
 }
 
@@ -97,7 +97,7 @@ std::string Reload::reload_options() {
     options_.tls_certificate = read->tls_certificate;
     options_.tls_key = read->tls_key;
   }
-  tell_restart(options_, *read);
+  warn_about_restart(options_, *read);
   if (read->options_file.empty()) return "";
   return fmt::format("options {}: log level {}; hosts {}; origins {}", read->options_file.string(), read->log_level,
                      fmt::join(read->hosts, ", "),

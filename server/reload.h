@@ -11,19 +11,21 @@
 
 namespace babelring {
 
-/// The profiles that the options name, or the built-in ones. Throws UsageFailure with file, line and column, or Failure
-/// if the file cannot be read.
+/// Reads the --profiles file, or returns the built-in profiles if there is none. Throws UsageFailure with file, line
+/// and column, or Failure if the file cannot be read.
 launch::Profiles read_profiles_of(const ServerOptions& options);
 
-/// What the server reads again at SIGHUP: its options, of which the log level and the names of hosts and origins apply
-/// at once, its certificate and its profiles; the access log's file is opened anew. What is wrong is left as it was.
-/// The log says what was read, and why not. One thread.
+/// Reloads the server's configuration on SIGHUP. Applies the log level, the allowed hosts and origins, the certificate
+/// and the profiles, and reopens the access log. A part that fails to load keeps its current state. Results and errors
+/// are logged. Not thread-safe.
 class Reload {
  public:
-  /// `read_options` gives the options of a start with the same command line. References must outlive it.
+  /// `options` are those in use. `read_options` parses the command line and the options file again. All references must
+  /// outlive this object.
   Reload(ServerOptions options, std::function<std::optional<ServerOptions>()> read_options, http::Server& server,
          launch::ControlPlane& control, http::AccessLog& access_log);
 
+  /// Reloads everything once. Does not throw for invalid files.
   void run();
 
  private:

@@ -41,7 +41,7 @@ std::string lower(std::string text) {
   return text;
 }
 
-/// scheme://host[:port], in lower case, without a path: as browsers send it.
+/// The origin in lower case. Throws UsageFailure unless it is scheme://host[:port] without a path.
 std::string checked_origin(const std::string& text) {
   std::string origin = lower(text);
   const std::size_t start = origin.starts_with("https://") ? 8 : origin.starts_with("http://") ? 7 : 0;
@@ -51,7 +51,7 @@ std::string checked_origin(const std::string& text) {
   return origin;
 }
 
-/// Beyond this machine nobody shall read tokens on their way, or do without one, unless that is meant.
+/// Refuses a non-loopback address without encryption or without tokens unless the user accepts the risk.
 void check_exposure(const ServerOptions& options, const std::string& listen, bool insecure) {
   if (options.tls_certificate.empty() != options.tls_key.empty()) {
     throw UsageFailure("--tls-cert and --tls-key: expected both or none");
@@ -59,14 +59,14 @@ void check_exposure(const ServerOptions& options, const std::string& listen, boo
   if (is_loopback(options.address) || insecure || options.behind_proxy) return;
   if (options.tls_certificate.empty()) {
     throw UsageFailure(
-        fmt::format("--listen {}: others could read tokens on their way; give --tls-cert and --tls-key, put a reverse "
-                    "proxy in front and say --behind-proxy, or say --insecure",
+        fmt::format("--listen {}: tokens would be sent unencrypted; set --tls-cert and --tls-key, use a reverse proxy "
+                    "and set --behind-proxy, or accept the risk with --insecure",
                     listen));
   }
   if (!options.tokens) {
     throw UsageFailure(
-        fmt::format("--listen {} --without-tokens: others could read and write everything; say --insecure if that is "
-                    "meant",
+        fmt::format("--listen {} --without-tokens: anyone on the network could read and write everything; accept the "
+                    "risk with --insecure",
                     listen));
   }
 }
@@ -75,7 +75,7 @@ std::string host_of(const std::string& address) {
   return address.find(':') == std::string::npos ? address : '[' + address + ']';
 }
 
-/// The options that were given, on the command line or in the file.
+/// The options set on the command line or in the options file.
 std::map<std::string, std::string> given_options(const CLI::App& app) {
   std::map<std::string, std::string> given;
   for (const CLI::Option* option : app.get_options()) {
@@ -86,16 +86,16 @@ std::map<std::string, std::string> given_options(const CLI::App& app) {
   return given;
 }
 
-/// Whether a complaint is about an option that only the options file gives.
-bool is_of_file(const CLI::App& app, const std::vector<std::string>& arguments, const std::string& complaint) {
-  const std::string option = complaint.substr(0, complaint.find_first_of(": "));
+/// Whether an error message is about an option set in the options file but not on the command line.
+bool is_from_file(const CLI::App& app, const std::vector<std::string>& arguments, const std::string& message) {
+  const std::string option = message.substr(0, message.find_first_of(": "));
   return option.starts_with("--") && option != "--options" && app.get_config_ptr()->count() > 0 &&
          std::none_of(arguments.begin(), arguments.end(),
                       [&](const std::string& argument) { return argument.starts_with(option); });
 }
 
-/// What is checked and turned into options once all of it is known.
-struct Words {
+/// Raw option values, validated and converted after parsing.
+struct RawOptions {
   std::string listen = "127.0.0.1:8080";
   std::vector<std::string> hosts, origins;
   std::string log_format = "text", access_log = "refused";
@@ -103,107 +103,108 @@ struct Words {
   bool insecure = false, without_tokens = false;
 };
 
-void declare_service(CLI::App& app, ServerOptions& options, Words& words) {
-  app.add_option("--listen", words.listen, "ADDRESS:PORT; port 0 picks a free one")->capture_default_str();
-  app.add_option("--data", options.data, "folder of the database, made if absent")->capture_default_str();
+void declare_service(CLI::App& app, ServerOptions& options, RawOptions& raw) {
+  app.add_option("--listen", raw.listen, "ADDRESS:PORT to listen on; port 0 picks a free port")->capture_default_str();
+  app.add_option("--data", options.data, "data folder with the database; created if missing")->capture_default_str();
   app.add_option("--restore", options.restore,
-                 "put this backup, checked, in the place of the database, keep that under another name, and end")
+                 "verify this backup, replace the database with it, keep the old database under another name, and exit")
       ->check(CLI::ExistingFile)
       ->configurable(false);
   app.add_flag("--check", options.check,
-               "check the options, profiles, certificate and data folder, print the findings, and end")
+               "check options, profiles, certificate and data folder, print the results, and exit")
       ->configurable(false);
   app.add_flag("--new-database", options.new_database,
-               "begin with an empty database although the one of this data folder is gone")
+               "create an empty database if the data folder's database is missing")
       ->configurable(false);
   app.add_option("--checkpoint-root", options.checkpoint_roots,
-                 "hand out checkpoints below this folder too; may be repeated");
-  app.add_option("--ui-dir", options.page_folder, "serve the page from this folder instead of the built-in one")
+                 "also serve checkpoints below this folder; may be repeated");
+  app.add_option("--ui-dir", options.page_folder, "serve the dashboard from this folder instead of the built-in one")
       ->check(CLI::ExistingDirectory);
-  app.add_option("--nmt", options.nmt, "`nmt` program that translates with checkpoints; default the one beside this")
+  app.add_option("--nmt", options.nmt, "`nmt` program used for translation; default: the one in this program's folder")
       ->check(CLI::ExistingFile);
   app.add_option("--translators", options.translators,
-                 "checkpoints loaded at once to translate with, each by a process")
+                 "maximum number of translation processes; each holds one checkpoint")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
-  app.add_option("--translator-memory-mb", options.translator_memory_mb, "address space of each; 0 for no limit")
+  app.add_option("--translator-memory-mb", options.translator_memory_mb,
+                 "address space limit of each translation process; 0: no limit")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  app.add_option("--profiles", options.profiles_file, "YAML file of ways to start runs, besides mpirun-local")
+  app.add_option("--profiles", options.profiles_file, "YAML file of launch profiles, in addition to mpirun-local")
       ->check(CLI::ExistingFile);
   app.add_flag("--checkpoint-runs-on-exit", options.checkpoint_runs_on_exit,
-               "at the end ask the runs that were started here to save and stop; without it they go on");
+               "on exit, ask the runs started by this server to save a checkpoint and stop; by default they continue");
 }
 
-/// What is written down about the server's work and its clients.
-void declare_logs(CLI::App& app, ServerOptions& options, Words& words) {
+/// Server log and access log.
+void declare_logs(CLI::App& app, ServerOptions& options, RawOptions& raw) {
   app.add_option("--log-level", options.log_level, "trace, debug, info, warn or error")->capture_default_str();
-  app.add_option("--log-format", words.log_format,
-                 "of the lines on standard error: text, or json for one object a line")
+  app.add_option("--log-format", raw.log_format,
+                 "format of the log on standard error: text, or json for one object per line")
       ->check(CLI::IsMember({"text", "json"}))
       ->capture_default_str();
-  app.add_option("--access-log", words.access_log,
-                 "which requests have a line of JSON in the access log: refused (and slow ones), all or none")
+  app.add_option("--access-log", raw.access_log,
+                 "requests written to the access log: refused (includes slow requests), all or none")
       ->check(CLI::IsMember({"refused", "all", "none"}))
       ->capture_default_str();
   app.add_option("--access-log-file", options.access_log.file,
-                 "the access log; - for standard error; default DATA/access.log");
-  app.add_option("--access-log-mb", words.access_log_mb,
-                 "size at which it is renamed and begun anew, with four older files kept; 0 for never")
+                 "access log file, JSON lines; -: standard error; default: DATA/access.log");
+  app.add_option("--access-log-mb", raw.access_log_mb,
+                 "maximum access log size before rotation; four old files are kept; 0: never rotate")
       ->check(CLI::Range(0, 1'000'000))
       ->capture_default_str();
-  app.add_option("--slow-request-ms", words.slow_request_ms,
-                 "a request that waits and is worked on for longer is slow; 0: none is")
+  app.add_option("--slow-request-ms", raw.slow_request_ms,
+                 "requests that take longer, waiting included, count as slow; 0: none")
       ->check(CLI::Range(0, 3'600'000))
       ->capture_default_str();
 }
 
-/// What the audit keeps.
+/// Audit retention.
 void declare_audit(CLI::App& app, ServerOptions& options) {
   app.add_option("--audit-days", options.audit_days,
-                 "days for which the audit keeps what operators, administrators and the server itself did")
+                 "days to keep audit entries of operators, administrators and the server itself")
       ->check(CLI::Range(1, 36'500))
       ->capture_default_str();
 }
 
-void take_logs(ServerOptions& options, const Words& words) {
+void convert_logs(ServerOptions& options, const RawOptions& raw) {
   using Which = http::AccessLog::Which;
-  options.json_log = words.log_format == "json";
-  options.access_log.which = words.access_log == "all"    ? Which::all
-                             : words.access_log == "none" ? Which::none
-                                                          : Which::refused;
-  options.access_log.slow = std::chrono::milliseconds(words.slow_request_ms);
-  options.access_log.max_file_bytes = words.access_log_mb << 20;
+  options.json_log = raw.log_format == "json";
+  options.access_log.which = raw.access_log == "all"    ? Which::all
+                             : raw.access_log == "none" ? Which::none
+                                                        : Which::refused;
+  options.access_log.slow = std::chrono::milliseconds(raw.slow_request_ms);
+  options.access_log.max_file_bytes = raw.access_log_mb << 20;
 }
 
-/// Who may come in.
-void declare_access(CLI::App& app, ServerOptions& options, Words& words) {
-  app.add_option("--allow-host", words.hosts, "accept this name in Host headers; may be repeated");
-  app.add_option("--allow-origin", words.origins,
-                 "let this site's pages use the API from a browser: https://host[:port]; may be repeated");
+/// Access control, limits and TLS.
+void declare_access(CLI::App& app, ServerOptions& options, RawOptions& raw) {
+  app.add_option("--allow-host", raw.hosts, "accept this host name in Host headers; may be repeated");
+  app.add_option("--allow-origin", raw.origins,
+                 "allow browser requests from this origin, https://host[:port]; may be repeated");
   app.add_option("--request-rate", options.request_rate,
-                 "requests a second by a token or an address, twice that at once; of reports 10 for each rank that "
-                 "reports with a token, if that is more; 0 for no limit")
+                 "requests per second and token or address, with bursts of twice that; reports may use 10 per second "
+                 "and rank if that is more; 0: no limit")
       ->check(CLI::Range(0.0, 1e6))
       ->capture_default_str();
   app.add_option("--address-connections", options.address_connections,
-                 "connections that one address beyond this machine may have; 0 for no limit")
+                 "maximum number of connections per remote address; 0: no limit")
       ->capture_default_str();
-  auto* certificate = app.add_option("--tls-cert", options.tls_certificate,
-                                     "speak https: PEM file with the certificate "
-                                     "and its chain");
-  app.add_option("--tls-key", options.tls_key, "PEM file with its key")->needs(certificate);
+  auto* certificate =
+      app.add_option("--tls-cert", options.tls_certificate, "serve HTTPS with this certificate chain (PEM file)");
+  app.add_option("--tls-key", options.tls_key, "private key of the certificate (PEM file)")->needs(certificate);
   app.add_flag("!--no-hsts", options.strict_transport,
-               "do not tell browsers to use nothing but https on this host, at any port, for a year");
+               "do not send Strict-Transport-Security (HTTPS only, all ports of this host, for one year)");
   app.add_flag("--new-admin-token", options.new_admin_token,
-               "make another administrator's token and write it to DATA/admin.token")
+               "create another administrator token and write it to DATA/admin.token")
       ->configurable(false);
-  app.add_flag("--without-tokens", words.without_tokens, "let everyone in reach read and write everything");
-  app.add_flag("--insecure", words.insecure, "listen beyond this machine without encryption");
+  app.add_flag("--without-tokens", raw.without_tokens,
+               "require no tokens: anyone who can connect can read and write everything");
+  app.add_flag("--insecure", raw.insecure, "allow a non-loopback address without encryption");
   auto* proxy = app.add_flag("--behind-proxy", options.behind_proxy,
-                             "a reverse proxy in front encrypts and says in X-Forwarded-For who asks");
+                             "a reverse proxy handles TLS and sets X-Forwarded-For to the client address");
   app.add_flag("--open-metrics", options.open_metrics,
-               "/metrics needs no token from this machine; not where a proxy on this machine hands requests on")
+               "/metrics needs no token from loopback; not for use behind a proxy on this machine")
       ->excludes(proxy);
 }
 
@@ -211,36 +212,38 @@ void declare_access(CLI::App& app, ServerOptions& options, Words& words) {
 
 std::optional<ServerOptions> ServerOptions::parse(int argc, char** argv) {
   ServerOptions options;
-  Words words;
-  CLI::App app("Babelring's server: stores what training runs report, shows it, and hands out checkpoints.", "server");
+  RawOptions raw;
+  CLI::App app(
+      "Babelring server: stores the reports of training runs, shows them on a dashboard, and serves checkpoints.",
+      "server");
   set_help_form(app);
-  app.set_version_flag("--version", std::string("server ") + version, "print the version and end");
-  declare_service(app, options, words);
-  declare_access(app, options, words);
-  declare_logs(app, options, words);
+  app.set_version_flag("--version", std::string("server ") + version, "print the version and exit");
+  declare_service(app, options, raw);
+  declare_access(app, options, raw);
+  declare_logs(app, options, raw);
   declare_audit(app, options);
   add_options_file(app);
   try {
     app.parse(argc, argv);
-  } catch (const CLI::Success& answered) {
-    app.exit(answered);
+  } catch (const CLI::Success& success) {
+    app.exit(success);
     return std::nullopt;
   } catch (const CLI::ParseError& error) {
     const std::vector<std::string> arguments(argv + 1, argv + argc);
-    const std::string complaint = explain(app, arguments, error.what());
-    throw UsageFailure(is_of_file(app, arguments, complaint)
-                           ? fmt::format("{}: {}", app.get_config_ptr()->as<std::string>(), complaint)
-                           : complaint);
+    const std::string message = explain(app, arguments, error.what());
+    throw UsageFailure(is_from_file(app, arguments, message)
+                           ? fmt::format("{}: {}", app.get_config_ptr()->as<std::string>(), message)
+                           : message);
   }
   options.given = given_options(app);
   if (app.get_config_ptr()->count() > 0) options.options_file = app.get_config_ptr()->as<std::string>();
-  parse_listen(words.listen, options);
-  options.tokens = !words.without_tokens;
-  take_logs(options, words);
-  check_exposure(options, words.listen, words.insecure);
+  parse_listen(raw.listen, options);
+  options.tokens = !raw.without_tokens;
+  convert_logs(options, raw);
+  check_exposure(options, raw.listen, raw.insecure);
   options.hosts.insert(host_of(options.address));
-  for (const std::string& host : words.hosts) options.hosts.insert(lower(host));
-  for (const std::string& origin : words.origins) options.origins.insert(checked_origin(origin));
+  for (const std::string& host : raw.hosts) options.hosts.insert(lower(host));
+  for (const std::string& origin : raw.origins) options.origins.insert(checked_origin(origin));
   return options;
 }
 
@@ -256,26 +259,26 @@ std::vector<std::filesystem::path> ServerOptions::canonical_roots(const std::fil
 }
 
 std::vector<std::string> ServerOptions::dangers() const {
-  std::vector<std::string> found;
+  std::vector<std::string> warnings;
   const bool local = is_loopback(address);
-  if (!tokens) found.emplace_back("--without-tokens: everyone in reach may read and change everything");
+  if (!tokens) warnings.emplace_back("--without-tokens: anyone who can connect can read and change everything");
   if (!local && tls_certificate.empty() && !behind_proxy) {
-    found.emplace_back("--insecure: others on the network can read tokens and data on their way");
+    warnings.emplace_back("--insecure: tokens and data are sent unencrypted over the network");
   }
   if (!local && behind_proxy) {
-    found.push_back(fmt::format(
-        "--behind-proxy --listen {}: who reaches this address without the proxy can claim any client address; "
-        "listen on 127.0.0.1, or let a firewall admit the proxy alone",
+    warnings.push_back(fmt::format(
+        "--behind-proxy --listen {}: clients that bypass the proxy can forge their address; listen on 127.0.0.1, or "
+        "let the firewall admit only the proxy",
         address));
   }
-  std::error_code absent;
-  const auto mode = std::filesystem::status(tls_key, absent).permissions();
+  std::error_code error;
+  const auto mode = std::filesystem::status(tls_key, error).permissions();
   using std::filesystem::perms;
-  if (!tls_key.empty() && !absent && (mode & (perms::others_read | perms::others_write)) != perms::none) {
-    found.push_back(
-        fmt::format("--tls-key {}: every user of this machine can read the key; chmod 600", tls_key.string()));
+  if (!tls_key.empty() && !error && (mode & (perms::others_read | perms::others_write)) != perms::none) {
+    warnings.push_back(
+        fmt::format("--tls-key {}: other users of this machine can access the key; chmod 600", tls_key.string()));
   }
-  return found;
+  return warnings;
 }
 
 http::GateOptions ServerOptions::gate(http::Authenticator& authenticator, http::AuditTrail& audit) const {
@@ -295,9 +298,9 @@ translate::PoolOptions ServerOptions::translator_options() const {
   pool.most_helpers = translators;
   pool.memory_mb = translator_memory_mb;
   if (!nmt.empty()) return pool;
-  std::error_code absent;
-  const auto beside = std::filesystem::read_symlink("/proc/self/exe", absent).parent_path() / "nmt";
-  if (!absent && std::filesystem::exists(beside, absent)) pool.program = beside;
+  std::error_code error;
+  const auto sibling = std::filesystem::read_symlink("/proc/self/exe", error).parent_path() / "nmt";
+  if (!error && std::filesystem::exists(sibling, error)) pool.program = sibling;
   return pool;
 }
 

@@ -16,49 +16,49 @@ namespace babelring {
 /// The server's command line.
 struct ServerOptions {
   std::string address = "127.0.0.1";
-  std::uint16_t port = 8080;  // 0: any free one
+  std::uint16_t port = 8080;  // 0: any free port
   std::filesystem::path data = "runs/server";
-  std::vector<std::filesystem::path> checkpoint_roots;  // besides the data folder
-  std::filesystem::path page_folder;                    // empty: the embedded page
-  std::set<std::string> hosts;                          // lower case
-  std::set<std::string> origins;                        // of other sites' pages that may use the API, lower case
-  bool tokens = true;                                   // nothing is read or written without one
+  std::vector<std::filesystem::path> checkpoint_roots;  // in addition to the data folder
+  std::filesystem::path page_folder;                    // dashboard files; empty: the embedded dashboard
+  std::set<std::string> hosts;                          // allowed Host names, lower case
+  std::set<std::string> origins;                        // allowed cross-site origins, lower case
+  bool tokens = true;                                   // requests need a token
   bool new_admin_token = false;
-  bool open_metrics = false;  // /metrics needs no token from this machine
+  bool open_metrics = false;  // /metrics needs no token from loopback
   bool behind_proxy = false;
   std::filesystem::path tls_certificate, tls_key;  // empty: no TLS
-  std::size_t address_connections = 256;           // of one client beyond this machine
-  bool strict_transport = true;                    // over TLS, browsers are told to use nothing else
-  double request_rate = 1000;                      // each second, by a token or an address; 0: no limit
-  std::filesystem::path nmt;                       // program that translates; empty: `nmt` beside this one
+  std::size_t address_connections = 256;           // max connections per remote address; 0: no limit
+  bool strict_transport = true;                    // send HSTS over TLS
+  double request_rate = 1000;                      // requests per second and token or address; 0: no limit
+  std::filesystem::path nmt;                       // translation program; empty: `nmt` in the server's folder
   std::size_t translators = translate::PoolOptions().most_helpers;
   std::int64_t translator_memory_mb = translate::PoolOptions().memory_mb;
-  std::filesystem::path profiles_file;  // ways to start runs; empty: the built-in ones
+  std::filesystem::path profiles_file;  // launch profiles; empty: the built-in ones
   bool checkpoint_runs_on_exit = false;
-  std::filesystem::path restore;  // put this backup in the place of the database, then end; empty: serve
-  bool check = false;             // say whether a start would succeed, then end
-  bool new_database = false;      // begin with an empty database where the folder's is gone
+  std::filesystem::path restore;  // restore this backup and exit; empty: serve
+  bool check = false;             // check the configuration and exit
+  bool new_database = false;      // create an empty database if the folder's database is missing
   std::string log_level = "info";
   bool json_log = false;
-  int audit_days = 90;                       // entries of who may operate or administer are kept
-  http::AccessLog::Options access_log;       // its file: empty for DATA/access.log
-  std::filesystem::path options_file;        // empty: the command line alone
-  std::map<std::string, std::string> given;  // what the user chose: the option's name and its values
+  int audit_days = 90;                       // retention of audit entries by operators, administrators and the server
+  http::AccessLog::Options access_log;       // file empty: DATA/access.log
+  std::filesystem::path options_file;        // empty: no options file
+  std::map<std::string, std::string> given;  // options set by the user: name without dashes → values
 
-  /// Throws UsageFailure for a wrong command line or options file, or when the address is open to others without the
-  /// user saying that this is meant. Empty after --help or --version was answered.
+  /// Parses the command line and the options file. Returns nothing after --help or --version. Throws UsageFailure if
+  /// an option is invalid, or if a non-loopback address would be insecure and the user has not accepted that.
   static std::optional<ServerOptions> parse(int argc, char** argv);
 
-  /// The data folder and the roots of checkpoints, without links. Throws UsageFailure naming a root that is not there.
+  /// `data_folder` followed by the checkpoint roots as canonical paths. Throws UsageFailure if a root does not exist.
   std::vector<std::filesystem::path> canonical_roots(const std::filesystem::path& data_folder) const;
 
-  /// What the user chose that lets others in or lets them read: a line each.
+  /// Security warnings about the chosen options, one line each.
   std::vector<std::string> dangers() const;
 
-  /// How to translate; without a program where there is none.
+  /// Options of the translation pool. Its program is empty if none was found.
   translate::PoolOptions translator_options() const;
 
-  /// Who may come in.
+  /// Options of the access gate.
   http::GateOptions gate(http::Authenticator& authenticator, http::AuditTrail& audit) const;
 };
 

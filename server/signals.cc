@@ -6,7 +6,7 @@
 namespace babelring {
 namespace {
 
-sigset_t held(std::initializer_list<int> signals) {
+sigset_t signal_set(std::initializer_list<int> signals) {
   sigset_t set;
   sigemptyset(&set);
   for (const int signal : signals) sigaddset(&set, signal);
@@ -16,22 +16,22 @@ sigset_t held(std::initializer_list<int> signals) {
 }  // namespace
 
 void ignore_signals() {
-  // SIGPIPE: a client that leaves is an error code. SIGXFSZ: so is a file that grows beyond its limit.
+  // With SIGPIPE and SIGXFSZ ignored, writing to a closed socket or past the file size limit returns an error.
   for (const int signal : {SIGPIPE, SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO, SIGPWR, SIGSTKFLT, SIGXFSZ}) {
     std::signal(signal, SIG_IGN);
   }
   for (int signal = SIGRTMIN; signal <= SIGRTMAX; ++signal) std::signal(signal, SIG_IGN);
-  const sigset_t hangup = held({SIGHUP});
+  const sigset_t hangup = signal_set({SIGHUP});
   pthread_sigmask(SIG_BLOCK, &hangup, nullptr);
 }
 
 void hold_signals() {
-  const sigset_t ends = held({SIGINT, SIGTERM, SIGQUIT, SIGXCPU});
-  pthread_sigmask(SIG_BLOCK, &ends, nullptr);
+  const sigset_t termination = signal_set({SIGINT, SIGTERM, SIGQUIT, SIGXCPU});
+  pthread_sigmask(SIG_BLOCK, &termination, nullptr);
 }
 
 int wait_for_signal() {
-  const sigset_t all = held({SIGHUP, SIGINT, SIGTERM, SIGQUIT, SIGXCPU});
+  const sigset_t all = signal_set({SIGHUP, SIGINT, SIGTERM, SIGQUIT, SIGXCPU});
   int signal = 0;
   sigwait(&all, &signal);
   return signal;

@@ -4,17 +4,17 @@
 
 namespace babelring {
 
-/// Ignores the signals that would end a program and mean nothing to a server (SIGUSR1, SIGALRM, …), and holds SIGHUP
-/// for wait_for_signal(). Call it before any thread is started.
+/// Ignores signals that would terminate the process and have no meaning for a server (SIGPIPE, SIGUSR1, SIGALRM, …),
+/// and blocks SIGHUP for wait_for_signal(). Call this before any thread is started.
 void ignore_signals();
 
-/// Holds SIGINT, SIGTERM, SIGQUIT and SIGXCPU too, for this thread and all that it starts.
+/// Also blocks SIGINT, SIGTERM, SIGQUIT and SIGXCPU in this thread and the threads it starts.
 void hold_signals();
 
-/// Waits for a signal that is held, and returns it.
+/// Blocks until one of the blocked signals arrives, and returns it.
 int wait_for_signal();
 
-/// "SIGHUP".
+/// The signal's name, for example "SIGHUP"; its number as text if it has no name.
 std::string signal_name(int signal);
 
 }  // namespace babelring

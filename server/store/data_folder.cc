@@ -66,7 +66,7 @@ DataFolder::DataFolder(std::filesystem::path folder) : folder_(std::move(folder)
   // A folder made here is for its owner alone: anyone who can read the database needs no token.
   std::error_code error;
   const bool made = std::filesystem::create_directories(folder_, error);
-  if (error) fail("data folder {}: cannot be made: {}", folder_.string(), error.message());
+  if (error) fail("data folder {}: cannot be created: {}", folder_.string(), error.message());
   if (made) std::filesystem::permissions(folder_, std::filesystem::perms::owner_all);
   folder_ = std::filesystem::canonical(folder_);
   refuse_network_file_system(folder_);

@@ -57,7 +57,7 @@ class ComplaintsTest(unittest.TestCase):
         for arguments, words in usage.items():
             self.complains(f"server {arguments}", WRONG_USAGE, "server: ", words)
         failures = {
-            "--data file/data": "data folder file/data: cannot be made: Not a directory",
+            "--data file/data": "data folder file/data: cannot be created: Not a directory",
             "--listen 127.0.0.1:0 --data damaged": "damaged/babelring.db: file is not a database",
             "--listen 192.0.2.1:0 --insecure --data data": "cannot listen on 192.0.2.1:0",
         }

@@ -250,9 +250,9 @@ TEST(ServerProgram, ReadsItsOptionsAndProfilesAgainAtSighup) {
       options, "allow-host: [two.example]\nlog-level: debug\nrequest-rate: 77\nprofiles: " + profiles.string() + "\n");
   write_file_atomically(profiles, "large: {most_ranks: 200}\n");
   server.send(SIGHUP);
-  EXPECT_TRUE(server.logged("reload: profiles " + profiles.string() + ": new: large; gone: small")) << server.log();
+  EXPECT_TRUE(server.logged("reload: profiles " + profiles.string() + ": new: large; removed: small")) << server.log();
   EXPECT_TRUE(server.logged("reload: options " + options.string() + ": log level debug; hosts 127.0.0.1, two.example"));
-  EXPECT_TRUE(server.logged("reload: --request-rate: '77' takes a restart; until then it is ''"));
+  EXPECT_TRUE(server.logged("reload: --request-rate: '77' needs a restart; still using ''"));
   EXPECT_EQ(status_for("one.example"), 421);
   EXPECT_EQ(status_for("two.example"), 200);
   EXPECT_EQ(names(), "large mpirun-local ");
@@ -261,7 +261,7 @@ TEST(ServerProgram, ReadsItsOptionsAndProfilesAgainAtSighup) {
   write_file_atomically(options, "allow-host: [three.example]\nlog-levle: info\n");
   write_file_atomically(profiles, "medium: {}\n");
   server.send(SIGHUP);
-  EXPECT_TRUE(server.logged("reload: profiles " + profiles.string() + ": new: medium; gone: large")) << server.log();
+  EXPECT_TRUE(server.logged("reload: profiles " + profiles.string() + ": new: medium; removed: large")) << server.log();
   EXPECT_TRUE(server.logged("error: reload: " + options.string() + ":2:1: unknown key 'log-levle'")) << server.log();
   EXPECT_EQ(status_for("three.example"), 421);
   EXPECT_EQ(status_for("two.example"), 200);
