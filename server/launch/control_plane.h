@@ -19,55 +19,57 @@ namespace babelring::launch {
 
 struct ControlOptions {
   Profiles profiles = builtin_profiles();
-  std::filesystem::path worker;       // of profiles that name none
-  std::filesystem::path runs_folder;  // likewise
+  std::filesystem::path worker;       // default worker program of profiles
+  std::filesystem::path runs_folder;  // default run folder of profiles
 };
 
-/// Profiles, heartbeats and the supervisor with its thread. Safe to use from any thread after start().
+/// Owns the profiles, the heartbeats and the supervisor thread. Thread-safe after start().
 class ControlPlane {
  public:
   /// `store` must outlive it.
   ControlPlane(store::Store& store, ControlOptions options);
-  /// Stops supervising. Runs go on.
+  /// Stops supervision. Runs continue.
   ~ControlPlane();
   ControlPlane(const ControlPlane&) = delete;
   ControlPlane& operator=(const ControlPlane&) = delete;
 
-  /// Before start(): called after each change of state, and what an attempt gets in its environment.
+  /// Sets a callback for every change of a run's state. Call before start().
   void on_change(std::function<void(const std::string& run)> changed) { changed_ = std::move(changed); }
+  /// Sets a function that returns additional environment entries, NAME=value, for a new attempt. Call before start().
   void on_launch(std::function<std::vector<std::string>(const std::string& run)> environment) {
     environment_ = std::move(environment);
   }
-  /// Before start(): what removes a checkpoint of a deleted run, where removing them was asked for, and what notes that
-  /// a run was purged. By default checkpoints stay and nothing is noted.
+  /// Sets the functions that remove a checkpoint of a deleted run and that record a purge. Call before start(). By
+  /// default, checkpoints stay and nothing is recorded.
   void on_purge(RemoveCheckpoint remove, NotePurge note) {
     remove_ = std::move(remove);
     note_purge_ = std::move(note);
   }
-  /// Before start(): SupervisorParts::heard_until. Called on the supervisor's thread until this object ends.
+  /// Sets SupervisorParts::heard_until. Call before start(). The function is called on the supervisor's thread until
+  /// this object is destroyed.
   void hear_until(std::function<SteadyClock::time_point(const std::string& run)> heard_until) {
     heard_until_ = std::move(heard_until);
   }
-  /// Begins to supervise. `address` is where workers report to, unless their profile says otherwise.
+  /// Starts supervision. `address` is the server address for workers of profiles that set none.
   void start(const std::string& address);
 
-  /// Null if there is none of that name.
+  /// The profile with this name; null if there is none.
   std::shared_ptr<const Profile> find_profile(const std::string& name) const;
   std::shared_ptr<const Profiles> profiles() const { return profiles_.get(); }
-  /// From the next look at the runs on, these profiles apply. Requires start(). Throws UsageFailure, and changes
-  /// nothing, if a run that waits or trains needs a profile that is gone.
+  /// Replaces the profiles, effective from the next supervisor tick. Requires start(). Throws UsageFailure, and changes
+  /// nothing, if a run that is neither finished nor lost needs a profile that no longer exists.
   void use_profiles(Profiles chosen);
   Heartbeats& heartbeats() { return heartbeats_; }
-  /// The program and arguments that an order would run.
+  /// The command line for an order: program and arguments.
   std::vector<std::string> command(const Profile& profile, const LaunchOrder& order) const;
-  /// Something changed: look at once.
+  /// Triggers a supervisor tick now.
   void wake();
-  /// Passes a wish to stop with a checkpoint on to every run of the server's, without waiting for them.
+  /// Asks all runs started by the server to save a checkpoint and stop. Does not wait for them.
   void ask_all_to_stop();
 
  private:
   void loop();
-  /// Fills in what a profile leaves empty.
+  /// The profiles with defaults filled in.
   std::shared_ptr<const Profiles> completed(Profiles profiles) const;
 
   store::Store& store_;
@@ -81,7 +83,7 @@ class ControlPlane {
     return std::vector<std::string>();
   };
   std::function<SteadyClock::time_point(const std::string&)> heard_until_;
-  RemoveCheckpoint remove_ = [](const store::CheckpointRow&) { fail("nothing here removes checkpoints"); };
+  RemoveCheckpoint remove_ = [](const store::CheckpointRow&) { fail("no function to remove checkpoints is set"); };
   NotePurge note_purge_ = [](store::Database&, const std::string&) {};
   std::mutex mutex_;
   std::condition_variable wake_;
@@ -89,7 +91,7 @@ class ControlPlane {
   std::thread thread_;
 };
 
-/// The worker beside this very program.
+/// Path of `worker` in the folder of the running program.
 std::filesystem::path worker_beside_us();
 
 }  // namespace babelring::launch

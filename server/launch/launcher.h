@@ -11,62 +11,64 @@
 
 namespace babelring::launch {
 
-/// One attempt to be started.
+/// An order to start an attempt.
 struct LaunchOrder {
   std::string run, name;
   std::int64_t attempt = 1, world_size = 1;
-  std::filesystem::path folder;          // the run's
-  std::string resume_from;               // folder of a checkpoint; empty: the newest of the run's own, if any
-  std::vector<Host> hosts;               // chosen; empty: this one, or as Slurm likes
-  std::string server;                    // address that workers report to
-  std::vector<std::string> environment;  // besides the profile's: tokens
+  std::filesystem::path folder;          // run folder
+  std::string resume_from;               // checkpoint folder; empty: the run's newest checkpoint, if any
+  std::vector<Host> hosts;               // hosts to use; empty: this host, or chosen by Slurm
+  std::string server;                    // server address for the workers
+  std::vector<std::string> environment;  // in addition to the profile's, e.g. tokens
 };
 
-/// What can be seen of an attempt's processes.
+/// Observed status of an attempt's processes.
 struct Sight {
   enum class Kind {
-    pending,  // accepted, but not started by the scheduler
+    pending,  // accepted, not yet started by the scheduler
     alive,
-    ended,      // nothing of it is left
-    preempted,  // ended, or ending, because the scheduler took the machines away
-    unknown,    // cannot be told now
+    ended,      // no process is left
+    preempted,  // ended or ending because the scheduler preempted the job
+    unknown,    // currently unavailable
   } kind = Kind::unknown;
-  std::optional<std::int64_t> exit_code;  // of ended; above 128: 128 + signal
-  std::string detail;                     // what the launcher reports
+  std::optional<std::int64_t> exit_code;  // set for ended; 128 + signal if killed by a signal
+  std::string detail;                     // as reported by the launcher
 };
 
-/// How attempts are started, watched and ended. Called from the supervisor's thread; ask_to_stop() from any.
+/// Starts, monitors and kills attempts. Call all functions from the supervisor's thread, except ask_to_stop(), which
+/// any thread may call.
 class Launcher {
  public:
   virtual ~Launcher() = default;
   virtual std::string name() const = 0;
-  /// The program and arguments that would run.
+  /// The command line that start() would use.
   virtual std::vector<std::string> command(const Profile& profile, const LaunchOrder& order) const = 0;
-  /// Throws Failure if it cannot be started; nothing is left behind then.
+  /// Starts the attempt. Throws Failure, and leaves no process behind, if it cannot be started.
   virtual store::LauncherHandle start(const Profile& profile, const LaunchOrder& order) = 0;
-  /// An attempt that was being started when an earlier server ended; nothing if there is none.
+  /// Finds an attempt that an earlier server process started. Returns nothing if there is none.
   virtual std::optional<store::LauncherHandle> find(const std::string& run, std::int64_t attempt) = 0;
+  /// Polls the status of an attempt without blocking.
   virtual Sight look(const store::LauncherHandle& handle) = 0;
-  /// Passes the wish to stop with a checkpoint on to the ranks, where the launcher can.
+  /// Asks the ranks to save a checkpoint and stop, if the launcher supports it.
   virtual void ask_to_stop(const store::LauncherHandle& handle) = 0;
-  /// Ends all processes. Called again and again until look() says ended; `urgent` after some seconds.
+  /// Terminates all processes. Called repeatedly until look() returns `ended`; `urgent` is set after some seconds.
   virtual void kill(const store::LauncherHandle& handle, bool urgent) = 0;
 };
 
-/// Names of files in a run's folder.
+/// Paths of the launch configuration and the launcher's log in a run folder.
 std::filesystem::path launch_config_path(const std::filesystem::path& folder);
 std::filesystem::path launch_log_path(const std::filesystem::path& folder, std::int64_t attempt);
 
-/// The worker and its arguments.
+/// The worker program and its arguments.
 std::vector<std::string> worker_command(const Profile& profile, const LaunchOrder& order);
-/// The profile's own command, else the usual one, with {ranks} and {hosts} filled in, and the worker with its
-/// arguments.
+/// The launcher command followed by the worker command. Uses the profile's command, or `usual` if it has none, with
+/// {ranks} and {hosts} replaced.
 std::vector<std::string> full_command(const Profile& profile, const LaunchOrder& order,
                                       const std::vector<std::string>& usual);
-/// Environment of launcher and workers: the plain one, the profile's, the order's, and the marks by which it is found.
-/// Each name is there once; the later of these wins.
+/// The environment of the launcher and the workers. Merges plain_environment(), the profile's and the order's entries,
+/// and attempt_marks(). Each name appears once; later sources override earlier ones.
 std::vector<std::string> launch_environment(const Profile& profile, const LaunchOrder& order);
-/// NAME=value that mark an attempt's processes.
+/// Environment entries, NAME=value, that identify an attempt's processes.
 std::vector<std::string> attempt_marks(const std::string& run, std::int64_t attempt);
 
 }  // namespace babelring::launch

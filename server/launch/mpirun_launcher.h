@@ -7,9 +7,9 @@
 
 namespace babelring::launch {
 
-/// mpirun on this host, over the profile's hosts. It leads a session of its own: whatever it and its ranks of this host
-/// leave behind belongs to that session and is found there, also after the server was started anew. Ranks of other
-/// hosts end with mpirun's connection to them, or by the answer to their next heartbeat.
+/// Runs mpirun on this host, over the profile's hosts. mpirun leads its own session. All local processes of the attempt
+/// belong to that session, so they can be found even after a server restart. Remote ranks end when mpirun's connection
+/// breaks, or with the response to their next heartbeat.
 class MpirunLauncher : public Launcher {
  public:
   std::string name() const override { return "mpirun"; }
@@ -21,7 +21,7 @@ class MpirunLauncher : public Launcher {
   void kill(const store::LauncherHandle& handle, bool urgent) override;
 
  private:
-  std::map<std::int64_t, std::int64_t> ended_;  // children of ours that were waited for: pid → exit code
+  std::map<std::int64_t, std::int64_t> ended_;  // reaped children: pid → exit code
 };
 
 }  // namespace babelring::launch

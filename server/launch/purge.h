@@ -9,17 +9,17 @@
 
 namespace babelring::launch {
 
-/// How long a deleted run can be had back.
+/// Time for which a deleted run can be restored.
 inline constexpr std::int64_t deleted_kept_ms = std::int64_t{7} * 24 * 3600 * 1000;
 
-/// Removes one checkpoint from disk; throws if it must stay. Its folder is what a worker reported: not to be trusted.
+/// Removes a checkpoint from disk. Throws if it must stay. Its folder was reported by a worker and is untrusted.
 using RemoveCheckpoint = std::function<void(const store::CheckpointRow&)>;
 
-/// Notes that a run is removed for good, in the transaction that does it.
+/// Records the purge of a run, in the transaction that purges it.
 using NotePurge = std::function<void(store::Database&, const std::string& run)>;
 
-/// Removes the runs for good that were deleted long enough ago. Where that was asked for, their checkpoints go, too,
-/// and the folder of a run that the server started.
+/// Permanently removes runs deleted more than deleted_kept_ms ago. If the deletion requested it, also removes their
+/// checkpoints, and the run folder if the server started the run.
 void purge_deleted_runs(store::Store& store, const RemoveCheckpoint& remove, const NotePurge& note,
                         std::int64_t now_ms);
 

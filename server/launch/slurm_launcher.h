@@ -15,26 +15,26 @@
 
 namespace babelring::launch {
 
-/// One line of squeue, in the format that we ask for.
+/// One line of squeue output.
 struct SlurmJob {
   std::string id, state, reason, name;
   std::int64_t exit_code = 0;
 };
-/// The lines of squeue that are well formed; the text is foreign, others are left out.
+/// Parses the output of squeue. The text is untrusted; malformed lines are skipped.
 std::vector<SlurmJob> parse_squeue(std::string_view text);
-/// What a job's state means for the attempt.
+/// The attempt status for a job's state.
 Sight sight_of(const SlurmJob& job);
-/// The job id in sbatch --parsable's answer, "4711" or "4711;cluster"; empty if it is none.
+/// The job id in the output of sbatch --parsable, "4711" or "4711;cluster". Empty if malformed.
 std::string parse_sbatch(std::string_view text);
 
-/// Jobs of Slurm, by sbatch, squeue and scancel. squeue is asked by a thread of its own, once a second while there are
-/// jobs: a controller that does not answer delays nobody.
+/// Runs attempts as Slurm jobs, using sbatch, squeue and scancel. A separate thread polls squeue once per second while
+/// there are jobs, so an unresponsive Slurm controller does not block the supervisor.
 class SlurmLauncher : public Launcher {
  public:
   SlurmLauncher() = default;
   ~SlurmLauncher() override;
   std::string name() const override { return "slurm"; }
-  /// The submission; the script is the last argument.
+  /// The sbatch command line; its last argument is the script.
   std::vector<std::string> command(const Profile& profile, const LaunchOrder& order) const override;
   store::LauncherHandle start(const Profile& profile, const LaunchOrder& order) override;
   std::optional<store::LauncherHandle> find(const std::string& run, std::int64_t attempt) override;
@@ -47,11 +47,11 @@ class SlurmLauncher : public Launcher {
 
   std::mutex mutex_;
   std::condition_variable wake_;
-  std::set<std::string> wanted_;                                         // jobs looked at since the last poll
-  std::map<std::string, SlurmJob> seen_;                                 // as squeue last said
-  std::map<std::string, int> missing_;                                   // polls in a row that a wanted job was not in
-  std::map<std::string, std::chrono::steady_clock::time_point> killed_;  // when scancel was last called
-  std::string trouble_;                                                  // why squeue does not answer; empty if it does
+  std::set<std::string> wanted_;                                         // jobs requested since the last poll
+  std::map<std::string, SlurmJob> seen_;                                 // from the last squeue output
+  std::map<std::string, int> missing_;                                   // consecutive polls without the job
+  std::map<std::string, std::chrono::steady_clock::time_point> killed_;  // time of the last scancel
+  std::string trouble_;  // error of the last squeue call; empty if it succeeded
   bool stopping_ = false;
   std::thread thread_;
 };

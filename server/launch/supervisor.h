@@ -15,51 +15,51 @@
 
 namespace babelring::launch {
 
-/// By the name that profiles call them by.
+/// Launchers by the name used in profiles.
 using Launchers = std::map<std::string, std::unique_ptr<Launcher>>;
 
-/// What the supervisor works with. References must outlive it.
+/// Dependencies of the supervisor. References must outlive it.
 struct SupervisorParts {
   store::Store& store;
   Heartbeats& heartbeats;
-  const Profiles& profiles;  // with nothing left empty that has a default
+  const Profiles& profiles;  // with defaults filled in
   Launchers& launchers;
   /// Monotonic time.
   std::function<SteadyClock::time_point()> now = [] { return SteadyClock::now(); };
-  /// The time up to which every heartbeat of a run that reached this process has been noted: now, unless some still
-  /// wait to be handled. Empty: always now.
+  /// The time up to which all received heartbeats of a run have been processed. It lies before now while some are
+  /// queued. Empty function: always now.
   std::function<SteadyClock::time_point(const std::string& run)> heard_until = {};
-  /// Called after each change of a run's state, on the supervisor's thread.
+  /// Called on the supervisor's thread after each change of a run's state.
   std::function<void(const std::string& run)> changed = [](const std::string&) {};
-  /// Further NAME=value for an attempt of a run.
+  /// Additional environment entries, NAME=value, for an attempt of a run.
   std::function<std::vector<std::string>(const std::string& run)> environment = [](const std::string&) {
     return std::vector<std::string>();
   };
 };
 
-/// Starts queued runs, watches launchers and heartbeats, ends and fences attempts that lost a rank, and starts the next
-/// ones. All state that must survive a restart of the server is in the store; in memory there are only points in
-/// monotonic time. One thread.
+/// Starts queued runs, monitors launchers and heartbeats, ends and fences attempts that lost a rank, and starts the
+/// next attempt. All state that must survive a server restart is in the store; this object holds only monotonic times.
+/// Not thread-safe.
 class Supervisor {
  public:
   explicit Supervisor(SupervisorParts parts) : parts_(std::move(parts)) {}
 
-  /// Looks once at every run that is not over. Returns the time until the next look is due, unless something changes
-  /// before. Throws SqlFailure or Busy: call it again.
+  /// Processes every unfinished run once. Returns the time until the next tick is due if nothing changes before. Throws
+  /// SqlFailure or Busy; the caller may retry.
   std::chrono::milliseconds tick();
 
  private:
   std::chrono::milliseconds look();
   using Time = SteadyClock::time_point;
-  struct Ending {  // the attempt is being ended by us
+  struct Ending {  // the supervisor is ending the attempt
     Time since;
     store::RunEvent event;
-    std::string cause, host;  // `host`: to blame, if any
+    std::string cause, host;  // `host`: the faulty host, if any
   };
   struct Watch {
     std::int64_t attempt = 0;
-    bool started_here = false;  // by this process, not by an earlier one
-    Time since;                 // when it was started or found
+    bool started_here = false;  // by this process, not by an earlier server process
+    Time since;                 // time of start or rediscovery
     std::optional<Time> stopping_since, unseen_since;
     std::optional<Ending> ending;
   };
@@ -67,18 +67,19 @@ class Supervisor {
     std::string cause, host;
   };
 
-  // supervisor.cc: from the queue to a launcher
+  // supervisor.cc: starting queued runs
   void start(const store::LaunchRow& run, const Profile& profile);
   bool has_room(const store::LaunchRow& run, const Profile& profile) const;
-  /// Hosts with slots for all ranks, those that failed recently left out if possible; nothing: not now.
+  /// Chooses hosts with slots for all ranks. Avoids hosts that failed recently if possible. Returns nothing if the run
+  /// must wait.
   std::optional<std::vector<Host>> choose_hosts(const Profile& profile, std::int64_t ranks) const;
-  /// What a fault counts against: `host` where the profile lists it, else the profile as a whole.
+  /// Cool-down key for a fault: `host` if the profile lists it, otherwise the profile as a whole.
   static std::string blamed(const Profile& profile, const std::string& host);
 
-  // supervision.cc: what becomes of an attempt
+  // supervision.cc: monitoring and ending attempts
   void attend_all(const std::vector<store::LaunchRow>& runs, void (Supervisor::*attend_one)(const store::LaunchRow&));
   void attend(const store::LaunchRow& run);
-  /// One started by hand that is stopping or lost: only its heartbeats tell of it.
+  /// Handles a stopping or lost run that a user started. Only its heartbeats show whether it is alive.
   void attend_external(const store::LaunchRow& run);
   void conclude_external(const store::LaunchRow& run, const std::string& cause);
   void watch(const store::LaunchRow& run, const Profile& profile, Launcher& launcher);
@@ -92,20 +93,21 @@ class Supervisor {
   void conclude(const store::LaunchRow& run, const Profile& profile, const Watch& watch, const Sight& sight);
   Ending judge(const store::LaunchRow& run, const Watch& watch, const Sight& sight) const;
   void change(const store::LaunchRow& run, store::RunEvent event, const std::string& cause);
-  /// Until when the run's heartbeats are known: what comes later may be on its way through this process.
+  /// The time up to which all received heartbeats of the run have been processed.
   Time heard_until(const std::string& run) const;
-  /// Whether one of the beats is not older than `age`, as far as they are known.
+  /// True if the newest processed heartbeat is not older than `age`.
   bool heard_within(const store::LaunchRow& run, const std::vector<HeardBeat>& beats, std::chrono::seconds age) const;
-  /// Seconds of silence until `until`, not counting time in which this process was late, or the attempt not running.
+  /// Seconds of silence before `until`. Excludes time in which the supervisor was delayed or the attempt was not
+  /// running.
   double silence_s(const HeardBeat& beat, const Watch& watch, Time until) const;
 
   SupervisorParts parts_;
   CoolDown cool_down_;
   std::map<std::string, Watch> watches_;         // by run
-  std::map<std::string, std::int64_t> running_;  // attempts by profile, in this tick
+  std::map<std::string, std::int64_t> running_;  // number of attempts by profile, in this tick
   bool lively_ = false;                          // an attempt is running, or was started in this tick
   Time now_, awake_since_;
-  Time due_;  // when the next tick should come at the latest
+  Time due_;  // latest time for the next tick
 };
 
 }  // namespace babelring::launch

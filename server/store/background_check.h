@@ -10,18 +10,19 @@
 
 namespace babelring::store {
 
-/// Checks, in the background, a database that is too large to wait for: its state when the check begins.
+/// Checks a large database for damage on a background thread. The check sees the database as it was when the check
+/// started.
 class BackgroundCheck {
  public:
-  /// `damaged` is called on the check's thread with what was found, if anything. Throws SqlFailure if the file cannot
-  /// be opened.
+  /// `damaged` is called on the background thread with a description if damage is found. Throws SqlFailure if the file
+  /// cannot be opened.
   BackgroundCheck(const std::filesystem::path& file, std::function<void(const std::string&)> damaged);
-  /// Aborts a check in progress.
+  /// Aborts a running check.
   ~BackgroundCheck();
   BackgroundCheck(const BackgroundCheck&) = delete;
   BackgroundCheck& operator=(const BackgroundCheck&) = delete;
 
-  /// The check has ended and found nothing.
+  /// True once the check has completed without finding damage.
   bool passed() const { return passed_; }
 
  private:
@@ -30,7 +31,7 @@ class BackgroundCheck {
   Database database_;
   const std::function<void(const std::string&)> damaged_;
   std::atomic<bool> stopping_ = false, ended_ = false, passed_ = false;
-  std::thread thread_;  // last: starts when everything else is there
+  std::thread thread_;  // last member: it uses all the others
 };
 
 }  // namespace babelring::store

@@ -7,13 +7,12 @@
 
 namespace babelring::store {
 
-/// A time as part of a file name: 20261121T134500123Z.
+/// Formats a time for use in a file name, for example 20261121T134500123Z.
 std::string file_time(std::int64_t time_ms);
 
-/// Copies a database that is in use: the state of `source` at one moment, into the new file `target`, which appears
-/// under its name only once it is complete, checked and on disk. Writers are not blocked. Throws Failure, also when
-/// `stop` becomes true, or SqlFailure (full() if the disk is full), and then leaves no file. Returns the size of the
-/// backup in bytes.
+/// Copies a consistent snapshot of the live database `source` to the new file `target`. `target` appears only once it
+/// is complete, verified and synced to disk. Writers are not blocked. Returns the size of the backup in bytes. Throws
+/// Failure, also when `stop` becomes true, or SqlFailure (full() if the disk is full); no file is left behind then.
 std::int64_t back_up(const std::filesystem::path& source, const std::filesystem::path& target,
                      const std::atomic<bool>& stop);
 
@@ -22,13 +21,13 @@ struct Restored {
   std::filesystem::path database;
   std::int64_t bytes = 0;
   int schema = 0;
-  std::filesystem::path replaced;  // where the previous database is now; empty if there was none
+  std::filesystem::path replaced;  // new path of the previous database; empty if there was none
 };
 
-/// Replaces the database of the folder `data` by a copy of `backup`, holding the folder's lock meanwhile. The copy is
-/// first checked for damage and for a schema that this program knows. The previous database is kept, with its WAL,
-/// under another name in the folder. Throws Failure, having changed nothing, if a server holds the folder, or if the
-/// backup is damaged, of a newer program or not a Babelring database.
+/// Replaces the database in the data folder `data` by a copy of `backup`. Holds the folder lock meanwhile. The copy is
+/// verified first. The previous database and its WAL are kept in the folder under another name. Throws Failure, with
+/// nothing changed, if a server uses the folder, or if the backup is damaged, was written by a newer program or is not
+/// a Babelring database.
 Restored restore(const std::filesystem::path& data, const std::filesystem::path& backup);
 
 }  // namespace babelring::store

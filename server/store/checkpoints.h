@@ -9,32 +9,33 @@
 #include "server/store/readers.h"
 #include "server/store/rows.h"
 
-/// Changes of checkpoints other than those that their runs report, and retention. More queries: queries.h. All
-/// functions throw SqlFailure.
+/// Checkpoint retention: pinning, removal and policies. Ingest stores the checkpoints that runs report; queries.h has
+/// further queries. All functions throw SqlFailure.
 namespace babelring::store {
 
-inline constexpr std::int64_t forgotten_ms = 3'600'000;  // a run silent for this long writes no more checkpoints
+/// A run that has been silent for this long is assumed to write no more checkpoints.
+inline constexpr std::int64_t forgotten_ms = 3'600'000;
 
-/// The newest checkpoint of each run that is not over and reported after `since_ms`: it tells where the next ones will
-/// be written.
+/// The newest checkpoint of each unfinished run that has reported since `since_ms`. Its folder shows where the run will
+/// write the next ones.
 std::vector<CheckpointRow> newest_of_active_runs(Reader& reader, std::int64_t since_ms);
-/// False if it was so already or the checkpoint is removed.
+/// Returns false if nothing changed: already in that state, or the checkpoint is removed.
 bool set_pinned(Database& database, std::string_view id, bool pinned);
-/// The checkpoint counts as removed from now on; its files are deleted next.
+/// Marks the checkpoint as removed, before its files are deleted.
 void begin_removal(Database& database, std::string_view id);
-/// Its files are deleted, or with `removed` false they stay after all.
+/// Completes a removal. `removed` false: the files could not be deleted, and the checkpoint is restored.
 void end_removal(Database& database, std::string_view id, bool removed);
-/// Checkpoints whose removal was begun and not ended.
+/// Checkpoints with begin_removal() but no end_removal() yet.
 std::vector<CheckpointRow> begun_removals(Reader& reader);
-/// All complete checkpoints that are not removed, without their lists of files.
+/// All complete checkpoints that are not removed, without their file lists.
 std::vector<CheckpointRow> kept_checkpoints(Reader& reader);
 
-/// Sets a run's retention policy (JSON) and the bytes that its compressed log may take (absent: the default).
+/// Sets a run's retention policy (JSON) and the maximum size of its compressed log (absent: the default).
 void set_retention(Database& database, std::int64_t run, std::string_view policy,
                    std::optional<std::int64_t> max_log_bytes);
-/// Empty if none was set.
+/// The run's retention policy (JSON); empty if none is set.
 std::string retention_of(Reader& reader, std::int64_t run);
-/// Ids of the runs that have a policy.
+/// Ids of the runs with a retention policy.
 std::vector<std::string> runs_with_retention(Reader& reader);
 
 }  // namespace babelring::store

@@ -124,12 +124,12 @@ std::optional<RunState> end_attempt(Database& database, const AttemptEnd& end, s
   return after;
 }
 
-std::optional<RunState> request_stop(Database& database, const std::string& run, const std::string& wish,
+std::optional<RunState> request_stop(Database& database, const std::string& run, const std::string& mode,
                                      std::int64_t grace_s, const std::string& actor, std::int64_t now_ms) {
-  const std::string cause = wish == "now" ? "asked to stop now" : "asked to stop with a checkpoint";
+  const std::string cause = mode == "now" ? "asked to stop now" : "asked to stop with a checkpoint";
   const auto after = change_state(database, {run, RunEvent::stop_requested, cause, actor}, now_ms);
   if (after != RunState::stopping) return after;
-  database.prepare("UPDATE runs SET stop_wish = ?, stop_grace_s = ? WHERE id = ?").bind(wish, grace_s, run).run();
+  database.prepare("UPDATE runs SET stop_wish = ?, stop_grace_s = ? WHERE id = ?").bind(mode, grace_s, run).run();
   return after;
 }
 

@@ -8,31 +8,31 @@
 
 namespace babelring::store {
 
-/// A run that the server is asked to start.
+/// A request to start a run.
 struct NewRun {
   std::string id, name, profile, folder;
   std::string config;  // YAML, resolved
   std::string labels = "{}", notes;
   std::int64_t world_size = 1, max_restarts = 0;
-  std::string resume_folder;  // of a checkpoint to start from; empty: from scratch
+  std::string resume_folder;  // checkpoint to start from; empty: start from scratch
   std::int64_t resume_step = 0;
   std::string actor;
 };
 
-/// An event in the life of a run.
+/// An event to apply to a run.
 struct StateChange {
   std::string run;  // id
   RunEvent event;
   std::string cause, actor;
 };
 
-/// Where the processes of an attempt are.
+/// Identifies an attempt's launcher process or Slurm job.
 struct LauncherHandle {
-  std::int64_t pid = 0, start_ticks = 0;  // of mpirun; the start time in /proc/PID/stat reveals a reused pid
-  std::string job;                        // of Slurm
+  std::int64_t pid = 0, start_ticks = 0;  // mpirun; the start time from /proc/PID/stat detects a reused pid
+  std::string job;                        // Slurm job id
 };
 
-/// A run that is not over, with its current attempt.
+/// An unfinished run with its current attempt.
 struct LaunchRow {
   std::int64_t number = 0;
   std::string id, name, profile, folder, config;
@@ -42,13 +42,13 @@ struct LaunchRow {
   std::int64_t resume_step = 0, place = 0;
   std::string stop_wish;
   std::int64_t stop_grace_s = 0;
-  std::string launcher;  // of the attempt; empty before the first, "external" if started by hand
+  std::string launcher;  // of the attempt; empty before the first, "external" if started by a user
   LauncherHandle handle;
   std::string outcome, outcome_detail;
-  std::int64_t newest_checkpoint_step = 0;  // of those that are not removed
+  std::int64_t newest_checkpoint_step = 0;  // removed checkpoints excluded
 };
 
-/// The end of an attempt, as the supervisor saw it.
+/// The end of an attempt, as observed by the supervisor.
 struct AttemptEnd {
   std::string run;
   std::int64_t attempt = 0;
@@ -69,25 +69,25 @@ struct TransitionRow {
   std::string old_state, new_state, event, cause, actor;
 };
 
-/// A run as far as it decides which reports of one attempt are taken.
+/// The facts about a run that decide whether a report of one attempt is accepted.
 struct ReportedRun {
   std::int64_t number = 0, attempt = 0;
   RunState state = RunState::running;
   std::int64_t created_ms = 0;
   std::string name;
-  std::string begun_by;    // id of the token that reported it first; empty: not known, or the server created it
-  bool managed = false;    // the server started it, and nobody has started a newer attempt by hand
-  std::int64_t ranks = 0;  // of the attempt asked about; 0: not known
+  std::string begun_by;    // id of the token that first reported it; empty: unknown, or created by the server
+  bool managed = false;    // started by the server, and no user has started a newer attempt
+  std::int64_t ranks = 0;  // of the attempt in question; 0: unknown
 };
 
-/// What the answer to a heartbeat depends on.
+/// The facts that decide the response to a heartbeat.
 struct CommandRow : ReportedRun {
-  bool fenced = false;  // the attempt asked about must end
+  bool fenced = false;  // the attempt in question must end
   std::string stop_wish;
   std::int64_t checkpoint_wish = 0;
 };
 
-/// Changes made by a user; absent members stay as they are.
+/// Changes made by a user. Absent members stay unchanged.
 struct RunEdit {
   std::optional<std::string> name, labels, notes;
   std::optional<bool> archived, deleted;

@@ -15,7 +15,7 @@ void WriterCounters::note_batch(const Batch& batch, const IngestResult& result) 
   std::uint64_t points = 0;
   for (const auto& fresh : result.fresh) {
     const auto* step = std::get_if<StepRecord>(&batch.records[fresh.index].body);
-    if (step != nullptr) points += numbers_a_step_ + step->memory_bytes.size() + step->gpu.size();
+    if (step != nullptr) points += values_per_step_ + step->memory_bytes.size() + step->gpu.size();
   }
   const std::lock_guard lock(mutex_);
   ++counts_.batches;

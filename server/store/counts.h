@@ -9,19 +9,19 @@
 
 namespace babelring::store {
 
-/// What the writer has done since the start.
+/// Counters of the writer since the server started.
 struct WriterCounts {
-  /// Upper bounds in seconds; the last bucket of `commits` counts those that took longer.
+  /// Upper bounds of the `commits` histogram in seconds. Its last bucket counts longer commits.
   static constexpr std::array<double, 8> commit_bounds_s = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5};
   std::array<std::uint64_t, 9> commits{};
   double commit_seconds = 0;
   std::uint64_t batches = 0, records = 0, duplicates = 0;
-  std::uint64_t points = 0;  // numbers of step records
+  std::uint64_t points = 0;  // numeric values in step records
   std::uint64_t unknown_members = 0;
   std::uint64_t refused = 0, failed = 0;
 };
 
-/// Counts on the writer's thread, read by any.
+/// Collects WriterCounts. Updated by the writer's thread; read() may be called from any thread.
 class WriterCounters {
  public:
   void note_commit(double seconds);
@@ -30,7 +30,7 @@ class WriterCounters {
   WriterCounts read() const;
 
  private:
-  const std::uint64_t numbers_a_step_ = stored_metrics(StepRecord{}).size();  // without memory_bytes and gpu
+  const std::uint64_t values_per_step_ = stored_metrics(StepRecord{}).size();  // without memory_bytes and gpu
   mutable std::mutex mutex_;
   WriterCounts counts_;
 };

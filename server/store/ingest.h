@@ -18,76 +18,76 @@
 
 namespace babelring::store {
 
-/// Records of one rank in one attempt of one run, as they arrived. Their headers agree with the batch.
+/// Records of one rank in one attempt of a run, in order of arrival. The header of each record matches the batch.
 struct Batch {
   std::string run;
   std::int64_t attempt = 1, rank = 0;
   std::string host;
   std::vector<Record> records;
   std::function<void(Database&)> besides = nullptr;  // called in the same transaction, after the records
-  std::int64_t unknown_members = 0;                  // ignored: from a worker newer than this program
+  std::int64_t unknown_members = 0;                  // JSON members ignored because the worker is newer
   Reporter reporter = {};
 };
 
-/// Outcome of a batch.
+/// Result of storing a batch.
 struct IngestResult {
   enum class Status { stored, refused, rejected, disk_full, failed };
   struct Fresh {
-    std::size_t index;  // of the record in the batch
-    std::string id;     // of the eval or checkpoint it made, else empty
+    std::size_t index;  // position in the batch
+    std::string id;     // id of the new eval or checkpoint; otherwise empty
   };
   Status status = Status::stored;
-  std::string detail;       // when not stored
-  Refusal::Kind refusal{};  // when refused: the reporter may not report this
+  std::string detail;       // set unless stored
+  Refusal::Kind refusal{};  // set if refused
   std::int64_t duplicates = 0;
   std::vector<Fresh> fresh;
-  bool run_changed = false;  // created, or its state or attempt changed
-  std::int64_t ranks = 0;    // that the attempt has; 0: not known
+  bool run_changed = false;  // the run was created, or its state or attempt changed
+  std::int64_t ranks = 0;    // of the attempt; 0: unknown
 };
 
-/// A batch that must not be stored; the message tells its sender why.
+/// An invalid batch. The message is meant for the sender.
 class Rejected : public Failure {
  public:
   using Failure::Failure;
 };
 
-/// Writes batches into the tables. Used on the writer's thread, within its transaction.
+/// Writes batches to the tables. Call it only on the writer's thread, inside its transaction.
 class Ingest {
  public:
   explicit Ingest(Database& database) : database_(database), layouts_(database), logs_(database) {}
 
-  /// Refused, with nothing changed, if the reporter may not report this. Throws SqlFailure or Rejected: then roll the
-  /// transaction back and call forget().
+  /// Stores a batch. The status is `refused`, and nothing changes, if the reporter lacks permission. Throws SqlFailure
+  /// or Rejected; the caller must then roll back the transaction and call forget().
   IngestResult apply(const Batch& batch, std::int64_t now_ms);
-  /// Drops what is cached between batches; after a rollback, and after changes made by others.
+  /// Clears the caches. Call this after a rollback, and after changes made outside this class.
   void forget();
 
  private:
   struct RankState {
     SequenceSet arrived;
-    SequenceSet::Ranges stored;  // as in the table
+    SequenceSet::Ranges stored;  // as stored in the table
     std::int64_t first_update = 0, last_update = 0;
-    std::set<std::int64_t> touched;  // buckets to summarise
+    std::set<std::int64_t> touched;  // buckets to summarise again
   };
   using RankKey = std::tuple<std::int64_t, std::int64_t, std::int64_t>;  // run, attempt, rank
   struct Target {
     const Batch& batch;
     std::int64_t run, now_ms;
-    bool current;  // the batch is of the run's newest attempt
+    bool current;  // the batch belongs to the run's newest attempt
     RankState& rank;
     IngestResult& result;
   };
 
   struct Admitted {
-    std::int64_t run;  // its number
-    bool current;      // the batch is of the run's newest attempt
+    std::int64_t run;  // run number
+    bool current;      // the batch belongs to the run's newest attempt
   };
-  /// Why the batch is not taken, or nothing. `known`: its run, if there is one.
+  /// Reason to refuse the batch, or nothing. `known`: its run, if it exists.
   std::optional<Refusal> refuse(const Batch& batch, const std::optional<CommandRow>& known, std::int64_t now_ms);
-  /// Creates the run unless it is known; a newer attempt becomes its current one. Late records of an older attempt are
-  /// stored like the others, but no longer change the state of the run.
+  /// Creates the run if it is unknown. A newer attempt becomes the current one. Late records of an older attempt are
+  /// stored but do not change the run's state.
   Admitted admit(const Batch& batch, const std::optional<CommandRow>& known, std::int64_t now_ms, IngestResult& result);
-  /// The greatest that is stored; 0: none.
+  /// The highest stored sequence number; 0: none.
   std::int64_t newest_sequence(const RankKey& key);
   RankState& rank_state(const RankKey& key, const Batch& batch, std::int64_t now_ms);
   std::string store(const Target& target, const Record& record, const StepRecord& step);

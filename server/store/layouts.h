@@ -12,19 +12,20 @@
 
 namespace babelring::store {
 
-/// Layouts: the lists of keys that say which value of a stored step is which. Nearly all steps of a run share one. Used
-/// by one thread at a time.
+/// Key layouts. A layout is the ordered list of metric keys for the values of a stored step. Nearly all steps of a run
+/// share one layout. Not thread-safe.
 class Layouts {
  public:
   explicit Layouts(Database& database) : database_(database) {}
 
-  /// Number of the layout with these keys, which is created if absent (writer only, within a transaction).
+  /// Returns the number of the layout with these keys. Creates the layout if it does not exist, which needs the
+  /// writer's connection and a transaction.
   std::int64_t intern(const std::vector<std::string>& keys);
   /// The keys of a layout. Throws Failure for an unknown one.
   const std::vector<std::string>& keys(std::int64_t layout);
-  /// Index of a key in a layout, if it has that key.
+  /// Index of a key in a layout, or nothing if the layout lacks the key.
   std::optional<std::size_t> place(std::int64_t layout, std::string_view key);
-  /// Drops the cache, after a rollback that may have undone new layouts.
+  /// Clears the cache. Call this after a rollback, which may have removed new layouts.
   void forget() { by_text_.clear(), by_number_.clear(); }
 
  private:

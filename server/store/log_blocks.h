@@ -9,17 +9,17 @@
 
 namespace babelring::store {
 
-/// A line of a run's log. Its texts point into what it was read from.
+/// A line of a run's log. Its strings point into the source buffer.
 struct LogLine {
   std::int64_t attempt = 0, rank = 0, time_ms = 0;
   std::string_view level, text;
 };
 
-/// The bit of a level in a block's `levels`: debug, info, warn, error, any other.
+/// The bit of a level in LogBlock::levels(): one each for debug, info, warn, error and other levels.
 int level_bit(std::string_view level);
 
-/// Consecutive lines of one run, compressed as a whole by zstd. For each line: four little-endian numbers (i64 time_ms,
-/// i32 attempt, i32 rank, u32 bytes of the text), u8 bytes of the level, the level and the text.
+/// Builds a block of consecutive log lines of one run, compressed with zstd as a whole. Format of each line, little
+/// endian: i64 time_ms, i32 attempt, i32 rank, u32 text length, u8 level length, level, text. Lengths are in bytes.
 class LogBlock {
  public:
   void add(const LogLine& line);
@@ -28,7 +28,7 @@ class LogBlock {
   std::int64_t lowest_rank() const { return lowest_rank_; }
   std::int64_t highest_rank() const { return highest_rank_; }
   int levels() const { return levels_; }
-  /// Throws Failure if zstd fails.
+  /// The compressed block. Throws Failure if zstd fails.
   std::string compressed() const;
 
  private:
@@ -38,10 +38,10 @@ class LogBlock {
   int levels_ = 0;
 };
 
-/// Decompresses a block to `raw_bytes`. Throws Failure if it is damaged.
+/// Decompresses a block of `raw_bytes` uncompressed bytes. Throws Failure if it is damaged.
 std::string unpack_block(std::string_view compressed, std::size_t raw_bytes);
-/// Visits the lines of a decompressed block in order until `visit` returns false. Throws Failure if they do not fill it
-/// exactly.
+/// Calls `visit` for each line of a decompressed block in order, until it returns false. Throws Failure if the block is
+/// malformed.
 void visit_lines(std::string_view raw, const std::function<bool(const LogLine&)>& visit);
 
 }  // namespace babelring::store

@@ -9,21 +9,21 @@
 
 namespace babelring::store {
 
-/// Appends lines to the logs of runs. New lines are stored as they are; every thousand of them, or 128 KiB, are packed
-/// into one compressed block. The oldest blocks of a run are deleted when they exceed its limit, so that the size of a
-/// log is bounded. Used on the writer's thread, within its transaction.
+/// Appends lines to the logs of runs. New lines are stored uncompressed; every 1,000 lines or 128 KiB are packed into a
+/// compressed block. When a run's blocks exceed its size limit, the oldest are deleted. Call it only on the writer's
+/// thread, inside its transaction.
 class LogWriter {
  public:
   explicit LogWriter(Database& database) : database_(database) {}
 
-  /// Returns the number of the line; numbers start at 1 for each run and have no gaps. Throws SqlFailure.
+  /// Returns the line number. Numbers start at 1 for each run and have no gaps. Throws SqlFailure.
   std::int64_t append(std::int64_t run, const LogLine& line);
-  /// Packs what a migration has left unpacked. Throws SqlFailure.
+  /// Packs the lines that a migration left uncompressed. Throws SqlFailure.
   void pack_all();
-  /// Drops what is cached between calls, after a rollback.
+  /// Clears the cache. Call this after a rollback.
   void forget() { tails_.clear(); }
 
-  static constexpr std::size_t most_lines = 1000, most_bytes = 128 << 10;  // of unpacked lines of a run
+  static constexpr std::size_t most_lines = 1000, most_bytes = 128 << 10;  // unpacked, per run
   static constexpr std::int64_t default_limit_bytes = std::int64_t{64} << 20;
 
  private:

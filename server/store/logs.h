@@ -12,12 +12,12 @@ namespace babelring::store {
 /// A page of a run's log.
 struct LogPage {
   std::vector<LogRow> lines;  // oldest first
-  std::int64_t next = 0;      // `after` of the next page: every line up to it was looked at
+  std::int64_t next = 0;      // pass it as `after` for the next page; all lines up to it were searched
 };
 
-/// The first lines after `after` that match the filter, or with `tail` the last ones: at most `limit` lines and about
-/// `most_bytes` of text. At most 64 MiB are searched, so that a page may be empty although its `next` leads to more.
-/// Throws SqlFailure, and Failure for a damaged block.
+/// Returns the first matching lines after `after`, or the last ones with `tail`. A page has at most `limit` lines and
+/// about `most_bytes` of text. One call searches at most 64 MiB, so a page can be empty although more lines match:
+/// continue from `next`. Throws SqlFailure, or Failure for a damaged block.
 LogPage read_logs(Reader& reader, std::int64_t run, const LogFilter& filter);
 
 }  // namespace babelring::store

@@ -10,34 +10,34 @@
 
 namespace babelring::store {
 
-/// How the values of a key of several ranks are combined into one of the run.
+/// How the values of several ranks are combined into a value of the run.
 enum class RankAggregate {
   mean,
   sum,       // extensive quantities: tokens, bytes, rates
-  host_sum,  // counters of a host, which each of its ranks reports: the greatest of each host, summed over hosts
+  host_sum,  // host counters, reported by every rank of a host: max within each host, then summed over hosts
 };
 
 RankAggregate rank_aggregate(std::string_view key);
 std::string_view to_string(RankAggregate aggregate);
 
-/// All numbers of a step by key: its members, those of memory_bytes and gpu, and rates derived from them.
+/// All values of a step by key: its own members, the members of memory_bytes and gpu, and derived rates.
 std::vector<std::pair<std::string, double>> stored_metrics(const StepRecord& step);
 
-/// Steps are summarised in buckets of this many consecutive updates.
+/// Number of consecutive updates in a bucket.
 inline constexpr std::int64_t bucket_steps = 64;
 inline std::int64_t bucket_of(std::int64_t step) {
   return step / bucket_steps;
 }
 
-/// Summary of one key over one bucket; stored as is (little-endian).
+/// Summary of one key over one bucket. Stored as raw little-endian bytes.
 struct BucketEntry {
-  double min = 0, max = 0, sum = 0;  // of the finite values
-  std::uint32_t finite = 0;
-  std::uint16_t min_offset = 0, max_offset = 0;  // step of the extreme, from the bucket's first possible step
+  double min = 0, max = 0, sum = 0;              // over finite values
+  std::uint32_t finite = 0;                      // number of finite values
+  std::uint16_t min_offset = 0, max_offset = 0;  // step of min and max, relative to the bucket's start
 };
 static_assert(sizeof(BucketEntry) == 32);
 
-/// The values of one step in a blob, which need not be aligned.
+/// View of a step's values in a blob. The blob need not be aligned.
 class PackedDoubles {
  public:
   explicit PackedDoubles(std::string_view bytes) : bytes_(bytes) {}

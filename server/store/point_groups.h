@@ -7,13 +7,13 @@
 
 namespace babelring::store {
 
-/// Makes at most a given number of points of pieces whose number is not known in advance: each point is one of as many
-/// consecutive pieces. Holds at most eight times the points.
+/// Downsamples a stream of pieces of unknown length to at most `points` points. Each point summarises the same number
+/// of consecutive pieces. Memory is bounded by eight groups per point.
 class PointGroups {
  public:
   explicit PointGroups(std::size_t points);
   void add(const Piece& piece);
-  /// Pieces that were added.
+  /// Number of pieces added.
   std::size_t pieces() const { return pieces_; }
   std::vector<SeriesPoint> finish();
 

@@ -8,12 +8,13 @@
 
 namespace babelring::store {
 
-/// Above the summaries of 64 steps (level 0, table `buckets`) are those of 512, 4096 and 32768 steps (levels 1 to 3,
-/// table `pyramid`), each combining eight of the level below. A long run is thus drawn from a few thousand rows.
+/// Downsampling pyramid. Level 0 (table `buckets`) has summaries of 64 steps. Levels 1 to 3 (table `pyramid`) have
+/// summaries of 512, 4096 and 32768 steps; each combines eight summaries of the level below. A plot of a long run thus
+/// reads only a few thousand rows.
 inline constexpr int top_level = 3;
 inline constexpr std::int64_t fan_out = 8;
 
-/// Steps that one summary of a level covers.
+/// Number of steps in a summary of a level.
 constexpr std::int64_t steps_of_level(int level) {
   std::int64_t steps = bucket_steps;
   for (int i = 0; i < level; ++i) steps *= fan_out;
@@ -24,9 +25,9 @@ struct RankSteps {
   std::int64_t run = 0, rank = 0, attempt = 0;
 };
 
-/// Updates the levels above after the summaries of 64 steps in `changed` have changed. A summary is only made once
-/// `last_step` is past its steps; one of mixed layouts or with a part missing is deleted. Called on the writer's
-/// thread.
+/// Updates levels 1 to 3 after the level-0 summaries with the indices `changed` have changed. A summary is written only
+/// once `last_step` is past its range. A summary with mixed layouts or missing parts is deleted. Call this on the
+/// writer's thread.
 void raise_pyramid(Database& database, const RankSteps& of, std::set<std::int64_t> changed, std::int64_t last_step);
 
 }  // namespace babelring::store

@@ -12,12 +12,12 @@
 
 namespace babelring::store {
 
-/// The pieces of one rank in the order of their index, read a few at a time.
+/// A stream of one rank's pieces, ordered by index and read in chunks.
 class RankStream {
  public:
-  /// `spans` are the rank's, in order; `chunk` pieces are held at most, about.
+  /// `spans`: of this rank, ordered by step. `chunk`: approximate max number of pieces in memory.
   RankStream(SpanReader& values, std::vector<Span> spans, int level, std::size_t chunk);
-  /// The piece that it stands at, until the next call; null at the end.
+  /// The current piece; null at the end. Valid until the next call.
   const Piece* peek();
   void pop() { ++at_; }
   std::size_t held() const { return pieces_.size(); }
@@ -32,26 +32,26 @@ class RankStream {
   std::vector<Span> spans_;
   int level_;
   std::size_t chunk_, span_ = 0, at_ = 0;
-  std::int64_t next_;          // first step that was not read
+  std::int64_t next_;          // first unread step
   std::vector<Piece> pieces_;  // the last one may still grow
 };
 
-/// Joins the pieces of equal index of all ranks into pieces of the run, without holding more of them than a few
-/// thousand, however many ranks and steps there are.
+/// Combines the pieces of all ranks with equal index into pieces of the run. Memory use is bounded by max_held,
+/// independent of the number of steps.
 class RankJoin {
  public:
-  static constexpr std::size_t max_held = 32'768;  // about, and 16 of each rank where there are many
+  static constexpr std::size_t max_held = 32'768;  // approximate; at least 16 pieces per rank
   using Take = std::function<bool(const Piece&)>;
-  /// `rank` is that of a piece before it is joined.
+  /// Receives each piece before it is combined, with its rank.
   using Inspect = std::function<void(std::int64_t rank, const Piece&)>;
 
-  /// `spans` are by rank, then in order of steps. `level` is that of the pyramid, -1 for single steps.
+  /// `spans` must be ordered by rank, then by step. `level`: pyramid level; -1: single steps.
   RankJoin(SpanReader& values, const std::vector<Span>& spans, int level, const SeriesQuery& query);
-  /// Passes the joined pieces in order to `take` until it returns false, and each single one to `inspect` before.
+  /// Passes each combined piece in order to `take` until it returns false. Passes the ranks' pieces to `inspect` first.
   void run(const Inspect& inspect, const Take& take);
-  /// Pieces in memory.
+  /// Number of pieces in memory.
   std::size_t held() const;
-  /// Steps that were read of the rank with most of them.
+  /// Max number of steps read from one rank.
   std::int64_t longest() const;
 
  private:
@@ -66,11 +66,11 @@ class RankJoin {
   Piece sum() const;
   Piece sum_of_hosts() const;
 
-  const bool single_;  // one rank is asked for: nothing is joined
+  const bool single_;  // the query is for one rank: nothing to combine
   const RankAggregate how_;
   std::vector<RankStream> streams_;
-  std::vector<std::int64_t> counts_;                  // steps by stream
-  std::map<std::int64_t, std::int64_t> expected_;     // ranks by attempt
+  std::vector<std::int64_t> counts_;                  // number of steps, by stream
+  std::map<std::int64_t, std::int64_t> expected_;     // number of ranks, by attempt
   using Next = std::pair<std::int64_t, std::size_t>;  // index, stream
   std::priority_queue<Next, std::vector<Next>, std::greater<>> next_;
   std::vector<Present> present_;

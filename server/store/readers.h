@@ -15,22 +15,23 @@
 
 namespace babelring::store {
 
-/// A read-only connection and its cache of layouts.
+/// A read-only connection with its layout cache.
 struct Reader {
   explicit Reader(const std::filesystem::path& file) : database(file, Database::Mode::reader), layouts(database) {}
   Database database;
   Layouts layouts;
-  SteadyClock::time_point given_back;  // the last time
+  SteadyClock::time_point given_back;  // last return to the pool
 };
 
-/// A pool of read-only connections, each lent to one caller at a time.
+/// A pool of read-only connections. Each is leased to one caller at a time. Thread-safe.
 class Readers {
  public:
-  /// Opens at most `most` connections, lazily. The writer must have opened the file already: it creates the WAL index.
+  /// Opens up to `most` connections on demand. The writer must have opened the file before, because it creates the WAL
+  /// index.
   Readers(std::filesystem::path file, std::size_t most, std::chrono::milliseconds max_wait = std::chrono::seconds(5))
       : file_(std::move(file)), most_(most), max_wait_(max_wait) {}
 
-  /// Owns a connection until it goes out of scope.
+  /// Holds a connection and returns it to the pool on destruction.
   class Lease {
    public:
     Lease(Readers& pool, std::unique_ptr<Reader> reader) : pool_(pool), reader_(std::move(reader)) {}
@@ -45,14 +46,13 @@ class Readers {
     std::unique_ptr<Reader> reader_;
   };
 
-  /// Blocks while all are lent; throws Busy if that lasts longer than `max_wait`. Throws SqlFailure if the file cannot
-  /// be opened. While it is lent, statements fail soon after `abandoned`, unless it is empty, says that nobody waits
-  /// for their rows any more.
+  /// Waits for a free connection. Throws Busy after `max_wait`, or SqlFailure if the file cannot be opened. If
+  /// `abandoned` is set, statements of the lease fail soon after it returns true.
   Lease lease(std::function<bool()> abandoned = {});
 
-  /// Closes connections that nobody has used for `age`, and frees their caches. Others are opened when they are needed.
+  /// Closes connections that have been idle for `age`, which frees their caches.
   void close_unused(std::chrono::milliseconds age);
-  /// Connections that are open.
+  /// Number of open connections.
   std::size_t count() const;
 
  private:
@@ -63,7 +63,7 @@ class Readers {
   std::chrono::milliseconds max_wait_;
   mutable std::mutex mutex_;
   std::condition_variable returned_;
-  std::vector<std::unique_ptr<Reader>> idle_;  // in the order of given_back
+  std::vector<std::unique_ptr<Reader>> idle_;  // ordered by given_back
 };
 
 }  // namespace babelring::store

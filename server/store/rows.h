@@ -13,7 +13,7 @@ namespace babelring::store {
 
 inline constexpr double absent = std::numeric_limits<double>::quiet_NaN();
 
-/// The newest step of a run or rank; its values by metric key.
+/// The newest step of a run or rank, with its values by metric key.
 struct LastStep {
   std::int64_t step = 0, time_ms = 0;
   std::map<std::string, double> values;
@@ -26,8 +26,8 @@ struct LastStep {
 struct EvalRow {
   std::string id, run;
   std::int64_t step = 0, time_ms = 0, sample_count = 0;
-  std::string body;     // JSON object of the EvalRecord's members but the samples
-  std::string samples;  // JSON array; only read by find_eval()
+  std::string body;     // JSON object of the EvalRecord without its samples
+  std::string samples;  // JSON array; set only by find_eval()
 };
 
 struct RunRow {
@@ -36,14 +36,14 @@ struct RunRow {
   std::int64_t attempt = 1, created_ms = 0, updated_ms = 0, started_ms = 0;
   std::optional<std::int64_t> finished_ms;
   std::int64_t world_size = 0, parameters = 0, max_updates = 0;
-  std::string end;                                         // what ends the training, in words; empty: not known
-  bool may_end_sooner = false;                             // by early stopping
-  std::string profile = "external", labels = "{}", notes;  // labels: a JSON object of texts
+  std::string end;                                         // the training's end condition, as text; empty: unknown
+  bool may_end_sooner = false;                             // early stopping is enabled
+  std::string profile = "external", labels = "{}", notes;  // labels: a JSON object of strings
   bool archived = false;
   std::optional<std::int64_t> deleted_ms;
-  std::optional<std::int64_t> restarts, max_restarts;  // of runs that the server started
-  std::vector<std::string> hosts;  // of the current attempt's ranks, each once, in the order of ranks
-  LastStep last;                   // of the lowest rank, newest attempt
+  std::optional<std::int64_t> restarts, max_restarts;  // only for runs started by the server
+  std::vector<std::string> hosts;                      // of the current attempt, without duplicates, in rank order
+  LastStep last;                                       // of the lowest rank in the newest attempt
   std::optional<EvalRow> last_eval, best_eval;
 };
 
@@ -63,16 +63,16 @@ struct CheckpointRow {
   std::string files;  // JSON array of {name, size, sha256}
   double sacrebleu = absent, loss = absent, write_seconds = absent;
   bool best = false, removed = false, pinned = false;
-  std::string version;          // of the program that wrote it; empty: unknown
-  std::int64_t world_size = 0;  // ranks that trained it; 0: unknown
+  std::string version;          // program version that wrote it; empty: unknown
+  std::int64_t world_size = 0;  // number of ranks of the training; 0: unknown
 };
 
-/// Which checkpoints to list: by update or by sacreBLEU, greatest first, starting after `before`.
+/// Selects checkpoints to list: ordered by update or by sacreBLEU, descending, starting after `before`.
 struct CheckpointFilter {
   std::optional<bool> complete, pinned;
-  bool removed = false;  // include removed ones
+  bool removed = false;  // include removed checkpoints
   bool by_bleu = false;
-  std::pair<std::int64_t, std::int64_t> before;  // step and number of the previous page's last; {0, 0}: first page
+  std::pair<std::int64_t, std::int64_t> before;  // (step, number) of the previous page's last row; {0, 0}: first page
   std::int64_t limit = 50;
 };
 
@@ -81,21 +81,21 @@ struct LogRow {
   std::string level, text;
 };
 
-/// Which runs to list. Deleted ones are never listed.
+/// Selects runs to list. Deleted runs are never listed.
 struct RunFilter {
   enum class Order { newest_first, oldest_first, last_changed_first } order = Order::newest_first;
   std::vector<std::string> states;  // any of these; empty: any
   std::string text;
-  std::string label_name, label_value;  // the run has this label; the value counts if label_has_value
+  std::string label_name, label_value;  // label the run must have; the value matters only if label_has_value
   bool label_has_value = false;
   std::int64_t created_after_ms = 0, updated_after_ms = 0;
   std::optional<bool> archived;
-  /// Where the previous page ended: {number, 0}, or for last_changed_first {updated_ms, number}; {0, 0}: first page.
+  /// End of the previous page: {number, 0}, or {updated_ms, number} for last_changed_first. {0, 0}: first page.
   std::pair<std::int64_t, std::int64_t> after{0, 0};
   std::int64_t limit = 50;
 };
 
-/// Which lines of a log to read: those after number `after`, or with `tail` the last ones.
+/// Selects lines of a log: the first after number `after`, or the last ones with `tail`.
 struct LogFilter {
   std::optional<std::int64_t> rank;
   std::string level, text;

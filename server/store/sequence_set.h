@@ -6,7 +6,7 @@
 
 namespace babelring::store {
 
-/// The sequence numbers that have arrived, as disjoint ranges first -> last. A single range if none is missing.
+/// A set of sequence numbers, stored as disjoint ranges first → last. It is a single range if none is missing.
 class SequenceSet {
  public:
   using Ranges = std::map<std::int64_t, std::int64_t>;
@@ -14,9 +14,9 @@ class SequenceSet {
   SequenceSet() = default;
   explicit SequenceSet(Ranges ranges) : ranges_(std::move(ranges)) {}
 
-  /// False if it was there already.
+  /// Returns false if the number was already in the set.
   bool insert(std::int64_t sequence);
-  /// How many numbers below the greatest are missing (sequences start at 1).
+  /// Number of missing values between 1 and the highest value.
   std::int64_t missing() const;
   std::int64_t size() const;
   const Ranges& ranges() const { return ranges_; }

@@ -18,7 +18,7 @@ struct sqlite3_stmt;
 
 namespace babelring::store {
 
-/// An SQLite error. `full()`: the disk is full, so that the caller may retry later.
+/// An SQLite error. full() is true if the disk is full; the caller may retry later.
 class SqlFailure : public Failure {
  public:
   SqlFailure(const std::string& message, int code);
@@ -29,19 +29,19 @@ class SqlFailure : public Failure {
   int code_;
 };
 
-/// Too many writes are waiting, or too many reads: try again later.
+/// Too many reads or writes are queued. The caller may retry later.
 class Busy : public Failure {
  public:
   using Failure::Failure;
 };
 
-/// Bytes to be bound as BLOB instead of TEXT.
+/// Bytes to bind as BLOB instead of TEXT. Not owned.
 struct Blob {
   std::string_view bytes;
 };
 
-/// A prepared statement in use, from Database::prepare(). It is reset on destruction; its compiled form stays cached in
-/// the Database. Columns are numbered from 0.
+/// A prepared statement from Database::prepare(). The destructor resets it; the compiled form stays cached in the
+/// Database, which must outlive the statement. Columns are numbered from 0.
 class Statement {
  public:
   Statement(Statement&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
@@ -50,16 +50,16 @@ class Statement {
   Statement& operator=(Statement&&) = delete;
   ~Statement();
 
-  /// Binds all parameters in order. Texts and blobs are not copied: they must outlive the last step().
+  /// Binds all parameters in order. Strings and blobs are not copied and must outlive the last step().
   template <class... Values>
   Statement& bind(const Values&... values) {
     int index = 0;
     (bind_one(++index, values), ...);
     return *this;
   }
-  /// Advances to the next row; false at the end. Throws SqlFailure.
+  /// Advances to the next row. Returns false at the end. Throws SqlFailure.
   bool step();
-  /// Steps to the end and resets, so that the statement can be bound again.
+  /// Executes to the end and resets, so the statement can be bound again.
   void run();
   void reset();
 
@@ -86,29 +86,29 @@ class Statement {
   sqlite3_stmt* handle_;
 };
 
-/// One connection. Used by one thread at a time.
+/// A database connection. Not thread-safe.
 class Database {
  public:
   enum class Mode { writer, reader, plain };
 
-  /// Opens the file, and unless as a reader creates it if absent. Readers never checkpoint the WAL; only the writer
-  /// does (SQLite before 3.51.3 can corrupt a WAL that two connections checkpoint). `plain`: a file that only this
+  /// Opens the file. Modes other than `reader` create it if it does not exist. Only the writer checkpoints the WAL,
+  /// because SQLite before 3.51.3 can corrupt a WAL checkpointed by two connections. `plain`: for a file that no other
   /// connection uses. Throws SqlFailure.
   Database(const std::filesystem::path& file, Mode mode);
   ~Database();
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
 
-  /// Compiles `sql` or takes it from the cache, which never shrinks: use constant texts. Throws SqlFailure.
+  /// Compiles `sql` or takes it from the cache. The cache never shrinks, so use constant strings. Throws SqlFailure.
   Statement prepare(std::string_view sql);
-  /// Runs statements without parameters, separated by semicolons.
+  /// Executes statements without parameters, separated by semicolons. Throws SqlFailure.
   void execute(const std::string& sql);
-  /// The first value of a query's first row, as text; empty without a row.
+  /// The first column of the first row, as text; empty if there is no row.
   std::string scalar(const std::string& sql);
-  /// From now on statements fail soon after `condition` has become true; it is asked about every millisecond of work.
-  /// Empty: none fails.
+  /// Makes statements fail soon after `condition` becomes true. It is polled about once per millisecond of work. An
+  /// empty function removes the condition.
   void interrupt_when(std::function<bool()> condition);
-  /// For the few calls that SQL has no words for. Lives as long as this object.
+  /// The raw handle, for the backup API. Valid as long as this object.
   sqlite3* handle() { return handle_.get(); }
 
  private:
@@ -130,7 +130,7 @@ class Transaction {
   ~Transaction();
   Transaction(const Transaction&) = delete;
   Transaction& operator=(const Transaction&) = delete;
-  /// The changes are durable when it returns. Throws SqlFailure, and then everything is rolled back.
+  /// Changes are durable when it returns. Throws SqlFailure; everything is rolled back then.
   void commit();
 
  private:

@@ -18,23 +18,25 @@ namespace babelring::store {
 
 class BackgroundCheck;
 
-/// Everything the server stores. Thread-safe.
+/// The server's database: one writer and several pools of readers. Thread-safe.
 class Store {
  public:
-  /// Opens or creates the database in `folder`. Throws Failure if the folder is held by another server or on a network
-  /// file system, or the database is damaged or of a newer program, or missing or empty although a server has used the
-  /// folder, unless `new_database` asks for an empty one. After an unclean shutdown the database is checked:
-  /// one of up to `most_checked_at_once` bytes before this returns, a larger one in the background; if that finds
-  /// damage, nothing is written any more and health() says so.
+  /// Opens or creates the database in `folder`. Throws Failure if another server holds the folder, if the folder is on
+  /// a network file system, or if the database is damaged or was written by a newer program. Also throws Failure if the
+  /// database of a used folder is missing or empty, unless `new_database` is set.
+  ///
+  /// After an unclean shutdown the database is checked for damage. Up to `most_checked_at_once` bytes are checked
+  /// before this returns, a larger database in the background. If the background check finds damage, writes stop and
+  /// health() reports it.
   explicit Store(const std::filesystem::path& folder, bool new_database = false);
   ~Store();
 
-  /// See Writer::submit.
+  /// See Writer::submit().
   bool submit(Batch batch, Writer::Acknowledge acknowledge) {
     return writer_.submit(std::move(batch), std::move(acknowledge));
   }
-  /// Runs `change` on the writer's thread in one transaction, waits for the commit and returns what `change` returned.
-  /// Throws what `change` throws, SqlFailure, or Busy; nothing is changed then.
+  /// Runs `change` on the writer's thread in one transaction, waits for the commit, and returns the result of `change`.
+  /// Throws SqlFailure, Busy or any exception of `change`; nothing is changed then.
   template <class F>
   std::invoke_result_t<F&, Database&> write(F change) {
     if constexpr (std::is_void_v<std::invoke_result_t<F&, Database&>>) {
@@ -45,24 +47,24 @@ class Store {
       return std::move(*made);
     }
   }
-  /// What a connection is for. Each purpose has connections of its own, so that none waits for another.
+  /// The purpose of a connection. Each purpose has its own pool, so that purposes do not wait for each other.
   enum class For {
-    requests,  // of people and programs
-    queries,   // that read series, or else may take long
-    reports,   // of ranks
-    own,       // supervision, alerts, announcements, upkeep
+    requests,  // ordinary API requests
+    queries,   // long reads, for example of series
+    reports,   // reports of ranks
+    own,       // supervision, alerts, events, maintenance
   };
-  /// A connection for functions that read: Readers::lease().
+  /// Leases a read-only connection; see Readers::lease().
   Readers::Lease reader(For what = For::requests, std::function<bool()> abandoned = {}) {
     return readers_.at(static_cast<std::size_t>(what)).lease(std::move(abandoned));
   }
 
-  /// Closes connections that have not been used for 10 s: a burst of requests opens many, and each has a cache.
+  /// Closes connections that have been idle for 10 s. A burst of requests opens many, and each has a cache.
   void close_unused_readers() {
     for (Readers& readers : readers_) readers.close_unused(std::chrono::seconds(10));
   }
 
-  /// A number that grows with every commit, before anyone is told of it.
+  /// A counter that grows with every commit, before the commit is acknowledged.
   std::uint64_t revision() const { return writer_.revision(); }
 
   static constexpr std::uintmax_t most_checked_at_once = std::uintmax_t{64} << 20;
@@ -71,21 +73,21 @@ class Store {
     bool database = false, disk = false, queue = false;
     bool well() const { return database && disk && queue; }
   };
-  /// database: readable, and not found damaged; disk: 64 MiB are free beside it; queue: the writer keeps up.
+  /// database: readable and no damage found. disk: at least 64 MiB free. queue: the writer keeps up.
   Health health();
 
   const std::filesystem::path& folder() const { return folder_.path(); }
-  /// Path of the database; its WAL is beside it.
+  /// Path of the database. The WAL is in the same folder.
   std::filesystem::path database_file() const;
   std::uintmax_t free_bytes() const { return folder_.free_bytes(); }
-  /// What the writer has done since the start.
+  /// Counters of the writer since the server started.
   WriterCounts counts() const { return writer_.counts(); }
 
  private:
   DataFolder folder_;
   Writer writer_;
-  std::array<Readers, 4> readers_;          // by For; closed before the writer, which then checkpoints the whole WAL
-  std::unique_ptr<BackgroundCheck> check_;  // of a large database after an unclean shutdown; else null
+  std::array<Readers, 4> readers_;          // by For; closed before the writer, so that it can checkpoint the whole WAL
+  std::unique_ptr<BackgroundCheck> check_;  // only for a large database after an unclean shutdown
 };
 
 }  // namespace babelring::store

@@ -12,11 +12,11 @@
 
 namespace babelring::translate {
 
-/// A process that is given lines and answers lines. Ends, by SIGKILL, with the object. One thread at a time.
+/// A child process with a line-based request/response protocol. The destructor kills it with SIGKILL. Not thread-safe.
 class Helper {
  public:
-  /// Starts `program`, whose standard input and output are ours. It inherits no other file, no blocked signal and only
-  /// what it needs of the environment. Throws Failure if it cannot be started.
+  /// Starts `program` with standard input and output connected to this object. It inherits no other file descriptors,
+  /// no blocked signals and only the necessary part of the environment. Throws Failure if it cannot be started.
   Helper(const std::filesystem::path& program, const std::vector<std::string>& arguments);
   ~Helper();
   Helper(const Helper&) = delete;
@@ -27,15 +27,15 @@ class Helper {
     Trouble trouble = Trouble::none;
     std::string text;
   };
-  /// Gives it a line (without its end). `late`: it did not take it before the deadline.
+  /// Sends a line, given without its newline. Returns `late` if the process does not accept it before the deadline.
   Trouble send(const std::string& line, SteadyClock::time_point deadline);
-  /// Its next line, of at most 16 MiB.
+  /// Receives the next line; max 16 MiB.
   Line receive(SteadyClock::time_point deadline);
 
   bool running();
-  /// Ends it, and says how it ended: its exit code, or 128 and the signal.
+  /// Kills the process. Returns its exit code, or 128 + signal.
   int end();
-  /// The last line it wrote to standard error, printable.
+  /// The last line on its standard error, made printable.
   std::string last_words() const;
   pid_t pid() const { return pid_; }
 
@@ -45,7 +45,7 @@ class Helper {
   void reap(bool wait);
 
   pid_t pid_ = -1;
-  int channel_ = -1, errors_ = -1;  // both ways; its standard error
+  int channel_ = -1, errors_ = -1;  // bidirectional channel; standard error of the process
   std::string received_, error_text_;
   std::optional<int> exit_code_;
 };

@@ -20,60 +20,60 @@
 namespace babelring::translate {
 
 struct PoolOptions {
-  std::filesystem::path program;              // `nmt`; empty: there is none
-  std::size_t most_helpers = 2;               // processes at once, one for each checkpoint in use
-  std::size_t queue = 16;                     // requests that wait
-  std::size_t queue_an_owner = 8;             // of them of one client
-  std::chrono::milliseconds deadline{30000};  // of a request, from its arrival: waiting and loading included
-  std::chrono::milliseconds idle{300000};     // a process without requests is ended
-  std::int64_t memory_mb = 8192;              // address space of a process
-  int threads = 2;                            // of a process; 0: all processors
+  std::filesystem::path program;              // `nmt`; empty: unavailable
+  std::size_t most_helpers = 2;               // max number of processes, one per checkpoint in use
+  std::size_t queue = 16;                     // max queued requests
+  std::size_t queue_an_owner = 8;             // max queued requests per client
+  std::chrono::milliseconds deadline{30000};  // per request, from arrival; includes queueing and loading
+  std::chrono::milliseconds idle{300000};     // an idle process is ended after this time
+  std::int64_t memory_mb = 8192;              // address space limit of a process
+  int threads = 2;                            // per process; 0: all processors
 };
 
-/// How a request ended.
+/// Result status of a request.
 enum class Verdict {
   done,
-  refused,      // what was asked is wrong: code and detail of the translator
-  unavailable,  // there is no program
-  busy,         // too many wait, or it waited too long
-  late,         // the translator did not answer in time, and was ended
+  refused,      // invalid request; code and detail come from the translator
+  unavailable,  // no translation program
+  busy,         // the queue is full, or the request waited too long
+  late,         // the translator exceeded the deadline and was killed
   damaged,      // the checkpoint cannot be loaded
-  crashed,      // the translator ended without an answer
+  crashed,      // the translator ended without a response
 };
 
 struct Outcome {
   Verdict verdict = Verdict::done;
-  json::object answer = {};  // of done: docs/formats.md
-  std::string code = {};     // of refused: bad_request, too_long
-  std::string detail = {};   // one line, where it is not done
+  json::object answer = {};  // if done; see docs/formats.md
+  std::string code = {};     // if refused: bad_request, too_long
+  std::string detail = {};   // one line, unless done
 };
 
-/// Who asks for a translation.
+/// The client of a translation request.
 struct Client {
-  std::string owner = {};                // the same for all requests of a client; empty: nobody's, not counted
-  std::function<bool()> abandoned = {};  // whether it has left; empty: it has not
+  std::string owner = {};                // identifies the client for limits and fairness; empty: not counted
+  std::function<bool()> abandoned = {};  // true once the client has disconnected; may be empty
   bool left() const { return abandoned && abandoned(); }
 };
 
-/// Translates with checkpoints, each in a process of its own (`nmt translate --serve`): what goes wrong there, with a
-/// file or a model, ends that process and nothing else. Processes are started when they are asked for, and ended when
-/// idle or when another checkpoint needs the place. Thread-safe.
+/// Translates with checkpoints. Each checkpoint runs in its own process (`nmt translate --serve`), so a damaged file or
+/// model can crash only that process. Processes start on demand. They end when idle or when another checkpoint needs
+/// the slot. Thread-safe.
 class Pool {
  public:
   explicit Pool(PoolOptions options);
-  /// Ends all processes. Requests that wait or are being answered end as `busy`.
+  /// Ends all processes. Queued and running requests end as `busy`.
   ~Pool();
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
 
-  /// `done` is called once, from any thread, perhaps before this returns. `request` has the members of a request line
-  /// but `id`. `folder` is the checkpoint's.
-  /// `client` takes turns with others; once it has left, the request ends as `busy`, at once if another waits.
+  /// Translates with the checkpoint in `folder`. `request` has the members of a request line except `id`. `done` is
+  /// called exactly once, from any thread, possibly before this returns. Clients are served in turn. Once the client
+  /// has disconnected, the request ends as `busy`; a running request continues unless another request waits.
   using Done = std::function<void(Outcome)>;
   void translate(std::string checkpoint, std::filesystem::path folder, json::object request, Done done,
                  Client client = {});
 
-  /// How many requests wait, and how many are being answered.
+  /// Number of queued and running requests.
   struct Load {
     std::size_t waiting = 0, running = 0;
   };
@@ -84,7 +84,7 @@ class Pool {
     pid_t pid = 0;
     bool busy = false;
   };
-  /// The processes there are.
+  /// The current processes.
   std::vector<Loaded> loaded() const;
 
  private:
@@ -96,7 +96,7 @@ class Pool {
     SteadyClock::time_point deadline;
     Client client;
   };
-  /// A place for one process, and the thread that talks with it.
+  /// A slot for one process, and the thread that communicates with it.
   struct Slot {
     std::string checkpoint;  // loaded, being loaded, or empty
     std::unique_ptr<Helper> helper;
@@ -107,27 +107,27 @@ class Pool {
     std::thread thread;
   };
   void serve(Slot& slot);
-  // With the mutex held:
-  /// Why no further request of the owner may wait; empty: it may.
+  // These require mutex_:
+  /// Reason why the owner may not queue another request; empty: it may.
   std::string full(const std::string& owner) const;
-  /// Takes the requests out of the queue whose clients have left.
+  /// Removes the requests of disconnected clients from the queue and returns them.
   std::list<Job> take_abandoned();
   std::optional<Job> take_job(Slot& slot);
   bool is_next_to_load(const Slot& slot) const;
-  /// The whole of one request; the slot's helper is gone afterwards unless all went well.
+  /// Processes one request. The slot's helper is dropped unless the request succeeds.
   Outcome answer(Slot& slot, const Job& job);
   Outcome load(Slot& slot, const Job& job);
-  /// The helper's next line. Trouble::abandoned: the client has left, and another request waits.
+  /// The helper's next line. Trouble::abandoned: the client has disconnected and another request waits.
   Helper::Line receive(Slot& slot, const Job& job);
   Outcome confused(Slot& slot);
   Outcome failed(Slot& slot, Helper::Trouble trouble, const std::string& doing);
   void drop_helper(Slot& slot);
 
   const PoolOptions options_;
-  mutable std::mutex mutex_;  // guards what follows; a helper is its slot's thread's alone
+  mutable std::mutex mutex_;  // guards the members below, except helpers: only the slot's thread uses them
   std::condition_variable changed_;
   std::list<Job> queue_;
-  std::map<std::string, std::uint64_t> served_;  // by owner: the turn in which one of its requests was taken last
+  std::map<std::string, std::uint64_t> served_;  // by owner: turn in which its last request was served
   std::uint64_t turn_ = 0;
   std::vector<std::unique_ptr<Slot>> slots_;
   bool ending_ = false;
