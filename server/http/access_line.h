@@ -10,11 +10,12 @@
 
 namespace babelring::http {
 
-/// A request's line in the access log: written on destruction, when the answer was sent or the client has left.
+/// A request's line in the access log. Written on destruction: after the response was sent or the client has
+/// disconnected.
 class AccessLine {
  public:
-  /// `log` null: there is no line. `handled_ms`: from the request's last byte to its answer. `sent`: what the
-  /// connection has sent in all; it and the request must outlive this. `route` null: none matched.
+  /// `log`: null writes no line. `route`: null if none matched. `handled_ms`: time from the request's last byte to its
+  /// response. `sent`: total bytes sent on the connection. References must outlive this object.
   AccessLine(AccessLog* log, const Request& request, const Route* route, const Response& response, double handled_ms,
              const std::int64_t& sent);
   ~AccessLine();
@@ -22,7 +23,7 @@ class AccessLine {
   AccessLine& operator=(const AccessLine&) = delete;
 
  private:
-  AccessLog* log_;  // null: not wanted
+  AccessLog* log_;  // null: write no line
   const Request& request_;
   const Route* route_;
   const int status_;
@@ -32,10 +33,10 @@ class AccessLine {
   Stopwatch sending_;
 };
 
-/// The line, with the status 499, of a request whose client left before there was an answer.
+/// Logs a request, with status 499, of a client that disconnected before the response.
 void note_client_left(AccessLog* log, const Request& request, const Route* route, double handled_ms);
 
-/// The line of a client that is refused before its request is understood.
+/// Logs a client that is refused before its request could be parsed.
 void note_malformed(AccessLog* log, const std::string& address, int status);
 
 }  // namespace babelring::http

@@ -14,8 +14,8 @@
 
 namespace babelring::http {
 
-/// A value that a coroutine waits for and that another thread sends. The coroutine may leave first: it destroys the
-/// Arrival, and what is sent later is dropped without touching the coroutine's executor, which may be gone by then.
+/// A one-shot channel from any thread to a coroutine. The coroutine may destroy the Arrival before the value is sent. A
+/// later value is then dropped without touching the coroutine's executor, which may no longer exist.
 template <class T>
 class Arrival {
  public:
@@ -28,12 +28,12 @@ class Arrival {
   Arrival(const Arrival&) = delete;
   Arrival& operator=(const Arrival&) = delete;
 
-  /// A function that sends the value, from any thread; only the first value counts.
+  /// Returns a function that sends the value. It may be called from any thread; only the first value counts.
   auto sender() const {
     return [state = state_](T value) { send(state, std::move(value)); };
   }
 
-  /// Waits up to `limit`. True once the value is here.
+  /// Waits up to `limit`. Returns true if the value has arrived.
   boost::asio::awaitable<bool> wait(std::chrono::steady_clock::duration limit) {
     namespace asio = boost::asio;
     if (arrived()) co_return true;
@@ -43,7 +43,7 @@ class Arrival {
     co_return arrived();
   }
 
-  /// The value. Requires that wait() returned true.
+  /// Moves the value out. Requires that wait() returned true.
   T take() {
     const std::lock_guard lock(state_->mutex);
     return std::move(*state_->value);
@@ -53,7 +53,7 @@ class Arrival {
   struct State {
     explicit State(boost::asio::steady_timer* waiting) : timer(waiting) {}
     std::mutex mutex;
-    boost::asio::steady_timer* timer;  // null: nobody waits any more. Cancelled on its executor's thread only
+    boost::asio::steady_timer* timer;  // null once the Arrival is destroyed; cancelled only on its executor's thread
     std::optional<T> value;
   };
 

@@ -13,11 +13,11 @@
 
 namespace babelring::http {
 
-/// The status by which metrics count requests whose clients left before they were answered.
+/// Status used in metrics and logs for requests of clients that disconnected before the response.
 inline constexpr int client_left = 499;
 
-/// Turns a vetted request into its response: admission, routing, running handlers in their lanes, problem
-/// documents, caching headers. Thread-safe once constructed.
+/// Turns a validated request into a response: admission, routing, running handlers in their lanes, problem documents
+/// and caching headers. Thread-safe after construction.
 class Dispatcher {
  public:
   using Executor = std::shared_ptr<Lanes>;
@@ -27,36 +27,36 @@ class Dispatcher {
   /// See Gate.
   void allow(AllowedNames names) { gate_->allow(std::move(names)); }
 
-  /// The decision on a request before its body is read.
+  /// The decision about a request before its body is read.
   struct Admission {
-    std::optional<Response> refusal;  // to be sent at once, without reading the body
-    const Route* route = nullptr;     // null: a static file, or no such path
+    std::optional<Response> refusal;  // send it at once, without reading the body
+    const Route* route = nullptr;     // null: static file or unknown path
   };
-  /// The one place where a request, whose body will have `body_bytes`, is authorised (see Gate). Fills
-  /// request.parameters, caller, actor, note and answer_headers.
+  /// Authorises a request with a body of `body_bytes` (see Gate); no other function does. Sets `parameters`, `caller`,
+  /// `actor`, `note` and `answer_headers` of the request.
   Admission admit(Request& request, std::int64_t body_bytes) const;
-  /// Whether an admitted request is a report: its route asks for scope ingest.
+  /// True if an admitted request is a report: its route requires scope ingest.
   static bool reports(const Admission& admission) {
     return admission.route != nullptr && admission.route->scope == Scope::ingest;
   }
-  /// Whether an admitted request is also answered when all connections are taken: health checks and reports.
+  /// True if an admitted request is served even when all ordinary connections are in use: health checks and reports.
   static bool is_vital(const Admission& admission) {
     return reports(admission) || (admission.route != nullptr && (admission.route->prompt || admission.route->vital));
   }
-  /// Whether a long response to this caller (null: without a token) may continue.
+  /// True if a long response to this caller (null: no token) may continue.
   bool still_holds(const Caller* caller) const { return gate_->still_holds(caller); }
 
-  /// Where requests are logged; may be null.
+  /// The access log; may be null.
   AccessLog* access_log() const { return access_log_; }
 
-  /// The response to an admitted request, now complete, if it is available without blocking; otherwise call
+  /// Returns the response to an admitted, complete request if it is available without blocking. Otherwise call
   /// dispatch(). Sets request.complete.
   std::optional<Response> answer_now(Request& request, const Admission& admission) const;
 
-  /// Responds through `reply`, exactly once, from any thread.
+  /// Handles the request in its lane. Calls `reply` exactly once, from any thread.
   void dispatch(std::shared_ptr<const Request> request, const Admission& admission, Reply reply) const;
 
-  /// Makes a part of a long response to this request, on a thread of the lane for queries.
+  /// Runs a task for a long response to this request in the query lane.
   void run(const Request& request, std::function<void()> task) const;
 
  private:
@@ -71,18 +71,18 @@ class Dispatcher {
   Executor executor_;
 };
 
-/// Who shares threads and queues with others: the request's token, or its address without one.
+/// The owner of a request for fair queueing: its token, or its address without a token.
 std::string owner_of(const Request& request);
 
-/// Adds an ETag to a 200 response to GET or HEAD, and turns it into 304 if the client has that version already.
+/// Adds an ETag to a 200 response to GET or HEAD. Turns the response into 304 if the client has that version.
 void add_validator(const Request& request, Response& response);
 
-/// What a PATCH takes besides application/json (RFC 7396).
+/// Media type accepted by PATCH in addition to application/json (RFC 7396).
 inline constexpr const char* merge_patch_type = "application/merge-patch+json";
 /// The media type of a Content-Type header, in lower case and without parameters.
 std::string media_type_of(std::string_view content_type);
 
-/// Whether an If-None-Match list contains this entity tag.
+/// True if an If-None-Match list contains this entity tag.
 bool lists_etag(std::string_view list, std::string_view etag);
 
 }  // namespace babelring::http

@@ -5,12 +5,12 @@
 
 namespace babelring::http {
 
-/// The strong entity tags of an If-Match list, with their quotes. A weak one (W/"x") is left out: by RFC 9110 it never
-/// matches there. Ends at what is no entity tag.
+/// The strong entity tags of an If-Match list, including quotes. Skips weak tags (W/"x"), which never match there (RFC
+/// 9110). Stops at the first malformed tag.
 std::vector<std::string_view> strong_tags(std::string_view list);
 
-/// RFC 9110 13.1.1: whether the field If-Match lets a request for what has the entity tag `etag` through. It does where
-/// it is absent (empty) or "*".
+/// True if an If-Match field allows a request for a resource with the entity tag `etag` (RFC 9110, 13.1.1). An absent
+/// (empty) field and "*" allow every request.
 bool if_match_holds(std::string_view field, std::string_view etag);
 
 }  // namespace babelring::http

@@ -15,40 +15,39 @@
 
 namespace babelring::http {
 
-/// One piece of work for a lane.
+/// A work item for a lane.
 struct Work {
-  /// Why work is dropped without being run.
+  /// Why an item is dropped without running.
   enum class Drop { full, abandoned, ending };
 
-  std::string owner;                // who asks: a token, or an address without a token
-  std::string subject;              // the run it is about; empty: none
-  SteadyClock::time_point arrived;  // of the request
+  std::string owner;                // token, or address without a token
+  std::string subject;              // id of the run concerned; empty: none
+  SteadyClock::time_point arrived;  // arrival of the request
   std::function<void()> run;
-  std::function<void(Drop)> drop;        // called instead of run(); empty: the work is never refused
-  std::function<bool()> abandoned = {};  // whether nobody waits for it any more; empty: somebody does
+  std::function<void(Drop)> drop;        // called instead of run(); empty: the item is never dropped
+  std::function<bool()> abandoned = {};  // true once the client has disconnected; may be empty
 };
 
-/// Work of several owners, handed out so that each gets the same share of the time: the next is of the owner whose work
-/// has cost least, and of one owner the oldest. What an owner used while nobody else waited is not held against it. Not
-/// thread-safe.
+/// A fair queue of work from several owners. pop() serves the owner with the lowest accumulated cost, and each owner's
+/// oldest item first. Cost incurred while no other owner waited is not charged. Not thread-safe.
 class FairQueue {
  public:
   explicit FairQueue(const LaneLimits& limits) : limits_(limits) {}
 
   using Dropped = std::vector<std::pair<Work, Work::Drop>>;
-  /// Adds work. Returns what had to go for it: abandoned work, where the queue is full the newest of the owner with
-  /// most of it, or the work itself.
+  /// Adds an item. Returns the items dropped to make room: abandoned items; then, if the queue is full, the newest item
+  /// of the owner with the longest queue, or the new item itself.
   Dropped push(Work work);
-  /// The next work that may run; its owner counts as running until finish(). Nothing: none may.
+  /// Takes the next item that may run. It counts as running until finish(). Returns nothing if no item may run.
   std::optional<Work> pop();
-  /// Work of this owner has ended. `cost` is in any unit above 0, in which at least 1 is counted.
+  /// Reports the end of an item of this owner. `cost` is in arbitrary units; at least 1 is charged.
   void finish(const std::string& owner, double cost);
-  /// Everything that waits.
+  /// Removes and returns all queued items.
   std::vector<Work> clear();
 
   std::size_t waiting() const { return waiting_; }
   std::size_t running() const { return running_; }
-  /// When the oldest of the waiting work arrived; only of that subject, unless it is empty.
+  /// Arrival time of the oldest queued item, of this subject only unless it is empty.
   std::optional<SteadyClock::time_point> oldest(const std::string& subject = {}) const;
 
  private:
@@ -56,20 +55,20 @@ class FairQueue {
     std::deque<Work> work;
     std::size_t running = 0;
     double spent = 0;
-    bool filed = false;  // in ready_
+    bool filed = false;  // is in ready_
   };
   using Lines = std::map<std::string, Line>;
   using Place = std::pair<double, std::string>;  // spent, owner
 
-  /// Enters the line into ready_, or takes it out, with `spent` as its new place.
+  /// Sets the line's accumulated cost to `spent`, and adds the line to ready_ or removes it.
   void file(Lines::value_type& entry, double spent);
   void drop_abandoned(Lines::value_type& entry, Dropped& dropped);
   void forget_idle();
 
   const LaneLimits limits_;
   Lines lines_;
-  std::set<Place> ready_;  // lines of which the first may run
-  double clock_ = 0;       // the place of the line served last
+  std::set<Place> ready_;  // lines with an item that may run
+  double clock_ = 0;       // accumulated cost of the line served last
   std::size_t waiting_ = 0, running_ = 0;
 };
 

@@ -5,10 +5,10 @@
 
 namespace babelring::http {
 
-/// `text` without the blanks and tabs around it (RFC 9110, 5.6.3: optional whitespace).
+/// `text` without leading and trailing spaces and tabs (RFC 9110, 5.6.3: optional whitespace).
 std::string_view trimmed(std::string_view text);
 
-/// `text` with A to Z in lower case.
+/// `text` with ASCII letters in lower case.
 std::string lower(std::string_view text);
 
 }  // namespace babelring::http

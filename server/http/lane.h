@@ -7,34 +7,34 @@
 
 namespace babelring::http {
 
-/// Which queue and threads serve a route. Lanes share no thread, so that requests of one never wait for those of
-/// another.
+/// The queue and thread pool that serve a route. Lanes share no threads, so requests of one lane never wait for those
+/// of another.
 enum class Lane : std::uint8_t {
-  heartbeat,  // signs of life of ranks
+  heartbeat,  // heartbeats of ranks
   ingest,     // records of ranks
-  health,     // whether the server is ready
-  ordinary,   // all that reads or changes a bounded number of rows
-  query,      // what reads series, or else may take long
-  process,    // what starts a process and waits for it
+  health,     // readiness checks
+  ordinary,   // requests that read or change a bounded number of rows
+  query,      // series and other long reads
+  process,    // requests that start a process and wait for it
 };
 
 inline constexpr std::array<Lane, 6> all_lanes = {Lane::heartbeat, Lane::ingest, Lane::health,
                                                   Lane::ordinary,  Lane::query,  Lane::process};
 
-/// As in metrics: heartbeat, ingest, …
+/// The name used in metrics: heartbeat, ingest, …
 std::string_view name_of(Lane lane);
 
-/// What a lane may use.
+/// Resource limits of a lane.
 struct LaneLimits {
   std::size_t threads = 1;
-  std::size_t max_waiting = 1;            // requests in its queue
-  std::size_t max_waiting_per_owner = 1;  // of one token, or of one address without a token
-  std::size_t max_running_per_owner = 1;  // likewise; less than `threads`: nobody can hold the whole lane
-  int nice = 0;                           // by how many steps the priority of its threads is lower than others'
+  std::size_t max_waiting = 1;            // queued requests
+  std::size_t max_waiting_per_owner = 1;  // queued requests per token, or per address without a token
+  std::size_t max_running_per_owner = 1;  // below `threads`, no owner can occupy the whole lane
+  int nice = 0;                           // added to the nice value of its threads
 };
 
-/// The limits of every lane. A connection waits for one request at a time, so that queues as long as there are
-/// connections refuse nobody.
+/// The limits of every lane. Each connection has at most one request in flight, so a queue as long as the number of
+/// connections never refuses a request.
 using LaneTable = std::array<LaneLimits, all_lanes.size()>;
 LaneTable default_lanes();
 

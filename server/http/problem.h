@@ -10,14 +10,14 @@
 
 namespace babelring::http {
 
-/// A failure that a handler throws and the dispatcher turns into application/problem+json (RFC 9457). `code` is for
-/// programs (run_unknown), `detail` is one line for people.
+/// An error that a handler throws and the dispatcher turns into application/problem+json (RFC 9457). `code` is a stable
+/// identifier for programs, e.g. run_unknown. `detail` is one line for people.
 class Problem : public Failure {
  public:
-  /// What is wrong with one part of the body: its JSON pointer and one line about it.
+  /// An error in one part of the request body: a JSON pointer and a one-line description.
   struct Fault {
     std::string pointer, detail;
-    std::int64_t line = 0, column = 0;  // from 1, within a text of the body; 0: not applicable
+    std::int64_t line = 0, column = 0;  // from 1, within a multi-line string of the body; 0: not applicable
   };
   Problem(int status, std::string code, const std::string& detail, std::vector<Fault> faults = {})
       : Failure(detail), status_(status), code_(std::move(code)), faults_(std::move(faults)) {}
@@ -31,7 +31,7 @@ class Problem : public Failure {
   std::vector<Fault> faults_;
 };
 
-/// The problem as a response. `request_id` becomes `instance`. 503 carries Retry-After.
+/// The problem as a response. `request_id` becomes `instance`. A 503 response carries Retry-After.
 Response problem_response(const Problem& problem, std::string_view request_id);
 
 }  // namespace babelring::http

@@ -8,8 +8,8 @@
 
 namespace babelring::http {
 
-/// What is wrong with the query of a request target that takes the parameters `known`: one that is not among them, or
-/// one that is given twice.
+/// Checks the query parameters of a request target against the `known` ones. Returns a problem for an unknown or
+/// repeated parameter, otherwise nothing.
 std::optional<Problem> query_fault(const std::string& target, const std::vector<std::string>& known);
 
 }  // namespace babelring::http

@@ -6,14 +6,15 @@
 
 namespace babelring::http {
 
-/// The part of a body that a Range header asks for (RFC 9110, 14).
+/// The part of a body requested by a Range header (RFC 9110, 14).
 struct RangeRequest {
   enum class Kind { whole, part, unsatisfiable };
   Kind kind = Kind::whole;
   std::int64_t first = 0, length = 0;
 };
 
-/// `size`: of the body. A Range that is absent, malformed, of an unknown unit or of several parts asks for all of it.
+/// Parses a Range header for a body of `size` bytes. An absent or malformed header, an unknown unit and multiple ranges
+/// select the whole body.
 RangeRequest parse_range(std::string_view header, std::int64_t size);
 
 }  // namespace babelring::http

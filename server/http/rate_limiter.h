@@ -9,12 +9,12 @@
 
 namespace babelring::http {
 
-/// A token bucket for each name, which starts full. Thread-safe.
+/// A rate limiter with one token bucket per name. Buckets start full. Thread-safe.
 class RateLimiter {
  public:
   struct Options {
-    double a_second = 1000;  // permits added each second; 0: no limit
-    double burst = 2000;     // capacity; at least one permit
+    double a_second = 1000;  // permits added per second; 0: no limit
+    double burst = 2000;     // bucket capacity, at least 1
   };
   using Time = std::chrono::steady_clock::time_point;
 
@@ -22,11 +22,11 @@ class RateLimiter {
 
   struct Verdict {
     bool allowed = true;
-    double left = 0;          // permits in the bucket
-    double wait_seconds = 0;  // until the next permit, if refused
-    double full_seconds = 0;  // until the bucket is full
+    double left = 0;          // permits left in the bucket
+    double wait_seconds = 0;  // time until the next permit, if refused
+    double full_seconds = 0;  // time until the bucket is full
   };
-  /// Takes a permit from the bucket of that name, if it has one. `scale` multiplies the bucket's rate and capacity.
+  /// Takes a permit from the named bucket if one is available. `scale` multiplies the bucket's rate and capacity.
   Verdict take(const std::string& name, Time now, double scale = 1);
 
   const Options& options() const { return options_; }
@@ -42,8 +42,8 @@ class RateLimiter {
     double scale;
   };
   double refilled(const Bucket& bucket, Time now) const;
-  /// Drops the buckets that are full again, which are as good as new; if none is, the sixteenth of them that is
-  /// fullest. Emptier ones stay: their clients are being held back.
+  /// Drops full buckets, which are equivalent to new ones. If none is full, drops the fullest sixteenth. Emptier
+  /// buckets stay, because their clients are being throttled.
   void make_room(Time now);
 
   const Options options_;

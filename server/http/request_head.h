@@ -14,10 +14,10 @@ struct RequestHead {
   Request request;  // without body and parameters
   std::int64_t content_length = 0;
   bool expects_continue = false;
-  bool takes_interim = false;  // HTTP/1.1: responses of class 1xx may precede the response
+  bool takes_interim = false;  // HTTP/1.1: 1xx responses may precede the response
 };
 
-/// Parses a head that check_framing() accepts. The Error says what is wrong with it nevertheless.
+/// Parses a head accepted by check_framing(). The error describes any remaining fault.
 Result<RequestHead> parse_head(std::string_view head);
 
 }  // namespace babelring::http

@@ -8,7 +8,7 @@
 
 namespace babelring::http {
 
-/// How the end of the body is marked. With neither a length nor chunks, the connection's end is its end.
+/// Framing of a response. With neither a length nor chunked encoding, the end of the connection ends the body.
 struct BodyFraming {
   std::optional<std::int64_t> length;  // Content-Length
   bool chunked = false;                // Transfer-Encoding: chunked
@@ -16,8 +16,8 @@ struct BodyFraming {
   bool strict_transport = false;       // Strict-Transport-Security
 };
 
-/// Status line, headers and the empty line: Date, the response's own headers, framing, request id, and the security
-/// headers of every response.
+/// Serializes the response head: status line, Date, the response's headers, framing, request id, the standard security
+/// headers, and the empty line.
 std::string response_head(const Response& response, const BodyFraming& framing, const std::string& request_id);
 
 }  // namespace babelring::http

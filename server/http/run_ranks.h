@@ -9,18 +9,19 @@
 
 namespace babelring::http {
 
-/// How many ranks report with each token, as far as this process has taken reports from them. Thread-safe.
+/// Counts the ranks that report with each token, over the reports received by this process. Thread-safe.
 class RunRanks {
  public:
-  /// Ranks counted for a token whose runs do not say how many they have: anybody who has one can invent ranks.
+  /// Max ranks counted for a token if the number of ranks of its runs is unknown. Limits forged ranks.
   static constexpr std::int64_t max_unknown_ranks = 512;
 
-  /// A report of rank `rank`, from 0, of the run was taken from the token (empty: without one). `ranks`: how many the
-  /// run has, which the token can count to; 0: not known.
+  /// Records a report of rank `rank` (from 0) of `run` with `token` (empty: no token). `ranks`: number of ranks of the
+  /// run, which limits the token's count; 0: unknown.
   void note(const std::string& token, const std::string& run, std::int64_t rank, std::int64_t ranks) {
     const std::int64_t limit = ranks > 0 ? ranks : max_unknown_ranks;
     const std::lock_guard lock(mutex_);
-    if (tokens_.size() >= max_tokens && !tokens_.contains(token)) tokens_.clear();  // those that still report come back
+    if (tokens_.size() >= max_tokens && !tokens_.contains(token))
+      tokens_.clear();  // active tokens return with their next report
     Token& heard = tokens_[token];
     if (rank < 0 || heard.count >= limit) return;
     std::vector<bool>& of_run = heard.runs[run];
@@ -30,7 +31,7 @@ class RunRanks {
     of_run[index] = true;
     ++heard.count;
   }
-  /// 0: none has.
+  /// Number of ranks that report with this token.
   std::int64_t of(const std::string& token) const {
     const std::lock_guard lock(mutex_);
     const auto found = tokens_.find(token);
@@ -40,7 +41,7 @@ class RunRanks {
  private:
   static constexpr std::size_t max_tokens = 10'000;
   struct Token {
-    std::unordered_map<std::string, std::vector<bool>> runs;  // which of its ranks have reported
+    std::unordered_map<std::string, std::vector<bool>> runs;  // by run: whether rank i has reported
     std::int64_t count = 0;
   };
   mutable std::mutex mutex_;

@@ -8,21 +8,21 @@
 
 namespace babelring::http {
 
-/// A file of the page, embedded in the program with its content gzipped.
+/// A dashboard file, embedded in the program in gzipped form.
 struct PageFile {
-  std::string_view path;  // below /: index.html, assets/index-4f2a.js
+  std::string_view path;  // without leading slash: index.html, assets/index-4f2a.js
   std::string_view type;
   std::string_view etag;   // quoted SHA-256 of the uncompressed content
-  std::size_t size = 0;    // uncompressed
-  bool immutable = false;  // the name contains a hash: may be cached forever
+  std::size_t size = 0;    // uncompressed size in bytes
+  bool immutable = false;  // the name contains a content hash, so it may be cached forever
   std::string_view gzip;
 };
 
-/// Serves the page: from the program, or in development from a folder. "/" gives index.html, whose views are told apart
-/// by what follows the # of an address, which no server sees.
+/// Serves the dashboard from the embedded files, or from a folder during development. "/" serves index.html. Its views
+/// are selected by the URL fragment, which the server does not see.
 class StaticFiles {
  public:
-  /// `folder` empty: the embedded `files`, sorted by path.
+  /// `files` must be sorted by path. `folder`: serve from this folder instead; empty: serve `files`.
   StaticFiles(std::span<const PageFile> files, std::filesystem::path folder)
       : files_(files), folder_(std::move(folder)) {}
 

@@ -5,15 +5,15 @@
 
 namespace babelring::http {
 
-/// The bytes before a file's content in a tar archive: a ustar block, preceded by a pax header if the name or size does
-/// not fit ustar (name longer than 100 bytes or not ASCII, size from 8 GiB). The entry is a regular file of mode 0644
-/// owned by root. `mtime_s` is in seconds since 1970.  Source: POSIX.1-2017, pax, "ustar Interchange Format".
+/// The header of a file in a tar archive: a ustar block, preceded by a pax header if ustar cannot represent the name
+/// (over 100 bytes or not ASCII) or the size (8 GiB or more). The entry is a regular file with mode 0644 owned by root.
+/// `mtime_s` is in seconds since 1970. Source: POSIX.1-2017, pax, "ustar Interchange Format".
 std::string tar_header(const std::string& name, std::int64_t size, std::int64_t mtime_s);
 
-/// The zeros after a file's content that fill its last block of 512 bytes.
+/// The zero padding after a file's content, up to a multiple of 512 bytes.
 std::string tar_padding(std::int64_t size);
 
-/// The end of an archive: two blocks of zeros.
+/// The end of an archive: two zero blocks.
 std::string tar_end();
 
 }  // namespace babelring::http

@@ -9,14 +9,14 @@
 
 namespace babelring::http {
 
-/// A connection, plain or with TLS: an AsyncReadStream and AsyncWriteStream. Used by one thread.
+/// A connection with or without TLS. Models AsyncReadStream and AsyncWriteStream. Not thread-safe.
 class Transport {
  public:
   using Socket = boost::asio::ip::tcp::socket;
   using Code = boost::system::error_code;
   using executor_type = Socket::executor_type;
 
-  /// `tls` null: plain.
+  /// `tls`: null for a connection without TLS.
   Transport(Socket socket, boost::asio::ssl::context* tls) : socket_(std::move(socket)) {
     if (tls != nullptr) tls_ = std::make_unique<Tls>(socket_, *tls);
   }
@@ -24,7 +24,7 @@ class Transport {
   Transport& operator=(const Transport&) = delete;
 
   executor_type get_executor() { return socket_.get_executor(); }
-  /// The socket below, for everything but reading and writing.
+  /// The underlying socket. Do not read from or write to it directly.
   Socket& socket() { return socket_; }
   bool encrypted() const { return tls_ != nullptr; }
 
