@@ -13,7 +13,7 @@ struct MediaRange {
   double quality = 1;
 };
 
-/// Cuts off and returns the part of `text` before `mark`, trimmed; the mark itself is dropped.
+/// Removes the part of `text` before `mark`, and the mark, and returns that part trimmed.
 std::string_view cut_off(std::string_view& text, char mark) {
   const auto end = text.find(mark);
   const std::string_view part = text.substr(0, end);
@@ -37,7 +37,7 @@ std::vector<MediaRange> ranges_of(std::string_view accept) {
   return ranges;
 }
 
-/// How specifically a media range matches a type: 3 exactly, 2 by `type/*`, 1 by `*/*`, 0 not at all.
+/// Specificity of a media range's match: 3 exact, 2 by `type/*`, 1 by `*/*`, 0 no match.
 int specificity(const std::string& range, const std::string& type) {
   if (range == type) return 3;
   if (range == "*/*") return 1;

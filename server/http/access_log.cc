@@ -26,11 +26,11 @@ std::int64_t this_second() {
   return std::chrono::duration_cast<std::chrono::seconds>(SteadyClock::now().time_since_epoch()).count();
 }
 
-/// A client's text as a JSON string, or null if it is empty.
+/// Client-supplied text as a JSON string, or null if it is empty.
 std::string quoted(std::string_view text, std::size_t max_bytes = max_word_bytes) {
   if (text.empty()) return "null";
   const bool cut = text.size() > max_bytes;
-  // Secrets first: a cut through one would hide what it is.
+  // Redact before truncating: a truncated token would not be recognised.
   std::string shown = printable(std::string_view(without_secrets(text)).substr(0, max_bytes));
   if (cut) shown += "...";
   return to_text(json::value(shown));
@@ -48,14 +48,14 @@ std::string line_of(const AccessEntry& entry) {
 
 }  // namespace
 
-/// The file, which renames itself at its bound. Complains of a failure once a minute.
+/// The log file with rotation. Reports write errors at most once per minute.
 class AccessLog::File {
  public:
   explicit File(const Options& options) : options_(options) {
     if (const std::string fault = open(); !fault.empty()) fail("access log {}: {}", options.file.string(), fault);
   }
 
-  /// Whether all of it was written.
+  /// Returns true if all bytes were written.
   bool write(std::string_view text) {
     if (file_.get() < 0) open();
     const int target = to_stderr() ? STDERR_FILENO : file_.get();
@@ -71,7 +71,7 @@ class AccessLog::File {
     return text.empty();
   }
 
-  /// Returns what failed, or "".
+  /// Returns an error message, or "" on success.
   std::string open() {
     if (to_stderr()) return "";
     file_ = UniqueFd(::open(options_.file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
@@ -132,7 +132,7 @@ AccessLog::~AccessLog() {
 
 bool AccessLog::refused(int status, bool known) const {
   if (status < 400) return false;
-  // To a client that was let in these say something about what it asked for.
+  // For an authenticated client these statuses are ordinary results.
   const bool ordinary = status == 404 || status == 409 || status == 412 || status == 416 || status == 422;
   return !known || !ordinary;
 }
@@ -162,7 +162,7 @@ void AccessLog::turn(std::int64_t second) {
 
 bool AccessLog::admit(const AccessEntry& entry) {
   const bool known = !entry.token.empty();
-  // Whoever wants every request has said so; but those who may not come in are bounded all the same.
+  // With `all`, only refused requests are rate-limited.
   if (options_.which == Which::all && !refused(entry.status, known)) return true;
   int& lines = known || entry.status >= 500 ? second_.known : second_.anonymous;
   if (lines >= options_.lines_a_second) return false;

@@ -12,7 +12,7 @@
 namespace babelring::http {
 namespace {
 
-constexpr std::size_t least_bytes = 1024;  // shorter texts hardly shrink
+constexpr std::size_t least_bytes = 1024;  // smaller bodies hardly shrink
 
 std::string gzip(std::string_view text) {
   z_stream stream{};
@@ -25,11 +25,11 @@ std::string gzip(std::string_view text) {
   const int code = deflate(&stream, Z_FINISH);
   packed.resize(packed.size() - stream.avail_out);
   deflateEnd(&stream);
-  if (code != Z_STREAM_END) fail("zlib: cannot pack {} bytes (code {})", text.size(), code);
+  if (code != Z_STREAM_END) fail("zlib: cannot compress {} bytes (code {})", text.size(), code);
   return packed;
 }
 
-/// Turns the ETag of the plain form into that of the compressed one.
+/// Changes the ETag of the plain body to that of the compressed body.
 void mark_compressed(Response& response) {
   for (auto& [name, value] : response.headers) {
     if (name == "ETag" && value.ends_with('"')) value.insert(value.size() - 1, "-gzip");

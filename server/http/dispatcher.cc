@@ -22,23 +22,25 @@ Response problem_of(const Request& request, const std::exception& failure) {
   if (const auto* problem = dynamic_cast<const Problem*>(&failure)) return problem_response(*problem, request.id);
   spdlog::error("{} {} [{}]: {}", request.method, printable(without_secrets(request.target)), request.id,
                 printable(failure.what()));
-  return problem_response(Problem(500, "internal", "the server failed; its log has this request's id"), request.id);
+  return problem_response(Problem(500, "internal", "internal error; see this request id in the server log"),
+                          request.id);
 }
 
-/// The response to a request whose handler gave none.
+/// The response if the handler returned without responding.
 Response lost_response(const Request& request) {
   if (!request.abandoned()) {
-    spdlog::error("{} {} [{}]: the handler gave no response", request.method, printable(request.target), request.id);
+    spdlog::error("{} {} [{}]: the handler sent no response", request.method, printable(request.target), request.id);
   }
-  return problem_response(Problem(500, "internal", "the server failed; its log has this request's id"), request.id);
+  return problem_response(Problem(500, "internal", "internal error; see this request id in the server log"),
+                          request.id);
 }
 
-/// Refuses a body of that size or type before it is read; nothing if it may come.
+/// Checks size and type of a body before it is read. Returns nothing if they are acceptable.
 std::optional<Response> check_body(const Request& request, const Route& route, std::int64_t bytes) {
   if (bytes <= 0) return std::nullopt;
   if (bytes > static_cast<std::int64_t>(route.most_body_bytes)) {
-    const std::string limit = route.most_body_bytes == 0 ? fmt::format("{} takes none here", request.method)
-                                                         : fmt::format("at most {} are taken", route.most_body_bytes);
+    const std::string limit = route.most_body_bytes == 0 ? fmt::format("{} takes no body here", request.method)
+                                                         : fmt::format("expected at most {}", route.most_body_bytes);
     return problem_response(Problem(413, "too_large", fmt::format("the body has {} bytes; {}", bytes, limit)),
                             request.id);
   }
@@ -53,24 +55,25 @@ std::optional<Response> check_body(const Request& request, const Route& route, s
       .set("Accept-Patch", types);
 }
 
-/// Refuses a request with a query parameter that its route does not take.
+/// Refuses query parameters that the route does not support.
 std::optional<Response> check_query(const Request& request, const Route& route) {
   const auto fault = route.takes ? query_fault(request.target, *route.takes) : std::nullopt;
   if (!fault) return std::nullopt;
   return problem_response(*fault, request.id);
 }
 
-/// Refuses a request whose Accept header takes none of the media types of the route.
+/// Refuses an Accept header that matches no media type of the route.
 std::optional<Response> check_accept(const Request& request, const Route& route) {
   const std::string_view accept = request.header("accept");
   if (accept.empty() || route.gives.empty() || accepted_type(accept, route.gives)) return std::nullopt;
-  const std::string given = fmt::format("this gives {}, which Accept does not take", fmt::join(route.gives, ", "));
+  const std::string given =
+      fmt::format("the response is {}, which the Accept header does not match", fmt::join(route.gives, ", "));
   return problem_response(Problem(406, "not_acceptable", given), request.id);
 }
 
-/// For the log of a proxy, perhaps: the client itself no longer reads.
+/// Response after the client disconnected; at most a proxy reads it.
 Response left_response(const Request& request) {
-  return problem_response(Problem(503, "busy", "the client left before its answer"), request.id);
+  return problem_response(Problem(503, "busy", "the client disconnected before the response"), request.id);
 }
 
 Work work_of(const Request& request) {
@@ -81,17 +84,17 @@ Work work_of(const Request& request) {
   return work;
 }
 
-/// 404: for people a page that leads to the dashboard, for programs a problem.
+/// A 404 response: an HTML page with a link to the dashboard for browsers, a problem document for programs.
 Response nothing_here(const Request& request) {
   const bool below_api = !request.segments.empty() && request.segments.front() == "api";
   if (below_api || request.header("accept").find("text/html") == std::string_view::npos) {
-    return problem_response(Problem(404, "path_unknown", "nothing is here"), request.id);
+    return problem_response(Problem(404, "path_unknown", "there is no such path"), request.id);
   }
   Response response = text_response(404, "text/html; charset=utf-8",
                                     "<!doctype html>\n<html lang=\"en\">\n<title>Not found</title>\n"
-                                    "<h1>Nothing is at this address</h1>\n"
-                                    "<p>The runs are on the <a href=\"/\">dashboard</a>, what programs can ask is in "
-                                    "the <a href=\"/api/v1/openapi.json\">description of the API</a>.</p>\n</html>\n");
+                                    "<h1>Page not found</h1>\n"
+                                    "<p>See the <a href=\"/\">dashboard</a> for runs, or "
+                                    "the <a href=\"/api/v1/openapi.json\">API description</a>.</p>\n</html>\n");
   response.set("Cache-Control", "no-store");
   return response;
 }
@@ -117,7 +120,7 @@ Dispatcher::Admission Dispatcher::admit(Request& request, std::int64_t body_byte
   admission.refusal->work_ms = watch.elapsed_ms();
   const int status = admission.refusal->status;
   router_.note_refusal(request, admission.route, status, watch.elapsed_ms() / 1000);
-  // A client over its rate must not push other entries out of the audit.
+  // A client over its rate limit must not evict other audit entries.
   if (status != 429) gate_->note(request, *admission.refusal, {});
   return admission;
 }
@@ -134,17 +137,17 @@ Dispatcher::Admission Dispatcher::consider(Request& request, std::int64_t body_b
     if (!route.prompt) refusal = gate_->check_caller(request, route.scope, route.open_here);
     if (!refusal) refusal = check_query(request, route);
     if (!refusal) refusal = check_body(request, route, body_bytes);
-    if (!refusal && !route.prompt) refusal = check_accept(request, route);  // a health check is not refused for that
+    if (!refusal && !route.prompt) refusal = check_accept(request, route);  // health checks ignore Accept
     return {std::move(refusal), &route};
   }
   if (auto refusal = gate_->check_caller(request, Scope::none)) return {std::move(refusal), nullptr};
   const bool page = match.allowed.empty() && files_.has(request);
   if (page && !writes(request) && request.method != "OPTIONS") {
-    if (body_bytes > 0) return {refuse(413, "too_large", "no body is taken here"), nullptr};
+    if (body_bytes > 0) return {refuse(413, "too_large", "this path takes no body"), nullptr};
     return {std::nullopt, nullptr};
   }
   if (match.allowed.empty() && !page) return {nothing_here(request), nullptr};
-  Response refusal = refuse(405, "method_not_allowed", "this path does not take that method");
+  Response refusal = refuse(405, "method_not_allowed", "the method is not allowed for this path");
   refusal.set("Allow", page ? "GET, HEAD" : match.allowed);
   return {std::move(refusal), nullptr};
 }
@@ -205,15 +208,14 @@ Response Dispatcher::dropped(const Request& request, const Route& route, Work::D
   const double seconds = std::chrono::duration<double>(SteadyClock::now() - request.complete).count();
   router_.note_refusal(request, &route, left ? client_left : 503, seconds);
   if (left) return left_response(request);
-  const std::string detail =
-      why == Work::Drop::ending
-          ? "the server is ending"
-          : fmt::format("too many requests wait already (lane {}); send it again", name_of(route.lane));
+  const std::string detail = why == Work::Drop::ending
+                                 ? "the server is shutting down"
+                                 : fmt::format("too many queued requests (lane {}); retry later", name_of(route.lane));
   return problem_response(Problem(503, "busy", detail), request.id);
 }
 
 void Dispatcher::handle(const std::shared_ptr<const Request>& request, const Route& route, const Reply& reply) const {
-  // A write is in the audit before its response goes out.
+  // The audit entry of a write is stored before its response is sent.
   const Stopwatch watch;
   const auto finish = [this, request, reply, watch](Response response) {
     if (!request->note) {

@@ -45,7 +45,7 @@ UniqueFd open_beneath(const std::filesystem::path& folder, const std::string& re
   const UniqueFd root(open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!root) return {};
   struct open_how how {};
-  how.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;  // a FIFO must not hold us up
+  how.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;  // do not block on a FIFO
   how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS;
   UniqueFd file(static_cast<int>(syscall(SYS_openat2, root.get(), relative.c_str(), &how, sizeof how)));
   struct stat status {};
@@ -58,7 +58,8 @@ namespace {
 /// Status (200, 206, 304 or 416) and headers of a download. Sets `range` to the requested part. Throws Problem 412.
 Response head_of(const Request& request, const std::string& etag, std::int64_t size, RangeRequest& range) {
   if (!if_match_holds(request.header("if-match"), etag)) {
-    throw Problem(412, "changed", fmt::format("it is not what If-Match says: its entity tag is {}", etag));
+    throw Problem(412, "changed",
+                  fmt::format("the If-Match header does not match; the current entity tag is {}", etag));
   }
   Response response;
   response.set("ETag", etag).set("Accept-Ranges", "bytes").set("Cache-Control", "no-cache");

@@ -25,7 +25,7 @@ bool equal_ignoring_case(std::string_view a, std::string_view lower) {
                     [](unsigned char x, char y) { return std::tolower(x) == y; });
 }
 
-/// Whether what follows the name in a Host field is nothing, or a colon and at most a port number.
+/// True if the name in a Host field is followed by nothing, a colon, or a colon and a port number.
 bool has_sound_port(std::string_view host) {
   const auto bracket = host.rfind(']'), colon = host.rfind(':');
   if (colon == std::string_view::npos || (bracket != std::string_view::npos && colon < bracket)) return true;
@@ -59,7 +59,7 @@ std::optional<FramingFault> check_request_line(std::string_view line) {
   return std::nullopt;
 }
 
-/// Checks the form of each header line, and counts the fields that decide where a message ends.
+/// Checks the syntax of each header line, and counts the fields that determine the message length.
 class FieldCheck {
  public:
   std::optional<FramingFault> line(std::string_view line) {

@@ -10,7 +10,7 @@ std::int64_t length_of(const std::variant<std::string, FileSlice>& part) {
   return text != nullptr ? static_cast<std::int64_t>(text->size()) : std::get<FileSlice>(part).length;
 }
 
-/// `length` bytes of a part from `first`.
+/// The part's `length` bytes starting at `first`.
 void cut_part(std::variant<std::string, FileSlice>& part, std::int64_t first, std::int64_t length) {
   if (auto* text = std::get_if<std::string>(&part)) {
     *text = text->substr(static_cast<std::size_t>(first), static_cast<std::size_t>(length));

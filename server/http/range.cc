@@ -6,7 +6,7 @@
 namespace babelring::http {
 namespace {
 
-/// The number, or nothing unless the text is all digits and fits.
+/// Parses a decimal number. Returns nothing unless the text is all digits and the value fits.
 std::optional<std::int64_t> number(std::string_view text) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);

@@ -16,14 +16,14 @@ namespace {
 
 namespace beast = boost::beast;
 
-/// An id made here: a random prefix for each thread and a counter, as drawing random bits takes a microsecond.
+/// A generated request id: a random prefix per thread and a counter, because drawing random bits takes a microsecond.
 std::string own_request_id() {
   thread_local const std::string thread = make_id('q');
   thread_local std::uint64_t count = 0;
   return thread + '-' + std::to_string(++count);
 }
 
-/// The client's id if it is harmless in logs, otherwise one made here.
+/// The client's id if it is safe in logs, otherwise a generated one.
 std::string request_id(std::string_view given) {
   const bool good =
       !given.empty() && given.size() <= 64 && std::all_of(given.begin(), given.end(), [](unsigned char c) {
@@ -46,7 +46,7 @@ Result<RequestHead> parse_head(std::string_view text) {
   RequestHead head;
   head.request.method = std::string(message.method_string());
   head.request.target = std::string(message.target());
-  const bool persistent = message.version() >= 11;  // HTTP/1.0 knows neither chunks nor 100-continue
+  const bool persistent = message.version() >= 11;  // HTTP/1.0 has neither chunked encoding nor 100-continue
   head.request.http_1_0 = !persistent;
   head.takes_interim = persistent;
   head.request.keep_alive = persistent && message.keep_alive();

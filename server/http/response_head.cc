@@ -15,7 +15,7 @@ constexpr std::string_view always =
     "X-Content-Type-Options: nosniff\r\n"
     "Referrer-Policy: no-referrer\r\n";
 
-/// Some values quote a manifest, which may say anything: no value may start a new line.
+/// Some values quote untrusted manifests: no value may start a new line.
 void add_field(std::string& head, std::string_view name, std::string_view value) {
   head.append(name).append(": ");
   const std::size_t start = head.size();
@@ -25,7 +25,7 @@ void add_field(std::string& head, std::string_view name, std::string_view value)
   }
 }
 
-/// The Date header, made once a second.
+/// The Date header, refreshed once per second.
 const std::string& date_line() {
   thread_local std::string line;
   thread_local std::time_t made = -1;

@@ -19,7 +19,7 @@ std::string_view view_of(spdlog::string_view_t text) {
   return {text.data(), text.size()};
 }
 
-/// The words of a message.
+/// Formats the message text, escaped and with tokens redacted.
 class SafeText : public spdlog::custom_flag_formatter {
  public:
   void format(const spdlog::details::log_msg& message, const std::tm& /*time*/, spdlog::memory_buf_t& out) override {

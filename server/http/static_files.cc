@@ -45,7 +45,7 @@ std::string gunzip(std::string_view bytes, std::size_t size) {
   stream.avail_out = static_cast<uInt>(content.size());
   const int code = inflate(&stream, Z_FINISH);
   inflateEnd(&stream);
-  if (code != Z_STREAM_END) fail("zlib: an embedded file does not unpack (code {})", code);
+  if (code != Z_STREAM_END) fail("zlib: cannot decompress an embedded file (code {})", code);
   return content;
 }
 
@@ -67,7 +67,7 @@ Response StaticFiles::serve(const Request& request) const {
   const std::string path = path_of(request);
   if (!folder_.empty()) return serve_folder(path);
   const PageFile* file = find(path);
-  if (file == nullptr) fail("page file {} is gone", path);
+  if (file == nullptr) fail("dashboard file {} is missing", path);
   return serve_embedded(request, *file);
 }
 

@@ -24,7 +24,7 @@ std::string ustar_block(std::string_view name, std::int64_t size, std::int64_t m
   put(block, 116, "0000000");
   put(block, 124, fmt::format("{:011o}", std::min(size, most_ustar_bytes)));
   put(block, 136, fmt::format("{:011o}", std::clamp<std::int64_t>(mtime_s, 0, most_ustar_bytes)));
-  put(block, 148, "        ");  // the checksum counts its own field as blanks
+  put(block, 148, "        ");  // the checksum treats its own field as spaces
   block[156] = type;
   put(block, 257, std::string_view("ustar\00000", 8));
   put(block, 265, "root");
@@ -38,7 +38,7 @@ std::string ustar_block(std::string_view name, std::int64_t size, std::int64_t m
   return block;
 }
 
-/// "LENGTH KEY=VALUE\n", where LENGTH counts itself.
+/// A pax record, "LENGTH KEY=VALUE\n". LENGTH includes its own digits.
 std::string pax_line(std::string_view key, std::string_view value) {
   const std::size_t rest = key.size() + value.size() + 3;
   std::size_t length = rest + 1;

@@ -17,7 +17,7 @@
 namespace babelring::http {
 namespace {
 
-/// Chooses the application protocol (ALPN): HTTP/1.1 or none. Names are preceded by their length.
+/// ALPN callback: selects HTTP/1.1 or none. Each protocol name is preceded by its length.
 int choose_protocol(SSL*, const unsigned char** chosen, unsigned char* chosen_size, const unsigned char* offered,
                     unsigned int offered_size, void*) {
   static constexpr std::array<unsigned char, 9> ours = {8, 'h', 't', 't', 'p', '/', '1', '.', '1'};
@@ -26,7 +26,7 @@ int choose_protocol(SSL*, const unsigned char** chosen, unsigned char* chosen_si
   return found == OPENSSL_NPN_NEGOTIATED ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_ALERT_FATAL;
 }
 
-/// OpenSSL would ask for the pass phrase of an encrypted key at the terminal.
+/// Refuses encrypted keys. Without this callback, OpenSSL would ask for the pass phrase on the terminal.
 int no_pass_phrase(char*, int, int, void*) {
   return -1;
 }

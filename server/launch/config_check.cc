@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A file in memory with this text, without a name: nothing of it stays, however we end. Throws Failure.
+/// An anonymous in-memory file with this text. It disappears when the process ends. Throws Failure.
 int open_text(const std::string& text) {
   const int file = memfd_create("babelring-config", MFD_CLOEXEC);
   if (file < 0) fail("memfd_create: {}", std::strerror(errno));
@@ -37,14 +37,14 @@ int open_text(const std::string& text) {
   return file;
 }
 
-/// Neither needs to be there: the data may be on other hosts alone.
+/// Neither path needs to exist: the data may be available only on other hosts.
 bool lies_below(const fs::path& path, const fs::path& root) {
   std::error_code error;
   const fs::path inner = fs::weakly_canonical(path, error);
   if (error) return false;
   fs::path outer = fs::weakly_canonical(root, error);
   if (error) return false;
-  if (!outer.has_filename()) outer = outer.parent_path();  // of "/data/"
+  if (!outer.has_filename()) outer = outer.parent_path();  // for "/data/"
   return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
 }
 
@@ -97,7 +97,7 @@ CheckedConfig check_config(const Profile& profile, const std::string& yaml, cons
   if (profile.data_is_here) order.arguments.emplace_back("--check-data");
   if (ranks > 1) order.arguments.insert(order.arguments.end(), {"--check-ranks", std::to_string(ranks)});
   if (!name.empty()) order.arguments.push_back("name=" + name);
-  order.nice = 5;  // the server answers heartbeats beside it
+  order.nice = 5;  // must not slow down the server
   const ProgramAnswer answer = run_program(order, {.time = std::chrono::seconds(10),
                                                    .output_bytes = std::size_t{4} << 20,
                                                    .memory_bytes = std::uint64_t{4} << 30,

@@ -59,7 +59,7 @@ void ControlPlane::use_profiles(Profiles chosen) {
     if (chosen.contains(run.profile) || !profiles()->contains(run.profile) || run.state == store::RunState::lost)
       continue;
     throw UsageFailure(
-        fmt::format("profile {} is gone, but run {} ({}) needs it", run.profile, run.id, name_of(run.state)));
+        fmt::format("profile {} is missing, but run {} ({}) needs it", run.profile, run.id, name_of(run.state)));
   }
   profiles_.set(completed(std::move(chosen)));
   wake();
@@ -85,7 +85,7 @@ void ControlPlane::wake() {
 
 void ControlPlane::loop() {
   auto known = profiles_.get();
-  Profiles profiles = *known;  // replaced only between two looks
+  Profiles profiles = *known;  // replaced only between ticks
   Supervisor supervisor({.store = store_,
                          .heartbeats = heartbeats_,
                          .profiles = profiles,
@@ -106,7 +106,7 @@ void ControlPlane::loop() {
         next_purge = SteadyClock::now() + between_purges;
         purge_deleted_runs(store_, remove_, note_purge_, wall_time_ms());
       }
-    } catch (const std::exception& failure) {  // a full disk, say: the next look may succeed
+    } catch (const std::exception& failure) {  // e.g. a full disk; the next tick may succeed
       spdlog::error("supervisor: {}", failure.what());
     }
     std::unique_lock lock(mutex_);
@@ -125,7 +125,7 @@ void ControlPlane::ask_all_to_stop() {
   for (const store::LaunchRow& run : runs) {
     if (!store::has_attempt(run.state)) continue;
     store_.write([&](store::Database& database) {
-      store::request_stop(database, run.id, "checkpoint", 3600, "server's end", wall_time_ms());
+      store::request_stop(database, run.id, "checkpoint", 3600, "server shutdown", wall_time_ms());
     });
     const auto launcher = launchers_.find(run.launcher);
     if (launcher != launchers_.end()) launcher->second->ask_to_stop(run.handle);

@@ -7,7 +7,7 @@ namespace {
 
 constexpr auto remembered = std::chrono::hours(24);
 constexpr auto recent = std::chrono::minutes(1);
-constexpr int forgotten_at_once = 4;  // silent runs for each heartbeat that comes: more than can begin meanwhile
+constexpr int forgotten_at_once = 4;  // silent runs dropped per heartbeat; more than one, so the total shrinks
 
 double rate(std::int64_t before, std::int64_t after, double seconds) {
   return after >= before && seconds > 0 ? static_cast<double>(after - before) / seconds : 0;

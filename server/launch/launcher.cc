@@ -16,7 +16,7 @@ void replace_all(std::string& text, std::string_view what, const std::string& wi
   }
 }
 
-/// NAME=value in the place of an earlier value: of two, getenv() would find the first.
+/// Adds NAME=value, replacing an earlier entry of the same name, because getenv() returns the first.
 void set_entry(std::vector<std::string>& environment, const std::string& entry) {
   const std::string name = entry.substr(0, entry.find('=') + 1);
   const auto earlier = std::find_if(environment.begin(), environment.end(),
@@ -72,7 +72,7 @@ std::vector<std::string> full_command(const Profile& profile, const LaunchOrder&
 
 std::vector<std::string> launch_environment(const Profile& profile, const LaunchOrder& order) {
   std::vector<std::string> environment = plain_environment();
-  if (geteuid() == 0) {  // Open MPI asks root twice
+  if (geteuid() == 0) {  // Open MPI requires both to run as root
     environment.emplace_back("OMPI_ALLOW_RUN_AS_ROOT=1");
     environment.emplace_back("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1");
   }

@@ -14,7 +14,7 @@ namespace {
 constexpr std::streamoff tail_bytes = 64 << 10;
 constexpr std::size_t most_quoted = 300;
 
-/// The number that stands after `words`, and what follows it.
+/// Parses the number after `words` and advances `text` past it.
 std::optional<std::int64_t> number_after(std::string_view& text, std::string_view words) {
   const std::size_t at = text.find(words);
   if (at == std::string_view::npos) return std::nullopt;
@@ -38,7 +38,7 @@ std::string word_after(std::string_view& text, std::string_view words) {
 }  // namespace
 
 std::optional<LostRank> find_lost_rank(std::string_view text) {
-  // mpirun noticed that process rank 1 with PID 0 on node hostA exited on signal 9 (Killed).
+  // Example: mpirun noticed that process rank 1 with PID 0 on node hostA exited on signal 9 (Killed).
   constexpr std::string_view noticed = "mpirun noticed that process rank ";
   const std::size_t at = text.find(noticed);
   if (at == std::string_view::npos) return std::nullopt;

@@ -9,15 +9,15 @@
 namespace babelring::launch {
 namespace {
 
-/// The launcher itself, if it is still there. A pid that was reused has another start time.
+/// The launcher process, if it still exists. A reused pid has a different start time.
 std::optional<ProcessFacts> leader_of(const store::LauncherHandle& handle) {
   auto facts = find_process(static_cast<pid_t>(handle.pid));
   if (!facts || facts->start_ticks != handle.start_ticks) return std::nullopt;
   return facts;
 }
 
-/// What is left of its session. Members are younger than their leader: older processes belong to another session with
-/// the same number.
+/// The remaining processes of the launcher's session. Members start after their leader, so older processes belong to
+/// another session with the same number.
 std::vector<ProcessFacts> members_of(const store::LauncherHandle& handle) {
   std::vector<ProcessFacts> members = session_members(static_cast<pid_t>(handle.pid));
   std::erase_if(members, [&](const ProcessFacts& one) { return one.start_ticks < handle.start_ticks; });
@@ -37,9 +37,9 @@ std::vector<std::string> MpirunLauncher::command(const Profile& profile, const L
 }
 
 store::LauncherHandle MpirunLauncher::start(const Profile& profile, const LaunchOrder& order) {
-  // When a rank has died, Open MPI's mpirun sleeps twice for this long (a second by default) before the others are
-  // gone. They have nothing to save: a stop with a checkpoint does not come this way. A value of the profile's comes
-  // first and wins.
+  // After a rank has died, Open MPI's mpirun sleeps twice for this long (default: one second) before it has killed the
+  // others. They have nothing to save: a stop with a checkpoint does not use this path. A value set in the profile
+  // comes first and takes precedence.
   std::vector<std::string> environment = launch_environment(profile, order);
   environment.emplace_back("OMPI_MCA_odls_base_sigkill_timeout=0");
   const pid_t pid = start_process({.arguments = command(profile, order),
@@ -51,7 +51,7 @@ store::LauncherHandle MpirunLauncher::start(const Profile& profile, const Launch
     const auto facts = find_process(pid);
     if (!facts) fail("process {} is not in /proc", pid);
     return {.pid = pid, .start_ticks = facts->start_ticks, .job = ""};
-  } catch (...) {  // without its start time it could not be told from a later process with the same pid
+  } catch (...) {  // without a start time, a reused pid would be undetectable
     ::kill(-pid, SIGKILL);
     waitpid(pid, nullptr, 0);
     throw;
@@ -69,12 +69,13 @@ Sight MpirunLauncher::look(const store::LauncherHandle& handle) {
   if (handle.pid <= 0) return {.kind = Sight::Kind::unknown};
   const auto leader = leader_of(handle);
   if (leader && leader->alive()) return {.kind = Sight::Kind::alive};
-  if (leader && !ended_.contains(handle.pid)) {  // a zombie: ours to reap, unless an earlier server started it
+  if (leader && !ended_.contains(handle.pid)) {  // reap a zombie unless an earlier server started it
     if (const auto ended = poll_child(static_cast<pid_t>(handle.pid)); ended && ended->code >= 0) {
       ended_[handle.pid] = ended->code;
     }
   }
-  if (!members_of(handle).empty()) return {.kind = Sight::Kind::alive, .detail = "mpirun is gone, ranks are left"};
+  if (!members_of(handle).empty())
+    return {.kind = Sight::Kind::alive, .detail = "mpirun has ended, but ranks are still running"};
   Sight sight{.kind = Sight::Kind::ended};
   if (const auto code = ended_.find(handle.pid); code != ended_.end()) sight.exit_code = code->second;
   return sight;
@@ -85,7 +86,8 @@ void MpirunLauncher::ask_to_stop(const store::LauncherHandle& handle) {
 }
 
 void MpirunLauncher::kill(const store::LauncherHandle& handle, bool urgent) {
-  // Asked to end, mpirun also ends its daemons on other hosts. If it does not, everything here is killed.
+  // SIGTERM makes mpirun also end its daemons on other hosts. Without a live mpirun, or if `urgent`, kill
+  // all local processes.
   const auto leader = leader_of(handle);
   const bool alone = !leader || !leader->alive();
   if (!alone && !urgent) {

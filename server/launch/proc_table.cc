@@ -19,8 +19,8 @@ namespace {
 namespace fs = std::filesystem;
 constexpr std::size_t most_proc_bytes = 1 << 20;
 
-/// Empty if there is no such process, or it is not ours to see. Throws Failure where that cannot be told now: a process
-/// must not be taken for dead because we have too many files open.
+/// Reads /proc/PID/`name`. Empty if the process does not exist or is not accessible. Throws Failure if descriptors or
+/// memory run out, so that a live process is not mistaken for a dead one.
 std::string read_proc(pid_t pid, const char* name) {
   const fs::path path = fs::path("/proc") / std::to_string(pid) / name;
   std::ifstream file(path, std::ios::binary);
@@ -43,8 +43,8 @@ bool has_entry(const std::string& environment, const std::string& entry) {
   return false;
 }
 
-/// NAME=value, each ended by a NUL. Until its execve has finished, a new process shows neither arguments nor
-/// environment, which does not mean that it will have none: this waits for them.
+/// The environment, NAME=value entries each terminated by NUL. A new process has no visible arguments or environment
+/// until its execve has finished; this function waits for that.
 std::string environment_of(const ProcessFacts& process) {
   constexpr int most_looks = 5000;
   std::string environment = read_proc(process.pid, "environ");
@@ -69,7 +69,8 @@ std::optional<ProcessFacts> parse_process(const std::string& stat) {
   std::string skipped;
   if (!(before >> facts.pid)) return std::nullopt;
   if (!(after >> facts.state >> facts.parent >> facts.group >> facts.session)) return std::nullopt;
-  for (int field = 7; field < 22; ++field) after >> skipped;  // proc(5) counts from 1; start time is field 22
+  for (int field = 7; field < 22; ++field)
+    after >> skipped;  // numbering of proc(5), from 1; field 22 is the start time
   if (!(after >> facts.start_ticks)) return std::nullopt;
   return facts;
 }

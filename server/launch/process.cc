@@ -22,7 +22,7 @@
 namespace babelring::launch {
 namespace {
 
-/// posix_spawn's two lists.
+/// File actions and attributes for posix_spawn.
 class SpawnPlan {
  public:
   SpawnPlan() {
@@ -93,7 +93,7 @@ class Pipe {
     if (ends_[which] >= 0) close(ends_[which]);
     ends_[which] = -1;
   }
-  /// Reads what is there; false at the end.
+  /// Reads available data. Returns false at the end.
   bool drain(std::string& into) {
     std::array<char, 4096> block;
     const ssize_t got = read(ends_[0], block.data(), block.size());
@@ -106,17 +106,17 @@ class Pipe {
 };
 
 std::string too_long(const ProgramLimits& limits) {
-  return fmt::format("took longer than {} ms", limits.time.count());
+  return fmt::format("exceeded the time limit of {} ms", limits.time.count());
 }
 
-/// Reads both outputs to their ends. Returns why it was given up, or "".
+/// Reads both output streams to the end. Returns the reason to kill the program, or "".
 std::string read_answer(Pipe& out, Pipe& err, ProgramAnswer& answer, const ProgramLimits& limits,
                         SteadyClock::time_point end) {
   std::array<bool, 2> open = {true, true};
   while (open[0] || open[1]) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - SteadyClock::now()).count();
     if (left <= 0) return too_long(limits);
-    if (limits.abandoned && limits.abandoned()) return "was given up: nobody waits for it";
+    if (limits.abandoned && limits.abandoned()) return "was killed: the request was abandoned";
     const auto pause = limits.abandoned ? std::min<std::int64_t>(left, 100) : left;
     std::array<pollfd, 2> files = {pollfd{open[0] ? out.reading() : -1, POLLIN, 0},
                                    pollfd{open[1] ? err.reading() : -1, POLLIN, 0}};
@@ -124,7 +124,7 @@ std::string read_answer(Pipe& out, Pipe& err, ProgramAnswer& answer, const Progr
     if (files[0].revents != 0) open[0] = out.drain(answer.output);
     if (files[1].revents != 0) open[1] = err.drain(answer.complaint);
     if (answer.output.size() > limits.output_bytes || answer.complaint.size() > limits.output_bytes) {
-      return fmt::format("said more than {} bytes", limits.output_bytes);
+      return fmt::format("wrote more than {} bytes", limits.output_bytes);
     }
   }
   return "";
@@ -162,7 +162,7 @@ ProgramAnswer run_program(const ProcessOrder& order, const ProgramLimits& limits
   const auto end = SteadyClock::now() + limits.time;
   std::string given_up = read_answer(out, err, answer, limits, end);
   std::optional<Ended> ended;
-  while (given_up.empty() && !(ended = poll_child(pid))) {  // it may close its outputs and stay
+  while (given_up.empty() && !(ended = poll_child(pid))) {  // it may close its outputs but keep running
     if (SteadyClock::now() >= end) given_up = too_long(limits);
     usleep(1000);
   }

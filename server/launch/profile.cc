@@ -16,7 +16,7 @@ bool is_name(const std::string& text) {
   return !text.empty() && text.size() <= 64 && text.find_first_not_of(allowed) == std::string::npos;
 }
 
-/// Which profiles a file describes; their contents are read by OptionBinder, which knows the place of each fault.
+/// The profile names in a file. OptionBinder reads the contents and reports the position of errors.
 std::vector<std::string> names_in(const std::string& yaml, const std::string& file) {
   std::vector<std::string> names;
   try {
@@ -27,8 +27,9 @@ std::vector<std::string> names_in(const std::string& yaml, const std::string& fi
       const auto name = entry.first.as<std::string>();
       const YAML::Mark mark = entry.first.Mark();
       if (!is_name(name) || name == "external") {
-        throw UsageFailure(fmt::format("{}:{}:{}: a profile's name has letters, digits, - and _, and is not external",
-                                       file, mark.line + 1, mark.column + 1));
+        throw UsageFailure(
+            fmt::format("{}:{}:{}: a profile name has letters, digits, - and _, and must not be external", file,
+                        mark.line + 1, mark.column + 1));
       }
       names.push_back(name);
     }
@@ -41,24 +42,26 @@ std::vector<std::string> names_in(const std::string& yaml, const std::string& fi
 }  // namespace
 
 void Profile::bind(OptionBinder& b) {
-  b.choice("launcher", launcher, {"mpirun", "slurm"}, "how processes are started");
-  b.list("command", command, "program and arguments before the worker's; {ranks} and {hosts} are filled in");
-  b.list("submit", submit, "slurm: further options of sbatch, such as --partition=gpu");
-  b.list("environment", environment, "NAME=value for launcher and workers");
-  b.list("hosts", hosts, "mpirun: HOST or HOST:SLOTS; none: this host");
-  b.text("worker", worker, "the worker's program; empty: the one beside the server");
-  b.text("server", server, "address that workers report to; empty: the one listened on");
-  b.text("folder", folder, "runs are kept below it; empty: runs below the data folder");
-  b.text("working_folder", working_folder, "relative names in a configuration count from here; empty: the server's");
-  b.list("data_roots", data_roots,
-         "data.folder must lie below one of these, training.start_from too or below the runs; none: anywhere");
-  b.flag("data_is_here", data_is_here, "the server can look into data.folder before it starts a run");
-  b.integer("most_ranks", most_ranks, 1, 100000, "of one run");
-  b.integer("most_running", most_running, 1, 10000, "runs at a time; others wait");
-  b.number("launch_timeout_s", launch_timeout_s, 1, 86400, "until each rank has reported");
-  b.number("heartbeat_timeout_s", heartbeat_timeout_s, 2, 86400, "silence of a rank that ends an attempt");
-  b.number("stall_timeout_s", stall_timeout_s, 0, 1e7, "without an update although ranks report; 0: never");
-  b.number("cool_down_s", cool_down_s, 0, 3600, "of a host that failed; doubles up to ten times this");
+  b.choice("launcher", launcher, {"mpirun", "slurm"}, "launcher for the processes");
+  b.list("command", command, "launcher command before the worker; {ranks} and {hosts} are replaced");
+  b.list("submit", submit, "slurm: additional sbatch options, such as --partition=gpu");
+  b.list("environment", environment, "environment of launcher and workers, NAME=value");
+  b.list("hosts", hosts, "mpirun: HOST or HOST:SLOTS; empty: this host");
+  b.text("worker", worker, "worker program; empty: the one in the server program's folder");
+  b.text("server", server, "server address for workers; empty: the listening address");
+  b.text("folder", folder, "parent of the run folders; empty: DATA/runs");
+  b.text("working_folder", working_folder, "base of relative paths in a configuration; empty: the server's");
+  b.list(
+      "data_roots", data_roots,
+      "data.folder must lie below one of these, training.start_from below these or the run folders; empty: anywhere");
+  b.flag("data_is_here", data_is_here, "the server can access data.folder and checks it before a start");
+  b.integer("most_ranks", most_ranks, 1, 100000, "maximum number of ranks per run");
+  b.integer("most_running", most_running, 1, 10000, "maximum number of concurrent runs; others are queued");
+  b.number("launch_timeout_s", launch_timeout_s, 1, 86400, "time limit until every rank has reported");
+  b.number("heartbeat_timeout_s", heartbeat_timeout_s, 2, 86400, "silence of a rank after which the attempt is ended");
+  b.number("stall_timeout_s", stall_timeout_s, 0, 1e7,
+           "time without an update after which the attempt is ended; 0: no limit");
+  b.number("cool_down_s", cool_down_s, 0, 3600, "waiting time of a failed host; doubles up to ten times this");
 }
 
 void Profile::check() const {

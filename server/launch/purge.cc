@@ -24,7 +24,7 @@ void remove_checkpoints(store::Store& store, const store::DoomedRun& run, const 
   for (const store::CheckpointRow& checkpoint : checkpoints) {
     try {
       remove(checkpoint);
-    } catch (const std::exception& failure) {  // the run is removed all the same
+    } catch (const std::exception& failure) {  // remove the run anyway
       spdlog::warn("run {}: checkpoint {} stays on disk: {}", run.id, checkpoint.name, failure.what());
     }
   }
@@ -49,7 +49,7 @@ void purge_deleted_runs(store::Store& store, const RemoveCheckpoint& remove, con
       store::purge_run(database, run.number);
       note(database, run.id);
     });
-    spdlog::info("run {}: removed for good", run.id);
+    spdlog::info("run {}: purged", run.id);
   }
 }
 

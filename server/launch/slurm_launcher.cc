@@ -10,7 +10,7 @@ namespace {
 
 constexpr auto between_polls = std::chrono::seconds(1);
 constexpr auto between_kills = std::chrono::seconds(2);
-constexpr int polls_until_gone = 3;  // a job that was just submitted may not be listed at once
+constexpr int polls_until_gone = 3;  // a new job may not be listed immediately
 constexpr const char* format = "JobID:|,State:|,exit_code:|,Name:128|,Reason:100";
 
 ProgramAnswer ask_slurm(std::vector<std::string> arguments, std::vector<std::string> environment, std::string folder) {
@@ -21,17 +21,17 @@ ProgramAnswer ask_slurm(std::vector<std::string> arguments, std::vector<std::str
                      {.time = std::chrono::seconds(8), .output_bytes = std::size_t{8} << 20});
 }
 
-/// Slurm's programs find their controller by this.
+/// Environment for Slurm commands. SLURM_CONF locates the controller.
 std::vector<std::string> slurm_environment() {
   std::vector<std::string> environment = plain_environment();
   if (const char* conf = std::getenv("SLURM_CONF")) environment.push_back(fmt::format("SLURM_CONF={}", conf));
   return environment;
 }
 
-/// Those that `which` names. Throws Failure where squeue does not say.
-std::vector<SlurmJob> list_jobs(std::string which) {
+/// Jobs matching `filter`, an option of squeue. Throws Failure if squeue fails.
+std::vector<SlurmJob> list_jobs(std::string filter) {
   const ProgramAnswer answer =
-      ask_slurm({"squeue", "--noheader", "--states=all", std::move(which), std::string("--Format=") + format},
+      ask_slurm({"squeue", "--noheader", "--states=all", std::move(filter), std::string("--Format=") + format},
                 slurm_environment(), "");
   if (answer.code != 0) fail("squeue: exit code {}: {}", answer.code, printable(answer.complaint).substr(0, 300));
   return parse_squeue(answer.output);
@@ -45,7 +45,7 @@ std::filesystem::path script_path(const LaunchOrder& order) {
   return order.folder / fmt::format("job-{}.sh", order.attempt);
 }
 
-/// What the job runs: the arguments, each in quotes, and nothing else.
+/// The job script: executes the quoted command line.
 std::string job_script(const Profile& profile, const LaunchOrder& order) {
   std::string script = "#!/bin/sh\nexec";
   for (const std::string& part : full_command(profile, order, {"mpirun", "-np", "{ranks}", "--bind-to", "none"})) {
@@ -123,7 +123,7 @@ void SlurmLauncher::poll_loop() {
     std::vector<SlurmJob> jobs;
     try {
       jobs = list_jobs(fmt::format("--user={}", getuid()));
-    } catch (const std::exception& failure) {  // no memory, say: the next look may succeed
+    } catch (const std::exception& failure) {  // e.g. out of memory; the next poll may succeed
       trouble = failure.what();
     }
     lock.lock();
@@ -152,7 +152,7 @@ void SlurmLauncher::kill(const store::LauncherHandle& handle, bool urgent) {
     const std::lock_guard lock(mutex_);
     const auto now = std::chrono::steady_clock::now();
     auto& last = killed_[handle.job];
-    if (now - last < between_kills) return;  // the caller asks again and again
+    if (now - last < between_kills) return;  // the caller repeats the call
     last = now;
   }
   std::vector<std::string> arguments = {"scancel", handle.job};

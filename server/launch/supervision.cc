@@ -16,16 +16,16 @@ namespace {
 using store::RunEvent;
 using store::RunState;
 
-constexpr auto patience = std::chrono::seconds(3);     // before processes that were asked to end are killed
-constexpr auto lost_after = std::chrono::seconds(60);  // neither launcher nor heartbeats
-constexpr double deaf_factor = 4;                      // silence of all ranks may be the network's fault: wait longer
-constexpr std::int64_t usage_exit_code = 2;            // trying again is of no use
+constexpr auto patience = std::chrono::seconds(3);     // between asking processes to end and killing them
+constexpr auto lost_after = std::chrono::seconds(60);  // without launcher status and heartbeats
+constexpr double deaf_factor = 4;            // longer timeout if all ranks are silent: the network may have failed
+constexpr std::int64_t usage_exit_code = 2;  // a restart would fail again
 
 double seconds_between(SteadyClock::time_point from, SteadyClock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
 }
 
-/// Why an attempt ended by itself, in the words of whoever knows best.
+/// The cause of an attempt's unexpected end, from the most specific source available.
 std::string cause_of_end(const store::LaunchRow& run, const Sight& sight, const std::optional<LostRank>& lost,
                          const std::string& log) {
   if (lost && lost->how != "ended") return fmt::format("rank {} on {} was {}", lost->rank, lost->host, lost->how);
@@ -36,14 +36,14 @@ std::string cause_of_end(const store::LaunchRow& run, const Sight& sight, const 
     return fmt::format("{} was killed by signal {}", run.launcher, *sight.exit_code - 128);
   }
   if (sight.exit_code) return fmt::format("{} ended with exit code {}", run.launcher, *sight.exit_code);
-  return run.launcher + " ended while no server watched; its exit code is not known";
+  return run.launcher + " ended while no server was running; its exit code is unknown";
 }
 
-/// Keeps what may be left of the attempt, here or on other hosts, from finishing a checkpoint.
+/// Prevents leftover processes of the attempt, on any host, from completing a checkpoint.
 void fence_folder(const store::LaunchRow& run) {
   try {
     write_fence(run.folder, run.attempt);
-  } catch (const std::exception& failure) {  // the folder cannot be reached: the attempt ends all the same
+  } catch (const std::exception& failure) {  // folder unavailable; end the attempt anyway
     spdlog::error("run {}: {}", run.id, printable(failure.what()));
   }
 }
@@ -94,15 +94,15 @@ void Supervisor::attend_external(const store::LaunchRow& run) {
   if (!watch.stopping_since) watch.stopping_since = now_;
   const bool heard = heard_within(run, beats, lost_after);
   if (heard && seconds_between(*watch.stopping_since, now_) > static_cast<double>(run.stop_grace_s)) {
-    conclude_external(run, fmt::format("did not stop by itself within {} s", run.stop_grace_s));
+    conclude_external(run, fmt::format("did not stop within {} s", run.stop_grace_s));
     return;
   }
   if (heard || heard_until(run.id) - std::max(watch.since, awake_since_) < lost_after) return;
   watches_.erase(run.id);
-  change(run, RunEvent::vanished, "it was asked to stop, and no rank reports any more");
+  change(run, RunEvent::vanished, "asked to stop, and no rank reports any more");
 }
 
-/// Fenced, what is left of it ends at its next heartbeat.
+/// Ends and fences the attempt. Ranks that are still running end at their next heartbeat.
 void Supervisor::conclude_external(const store::LaunchRow& run, const std::string& cause) {
   parts_.store.write([&](store::Database& database) {
     store::end_attempt(database, {run.id, run.attempt, std::nullopt, RunEvent::ended_on_request, cause, "supervisor"},
@@ -135,11 +135,10 @@ void Supervisor::watch(const store::LaunchRow& row, const Profile& profile, Laun
   Watch& watch = watches_[run.id];
   if (watch.attempt != run.attempt) {
     watch = {.attempt = run.attempt, .since = now_};
-    spdlog::info("run {} attempt {}: taken up again", run.id, run.attempt);
+    spdlog::info("run {} attempt {}: resuming supervision", run.id, run.attempt);
   }
   if (!find_launcher(run, watch, launcher)) {
-    conclude(run, profile, watch,
-             {.kind = Sight::Kind::ended, .detail = "the server ended while it was being started"});
+    conclude(run, profile, watch, {.kind = Sight::Kind::ended, .detail = "the server ended during the launch"});
     return;
   }
   const Sight sight = launcher.look(run.handle);
@@ -150,9 +149,9 @@ void Supervisor::watch(const store::LaunchRow& row, const Profile& profile, Laun
       conclude(run, profile, watch, sight);
       return;
     case Sight::Kind::pending:
-      watch.since = now_;  // it has not begun: nothing can be late
+      watch.since = now_;  // not started yet: no timeout applies
       if (run.state == RunState::stopping && !watch.ending) {
-        begin_end(run, launcher, watch, {now_, RunEvent::ended_on_request, "stopped before it began", ""});
+        begin_end(run, launcher, watch, {now_, RunEvent::ended_on_request, "stopped before it started", ""});
       }
       return;
     case Sight::Kind::alive:
@@ -165,7 +164,7 @@ void Supervisor::watch(const store::LaunchRow& row, const Profile& profile, Laun
   const auto beats = parts_.heartbeats.of(run.id, run.attempt);
   if (!heard_within(run, beats, lost_after) && now_ - *watch.unseen_since > lost_after) {
     change(run, RunEvent::vanished,
-           sight.detail.empty() ? "its launcher cannot be found and no rank reports" : sight.detail);
+           sight.detail.empty() ? "the launcher cannot be found and no rank reports" : sight.detail);
     watches_.erase(run.id);
   }
 }
@@ -189,11 +188,10 @@ void Supervisor::watch_stopping(const store::LaunchRow& run, Launcher& launcher,
   const double waited = seconds_between(*watch.stopping_since, now_);
   const bool reached = !parts_.heartbeats.of(run.id, run.attempt).empty();
   if (run.stop_wish == "now" || (!reached && waited > 3)) {
-    begin_end(run, launcher, watch, {now_, RunEvent::ended_on_request, "stopped at once", ""});
+    begin_end(run, launcher, watch, {now_, RunEvent::ended_on_request, "stopped immediately", ""});
   } else if (waited > static_cast<double>(run.stop_grace_s)) {
-    begin_end(
-        run, launcher, watch,
-        {now_, RunEvent::ended_on_request, fmt::format("did not stop by itself within {} s", run.stop_grace_s), ""});
+    begin_end(run, launcher, watch,
+              {now_, RunEvent::ended_on_request, fmt::format("did not stop within {} s", run.stop_grace_s), ""});
   }
 }
 
@@ -220,19 +218,19 @@ std::optional<Supervisor::Fault> Supervisor::find_fault(const store::LaunchRow& 
   const double silence = silence_s(*quietest, watch, until);
   const bool all_silent = shortest > profile.heartbeat_timeout_s;
   if (silence > profile.heartbeat_timeout_s * (all_silent ? deaf_factor : 1)) {
-    return Fault{fmt::format("rank {} on {} gave no sign of life for {:.1f} s", quietest->beat.rank,
-                             quietest->beat.host, silence),
-                 quietest->beat.host};
+    return Fault{
+        fmt::format("rank {} on {} sent no heartbeat for {:.1f} s", quietest->beat.rank, quietest->beat.host, silence),
+        quietest->beat.host};
   }
   const bool complete = static_cast<std::int64_t>(heard.size()) >= run.world_size;
   if (profile.stall_timeout_s > 0 && complete && newest_update > profile.stall_timeout_s) {
-    return Fault{fmt::format("no update for {:.0f} s, though every rank reports", newest_update), ""};
+    return Fault{fmt::format("no update for {:.0f} s although all ranks report", newest_update), ""};
   }
   return std::nullopt;
 }
 
 void Supervisor::begin_end(const store::LaunchRow& run, Launcher& launcher, Watch& watch, Ending ending) {
-  spdlog::warn("run {} attempt {}: ending it: {}", run.id, run.attempt, ending.cause);
+  spdlog::warn("run {} attempt {}: ending the attempt: {}", run.id, run.attempt, ending.cause);
   watch.ending = std::move(ending);
   parts_.store.write([&](store::Database& database) { store::fence_attempt(database, run.number, run.attempt); });
   fence_folder(run);
@@ -242,12 +240,12 @@ void Supervisor::begin_end(const store::LaunchRow& run, Launcher& launcher, Watc
 Supervisor::Ending Supervisor::judge(const store::LaunchRow& run, const Watch& watch, const Sight& sight) const {
   if (run.outcome == "finished") return {now_, RunEvent::finished, run.outcome_detail, ""};
   if (watch.ending) return *watch.ending;
-  // A preempted job gets SIGTERM first, on which its ranks stop as if they had been asked to.
+  // Preemption sends SIGTERM first, and ranks then stop as after a stop request.
   if (sight.kind == Sight::Kind::preempted && run.state != RunState::stopping) {
     return {now_, RunEvent::preempted, sight.detail, ""};
   }
   if (run.state == RunState::stopping || run.outcome == "stopped") {
-    const std::string how = run.outcome_detail.empty() ? "its processes have ended" : run.outcome_detail;
+    const std::string how = run.outcome_detail.empty() ? "all processes have ended" : run.outcome_detail;
     return {now_, RunEvent::ended_on_request, how, ""};
   }
   if (sight.exit_code == 0) return {now_, RunEvent::finished, "exit code 0", ""};
@@ -259,8 +257,8 @@ Supervisor::Ending Supervisor::judge(const store::LaunchRow& run, const Watch& w
 void Supervisor::conclude(const store::LaunchRow& row, const Profile& profile, const Watch& watch, const Sight& sight) {
   store::LaunchRow run = row;
   {
-    auto reader = parts_.store.reader(
-        store::Store::For::own);  // its last records came after `row` was read and before its processes ended
+    // The last records may have arrived after `row` was read.
+    auto reader = parts_.store.reader(store::Store::For::own);
     std::tie(run.outcome, run.outcome_detail) = store::find_outcome(*reader, run.number, run.attempt);
   }
   Ending end = judge(run, watch, sight);

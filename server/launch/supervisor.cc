@@ -18,19 +18,19 @@ using store::RunState;
 constexpr auto while_attempts_live = std::chrono::milliseconds(200);
 constexpr auto while_others_wait = std::chrono::seconds(2);  // queued, cooling down, lost
 constexpr auto while_there_is_nothing = std::chrono::seconds(30);
-constexpr auto max_lateness = std::chrono::seconds(1);  // of a tick; after a later one earlier silence means nothing
-constexpr auto max_look = std::chrono::seconds(3);      // that a tick takes; what is longer counts as lateness
+constexpr auto max_lateness = std::chrono::seconds(1);  // of a tick; silence before a later tick is ignored
+constexpr auto max_tick = std::chrono::seconds(3);      // expected duration of a tick; more counts as lateness
 
 }  // namespace
 
 std::chrono::milliseconds Supervisor::tick() {
   now_ = parts_.now();
-  // Whatever held this thread up may have held up heartbeats, too: the ranks get all their time again.
+  // A delay of this thread may also have delayed heartbeats, so all silence timeouts start again.
   if (now_ - due_ > max_lateness) awake_since_ = now_;
-  due_ = now_;  // if looking fails
+  due_ = now_;  // in case look() throws
   const std::chrono::milliseconds pause = look();
-  // Looking itself may take a while where a scheduler is asked, and heartbeats are noted meanwhile.
-  due_ = std::min(parts_.now(), now_ + max_look) + pause;
+  // Launcher commands may take seconds. Heartbeats are processed in the meantime.
+  due_ = std::min(parts_.now(), now_ + max_tick) + pause;
   return pause;
 }
 
@@ -67,7 +67,7 @@ void Supervisor::attend_all(const std::vector<store::LaunchRow>& runs,
       throw;
     } catch (const store::Busy&) {
       throw;
-    } catch (const std::exception& failure) {  // of one run: the others go on
+    } catch (const std::exception& failure) {  // affects only this run
       spdlog::error("run {}: {}", run.id, printable(failure.what()));
     }
   }
@@ -79,21 +79,20 @@ bool Supervisor::has_room(const store::LaunchRow& run, const Profile& profile) c
 }
 
 std::optional<std::vector<Host>> Supervisor::choose_hosts(const Profile& profile, std::int64_t ranks) const {
-  // After faults for which no listed host is to blame there is none to leave out: the first is tried again at once, the
-  // next ones after a pause.
+  // Faults without a faulty host count against the profile: retry at once after the first, and with backoff later.
   const std::string whole = blamed(profile, "");
   if (cool_down_.strikes(whole, now_) > 1 && cool_down_.ready_at(whole, now_) > now_) return std::nullopt;
-  if (profile.hosts.empty()) return std::vector<Host>();  // this one, or as the scheduler likes
-  std::vector<Host> rested, tired;
+  if (profile.hosts.empty()) return std::vector<Host>();  // this host, or chosen by the scheduler
+  std::vector<Host> available, struck;
   for (const std::string& text : profile.hosts) {
     const Host host = parse_host(text);
     const bool cooling = cool_down_.ready_at(host.name, now_) > now_;
-    if (!cooling) rested.push_back(host);
-    if (cooling && cool_down_.strikes(host.name, now_) == 1) tired.push_back(host);
+    if (!cooling) available.push_back(host);
+    if (cooling && cool_down_.strikes(host.name, now_) == 1) struck.push_back(host);
   }
-  rested.insert(rested.end(), tired.begin(), tired.end());
+  available.insert(available.end(), struck.begin(), struck.end());
   std::vector<Host> chosen;
-  for (Host host : rested) {
+  for (Host host : available) {
     if (ranks == 0) break;
     host.slots = std::min(host.slots, ranks);
     ranks -= host.slots;
@@ -106,7 +105,7 @@ std::optional<std::vector<Host>> Supervisor::choose_hosts(const Profile& profile
 std::string Supervisor::blamed(const Profile& profile, const std::string& host) {
   const bool listed = std::any_of(profile.hosts.begin(), profile.hosts.end(),
                                   [&](const std::string& text) { return parse_host(text).name == host; });
-  return listed ? host : "profile " + profile.name;  // no host has a space in its name
+  return listed ? host : "profile " + profile.name;  // not a valid host name, because of the space
 }
 
 void Supervisor::start(const store::LaunchRow& run, const Profile& profile) {
@@ -123,7 +122,7 @@ void Supervisor::start(const store::LaunchRow& run, const Profile& profile) {
                     .server = profile.server,
                     .environment = parts_.environment(run.id)};
   const std::string cause = run.state == RunState::queued
-                                ? "its turn has come"
+                                ? "started from the queue"
                                 : fmt::format("restart {} of {}", run.restarts, run.max_restarts);
   const auto attempt = parts_.store.write([&](store::Database& database) {
     return store::begin_attempt(database, run, launcher.name(), order.resume_from, cause, wall_time_ms());
@@ -142,7 +141,7 @@ void Supervisor::start(const store::LaunchRow& run, const Profile& profile) {
     spdlog::info("run {} attempt {}: started by {} ({})", run.id, order.attempt, launcher.name(),
                  handle.job.empty() ? fmt::format("pid {}", handle.pid) : "job " + handle.job);
   } catch (const store::SqlFailure&) {
-    throw;  // the processes are found by their marks
+    throw;  // Launcher::find() finds the processes later
   } catch (const store::Busy&) {
     throw;
   } catch (const std::exception& failure) {

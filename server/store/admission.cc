@@ -3,13 +3,13 @@
 #include "server/store/control.h"
 #include "server/store/ingest.h"
 
-/// Which batches are taken, and what that changes about their run.
+/// Ingest: admission of batches.
 namespace babelring::store {
 namespace {
 
 constexpr std::int64_t nameless_ms = 60'000;
 
-/// The name in the record of rank 0 that training has started; null if the batch has none.
+/// The run name in rank 0's "started" record; null if the batch has no such record.
 const std::string* started_name(const Batch& batch) {
   for (const Record& record : batch.records) {
     const auto* life = std::get_if<LifecycleRecord>(&record.body);
@@ -18,8 +18,8 @@ const std::string* started_name(const Batch& batch) {
   return nullptr;
 }
 
-/// Whether the batch makes a run its reporter's that has no name a minute after it began: another token whose names
-/// differ began it, and was refused when rank 0 told the name.
+/// True if the reporter takes over an external run that has had no name for a minute. This happens if a token with
+/// another name prefix created the run and was refused when rank 0 reported the name.
 bool claims(const Batch& batch, const ReportedRun& run, std::int64_t now_ms) {
   const bool nameless = run.name.empty() && !run.managed && now_ms - run.created_ms > nameless_ms;
   const std::string* name = started_name(batch);

@@ -67,7 +67,7 @@ void replace_alert_rules(Database& database, const std::vector<AlertRuleRow>& ru
 
 void found_alert_rules(Database& database, const std::vector<AlertRuleRow>& rules) {
   {
-    // A row of place 0 says that there were rules before, even if there are none now.
+    // The row with place 0 marks that rules have been stored before, even if all were deleted.
     Statement founded = database.prepare("SELECT 1 FROM alert_rules WHERE place = 0");
     if (founded.step()) return;
   }

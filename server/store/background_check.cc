@@ -15,7 +15,7 @@ BackgroundCheck::BackgroundCheck(const std::filesystem::path& file, std::functio
 
 BackgroundCheck::~BackgroundCheck() {
   stopping_ = true;
-  while (!ended_) {  // repeated: an interrupt before the statement begins has no effect
+  while (!ended_) {  // repeated, because an interrupt before the statement starts has no effect
     sqlite3_interrupt(database_.handle());
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }

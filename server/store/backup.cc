@@ -18,9 +18,9 @@ namespace babelring::store {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr int pages_a_step = 512;  // 4 MiB, then a look whether to stop
+constexpr int pages_a_step = 512;  // 4 MiB between checks of `stop`
 
-/// A file, with what SQLite puts beside it, that is removed again unless it is kept.
+/// A database file with its SQLite side files. Deletes them on destruction unless they are kept.
 class Unfinished {
  public:
   explicit Unfinished(fs::path path) : path_(std::move(path)) { remove(); }
@@ -57,7 +57,7 @@ void sync_file(const fs::path& path) {
 }
 
 void copy(Database& source, Database& target, const std::atomic<bool>& stop) {
-  // The read transaction pins one state of the source; without it each commit would restart the copy.
+  // The read transaction pins a snapshot of the source. Without it every commit would restart the copy.
   source.execute("BEGIN");
   source.scalar("SELECT count(*) FROM sqlite_master");
   std::unique_ptr<sqlite3_backup, FinishBackup> backup(
@@ -93,9 +93,9 @@ int checked_copy(const fs::path& backup, const fs::path& target) {
     const bool ours = schema > 0 && to.scalar(
                                         "SELECT count(*) FROM sqlite_master WHERE name IN ('runs', 'steps', "
                                         "'layouts')") == "3";
-    if (!ours) fail("{}: not a database of a Babelring server", what);
+    if (!ours) fail("{}: not a Babelring server database", what);
     if (schema > schema_version) {
-      fail("{}: has schema {}, this program knows up to {}: use the newer program that wrote it", what, schema,
+      fail("{}: has schema {}, this program supports up to {}: use the newer program that wrote it", what, schema,
            schema_version);
     }
     return schema;
@@ -104,8 +104,8 @@ int checked_copy(const fs::path& backup, const fs::path& target) {
   }
 }
 
-/// Gives the folder's database and its WAL second names, so that whatever happens each exists under one of its names.
-/// Returns the new name of the database.
+/// Hard-links the database and its WAL to second names, so that they survive a crash at any point. Returns the second
+/// path of the database.
 fs::path keep_aside(const DataFolder& folder) {
   const fs::path database = folder.database();
   fs::path aside = folder.path() / ("babelring-replaced-" + file_time(wall_time_ms()) + ".db");
@@ -133,7 +133,7 @@ std::int64_t back_up(const fs::path& source, const fs::path& target, const std::
     Database from(source, Database::Mode::reader);
     Database to(file.path(), Database::Mode::plain);
     copy(from, to, stop);
-    // A single file whatever mode the original was in; the server that opens it sets its own mode.
+    // Makes the copy a single file, independent of the original's journal mode. The server sets its own mode later.
     to.scalar("PRAGMA journal_mode = DELETE");
     check_copy(to, "backup");
   }
@@ -153,7 +153,7 @@ Restored restore(const fs::path& data, const fs::path& backup) {
   done.bytes = static_cast<std::int64_t>(fs::file_size(file.path()));
   sync_file(file.path());
   if (fs::exists(done.database)) done.replaced = keep_aside(folder);
-  // SQLite would take a leftover WAL for that of the restored database.
+  // SQLite would apply a leftover WAL to the restored database.
   for (const char* suffix : {"-wal", "-shm"}) fs::remove(done.database.string() + suffix);
   sync_folder(folder.path());
   file.keep_as(done.database);

@@ -35,7 +35,7 @@ std::int64_t choice(std::optional<bool> wanted) {
 }  // namespace
 
 std::vector<CheckpointRow> list_checkpoints(Reader& reader, std::int64_t run, const CheckpointFilter& filter) {
-  // Two constant texts instead of an order built from the request.
+  // Two constant statements: SQL is never built from the request.
   constexpr std::string_view by_step =
       "SELECT checkpoint, c.id, runs.id, c.name, step, c.created_ms, folder, files, sacrebleu, loss, best, removed, "
       "write_seconds, pinned, c.version, c.world_size FROM checkpoints c JOIN runs USING (run) WHERE c.run = ?1 AND "

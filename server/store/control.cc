@@ -51,7 +51,7 @@ std::optional<RunState> change_state(Database& database, const StateChange& chan
   const auto run = find(database, change.run);
   if (!run) return std::nullopt;
   auto after = next_state(run->state, change.event);
-  // A run that was asked to stop, was lost and is found again must still stop.
+  // Keep the stop request of a lost run, so that it stops if it is found again.
   if (run->state == RunState::lost && change.event == RunEvent::reported && run->asked_to_stop) {
     after = RunState::stopping;
   }
@@ -116,7 +116,7 @@ std::optional<RunState> end_attempt(Database& database, const AttemptEnd& end, s
           "WHERE run = ?5 AND attempt = ?6")
       .bind(now_ms, end.exit_code.has_value(), end.exit_code.value_or(0), end.cause, run->number, end.attempt)
       .run();
-  if (run->attempt != end.attempt) return run->state;  // a newer one was started by hand
+  if (run->attempt != end.attempt) return run->state;  // a user has started a newer attempt
   const auto after = change_state(database, {end.run, end.event, end.cause, end.actor}, now_ms);
   if (after == RunState::restarting) {
     database.prepare("UPDATE launches SET restarts = restarts + 1 WHERE run = ?").bind(run->number).run();
@@ -143,7 +143,7 @@ std::optional<RunState> request_resume(Database& database, const Resume& resume,
           "place = (SELECT max(place) + 1 FROM launches) WHERE run = ?4")
       .bind(resume.folder, resume.step, resume.world_size.value_or(0), run->number)
       .run();
-  if (!resume.folder.empty()) {  // what was trained after that checkpoint is abandoned
+  if (!resume.folder.empty()) {  // discard later checkpoints
     database.prepare("UPDATE checkpoints SET removed = 1 WHERE run = ? AND step > ?")
         .bind(run->number, resume.step)
         .run();
@@ -191,7 +191,7 @@ void delete_run(Database& database, const std::string& run, bool checkpoints_too
 
 void purge_run(Database& database, std::int64_t run) {
   database.prepare("DELETE FROM alerts WHERE run = (SELECT id FROM runs WHERE run = ?)").bind(run).run();
-  std::vector<std::string> tables;  // all that refer to a run by its number, also those of later migrations
+  std::vector<std::string> tables;  // all tables with a run column, including those of later migrations
   {
     Statement rows = database.prepare(
         "SELECT m.name FROM sqlite_master m JOIN pragma_table_info(m.name) c WHERE m.type = 'table' AND c.name = 'run' "

@@ -31,7 +31,7 @@ void refuse_network_file_system(const std::filesystem::path& folder) {
   }
 }
 
-/// Never leaves the file empty, which would pass for a folder that no server has used yet.
+/// Never leaves the file empty: an empty lock file means an unused folder.
 void write_note(int descriptor, std::string_view note) {
   if (pwrite(descriptor, note.data(), note.size(), 0) < 0 ||
       ftruncate(descriptor, static_cast<off_t>(note.size())) != 0 || fsync(descriptor) != 0) {
@@ -39,7 +39,7 @@ void write_note(int descriptor, std::string_view note) {
   }
 }
 
-/// Whether it is the file of a writer that was killed: NAME.tmp.PID of AtomicFile, or .tmp-NAME of a backup or restore.
+/// True for an unfinished file of a killed process: NAME.tmp.PID of AtomicFile, or .tmp-NAME of a backup or restore.
 bool is_unfinished(const std::filesystem::directory_entry& entry) {
   std::error_code error;
   if (entry.symlink_status(error).type() != std::filesystem::file_type::regular) return false;
@@ -63,7 +63,7 @@ void remove_unfinished(const std::filesystem::path& folder) {
 }  // namespace
 
 DataFolder::DataFolder(std::filesystem::path folder) : folder_(std::move(folder)) {
-  // A folder made here is for its owner alone: anyone who can read the database needs no token.
+  // Only the owner may access a new folder, because reading the database needs no token.
   std::error_code error;
   const bool made = std::filesystem::create_directories(folder_, error);
   if (error) fail("data folder {}: cannot be created: {}", folder_.string(), error.message());
@@ -101,8 +101,7 @@ bool DataFolder::has_database() const {
 
 void DataFolder::require_database(bool anew) const {
   if (has_database()) {
-    if (anew)
-      fail("--new-database: {} is there; move it away first, or start without --new-database", database().string());
+    if (anew) fail("--new-database: {} exists; move it away, or start without --new-database", database().string());
     return;
   }
   std::error_code ignored;
@@ -111,8 +110,8 @@ void DataFolder::require_database(bool anew) const {
                                                                                  : nullptr;
   if (anew || mark == nullptr) return;
   fail(
-      "data folder {}: babelring.db is {}, but {} says that a server has used this folder: restore a backup (server "
-      "--data {} --restore FILE), put the file back, or begin with an empty database by --new-database",
+      "data folder {}: babelring.db is {}, but {} shows that a server has used this folder: restore a backup (server "
+      "--data {} --restore FILE), put the file back, or create an empty database with --new-database",
       folder_.string(), std::filesystem::exists(database(), ignored) ? "empty" : "missing", mark, folder_.string());
 }
 

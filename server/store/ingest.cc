@@ -12,12 +12,12 @@
 namespace babelring::store {
 namespace {
 
-constexpr std::size_t most_ranges = 1000;  // of sequence numbers that arrived, of one rank
-constexpr std::size_t most_ranks = 4096;   // cached between batches
+constexpr std::size_t most_ranges = 1000;  // max ranges of sequence numbers per rank
+constexpr std::size_t most_ranks = 4096;   // max cached ranks
 
-constexpr std::size_t most_layouts = 500, most_keys = 2000;  // of a run
+constexpr std::size_t most_layouts = 500, most_keys = 2000;  // per run
 
-/// Throws Rejected if a run has too many keys, which take memory for as long as the server runs.
+/// Throws Rejected if a run has too many layouts or keys. They are cached for the lifetime of the server.
 void check_keys(Database& database, Layouts& layouts, std::int64_t run) {
   std::vector<std::int64_t> numbers;
   {
@@ -91,8 +91,8 @@ IngestResult Ingest::apply(const Batch& batch, std::int64_t now_ms) {
     result.fresh.push_back({index, std::move(id)});
   }
   if (rank.arrived.ranges().size() > most_ranges) {
-    throw Rejected(
-        fmt::format("rank {} of run {}: over {} gaps in its sequence numbers", batch.rank, batch.run, most_ranges));
+    throw Rejected(fmt::format("rank {} of run {}: more than {} gaps in the sequence numbers", batch.rank, batch.run,
+                               most_ranges));
   }
   std::set<std::int64_t> summarised;
   for (const std::int64_t bucket : rank.touched) {
@@ -127,7 +127,7 @@ std::string Ingest::store(const Target& target, const Record& record, const Step
             step.weights_digest, Blob{bytes})
       .run();
   RankState& rank = target.rank;
-  // A bucket is summarised once a later one has begun, and again if a late step falls into it.
+  // A bucket is summarised once a later bucket has started, and again if a late step falls into it.
   if (rank.last_update > 0) rank.touched.insert(bucket_of(rank.last_update));
   rank.touched.insert(bucket_of(step.update));
   rank.first_update = rank.first_update == 0 ? step.update : std::min(rank.first_update, step.update);
@@ -136,7 +136,7 @@ std::string Ingest::store(const Target& target, const Record& record, const Step
 }
 
 std::string Ingest::store(const Target& target, const Record& record, const EvalRecord& eval) {
-  // Workers always compute a loss: where it is not finite the weights are of no use, whatever BLEU says.
+  // Workers always compute a loss. If it is not finite, the weights are unusable, regardless of BLEU.
   return insert_eval(database_, target.run, record, std::isfinite(eval.loss));
 }
 
@@ -145,12 +145,12 @@ std::string Ingest::store(const Target& target, const Record& record, const Chec
   for (const CheckpointFile& file : checkpoint.files) {
     files.push_back({{"name", file.name}, {"size", file.size}, {"sha256", file.sha256}});
   }
-  const bool best = checkpoint.best && std::isfinite(checkpoint.loss);  // older workers did not look
+  const bool best = checkpoint.best && std::isfinite(checkpoint.loss);  // older workers did not check this
   if (best) {
     database_.prepare("UPDATE checkpoints SET best = 0 WHERE run = ? AND best = 1").bind(target.run).run();
   }
-  // A removal record need not repeat the list of files: the known one stays. Different files, or files after a removal,
-  // are a new checkpoint under the same name.
+  // A removal record may omit the file list; the stored list is kept then. Different files, or files after a removal,
+  // mean a new checkpoint with the same name.
   static const std::string is_new =
       "NOT excluded.removed AND excluded.files <> '[]' AND (removed OR files <> excluded.files)";
   static const std::string sql =
@@ -196,7 +196,7 @@ std::string Ingest::store(const Target& target, const Record& record, const Life
         .bind(lifecycle.pid, lifecycle.device, target.run, header.attempt, header.rank)
         .run();
   }
-  // Any rank may fail; that training is over rank 0 tells for all.
+  // Any rank may report a failure. Only rank 0 reports the end of the training.
   const bool ended = header.rank == 0 && (lifecycle.event == "finished" || lifecycle.event == "stopped");
   if (ended || lifecycle.event == "failed") {
     end_attempt(target, record, lifecycle);
@@ -206,7 +206,7 @@ std::string Ingest::store(const Target& target, const Record& record, const Life
   return {};
 }
 
-/// The rank trains on after an earlier update of the same attempt: what it reported of later ones is outdated.
+/// Handles a rollback to an earlier update within the same attempt: deletes the rank's outdated later steps.
 void Ingest::rewind(const Target& target, std::int64_t update) {
   for (const char* sql : {"DELETE FROM steps WHERE run = ? AND rank = ? AND attempt = ? AND step > ?",
                           "DELETE FROM buckets WHERE run = ? AND rank = ? AND attempt = ? AND last_step > ?",
@@ -214,7 +214,7 @@ void Ingest::rewind(const Target& target, std::int64_t update) {
     database_.prepare(sql).bind(target.run, target.batch.rank, target.batch.attempt, update).run();
   }
   RankState& rank = target.rank;
-  if (update < rank.first_update) rank.first_update = update = 0;  // nothing of this attempt is left
+  if (update < rank.first_update) rank.first_update = update = 0;  // no step of this attempt remains
   rank.last_update = std::min(rank.last_update, update);
   std::erase_if(rank.touched, [&](std::int64_t bucket) { return bucket > bucket_of(rank.last_update); });
 }
@@ -231,10 +231,10 @@ void Ingest::start_run(const Target& target, const Record& record, const Lifecyc
   target.result.run_changed = true;
 }
 
-/// Records what an attempt says of its own end. The end of one that the server started is decided by the supervisor
-/// when its processes are gone; of one started by hand there is no other word.
+/// Records the end reported by an attempt. For a run started by the server, the supervisor decides when the processes
+/// have ended. For an external run, this report is the only source.
 void Ingest::end_attempt(const Target& target, const Record& record, const LifecycleRecord& lifecycle) {
-  // The first report of an attempt's end stands: it names the cause that then takes down the other ranks.
+  // The first reported end wins: it names the original cause, while later ones are consequences.
   database_
       .prepare("UPDATE attempts SET outcome = ?, outcome_detail = ? WHERE run = ? AND attempt = ? AND outcome = ''")
       .bind(lifecycle.event, lifecycle.detail, target.run, record.header.attempt)
@@ -266,7 +266,7 @@ void Ingest::summarise(const Target& target, std::int64_t bucket) {
     rows.bind(target.run, target.batch.rank, target.batch.attempt, base, base + bucket_steps);
     while (rows.step()) {
       if (count > 0 && rows.integer(2) != layout) {
-        mixed = true;  // no summary: readers use the steps themselves
+        mixed = true;  // no summary: readers use the single steps
         break;
       }
       layout = rows.integer(2);

@@ -10,10 +10,10 @@
 namespace babelring::store {
 namespace {
 
-constexpr std::int64_t max_summaries = 256;                    // held at once: each has a value for every key
-constexpr std::size_t max_piece_bytes = std::size_t{1} << 20;  // of an export
+constexpr std::int64_t max_summaries = 256;                    // in memory at once; each has a value for every key
+constexpr std::size_t max_piece_bytes = std::size_t{1} << 20;  // max size of an export chunk
 
-/// Collects summaries by key, in the order in which keys appear.
+/// Collects summaries by key, in order of first appearance.
 class Collector {
  public:
   KeySummary& at(const std::string& key) {
@@ -95,7 +95,7 @@ void note_summary(Reader& reader, const Summary& summary, std::int64_t base, Col
   }
 }
 
-/// The range from summaries of at most `level`, and steps where there are none.
+/// Summarises the range from summaries up to `level`, and from single steps where there are none.
 void note_range(Reader& reader, std::int64_t run, const Span& span, std::int64_t first, std::int64_t last, int level,
                 Collector& collector) {
   if (first > last) return;
@@ -118,7 +118,7 @@ void note_range(Reader& reader, std::int64_t run, const Span& span, std::int64_t
 }
 
 void note_span(Reader& reader, std::int64_t run, const Span& span, Collector& collector) {
-  // The steps up to the first whole bucket give `first`, those of the last one `last`; summaries do for the rest.
+  // Single steps give `first` and `last`; summaries cover the range between.
   const std::int64_t whole = std::min((span.first / bucket_steps + 1) * bucket_steps, span.last + 1);
   const std::int64_t tail = std::max(bucket_of(span.last) * bucket_steps, whole);
   note_steps(reader, run, span, span.first, whole - 1, collector);

@@ -62,11 +62,11 @@ std::string unpack_block(std::string_view compressed, std::size_t raw_bytes) {
 void visit_lines(std::string_view raw, const std::function<bool(const LogLine&)>& visit) {
   while (!raw.empty()) {
     LineHead head;
-    if (raw.size() < sizeof head) fail("log block: {} bytes are left, a line's head has {}", raw.size(), sizeof head);
+    if (raw.size() < sizeof head) fail("log block: {} bytes left, a line's head has {}", raw.size(), sizeof head);
     std::memcpy(&head, raw.data(), sizeof head);
     raw.remove_prefix(sizeof head);
     const std::size_t bytes = std::size_t{head.level_bytes} + head.text_bytes;
-    if (raw.size() < bytes) fail("log block: {} bytes are left, a line has {}", raw.size(), bytes);
+    if (raw.size() < bytes) fail("log block: {} bytes left, a line has {}", raw.size(), bytes);
     const LogLine line{head.attempt, head.rank, head.time_ms, raw.substr(0, head.level_bytes),
                        raw.substr(head.level_bytes, head.text_bytes)};
     raw.remove_prefix(bytes);

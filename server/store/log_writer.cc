@@ -83,7 +83,7 @@ void LogWriter::store_block(std::int64_t run, std::int64_t first, const LogBlock
 }
 
 void LogWriter::drop_oldest(std::int64_t run) {
-  // The newest block stays whatever its size: the numbering of later lines continues from it.
+  // Always keep the newest block: line numbering continues from it.
   database_
       .prepare(
           "DELETE FROM log_blocks WHERE run = ?1 AND first < (SELECT max(first) FROM log_blocks WHERE run = ?1) AND "

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t most_scanned = std::size_t{64} << 20;
 
-/// One state of the database for several statements: a line packed in between must be read exactly once.
+/// A read transaction over several statements, so that lines packed in the meantime are read exactly once.
 class Snapshot {
  public:
   explicit Snapshot(Database& database) : database_(database) { database_.execute("BEGIN"); }
@@ -17,7 +17,7 @@ class Snapshot {
     try {
       database_.execute("ROLLBACK");
     } catch (const SqlFailure&) {
-      // SQLite has ended it after the error that brought us here.
+      // SQLite has already ended the transaction after an error.
     }
   }
   Snapshot(const Snapshot&) = delete;
@@ -27,7 +27,7 @@ class Snapshot {
   Database& database_;
 };
 
-/// Collects the lines that match a filter, until there are enough of them.
+/// Collects the lines that match a filter, up to its limits.
 class LogScan {
  public:
   LogScan(Reader& reader, std::int64_t run, const LogFilter& filter)

@@ -27,7 +27,7 @@ void PointGroups::Group::add(const Piece& piece) {
   point.count += piece.count;
   if (piece.finite == 0) return;
   widen(point, piece.min, piece.max, piece.finite);
-  // The average of one value is bit for bit what was stored.
+  // The average of a single value is bit-identical to the stored value.
   point.average = point.finite == 1 ? piece.sum : 0;
   sum += piece.sum / static_cast<double>(piece.finite) * static_cast<double>(piece.count);
   weight += static_cast<double>(piece.count);

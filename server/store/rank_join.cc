@@ -11,7 +11,7 @@ double average(const Piece& piece) {
   return piece.sum / static_cast<double>(piece.finite);
 }
 
-/// Adds the values of another rank, whose steps are the same.
+/// Merges the values of another rank over the same steps.
 void absorb_rank(Piece& into, const Piece& other) {
   if (other.finite == 0) return;
   into.min = into.finite == 0 ? other.min : std::min(into.min, other.min);
@@ -115,7 +115,7 @@ bool RankJoin::join(const Take& take) const {
     for (std::size_t i = 1; i < present_.size(); ++i) absorb_rank(result, *present_[i].piece);
     return take(result);
   }
-  // A sum over only some of the ranks would look like a drop.
+  // Skip incomplete sums: a sum over a subset of the ranks would look like a drop.
   const auto expected = expected_.find(present_.front().piece->attempt);
   if (expected != expected_.end() && std::ssize(present_) < expected->second) return true;
   return take(how_ == RankAggregate::sum ? sum() : sum_of_hosts());

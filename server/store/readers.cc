@@ -9,11 +9,11 @@ namespace babelring::store {
 Readers::Lease Readers::lease(std::function<bool()> abandoned) {
   std::unique_lock lock(mutex_);
   if (!returned_.wait_for(lock, max_wait_, [&] { return !idle_.empty() || made_ < most_; })) {
-    throw Busy(fmt::format("all {} connections for reading are in use; send it again", most_));
+    throw Busy(fmt::format("all {} database readers are in use; retry the request", most_));
   }
   std::unique_ptr<Reader> reader;
   if (idle_.empty()) {
-    reader = std::make_unique<Reader>(file_);  // under the lock: happens `most_` times in all
+    reader = std::make_unique<Reader>(file_);  // under the lock, but rare
     ++made_;
   } else {
     reader = std::move(idle_.back());
@@ -34,7 +34,7 @@ void Readers::give_back(std::unique_ptr<Reader> reader) {
 }
 
 void Readers::close_unused(std::chrono::milliseconds age) {
-  std::vector<std::unique_ptr<Reader>> unused;  // closed without the lock
+  std::vector<std::unique_ptr<Reader>> unused;  // closed after the lock is released
   const auto before = SteadyClock::now() - age;
   {
     const std::lock_guard lock(mutex_);

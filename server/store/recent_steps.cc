@@ -52,7 +52,7 @@ std::vector<PauseRow> recent_pauses(Reader& reader, std::int64_t run, std::int64
 
 std::vector<ValidationRow> recent_validations(Reader& reader, std::int64_t run, std::string_view valid_set,
                                               std::size_t limit) {
-  constexpr int rows_read = 100;  // a run may be evaluated on other sets between
+  constexpr int rows_read = 100;  // includes evaluations on other sets
   Statement rows = reader.database.prepare(
       "SELECT step, json_extract(body, '$.set'), json_extract(body, '$.loss'), sacrebleu FROM evals WHERE run = ? "
       "ORDER BY eval DESC LIMIT ?");

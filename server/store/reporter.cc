@@ -21,25 +21,27 @@ std::optional<Refusal> refuse_reporter(const Reporter& reporter, const std::stri
   if (reporter.reach == Reach::every_run || reporter.reach == Reach::one_run) return std::nullopt;
   if (run.managed) {
     return Refusal{Kind::not_its_run,
-                   fmt::format("run {} was started by the server: its ranks have a token that is bound to it", id)};
+                   fmt::format("run {} was started by the server: only its own token may report for it", id)};
   }
   if (run.begun_by == reporter.token) return std::nullopt;
   if (reporter.reach == Reach::prefix) {
     if (!run.name.empty() && run.name.starts_with(reporter.prefix)) return std::nullopt;
     return Refusal{Kind::not_its_run,
-                   fmt::format("this token is for runs whose name begins with '{}', run {} is named '{}'",
+                   fmt::format("this token is only for runs with names that begin with '{}', run {} is named '{}'",
                                reporter.prefix, id, run.name)};
   }
-  if (run.begun_by.empty()) return std::nullopt;  // begun before the server knew by whom
-  return Refusal{Kind::not_its_run, fmt::format("run {} was begun by another token; make one that is bound to it: "
-                                                "{{\"scope\": \"ingest\", \"run\": \"{}\"}}",
-                                                id, id)};
+  if (run.begun_by.empty()) return std::nullopt;  // stored before the server recorded the token
+  return Refusal{Kind::not_its_run,
+                 fmt::format("run {} was started with another token; create a token bound to this run: "
+                             "{{\"scope\": \"ingest\", \"run\": \"{}\"}}",
+                             id, id)};
 }
 
 std::optional<Refusal> refuse_name(const Reporter& reporter, const std::string& name) {
   if (reporter.reach != Reporter::Reach::prefix || name.starts_with(reporter.prefix)) return std::nullopt;
-  return Refusal{Kind::not_its_run,
-                 fmt::format("this token is for runs whose name begins with '{}', found '{}'", reporter.prefix, name)};
+  return Refusal{
+      Kind::not_its_run,
+      fmt::format("this token is only for runs with names that begin with '{}', found '{}'", reporter.prefix, name)};
 }
 
 std::optional<Refusal> refuse_place(const std::string& id, const ReportedRun& run, std::int64_t attempt,
@@ -52,8 +54,8 @@ std::optional<Refusal> refuse_place(const std::string& id, const ReportedRun& ru
   if (run.managed && attempt > run.attempt) {
     return Refusal{
         Kind::attempt_refused,
-        fmt::format("run {} was started by the server, which has begun attempts up to {}, found {}; go on with "
-                    "it by `nmt run resume`",
+        fmt::format("run {} was started by the server and its newest attempt is {}, found {}; continue it with "
+                    "`nmt run resume`",
                     id, run.attempt, attempt)};
   }
   if (attempt - run.attempt > max_attempt_jump) {
@@ -69,11 +71,11 @@ std::optional<Refusal> refuse_new_run(Database& database, const Reporter& report
   if (reporter.reach == Reach::every_run || reporter.reach == Reach::one_run) return std::nullopt;
   if (count_begun(database, reporter.token, now_ms - 60'000) >= max_new_runs_a_minute) {
     return Refusal{Kind::too_many_runs,
-                   fmt::format("this token has begun {} runs within a minute; wait", max_new_runs_a_minute)};
+                   fmt::format("this token has started {} runs within a minute; retry later", max_new_runs_a_minute)};
   }
   if (count_begun(database, reporter.token, 0) >= max_begun_runs) {
     return Refusal{Kind::too_many_runs,
-                   fmt::format("this token has begun {} runs: delete some, or report with another", max_begun_runs)};
+                   fmt::format("this token has started {} runs: delete some, or use another token", max_begun_runs)};
   }
   return std::nullopt;
 }

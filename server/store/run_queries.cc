@@ -58,21 +58,21 @@ LastStep last_step(Reader& reader, std::int64_t run, std::int64_t rank) {
   return last;
 }
 
-/// The set that an evaluation's body names.
+/// The evaluation set named in the body.
 std::string set_of(const std::string& body) {
   const auto parsed = parse_json(body);
   const json::value* set = parsed && parsed->is_object() ? parsed->get_object().if_contains("set") : nullptr;
   return set != nullptr && set->is_string() ? std::string(set->get_string()) : "";
 }
 
-/// The set that the run validates on: its first evaluation's. Later ones of other sets are somebody's reports.
+/// The run's validation set: that of its first evaluation. Evaluations on other sets are external reports.
 std::string validation_set(Reader& reader, const RunRow& run) {
   Statement row = reader.database.prepare("SELECT body FROM evals WHERE run = ? ORDER BY eval LIMIT 1");
   row.bind(run.number);
   return row.step() ? set_of(row.text(0)) : "";
 }
 
-/// The first of a query's evaluations that is of this set.
+/// The query's first evaluation on this set.
 std::optional<EvalRow> one_eval(Reader& reader, const RunRow& run, const std::string& set, std::string_view sql) {
   Statement row = reader.database.prepare(sql);
   row.bind(run.number);
@@ -110,7 +110,7 @@ void complete(Reader& reader, RunRow& run) {
                            "ORDER BY sacrebleu DESC NULLS LAST, best DESC, eval DESC");
 }
 
-/// LIKE with the user's own % and _ taken literally.
+/// A LIKE pattern in which % and _ of the user's text are literal.
 std::string like_pattern(std::string_view text) {
   std::string pattern = "%";
   for (const char c : text) {
@@ -135,7 +135,7 @@ std::optional<RunRow> find_run(Reader& reader, std::string_view id) {
 }
 
 std::vector<RunRow> list_runs(Reader& reader, const RunFilter& filter) {
-  // One constant text for each order, chosen and never built from the request.
+  // One constant statement per order: SQL is never built from the request.
   static const std::string chosen = std::string(run_columns) +
                                     "WHERE deleted_ms IS NULL AND (?3 = '' OR instr(?3, ',' || state || ',')) AND (?4 "
                                     "= '%%' OR name LIKE ?4 ESCAPE '\\' OR "

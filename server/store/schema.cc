@@ -234,7 +234,7 @@ UPDATE runs SET begun_by = reports.token FROM (
 void migrate(Database& writer) {
   const int found = std::stoi(writer.scalar("PRAGMA user_version"));
   if (found > schema_version) {
-    fail("database has schema {}, this program knows up to {}: use the newer program that wrote it", found,
+    fail("database has schema {}, this program supports up to {}: use the newer program that wrote it", found,
          schema_version);
   }
   if (found == schema_version) return;

@@ -14,10 +14,10 @@ namespace {
 
 constexpr std::size_t most_non_finite = 1000;
 constexpr std::int64_t most_steps_looked_up = 16'384;
-constexpr std::int64_t many_pieces = 100'000;  // of a span: worth a closer look
+constexpr std::int64_t many_pieces = 100'000;  // of a span; above this, count exactly
 constexpr std::int64_t most_buckets_counted = 100'000;
 
-/// The parts of the spans within the requested range.
+/// The spans clipped to the requested range.
 std::vector<Span> clip(SpanReader& values, std::vector<Span> spans, const SeriesQuery& query) {
   for (Span& span : spans) {
     const Span whole = span;
@@ -33,14 +33,14 @@ std::vector<Span> clip(SpanReader& values, std::vector<Span> spans, const Series
   return spans;
 }
 
-/// The highest level of the pyramid that still has `points` summaries in that many steps; -1: the steps themselves.
+/// The highest pyramid level with at least `points` summaries for this number of steps; -1: single steps.
 int level_for(std::int64_t steps, std::size_t points) {
   int level = top_level;
   while (level >= 0 && steps / steps_of_level(level) < static_cast<std::int64_t>(points)) --level;
   return level;
 }
 
-/// The steps of the rank that has most of them.
+/// Max number of steps over all ranks.
 std::int64_t longest_of(const std::vector<Span>& spans) {
   std::map<std::int64_t, std::int64_t> lengths;
   for (const Span& span : spans) lengths[span.rank] += span.last - span.first + 1;
@@ -49,7 +49,7 @@ std::int64_t longest_of(const std::vector<Span>& spans) {
   return longest;
 }
 
-/// How many summaries of 64 steps cover a span, those at its ends included.
+/// Number of level-0 summaries that overlap a span.
 std::int64_t count_buckets(Reader& reader, std::int64_t run, const Span& span) {
   Statement rows = reader.database.prepare(
       "SELECT count(*) FROM (SELECT 1 FROM buckets WHERE run = ? AND rank = ? AND attempt = ? AND bucket >= ? AND "
@@ -59,7 +59,7 @@ std::int64_t count_buckets(Reader& reader, std::int64_t run, const Span& span) {
   return rows.integer(0) + 2;
 }
 
-/// Finds the values that are not finite in the pieces that have any.
+/// Finds non-finite values in the pieces that contain any.
 class NonFinite {
  public:
   void note(std::int64_t rank, const Piece& piece) {
@@ -68,7 +68,7 @@ class NonFinite {
     pieces_.push_back({rank, piece.first_step, piece.step});
   }
 
-  /// By rank, then in order of steps.
+  /// Ordered by rank, then by step.
   std::vector<std::pair<std::int64_t, double>> find(SpanReader& values, const std::vector<Span>& spans) {
     std::stable_sort(pieces_.begin(), pieces_.end(), [](const Place& a, const Place& b) { return a.rank < b.rank; });
     std::vector<std::pair<std::int64_t, double>> found;
@@ -95,7 +95,7 @@ class NonFinite {
   std::int64_t steps_ = 0;
 };
 
-/// Reads with the pieces of one level. `longest` becomes the steps of the rank that has most of them.
+/// Reads the series at one pyramid level. Sets `longest` to the max number of steps over all ranks.
 Series read_level(SpanReader& values, const std::vector<Span>& spans, int level, const SeriesQuery& query,
                   std::int64_t& longest) {
   Series series;
@@ -123,13 +123,13 @@ std::int64_t count_pieces(Reader& reader, const SeriesQuery& query) {
   SpanReader values(reader, query.run, query.key);
   const auto spans = clip(values, effective_spans(reader, query.run, query.rank), query);
   const int level = query.every_point ? -1 : level_for(longest_of(spans), query.points);
-  // Around the summaries of a level lie some of the levels below, and steps.
+  // The edges of a level's range are read from lower levels and single steps.
   const std::int64_t edges = level < 0 ? 0 : 2 * (bucket_steps + level * fan_out);
   std::int64_t pieces = 0;
   for (const Span& span : spans) {
     const std::int64_t steps = span.last - span.first + 1;
     std::int64_t most = level < 0 ? steps : steps / steps_of_level(level) + edges;
-    // Updates may be far apart: then there are fewer.
+    // Recorded updates may be sparse, so there may be fewer.
     if (most > many_pieces)
       most = std::min(most, count_buckets(reader, query.run, span) * (level < 0 ? bucket_steps : 1) + edges);
     pieces += std::min(most, INT64_MAX / 2 - pieces);
@@ -143,7 +143,7 @@ Series read_series(Reader& reader, const SeriesQuery& query) {
   std::int64_t longest = longest_of(spans);
   const int level = query.every_point ? -1 : level_for(longest, query.points);
   Series series = read_level(values, spans, level, query, longest);
-  // Where updates are far apart there are fewer steps than the range is long.
+  // Recorded updates may be sparse: the range may hold fewer steps than its length.
   const int finer = level < 0 ? level : level_for(longest, query.points);
   if (finer < level) series = read_level(values, spans, finer, query, longest);
   return series;

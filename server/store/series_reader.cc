@@ -9,7 +9,7 @@
 namespace babelring::store {
 namespace {
 
-constexpr std::size_t min_summaries = 16, max_summaries = 1024;  // read at once
+constexpr std::size_t min_summaries = 16, max_summaries = 1024;  // per read
 
 }  // namespace
 
@@ -97,7 +97,7 @@ bool SpanReader::descend(const Span& span, std::int64_t first, std::int64_t last
     });
   }
   const std::int64_t steps = steps_of_level(level);
-  std::int64_t next = first;  // nothing before it is missing
+  std::int64_t next = first;  // everything before it has been read
   for (bool all = false; !all;) {
     const auto found = summaries(span, next, last, level);
     all = std::ssize(found) < summaries_at_once_;

@@ -51,7 +51,7 @@ void Statement::bind_one(int index, double value) {
 }
 
 void Statement::bind_one(int index, std::string_view text) {
-  // A null pointer would bind NULL instead of an empty text.
+  // A null pointer would bind NULL instead of an empty string.
   check(sqlite3_bind_text64(handle_, index, text.data() ? text.data() : "", text.size(), SQLITE_STATIC, SQLITE_UTF8));
 }
 
@@ -103,7 +103,7 @@ Database::Database(const std::filesystem::path& file, Mode mode) {
   sqlite3_busy_timeout(raw, 5000);
   sqlite3_db_config(raw, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
   sqlite3_db_config(raw, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
-  // Only the first read finds that a file is not a database.
+  // SQLite detects a file that is not a database only at the first read.
   if (sqlite3_exec(raw, "SELECT count(*) FROM sqlite_master", nullptr, nullptr, nullptr) != SQLITE_OK) {
     throw SqlFailure(fmt::format("open database {}: {}", file.string(), sqlite3_errmsg(raw)),
                      sqlite3_extended_errcode(raw));
@@ -115,12 +115,13 @@ Database::Database(const std::filesystem::path& file, Mode mode) {
         "2000");
   } else if (mode == Mode::reader) {
     sqlite3_db_config(raw, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
-    execute("PRAGMA wal_autocheckpoint = 0; PRAGMA query_only = ON; PRAGMA cache_size = -2048");  // there are many
+    execute("PRAGMA wal_autocheckpoint = 0; PRAGMA query_only = ON; PRAGMA cache_size = -2048");  // small caches: there
+                                                                                                  // are many readers
   }
 }
 
 Database::~Database() {
-  statements_.clear();  // before the connection they belong to
+  statements_.clear();  // must be finalized before the connection closes
 }
 
 Statement Database::prepare(std::string_view sql) {
@@ -134,12 +135,12 @@ Statement Database::prepare(std::string_view sql) {
     }
     cached.reset(raw);
   }
-  if (sqlite3_stmt_busy(cached.get())) fail("database: statement used twice at once: {}", sql);
+  if (sqlite3_stmt_busy(cached.get())) fail("database: statement is already in use: {}", sql);
   return Statement(cached.get());
 }
 
 void Database::interrupt_when(std::function<bool()> condition) {
-  constexpr int instructions = 10'000;  // of SQLite's machine between two questions
+  constexpr int instructions = 10'000;  // SQLite VM instructions between polls
   interrupt_ = std::move(condition);
   if (!interrupt_) {
     sqlite3_progress_handler(handle_.get(), 0, nullptr, nullptr);
@@ -170,7 +171,7 @@ Transaction::~Transaction() {
   try {
     database_.execute("ROLLBACK");
   } catch (const SqlFailure&) {
-    // SQLite has rolled back by itself after the error that brought us here.
+    // SQLite has already rolled back after an error.
   }
 }
 

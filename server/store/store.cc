@@ -7,7 +7,7 @@
 namespace babelring::store {
 namespace {
 
-// Connections: one a thread, and some for threads that hold one while they take another.
+// Connections: one per thread, plus some for threads that hold two at once.
 constexpr std::size_t max_request_readers = 8, max_query_readers = 4, max_report_readers = 4, max_own_readers = 4;
 constexpr std::uintmax_t least_free_bytes = std::uintmax_t{64} << 20;
 
@@ -17,8 +17,8 @@ bool is_large(const std::filesystem::path& database) {
   return !error && bytes > Store::most_checked_at_once;
 }
 
-/// Checks that the folder's database is there where it has to be. A folder counts as used from the moment that its
-/// database exists: a server killed before leaves it new.
+/// Checks that a used folder has its database. A folder counts as used once its database exists, so a server killed
+/// before that leaves the folder unused.
 std::filesystem::path open_database(DataFolder& folder, bool anew) {
   folder.require_database(anew);
   if (folder.has_database()) folder.mark_used();
@@ -34,11 +34,11 @@ Store::Store(const std::filesystem::path& folder, bool new_database)
                Readers(database_file(), max_report_readers), Readers(database_file(), max_own_readers)} {
   folder_.mark_used();
   if (!folder_.was_unclean()) return;
-  spdlog::warn("the last server did not shut down cleanly: checking the database");
+  spdlog::warn("unclean shutdown of the last server: checking the database");
   if (!is_large(database_file())) return;
   check_ = std::make_unique<BackgroundCheck>(database_file(), [this](const std::string& verdict) {
     const std::string reason = fmt::format("database is damaged: {}; restore a backup or move it away", verdict);
-    spdlog::error("{}; from now on nothing is written", reason);
+    spdlog::error("{}; all further writes are refused", reason);
     writer_.refuse_all(reason);
   });
 }

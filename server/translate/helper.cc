@@ -25,9 +25,9 @@ namespace {
 
 constexpr std::size_t most_line_bytes = std::size_t{16} << 20;
 constexpr std::size_t kept_error_bytes = 4096;
-constexpr int niceness = 5;  // the server answers heartbeats beside it
+constexpr int niceness = 5;  // must not slow down the server
 
-/// Of the server's environment what a translator may need; nothing secret.
+/// The environment of a translator: the variables it may need, without secrets.
 std::vector<std::string> small_environment() {
   std::vector<std::string> kept;
   for (const char* name : {"PATH", "LD_LIBRARY_PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "OMP_NUM_THREADS",
@@ -45,7 +45,7 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   return list;
 }
 
-/// posix_spawn's two descriptions, released with the object.
+/// File actions and attributes for posix_spawn, released on destruction.
 class SpawnPlan {
  public:
   SpawnPlan(int channel, int errors) {
@@ -60,7 +60,7 @@ class SpawnPlan {
     sigfillset(&usual);
     posix_spawnattr_setsigmask(&attributes, &none);
     posix_spawnattr_setsigdefault(&attributes, &usual);
-    posix_spawnattr_setpgroup(&attributes, 0);  // a Ctrl-C at the server's terminal is not for it
+    posix_spawnattr_setpgroup(&attributes, 0);  // shields it from Ctrl-C on the server's terminal
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
   }
   ~SpawnPlan() {
@@ -129,7 +129,7 @@ int Helper::end() {
   return exit_code_.value_or(-1);
 }
 
-/// False at the deadline. What it writes to standard error is taken meanwhile, so that it never waits for that.
+/// Returns false at the deadline. Drains standard error meanwhile, so that the process never blocks on it.
 bool Helper::wait_for(bool to_write, SteadyClock::time_point deadline) {
   for (;;) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - SteadyClock::now());
@@ -140,7 +140,7 @@ bool Helper::wait_for(bool to_write, SteadyClock::time_point deadline) {
     poll(files.data(), files.size(), static_cast<int>(std::min<std::int64_t>(left.count() + 1, 60000)));
     if (files[1].revents != 0) read_errors();
     if (files[0].revents != 0) return true;
-    // Once its standard error is closed, poll() returns at once: do not spin.
+    // After standard error is closed, poll() would return immediately: do not spin.
     if ((files[1].revents & POLLHUP) != 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }

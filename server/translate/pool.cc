@@ -12,10 +12,10 @@
 namespace babelring::translate {
 namespace {
 
-constexpr int exit_failure = 1;  // of nmt: it said why on standard error
-constexpr const char* abandoned_words = "its client left";
-constexpr auto between_looks = std::chrono::milliseconds(100);  // whether a client has left
-constexpr std::size_t most_owners = 1000;                       // whose turns are remembered
+constexpr int exit_failure = 1;  // of nmt; the reason is on standard error
+constexpr const char* abandoned_detail = "the client disconnected";
+constexpr auto abandoned_poll = std::chrono::milliseconds(100);  // interval of checks for a disconnected client
+constexpr std::size_t most_owners = 1000;                        // max remembered owners
 
 std::string text_of(const json::object& object, std::string_view name) {
   const json::value* member = object.if_contains(name);
@@ -41,7 +41,7 @@ Pool::~Pool() {
     }
     changed_.notify_all();
   }
-  for (Job& job : waiting) job.done({.verdict = Verdict::busy, .detail = "the server is ending"});
+  for (Job& job : waiting) job.done({.verdict = Verdict::busy, .detail = "the server is shutting down"});
   for (const auto& slot : slots_) slot->thread.join();
 }
 
@@ -66,21 +66,22 @@ std::list<Pool::Job> Pool::take_abandoned() {
 void Pool::translate(std::string checkpoint, std::filesystem::path folder, json::object request, Done done,
                      Client client) {
   if (options_.program.empty()) {
-    done({.verdict = Verdict::unavailable, .detail = "no `nmt` program beside the server; its --nmt names one"});
+    done({.verdict = Verdict::unavailable,
+          .detail = "no `nmt` program found in the server program's folder; set --nmt"});
     return;
   }
   std::list<Job> left;
   const std::string refusal = [&] {
     const std::lock_guard lock(mutex_);
     if (!full(client.owner).empty()) left = take_abandoned();
-    if (ending_) return std::string("the server is ending");
+    if (ending_) return std::string("the server is shutting down");
     if (std::string why = full(client.owner); !why.empty()) return why;
     queue_.push_back({std::move(checkpoint), std::move(folder), std::move(request), done,
                       SteadyClock::now() + options_.deadline, std::move(client)});
     changed_.notify_all();
     return std::string();
   }();
-  for (Job& job : left) job.done({.verdict = Verdict::busy, .detail = abandoned_words});
+  for (Job& job : left) job.done({.verdict = Verdict::busy, .detail = abandoned_detail});
   if (!refusal.empty()) done({.verdict = Verdict::busy, .detail = refusal});
 }
 
@@ -99,7 +100,7 @@ std::vector<Pool::Loaded> Pool::loaded() const {
   return all;
 }
 
-/// A new checkpoint goes to an empty place, else to the one that was used the longest time ago.
+/// A new checkpoint goes to an empty slot, otherwise to the least recently used idle slot.
 bool Pool::is_next_to_load(const Slot& slot) const {
   return std::none_of(slots_.begin(), slots_.end(), [&](const auto& other) {
     if (other.get() == &slot || other->busy) return false;
@@ -146,7 +147,7 @@ void Pool::serve(Slot& slot) {
     }
     if (job->client.left()) {
       lock.unlock();
-      job->done({.verdict = Verdict::busy, .detail = abandoned_words});
+      job->done({.verdict = Verdict::busy, .detail = abandoned_detail});
       lock.lock();
       continue;
     }
@@ -158,14 +159,14 @@ void Pool::serve(Slot& slot) {
     try {
       outcome = answer(slot, *job);
     } catch (const std::exception& failure) {
-      outcome = {.verdict = Verdict::unavailable, .detail = failure.what()};  // it could not be started
+      outcome = {.verdict = Verdict::unavailable, .detail = failure.what()};  // the process could not be started
     }
     const bool ours = outcome.verdict != Verdict::done && outcome.verdict != Verdict::refused && !job->client.left();
     if (ours) {
       spdlog::warn("translating with {}: {}", job->checkpoint, outcome.detail);
     }
     lock.lock();
-    slot.last_used = SteadyClock::now();  // before anybody hears of it: what is asked next is later
+    slot.last_used = SteadyClock::now();  // before the response, so that later requests have later times
     slot.busy = false;
     if (!slot.helper) slot.checkpoint.clear();
     changed_.notify_all();
@@ -176,7 +177,7 @@ void Pool::serve(Slot& slot) {
   drop_helper(slot);
 }
 
-/// With the mutex held.
+/// Requires mutex_.
 void Pool::drop_helper(Slot& slot) {
   slot.pid = 0;
   slot.helper.reset();
@@ -184,7 +185,7 @@ void Pool::drop_helper(Slot& slot) {
 
 Outcome Pool::answer(Slot& slot, const Job& job) {
   if (SteadyClock::now() >= job.deadline) {
-    return {.verdict = Verdict::busy, .detail = "it waited too long for its turn"};
+    return {.verdict = Verdict::busy, .detail = "the request exceeded its deadline in the queue"};
   }
   {
     const std::lock_guard lock(mutex_);
@@ -222,7 +223,7 @@ Outcome Pool::load(Slot& slot, const Job& job) {
     const std::lock_guard lock(mutex_);
     slot.helper = std::move(helper);
     slot.pid = slot.helper->pid();
-    if (ending_) kill(slot.pid, SIGKILL);  // it came too late to be killed with the others
+    if (ending_) kill(slot.pid, SIGKILL);  // started after the destructor killed the others
   }
   const Helper::Line line = receive(slot, job);
   if (line.trouble != Helper::Trouble::none) return failed(slot, line.trouble, "loading the checkpoint");
@@ -232,7 +233,7 @@ Outcome Pool::load(Slot& slot, const Job& job) {
 
 Helper::Line Pool::receive(Slot& slot, const Job& job) {
   for (;;) {
-    Helper::Line line = slot.helper->receive(std::min(job.deadline, SteadyClock::now() + between_looks));
+    Helper::Line line = slot.helper->receive(std::min(job.deadline, SteadyClock::now() + abandoned_poll));
     if (line.trouble != Helper::Trouble::late || SteadyClock::now() >= job.deadline) return line;
     if (!job.client.left()) continue;
     const std::lock_guard lock(mutex_);
@@ -243,17 +244,17 @@ Helper::Line Pool::receive(Slot& slot, const Job& job) {
 Outcome Pool::confused(Slot& slot) {
   const std::lock_guard lock(mutex_);
   drop_helper(slot);
-  return {.verdict = Verdict::crashed, .detail = "the translator said something else than the answer, and was ended"};
+  return {.verdict = Verdict::crashed, .detail = "the translator sent an unexpected response and was killed"};
 }
 
 Outcome Pool::failed(Slot& slot, Helper::Trouble trouble, const std::string& doing) {
   const bool loading = doing.starts_with("loading");
   {
     const std::lock_guard lock(mutex_);
-    slot.pid = 0;  // from here on it may be reaped: nobody else may signal it
+    slot.pid = 0;  // the process may be reaped from here on, so no other thread may signal it
   }
   if (trouble == Helper::Trouble::ended) {
-    // It has closed its output and is about to exit; its own exit code says more than SIGKILL would.
+    // It has closed its output and is about to exit. Wait for its own exit code before killing it.
     const auto patience = SteadyClock::now() + std::chrono::seconds(5);
     while (slot.helper->running() && SteadyClock::now() < patience) {
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
@@ -264,12 +265,12 @@ Outcome Pool::failed(Slot& slot, Helper::Trouble trouble, const std::string& doi
   {
     const std::lock_guard lock(mutex_);
     drop_helper(slot);
-    if (ending_) return {.verdict = Verdict::busy, .detail = "the server is ending"};
+    if (ending_) return {.verdict = Verdict::busy, .detail = "the server is shutting down"};
   }
-  if (trouble == Helper::Trouble::abandoned) return {.verdict = Verdict::busy, .detail = abandoned_words};
+  if (trouble == Helper::Trouble::abandoned) return {.verdict = Verdict::busy, .detail = abandoned_detail};
   if (trouble == Helper::Trouble::late) {
     return {.verdict = Verdict::late,
-            .detail = fmt::format("the translator was still {} after {} s and was ended", doing,
+            .detail = fmt::format("the translator was still {} after {} s and was killed", doing,
                                   options_.deadline.count() / 1000.0)};
   }
   if (loading && code == exit_failure) return {.verdict = Verdict::damaged, .detail = words};

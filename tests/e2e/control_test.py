@@ -154,7 +154,7 @@ class ControlPlaneTest(ControlTest):
         self.wait_update(run, 21, attempt=2)
         self.end(run)
         cause = next(step["cause"] for step in self.transitions(run) if step["to"] == "restarting")
-        self.assertRegex(cause, r"rank 1 on \S+ gave no sign of life for \d+\.\d s")
+        self.assertRegex(cause, r"rank 1 on \S+ sent no heartbeat for \d+\.\d s")
         status, problem = self.control.ask("POST", f"/runs/{run}/heartbeat", {"attempt": 1, "rank": 1, "host": "h"})
         self.assertEqual((status, problem["code"]), (409, "stale_attempt"))
         print(f"\nstopped rank: replaced after {detected:.1f} s with a timeout of 10 s")

@@ -55,7 +55,7 @@ class TokensTest(ControlTest):
         token = self.make_token("team", run_prefix="mt-")
         run = self.by_hand(token, "asr-1", ["training.stop_after=10u"])
         self.assertEqual(run.wait(), 0, run.text())
-        self.assertRegex(run.text(), "answered 403 .*this token is for runs whose name begins with 'mt-', found 'asr-1'")
+        self.assertRegex(run.text(), "answered 403 .*this token is only for runs with names that begin with 'mt-', found 'asr-1'")
         run = self.start_run(server=self.control.address, overrides=["name=asr-1", "training.stop_after=20u"])
         self.assertEqual(run.wait(), 0, run.text())
         run_id = self.only_run()
@@ -87,7 +87,7 @@ class TokensTest(ControlTest):
         run.end()
         run = self.start_run("byhand", server=self.control.address, overrides=ENDLESS)  # as an administrator
         self.assertNotEqual(run.wait(), 0, run.text())
-        self.assertRegex(run.text(), r"this attempt is over: 409 .*go on with it by `nmt run resume`")
+        self.assertRegex(run.text(), r"this attempt is over: 409 .*continue it with `nmt run resume`")
         self.assertEqual(self.run_item(run_id)["state"], "stopped")
 
 

@@ -67,7 +67,7 @@ TEST_F(ControlTest, TakesOtherProfilesWhileItWorks) {
     control.use_profiles(launch::builtin_profiles());
     ADD_FAILURE() << "a run waits for a profile that is gone";
   } catch (const UsageFailure& failure) {
-    EXPECT_EQ(failure.what(), "profile big is gone, but run " + run + " (queued) needs it");
+    EXPECT_EQ(failure.what(), "profile big is missing, but run " + run + " (queued) needs it");
   }
   EXPECT_EQ(control.find_profile("mpirun-local")->most_ranks, 3) << "nothing has changed";
   ASSERT_EQ(post("/api/v1/runs/" + run + "/stop", R"({"mode": "now"})").status, 202);

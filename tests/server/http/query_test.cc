@@ -109,7 +109,7 @@ TEST_F(QueryTest, AnEmptyObjectIsAsGoodAsNoBody) {
   EXPECT_EQ(code(Client(server.port()).post("/api/v1/alerts/a_x/ack", "")), "alert_unknown");
   const auto put = Client(server.port()).request("PUT", "/api/v1/checkpoints/c_x/pin", "{}");
   EXPECT_EQ(put.status, 413);
-  EXPECT_EQ(object(put).at("detail"), "the body has 2 bytes; PUT takes none here");
+  EXPECT_EQ(object(put).at("detail"), "the body has 2 bytes; PUT takes no body here");
 }
 
 }  // namespace

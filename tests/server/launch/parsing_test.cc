@@ -78,7 +78,7 @@ TEST(Process, IsEndedWhenNobodyWaitsForIt) {
   const auto answer = run_program({.arguments = {"/bin/sleep", "600"}, .environment = plain_environment()},
                                   {.time = std::chrono::minutes(9), .abandoned = [&] { return ++asked > 2; }});
   EXPECT_EQ(answer.code, -1);
-  EXPECT_EQ(answer.complaint, "/bin/sleep was given up: nobody waits for it");
+  EXPECT_EQ(answer.complaint, "/bin/sleep was killed: the request was abandoned");
 }
 
 TEST(Process, RunsAtALowerPriority) {

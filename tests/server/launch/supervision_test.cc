@@ -11,7 +11,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// What the supervisor makes of what it sees: silence, other servers' runs, runs that were started by hand.
+/// Supervisor reactions to silent ranks, runs of earlier servers, and runs started by users.
 class SupervisionTest : public SupervisorFixture {
  protected:
   std::atomic<SteadyClock::time_point> clock_ = SteadyClock::time_point();
@@ -29,7 +29,7 @@ TEST_F(SupervisionTest, NamesASilentRankFencesItAndRestarts) {
     pass();
   }
   EXPECT_EQ(state(run), "restarting");
-  EXPECT_TRUE(row(run).detail.starts_with("rank 1 on h1 gave no sign of life for 1")) << row(run).detail;
+  EXPECT_TRUE(row(run).detail.starts_with("rank 1 on h1 sent no heartbeat for 1")) << row(run).detail;
   EXPECT_EQ(fake_->killed.size(), 1U);
   EXPECT_EQ(fenced_attempt(folder_ / run), 1);
   auto reader = store_->reader();
@@ -199,7 +199,7 @@ TEST_F(SupervisionTest, ARunStartedByHandThatIsSilentWhenItShallStopIsLostUntilI
   EXPECT_EQ(state(run), "stopping");
   pass(3);
   EXPECT_EQ(state(run), "lost");
-  EXPECT_EQ(row(run).detail, "it was asked to stop, and no rank reports any more");
+  EXPECT_EQ(row(run).detail, "asked to stop, and no rank reports any more");
   EXPECT_GE(changes_, 1);
   now_ += 1s;
   EXPECT_EQ(supervisor_->tick(), 2s);
@@ -226,7 +226,7 @@ TEST_F(SupervisionTest, ARunStartedByHandThatDoesNotStopWithinTheGraceIsFenced) 
   beat(run, 0);
   pass(2);
   EXPECT_EQ(state(run), "stopped");
-  EXPECT_EQ(row(run).detail, "did not stop by itself within 5 s");
+  EXPECT_EQ(row(run).detail, "did not stop within 5 s");
   auto reader = store_->reader();
   EXPECT_TRUE(store::find_commands(reader->database, run, 1)->fenced);
 }

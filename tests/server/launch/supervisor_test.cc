@@ -78,7 +78,7 @@ TEST_F(SupervisorTest, StopsAtOnceOrWithinTheGrace) {
   EXPECT_TRUE(fake_->killed.empty());
   pass(5);
   EXPECT_EQ(state(run), "stopped");
-  EXPECT_EQ(row(run).detail, "did not stop by itself within 5 s");
+  EXPECT_EQ(row(run).detail, "did not stop within 5 s");
   const std::string other = started();
   stop(other, "now", 300);
   pass(2);

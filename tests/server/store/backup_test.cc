@@ -171,7 +171,7 @@ TEST_F(BackupTest, IsNotRestoredUnlessItIsWhole) {
     EXPECT_EQ(read_file(server.folder() / "babelring.db"), before);
   };
   refused("a text", "not a database");
-  refused("", "not a database of a Babelring server");
+  refused("", "not a Babelring server database");
   std::string torn = good;
   for (std::size_t at = torn.size() / 2; at < torn.size() / 2 + 20'000; ++at) torn[at] = 'x';
   refused(torn, "restore ");

@@ -112,7 +112,7 @@ TEST(TranslatorPool, RequestsWhoseClientsLeftGiveTheirPlacesBack) {
   EXPECT_EQ(hyp(ask(pool, "one", "abc").get()), "cba") << "by a fresh process: the first hung for a client that left";
   for (auto& answer : answers) {
     if (!answer.valid()) continue;
-    EXPECT_EQ(answer.get().detail, "its client left");
+    EXPECT_EQ(answer.get().detail, "the client disconnected");
   }
 }
 
@@ -175,7 +175,7 @@ TEST(TranslatorPool, OneThatHangsIsEndedAtTheDeadline) {
       return late.verdict != Verdict::busy;
     }));
     EXPECT_EQ(late.verdict, Verdict::late);
-    EXPECT_THAT(late.detail, HasSubstr("after 0.5 s and was ended"));
+    EXPECT_THAT(late.detail, HasSubstr("after 0.5 s and was killed"));
     EXPECT_TRUE(no_child_is_left());
   }
   EXPECT_TRUE(soon([&] { return hyp(ask(pool, "one", "abc").get()) == "cba"; }));  // a slow machine needs several turns
@@ -265,7 +265,7 @@ TEST(TranslatorPool, EndsInTheMiddleOfEverything) {
 
 TEST(TranslatorPool, WithoutAProgramItSaysSo) {
   Pool none({});
-  EXPECT_EQ(ask(none, "one", "a").get().detail, "no `nmt` program beside the server; its --nmt names one");
+  EXPECT_EQ(ask(none, "one", "a").get().detail, "no `nmt` program found in the server program's folder; set --nmt");
   PoolOptions wrong;
   wrong.program = "/nowhere/nmt";
   Pool pool(wrong);
