@@ -148,7 +148,7 @@ TEST_F(StoreTest, AFolderThatWasUsedNeedsItsDatabase) {
   std::ofstream(database).flush();
   EXPECT_NE(refusal(folder.path()).find("babelring.db is empty"), std::string::npos);
   std::filesystem::rename(kept, database);
-  EXPECT_NE(refusal(folder.path(), true).find("is there"), std::string::npos) << "nothing is thrown away";
+  EXPECT_NE(refusal(folder.path(), true).find("exists"), std::string::npos) << "nothing is thrown away";
   open();
   EXPECT_EQ(series("loss", 10).total, 3);
   store.reset();
