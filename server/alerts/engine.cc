@@ -13,11 +13,11 @@ namespace {
 
 using Seconds = std::chrono::duration<double>;
 
-constexpr std::int64_t learning_updates = 20;  // before rates and losses count as usual
-constexpr double fast = 0.1, slow = 0.02;      // weight of the newest update
+constexpr std::int64_t learning_updates = 20;  // updates before the means of rate and loss count as usual
+constexpr double fast = 0.1, slow = 0.02;      // weights of the newest update in the two means
 constexpr std::int64_t bad_window = 100;       // updates
-constexpr Seconds longest_usual_wait{300};     // a longer one was no evaluation
-constexpr std::size_t max_digests = 16;        // updates whose weights are remembered until all ranks have told theirs
+constexpr Seconds longest_usual_wait{300};     // an evaluation takes no longer
+constexpr std::size_t max_digests = 16;        // max updates with digests kept for comparison
 
 std::string count(std::int64_t number) {
   return grouped(static_cast<double>(number));
@@ -27,7 +27,7 @@ std::string rank_name(std::int64_t rank, const std::string& host) {
   return fmt::format("rank {}{}", rank, host.empty() ? "" : " on " + host);
 }
 
-/// An exponential mean that begins as a plain one.
+/// Updates an exponential moving average that starts as a plain mean.
 void mix(double& mean, double value, double weight, std::int64_t count) {
   mean += (value - mean) * std::max(weight, 1.0 / static_cast<double>(std::max<std::int64_t>(count, 1)));
 }
@@ -48,9 +48,9 @@ void Engine::adopt(const std::string& rule, const std::string& run, const std::s
 
 void Engine::heard(const std::string& run, std::int64_t attempt, std::int64_t rank, const std::string& host, Time now) {
   Run& known = runs_[run];
-  if (attempt < known.attempt) return;  // an older attempt's spool
+  if (attempt < known.attempt) return;  // a late record of an older attempt
   if (attempt > known.attempt) {
-    known = Run{.owner = known.owner, .attempt = attempt, .updated = now};  // speeds and ranks may be others
+    known = Run{.owner = known.owner, .attempt = attempt, .updated = now};  // speed and ranks may have changed
   }
   Rank& of_rank = known.ranks[rank];
   of_rank.heard = now;
@@ -72,7 +72,7 @@ void Engine::observe(const RecordHeader& header, const RecordBody& body, Time no
 }
 
 void Engine::observe_rewind(Run& run, Rank& rank, std::int64_t update, Time now) {
-  if (++rank.rewinds <= run.rewinds) return;  // another rank told the same
+  if (++rank.rewinds <= run.rewinds) return;  // another rank already reported it
   run.rewinds = rank.rewinds;
   run.update = update;
   run.updated = now;
@@ -81,7 +81,7 @@ void Engine::observe_rewind(Run& run, Rank& rank, std::int64_t update, Time now)
   run.weights.clear();
 }
 
-/// Ranks report the same update at different times. All ranks must have the same weights, bit for bit.
+/// All ranks must have bit-identical weights after an update. They report the same update at different times.
 void Engine::compare_weights(Run& run, const RecordHeader& header, const StepRecord& step) {
   if (step.weights_digest.empty()) return;
   if (run.weights.size() >= max_digests && !run.weights.contains(step.update)) run.weights.erase(run.weights.begin());
@@ -97,10 +97,10 @@ void Engine::compare_weights(Run& run, const RecordHeader& header, const StepRec
   if (known.digest == step.weights_digest || known.differ) return;
   known.differ = true;
   ++run.differing;
-  if (run.differ_what.empty()) {
-    run.differ_what = fmt::format("after update {} {} has other weights than {} (digests {:.8} and {:.8})",
-                                  count(step.update), rank_name(header.rank, header.host),
-                                  rank_name(known.rank, known.host), step.weights_digest, known.digest);
+  if (run.differ_message.empty()) {
+    run.differ_message = fmt::format(
+        "after update {} the weights of {} differ from those of {} (digests {:.8} and {:.8})", count(step.update),
+        rank_name(header.rank, header.host), rank_name(known.rank, known.host), step.weights_digest, known.digest);
   }
 }
 
@@ -111,7 +111,7 @@ void Engine::observe_eval(Run& run, const EvalRecord& eval) {
 }
 
 void Engine::observe_step(Run& run, const StepRecord& step, Time now) {
-  if (step.update <= run.update) return;  // another rank told the same
+  if (step.update <= run.update) return;  // another rank already reported it
   run.update = step.update;
   if (run.updates > 0)
     run.longest_wait = std::min(std::max(run.longest_wait, Seconds(now - run.updated)), longest_usual_wait);
@@ -119,14 +119,15 @@ void Engine::observe_step(Run& run, const StepRecord& step, Time now) {
   ++run.updates;
   if (!std::isfinite(step.loss) || step.skipped) {
     run.bad_updates.push_back(step.update);
-    run.bad_what = step.skipped ? fmt::format("update {} was skipped: its gradient is not finite", count(step.update))
-                                : fmt::format("update {}: loss is {}", count(step.update), step.loss);
+    run.bad_message = step.skipped
+                          ? fmt::format("update {} was skipped: its gradient is not finite", count(step.update))
+                          : fmt::format("update {}: loss is {}", count(step.update), step.loss);
   }
   while (!run.bad_updates.empty() && run.bad_updates.front() <= step.update - bad_window) run.bad_updates.pop_front();
   if (std::isfinite(step.loss)) {
     ++run.losses;
     mix(run.fast_loss, step.loss, fast, run.losses);
-    // A loss far from usual must not become the usual one: the baseline stands still while it lasts.
+    // A loss far from the usual one must not become the usual one: the baseline is frozen while it lasts.
     if (run.losses <= learning_updates || (!run.loss_open && run.fast_loss < 1.3 * run.usual_loss)) {
       mix(run.usual_loss, step.loss, slow, run.losses);
     }
@@ -142,7 +143,7 @@ void Engine::observe_step(Run& run, const StepRecord& step, Time now) {
 }
 
 Engine::Condition Engine::condition_of(const Rule& rule, const Run& run, Time now) const {
-  // Until enough was heard, alerts raised by an earlier process stay open.
+  // Alerts raised by an earlier process stay open until enough has been received.
   const bool heard = run.updates > 0;
   switch (rule.kind) {
     case Kind::nan: {
@@ -150,36 +151,35 @@ Engine::Condition Engine::condition_of(const Rule& rule, const Run& run, Time no
       if (!run.bad_evaluation.empty()) return {bad + 1 >= rule.threshold, false, run.bad_evaluation, bad + 1};
       const bool recent = bad > 0 && run.bad_updates.back() > run.update - learning_updates;
       return {bad >= rule.threshold && recent, !recent && heard,
-              fmt::format("{}; {:g} of the last {} updates", run.bad_what, bad, bad_window), bad};
+              fmt::format("{}; {:g} of the last {} updates", run.bad_message, bad, bad_window), bad};
     }
     case Kind::stall: {
       // Evaluations take time: up to three times the longest wait so far is normal.
-      const double wanted = std::max(rule.threshold, 3 * run.longest_wait.count());
+      const double limit = std::max(rule.threshold, 3 * run.longest_wait.count());
       const double waited = seconds_since(run.updated, now);
       const std::int64_t last = run.update > 0 ? run.update : run.stored_update;
       const std::string which = last > 0 ? "the last was " + count(last) : "none has been reported yet";
-      return {waited >= wanted, waited < wanted && heard,
-              fmt::format("no update for {} s ({})", grouped(waited), which), waited};
+      return {waited >= limit, waited < limit && heard, fmt::format("no update for {} s ({})", grouped(waited), which),
+              waited};
     }
     case Kind::throughput_drop: {
       const double ratio = run.usual_rate > 0 ? run.fast_rate / run.usual_rate : 1;
       const bool learned = run.rates > learning_updates;
       return {learned && ratio < rule.threshold, learned && ratio > (1 + rule.threshold) / 2,
-              fmt::format("{} target tokens/s, usual were {}", grouped(run.fast_rate), grouped(run.usual_rate)),
+              fmt::format("{} target tokens/s, usually {}", grouped(run.fast_rate), grouped(run.usual_rate)),
               run.fast_rate};
     }
     case Kind::loss_spike: {
       const double ratio = run.usual_loss > 0 ? run.fast_loss / run.usual_loss : 1;
       const bool learned = run.losses > learning_updates;
-      return {
-          learned && ratio > rule.threshold, learned && ratio < (1 + rule.threshold) / 2,
-          fmt::format("loss {:.2f} at update {}, usual was {:.2f}", run.fast_loss, count(run.update), run.usual_loss),
-          run.fast_loss};
+      return {learned && ratio > rule.threshold, learned && ratio < (1 + rule.threshold) / 2,
+              fmt::format("loss {:.2f} at update {}, usually {:.2f}", run.fast_loss, count(run.update), run.usual_loss),
+              run.fast_loss};
     }
     case Kind::ranks_differ: {
       const auto differing = static_cast<double>(run.differing);
-      // Weights that have differed stay different until an attempt starts from a checkpoint.
-      return {differing >= rule.threshold, run.compared > 0 && run.differing == 0, run.differ_what, differing};
+      // Weights that differ stay different until a new attempt starts from a checkpoint.
+      return {differing >= rule.threshold, run.compared > 0 && run.differing == 0, run.differ_message, differing};
     }
     case Kind::disk_low:
     case Kind::worker_lost:
@@ -217,13 +217,14 @@ void Engine::judge_ranks(const Rule& rule, const std::string& id, const Run& run
                          std::vector<Change>& changes) {
   Time newest = run.updated;
   for (const auto& [number, rank] : run.ranks) newest = std::max(newest, rank.heard);
-  // If all are silent, the run stalls or the network is down: no single rank is to blame.
+  // If all ranks are silent, the run has stalled or the network is down; no single rank is to blame.
   const bool others_report = seconds_since(newest, now) < rule.threshold / 2;
   for (const auto& [number, rank] : run.ranks) {
     const double silent = seconds_since(rank.heard, now);
     settle(rule, id, fmt::format("rank {}", number),
            {silent >= rule.threshold && others_report, silent < rule.threshold,
-            fmt::format("{}: nothing for {} s while others report", rank_name(number, rank.host), grouped(silent)),
+            fmt::format("{}: no record or heartbeat for {} s while other ranks report", rank_name(number, rank.host),
+                        grouped(silent)),
             silent},
            now, changes);
   }
@@ -248,14 +249,14 @@ void Engine::count_open() {
 
 bool Engine::may_raise(const Rule& rule, const std::string& run) {
   const auto known = runs_.find(run);
-  if (known == runs_.end()) return true;  // an alert of no run
+  if (known == runs_.end()) return true;  // an alert without a run
   Flood& flood = floods_[{rule.name, known->second.owner}];
   const bool may = flood.open < max_open;
   ++(may ? flood.open : flood.held_back);
   return may;
 }
 
-/// Of each owner whose alerts are held back, one alert that says so.
+/// Raises one alert per owner with alerts held back.
 void Engine::judge_floods(Time now, std::vector<Change>& changes) {
   for (const Rule& rule : rules_) {
     if (rule.kind == Kind::disk_low || !applies(rule, "")) continue;
@@ -295,8 +296,8 @@ void Engine::close_orphans(const std::vector<FreeSpace>& disks, std::vector<Chan
     if (entry->second.open) {
       changes.push_back({false, name, run, subject, rule == rules_.end() ? Kind::nan : rule->kind,
                          ended  ? "the run is no longer running"
-                         : left ? "nothing is written there any more"
-                                : "its rule is off",
+                         : left ? "no run writes there any more"
+                                : "its rule no longer applies",
                          0, 0});
     }
     entry = states_.erase(entry);
@@ -311,7 +312,7 @@ std::vector<Change> Engine::judge(const std::vector<RunningRun>& running, const 
     active.insert(each.run);
     Run& run = runs_[each.run];
     run.owner = each.begun_by.empty() ? "run " + each.run : "token " + each.begun_by;
-    if (run.attempt < each.attempt) {  // ours may be newer than what was read
+    if (run.attempt < each.attempt) {  // the engine may know a newer attempt than the store did when it was read
       run = Run{.owner = run.owner, .attempt = each.attempt, .updated = now};
     }
     if (run.attempt == each.attempt) run.stored_update = each.update;
@@ -325,7 +326,7 @@ std::vector<Change> Engine::judge(const std::vector<RunningRun>& running, const 
         if (!applies(rule, "")) continue;
         settle(rule, "", folder,
                {bytes<rule.threshold, bytes> 1.25 * rule.threshold,
-                fmt::format("{}: {} MB free, at least {} MB wanted", folder, grouped(bytes / 1e6),
+                fmt::format("{}: {} MB free, expected at least {} MB", folder, grouped(bytes / 1e6),
                             grouped(rule.threshold / 1e6)),
                 bytes},
                now, changes);

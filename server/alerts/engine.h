@@ -15,48 +15,49 @@
 
 namespace babelring::alerts {
 
-/// An alert is raised, or cleared again. (rule, run, subject) names what is wrong; at most one alert a name is open.
+/// An alert is raised or cleared. (rule, run, subject) identifies an alert; at most one with the same key is open.
 struct Change {
   bool raised = true;
-  std::string rule, run, subject;  // run empty: the server's own; subject: the rank or folder meant, or empty
+  std::string rule, run, subject;  // run: empty for the server itself; subject: a rank, folder or owner, or empty
   Kind kind = Kind::nan;
-  std::string message;  // for people: what was found, what was usual or wanted
+  std::string message;  // for people: the value found and the usual or expected one
   double value = 0, threshold = 0;
 };
 
-/// A run that trains at the moment.
+/// A run in state `running`.
 struct RunningRun {
   std::string run;
   std::int64_t attempt = 1;
-  std::int64_t update = 0;  // the newest of that attempt that is stored
-  std::string begun_by;     // the token that reported it first, if it is known
+  std::int64_t update = 0;  // newest stored update of that attempt
+  std::string begun_by;     // token that reported the run first; empty: unknown
 };
 
+/// Free space of a watched folder's file system.
 struct FreeSpace {
   std::string folder;
   double bytes = 0;
 };
 
-/// Follows runs and tells what to raise and to clear. Times are monotonic: a clock that is set changes nothing, and
-/// silence is counted from when this process heard something. Not thread-safe.
+/// Evaluates alert rules over the records of running runs. Uses monotonic time, so setting the wall clock has no
+/// effect. Silence is measured from the last record or heartbeat that this process received. Not thread-safe.
 ///
-/// Of the runs that one token has begun, and of the ranks of a run of which no token is known, a rule raises at most
-/// max_open alerts at a time. Further ones are held back until some are cleared, and one alert without a run says how
-/// many there are; its subject is the token or the run.
+/// A rule has at most max_open alerts open per owner. The owner of a run is the token that began it, or the run itself
+/// if no token is known. Further alerts are held back until some are cleared. One alert without a run gives their
+/// number; its subject is the owner.
 class Engine {
  public:
   using Time = SteadyClock::time_point;
   static constexpr std::size_t max_open = 50;
 
   void set_rules(std::vector<Rule> rules) { rules_ = std::move(rules); }
-  /// An alert of an earlier process that is still open, so that it is not raised twice and can be cleared.
+  /// Registers an alert that an earlier process left open, so that it is not raised twice and can be cleared.
   void adopt(const std::string& rule, const std::string& run, const std::string& subject);
 
-  /// A record was stored. Cheap: a few sums a rank.
+  /// Takes in a stored record. Cheap: updates a few sums per rank.
   void observe(const RecordHeader& header, const RecordBody& body, Time now);
-  /// A rank gave a sign of life without a record.
+  /// Takes in a heartbeat: a sign of life without a record.
   void heard(const std::string& run, std::int64_t attempt, std::int64_t rank, const std::string& host, Time now);
-  /// Judges everything. Runs that are not `running` any more are forgotten and their alerts cleared.
+  /// Evaluates all rules and returns the changes. Forgets runs that are not in `running` and clears their alerts.
   std::vector<Change> judge(const std::vector<RunningRun>& running, const std::vector<FreeSpace>& disks, Time now);
 
  private:
@@ -65,33 +66,33 @@ class Engine {
     Time heard;
     std::int64_t rewinds = 0;
   };
-  /// The weights after an update, as the rank that told of them first has them.
+  /// The weights after an update, as the first rank reported them.
   struct Weights {
     std::int64_t rank = 0;
     std::string host, digest;
     bool compared = false, differ = false;
   };
   struct Run {
-    std::string owner;  // whose alerts are counted together: "token ID" or "run ID"
+    std::string owner;  // alerts are limited per owner: "token ID" or "run ID"
     std::int64_t attempt = 0;
     std::map<std::int64_t, Rank> ranks;
-    Time updated;                                   // when its newest update was heard of
-    std::chrono::duration<double> longest_wait{0};  // between updates, while all was well
+    Time updated;                                   // when the newest update was received
+    std::chrono::duration<double> longest_wait{0};  // between updates, without stalls
     std::int64_t update = 0, updates = 0;
-    std::int64_t rewinds = 0;        // of the rank that told of most: what a rank behind it says of updates is outdated
-    std::int64_t stored_update = 0;  // by an earlier process, too
-    std::int64_t losses = 0, rates = 0;    // finite ones, of which the means below are made
-    std::deque<std::int64_t> bad_updates;  // non-finite ones, newest last
-    std::string bad_what;
-    std::string bad_evaluation;                // the newest, if its loss is not finite
-    std::map<std::int64_t, Weights> weights;   // by update, of the newest updates with a digest
-    std::int64_t compared = 0, differing = 0;  // updates whose weights two ranks told, and that differed
-    std::string differ_what;
-    double fast_rate = 0, usual_rate = 0;  // target tokens a second
+    std::int64_t rewinds = 0;              // max over ranks; steps from ranks with fewer rewinds are outdated
+    std::int64_t stored_update = 0;        // newest update in the store, also from before this process
+    std::int64_t losses = 0, rates = 0;    // number of finite values in the means below
+    std::deque<std::int64_t> bad_updates;  // non-finite updates, newest last
+    std::string bad_message;
+    std::string bad_evaluation;                // message about the newest evaluation if its loss is not finite
+    std::map<std::int64_t, Weights> weights;   // by update; the newest updates with a digest
+    std::int64_t compared = 0, differing = 0;  // updates with digests from two ranks, and those with a difference
+    std::string differ_message;
+    double fast_rate = 0, usual_rate = 0;  // target tokens per second
     double fast_loss = 0, usual_loss = 0;
-    bool rate_open = false, loss_open = false;  // an alert is: what is usual stands still meanwhile
+    bool rate_open = false, loss_open = false;  // an alert is open: the usual value is frozen
   };
-  /// How a condition stands: `bad` raises, `well` clears; between them nothing changes.
+  /// The state of an alert. Condition `bad` raises it, `well` clears it; in between nothing changes.
   struct State {
     bool open = false;
     bool changing = false;  // bad while closed, or well while open
@@ -117,16 +118,16 @@ class Engine {
   void settle(const Rule& rule, const std::string& run, const std::string& subject, const Condition& condition,
               Time now, std::vector<Change>& changes);
   void count_open();
-  /// Whether one more alert of the rule may be raised; counts it if so, and else as held back.
+  /// Whether the rule may raise one more alert for the run. Counts it as open or as held back.
   bool may_raise(const Rule& rule, const std::string& run);
   void judge_floods(Time now, std::vector<Change>& changes);
-  /// Clears what is open of rules, runs and folders that are gone.
+  /// Clears alerts of rules, runs and folders that are gone.
   void close_orphans(const std::vector<FreeSpace>& disks, std::vector<Change>& changes);
 
   std::vector<Rule> rules_;
   std::map<std::string, Run> runs_;
   std::map<Key, State> states_;
-  std::map<std::pair<std::string, std::string>, Flood> floods_;  // by rule and owner, while judging
+  std::map<std::pair<std::string, std::string>, Flood> floods_;  // by (rule, owner); valid within judge()
 };
 
 }  // namespace babelring::alerts

@@ -10,7 +10,7 @@ namespace {
 
 constexpr double most_seconds = 7 * 86'400;
 
-/// Smallest and greatest threshold of each kind, in its unit.
+/// Min and max threshold of a kind, in its unit.
 struct Bounds {
   double low, high;
 };

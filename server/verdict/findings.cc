@@ -11,13 +11,13 @@
 namespace babelring::verdict {
 namespace {
 
-/// As people write it: 9.4, 42, 1,060.
+/// One decimal below 10, thousands separators above: 9.4, 42, 1,060.
 std::string amount(double value) {
   if (value < 9.95) return fmt::format("{:.1f}", value);
   return grouped(value);
 }
 
-/// An estimate: two digits that count.
+/// An estimate, with two significant digits.
 std::string about(double ms) {
   if (ms < 9.95) return "about " + fmt::format("{:.1f} ms", ms);
   const double unit = std::pow(10, std::floor(std::log10(ms)) - 1);
@@ -36,41 +36,40 @@ std::string name_of(const RankSteps& rank) {
   return rank.host.empty() ? fmt::format("rank {}", rank.rank) : fmt::format("rank {} on {}", rank.rank, rank.host);
 }
 
-/// What would shorten the wait for the all-reduce, and by how much.
+/// A change that would shorten the wait for all-reduce, and its saving.
 struct Remedy {
-  std::string what, how;
-  double ms = 0;
+  std::string change, advice;
+  double saving_ms = 0;
 };
 
 Remedy network_remedy(const Input& input, const Findings& findings) {
   const Traffic& traffic = findings.traffic;
   const Facts& facts = input.facts;
   if (traffic.latency_share >= 0.5 && facts.bucket_mb < host_bucket_mb) {
-    return {
-        "larger buckets",
-        fmt::format("set communication.bucket_mb={:g}: {:.0f} all-reduces an update mostly wait for messages, not for "
-                    "bytes",
-                    host_bucket_mb, traffic.collectives),
-        larger_bucket_saving_ms(traffic, facts.bucket_mb, host_bucket_mb)};
+    return {"larger buckets",
+            fmt::format("set communication.bucket_mb={:g}: {:.0f} all-reduces per update are limited by latency, not "
+                        "bandwidth",
+                        host_bucket_mb, traffic.collectives),
+            larger_bucket_saving_ms(traffic, facts.bucket_mb, host_bucket_mb)};
   }
   if (traffic.waits_for_latency()) {
-    return {"updates of twice the tokens",
-            "raise data.tokens_per_update, so that one all-reduce serves more tokens, or use fewer ranks with more "
-            "training.threads each: every rank is one more to wait for; fewer bytes would save nothing",
+    return {"doubling data.tokens_per_update",
+            "raise data.tokens_per_update so that each all-reduce covers more tokens, or use fewer ranks with more "
+            "training.threads each; every rank adds latency, and sending fewer bytes would not help",
             double_update_saving_ms(traffic)};
   }
   if (traffic.hosts > 1 && facts.gradient_wire != "bf16") {
     return {
         "bf16 gradients",
-        "set communication.gradient_wire=bf16, which halves the bytes, or raise data.tokens_per_update, so that one "
-        "all-reduce serves more tokens",
+        "set communication.gradient_wire=bf16, which halves the bytes, or raise data.tokens_per_update so that each "
+        "all-reduce covers more tokens",
         bf16_wire_saving_ms(traffic)};
   }
-  return {"updates of twice the tokens",
+  return {"doubling data.tokens_per_update",
           traffic.hosts > 1
-              ? "raise data.tokens_per_update, so that one all-reduce serves more tokens, or use a faster link"
-              : "raise data.tokens_per_update, or use fewer ranks with more training.threads each: ranks of "
-                "one host sum their gradients through its memory",
+              ? "raise data.tokens_per_update so that each all-reduce covers more tokens, or use a faster link"
+              : "raise data.tokens_per_update, or use fewer ranks with more training.threads each: ranks on one "
+                "host exchange gradients through its memory",
           double_update_saving_ms(traffic)};
 }
 
@@ -78,12 +77,12 @@ std::string network_sentence(const Input& input, const Findings& findings) {
   const Remedy remedy = network_remedy(input, findings);
   const std::string latency =
       findings.traffic.waits_for_latency()
-          ? fmt::format(" at {} of {}: latency, not bytes", percent(findings.traffic.link_share),
-                        findings.traffic.link_known ? "the link's rate" : "1 Gbit/s (no host knows its link's rate)")
+          ? fmt::format(" at {} of {}: latency, not bandwidth, is the limit", percent(findings.traffic.link_share),
+                        findings.traffic.link_known ? "the link's rate" : "1 Gbit/s (no host reports its link's rate)")
           : "";
   return fmt::format("network-bound: {} of each step waits for all-reduce {}{}; {} would save {}",
                      percent(findings.share(findings.network_ms)), of_update(findings, findings.network_ms), latency,
-                     remedy.what, about(remedy.ms));
+                     remedy.change, about(remedy.saving_ms));
 }
 
 std::string straggler_sentence(const Input& input, const Findings& findings) {
@@ -91,44 +90,44 @@ std::string straggler_sentence(const Input& input, const Findings& findings) {
   const std::string share = percent(findings.share(findings.straggler_ms));
   if (findings.host_is_late) {
     return fmt::format(
-        "straggler-bound: {} of each step the others wait for {} {}: its {} ranks are last in {} of {} "
+        "straggler-bound: the other ranks wait for {} for {} of each step {}: its {} ranks are last in {} of {} "
         "updates",
-        share, findings.late_host, numbers, findings.late_host_ranks, findings.late_host_updates, findings.updates);
+        findings.late_host, share, numbers, findings.late_host_ranks, findings.late_host_updates, findings.updates);
   }
   if (!findings.one_is_late(input.ranks.size())) {
-    return fmt::format("straggler-bound: ranks wait for one another, in turns, {} of each step {}", share, numbers);
+    return fmt::format("straggler-bound: ranks wait for each other in turns for {} of each step {}", share, numbers);
   }
-  return fmt::format("straggler-bound: {} of each step the others wait for {} {}{}", share,
-                     name_of(input.ranks[findings.late_rank]), numbers,
-                     findings.late_with_data ? ", whose batches come late" : "");
+  return fmt::format("straggler-bound: the other ranks wait for {} for {} of each step {}{}",
+                     name_of(input.ranks[findings.late_rank]), share, numbers,
+                     findings.late_with_data ? "; its batches arrive late" : "");
 }
 
 std::string straggler_advice(const Input& input, const Findings& findings) {
   if (findings.host_is_late) {
     return fmt::format(
-        "look at {}: other programs, heat, fewer processors or threads; as fast as the others, it would "
-        "save {} a step",
+        "check {} for other programs, overheating, or fewer processors or threads; at the speed of the others it "
+        "would save {} per step",
         findings.late_host, about(findings.straggler_ms));
   }
   if (!findings.one_is_late(input.ranks.size())) {
-    return "no single rank is slow: look for other work on the hosts, or raise data.tokens_per_update, which evens out "
-           "the ranks' shares";
+    return "no single rank is slow; check the hosts for other load, or raise data.tokens_per_update, which evens out "
+           "the work per rank";
   }
   const RankSteps& rank = input.ranks[findings.late_rank];
-  return fmt::format("look at {}: {}; as fast as the others, it would save {} a step", name_of(rank),
-                     findings.late_with_data ? "its disk or the processors that prepare its batches"
-                                             : "other programs, heat, fewer processors or threads",
+  return fmt::format("check {} for {}; at the speed of the others it would save {} per step", name_of(rank),
+                     findings.late_with_data ? "a slow disk or too few processors to prepare its batches"
+                                             : "other programs, overheating, or fewer processors or threads",
                      about(findings.straggler_ms));
 }
 
-std::string pause_sentence(const char* name, const char* what, const PauseCost& cost, const Findings& findings) {
+std::string pause_sentence(const char* name, const char* activity, const PauseCost& cost, const Findings& findings) {
   return fmt::format("{}-bound: {} of the time goes into {} ({:.1f} s each, every {:.0f} updates)", name,
-                     percent(findings.share(cost.ms_per_update)), what, cost.ms_each / 1000, cost.updates_between);
+                     percent(findings.share(cost.ms_per_update)), activity, cost.ms_each / 1000, cost.updates_between);
 }
 
 std::string compute_sentence(const Findings& findings) {
   const std::string head =
-      fmt::format("compute-bound: {} of each step computes {}", percent(findings.share(findings.compute_ms())),
+      fmt::format("compute-bound: {} of each step is compute {}", percent(findings.share(findings.compute_ms())),
                   of_update(findings, findings.compute_ms()));
   if (findings.busy_fraction < healthy_busy) {
     return head + fmt::format(", but its threads are busy only {} of the time", percent(findings.busy_fraction));
@@ -136,31 +135,34 @@ std::string compute_sentence(const Findings& findings) {
   if (findings.share(findings.optimizer_ms) > healthy_optimizer) {
     return head + fmt::format(", of which the optimizer takes {} ms", amount(findings.optimizer_ms));
   }
-  return head + fmt::format("; waiting for data takes {}, for all-reduce {}, for other ranks {}, the rest {}",
-                            percent(findings.share(findings.data_ms)), percent(findings.share(findings.network_ms)),
-                            percent(findings.share(findings.straggler_ms)), percent(findings.share(findings.other_ms)));
+  return head +
+         fmt::format("; waiting takes {} for data, {} for all-reduce, {} for other ranks; everything else takes {}",
+                     percent(findings.share(findings.data_ms)), percent(findings.share(findings.network_ms)),
+                     percent(findings.share(findings.straggler_ms)), percent(findings.share(findings.other_ms)));
 }
 
 std::string compute_advice(const Findings& findings) {
   if (findings.share(findings.optimizer_ms) > healthy_optimizer) {
     return fmt::format(
-        "raise data.tokens_per_update: the optimizer costs the same for twice the tokens and would save {}",
+        "raise data.tokens_per_update: the optimizer costs the same for any number of tokens; doubling them would save "
+        "{} per step",
         about(findings.optimizer_ms / 2));
   }
   if (findings.busy_fraction < healthy_busy) {
-    return "raise data.micro_batch_tokens or data.tokens_per_update, so that each product is large enough for all "
-           "threads, or give a rank fewer training.threads";
+    return "raise data.micro_batch_tokens or data.tokens_per_update, so that each matmul is large enough for all "
+           "threads, or give each rank fewer training.threads";
   }
   if (findings.share(findings.other_ms) >= bound_share) {
-    return "much passes between the parts of a step: look at training.digest_every and at what else runs on the hosts";
+    return "a large part of each step is outside the measured phases; check training.digest_every and other load on "
+           "the hosts";
   }
-  return "no single thing holds it back; more or faster processors make it faster";
+  return "there is no single bottleneck; more or faster processors would speed it up";
 }
 
 }  // namespace
 
 bool Findings::one_is_late(std::size_t ranks) const {
-  // Of two equal ranks each is last in half of the updates; from some 20 updates on, 0.75 is not chance.
+  // Each of two equal ranks is last in half of the updates. With 20 or more updates, 0.75 is not chance.
   return late_share >= std::max(0.6, 1.5 / static_cast<double>(std::max<std::size_t>(ranks, 1)));
 }
 
@@ -192,12 +194,12 @@ std::string load_of(const HostLoad& host, std::size_t hosts) {
 }
 
 std::string stop_others_on(const HostLoad& host) {
-  return fmt::format("stop what else runs on {}, or train where processors are free", host.host);
+  return fmt::format("stop other programs on {}, or train on a host with free processors", host.host);
 }
 
 namespace {
 
-/// Which host is last, by whichever of its ranks.
+/// Finds the host whose ranks together are last most often.
 void find_late_host(const Input& input, const std::map<std::size_t, std::size_t>& last_place, Findings& findings) {
   std::map<std::string, std::size_t> last_host, ranks;
   for (const RankSteps& rank : input.ranks) ++ranks[rank.host];
@@ -208,7 +210,7 @@ void find_late_host(const Input& input, const std::map<std::size_t, std::size_t>
   findings.late_host_updates = most->second;
   findings.late_host_ranks = ranks[most->first];
   findings.late_host_share = static_cast<double>(most->second) / static_cast<double>(findings.updates);
-  // Of equal hosts each is last as often as it has ranks.
+  // Among equally fast hosts, each is last in proportion to its number of ranks.
   const double usual = static_cast<double>(findings.late_host_ranks) / static_cast<double>(input.ranks.size());
   const bool late = findings.late_host_share >= std::clamp(1.5 * usual, 0.6, 0.95);
   const bool rank_alone = findings.late_share > 0.8 * findings.late_host_share;
@@ -266,8 +268,8 @@ std::string sentence_of(Kind kind, const Input& input, const Findings& findings)
   if (findings.learns_little()) {
     Findings rest = findings;
     rest.skipped = 0;
-    return fmt::format("{} of {} updates were skipped, so speed is not what matters; {}", findings.skipped,
-                       findings.updates, sentence_of(kind, input, rest));
+    return fmt::format("{} of {} updates were skipped, so speed is secondary; {}", findings.skipped, findings.updates,
+                       sentence_of(kind, input, rest));
   }
   switch (kind) {
     case Kind::network_bound:
@@ -282,7 +284,7 @@ std::string sentence_of(Kind kind, const Input& input, const Findings& findings)
     case Kind::checkpoint_bound:
       return pause_sentence("checkpoint", "checkpoints", findings.checkpoint, findings);
     case Kind::healthy:
-      return fmt::format("healthy: {} of each step computes {}", percent(findings.share(findings.compute_ms())),
+      return fmt::format("healthy: {} of each step is compute {}", percent(findings.share(findings.compute_ms())),
                          of_update(findings, findings.compute_ms()));
     case Kind::compute_bound:
       return compute_sentence(findings);
@@ -305,28 +307,28 @@ std::string advice_of(Kind kind, const Input& input, const Findings& findings) {
   }
   switch (kind) {
     case Kind::network_bound:
-      return advice + network_remedy(input, findings).how;
+      return advice + network_remedy(input, findings).advice;
     case Kind::straggler_bound:
       return advice + straggler_advice(input, findings);
     case Kind::data_bound:
       return advice + fmt::format(
-                          "raise data.prefetch, put data.folder on a local disk, or leave a processor to the "
-                          "threads that prepare batches: up to {} ms a step",
+                          "raise data.prefetch, put data.folder on a local disk, or leave a processor free for the "
+                          "threads that prepare batches: saves up to {} ms per step",
                           amount(findings.data_ms));
     case Kind::evaluation_bound:
       return advice + fmt::format(
                           "evaluate half as often (validation.every, bleu_every), or lower validation.max_sentences "
-                          "or beam: {} an update",
+                          "or beam: saves {} per update",
                           about(findings.evaluation.ms_per_update / 2));
     case Kind::checkpoint_bound:
-      return advice + fmt::format("save half as often (checkpoint.every) or to a faster disk: {} an update",
+      return advice + fmt::format("save half as often (checkpoint.every) or to a faster disk: saves {} per update",
                                   about(findings.checkpoint.ms_per_update / 2));
     case Kind::compute_bound:
       return advice + compute_advice(findings);
     case Kind::host_contended:
       return advice + stop_others_on(*findings.contended);
     case Kind::healthy:
-      return advice + (advice.empty() ? "nothing to do" : "the rest is well");
+      return advice + (advice.empty() ? "nothing to do" : "otherwise healthy");
     case Kind::unknown:
       break;
   }

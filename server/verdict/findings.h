@@ -9,23 +9,23 @@
 
 namespace babelring::verdict {
 
-/// What an update's time goes into, in ms: medians over the window, pauses spread over updates. They add up to
-/// total_ms().
+/// The time of one update by phase, in ms. Each phase is a median over the window; pauses are spread over the updates
+/// between them. The phases add up to total_ms().
 struct Findings {
   double data_ms = 0, forward_ms = 0, backward_ms = 0, optimizer_ms = 0, network_ms = 0, straggler_ms = 0;
-  double other_ms = 0;  // the step's own rest, and what passes between steps
+  double other_ms = 0;  // unmeasured time within the step, and time between steps
   PauseCost evaluation, checkpoint;
 
   std::size_t updates = 0, skipped = 0;
-  std::size_t late_rank = 0;    // place in Input::ranks of the rank that is last most often
-  double late_share = 0;        // of the window's updates in which it is
-  bool late_with_data = false;  // its batches come late, rather than its results
-  std::string late_host;        // host of the rank that is last, whichever of its ranks that is, most often
-  std::size_t late_host_ranks = 0, late_host_updates = 0;
-  double late_host_share = 0;           // of the window's updates
-  bool host_is_late = false;            // that host in particular is, and no single rank of it
-  const HostLoad* contended = nullptr;  // other programs have most of its processors; in Input::hosts
-  double busy_fraction = not_known;     // median of ranks and updates
+  std::size_t late_rank = 0;    // index into Input::ranks of the rank that is last most often
+  double late_share = 0;        // fraction of the window's updates in which that rank is last
+  bool late_with_data = false;  // that rank is usually late because it waits for its batches
+  std::string late_host;        // host whose ranks together are last most often
+  std::size_t late_host_ranks = 0, late_host_updates = 0;  // its ranks; updates in which one of them is last
+  double late_host_share = 0;                              // late_host_updates as a fraction of the window
+  bool host_is_late = false;                               // the host as a whole is late, not one of its ranks
+  const HostLoad* contended = nullptr;  // host whose processors other programs take; points into Input::hosts
+  double busy_fraction = not_known;     // median over ranks and updates
   Traffic traffic;
 
   double compute_ms() const { return forward_ms + backward_ms + optimizer_ms; }
@@ -34,28 +34,31 @@ struct Findings {
            checkpoint.ms_per_update;
   }
   double share(double ms) const { return total_ms() > 0 ? ms / total_ms() : 0; }
-  /// One rank in particular is late, not all in turns.
+  /// Whether one of `ranks` ranks is late far more often than chance allows.
   bool one_is_late(std::size_t ranks) const;
-  /// Many updates are skipped: fast or not, they are of no use.
+  /// Whether at least 10 % of the updates were skipped, so that speed is secondary.
   bool learns_little() const { return 10 * skipped >= updates && skipped > 0; }
-  /// Time of an update that this kind of verdict is about. 0 for unknown.
+  /// The phase of an update that a verdict of this kind rests on, in ms. 0 for Kind::unknown.
   double ms_of(Kind kind) const;
 };
 
+/// Measures where the time of the updates in `window` goes. `window` must not be empty. The result points into `input`.
 Findings find(const Input& input, const std::vector<UpdateSplit>& window);
 
-/// Losses from this share of an update's time on bind a run.
+/// A loss of at least this share of an update's time is the run's bottleneck.
 inline constexpr double bound_share = 0.15;
-/// A run that computes for this share of its time is healthy, if its threads are busy and updates are not too small.
+/// A run is healthy if compute takes at least `healthy_share` of its time, its threads are busy for at least
+/// `healthy_busy` of the time, and the optimizer takes at most `healthy_optimizer` of it.
 inline constexpr double healthy_share = 0.85, healthy_busy = 0.7, healthy_optimizer = 0.25;
-/// Threads that are busy for less of their time get too few of the processors, where other programs want them.
+/// Below this busy fraction, the run's threads get too little processor time if other programs compete for it.
 inline constexpr double contended_busy = 0.6;
 
-/// "load 12.7 on 2 processors: other programs take most of them"; names the host where there are several.
+/// "load 12.7 on 2 processors: other programs take most of them". Names the host if `hosts` is more than 1.
 std::string load_of(const HostLoad& host, std::size_t hosts);
+/// The advice for a contended host.
 std::string stop_others_on(const HostLoad& host);
 
-/// The one line and the advice of a kind, with their numbers. Not for `unknown`.
+/// The sentence and the advice for a verdict of this kind, with numbers from `findings`. Not for Kind::unknown.
 std::string sentence_of(Kind kind, const Input& input, const Findings& findings);
 std::string advice_of(Kind kind, const Input& input, const Findings& findings);
 

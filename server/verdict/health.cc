@@ -14,7 +14,7 @@ std::string at_update(const Standing& standing) {
   return standing.update > 0 ? fmt::format(" at update {}", grouped(static_cast<double>(standing.update))) : "";
 }
 
-/// ": WHY", or nothing where it is not known.
+/// ": WHY", or an empty string if unknown.
 std::string because(std::string_view why) {
   return why.empty() ? "" : fmt::format(": {}", why);
 }
@@ -24,7 +24,7 @@ std::string without_prefix(std::string_view text, std::string_view prefix) {
   return std::string(text);
 }
 
-/// The detail, and the last error of the log where that says more.
+/// The detail, followed by the log's last error if that adds something.
 std::string cause_of(const Standing& standing) {
   const std::string& error = standing.last_error;
   if (error.empty() || standing.detail.find(error) != std::string::npos) return standing.detail;
@@ -33,15 +33,15 @@ std::string cause_of(const Standing& standing) {
 }
 
 std::string how_to_resume(const Standing& standing) {
-  return standing.resumable ? "Resume" : "Start its command again: it continues from the last checkpoint";
+  return standing.resumable ? "Resume" : "Run its command again; it resumes from the last checkpoint";
 }
 
 HealthPart judge_running(const Standing& standing) {
   if (standing.silent_since.empty()) return {.level = Level::good, .text = "Running"};
   return {.level = Level::bad,
-          .text = fmt::format("Silent since {}: the last record is of update {}", standing.silent_since,
+          .text = fmt::format("Silent since {}: the last record is from update {}", standing.silent_since,
                               grouped(static_cast<double>(standing.update))),
-          .action = "Look whether its processes and hosts still run and reach the server"};
+          .action = "Check that its processes and hosts are running and can reach the server"};
 }
 
 }  // namespace
@@ -58,7 +58,7 @@ std::string_view to_string(Topic topic) {
 
 Health health_of(std::vector<HealthPart> parts) {
   std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.topic < b.topic; });
-  // What is not known yet does not hide what is: it counts only where neither learning nor speed is known.
+  // An unknown part does not hide a known one. It counts only if neither learning nor speed is known.
   const auto urgency = [](const HealthPart& part) { return part.level == Level::unknown ? Level::good : part.level; };
   const auto worst = std::max_element(parts.begin(), parts.end(),
                                       [&](const auto& a, const auto& b) { return urgency(a) < urgency(b); });
@@ -104,7 +104,7 @@ HealthPart judge_state(const Standing& standing) {
     return {.level = Level::warning, .text = "Suspended by the scheduler" + because(standing.detail)};
   if (state == "stopping") return {.text = "Stopping"};
   if (state == "launching") return {.text = "Starting: no rank has reported yet"};
-  if (state == "queued") return {.text = "Queued: waits for a free place" + because(standing.detail)};
+  if (state == "queued") return {.text = "Queued: waiting for a free slot" + because(standing.detail)};
   return {.text = state};
 }
 

@@ -7,11 +7,11 @@
 namespace babelring::verdict {
 namespace {
 
-/// Acknowledged ones are somebody's already, but nobody makes ranks equal again.
+/// Somebody already handles an acknowledged alert, but ranks that differ stay different.
 Level level_of_alert(const RunAlert& alert) {
   if (alert.kind == "ranks_differ") return Level::bad;
-  const bool stands = alert.kind == "stall" || alert.kind == "worker_lost";
-  return stands && !alert.acknowledged ? Level::bad : Level::warning;
+  const bool no_progress = alert.kind == "stall" || alert.kind == "worker_lost";
+  return no_progress && !alert.acknowledged ? Level::bad : Level::warning;
 }
 
 }  // namespace
@@ -24,13 +24,13 @@ HealthPart judge_alerts(const std::vector<RunAlert>& alerts) {
     };
     return rank(a) < rank(b);
   });
-  const std::string more = alerts.size() > 1 ? fmt::format("{} alerts, the first: ", alerts.size()) : "Alert: ";
+  const std::string more = alerts.size() > 1 ? fmt::format("{} alerts, the most severe: ", alerts.size()) : "Alert: ";
   return {.topic = Topic::alerts,
           .level = level_of_alert(*worst),
           .text = more + worst->message,
           .action = worst->kind == "ranks_differ"
-                        ? "Stop it and resume from a checkpoint before this update: its ranks "
-                          "train different models"
+                        ? "Stop the run and resume from a checkpoint before this update: its ranks are training "
+                          "different models"
                         : ""};
 }
 

@@ -11,17 +11,17 @@
 namespace babelring::verdict {
 namespace {
 
-constexpr std::size_t few_updates = 8;       // say nothing yet
-constexpr double much_skipped = 0.1;         // of the window
-constexpr std::size_t present_updates = 16;  // whose mean is the present loss
-constexpr std::size_t rise_updates = 96;     // fewer say nothing of a rise
+constexpr std::size_t few_updates = 8;       // fewer say nothing yet
+constexpr double much_skipped = 0.1;         // fraction of the window
+constexpr std::size_t present_updates = 16;  // the current loss is their mean
+constexpr std::size_t rise_updates = 96;     // fewer do not show divergence
 constexpr double diverged = 1.3;             // times the mean loss of the window's first half
 constexpr std::size_t rises = 3;             // evaluations in a row with a rising loss
-constexpr std::size_t patience = 5;          // evaluations without a better one
-constexpr double better = 0.999;             // times the best loss is an improvement
+constexpr std::size_t patience = 5;          // evaluations without improvement
+constexpr double better = 0.999;             // a loss below this times the best one is an improvement
 
 const char* const lower_the_rate =
-    "Lower optimizer.learning_rate or lengthen its warm-up, and go on from a checkpoint before this began";
+    "Lower optimizer.learning_rate or lengthen its warm-up, and resume from a checkpoint before this began";
 
 HealthPart part(Level level, std::string text, std::string action = {}) {
   return {.topic = Topic::learning, .level = level, .text = std::move(text), .action = std::move(action)};
@@ -45,10 +45,9 @@ std::optional<HealthPart> not_finite(const Course& course) {
   const auto all = course.updates.size();
   const auto bad = static_cast<std::size_t>(std::count_if(course.updates.begin(), course.updates.end(), is_bad));
   if (bad > 0 && static_cast<double>(bad) >= much_skipped * static_cast<double>(all)) {
-    return part(
-        Level::bad,
-        fmt::format("Not learning: {} of the last {} updates had a loss or gradient that is not finite", bad, all),
-        lower_the_rate);
+    return part(Level::bad,
+                fmt::format("Not learning: {} of the last {} updates had a non-finite loss or gradient", bad, all),
+                lower_the_rate);
   }
   if (!course.evaluations.empty() && !std::isfinite(course.evaluations.back().loss)) {
     return part(Level::bad,
@@ -57,9 +56,8 @@ std::optional<HealthPart> not_finite(const Course& course) {
                 lower_the_rate);
   }
   if (bad == 0) return std::nullopt;
-  return part(Level::warning,
-              fmt::format("{} of the last {} updates had a loss or gradient that is not finite", bad, all),
-              "Watch it: where they become more, lower optimizer.learning_rate");
+  return part(Level::warning, fmt::format("{} of the last {} updates had a non-finite loss or gradient", bad, all),
+              "Lower optimizer.learning_rate if their number grows");
 }
 
 std::optional<HealthPart> diverging(const Course& course) {
@@ -77,7 +75,7 @@ std::optional<HealthPart> diverging(const Course& course) {
               lower_the_rate);
 }
 
-/// BLEU is the better judge where it still rises: probabilities get worse while translations get better.
+/// While BLEU still rises, it is the better measure: the loss can rise while translations improve.
 bool last_bleu_is_best(const std::vector<Evaluation>& evaluations) {
   const double last = evaluations.back().sacrebleu;
   return std::all_of(evaluations.begin(), evaluations.end() - 1,
@@ -96,10 +94,10 @@ std::optional<HealthPart> overfitting(const std::vector<Evaluation>& evaluations
                           "{:.3f} at update {}",
                           rises, evaluations[first].loss, counted(evaluations[first].update), evaluations.back().loss,
                           counted(evaluations.back().update)),
-              "Stop it and take the best checkpoint; more data, or more model.dropout, lets it learn longer");
+              "Stop the run and use the best checkpoint; more data or a higher model.dropout delays overfitting");
 }
 
-/// Whether one of the last `patience` evaluations is better than all before it.
+/// Found if none of the last `patience` evaluations is better than all before them.
 std::optional<HealthPart> plateau(const std::vector<Evaluation>& evaluations) {
   if (evaluations.size() <= patience) return std::nullopt;
   const auto old_end = evaluations.end() - static_cast<std::ptrdiff_t>(patience);
@@ -116,13 +114,13 @@ std::optional<HealthPart> plateau(const std::vector<Evaluation>& evaluations) {
   if (improved) return std::nullopt;
   return part(
       Level::warning,
-      fmt::format("Plateau: no better evaluation for {}; the validation loss stands at {:.3f}, its best is {:.3f} "
+      fmt::format("Plateau: no improvement for {} evaluations; the validation loss is {:.3f}, its best was {:.3f} "
                   "at update {}",
                   patience, evaluations.back().loss, best->loss, counted(best->update)),
-      "Stop it, or lower the learning rate");
+      "Stop the run, or lower the learning rate");
 }
 
-HealthPart well(const Course& course) {
+HealthPart no_problem(const Course& course) {
   if (course.updates.empty() && course.evaluations.empty()) {
     return part(Level::unknown, "No update has been reported yet");
   }
@@ -148,7 +146,7 @@ HealthPart judge_learning(const Course& course) {
   if (auto found = overfitting(course.evaluations)) return *found;
   if (auto found = plateau(course.evaluations)) return *found;
   if (auto found = not_finite(course)) return *found;
-  return well(course);
+  return no_problem(course);
 }
 
 }  // namespace babelring::verdict

@@ -7,32 +7,32 @@
 
 namespace babelring::verdict {
 
-/// Updates that learning is judged by.
+/// Number of newest updates that learning is judged by.
 inline constexpr std::int64_t learning_window = 128;
-/// Evaluations that learning is judged by.
+/// Number of newest evaluations that learning is judged by.
 inline constexpr std::int64_t learning_evaluations = 12;
 
-/// What an update did to the model.
+/// The outcome of one update.
 struct TrainedUpdate {
   std::int64_t update = 0;
-  double loss = 0;       // NaN or infinite where it is not finite
+  double loss = 0;       // may be NaN or infinite
   bool skipped = false;  // its gradient was not finite
 };
 
-/// A validation by the training itself, on one set.
+/// A validation during training, on one validation set.
 struct Evaluation {
   std::int64_t update = 0;
-  double loss = 0;       // NaN where it is not finite
-  double sacrebleu = 0;  // NaN where nothing was translated
+  double loss = 0;       // NaN if it was not finite
+  double sacrebleu = 0;  // NaN if nothing was translated
 };
 
-/// The newest of both, by rising update.
+/// The newest updates and evaluations, each by rising update.
 struct Course {
   std::vector<TrainedUpdate> updates;
   std::vector<Evaluation> evaluations;
 };
 
-/// Whether the model gets better: not finite, diverging, overfitting, no longer better, or well.
+/// Whether the model improves. Finds non-finite losses, divergence, overfitting and plateaus, in this order.
 HealthPart judge_learning(const Course& course);
 
 }  // namespace babelring::verdict

@@ -10,12 +10,12 @@
 namespace babelring::verdict {
 namespace {
 
-// Sending one message to the next rank until that sees it. An all-reduce of 4 KB of two ranks, which is two messages,
-// was measured at 0.04 to 0.14 ms over Ethernet between network namespaces; real switches add to it.
+// Latency of one message to the next rank. An all-reduce of 4 KB over two ranks, which is two messages, took 0.04 to
+// 0.14 ms over Ethernet between network namespaces; real switches add to it.
 constexpr double message_ms = 0.1;
-constexpr double gigabit = 125e6;  // bytes a second: the slowest line that hosts of a run are likely to have
+constexpr double gigabit = 125e6;  // bytes per second: the slowest link that a run's hosts are likely to have
 
-/// Bytes a second that a host sends while collectives run, of the busiest host.
+/// Send rate of the busiest host while collectives run, in bytes per second.
 double host_rate(const Input& input) {
   std::map<std::string, double> rates;
   for (const RankSteps& rank : input.ranks) {
@@ -25,7 +25,7 @@ double host_rate(const Input& input) {
         of_rank.push_back(step.network_tx_bytes / step.communication_ms * 1000);
       }
     }
-    // Several ranks of a host see the same interfaces: the greatest stands for all.
+    // All ranks on a host read the same interfaces, so take their maximum.
     double& rate = rates[rank.host];
     rate = std::max(rate, median(std::move(of_rank)));
   }
@@ -34,7 +34,7 @@ double host_rate(const Input& input) {
   return most;
 }
 
-/// Of the slowest link that a host reports; 0: none does.
+/// Rate of the slowest reported link, in bytes per second; 0 if none is reported.
 double link_rate(const Input& input) {
   double slowest = 0;
   for (const RankSteps& rank : input.ranks) {
@@ -63,7 +63,7 @@ Traffic traffic_of(const Input& input, double exposed_ms, double communication_m
   if (traffic.bytes_per_second > 0) traffic.link_share = traffic.bytes_per_second / (link > 0 ? link : gigabit);
   const Facts& facts = input.facts;
   if (facts.bucket_mb <= 0 || facts.parameters <= 0 || communication_ms <= 0) return traffic;
-  // Buckets hold f32 gradients: 4 bytes a parameter. A ring sends 2 (n-1) messages one after the other for each.
+  // Buckets hold f32 gradients: 4 bytes per parameter. A ring sends 2 (n-1) messages in sequence for each bucket.
   traffic.collectives = std::max(1.0, std::ceil(4e-6 * static_cast<double>(facts.parameters) / facts.bucket_mb));
   const auto ranks = static_cast<double>(std::max<std::int64_t>(facts.world_size, 1));
   if (traffic.hosts > 1) {

@@ -18,17 +18,17 @@ bool is_pause(Kind kind) {
   return kind == Kind::evaluation_bound || kind == Kind::checkpoint_bound;
 }
 
-/// The greatest loss if it binds; else whether what is left, computing, is done well.
+/// The largest loss if it reaches bound_share. Otherwise healthy or compute_bound, by how well the run computes.
 Kind choose(const Findings& findings) {
   const auto share = [&](Kind kind) { return findings.share(findings.ms_of(kind)); };
   const Kind greatest =
       *std::max_element(losses.begin(), losses.end(), [&](Kind a, Kind b) { return share(a) < share(b); });
   const bool bound = share(greatest) >= bound_share;
-  // Waiting for data, for other ranks and for their sums are consequences where other programs have the processors.
+  // If other programs take the processors, waits for data, other ranks and local all-reduce are consequences of that.
   const bool elsewhere = is_pause(greatest) || (greatest == Kind::network_bound && findings.traffic.hosts > 1);
   if (findings.contended != nullptr && !(bound && elsewhere)) return Kind::host_contended;
   if (bound) return greatest;
-  const bool busy = !(findings.busy_fraction < healthy_busy);  // not known counts as busy
+  const bool busy = !(findings.busy_fraction < healthy_busy);  // unknown counts as busy
   const bool large = findings.share(findings.optimizer_ms) <= healthy_optimizer;
   const bool healthy =
       findings.share(findings.compute_ms()) >= healthy_share && busy && large && !findings.learns_little();
@@ -48,13 +48,13 @@ double ms_of(const UpdateSplit& update, Kind kind) {
   }
 }
 
-/// The share of the window's updates that by themselves would say the same.
+/// The fraction of the window's updates that would give the same verdict on their own.
 double agreement(Kind kind, const Findings& findings, const std::vector<UpdateSplit>& window) {
   if (is_pause(kind)) {
     const auto& cost = kind == Kind::evaluation_bound ? findings.evaluation : findings.checkpoint;
     return static_cast<double>(cost.count) / static_cast<double>(cost.count + 1);
   }
-  if (kind == Kind::host_contended) return 1;  // no matter of single updates
+  if (kind == Kind::host_contended) return 1;  // does not depend on single updates
   const auto agrees = [&](const UpdateSplit& update) {
     const double mine = ms_of(update, kind), total = update.total_ms();
     if (kind == Kind::healthy) return mine >= (healthy_share - 0.1) * total;
@@ -69,7 +69,7 @@ double confidence_of(Kind kind, const Input& input, const Findings& findings, co
   const double sample = std::min(1.0, std::sqrt(static_cast<double>(window.size()) / 40));
   const auto world = static_cast<double>(std::max<std::int64_t>(input.facts.world_size, 1));
   const double seen = std::min(1.0, static_cast<double>(input.ranks.size()) / world);
-  // A share close to its limit could as well lie on the other side.
+  // The closer a share is to its threshold, the less certain the verdict.
   double margin = 1;
   if (kind == Kind::healthy) {
     margin = (findings.share(findings.compute_ms()) - healthy_share) / (1 - healthy_share);
@@ -134,7 +134,7 @@ Verdict unknown(const std::string& missing, const std::string& advice) {
   return verdict;
 }
 
-/// What is missing for a verdict, or an empty sentence.
+/// An `unknown` verdict that says what is missing, or one with an empty sentence if nothing is.
 Verdict missing(const Input& input, const std::vector<UpdateSplit>& window) {
   std::size_t most = 0, least = SIZE_MAX;
   bool timed = false;
@@ -145,21 +145,20 @@ Verdict missing(const Input& input, const std::vector<UpdateSplit>& window) {
   }
   if (most == 0) return unknown("no update has been reported yet", "wait for the first updates");
   if (!timed) {
-    return unknown("step records do not say what the step's time went into",
+    return unknown("step records have no phase times",
                    "report data_ms, forward_ms, backward_ms, exposed_communication_ms and optimizer_ms");
   }
   const auto ranks = static_cast<std::int64_t>(input.ranks.size());
   if (ranks * 2 < input.facts.world_size) {
     return unknown(fmt::format("{} of {} ranks have reported", ranks, input.facts.world_size),
-                   "look whether the others reach the server");
+                   "check whether the other ranks can reach the server");
   }
   if (window.size() >= least_updates) return {};
-  return unknown(
-      fmt::format(
-          "{} update{} of attempt {} that all ranks reported, after the first ones, which are left out; {} are needed",
-          window.size(), window.size() == 1 ? "" : "s", input.facts.attempt, least_updates),
-      least + 2 * least_updates < most ? "one rank reports far less than the others: look whether it reaches the server"
-                                       : "wait for more updates");
+  return unknown(fmt::format("all ranks have reported {} update{} of attempt {} after warm-up; {} are needed",
+                             window.size(), window.size() == 1 ? "" : "s", input.facts.attempt, least_updates),
+                 least + 2 * least_updates < most
+                     ? "one rank reports far fewer updates than the others: check whether it can reach the server"
+                     : "wait for more updates");
 }
 
 }  // namespace
@@ -176,7 +175,7 @@ const HostLoad* contended_host(const std::vector<HostLoad>& hosts) {
   const HostLoad* worst = nullptr;
   for (const HostLoad& host : hosts) {
     const auto processors = static_cast<double>(host.processors);
-    // More threads want a processor than there are, and most of them are not the run's.
+    // More threads are ready to run than there are processors, and most are not the run's.
     const bool contended = host.processors > 0 && host.load > processors && host.others() >= processors / 2 &&
                            host.others() > host.own_threads;
     if (contended && (worst == nullptr || relative(host) > relative(*worst))) worst = &host;
@@ -196,7 +195,7 @@ HealthPart judge_hosts(const std::vector<HostLoad>& hosts) {
   });
   return {.topic = Topic::hosts,
           .level = Level::good,
-          .text = fmt::format("Load {:.1f} on {} processors of {}: the run has what it needs", busiest->load,
+          .text = fmt::format("Load {:.1f} on {} processors of {}: other programs do not slow the run", busiest->load,
                               busiest->processors, busiest->host)};
 }
 

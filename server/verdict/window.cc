@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t most_updates = 128;
 constexpr std::int64_t most_warm_up = 20, least_warm_up = 3;
 
-/// Steps of all ranks at one update, in the order of ranks.
+/// One update's steps, by rank.
 using Row = std::vector<const Step*>;
 
 double own_ms(const Step& step) {
@@ -30,7 +30,7 @@ bool sound(const Step& step) {
          std::all_of(std::begin(parts), std::end(parts), [](double ms) { return std::isfinite(ms); });
 }
 
-/// Updates that every rank reported soundly.
+/// Updates for which every rank reported finite times.
 std::map<std::int64_t, Row> common_updates(const std::vector<RankSteps>& ranks) {
   std::map<std::int64_t, Row> rows;
   for (const RankSteps& rank : ranks) {
@@ -68,7 +68,7 @@ UpdateSplit split(std::int64_t update, const Row& row) {
   parts.network_ms = last.exposed_communication_ms;
   parts.skipped = last.skipped;
   if (row.size() == 1) return parts;
-  // Lateness counts only as far as the others waited for it.
+  // Lateness counts only while the others waited for it.
   const double late = own_ms(last) - others(own_ms);
   const double waited = others([](const Step& step) { return step.exposed_communication_ms; }) - parts.network_ms;
   parts.straggler_ms = std::clamp(std::min(late, waited), 0.0, last.step_ms);
@@ -115,30 +115,30 @@ std::vector<UpdateSplit> split_window(const Input& input) {
 }
 
 PauseCost pause_cost(const Input& input, Pause::Kind kind) {
-  std::vector<std::pair<std::int64_t, double>> stood;  // update, ms
+  std::vector<std::pair<std::int64_t, double>> pauses;  // update, ms
   for (const Pause& pause : input.pauses) {
     if (pause.kind != kind) continue;
-    double ms = std::max(pause.seconds, 0.0) * 1000, room = pause.gap_ms;
-    if (std::isfinite(room)) {
-      for (const Pause& other : input.pauses) {  // both kinds after one update share its gap
-        if (other.update == pause.update && other.kind != kind) room -= std::max(other.seconds, 0.0) * 1000;
+    double ms = std::max(pause.seconds, 0.0) * 1000, gap = pause.gap_ms;
+    if (std::isfinite(gap)) {
+      for (const Pause& other : input.pauses) {  // pauses of both kinds after one update share the gap
+        if (other.update == pause.update && other.kind != kind) gap -= std::max(other.seconds, 0.0) * 1000;
       }
-      // The record's time starts only when the copy has been made and writing begins.
+      // The recorded time starts when writing begins, after the weights have been copied.
       if (kind == Pause::Kind::checkpoint) ms = std::max(3 * ms, ms + 500);
-      ms = std::clamp(room, 0.0, ms);
+      ms = std::clamp(gap, 0.0, ms);
     }
-    stood.emplace_back(pause.update, ms);
+    pauses.emplace_back(pause.update, ms);
   }
   PauseCost cost;
-  cost.count = stood.size();
-  if (stood.empty()) return cost;
+  cost.count = pauses.size();
+  if (pauses.empty()) return cost;
   double sum = 0;
-  for (const auto& [update, ms] : stood) sum += ms;
-  cost.ms_each = sum / static_cast<double>(stood.size());
-  // From two pauses on, the mean period; with one, what has passed of the attempt.
-  const std::int64_t newest = stood.back().first, oldest = stood.front().first;
+  for (const auto& [update, ms] : pauses) sum += ms;
+  cost.ms_each = sum / static_cast<double>(pauses.size());
+  // With two or more pauses, their mean period; with one, the attempt's updates so far.
+  const std::int64_t newest = pauses.back().first, oldest = pauses.front().first;
   if (newest > oldest) {
-    cost.updates_between = static_cast<double>(newest - oldest) / static_cast<double>(stood.size() - 1);
+    cost.updates_between = static_cast<double>(newest - oldest) / static_cast<double>(pauses.size() - 1);
   } else {
     std::int64_t last = newest;
     for (const RankSteps& rank : input.ranks) {
@@ -160,7 +160,7 @@ double between_steps_ms(const Input& input) {
     gaps.push_back(static_cast<double>(steps[i].time_ms - steps[i - 1].time_ms) - steps[i].step_ms);
   }
   const double typical = median(std::move(gaps));
-  return std::isfinite(typical) && typical > 0 ? typical : 0;  // a clock that was set back proves nothing
+  return std::isfinite(typical) && typical > 0 ? typical : 0;  // the clock may have been set back
 }
 
 }  // namespace babelring::verdict

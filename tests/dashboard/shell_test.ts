@@ -98,7 +98,7 @@ describe('the end of a run', () => {
 describe('what the server resumes', () => {
   const health = (topic: 'state' | 'alerts', action: string | null) => ({ level: 'bad' as const, headline: 'x', action, parts: [{ topic, level: 'bad' as const, text: 'x', action }] });
   it('is told by the run\'s state', () => {
-    expect([offersResume(health('state', 'Resume')), offersResume(health('state', 'Start its command again')), offersResume(health('alerts', 'Resume')), offersResume(health('state', null))])
+    expect([offersResume(health('state', 'Resume')), offersResume(health('state', 'Run its command again')), offersResume(health('alerts', 'Resume')), offersResume(health('state', null))])
       .toEqual([true, false, false, false]);
   });
 });

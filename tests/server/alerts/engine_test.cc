@@ -14,12 +14,12 @@ using namespace std::chrono_literals;
 
 const std::string run_a = "r_01J8ZQ4T5W6X7Y8Z9A0B1C2D3E";
 
-/// An engine, a clock that is moved by hand, and a run that reports.
+/// An engine, a manual clock, and a run that reports.
 class EngineTest : public ::testing::Test {
  protected:
   EngineTest() { engine_.set_rules(default_rules()); }
 
-  /// `seconds` of updates, ten a second, judged every 2 s; everything that changed.
+  /// Reports ten updates per second for `seconds`, judges every 2 s, and returns the changes.
   std::vector<Change> train(double seconds, StepRecord like = usual(), int ranks = 2) {
     std::vector<Change> changes;
     for (int tick = 0; tick < seconds * 10; ++tick) {
@@ -30,7 +30,7 @@ class EngineTest : public ::testing::Test {
     }
     return changes;
   }
-  /// Nothing comes for a while.
+  /// Judges every 2 s for `time` without any report, and returns the changes.
   std::vector<Change> wait(std::chrono::seconds time) {
     std::vector<Change> changes;
     for (const auto end = now_ + time; now_ < end;) {
@@ -63,8 +63,8 @@ class EngineTest : public ::testing::Test {
   std::int64_t update_ = 0;
 };
 
-/// One reporter that invents runs must not bury the alerts of others.
-TEST_F(EngineTest, HoldsBackWhatManyRunsOfOneTokenRaise) {
+/// One reporter that makes up runs must not bury the alerts of others.
+TEST_F(EngineTest, LimitsTheAlertsOfOneTokensRuns) {
   running_ = {{run_a, 1, 0, "t_other"}};
   for (int i = 0; i < 300; ++i) running_.push_back({"invented " + std::to_string(1000 + i), 1, 0, "t_1"});
   auto changes = wait(600s);
@@ -81,14 +81,14 @@ TEST_F(EngineTest, HoldsBackWhatManyRunsOfOneTokenRaise) {
   EXPECT_EQ(summary->kind, Kind::stall);
   EXPECT_EQ(summary->message, "250 further alerts of token t_1 are held back; 50 are open");
   EXPECT_TRUE(wait(600s).empty());
-  running_.resize(31);  // the others are over
+  running_.resize(31);  // the other runs have ended
   changes = wait(600s);
   EXPECT_EQ(std::count_if(changes.begin(), changes.end(), [](const Change& c) { return !c.raised && c.run.empty(); }),
             1);
   EXPECT_EQ(raised(""), 0) << "the first ones are open already";
 }
 
-TEST_F(EngineTest, HoldsBackWhatManyRanksOfOneRunRaise) {
+TEST_F(EngineTest, LimitsTheAlertsOfOneRunsRanks) {
   running_ = {{run_a, 1}};
   train(30, usual(), 200);
   std::vector<Change> changes;
@@ -100,11 +100,11 @@ TEST_F(EngineTest, HoldsBackWhatManyRanksOfOneRunRaise) {
   EXPECT_EQ(changes.back().kind, Kind::worker_lost);
 }
 
-TEST_F(EngineTest, IsSilentWhileAllIsWell) {
+TEST_F(EngineTest, RaisesNothingForAHealthyRun) {
   EXPECT_TRUE(train(600).empty());
 }
 
-TEST_F(EngineTest, RaisesOneAlertForARunOfNonFiniteUpdates) {
+TEST_F(EngineTest, RaisesOneAlertForASeriesOfNonFiniteUpdates) {
   train(10);
   StepRecord bad = usual();
   bad.loss = std::nan("");
@@ -121,7 +121,7 @@ TEST_F(EngineTest, RaisesOneAlertForARunOfNonFiniteUpdates) {
   EXPECT_FALSE(changes[0].raised);
 }
 
-TEST_F(EngineTest, NamesAStallOnceAndSeesItsEnd) {
+TEST_F(EngineTest, RaisesAStallOnceAndClearsIt) {
   train(20);
   EXPECT_TRUE(wait(58s).empty());
   auto changes = wait(600s);
@@ -141,17 +141,17 @@ TEST_F(EngineTest, NamesTheLastUpdateThatAnEarlierProcessStored) {
   EXPECT_THAT(changes[0].message, HasSubstr("no update for 60 s (the last was 1,000,408)"));
 }
 
-TEST_F(EngineTest, SaysWhereNoUpdateCameYet) {
+TEST_F(EngineTest, SaysThatNoUpdateWasReported) {
   const auto changes = wait(70s);
   ASSERT_EQ(changes.size(), 1u);
   EXPECT_THAT(changes[0].message, HasSubstr("(none has been reported yet)"));
 }
 
-TEST_F(EngineTest, SeesAnEvaluationWhoseLossIsNotFinite) {
+TEST_F(EngineTest, RaisesANonFiniteEvaluationLoss) {
   train(10);
   RecordHeader header{.run = run_a, .attempt = 1, .rank = 0, .host = "hostA"};
   engine_.observe(header, EvalRecord{.update = update_, .set = "valid", .loss = std::nan("")}, now_);
-  auto changes = train(120);  // until the next evaluation says otherwise
+  auto changes = train(120);  // stays open until the next evaluation
   ASSERT_EQ(changes.size(), 1u);
   EXPECT_EQ(changes[0].kind, Kind::nan);
   EXPECT_EQ(changes[0].message, "the evaluation after update 100 has loss nan");
@@ -164,27 +164,27 @@ TEST_F(EngineTest, SeesAnEvaluationWhoseLossIsNotFinite) {
 TEST_F(EngineTest, ComparesTheWeightsOfRanks) {
   StepRecord step = usual();
   step.weights_digest = "aaaaaaaaaaaa";
-  EXPECT_TRUE(train(4, step).empty());  // two ranks with the same
-  // One rank tells later than the other, and each update counts once.
+  EXPECT_TRUE(train(4, step).empty());  // two ranks with the same digest
+  // One rank reports later than the other, and each update counts once.
   step.update = update_ += 1000;
   report(0, step);
   step.weights_digest = "bbbbbbbbbbbb";
   std::vector<Change> changes;
   append(changes);
-  EXPECT_TRUE(changes.empty()) << "the other rank may yet say the same";
+  EXPECT_TRUE(changes.empty()) << "the other rank may report the same digest";
   report(1, step);
   report(1, step);
   append(changes);
   ASSERT_EQ(changes.size(), 1u);
   EXPECT_TRUE(changes[0].raised);
   EXPECT_EQ(changes[0].kind, Kind::ranks_differ);
-  EXPECT_EQ(
-      changes[0].message,
-      "after update 1,040 rank 1 on hostB has other weights than rank 0 on hostA (digests bbbbbbbb and aaaaaaaa)");
+  EXPECT_EQ(changes[0].message,
+            "after update 1,040 the weights of rank 1 on hostB differ from those of rank 0 on hostA (digests bbbbbbbb "
+            "and aaaaaaaa)");
   EXPECT_EQ(changes[0].value, 1);
   step.weights_digest = "cccccccccccc";
   EXPECT_TRUE(train(10, step).empty()) << "ranks that differed once stay different";
-  // An attempt that starts from a checkpoint is judged anew.
+  // A new attempt, which starts from a checkpoint, is compared afresh.
   running_[0].attempt = 2;
   for (const int rank : {0, 1}) report(rank, step, 2);
   changes.clear();
@@ -193,38 +193,39 @@ TEST_F(EngineTest, ComparesTheWeightsOfRanks) {
   EXPECT_FALSE(changes[0].raised);
 }
 
-TEST_F(EngineTest, ExpectsEvaluationsAsLongAsThoseBefore) {
+TEST_F(EngineTest, AllowsPausesAsLongAsEarlierEvaluations) {
   train(20);
   EXPECT_TRUE(wait(50s).empty());  // the first evaluation
   train(20);
-  EXPECT_TRUE(wait(140s).empty());  // less than three times as long
+  EXPECT_TRUE(wait(140s).empty());  // less than three times the first one
   train(20);
   EXPECT_FALSE(wait(500s).empty());
 }
 
-TEST_F(EngineTest, TellsALostRankFromAStall) {
+TEST_F(EngineTest, DistinguishesALostRankFromAStall) {
   train(20);
   auto changes = train(60, usual(), 1);
   ASSERT_EQ(changes.size(), 1u);
   EXPECT_EQ(changes[0].kind, Kind::worker_lost);
   EXPECT_EQ(changes[0].subject, "rank 1");
-  EXPECT_THAT(changes[0].message, HasSubstr("rank 1 on hostB: nothing for 30 s while others report"));
+  EXPECT_THAT(changes[0].message,
+              HasSubstr("rank 1 on hostB: no record or heartbeat for 30 s while other ranks report"));
   changes = train(20);
   ASSERT_EQ(changes.size(), 1u);
   EXPECT_FALSE(changes[0].raised);
 }
 
-TEST_F(EngineTest, NoticesALossOfSpeedThatLasts) {
+TEST_F(EngineTest, RaisesALastingDropInThroughput) {
   train(60);
   StepRecord slow = usual();
   slow.step_ms = 300;
-  EXPECT_TRUE(train(40, slow).empty());  // might pass
+  EXPECT_TRUE(train(40, slow).empty());  // shorter than hold_s
   EXPECT_TRUE(train(60).empty());
   auto changes = train(300, slow);
   ASSERT_EQ(changes.size(), 1u);
   EXPECT_EQ(changes[0].kind, Kind::throughput_drop);
-  EXPECT_THAT(changes[0].message, HasSubstr("3,333 target tokens/s, usual were 9"));
-  // Between the two limits nothing changes: one fault, one alert.
+  EXPECT_THAT(changes[0].message, HasSubstr("3,333 target tokens/s, usually 9"));
+  // Between the limits for raising and clearing nothing changes.
   slow.step_ms = 150;
   EXPECT_TRUE(train(120, slow).empty());
   changes = train(60);
@@ -232,7 +233,7 @@ TEST_F(EngineTest, NoticesALossOfSpeedThatLasts) {
   EXPECT_FALSE(changes[0].raised);
 }
 
-TEST_F(EngineTest, NoticesALossThatJumps) {
+TEST_F(EngineTest, RaisesALossSpike) {
   StepRecord step = usual();
   for (int i = 0; i < 60; ++i) {
     step.loss *= 0.99;
@@ -248,7 +249,7 @@ TEST_F(EngineTest, NoticesALossThatJumps) {
   EXPECT_FALSE(changes[0].raised);
 }
 
-TEST_F(EngineTest, LearnsWhatIsUsualFromFiniteUpdatesAlone) {
+TEST_F(EngineTest, LearnsUsualValuesFromFiniteUpdatesOnly) {
   StepRecord bad = usual();
   bad.loss = std::nan("");
   bad.update_target_tokens = 0;
@@ -265,7 +266,7 @@ TEST_F(EngineTest, LearnsWhatIsUsualFromFiniteUpdatesAlone) {
   EXPECT_EQ(changes[0].rule, "loss-spike");
 }
 
-TEST_F(EngineTest, WatchesDisksWithRoomBetweenBothLimits) {
+TEST_F(EngineTest, RaisesAndClearsLowDiskSpaceAtDifferentLimits) {
   disks_[0].bytes = 1e9;
   auto changes = wait(4s);
   ASSERT_GE(changes.size(), 1u);
@@ -281,7 +282,7 @@ TEST_F(EngineTest, WatchesDisksWithRoomBetweenBothLimits) {
   EXPECT_FALSE(changes[0].raised);
 }
 
-TEST_F(EngineTest, ClearsTheAlertOfADiskThatNobodyWritesToAnyMore) {
+TEST_F(EngineTest, ClearsTheAlertOfAFolderNoLongerInUse) {
   disks_.push_back({"/data/run/checkpoints", 1e6});
   auto changes = wait(4s);
   ASSERT_EQ(changes.size(), 1u);
@@ -290,10 +291,10 @@ TEST_F(EngineTest, ClearsTheAlertOfADiskThatNobodyWritesToAnyMore) {
   changes = wait(2s);
   ASSERT_EQ(changes.size(), 1u);
   EXPECT_FALSE(changes[0].raised);
-  EXPECT_EQ(changes[0].message, "nothing is written there any more");
+  EXPECT_EQ(changes[0].message, "no run writes there any more");
 }
 
-TEST_F(EngineTest, ClearsWhatARunLeavesBehind) {
+TEST_F(EngineTest, ClearsTheAlertsOfAnEndedRun) {
   train(20);
   ASSERT_EQ(wait(70s).size(), 1u);
   running_.clear();
@@ -303,7 +304,7 @@ TEST_F(EngineTest, ClearsWhatARunLeavesBehind) {
   EXPECT_EQ(changes[0].message, "the run is no longer running");
 }
 
-TEST_F(EngineTest, ClearsWhatARuleThatIsOffHasRaised) {
+TEST_F(EngineTest, ClearsTheAlertsOfADisabledRule) {
   train(20);
   ASSERT_EQ(wait(70s).size(), 1u);
   auto rules = default_rules();
@@ -315,27 +316,27 @@ TEST_F(EngineTest, ClearsWhatARuleThatIsOffHasRaised) {
   EXPECT_TRUE(wait(60s).empty());
 }
 
-TEST_F(EngineTest, GoesOnWithAnAlertOfAnEarlierProcess) {
+TEST_F(EngineTest, ClearsAnAlertOfAnEarlierProcess) {
   engine_.adopt("stall", run_a, "");
   train(20);
-  const auto changes = wait(70s);  // cleared by the updates, raised anew by the silence
+  const auto changes = wait(70s);  // the updates clear it, the silence raises a new one
   ASSERT_EQ(changes.size(), 1u);
   EXPECT_TRUE(changes[0].raised);
 }
 
-TEST_F(EngineTest, DoesNotRaiseAgainWhatAnEarlierProcessRaised) {
+TEST_F(EngineTest, DoesNotRaiseAnAlertOfAnEarlierProcessAgain) {
   engine_.adopt("stall", run_a, "");
   EXPECT_TRUE(wait(300s).empty());
 }
 
-TEST_F(EngineTest, CaresForMonotonicTimeOnly) {
+TEST_F(EngineTest, IgnoresTheWallClock) {
   for (const std::int64_t jump : {3'600'000LL, -3'600'000LL, 30 * 86'400'000LL, -60 * 86'400'000LL}) {
     wall_ms_ += jump;
     EXPECT_TRUE(train(20).empty());
   }
 }
 
-TEST_F(EngineTest, LeavesAnOlderAttemptsSpoolOut) {
+TEST_F(EngineTest, IgnoresLateRecordsOfAnOlderAttempt) {
   report(0, usual(), 2);
   StepRecord bad = usual();
   bad.update = 1000;
@@ -353,7 +354,7 @@ TEST_F(EngineTest, AppliesARuleToItsRunOnly) {
   EXPECT_TRUE(wait(300s).empty());
 }
 
-TEST(Rules, AreHeldAgainstTheirBounds) {
+TEST(Rules, AreCheckedAgainstTheirBounds) {
   for (const Rule& rule : default_rules()) EXPECT_FALSE(fault_of(rule)) << rule.name;
   Rule rule = default_rules()[2];
   rule.threshold = 1.5;
@@ -366,7 +367,7 @@ TEST(Rules, AreHeldAgainstTheirBounds) {
   EXPECT_THAT(*fault_of(rule), HasSubstr("hold_s: expected 0 to"));
 }
 
-TEST_F(EngineTest, ARunThatGoesBackToAnEarlierUpdateDoesNotStall) {
+TEST_F(EngineTest, ARewoundRunDoesNotStall) {
   EXPECT_TRUE(train(60).empty());
   const auto rewound = [&](int rank) {
     const RecordHeader header{.run = run_a, .attempt = 1, .rank = rank, .host = "hostA"};
@@ -375,7 +376,7 @@ TEST_F(EngineTest, ARunThatGoesBackToAnEarlierUpdateDoesNotStall) {
   StepRecord outdated = usual();
   outdated.update = update_;
   rewound(0);
-  report(1, outdated);  // of a rank that reports late
+  report(1, outdated);  // from a rank that reports its rewind later
   rewound(1);
   update_ = 100;
   EXPECT_TRUE(train(40).empty());

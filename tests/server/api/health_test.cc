@@ -75,7 +75,7 @@ TEST_F(HealthTest, IsGoodWhereAllIsWell) {
   EXPECT_EQ(level(), "good");
   EXPECT_EQ(headline(), "Running");
   EXPECT_EQ(text_about("learning"), "Training loss 3.000");
-  EXPECT_THAT(text_about("speed"), HasSubstr("Healthy: 100 % of each step computes"));
+  EXPECT_THAT(text_about("speed"), HasSubstr("Healthy: 100 % of each step is compute"));
   EXPECT_EQ(text_about("alerts"), "No open alert");
   EXPECT_EQ(text_about("hosts"), "") << "no heartbeat told of them";
 }
@@ -111,7 +111,7 @@ TEST_F(HealthTest, AnEarlyStoppedRunIsNoPlateau) {
   for (std::int64_t i = 1; i <= 8; ++i) {
     say(EvalRecord{.update = 7 * i, .set = "valid", .loss = 2.5, .sacrebleu = 30, .best = i == 1});
   }
-  EXPECT_THAT(headline(), HasSubstr("Plateau: no better evaluation for 5"));
+  EXPECT_THAT(headline(), HasSubstr("Plateau: no improvement for 5 evaluations"));
   EXPECT_EQ(level(), "warning");
   say(LifecycleRecord{.event = "finished", .detail = "early stopping: 7 evaluations without a better one"});
   EXPECT_EQ(level(), "good");
@@ -167,14 +167,14 @@ TEST_F(HealthTest, NamesOtherProgramsOnTheHost) {
 TEST_F(HealthTest, SeesAlertsAndForgetsNoRanksThatDiffered) {
   begin();
   train(60);
-  raise("throughput_drop", "9 target tokens/s, usual were 900");
+  raise("throughput_drop", "9 target tokens/s, usually 900");
   EXPECT_EQ(level(), "warning");
-  EXPECT_EQ(headline(), "Alert: 9 target tokens/s, usual were 900");
-  raise("ranks_differ", "after update 40 rank 1 has other weights than rank 0", true);
+  EXPECT_EQ(headline(), "Alert: 9 target tokens/s, usually 900");
+  raise("ranks_differ", "after update 40 the weights of rank 1 differ from those of rank 0", true);
   EXPECT_EQ(level(), "bad");
   say(LifecycleRecord{.event = "finished", .detail = "finished: 60u of training"});
   EXPECT_EQ(level(), "bad");
-  EXPECT_THAT(headline(), HasSubstr("after update 40 rank 1 has other weights than rank 0"));
+  EXPECT_THAT(headline(), HasSubstr("after update 40 the weights of rank 1 differ from those of rank 0"));
 }
 
 TEST_F(HealthTest, AListFindsAsMuchAsItsBudgetAllows) {

@@ -16,14 +16,14 @@ struct StandingCase {
   std::string text, action;
 };
 
-TEST(Health, SaysHowARunStandsInWords) {
-  const std::string by_hand = "Start its command again: it continues from the last checkpoint";
+TEST(Health, DescribesTheStateOfARun) {
+  const std::string by_hand = "Run its command again; it resumes from the last checkpoint";
   const StandingCase cases[] = {
       {{.state = "running", .update = 5}, Level::good, "Running", ""},
       {{.state = "running", .update = 1500, .silent_since = "2026-11-22T10:00:00Z"},
        Level::bad,
-       "Silent since 2026-11-22T10:00:00Z: the last record is of update 1,500",
-       "Look whether its processes and hosts still run and reach the server"},
+       "Silent since 2026-11-22T10:00:00Z: the last record is from update 1,500",
+       "Check that its processes and hosts are running and can reach the server"},
       {{.state = "failed", .detail = "rank 2 on birch: CUDA out of memory", .update = 900, .resumable = true},
        Level::bad,
        "Failed at update 900: rank 2 on birch: CUDA out of memory",
@@ -56,7 +56,7 @@ TEST(Health, SaysHowARunStandsInWords) {
        Level::warning,
        "Restarting after a fault at update 7: rank 1 lost",
        ""},
-      {{.state = "queued"}, Level::unknown, "Queued: waits for a free place", ""},
+      {{.state = "queued"}, Level::unknown, "Queued: waiting for a free slot", ""},
   };
   for (const StandingCase& expected : cases) {
     const HealthPart part = judge_state(expected.standing);
@@ -67,7 +67,7 @@ TEST(Health, SaysHowARunStandsInWords) {
   }
 }
 
-TEST(Health, IsAsBadAsItsWorstPartAndTheFirstTopicSpeaks) {
+TEST(Health, TakesItsLevelAndHeadlineFromTheFirstWorstPart) {
   const Health health = health_of({{Topic::alerts, Level::bad, "an alert", "look"},
                                    {Topic::speed, Level::good, "fast", ""},
                                    {Topic::learning, Level::bad, "not learning", "lower the rate"},
@@ -79,7 +79,7 @@ TEST(Health, IsAsBadAsItsWorstPartAndTheFirstTopicSpeaks) {
   EXPECT_EQ(health.parts.back().topic, Topic::alerts);
 }
 
-TEST(Health, IsNotKnownBeforeLearningOrSpeedIs) {
+TEST(Health, IsUnknownUntilLearningOrSpeedIsKnown) {
   const HealthPart running{Topic::state, Level::good, "Running", ""},
       early{Topic::learning, Level::unknown, "early", ""};
   Health health = health_of({running, early, {Topic::speed, Level::unknown, "no update", ""}});
@@ -97,11 +97,11 @@ TEST(Health, CountsOpenAlerts) {
   EXPECT_EQ(part.text, "Alert: /data: 9 MB free");
   part = judge_alerts({{"disk_low", "/data: 9 MB free", false}, {"stall", "no update for 60 s", false}});
   EXPECT_EQ(part.level, Level::bad);
-  EXPECT_EQ(part.text, "2 alerts, the first: no update for 60 s");
+  EXPECT_EQ(part.text, "2 alerts, the most severe: no update for 60 s");
   EXPECT_EQ(judge_alerts({{"stall", "no update for 60 s", true}}).level, Level::warning) << "somebody has seen it";
-  part = judge_alerts({{"stall", "no update", false}, {"ranks_differ", "rank 1 has other weights", true}});
+  part = judge_alerts({{"stall", "no update", false}, {"ranks_differ", "the weights of rank 1 differ", true}});
   EXPECT_EQ(part.level, Level::bad);
-  EXPECT_NE(part.text.find("other weights"), std::string::npos);
+  EXPECT_NE(part.text.find("the weights of rank 1 differ"), std::string::npos);
   EXPECT_FALSE(part.action.empty());
 }
 

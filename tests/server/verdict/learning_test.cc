@@ -11,7 +11,7 @@ namespace {
 using ::testing::HasSubstr;
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
-/// `count` updates whose loss goes from `first` to `last` in equal steps; the last `bad` of them are skipped.
+/// `count` updates with a loss from `first` to `last` in equal steps. The last `bad` updates are skipped.
 std::vector<TrainedUpdate> updates(std::int64_t count, double first, double last, std::int64_t bad = 0) {
   std::vector<TrainedUpdate> made;
   for (std::int64_t i = 0; i < count; ++i) {
@@ -32,7 +32,7 @@ std::vector<Evaluation> evaluations(std::initializer_list<double> losses, std::v
 }
 
 struct LearningCase {
-  const char* what;
+  const char* name;
   Course course;
   Level level;
   std::string text;
@@ -50,12 +50,12 @@ TEST(Learning, IsJudgedByLossesAndEvaluations) {
       {"every update skipped",
        {updates(128, 3, 2, 128), evaluations({2.5})},
        Level::bad,
-       "Not learning: 128 of the last 128 updates had a loss or gradient that is not finite"},
+       "Not learning: 128 of the last 128 updates had a non-finite loss or gradient"},
       {"a tenth skipped", {updates(128, 3, 2, 13), {}}, Level::bad, "Not learning: 13 of the last 128"},
       {"less than a tenth skipped",
        {updates(128, 3, 2, 12), {}},
        Level::warning,
-       "12 of the last 128 updates had a loss or gradient that is not finite"},
+       "12 of the last 128 updates had a non-finite loss or gradient"},
       {"evaluation not finite",
        {updates(128, 3, 2), evaluations({2.5, nan})},
        Level::bad,
@@ -79,7 +79,7 @@ TEST(Learning, IsJudgedByLossesAndEvaluations) {
       {"no better for five",
        {updates(128, 3, 2.99), evaluations({2.5, 2.3, 2.31, 2.3, 2.31, 2.3, 2.3})},
        Level::warning,
-       "Plateau: no better evaluation for 5; the validation loss stands at 2.300, its best is 2.300 at update 600"},
+       "Plateau: no improvement for 5 evaluations; the validation loss is 2.300, its best was 2.300 at update 600"},
       {"better BLEU within five",
        {updates(128, 3, 2.99), evaluations({2.3, 2.3, 2.31, 2.3, 2.31, 2.3}, {30, 30, 30, 31, 30, 30})},
        Level::good,
@@ -87,10 +87,10 @@ TEST(Learning, IsJudgedByLossesAndEvaluations) {
   };
   for (const LearningCase& expected : cases) {
     const HealthPart part = judge_learning(expected.course);
-    EXPECT_EQ(part.topic, Topic::learning) << expected.what;
-    EXPECT_EQ(part.level, expected.level) << expected.what << ": " << part.text;
-    EXPECT_THAT(part.text, HasSubstr(expected.text)) << expected.what;
-    EXPECT_EQ(part.action.empty(), part.level <= Level::unknown) << expected.what;
+    EXPECT_EQ(part.topic, Topic::learning) << expected.name;
+    EXPECT_EQ(part.level, expected.level) << expected.name << ": " << part.text;
+    EXPECT_THAT(part.text, HasSubstr(expected.text)) << expected.name;
+    EXPECT_EQ(part.action.empty(), part.level <= Level::unknown) << expected.name;
   }
 }
 

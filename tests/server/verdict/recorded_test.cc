@@ -1,5 +1,5 @@
-// two_ranks: what two ranks of a real training reported, 60 updates of the toy corpus of tests/e2e by mpirun on a
-// machine of two cores that others used too, with an evaluation every 30 and a checkpoint every 25 updates.
+// two_ranks: the records of two ranks in a real training run, 60 updates on the toy corpus of tests/e2e under mpirun,
+// on a shared two-core machine, with an evaluation every 30 and a checkpoint every 25 updates.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -58,7 +58,7 @@ Input read_stream(const std::string& name) {
   return input;
 }
 
-TEST(RecordedStream, IsJudgedByWhatItsStepsWaitedFor) {
+TEST(RecordedStream, IsJudgedByTheWaitsOfItsSteps) {
   const Input input = read_stream("two_ranks.jsonl");
   ASSERT_EQ(input.ranks.size(), 2u);
   ASSERT_EQ(input.ranks[0].steps.size(), 60u);
@@ -67,27 +67,27 @@ TEST(RecordedStream, IsJudgedByWhatItsStepsWaitedFor) {
   EXPECT_THAT(verdict.sentence,
               ::testing::StartsWith("network-bound: 26 % of each step waits for all-reduce (11 of 42 ms)"));
   EXPECT_THAT(verdict.advice, ::testing::HasSubstr("fewer ranks with more training.threads each"));
-  EXPECT_LT(verdict.confidence, 0.7);  // ranks that share two cores with others vary
-  double shares = -1;                  // the first is the whole
+  EXPECT_LT(verdict.confidence, 0.7);  // step times vary on shared cores
+  double shares = -1;                  // the first entry is the whole update
   for (const Evidence& evidence : verdict.evidence) shares += std::isfinite(evidence.share) ? evidence.share : 0;
   EXPECT_NEAR(shares, 1, 1e-9);
   EXPECT_EQ(verdict.first_update, 16);
   EXPECT_EQ(verdict.last_update, 60);
 }
 
-/// Made up after what four ranks on two hosts reported while every process of hostB had a tenth of a processor.
-TEST(RecordedStream, NamesTheHostThatIsSlow) {
+/// Synthetic, modelled on four ranks on two hosts, with each process on hostB limited to a tenth of a processor.
+TEST(RecordedStream, NamesTheSlowHost) {
   const Verdict verdict = judge(read_stream("slow_host.jsonl"));
   EXPECT_EQ(verdict.kind, Kind::straggler_bound);
-  EXPECT_THAT(verdict.sentence, ::testing::HasSubstr("of each step the others wait for hostB"));
+  EXPECT_THAT(verdict.sentence, ::testing::HasSubstr("the other ranks wait for hostB for "));
   EXPECT_THAT(verdict.sentence, ::testing::HasSubstr("its 2 ranks are last in 45 of 45 updates"));
 }
 
-/// Made up after a tiny model's updates on four hosts with two ranks each, joined by a gigabit line.
-TEST(RecordedStream, PromisesNothingFromFewerBytesWhereTheLineIsIdle) {
+/// Synthetic, modelled on a tiny model on four hosts with two ranks each, connected at 1 Gbit/s.
+TEST(RecordedStream, PromisesNothingFromFewerBytesIfTheLinkIsIdle) {
   const Verdict verdict = judge(read_stream("latency.jsonl"));
   EXPECT_EQ(verdict.kind, Kind::network_bound);
-  EXPECT_THAT(verdict.sentence, ::testing::HasSubstr("% of the link's rate: latency, not bytes"));
+  EXPECT_THAT(verdict.sentence, ::testing::HasSubstr("% of the link's rate: latency, not bandwidth"));
   EXPECT_THAT(verdict.sentence + verdict.advice, ::testing::Not(::testing::HasSubstr("bf16")));
 }
 

@@ -10,7 +10,7 @@
 
 namespace babelring::testing {
 
-/// What one rank does in every update of a constructed run, in ms.
+/// One rank's phase times in every update of a simulated run, in ms.
 struct RankTimes {
   std::string host = "hostA";
   double data_ms = 1, forward_ms = 100, backward_ms = 200, optimizer_ms = 20, other_ms = 1;
@@ -18,14 +18,14 @@ struct RankTimes {
   double own_ms() const { return data_ms + forward_ms + backward_ms + optimizer_ms + other_ms; }
 };
 
-/// A run as its ranks would report it: in every update all wait in the all-reduce for the last, and then `network_ms`
-/// for the bytes. `jitter` is the spread of every rank's compute times, as a share.
+/// A simulated run. In every update all ranks wait in the all-reduce for the slowest one, then `network_ms` for the
+/// bytes. `jitter` is the relative standard deviation of each rank's compute times.
 struct Stream {
   std::vector<RankTimes> ranks;
   double network_ms = 10, communication_ms = 30, jitter = 0.02;
   std::int64_t first_update = 1, updates = 100;
   double between_ms = 0.3;
-  std::vector<verdict::Pause> pauses;  // gaps are made from `seconds` unless given
+  std::vector<verdict::Pause> pauses;  // a gap that is not given follows from `seconds`
   verdict::Facts facts;
 
   verdict::Input input(unsigned seed = 1) const {

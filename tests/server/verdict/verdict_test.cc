@@ -24,7 +24,7 @@ double value_of(const Verdict& verdict, const std::string& key) {
   return not_known;
 }
 
-/// Shares of the parts of an update add up to one.
+/// The shares of an update's phases add up to 1.
 void expect_whole(const Verdict& verdict) {
   double sum = 0;
   for (const Evidence& evidence : verdict.evidence) {
@@ -40,13 +40,13 @@ std::vector<Pause> every(Pause::Kind kind, std::int64_t updates, std::int64_t la
 }
 
 TEST(Verdict, NamesTheNetworkOfTheDistributedRun) {
-  // 2 hosts x 2 V100, 60,880,896 parameters in f32 over about 1.8 Gbit/s: 1.713 s a step, 218-223 MB/s sent by a host.
+  // 2 hosts x 2 V100, 60,880,896 parameters in f32 over about 1.8 Gbit/s: 1.713 s per step, 218-223 MB/s sent per host.
   Stream run;
   const RankTimes rank = {
       .host = "hostA", .data_ms = 2, .forward_ms = 210, .backward_ms = 400, .optimizer_ms = 38, .other_ms = 3};
   run.ranks = {rank, rank, rank, rank};
   run.ranks[2].host = run.ranks[3].host = "hostB";
-  run.ranks[0].network_tx_bytes = run.ranks[2].network_tx_bytes = 220e6 * 1.713;  // one rank of a host counts
+  run.ranks[0].network_tx_bytes = run.ranks[2].network_tx_bytes = 220e6 * 1.713;  // the busiest rank of a host counts
   run.network_ms = 1055;
   run.communication_ms = 1440;
   run.facts.parameters = 60'880'896;
@@ -63,24 +63,24 @@ TEST(Verdict, NamesTheNetworkOfTheDistributedRun) {
   expect_whole(verdict);
 }
 
-TEST(Verdict, DoesNotOfferBf16WhereItIsOnOrNothingTravels) {
+TEST(Verdict, DoesNotOfferBf16IfItIsOnOrAllRanksShareAHost) {
   Stream run;
   run.ranks = {RankTimes{}, RankTimes{.host = "hostB"}};
   run.network_ms = 400;
   run.facts.gradient_wire = "bf16";
   Verdict verdict = judge(run.input());
   EXPECT_EQ(verdict.kind, Kind::network_bound);
-  EXPECT_THAT(verdict.sentence, HasSubstr("updates of twice the tokens would save about 200 ms"));
+  EXPECT_THAT(verdict.sentence, HasSubstr("doubling data.tokens_per_update would save about 200 ms"));
   EXPECT_THAT(verdict.advice, ::testing::Not(HasSubstr("bf16")));
 
   run.facts.gradient_wire = "f32";
-  run.ranks[1].host = "hostA";  // one host: gradients stay in its memory
+  run.ranks[1].host = "hostA";  // one host: gradients are exchanged through its memory
   verdict = judge(run.input());
   EXPECT_EQ(verdict.kind, Kind::network_bound);
   EXPECT_THAT(verdict.advice, HasSubstr("fewer ranks with more training.threads"));
 }
 
-TEST(Verdict, TellsManySmallMessagesFromManyBytes) {
+TEST(Verdict, DistinguishesManySmallMessagesFromManyBytes) {
   Stream run;
   run.ranks = {RankTimes{}, RankTimes{.host = "hostB"}};
   run.network_ms = 200;
@@ -93,7 +93,7 @@ TEST(Verdict, TellsManySmallMessagesFromManyBytes) {
   EXPECT_THAT(verdict.advice, HasSubstr("communication.bucket_mb=4: 2000 all-reduces"));
 }
 
-TEST(Verdict, NamesALateRankThoughItLooksLikeTheNetworkToTheOthers) {
+TEST(Verdict, NamesALateRankThatLooksLikeASlowNetworkToTheOthers) {
   Stream run;
   run.ranks = {RankTimes{}, RankTimes{}, RankTimes{.host = "hostB"}, RankTimes{.host = "hostB"}};
   run.ranks[3].forward_ms = 200;
@@ -103,8 +103,8 @@ TEST(Verdict, NamesALateRankThoughItLooksLikeTheNetworkToTheOthers) {
   EXPECT_GT(input.ranks[0].steps.back().exposed_communication_ms, 250);
   const Verdict verdict = judge(input);
   EXPECT_EQ(verdict.kind, Kind::straggler_bound);
-  EXPECT_THAT(verdict.sentence, HasSubstr("the others wait for rank 3 on hostB"));
-  EXPECT_THAT(verdict.advice, HasSubstr("look at rank 3 on hostB"));
+  EXPECT_THAT(verdict.sentence, HasSubstr("the other ranks wait for rank 3 on hostB"));
+  EXPECT_THAT(verdict.advice, HasSubstr("check rank 3 on hostB"));
   EXPECT_NEAR(value_of(verdict, "straggler_wait_ms"), 300, 15);
   EXPECT_NEAR(value_of(verdict, "network_wait_ms"), 10, 1);
   EXPECT_GT(verdict.confidence, 0.9);
@@ -117,10 +117,10 @@ TEST(Verdict, SaysWhenALateRankWaitsForItsData) {
   const Verdict verdict = judge(run.input());
   EXPECT_EQ(verdict.kind, Kind::straggler_bound);
   EXPECT_THAT(verdict.sentence, HasSubstr("rank 1 on hostB"));
-  EXPECT_THAT(verdict.sentence, HasSubstr("whose batches come late"));
+  EXPECT_THAT(verdict.sentence, HasSubstr("its batches arrive late"));
 }
 
-TEST(Verdict, BlamesNoSingleRankWhenAllAreLateInTurns) {
+TEST(Verdict, BlamesNoSingleRankIfAllAreLateInTurns) {
   Stream run;
   run.ranks = {RankTimes{}, RankTimes{}, RankTimes{}, RankTimes{}};
   run.jitter = 0.5;
@@ -152,18 +152,18 @@ TEST(Verdict, SpreadsEvaluationsOverTheUpdatesBetweenThem) {
   expect_whole(verdict);
 }
 
-TEST(Verdict, CountsCheckpointsOnlyWhereTrainingStoodStill) {
+TEST(Verdict, CountsCheckpointsOnlyIfTrainingStoodStill) {
   Stream run;
   run.ranks = {RankTimes{}, RankTimes{}};
   run.updates = 200;
   run.pauses = every(Pause::Kind::checkpoint, 20, 180, 4);
   EXPECT_EQ(judge(run.input()).kind, Kind::checkpoint_bound);
-  for (Pause& pause : run.pauses) pause.gap_ms = 2;  // written while training went on
+  for (Pause& pause : run.pauses) pause.gap_ms = 2;  // written while training continued
   EXPECT_EQ(judge(run.input()).kind, Kind::healthy);
 }
 
-TEST(Verdict, DoesNotTakeTheWaitAfterACheckpointForTheNetwork) {
-  // Rank 1 goes on at once and waits in the next all-reduce while rank 0 still saves: every fifth update.
+TEST(Verdict, DoesNotBlameTheNetworkForTheWaitAfterACheckpoint) {
+  // After every fifth update, rank 1 continues at once and waits in the next all-reduce while rank 0 still saves.
   Stream run;
   run.ranks = {RankTimes{}, RankTimes{}};
   run.updates = 120;
@@ -180,7 +180,7 @@ TEST(Verdict, DoesNotTakeTheWaitAfterACheckpointForTheNetwork) {
   EXPECT_LT(value_of(verdict, "straggler_wait_ms"), 20);
 }
 
-TEST(Verdict, IsHealthyWhereNearlyAllIsComputing) {
+TEST(Verdict, IsHealthyIfNearlyAllTimeIsCompute) {
   Stream run;
   run.ranks = {RankTimes{}, RankTimes{}};
   const Verdict verdict = judge(run.input());
@@ -190,7 +190,7 @@ TEST(Verdict, IsHealthyWhereNearlyAllIsComputing) {
   EXPECT_GT(verdict.confidence, 0.6);
 }
 
-TEST(Verdict, SaysWhyComputingIsNotHealthy) {
+TEST(Verdict, SaysWhyAComputeBoundRunIsNotHealthy) {
   Stream run;
   run.ranks = {RankTimes{.busy_fraction = 0.4}};
   Verdict verdict = judge(run.input());
@@ -204,7 +204,7 @@ TEST(Verdict, SaysWhyComputingIsNotHealthy) {
   run.network_ms = 45;
   verdict = judge(run.input());
   EXPECT_EQ(verdict.kind, Kind::compute_bound);
-  EXPECT_THAT(verdict.sentence, HasSubstr("waiting for data takes 11 %"));
+  EXPECT_THAT(verdict.sentence, HasSubstr("waiting takes 11 % for data"));
 }
 
 TEST(Verdict, NamesASlowHostWithSeveralRanks) {
@@ -214,16 +214,16 @@ TEST(Verdict, NamesASlowHostWithSeveralRanks) {
   run.updates = 60;
   Verdict verdict = judge(run.input());
   EXPECT_EQ(verdict.kind, Kind::straggler_bound);
-  EXPECT_THAT(verdict.sentence, HasSubstr("of each step the others wait for hostB ("));
+  EXPECT_THAT(verdict.sentence, HasSubstr("the other ranks wait for hostB for "));
   EXPECT_THAT(verdict.sentence, HasSubstr("its 2 ranks are last in 45 of 45 updates"));
-  EXPECT_THAT(verdict.advice, StartsWith("look at hostB: other programs"));
+  EXPECT_THAT(verdict.advice, StartsWith("check hostB for other programs"));
   EXPECT_EQ(value_of(verdict, "last_host_updates"), 1);
-  // One slow rank of a host is named itself.
+  // If one rank of a host is slow, the rank is named instead of the host.
   run.ranks = {fast, fast, fast, slow};
   run.ranks[2].host = "hostB";
   verdict = judge(run.input());
   EXPECT_THAT(verdict.sentence, HasSubstr("wait for rank 3 on hostB"));
-  // Hosts that are late in turns are not blamed.
+  // No host is blamed if hosts are late in turns.
   run.ranks = {fast, fast, fast, fast};
   run.ranks[2].host = run.ranks[3].host = "hostB";
   run.jitter = 0.5;
@@ -231,7 +231,7 @@ TEST(Verdict, NamesASlowHostWithSeveralRanks) {
   EXPECT_THAT(verdict.sentence, HasSubstr("in turns"));
 }
 
-TEST(Verdict, TellsLatencyFromBytes) {
+TEST(Verdict, DistinguishesLatencyFromBandwidth) {
   Stream run;
   run.ranks.assign(4, RankTimes{.forward_ms = 20, .backward_ms = 30, .optimizer_ms = 2});
   run.ranks[2].host = run.ranks[3].host = "hostB";
@@ -240,27 +240,28 @@ TEST(Verdict, TellsLatencyFromBytes) {
   run.facts.gradient_wire = "f32";
   run.facts.bucket_mb = 4;
   run.facts.parameters = 200'000;
-  for (RankTimes& rank : run.ranks) rank.network_tx_bytes = 1.6e6;  // 23 MB a second
-  for (const double link : {0.0, 125e6}) {                          // not known: few lines are slower than a gigabit
+  for (RankTimes& rank : run.ranks) rank.network_tx_bytes = 1.6e6;  // 23 MB/s
+  for (const double link : {0.0, 125e6}) {                          // 0: unknown, assumed to be 1 Gbit/s
     Input input = run.input();
     for (RankSteps& rank : input.ranks) {
       for (Step& step : rank.steps) step.network_link_bytes_per_second = link;
     }
     const Verdict verdict = judge(input);
     EXPECT_EQ(verdict.kind, Kind::network_bound);
-    EXPECT_THAT(verdict.sentence, HasSubstr(link > 0 ? "at 18 % of the link's rate: latency, not bytes"
-                                                     : "at 18 % of 1 Gbit/s (no host knows its link's rate): latency"));
+    EXPECT_THAT(verdict.sentence,
+                HasSubstr(link > 0 ? "at 18 % of the link's rate: latency, not bandwidth"
+                                   : "at 18 % of 1 Gbit/s (no host reports its link's rate): latency"));
     EXPECT_THAT(verdict.advice, ::testing::Not(HasSubstr("bf16")));
     EXPECT_THAT(verdict.advice, HasSubstr("data.tokens_per_update"));
     EXPECT_NEAR(value_of(verdict, "link_share"), 0.18, 0.01);
   }
-  for (RankTimes& rank : run.ranks) rank.network_tx_bytes = 7e6;  // 100 MB a second: the line is full
+  for (RankTimes& rank : run.ranks) rank.network_tx_bytes = 7e6;  // 100 MB/s: the link is full
   const Verdict verdict = judge(run.input());
   EXPECT_THAT(verdict.sentence, ::testing::Not(HasSubstr("latency")));
   EXPECT_THAT(verdict.advice, HasSubstr("bf16"));
 }
 
-TEST(Verdict, BlamesOtherProgramsWhereTheyHaveTheProcessors) {
+TEST(Verdict, BlamesOtherProgramsIfTheyTakeTheProcessors) {
   Stream run;
   run.ranks = {RankTimes{.busy_fraction = 0.23}};
   Input input = run.input();
@@ -270,13 +271,13 @@ TEST(Verdict, BlamesOtherProgramsWhereTheyHaveTheProcessors) {
   EXPECT_EQ(verdict.level, Level::warning);
   EXPECT_THAT(verdict.sentence, HasSubstr("load 12.7 on 2 processors: other programs take most of them"));
   EXPECT_THAT(verdict.sentence, HasSubstr("busy only 23 %"));
-  EXPECT_THAT(verdict.advice, HasSubstr("stop what else runs on vm"));
+  EXPECT_THAT(verdict.advice, HasSubstr("stop other programs on vm"));
   EXPECT_EQ(health_part(verdict).topic, Topic::hosts);
-  // Its own threads are no other programs.
+  // The run's own threads do not count as other programs.
   input.hosts[0].own_threads = 12;
   EXPECT_EQ(judge(input).kind, Kind::compute_bound);
-  EXPECT_EQ(judge(input).level, Level::warning) << "green only where threads are busy";
-  // Busy threads get what they need.
+  EXPECT_EQ(judge(input).level, Level::warning) << "good only if threads are busy";
+  // Busy threads get enough processor time, whatever the load.
   run.ranks = {RankTimes{.busy_fraction = 0.9}};
   input = run.input();
   input.hosts = {{.host = "vm", .load = 12.7, .processors = 2, .own_threads = 2}};
@@ -285,7 +286,7 @@ TEST(Verdict, BlamesOtherProgramsWhereTheyHaveTheProcessors) {
   EXPECT_EQ(verdict.level, Level::good);
 }
 
-TEST(Verdict, IsNotHealthyWhereUpdatesAreSkipped) {
+TEST(Verdict, IsNotHealthyIfUpdatesAreSkipped) {
   Stream run;
   run.ranks = {RankTimes{}, RankTimes{}};
   Input input = run.input();
@@ -306,18 +307,16 @@ TEST(Verdict, SaysWhatIsMissing) {
   run.facts.attempt = 3;
   Verdict verdict = judge(run.input());
   EXPECT_EQ(verdict.kind, Kind::unknown);
-  EXPECT_EQ(verdict.sentence,
-            "unknown: 4 updates of attempt 3 that all ranks reported, after the first ones, which are left out; 8 are "
-            "needed");
+  EXPECT_EQ(verdict.sentence, "unknown: all ranks have reported 4 updates of attempt 3 after warm-up; 8 are needed");
   run.updates = 100;
   run.facts.world_size = 8;
   EXPECT_EQ(judge(run.input()).sentence, "unknown: 2 of 8 ranks have reported");
   run.facts.world_size = 2;
   run.ranks = {RankTimes{.forward_ms = 0, .backward_ms = 0}};
-  EXPECT_THAT(judge(run.input()).sentence, HasSubstr("do not say what the step's time went into"));
+  EXPECT_THAT(judge(run.input()).sentence, HasSubstr("step records have no phase times"));
 }
 
-TEST(Verdict, LooksAtAllRanksAndTrustsFewerLess) {
+TEST(Verdict, IsLessConfidentWithFewerRanksOrUpdates) {
   Stream run;
   run.ranks = {RankTimes{}, RankTimes{}, RankTimes{}};
   run.network_ms = 400;
@@ -331,7 +330,7 @@ TEST(Verdict, LooksAtAllRanksAndTrustsFewerLess) {
   EXPECT_LT(few, 0.7 * all);
 }
 
-TEST(Verdict, LeavesTheFirstUpdatesOfAnAttemptOut) {
+TEST(Verdict, LeavesOutTheFirstUpdatesOfAnAttempt) {
   Stream run;
   run.ranks = {RankTimes{}, RankTimes{}};
   run.first_update = 501;  // resumed
@@ -359,13 +358,13 @@ TEST(Verdict, SurvivesAClockThatJumps) {
       if (step.update > 60) step.time_ms -= 86'400'000;
     }
   }
-  input.pauses[0].gap_ms = 86'400'000;  // the clock was set just then
+  input.pauses[0].gap_ms = 86'400'000;  // the clock was set during the pause
   EXPECT_EQ(judge(input).kind, Kind::healthy);
   input.pauses[0].gap_ms = -86'400'000;
   EXPECT_EQ(judge(input).kind, Kind::healthy);
 }
 
-TEST(Verdict, SpeaksOfSkippedUpdatesFirst) {
+TEST(Verdict, MentionsSkippedUpdatesFirst) {
   Stream run;
   run.ranks = {RankTimes{}};
   Input input = run.input();
@@ -373,7 +372,7 @@ TEST(Verdict, SpeaksOfSkippedUpdatesFirst) {
   EXPECT_THAT(judge(input).advice, StartsWith("10 of 80 updates were skipped because their gradient was not finite"));
 }
 
-TEST(Verdict, IgnoresStepsThatAreNotNumbers) {
+TEST(Verdict, IgnoresStepsWithNonFiniteTimes) {
   Stream run;
   run.ranks = {RankTimes{}, RankTimes{}};
   Input input = run.input();
@@ -391,7 +390,7 @@ TEST(Savings, FollowTheirFormulas) {
   EXPECT_DOUBLE_EQ(larger_bucket_saving_ms(traffic, 8, 4), 0);
 }
 
-TEST(Median, IsTheMiddle) {
+TEST(Median, IsTheMiddleValue) {
   EXPECT_EQ(median({}), 0);
   EXPECT_EQ(median({3, 1, 2}), 2);
   EXPECT_EQ(median({4, 1, 2, 3}), 2.5);
