@@ -96,7 +96,7 @@ async function checkOneTab(context, server) {
 /// An address that names nothing says so, once, and leads on.
 async function checkUnknown(page, server, run) {
   await page.goto(`${server.address}/#/foo/bar`);
-  await page.getByRole('heading', { name: 'Nothing at #/foo/bar' }).waitFor();
+  await page.getByRole('heading', { name: 'No page at #/foo/bar' }).waitFor();
   await checkAxe(page, 'an unknown address');
   await shoot(options, page, 'unknown');
   await page.goto(`${server.address}/#/runs/${run.id.slice(0, -1)}0`);
@@ -122,7 +122,7 @@ async function checkAway(page, context, server) {
   page.off('response', note);
   await context.setOffline(true);
   const banner = page.locator('#offline');
-  await until('the banner', async () => /^No connection to the server since \d\d:\d\d:\d\d, showing data until \d\d:\d\d:\d\d\. Trying again …$/.test(await banner.innerText()));
+  await until('the banner', async () => /^No connection to the server since \d\d:\d\d:\d\d, showing data until \d\d:\d\d:\d\d\. Retrying …$/.test(await banner.innerText()));
   await checkAxe(page, 'without a server');
   await shoot(options, page, 'offline');
   await page.locator('#nav').getByRole('link', { name: 'Alerts' }).click();
@@ -199,11 +199,11 @@ async function checkList(page, server) {
   assert.equal(sorted, 'descending');
 }
 
-/// A column of the least loss with its update, a pinned run and the difference of the others; the link shows the same.
+/// A column with the min loss and its update, a pinned run, and differences to it; the link shows the same view.
 async function checkColumns(page, context) {
   await page.getByRole('button', { name: 'columns' }).click();
-  await page.fill('#column-search', 'loss: least');
-  await page.locator('.choices label', { hasText: /^\s*loss: least/ }).locator('input').check();
+  await page.fill('#column-search', 'loss: min');
+  await page.locator('.choices label', { hasText: /^\s*loss: min/ }).locator('input').check();
   await page.fill('#column-search', 'learning_rate');
   await page.locator('.choices label', { hasText: 'configuration: optimizer.learning_rate' }).locator('input').check();
   await checkAxe(page, 'choice of columns');

@@ -260,7 +260,7 @@ async function checkFailed(page, address, failed) {
   const headline = 'Failed at update 60: rank 2 on birch: CUDA out of memory';
   await open(page, address, failed);
   await until('the cause', async () => (await page.locator('.health.level-bad .health-headline').innerText()) === headline);
-  await until('the speed is of the past', async () => /^Speed while it trained/.test(await page.locator('.verdict summary').innerText()));
+  await until('the speed during training', async () => /^Speed during training/.test(await page.locator('.verdict summary').innerText()));
   assert.doesNotMatch(await page.locator('.tiles').innerText(), / left/);
   assert.equal(await page.title(), 'failed-run · Babelring');
   await checkAxe(page, 'a failed run');

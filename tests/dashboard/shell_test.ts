@@ -67,7 +67,7 @@ describe('a server that is away', () => {
     vi.advanceTimersByTime(2000);
     expect(banner.textContent).toBe('');
     vi.advanceTimersByTime(2000);
-    expect(banner.textContent).toBe('No connection to the server since 09:21:05, showing data until 09:21:00. Trying again …');
+    expect(banner.textContent).toBe('No connection to the server since 09:21:05, showing data until 09:21:00. Retrying …');
     answered(nine + 60_000);
     expect(banner.textContent).toBe('');
     vi.useRealTimers();
@@ -144,7 +144,7 @@ describe('news of runs', () => {
   it('tell of silence, of runs that are new and of runs that were out of sight', () => {
     const watch = new RunWatch();
     watch.look([run('a', 'running')]);
-    expect(watch.look([run('a', 'running', '2026-11-21')]).map(({ title }) => title)).toEqual(['run a says nothing any more']);
+    expect(watch.look([run('a', 'running', '2026-11-21')]).map(({ title }) => title)).toEqual(['run a stopped reporting']);
     expect(watch.look([run('c', 'lost')]).map(({ title }) => title)).toEqual(['run c was lost']);
     expect(watch.look([run('a', 'running'), run('c', 'lost')])).toEqual([]);
     expect(watch.look([run('a', 'running', '2026-11-21')]).length).toBe(1);
@@ -207,7 +207,7 @@ describe('hosts', () => {
 
 describe('words', () => {
   it('for rights', () => {
-    expect(rightsOf('operate')).toBe('look, start and stop runs');
+    expect(rightsOf('operate')).toBe('read, start and stop runs');
     expect(rightsOf('other')).toBe('other');
   });
 });

@@ -147,7 +147,7 @@ async function remove(page, server) {
   await button(page, 'Delete').click();
   await until('it is deleted', async () => /^Deleted: .* gone for good on 20/m.test(await page.locator('.run-title').innerText()));
   assert.equal(await listed(), 0);
-  await button(page, 'Take the deletion back').click();
+  await button(page, 'Restore').click();
   await button(page, 'Delete …').waitFor();
   assert.equal(await listed(), 1);
 }
@@ -162,7 +162,7 @@ async function removeChanged(page, server) {
   assert.equal(answer.status, 200);
   await page.fill('[name="typed"]', RUN);
   await button(page, 'Delete').click();
-  await until('it is refused', async () => /^Not done: .*\(412\)$/.test(await page.locator('.actions [role=status]').innerText()));
+  await until('it is refused', async () => /^Failed: .*\(412\)$/.test(await page.locator('.actions [role=status]').innerText()));
 }
 
 /// A token made here reads and no more; revoked, it is worth nothing.

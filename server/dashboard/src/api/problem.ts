@@ -1,4 +1,4 @@
-/// What the server says when it refuses: application/problem+json (RFC 9457).
+/// The body of an error response: application/problem+json (RFC 9457).
 export interface Problem {
   title?: string;
   detail?: string;
@@ -7,7 +7,7 @@ export interface Problem {
   errors?: ProblemPlace[];
 }
 
-/// One complaint about a request's body. `line` and `column` where the text of a configuration is meant.
+/// One error in a request's body. `line` and `column` refer to the text of a configuration.
 export interface ProblemPlace {
   pointer?: string;
   detail: string;
@@ -15,7 +15,7 @@ export interface ProblemPlace {
   column?: number;
 }
 
-/// A refused request, explained in one line. `status` is 0 where no answer came at all.
+/// A failed request, with a one-line explanation. `status` is 0 if there was no response.
 export class ApiError extends Error {
   constructor(readonly status: number, message: string, readonly code = '', readonly errors: readonly ProblemPlace[] = [],
     readonly retryAfterMs: number | null = null) {
@@ -24,8 +24,8 @@ export class ApiError extends Error {
 }
 
 const MEANINGS: Record<number, string> = {
-  401: 'the server wants a token', 403: 'this token may not do that', 404: 'there is no such thing', 409: 'that is not possible now',
-  412: 'it was changed by someone else meanwhile', 413: 'too large', 429: 'too many requests', 503: 'the server is busy',
+  401: 'the server requires a token', 403: 'this token lacks the required scope', 404: 'not found', 409: 'not possible in the current state',
+  412: 'someone else has changed it in the meantime', 413: 'too large', 429: 'too many requests', 503: 'the server is busy',
   507: 'the server\'s disk is full',
 };
 
@@ -39,12 +39,12 @@ export function retryAfterMs(header: string | null, nowMs: number): number | nul
 
 export async function problemOf(response: Response): Promise<ApiError> {
   const problem = (await response.json().catch(() => ({}))) as Problem;
-  const what = problem.detail || problem.title || MEANINGS[response.status] || `the server answered ${response.status}`;
-  return new ApiError(response.status, what, problem.code ?? '', problem.errors ?? [],
+  const message = problem.detail || problem.title || MEANINGS[response.status] || `the server answered ${response.status}`;
+  return new ApiError(response.status, message, problem.code ?? '', problem.errors ?? [],
     retryAfterMs(response.headers.get('Retry-After'), Date.now()));
 }
 
-/// One line for a person, whatever was thrown.
+/// A one-line message for any thrown value.
 export function explain(error: unknown): string {
   if (error instanceof ApiError) return error.status === 0 ? error.message : `${error.message} (${error.status})`;
   return error instanceof Error ? error.message : String(error);

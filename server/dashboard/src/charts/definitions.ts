@@ -9,10 +9,10 @@ export interface ChartDefinition {
   id: string;
   title: string;
   unit: string;
-  keys: (run: RunData) => readonly string[];     // series it is made of: KEY or KEY@RANK
-  evals?: readonly EvalKey[];                    // and columns of the evaluations
+  keys: (run: RunData) => readonly string[];     // its series: KEY or KEY@RANK
+  evals?: readonly EvalKey[];                    // its columns of the evaluations
   when?: (run: RunData) => boolean;              // absent: always
-  stacked?: boolean;                             // layers add up: a logarithmic axis would lie
+  stacked?: boolean;                             // layers add up, so a logarithmic axis would mislead
   axisFormat: Tick;
   data: (run: RunData, view: ViewState) => ChartData;
 }
@@ -49,11 +49,11 @@ function scoreData(run: RunData): ChartData {
   return { lines, note: run.evals.at(-1)?.signature ?? '', marks: checkpointMarks(run) };
 }
 
-/// Kept apart from translation scores: here each word is predicted given the correct words before it.
+/// Separate from translation scores: here each word is predicted from the correct words before it.
 function forcedData(run: RunData): ChartData {
   return { lines: [...evalLines(run, 'teacher_forced_bleu', 'BLEU', ['orange', 'gray'], score),
     ...evalLines(run, 'accuracy', 'accuracy', ['violet', 'navy'], (value) => `${formatFixed(value, 1)} %`, 100)],
-  note: 'not comparable to the scores of translations', marks: [] };
+  note: 'not comparable to translation scores', marks: [] };
 }
 
 const networkLayers = (run: RunData): Layer[] => run.hosts().flatMap(({ host, rank }, at) => (['rx', 'tx'] as const).map((way, second) => ({
@@ -61,13 +61,13 @@ const networkLayers = (run: RunData): Layer[] => run.hosts().flatMap(({ host, ra
 
 export const LINK = 'network_link_bytes_per_second';
 
-/// What each host's link carries one way, in bytes a second: as its ranks say, else as the reader does; null where nobody knows.
+/// One-way capacity of each host's link in bytes/s: as reported by its ranks, otherwise as entered by the user; null if unknown.
 function linkCapacities(run: RunData, view: ViewState): (number | null)[] {
-  const wished = view.linkGbit > 0 ? (view.linkGbit * 1e9) / 8 : null;
-  return run.hosts().map(({ rank }) => run.get(LINK, rank).avg.findLast((value) => value !== null && value > 0) ?? wished);
+  const entered = view.linkGbit > 0 ? (view.linkGbit * 1e9) / 8 : null;
+  return run.hosts().map(({ rank }) => run.get(LINK, rank).avg.findLast((value) => value !== null && value > 0) ?? entered);
 }
 
-/// The capacity is drawn if traffic reaches this share of it; below that it would flatten the curves, so the note states it.
+/// The capacity is drawn if traffic reaches this fraction of it. Below, it would flatten the curves, so only the note states it.
 const FLAT_BELOW = 1 / 12;
 
 export function networkData(run: RunData, view: ViewState): ChartData {
@@ -77,7 +77,7 @@ export function networkData(run: RunData, view: ViewState): ChartData {
   const ends = data.lines.flatMap(({ x }) => (x.length > 0 ? [x[0]!, x.at(-1)!] : []));
   if (known.length === 0 || ends.length === 0) return data;
   const most = (line: Line): number => line.y.reduce<number>((max, value) => Math.max(max, value ?? 0), 0);
-  const shares = data.lines.map((line, at) => most(line) / (capacities[at >> 1] ?? Infinity));  // two lines a host
+  const shares = data.lines.map((line, at) => most(line) / (capacities[at >> 1] ?? Infinity));  // two lines per host
   const share = Math.max(...shares);
   const note = `${data.note} · busiest ${formatPercent(share, 0)} of its link's ${known.map(formatBytesPerSecond).join(' or ')}`;
   if (share < FLAT_BELOW) return { ...data, note };
@@ -105,7 +105,7 @@ function powerData(run: RunData, view: ViewState): ChartData {
   return limit > 0 ? { ...data, lines: [...data.lines, line] } : data;
 }
 
-/// A chart that is shown if its key was ever above 0: power is 0 where nothing measures it, the others are absent without a GPU.
+/// A chart that is shown if its key was ever above 0. Power is 0 if it is not measured; the others are absent without a GPU.
 const measured = (id: string, key: string, title: string, unit: string, axisFormat: ChartDefinition['axisFormat'], data: ChartDefinition['data']): ChartDefinition =>
   ({ id, title, unit, keys: () => [key], when: (run) => run.measures(key), axisFormat, data });
 
@@ -116,7 +116,7 @@ const CHARTS_ALONE: readonly ChartDefinition[] = [
   { id: 'loss', title: 'Loss', unit: 'nats per target token', keys: () => ['loss'], evals: ['loss'], axisFormat: plainTick, data: lossData },
   { id: 'bleu', title: 'Translation quality', unit: 'held-out set', keys: () => [], evals: ['sacrebleu', 'chrf'],
     axisFormat: plainTick, data: scoreData },
-  { id: 'accuracy', title: 'Teacher-forced', unit: 'no translation made', keys: () => [], evals: ['teacher_forced_bleu', 'accuracy'],
+  { id: 'accuracy', title: 'Teacher-forced', unit: 'no decoding', keys: () => [], evals: ['teacher_forced_bleu', 'accuracy'],
     when: (run) => run.evals.some(({ accuracy, teacher_forced_bleu: bleu }) => (accuracy ?? bleu ?? null) !== null), axisFormat: plainTick, data: forcedData },
   { id: 'rate', title: 'Learning rate', unit: '', keys: () => ['learning_rate'], axisFormat: plainTick,
     data: (run, view) => one('learning_rate', 'learning rate', 'violet', plain)(run, { ...view, smoothing: 0 }) },
@@ -124,7 +124,7 @@ const CHARTS_ALONE: readonly ChartDefinition[] = [
     data: one('gradient_norm', 'gradient norm', 'navy', plain) },
   { id: 'tokens', title: 'Target tokens per second', unit: 'all ranks', keys: () => ['target_tokens_per_second'], axisFormat: siTick(),
     data: one('target_tokens_per_second', 'tokens/s', 'teal', rate) },
-  { id: 'split', title: 'Where a step goes', unit: 'ms, mean over ranks', keys: () => ['step_ms', ...PARTS], stacked: true, axisFormat: plainTick,
+  { id: 'split', title: 'Step time by phase', unit: 'ms, mean over ranks', keys: () => ['step_ms', ...PARTS], stacked: true, axisFormat: plainTick,
     data: (run, view) => stacked(run, view, SPLIT, { name: 'step_ms', label: 'step', color: 'text' }, formatMs) },
   { id: 'communication', title: 'Communication', unit: 'ms, mean over ranks',
     keys: () => ['exposed_communication_ms', 'communication_ms'], axisFormat: plainTick,
@@ -144,7 +144,7 @@ const CHARTS_ALONE: readonly ChartDefinition[] = [
   measured('gpu_memory', GPU_MEMORY, 'GPU memory used', 'sum over ranks', siTick('B'), one(GPU_MEMORY, 'used', 'violet', formatBytes)),
 ];
 
-/// The chart with the run's alerts and new attempts marked on it.
+/// The chart with marks for the run's alerts and new attempts.
 export const withEvents = (chart: ChartDefinition): ChartDefinition => ({ ...chart, data: (run, view) => {
   const data = chart.data(run, view);
   return { ...data, marks: [...eventMarks(run), ...data.marks] };

@@ -2,28 +2,28 @@ import type { Run } from '../api/types';
 import { formatDateTime, formatDuration, formatClock, formatPercent, formatTime } from './format';
 import { staleForMs } from './freshness';
 
-/// What the server says to do about a run that it can start again.
+/// The action text of a run that the server can resume.
 export const RESUME = 'Resume';
 
-/// Times within a sentence of the server, as this browser's clock has them.
+/// Converts UTC times in a server's sentence to local time.
 export const localTimes = (text: string): string => text.replace(/\d{4}-\d\d-\d\dT\d\d:\d\d[\d:.]*Z/g, (time) => formatTime(time));
 
-/// Whether the run trains as far as this browser can tell: not over, and heard of lately.
+/// Whether the run is running and has reported recently.
 export const isLive = (run: Run, atMs: number, nowMs: number): boolean => run.state === 'running' && staleForMs(run, atMs, nowMs) === null;
 
-/// "62 %"; '' where it is not known. Not rounded up to all of it.
+/// "62 %"; '' if unknown. Never rounded up to 100 %.
 export function percentDone({ progress: { fraction } }: Pick<Run, 'progress'>): string {
   return fraction === null ? '' : formatPercent(fraction < 1 ? Math.min(fraction, 0.99) : 1, 0);
 }
 
-/// "7 min left", "at most 7 min left"; '' where it is not known. In no smaller unit than one can rely on.
+/// "7 min left", "at most 7 min left"; '' if unknown. Rounded up to minutes above one minute.
 export function timeLeft({ progress: { seconds_left: left, at_latest: atLatest } }: Pick<Run, 'progress'>): string {
   if (left === null) return '';
   const text = left < 60 ? formatDuration(left) : formatDuration(Math.ceil(left / 60) * 60).replace(/ 0+ (s|min|h)$/, '');
   return `${atLatest ? 'at most ' : ''}${text} left`;
 }
 
-/// "7 min left (12:20)": with the clock time of the end, the date if that is not soon.
+/// "7 min left (12:20)": with the time of the end, or its date if it is more than 20 hours away.
 export function timeLeftUntil(run: Pick<Run, 'progress'>, nowMs: number): string {
   const left = run.progress.seconds_left;
   if (left === null) return '';

@@ -1,6 +1,6 @@
 export type Column = (number | null)[];
 
-/// One metric key over updates, as columns. Where sampled, a row sums up several updates: min, average and max.
+/// One metric key over updates, as columns. In a sampled series, a row has min, average and max of several updates.
 export interface Series {
   step: number[];
   timeMs: number[];
@@ -18,7 +18,7 @@ export function emptySeries(): Series {
   return { step: [], timeMs: [], min: [], avg: [], max: [], total: 0, sampled: false, nonFinite: [] };
 }
 
-/// `newer` behind `series`; rows that `series` already covers are dropped, so a repeated answer changes nothing.
+/// Appends `newer` to `series`. Drops rows that `series` already covers, so appending the same rows twice changes nothing.
 export function appendTail(series: Series, newer: Series): Series {
   const last = series.step.at(-1) ?? -Infinity;
   const first = newer.step.findIndex((step) => step > last);
@@ -35,14 +35,14 @@ export function appendTail(series: Series, newer: Series): Series {
   };
 }
 
-/// From which step on newer rows of any of these series are still to come: those without a row yet do not count.
+/// The first step for which one of these series may have newer rows. Empty series do not count.
 export function nextStep(list: Iterable<Series>): number {
   let next = Infinity;
   for (const { step } of list) if (step.length > 0) next = Math.min(next, step.at(-1)! + 1);
   return Number.isFinite(next) ? next : 0;
 }
 
-/// The averages of several series on the steps of the first; null where another has no such step.
+/// The averages of several series at the steps of the first; null if a series lacks the step.
 export function alignOnFirst(list: readonly Series[]): Column[] {
   const steps = list[0]?.step ?? [];
   return list.map((series) => {
@@ -51,7 +51,7 @@ export function alignOnFirst(list: readonly Series[]): Column[] {
   });
 }
 
-/// Running sums of columns from the first up; null where any part is missing, since a sum without it would be wrong.
+/// Running sums over columns; null if any summand is missing.
 export function stack(columns: readonly Column[]): Column[] {
   const sums: Column[] = [];
   for (const column of columns) {
@@ -64,7 +64,7 @@ export function stack(columns: readonly Column[]): Column[] {
   return sums;
 }
 
-/// "1,200 of 100,000, min/avg/max", or how many points there are when every one is shown.
+/// "1,200 of 100,000, min/avg/max" for a sampled series, otherwise "all 812 points".
 export function describeSampling(series: Series, count: (value: number) => string): string {
   if (series.sampled) return `${count(series.step.length)} of ${count(series.total)}, min/avg/max`;
   return series.total === 1 ? '1 point' : `all ${count(series.total)} points`;

@@ -3,22 +3,22 @@ import { may } from '../api/session';
 import type { AlertRule } from '../api/types';
 import { h, replaceChildren, setText } from '../lib/dom';
 
-/// What the threshold of each kind means.
+/// The unit of each kind's threshold, shown after the number.
 const MEANINGS: Record<string, string> = {
-  nan: 'of the last 100 updates not finite', stall: 'seconds without an update', throughput_drop: 'of the usual tokens per second',
-  loss_spike: 'times the usual loss', disk_low: 'bytes free', worker_lost: 'seconds without a heartbeat',
+  nan: 'non-finite updates in the last 100', stall: 'seconds without an update', throughput_drop: 'times the usual tokens per second',
+  loss_spike: 'times the usual loss', disk_low: 'bytes free', worker_lost: 'seconds without a record or heartbeat',
   ranks_differ: 'updates whose weights differ between ranks',
 };
 
 export const meaningOf = (kind: string): string => MEANINGS[kind] ?? '';
 
-/// The rules with one member of one rule changed; a text that is no number changes nothing.
+/// Returns the rules with one member of one rule changed. A value that is not a number changes nothing.
 export function withChange(rules: readonly AlertRule[], at: number, member: 'enabled' | 'threshold' | 'hold_s' | 'clear_s', value: boolean | number): AlertRule[] {
   if (typeof value === 'number' && !Number.isFinite(value)) return [...rules];
   return rules.map((rule, index) => (index === at ? { ...rule, [member]: value } : rule));
 }
 
-/// The rules as a form; who may operate the server changes them.
+/// The alert rules as a form, editable with scope `operate`.
 export class AlertRules {
   readonly element = h('div', {});
   private rules: AlertRule[] = [];
@@ -40,8 +40,8 @@ export class AlertRules {
   private draw(): void {
     const fixed = !may('operate');
     this.save.hidden = fixed;
-    const number = (rule: AlertRule, at: number, member: 'threshold' | 'hold_s' | 'clear_s', what: string): HTMLElement => {
-      const input = h('input', { type: 'number', min: 0, step: 'any', class: 'short', value: rule[member] ?? 0, disabled: fixed, 'aria-label': `${rule.name}: ${what}`,
+    const number = (rule: AlertRule, at: number, member: 'threshold' | 'hold_s' | 'clear_s', label: string): HTMLElement => {
+      const input = h('input', { type: 'number', min: 0, step: 'any', class: 'short', value: rule[member] ?? 0, disabled: fixed, 'aria-label': `${rule.name}: ${label}`,
         oninput: () => this.change(withChange(this.rules, at, member, input.valueAsNumber)) });
       return input;
     };
@@ -49,8 +49,8 @@ export class AlertRules {
       const box = h('input', { type: 'checkbox', disabled: fixed, 'aria-label': `${rule.name}: on`, onchange: () => this.change(withChange(this.rules, at, 'enabled', box.checked)) });
       box.checked = rule.enabled !== false;
       return h('tr', {}, h('th', { scope: 'row' }, rule.name), h('td', {}, box), h('td', {}, number(rule, at, 'threshold', meaningOf(rule.kind)), ' ',
-        h('span', { class: 'muted' }, meaningOf(rule.kind))), h('td', {}, number(rule, at, 'hold_s', 'seconds it must hold'), ' s'),
-      h('td', {}, number(rule, at, 'clear_s', 'seconds it must be gone'), ' s'), h('td', {}, rule.run ?? 'all'));
+        h('span', { class: 'muted' }, meaningOf(rule.kind))), h('td', {}, number(rule, at, 'hold_s', 'seconds until it is raised'), ' s'),
+      h('td', {}, number(rule, at, 'clear_s', 'seconds until it is cleared'), ' s'), h('td', {}, rule.run ?? 'all'));
     }));
   }
 

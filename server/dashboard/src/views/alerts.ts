@@ -12,7 +12,7 @@ import { table } from './tables';
 const EVERY_MS = 5000;
 const MOST = 500;
 
-/// Alerts of all runs, newest first, to be acknowledged; and the rules that raise them.
+/// The alerts of all runs, newest first, with buttons to acknowledge them, and the alert rules.
 export class AlertsPage extends ListPage {
   private alerts: AlertItem[] = [];
   private readonly names = new RunNames();
@@ -40,7 +40,7 @@ export class AlertsPage extends ListPage {
       return h('button', { type: 'button', class: 'chip', 'data-alert': alert.id, 'aria-label': `Acknowledge: ${alert.message}`,
         onclick: () => void this.acknowledge(alert.id) }, 'acknowledge');
     };
-    return table('Alerts', ['State', 'Raised', 'Rule', 'Run', 'What', '#Value', 'Cleared', 'Acknowledged'], this.alerts.map((alert) => [
+    return table('Alerts', ['State', 'Raised', 'Rule', 'Run', 'Message', '#Value', 'Cleared', 'Acknowledged'], this.alerts.map((alert) => [
       h('span', { class: `state state-${alert.state === 'open' ? 'failed' : 'succeeded'}` }, alert.state), formatTime(alert.raised_at), alert.rule,
       alert.run ? this.names.link(alert.run) : 'server', h('span', { class: 'wrap' }, alert.message),
       formatSignificant(alert.value), alert.cleared_at ? formatTime(alert.cleared_at) : DASH, answer(alert)]), this.alerts.map(({ id }) => id));

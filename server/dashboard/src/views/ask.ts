@@ -2,18 +2,18 @@ import { h, replaceChildren, type Child } from '../lib/dom';
 
 export interface Question {
   title: string;
-  about?: string;         // what it is asked of
+  about?: string;         // explanation below the title
   fields?: Child;
   confirm: string;
   danger?: boolean;
-  typed?: string;         // to be typed first, so that it is not done by mistake
+  typed?: string;         // text to type before confirming, against mistakes
 }
 
-/// A radio button with its text.
+/// A radio button with a label.
 export const choice = (name: string, value: string, checked: boolean, text: string): HTMLElement =>
   h('label', { class: 'choice' }, h('input', { type: 'radio', name, value, checked }), ` ${text}`);
 
-/// Asks in a dialog and returns what was filled in; null if the reader cancels.
+/// Asks in a modal dialog. Resolves to the filled-in form, or null if the user cancels.
 export function ask(question: Question): Promise<FormData | null> {
   const { title, about, fields, confirm, danger = false, typed } = question;
   return new Promise((resolve) => {

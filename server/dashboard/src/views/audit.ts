@@ -12,19 +12,19 @@ import { table } from './tables';
 const EVERY_MS = 5000;
 const A_PAGE = 100;
 
-/// The run that a path below /api/v1 is about; null where it is about something else.
+/// The id of the run in a path below /api/v1/runs; null for other paths.
 export const runOf = (path: string): string | null => /^\/api\/v1\/runs\/(r_[0-9A-HJKMNP-TV-Z]{26})(?:\/|$)/.exec(path)?.[1] ?? null;
 
-/// A path without the prefix that all have.
+/// A path without the common prefix /api/v1.
 export const shortRoute = (route: string): string => route.replace(/^\/api\/v1/, '');
 
-/// What the reader typed as an object, as a path: a run's id, or a path with or without /api/v1.
+/// Converts the text in the object field (a run's id, or a path with or without /api/v1) to a path.
 export const objectPath = (text: string): string => {
   if (text.startsWith('r_')) return `/api/v1/runs/${text}`;
   return text.startsWith('/') && !text.startsWith('/api/') ? `/api/v1${text}` : text;
 };
 
-/// The filters of the API that the page's own mean: `to` is the last day that is shown.
+/// Converts the page's filters to API parameters. The page's `to` is the last day shown; the API's is exclusive.
 export function auditQuery(filters: Readonly<Record<string, string>>): URLSearchParams {
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries(filters)) {
@@ -35,9 +35,9 @@ export function auditQuery(filters: Readonly<Record<string, string>>): URLSearch
   return query;
 }
 
-const ANSWERS = [['', 'any'], ['2xx', 'done'], ['4xx', 'refused'], ['401', '401 no token'], ['403', '403 forbidden'], ['5xx', 'failed']] as const;
+const ANSWERS = [['', 'any'], ['2xx', 'succeeded'], ['4xx', 'refused'], ['401', '401 no token'], ['403', '403 forbidden'], ['5xx', 'failed']] as const;
 
-/// Every write, refused ones too: who, what, when, with what outcome. The newest page renews itself until older ones are wanted.
+/// All write requests, including refused ones: actor, action, time, status. The newest page refreshes itself until older ones are loaded.
 export class AuditPage extends ListPage {
   private entries: AuditEntry[] = [];
   private next: string | null = null;
@@ -57,8 +57,8 @@ export class AuditPage extends ListPage {
     super(root, status, 'Audit');
     for (const [name, field] of this.fields()) field.value = query.get(name) ?? '';
     const save = h('button', { type: 'button', class: 'chip', onclick: () => void this.save() }, 'save as JSON lines');
-    this.start(EVERY_MS, h('p', { class: 'field-row' }, h('label', { for: 'actor' }, 'Only by'), this.actor, h('label', { for: 'object' }, 'of'), this.object,
-      h('label', { for: 'status' }, 'answer'), this.answer, h('label', { for: 'from' }, 'from'), this.from, h('label', { for: 'to' }, 'to'), this.to,
+    this.start(EVERY_MS, h('p', { class: 'field-row' }, h('label', { for: 'actor' }, 'Actor'), this.actor, h('label', { for: 'object' }, 'object'), this.object,
+      h('label', { for: 'status' }, 'status'), this.answer, h('label', { for: 'from' }, 'from'), this.from, h('label', { for: 'to' }, 'to'), this.to,
       this.count, this.newest, save, this.saving), h('p', {}, this.older));
   }
 
@@ -84,11 +84,11 @@ export class AuditPage extends ListPage {
     setText(this.count, `${formatCount(this.entries.length)}${this.next ? ' newest' : ''}`);
     this.older.hidden = this.next === null;
     this.newest.hidden = !this.paged;
-    return table('Audit', ['When', 'By', 'What', '#Answer', '#Times', 'Of', 'From', 'Request'], this.entries.map((entry): Child[] => {
+    return table('Audit', ['Time', 'Actor', 'Action', '#Status', '#Count', 'Object', 'Address', 'Request'], this.entries.map((entry): Child[] => {
       const run = runOf(entry.object);
-      return [`${formatTime(entry.time)}:${entry.time.slice(17, 19)}`, h('button', { type: 'button', class: 'link', title: `Only by ${entry.actor}`, onclick: () => this.filter(entry.actor) }, entry.actor),
+      return [`${formatTime(entry.time)}:${entry.time.slice(17, 19)}`, h('button', { type: 'button', class: 'link', title: `Filter by ${entry.actor}`, onclick: () => this.filter(entry.actor) }, entry.actor),
         `${entry.method} ${shortRoute(entry.route)}`, h('span', { class: entry.status >= 400 ? 'refused' : null }, entry.status),
-        h('span', { title: entry.count > 1 ? `the last at ${formatTime(entry.last_time)}` : null }, formatCount(entry.count)), run ? this.names.link(run) : shortRoute(entry.object), entry.address, h('code', {}, entry.request)];
+        h('span', { title: entry.count > 1 ? `last at ${formatTime(entry.last_time)}` : null }, formatCount(entry.count)), run ? this.names.link(run) : shortRoute(entry.object), entry.address, h('code', {}, entry.request)];
     }));
   }
 

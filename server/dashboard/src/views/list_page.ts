@@ -2,8 +2,8 @@ import { ApiError, explain, isAbort } from '../api/client';
 import { h, replaceChildren, setText, Slot, type Child } from '../lib/dom';
 import type { Page, Status } from './page';
 
-/// A page of one list, fetched at once and every so often while it is seen; how that went is always said. A token that may not
-/// see the list is told so, and nothing is asked again. A subclass calls `start` at the end of its constructor.
+/// A page with one list, fetched at once and then periodically while the page is visible. Shows the status of each fetch. Stops
+/// with an explanation if the token lacks the scope. A subclass calls `start` at the end of its constructor.
 export abstract class ListPage implements Page {
   protected closed = false;
   private readonly slot = new Slot();
@@ -21,9 +21,9 @@ export abstract class ListPage implements Page {
     this.root.replaceChildren();
   }
 
-  /// Fetches what is shown.
+  /// Fetches the data.
   protected abstract fetch(): Promise<void>;
-  /// All that `draw` reads: it is called when one of these has changed.
+  /// Everything that `draw` reads. `draw` is called only if one of them has changed.
   protected abstract inputs(): readonly unknown[];
   protected abstract draw(): Child;
 
@@ -48,7 +48,7 @@ export abstract class ListPage implements Page {
     this.redraw();
   }
 
-  /// Says that what is shown is up to date.
+  /// Shows that the data is up to date.
   protected tell(): void {
     this.status('live', 'live');
     setText(this.problem, '');
@@ -67,7 +67,7 @@ export abstract class ListPage implements Page {
     this.status('stale', 'not allowed');
     this.complain(error);
     replaceChildren(this.root, h('h1', {}, this.title), this.problem,
-      h('p', {}, 'Log in with a token that may, or ask who runs this server for one.'));
+      h('p', {}, 'Log in with a token that has the required scope, or ask the administrator of this server for one.'));
   }
 
   private stop(): void {

@@ -10,14 +10,14 @@ import { table } from './tables';
 
 const EVERY_MS = 2000;
 
-/// The runs on a host, each once, with the ranks it has there.
+/// The distinct runs on a host, with their ranks there.
 export function runsOf(node: { ranks: Pick<NodeItem['ranks'][number], 'run' | 'rank'>[] }): { run: string; ranks: number[] }[] {
   const runs = new Map<string, number[]>();
   for (const { run, rank } of node.ranks) runs.set(run, [...(runs.get(run) ?? []), rank].sort((a, b) => a - b));
   return [...runs].map(([run, ranks]) => ({ run, ranks }));
 }
 
-/// Hosts: whether they answer, what runs there, how busy they are.
+/// The hosts: heartbeats, runs and load.
 export class NodesPage extends ListPage {
   private nodes: NodeItem[] = [];
   private atMs = 0;
@@ -25,7 +25,7 @@ export class NodesPage extends ListPage {
 
   constructor(root: HTMLElement, status: Status) {
     super(root, status, 'Nodes');
-    this.start(EVERY_MS, h('p', { class: 'muted' }, 'Hosts whose ranks reported within a day.'));
+    this.start(EVERY_MS, h('p', { class: 'muted' }, 'Hosts with ranks that reported in the last 24 hours.'));
   }
 
   protected async fetch(): Promise<void> {

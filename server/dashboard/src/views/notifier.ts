@@ -8,7 +8,7 @@ const EVERY_MS = 15_000;
 let watch = new RunWatch();
 let timer: ReturnType<typeof setInterval> | null = null;
 
-/// Looks at all runs now and then, and tells by a notification of the browser that one failed or fell silent.
+/// Polls all runs and shows a browser notification when one fails or stops reporting.
 export function watchRuns(on: boolean): void {
   if (on === (timer !== null)) return;
   if (timer !== null) clearInterval(timer);
@@ -25,7 +25,7 @@ async function look(): Promise<void> {
     const { items } = (await answer.json()) as { items: Run[] };
     watch.look(items).forEach(tell);
   } catch {
-    // the page that is open says so when the server is away
+    // the open page shows that the server does not answer
   }
 }
 
@@ -37,21 +37,21 @@ function tell(news: News): void {
   };
 }
 
-/// The reader's wish: asks the browser for permission, or ends it. `say` tells what came of it; returns whether it is on now.
+/// Switches notifications off, or asks the browser for permission and switches them on. Reports the result by `say`; returns whether they are on.
 export async function switchNotifications(say: (text: string) => void): Promise<boolean> {
-  const off = (why: string): boolean => {
-    say(why);
+  const off = (reason: string): boolean => {
+    say(reason);
     return false;
   };
   if (timer !== null) {
     watchRuns(false);
-    return off('No more notifications.');
+    return off('Notifications are off.');
   }
-  if (!('Notification' in window) || !isSecureContext) return off('This browser shows no notifications here: it wants https or a loopback address.');
+  if (!('Notification' in window) || !isSecureContext) return off('This browser allows notifications only over https or on a loopback address.');
   if ((await Notification.requestPermission()) !== 'granted') {
-    return off('The browser does not allow notifications of this page: its settings can change that.');
+    return off('The browser blocks notifications from this page. Allow them in its settings.');
   }
   watchRuns(true);
-  say('You will be told when a run fails or falls silent, while this page is open.');
+  say('You will be notified when a run fails or stops reporting while this page is open.');
   return true;
 }

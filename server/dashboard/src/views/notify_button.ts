@@ -2,9 +2,9 @@ import { h, setText } from '../lib/dom';
 
 const NOTIFY_KEY = 'babelring.notify';
 
-const WHAT = 'A notification of this browser when a run fails or falls silent, while this page is open';
+const WHAT = 'Browser notification when a run fails or stops reporting while this page is open';
 
-/// Tells by notifications of the browser when a run fails or falls silent. What does it is fetched when it is wanted.
+/// Switches browser notifications on and off. Their code is fetched on first use.
 export class NotifyButton {
   readonly element = h('button', { type: 'button', class: 'chip', hidden: true, onclick: async () => {
     const { switchNotifications } = await import('./notifier');
@@ -17,7 +17,7 @@ export class NotifyButton {
     this.draw();
   }
 
-  /// After the log-in and the log-out.
+  /// Called after log-in and log-out.
   async set(loggedIn: boolean): Promise<void> {
     this.element.hidden = !loggedIn;
     if (this.wanted) (await import('./notifier')).watchRuns(loggedIn);

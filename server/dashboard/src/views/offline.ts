@@ -2,16 +2,16 @@ import { onConnection, type Connection } from '../api/connection';
 import { setText } from '../lib/dom';
 import { formatClock } from '../lib/format';
 
-const PATIENCE_MS = 3000;  // one lost request is no news
+const PATIENCE_MS = 3000;  // a single lost request is not reported
 
-/// "No connection since 09:21:05, showing data until 09:21:02."
+/// "No connection to the server since 09:21:05, showing data until 09:21:02. Retrying …"
 export function offlineText({ awaySinceMs, answeredAtMs }: Connection): string {
   if (awaySinceMs === null) return '';
   const until = answeredAtMs === null ? '' : `, showing data until ${formatClock(answeredAtMs)}`;
-  return `No connection to the server since ${formatClock(awaySinceMs)}${until}. Trying again …`;
+  return `No connection to the server since ${formatClock(awaySinceMs)}${until}. Retrying …`;
 }
 
-/// Says across the page that the server does not answer, and until when the data is.
+/// Shows a banner while the server does not answer, with the time of the newest data.
 export function watchConnection(banner: HTMLElement): void {
   let timer: ReturnType<typeof setTimeout> | undefined;
   onConnection((connection) => {

@@ -1,12 +1,12 @@
-/// What a page does for paper.
+/// A page that can be printed.
 export interface Printable {
-  begin(): void;            // at once: everything that there is, as wide as the paper
+  begin(): void;            // synchronously shows everything loaded, at the width of the paper
   end(): void;
-  load(): Promise<void>;    // fetches what is not there yet
+  load(): Promise<void>;    // fetches everything that is not loaded yet
 }
 
-/// Prepares a page for paper and takes that back. By the keyboard, what is missing is fetched first; the browser's menu cannot wait, so it
-/// prints what there is. The colours are the light ones. Returns what ends it.
+/// Prepares a page for printing in light colours and restores it afterwards. The keyboard shortcut first fetches missing data; the
+/// browser's print menu cannot wait and prints what is loaded. Returns a function that removes the listeners.
 export function followPrinting(page: Printable): () => void {
   const { documentElement: root } = document;
   let theme: string | undefined;

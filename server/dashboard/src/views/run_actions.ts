@@ -5,23 +5,23 @@ import { h, replaceChildren, setText } from '../lib/dom';
 import type { ActionId } from './run_ask';
 import { offersResume } from './run_health';
 
-const TOLD_MS = 8000;  // so long is said what was done; then the run's state tells
+const TOLD_MS = 8000;  // how long the result of an action is shown
 
 const GOING = ['launching', 'running', 'restarting', 'suspended'];
 const OVER = ['succeeded', 'failed', 'stopped', 'lost'];
 const ACTIONS: readonly [id: ActionId, label: string, states: readonly string[]][] = [
   ['checkpoint', 'Checkpoint now', ['running']], ['stop', 'Stop …', [...GOING, 'queued']], ['resume', 'Resume …', OVER], ['delete', 'Delete …', OVER]];
 
-/// What can be done with a run in this state. A run that was started by hand cannot be resumed by the server; while it counts as
-/// running, it can be deleted if it is silent.
+/// The actions available for a run in this state. The server cannot resume a run that was started by hand. Such a run can be
+/// deleted while it counts as running if it is silent.
 export function actionsOf(run: { state: string; profile?: string | null; stale_since?: string | null; deleted_at?: string | null }): [ActionId, string][] {
-  if (run.deleted_at) return [['restore', 'Take the deletion back']];
+  if (run.deleted_at) return [['restore', 'Restore']];
   const byHand = run.profile === 'external';
   return ACTIONS.filter(([id, , states]) => (states.includes(run.state) && !(byHand && id === 'resume')) || (id === 'delete' && byHand && run.stale_since))
     .map(([id, label]) => [id, label]);
 }
 
-/// Buttons that steer the run, each with a question first; only those that the token and the run's state allow.
+/// Buttons that control the run, each with a confirmation. Shows only those that the token and the run's state allow.
 export class RunActions {
   readonly element = h('div', { class: 'actions' });
   private readonly answer = h('p', { class: 'muted', role: 'status' });
@@ -41,7 +41,7 @@ export class RunActions {
     replaceChildren(this.buttons, actions.map(([id, label]) => h('button', { type: 'button', class: 'chip', onclick: () => void this.act(id) }, label)));
   }
 
-  /// Resumes the run after a question; null where that is not offered beside the run's health.
+  /// Resumes the run after a confirmation; null if that is not offered beside the run's health.
   get resume(): (() => void) | null {
     const { run } = this.data;
     return run && offersResume(run.health) && this.offers().some(([id]) => id === 'resume') ? this.startAgain : null;
@@ -62,7 +62,7 @@ export class RunActions {
       setTimeout(() => { if (this.answer.textContent === done) setText(this.answer, ''); }, TOLD_MS);
       this.changed();
     } catch (error) {
-      setText(this.answer, `Not done: ${explain(error)}`);
+      setText(this.answer, `Failed: ${explain(error)}`);
     }
   }
 }

@@ -5,23 +5,23 @@ import { h } from '../lib/dom';
 import { Slices } from '../lib/slices';
 import type { ViewState } from '../lib/run_view';
 
-/// What a grid of charts tells the page.
+/// Callbacks from a grid of charts to the page.
 export interface ChartActions {
   zoom(range: [number, number] | null): void;
   setLog(chart: string, log: boolean): void;
-  cameIntoView(): void;   // charts were mounted whose series may be missing
+  cameIntoView(): void;   // charts were mounted; their series may be missing
 }
 
-const AHEAD = '300px 0px';  // mounted so far outside the window
+const AHEAD = '300px 0px';  // charts are mounted at this distance from the window
 
-/// Charts in a grid; only those near the window have a plot, so that a run with hundreds of keys stays usable.
+/// A grid of charts. Only charts near the window have a plot, so that a run with hundreds of keys stays usable.
 export class ChartGrid {
   readonly element: HTMLElement;
   private readonly shown = new Map<string, { definition: ChartDefinition; chart: Chart }>();
   private readonly watcher: IntersectionObserver;
   private readonly inSight = new Set<Element>();
   private all = false;
-  private readonly slices = new Slices<Chart>();  // twenty plots at once would hold up the reader
+  private readonly slices = new Slices<Chart>();  // drawing twenty plots at once would block the page
 
   constructor(label: string, private readonly data: RunData, private readonly actions: ChartActions) {
     this.element = h('section', { class: 'charts', 'aria-label': label });
@@ -35,12 +35,12 @@ export class ChartGrid {
     this.shown.clear();
   }
 
-  /// Series that the mounted charts are made of.
+  /// The series of the mounted charts.
   keys(): string[] {
     return [...this.shown.values()].filter(({ chart }) => chart.mounted).flatMap(({ definition }) => [...definition.keys(this.data)]);
   }
 
-  /// Shows these charts in this order; those already there are kept.
+  /// Shows these charts in this order; keeps existing ones.
   arrange(definitions: readonly ChartDefinition[]): void {
     const wanted = new Set(definitions.map(({ id }) => id));
     if (wanted.size === this.shown.size && definitions.every(({ id }) => this.shown.has(id))) return;
@@ -59,7 +59,7 @@ export class ChartGrid {
     }
   }
 
-  /// `now`: before this returns, instead of when the reader's browser has time.
+  /// `now`: draws synchronously instead of when the browser is idle.
   draw(view: ViewState, range: [number, number], full: [number, number], now = false): void {
     const { x, logX } = view;
     for (const { definition, chart } of this.shown.values()) {
@@ -72,7 +72,7 @@ export class ChartGrid {
     }
   }
 
-  /// All charts have a plot, whatever is in sight, until `release`.
+  /// Mounts all charts, visible or not, until `release`.
   mountAll(): void {
     this.all = true;
     for (const { chart } of this.shown.values()) if (!chart.mounted) chart.mount();
@@ -86,12 +86,12 @@ export class ChartGrid {
     }
   }
 
-  /// To the width that there is now.
+  /// Fits the charts to the current width.
   fit(): void {
     for (const { chart } of this.shown.values()) chart.fit();
   }
 
-  /// For a change of theme.
+  /// Redraws after a change of theme.
   redraw(): void {
     for (const { chart } of this.shown.values()) chart.redraw();
   }

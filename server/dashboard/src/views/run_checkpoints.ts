@@ -10,11 +10,11 @@ import { badge, table } from './tables';
 
 const archiveOf = (id: string): string => `${BASE}/checkpoints/${id}/archive.tar`;
 
-/// What to type where the files are wanted: verifies digests and resumes after a break.
+/// The command that downloads the checkpoint, verifies its digests, and resumes after an interruption.
 export const downloadCommand = (server: string, run: string, checkpoint: string): string =>
   `nmt run download ${run} --checkpoint ${checkpoint} --server ${server}`;
 
-/// What there is to download, each with its digest; pins keep one from being removed.
+/// The run's checkpoints with downloads and digests. A pinned checkpoint is never removed.
 export class Checkpoints {
   readonly element: HTMLElement;
   private readonly rows = new Slot();
@@ -39,17 +39,17 @@ export class Checkpoints {
         h('code', { title: file.sha256 }, file.sha256.slice(0, 12)))))),
       h('span', { class: 'group' }, may('operate') ? h('button', { type: 'button', class: 'chip', 'aria-pressed': String(row.pinned),
         'aria-label': `Pin the checkpoint of update ${row.update}`, onclick: () => void this.pin(row) }, row.pinned ? 'unpin' : 'pin') : null,
-      h('button', { type: 'button', class: 'chip', title: 'Copies the command that downloads and verifies it',
+      h('button', { type: 'button', class: 'chip', title: 'Copy the command that downloads and verifies this checkpoint',
         'aria-label': `Copy command for update ${row.update}`, onclick: () => void this.copy(row) }, 'copy command'))];
   }
 
   private async pin(row: Checkpoint): Promise<void> {
     try {
       await sendJson(row.pinned ? 'DELETE' : 'PUT', `/checkpoints/${row.id}/pin`);
-      setText(this.said, row.pinned ? `Update ${formatCount(row.update)} may be removed again.` : `Update ${formatCount(row.update)} is kept until it is unpinned.`);
+      setText(this.said, row.pinned ? `The checkpoint of update ${formatCount(row.update)} is no longer pinned.` : `The checkpoint of update ${formatCount(row.update)} is kept until it is unpinned.`);
       this.changed();
     } catch (error) {
-      setText(this.said, `Not done: ${explain(error)}`);
+      setText(this.said, `Failed: ${explain(error)}`);
     }
   }
 

@@ -10,7 +10,7 @@ import type { ViewState } from '../lib/run_view';
 import { hashOfRun } from '../lib/routes';
 import { table } from './tables';
 
-/// The resolved configuration: searched by text, and held against that of another run.
+/// The resolved configuration, with text search and a comparison with another run.
 export class Configuration {
   readonly element: HTMLElement;
   private readonly text = h('pre', { tabindex: 0, 'aria-label': 'Configuration' });
@@ -29,7 +29,7 @@ export class Configuration {
       void this.compare();
     } }, h('option', { value: '' }, 'no other run'));
     const copy = h('button', { type: 'button', class: 'chip', onclick: () => void this.copy() }, 'copy');
-    const again = may('operate') && h('a', { class: 'chip', href: `#/submit?from=${data.id}` }, 'new run with it');
+    const again = may('operate') && h('a', { class: 'chip', href: `#/submit?from=${data.id}` }, 'new run from this');
     this.element = h('div', {}, h('p', { class: 'field-row' }, h('label', { for: 'config-search', class: 'visually-hidden' }, 'Search the configuration'), this.search,
       h('label', { for: 'config-against' }, 'compare with'), this.select, copy, again, this.said), this.difference, this.text);
   }
@@ -43,7 +43,7 @@ export class Configuration {
   }
 
   private async copy(): Promise<void> {
-    setText(this.said, (await copyText(this.config ?? '')) ? 'copied' : 'the browser does not allow copying here');
+    setText(this.said, (await copyText(this.config ?? '')) ? 'copied' : 'the browser does not allow copying');
   }
 
   private draw(): void {
@@ -55,7 +55,7 @@ export class Configuration {
     replaceChildren(this.text, lines.map(({ line, hit }) => (hit ? h('mark', { class: 'extra' }, `${line}\n`) : `${line}\n`)));
   }
 
-  /// The other runs, when the reader is about to choose one.
+  /// Fetches the other runs when the user is about to choose one.
   private async offer(): Promise<void> {
     if (this.offered) return;
     this.offered = true;
@@ -77,9 +77,9 @@ export class Configuration {
       const other = await getJson<Run>(`/runs/${id}`);
       if (id !== this.view.against) return;
       const found = differences(this.config ?? '', other.config ?? '');
-      const cell = (value: string | null, kind: string): HTMLElement => (value === null ? h('span', { class: 'muted' }, 'not there') : h('mark', { class: kind }, value));
-      replaceChildren(this.difference, h('p', {}, found.length === 0 ? 'The same as ' : `${formatCount(found.length)} ${found.length === 1 ? 'difference' : 'differences'} to `,
-        h('a', { href: hashOfRun(id) }, other.name || id)), found.length > 0 ? table('Differences of the configurations', ['Key', 'This run', 'The other'],
+      const cell = (value: string | null, kind: string): HTMLElement => (value === null ? h('span', { class: 'muted' }, 'not set') : h('mark', { class: kind }, value));
+      replaceChildren(this.difference, h('p', {}, found.length === 0 ? 'No difference to ' : `${formatCount(found.length)} ${found.length === 1 ? 'difference' : 'differences'} to `,
+        h('a', { href: hashOfRun(id) }, other.name || id)), found.length > 0 ? table('Differences of the configurations', ['Key', 'This run', 'Other run'],
         found.map(({ path, left, right }) => [h('code', {}, path), cell(left, 'extra'), cell(right, 'missed')])) : null);
     } catch (error) {
       replaceChildren(this.difference, h('p', { class: 'problem' }, `not compared: ${explain(error)}`));

@@ -7,7 +7,7 @@ import { isLive, percentDone, timeLeftUntil } from '../lib/health';
 import type { Run } from '../api/types';
 import { splitOf, type Split } from './run_verdict';
 
-/// What the state is called and how it is coloured; a running run that fell silent is said to be stale.
+/// The run's state as a coloured badge. A running run that stopped reporting is shown as stale.
 export function stateBadge(run: Run, atMs: number, nowMs: number): HTMLElement {
   const silentMs = staleForMs(run, atMs, nowMs);
   if (silentMs === null) return h('span', { class: `state state-${run.state}` }, run.state);
@@ -15,7 +15,7 @@ export function stateBadge(run: Run, atMs: number, nowMs: number): HTMLElement {
 }
 
 const MOST_TESTS = 3;
-const KEPT_MS = 7 * 86_400_000;  // so long can a deletion be taken back
+const KEPT_MS = 7 * 86_400_000;  // a deleted run can be restored for this time
 
 const tile = (label: string, value: Child, detail: Child = null, extra: Child = null): HTMLElement =>
   h('div', { class: 'tile' }, h('dt', {}, label), h('dd', {}, h('span', { class: 'value' }, value), extra,
@@ -41,10 +41,10 @@ function progress(data: RunData, run: Run, nowMs: number): HTMLElement {
   const detail = [done && end ? `${done} of ${end}` : done, run.epoch === null ? '' : `epoch ${formatFixed(run.epoch, 2)}`,
     isLive(run, data.runAtMs, nowMs) ? timeLeftUntil(run, nowMs) : ''].filter(Boolean).join(' · ');
   return tile('Update', [formatCount(run.update), run.max_updates > 0 ? h('small', {}, ` / ${formatCount(run.max_updates)}`) : null], detail,
-    fraction === null ? null : h('progress', { max: 1, value: fraction, 'aria-label': 'Part of the training that is done' }));
+    fraction === null ? null : h('progress', { max: 1, value: fraction, 'aria-label': 'Training progress' }));
 }
 
-/// The loss as the chart's legend has it: smoothed; that of the newest update beside it.
+/// The smoothed loss, as in the chart's legend, with the loss of the newest update.
 function learning(data: RunData, run: Run): HTMLElement {
   const { trend } = data;
   const validation = run.last_eval ? `validation ${formatLoss(run.last_eval.loss)} at ${formatCount(run.last_eval.update)}` : 'not validated yet';
@@ -58,7 +58,7 @@ function learning(data: RunData, run: Run): HTMLElement {
     h('small', { class: `trend trend-${way}` }, ` ${mark} ${way}${trend.certain ? ` ${formatSignificant(Math.abs(trend.change), 2)}` : ''}`)], detail);
 }
 
-/// Scores on other sets than the one that training validates with, the newest of each.
+/// The newest scores on each set other than the validation set.
 function tests(data: RunData): (HTMLElement | null)[] {
   return otherSets(data.evals).slice(0, MOST_TESTS).map((row) => {
     const at = `at update ${formatCount(row.update)}`;
@@ -67,7 +67,7 @@ function tests(data: RunData): (HTMLElement | null)[] {
   });
 }
 
-/// By BLEU where translations are scored, else by the loss on the held-out set.
+/// The best evaluation by BLEU if translations are scored, otherwise by validation loss.
 function best({ best: found, last_eval: last }: Run): HTMLElement {
   if (!found) return tile('Best sacreBLEU', DASH, 'not evaluated yet');
   const at = `at update ${formatCount(found.update)}`;
@@ -90,11 +90,11 @@ export function runTitle(data: RunData, nowMs: number): HTMLElement {
   const run = data.run!;
   return h('div', { class: 'run-title' }, h('h1', {}, run.name || run.id), stateBadge(run, data.runAtMs, nowMs),
     Object.entries(run.labels ?? {}).map(([name, value]) => h('span', { class: 'label' }, value ? `${name}=${value}` : name)),
-    run.deleted_at ? h('p', { class: 'problem' }, `Deleted: in no list any more, and gone for good on ${formatDateTime(Date.parse(run.deleted_at) + KEPT_MS)}.`) : null,
+    run.deleted_at ? h('p', { class: 'problem' }, `Deleted: hidden from all lists, removed permanently on ${formatDateTime(Date.parse(run.deleted_at) + KEPT_MS)}.`) : null,
     h('p', { class: 'muted' }, facts(data, run, nowMs)), run.notes ? h('p', {}, run.notes) : null);
 }
 
-/// The figures that tell in five seconds how the run is.
+/// The key figures of the run.
 export function runTiles(data: RunData, nowMs: number): HTMLElement {
   const run = data.run!;
   const split = splitOf(data.verdict);

@@ -9,8 +9,8 @@ export const offersResume = ({ parts }: Health): boolean => parts.some(({ topic,
 
 const todo = (action: string | null): string => (action === null || action === RESUME ? '' : localTimes(action));
 
-/// How the run is, in the words and the colour of what is worst, with what to do; below it what else there is to say. `resume` starts
-/// it again; null where the reader may not. `speedBelow`: the page tells of the speed in another box.
+/// The run's health: headline, colour and action of the worst part, then the other parts. `resume` resumes the run; null if the
+/// user may not. `speedBelow`: the page shows the speed in another box.
 export function healthBand({ level, headline, action, parts }: Health, resume: (() => void) | null, speedBelow: boolean): HTMLElement {
   const at = parts.findIndex((part) => part.text === headline);
   const others = parts.filter(({ topic }, which) => which !== at && !(speedBelow && topic === 'speed'));

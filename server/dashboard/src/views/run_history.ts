@@ -6,7 +6,7 @@ import { h, setText, Slot, type Child } from '../lib/dom';
 import { DASH, formatCount, formatTime } from '../lib/format';
 import { table } from './tables';
 
-/// Alerts of the run, and each change of its state with cause and actor.
+/// The run's alerts, state changes (with cause and actor) and attempts.
 export class RunHistory {
   readonly element: HTMLElement;
   private readonly alerts = new Slot();
@@ -21,12 +21,12 @@ export class RunHistory {
   update(): void {
     const { alerts, transitions, attempts } = this.data;
     this.alerts.show([alerts, may('operate')], () => (alerts.length === 0 ? h('p', { class: 'muted' }, 'No alerts.')
-      : table('Alerts', ['Raised', 'Kind', 'What', 'Cleared', ''], alerts.map((alert) => this.alertRow(alert)), alerts.map(({ id }) => id))));
+      : table('Alerts', ['Raised', 'Kind', 'Message', 'Cleared', ''], alerts.map((alert) => this.alertRow(alert)), alerts.map(({ id }) => id))));
     this.changes.show([transitions], () => (transitions.length === 0 ? null
-      : table('State history', ['When', 'State', '#Attempt', 'Cause', 'By'], [...transitions].reverse().map((change) => [formatTime(change.time),
+      : table('State history', ['Time', 'State', '#Attempt', 'Cause', 'Actor'], [...transitions].reverse().map((change) => [formatTime(change.time),
         h('span', { class: `state state-${change.to}` }, change.to), change.attempt || '', change.cause, change.actor]))));
     this.attempts.show([attempts], () => (attempts.length === 0 ? null : table('Attempts',
-      ['#Attempt', 'Launcher', '#Ranks', 'From checkpoint', 'Started', 'Ended', '#Exit code', 'Why it ended'], [...attempts].reverse().map((row) => this.attemptRow(row)))));
+      ['#Attempt', 'Launcher', '#Ranks', 'From checkpoint', 'Started', 'Ended', '#Exit code', 'Reason for the end'], [...attempts].reverse().map((row) => this.attemptRow(row)))));
   }
 
   private attemptRow(row: Attempt): Child[] {
@@ -36,8 +36,8 @@ export class RunHistory {
 
   private alertRow(alert: AlertItem): Child[] {
     return [formatTime(alert.raised_at), h('span', { class: `severity severity-${alert.state}` }, alert.kind.replaceAll('_', ' ')), alert.message,
-      alert.cleared_at ? formatTime(alert.cleared_at) : 'still open', alert.acknowledged_at ? h('span', { class: 'muted' }, `seen by ${alert.acknowledged_by ?? 'someone'}`)
-        : may('operate') ? h('button', { type: 'button', class: 'chip', onclick: () => void this.acknowledge(alert) }, 'mark as seen') : null];
+      alert.cleared_at ? formatTime(alert.cleared_at) : 'still open', alert.acknowledged_at ? h('span', { class: 'muted' }, `acknowledged by ${alert.acknowledged_by ?? 'someone'}`)
+        : may('operate') ? h('button', { type: 'button', class: 'chip', onclick: () => void this.acknowledge(alert) }, 'acknowledge') : null];
   }
 
   private async acknowledge(alert: AlertItem): Promise<void> {
@@ -45,7 +45,7 @@ export class RunHistory {
       await sendJson('POST', `/alerts/${alert.id}/ack`);
       this.changed();
     } catch (error) {
-      setText(this.said, `Not done: ${explain(error)}`);
+      setText(this.said, `Failed: ${explain(error)}`);
     }
   }
 }

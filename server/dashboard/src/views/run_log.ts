@@ -6,9 +6,9 @@ import { formatClock } from '../lib/format';
 import type { ViewState } from '../lib/run_view';
 
 const TAIL = 300;
-const PAUSE_MS = 700;   // between two requests, and after the last key typed
+const PAUSE_MS = 700;   // min time between two requests
 
-/// The newest lines of the log, narrowed by level, rank and text on the server; follows the end until the reader scrolls up.
+/// The newest log lines, filtered by level, rank and text on the server. Follows the end until the user scrolls up.
 export class RunLog {
   readonly element: HTMLElement;
   private readonly box = h('div', { class: 'log', tabindex: 0, role: 'log', 'aria-label': 'Log', 'aria-live': 'off', onscroll: () => this.scrolled() });
@@ -19,16 +19,16 @@ export class RunLog {
   private due = false;
   private loading = false;
   private ranks = 0;
-  private top = 0;    // where the box was scrolled to
+  private top = 0;    // last scroll position
 
   constructor(private readonly data: RunData, private readonly view: ViewState, private readonly onView: () => void) {
     const choose = (id: string, member: 'logLevel' | 'logRank', options: HTMLElement[]): HTMLSelectElement => {
       const select = h('select', { id, onchange: () => this.set(member, select.value) }, options);
       return select;
     };
-    const level = choose('log-level', 'logLevel', ['', 'debug', 'info', 'warn', 'error'].map((name) => h('option', { value: name }, name || 'every level')));
+    const level = choose('log-level', 'logLevel', ['', 'debug', 'info', 'warn', 'error'].map((name) => h('option', { value: name }, name || 'all levels')));
     level.value = view.logLevel;
-    this.rank = choose('log-rank', 'logRank', [h('option', { value: '' }, 'every rank')]);
+    this.rank = choose('log-rank', 'logRank', [h('option', { value: '' }, 'all ranks')]);
     const text = h('input', { type: 'search', id: 'log-text', placeholder: 'Search the log', value: view.logText,
       oninput: () => this.set('logText', text.value) });
     this.follow = h('input', { type: 'checkbox', checked: true, onchange: () => this.toEnd() });
@@ -43,16 +43,16 @@ export class RunLog {
     this.due = false;
   }
 
-  /// Ranks to choose from.
+  /// Updates the choice of ranks.
   update(): void {
     const count = this.data.run?.world_size ?? 0;
     if (count === this.ranks) return;
     this.ranks = count;
-    replaceChildren(this.rank, h('option', { value: '' }, 'every rank'), Array.from({ length: Math.min(count, 512) }, (_, rank) => h('option', { value: rank }, `rank ${rank}`)));
+    replaceChildren(this.rank, h('option', { value: '' }, 'all ranks'), Array.from({ length: Math.min(count, 512) }, (_, rank) => h('option', { value: rank }, `rank ${rank}`)));
     this.rank.value = this.view.logRank;
   }
 
-  /// Something new may be there: asks soon, and never twice at a time.
+  /// New lines may be available: loads soon, with one request at a time.
   refresh(): void {
     this.due = true;
     if (!this.loading && this.timer === null) void this.run();
@@ -103,7 +103,7 @@ export class RunLog {
     if (this.follow.checked) this.box.scrollTop = this.box.scrollHeight;
   }
 
-  /// Only the reader scrolls up; lines that wrap anew when the window changes do not.
+  /// Only the user scrolls up; lines that rewrap when the window is resized do not.
   private scrolled(): void {
     const { scrollTop, scrollHeight, clientHeight } = this.box;
     if (scrollTop < this.top) this.follow.checked = false;

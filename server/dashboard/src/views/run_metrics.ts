@@ -5,13 +5,13 @@ import { formatCount, formatSignificant } from '../lib/format';
 import type { ViewState } from '../lib/run_view';
 import { ChartGrid, type ChartActions } from './run_charts';
 
-/// Words of the text in any order, each somewhere in the key.
+/// Whether the key contains all words of the text, in any order.
 export function matches(key: string, text: string): boolean {
   const name = key.toLowerCase();
   return text.toLowerCase().split(/\s+/).every((word) => name.includes(word));
 }
 
-/// A chart of every key that the run has reported, found by text.
+/// A chart for every reported key, with text search.
 export class AllMetrics {
   readonly element: HTMLDetailsElement;
   readonly grid: ChartGrid;

@@ -5,7 +5,7 @@ import { hashOfRun } from '../lib/routes';
 
 const AT_ONCE = 50;
 
-/// Runs by their names, where the server tells their ids only. Each is asked for once.
+/// Names of runs that the server returns by id only. Each name is requested once.
 export class RunNames {
   private readonly names = new Map<string, string>();
 

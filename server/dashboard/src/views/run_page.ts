@@ -23,20 +23,20 @@ import type { RunSections } from './run_sections';
 import { Toolbar } from './run_toolbar';
 import { verdictBox } from './run_verdict';
 
-const REFRESH_MS = 250;     // at most so often is the server asked for what an event announced
-const RECHECK_MS = 1000;    // ages, staleness, ranks
-const ADDRESS_MS = 100;     // browsers refuse an address that changes with every move of a slider
-const SLOW_MS = 5000;       // what no event announces: the verdict, the health of a run that falls silent,
-const RARE_MS = 30_000;     // and keys that are new
-const REST_MS = 8000;       // so long after the start is fetched what may be wanted later
+const REFRESH_MS = 250;     // min time between requests for data that events announced
+const RECHECK_MS = 1000;    // refresh of ages, staleness and ranks
+const ADDRESS_MS = 100;     // browsers reject too frequent changes of the address
+const SLOW_MS = 5000;       // polling of data without events: the verdict, and the health of a silent run
+const RARE_MS = 30_000;     // polling of new keys
+const REST_MS = 8000;       // delay before the rest of the page is prefetched
 const REST_SERIES = 64;
-const AHEAD = '500px 0px';  // what is below the charts is fetched so far outside the window
+const AHEAD = '500px 0px';  // sections below the charts are fetched at this distance from the window
 
 type SectionsFile = typeof import('./run_sections');
 
 const fetchSections = (): Promise<SectionsFile> => import('./run_sections');
 
-/// One run, live: events say that something is new, plain requests fetch it, summed over ranks by the server.
+/// One run, live. Events announce new data, plain requests fetch it. The server aggregates over ranks.
 export class RunPage implements Page {
   private readonly data: RunData;
   private readonly charts: ChartGrid;
@@ -134,7 +134,7 @@ export class RunPage implements Page {
       if (event === 'log' || event === 'reset') this.shown?.log.refresh();
     }, (state) => {
       this.streamState = state;
-      if (state === 'live') this.refresher.ask(everythingNewer);  // what came before the stream began
+      if (state === 'live') this.refresher.ask(everythingNewer);  // data from before the stream began
       this.showStatus();
     }, () => this.refresher.ask(everythingNewer));
   }
@@ -149,7 +149,7 @@ export class RunPage implements Page {
     this.drawFacts();
   }
 
-  /// What is below the charts, when the reader comes near or asks for it.
+  /// Loads the sections below the charts when the user scrolls near or asks for them.
   private showSections(): Promise<RunSections> {
     this.sections ??= fetchSections().then((file) => this.buildSections(file));
     return this.sections;
@@ -166,11 +166,10 @@ export class RunPage implements Page {
     return sections;
   }
 
-  /// What may be wanted later is fetched while nothing else is to do: the rest of the page, and at most so many series of charts that
-  /// nobody has looked at.
-  private async fetchRest(most: number): Promise<void> {
+  /// Prefetches the rest of the page and up to `maxSeries` series of charts that are not in view yet.
+  private async fetchRest(maxSeries: number): Promise<void> {
     this.sectionsFile = await fetchSections();
-    const names = this.offered().flatMap((chart) => [...chart.keys(this.data)]).slice(0, most);
+    const names = this.offered().flatMap((chart) => [...chart.keys(this.data)]).slice(0, maxSeries);
     if (!this.closed) await this.data.series.loadMissing(this.data.window, names);
   }
 
@@ -207,11 +206,11 @@ export class RunPage implements Page {
     if (this.streamState !== 'live') return this.status(this.streamState, this.streamState);
     if (run?.finished_at) return this.status('finished', run.state);
     const silentMs = run ? staleForMs(run, runAtMs, Date.now()) : null;
-    if (silentMs !== null) return this.status('stale', `stale since ${formatDateTime(runAtMs - run!.record_age_ms)}`);  // a time that stays, so that it is told once
+    if (silentMs !== null) return this.status('stale', `stale since ${formatDateTime(runAtMs - run!.record_age_ms)}`);  // a fixed time, so that screen readers announce it once
     this.status('live', 'live');
   }
 
-  /// Draws what has changed; ages change every second by themselves.
+  /// Draws what has changed. Ages change every second.
   private drawFacts(): void {
     if (this.closed || !this.data.run || !this.toolbar.element.isConnected) return;
     const { data, slots } = this;
@@ -244,7 +243,7 @@ export class RunPage implements Page {
     this.shown?.redraw();
   }
 
-  /// Before any chart is in view, what the first ones will need.
+  /// The keys of the charts in view; before any is in view, those of the first six.
   private chartedKeys(): string[] {
     const keys = this.grids().flatMap((grid) => grid.keys());
     return keys.length > 0 ? keys : this.offered().slice(0, 6).flatMap((chart) => [...chart.keys(this.data)]);
@@ -263,7 +262,7 @@ export class RunPage implements Page {
     return last > from ? [from, last] : [from, from + 1];
   }
 
-  /// A logarithmic axis has no zero: it begins at the first value there is.
+  /// A logarithmic axis has no zero, so it begins at the first positive value.
   private aboveZero([from, to]: [number, number]): [number, number] {
     const { step, timeMs } = this.data.get('loss');
     const row = step.findIndex((each, at) => xValue(this.data.axis, each, timeMs[at] ?? 0) > 0);

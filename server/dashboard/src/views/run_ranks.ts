@@ -16,15 +16,15 @@ const COLUMNS = 160;
 const REFRESH_MS = 4000;
 const LONG_UPDATE_S = 60;
 
-/// What the server says. A rank that lives but finishes no update may be validating, or hang: its heartbeat does not come from the
-/// thread that trains.
+/// The rank's state from the server, or "no update for …". A rank that sends heartbeats but finishes no update may be validating or
+/// hanging: a separate thread sends the heartbeats.
 export function rankState({ state, since_update_s: sinceUpdateS }: Pick<Rank, 'state' | 'since_update_s'>): string {
   return state === 'training' && (sinceUpdateS ?? 0) > LONG_UPDATE_S ? `no update for ${formatDuration(sinceUpdateS)}` : state;
 }
 
 function ranksTable(data: RunData, nowMs: number): HTMLElement {
   const gpus = data.ranks.some(({ gpu }) => gpu);
-  return table('Ranks', ['#Rank', 'State', 'Host', '#Pid', 'Device', ...(gpus ? ['GPU now'] : []), '#Update', 'Last heard', '#Step', '#Exposed', '#Tokens/s',
+  return table('Ranks', ['#Rank', 'State', 'Host', '#Pid', 'Device', ...(gpus ? ['GPU now'] : []), '#Update', 'Last report', '#Step', '#Exposed', '#Tokens/s',
     '#Busy', '#Lost records'],
     data.ranks.map((rank) => {
       const state = rankState(rank);
@@ -36,10 +36,10 @@ function ranksTable(data: RunData, nowMs: number): HTMLElement {
     }));
 }
 
-/// Who trains where, and who holds the others up.
+/// The ranks with their hosts and devices, and a heat map that shows which ranks are slow.
 export class Ranks {
   readonly element: HTMLElement;
-  private strip: HeatStrip | null = null;   // made when it is first visible
+  private strip: HeatStrip | null = null;   // created when first visible
   private readonly place = h('div', { class: 'heat-place' });
   private readonly rows = new Slot();
   private readonly select: HTMLSelectElement;
@@ -61,7 +61,7 @@ export class Ranks {
     this.select.value = view.heat;
     if (this.select.value === '') this.select.value = view.heat = DEFAULT_HEAT;
     this.element = h('div', { class: 'ranks' }, h('p', { class: 'field-row' }, h('label', { for: 'heat-key' }, 'Time of '), this.select,
-      h('span', { class: 'muted' }, 'of each rank against the median, over the range of the charts')), this.place, this.problem, this.rows.element);
+      h('span', { class: 'muted' }, 'per rank, relative to the median, over the range of the charts')), this.place, this.problem, this.rows.element);
     this.watcher.observe(this.element);
   }
 
@@ -79,7 +79,7 @@ export class Ranks {
     void this.refresh();
   }
 
-  /// Fetches the ranks' series when they are looked at and either the range or the run has moved on.
+  /// Fetches the ranks' series if they are visible and the range or the run has changed.
   private async refresh(): Promise<void> {
     const { data, view } = this;
     if (!this.visible || data.ranks.length === 0) return;

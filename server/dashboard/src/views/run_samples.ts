@@ -9,7 +9,7 @@ import { badge, table } from './tables';
 
 interface Sample { source: string; reference: string; hypothesis: string }
 
-/// The white space before a word is not part of the mark.
+/// Marks words without the white space before them.
 const spans = (list: DiffSpan[], kind: string): Child[] => list.map(({ text, same }) => {
   const word = text.trimStart();
   return same ? text : [text.slice(0, text.length - word.length), h('mark', { class: kind }, word)];
@@ -25,7 +25,7 @@ function sampleCard(sample: Sample): HTMLElement {
 const has = (sample: Sample, text: string): boolean =>
   [sample.source, sample.reference, sample.hypothesis].some((side) => side.toLowerCase().includes(text));
 
-/// Evaluations in a table, and the translations of one of them, chosen by update; follows the newest until the reader chooses.
+/// A table of evaluations, and the translations of one of them. Shows the newest until the user chooses an update.
 export class Evaluations {
   readonly element: HTMLElement;
   private readonly rows = new Slot();
@@ -41,10 +41,10 @@ export class Evaluations {
   constructor(private readonly data: RunData, private readonly view: ViewState, private readonly onView: () => void) {
     this.slider = h('input', { type: 'range', id: 'sample-update', min: 0, max: 0, step: 1, oninput: () => this.choose(Number(this.slider.value)) });
     this.newest = h('button', { type: 'button', class: 'chip', onclick: () => this.choose(null) }, 'newest');
-    this.filter = h('input', { type: 'search', id: 'sample-filter', placeholder: 'Only with these words', oninput: () => this.draw() });
+    this.filter = h('input', { type: 'search', id: 'sample-filter', placeholder: 'Filter by words', oninput: () => this.draw() });
     this.element = h('div', { class: 'evaluations' }, this.rows.element, h('h3', {}, 'Translations'),
       h('p', { class: 'field-row' }, h('label', { for: 'sample-update' }, 'Update'), this.slider, this.chosen, this.newest,
-        h('label', { for: 'sample-filter', class: 'visually-hidden' }, 'Only translations with these words'), this.filter,
+        h('label', { for: 'sample-filter', class: 'visually-hidden' }, 'Filter translations by words'), this.filter,
         h('span', { class: 'muted' }, h('mark', { class: 'missed' }, 'missed'), ' in the reference, ',
           h('mark', { class: 'extra' }, 'different'), ' in the hypothesis')), this.list);
   }
@@ -101,6 +101,6 @@ export class Evaluations {
   private draw(): void {
     const text = this.filter.value.trim().toLowerCase();
     const found = this.samples.filter((sample) => has(sample, text));
-    replaceChildren(this.list, found.length > 0 ? found.map(sampleCard) : h('p', { class: 'muted' }, 'no translation has these words'));
+    replaceChildren(this.list, found.length > 0 ? found.map(sampleCard) : h('p', { class: 'muted' }, 'no translation contains these words'));
   }
 }

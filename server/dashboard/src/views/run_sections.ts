@@ -12,16 +12,16 @@ import { Ranks } from './run_ranks';
 import { Evaluations } from './run_samples';
 import { TranslateBox } from './run_translate';
 
-/// What a section gets from the page.
+/// Callbacks from the sections to the page.
 export interface SectionActions {
   charts: ChartActions;
-  reload(parts: readonly Part[]): void;   // something was changed: fetch these
-  viewChanged(): void;                    // what the reader chose belongs into the address
+  reload(parts: readonly Part[]): void;   // fetches these parts again after a change
+  viewChanged(): void;                    // writes the view into the address
 }
 
 const section = (title: string, ...children: Node[]): HTMLElement => h('section', { class: 'card section' }, h('h2', {}, title), ...children);
 
-/// Everything of a run's page below its charts. A file of its own, fetched when the reader comes near.
+/// The sections of a run's page below its charts. Fetched as a separate file when the user scrolls near.
 export class RunSections {
   readonly elements: readonly HTMLElement[];
   readonly log: RunLog;
@@ -46,7 +46,7 @@ export class RunSections {
       section('Alerts and history', history.element), section('Log', this.log.element), section('Configuration', config.element), this.metrics.element];
   }
 
-  /// Charts of all metrics.
+  /// The charts of all metrics.
   get grid(): ChartGrid {
     return this.metrics.grid;
   }
@@ -56,7 +56,7 @@ export class RunSections {
     for (const part of this.parts) part.update();
   }
 
-  /// For a change of theme.
+  /// Redraws after a change of theme.
   redraw(): void {
     this.grid.redraw();
     this.ranks.redraw();

@@ -10,12 +10,12 @@ export interface ToolbarActions {
   setX(mode: XMode): void;
   setLogX(log: boolean): void;
   setSmoothing(value: number): void;
-  setLink?(gbit: number): void;     // capacity of a host's link; absent where no network is shown
-  scale(factor: number): void;      // of the range shown, around its middle
+  setLink?(gbit: number): void;     // capacity of a host's link; absent if no network is shown
+  scale(factor: number): void;      // scales the shown range around its middle
   resetZoom(): void;
 }
 
-/// The switches that act on all charts.
+/// The controls for all charts.
 export class Toolbar {
   readonly element: HTMLElement;
   private readonly modes: HTMLButtonElement[];
@@ -38,7 +38,7 @@ export class Toolbar {
       oninput: () => actions.setSmoothing(Number(this.slider.value)) });
     this.link = h('input', { type: 'number', id: 'link', min: 0, max: 10000, step: 'any', placeholder: '–', value: view.linkGbit || null,
       onchange: () => actions.setLink?.(Math.max(0, Number(this.link.value) || 0)) });
-    this.linkField = h('span', { class: 'group', hidden: true, title: 'Capacity of a host\'s link, drawn among its network traffic: no rank could tell it' },
+    this.linkField = h('span', { class: 'group', hidden: true, title: 'Capacity of a host\'s link, drawn in the network chart. No rank reports it.' },
       h('label', { for: 'link', class: 'muted' }, 'link'), this.link, h('span', { class: 'muted' }, 'Gbit/s'));
     this.csv = h('a', { class: 'chip', href: runCsvOf(run), download: `${run}.csv` }, 'all steps as CSV');
     this.reset = chip('show all', null, () => actions.resetZoom());
@@ -52,12 +52,12 @@ export class Toolbar {
     this.update();
   }
 
-  /// Whether to ask for the capacity of the links.
+  /// Shows or hides the field for the link capacity.
   askForLink(wanted: boolean): void {
     this.linkField.hidden = !wanted;
   }
 
-  /// Under which name the run's file is saved.
+  /// Sets the file name of the run's CSV.
   nameFile(name: string): void {
     this.csv.download = `${name}.csv`;
   }
@@ -70,6 +70,6 @@ export class Toolbar {
     this.slider.value = String(view.smoothing);
     setText(this.shown, view.smoothing.toFixed(2));
     this.reset.disabled = this.further.disabled = view.range === null;
-    setText(this.hint, view.range === null ? 'drag to zoom' : 'zoomed: not following');
+    setText(this.hint, view.range === null ? 'drag to zoom' : 'zoomed: not following the run');
   }
 }

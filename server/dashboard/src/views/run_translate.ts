@@ -8,14 +8,14 @@ const MOST_LINES = 32;
 interface Translation { hyp: string; score: number | null; nbest?: { hyp: string; score: number | null }[] }
 interface Answer { items: Translation[]; ms: number }
 
-/// The lines that are worth sending; an empty line is nothing to translate.
+/// The non-empty lines of the text.
 export const linesOf = (text: string): string[] => text.split('\n').map((line) => line.trim()).filter(Boolean);
 
-/// The checkpoint to select while others come and go: the reader's choice as long as it exists, else the best.
+/// The checkpoint to select when the list changes: the user's choice if it still exists, otherwise the best one.
 export const chosenOf = (picked: string, ids: readonly string[], best: string | undefined): string =>
   (ids.includes(picked) ? picked : best ?? ids[0] ?? '');
 
-/// Translates what the reader types with one of the run's checkpoints.
+/// Translates text with one of the run's checkpoints.
 export class TranslateBox {
   readonly element: HTMLElement;
   private readonly select = h('select', { id: 'translate-with', onchange: () => { this.picked = this.select.value; } });
@@ -31,7 +31,7 @@ export class TranslateBox {
     this.button = h('button', { type: 'submit', class: 'chip primary' }, 'Translate');
     this.element = h('form', { class: 'translate', onsubmit: (event: Event) => { event.preventDefault(); void this.translate(); },
       onkeydown: (event: KeyboardEvent) => { if (event.key === 'Enter' && event.ctrlKey) void this.translate(); } },
-    h('p', { class: 'field-row' }, h('label', { for: 'translate-with' }, 'With the checkpoint of update'), this.select, h('label', { for: 'translate-beam' }, 'beam'), this.beam),
+    h('p', { class: 'field-row' }, h('label', { for: 'translate-with' }, 'Checkpoint of update'), this.select, h('label', { for: 'translate-beam' }, 'beam'), this.beam),
     h('label', { for: 'translate-text', class: 'visually-hidden' }, 'Text to translate'), this.text, h('p', { class: 'field-row' }, this.button, this.said), this.results);
   }
 
@@ -52,8 +52,8 @@ export class TranslateBox {
   private async translate(): Promise<void> {
     const lines = linesOf(this.text.value);
     if (this.button.disabled) return;
-    if (lines.length === 0) return setText(this.said, 'Type a sentence first.');
-    if (lines.length > MOST_LINES) return setText(this.said, `At most ${MOST_LINES} lines at once; these are ${lines.length}.`);
+    if (lines.length === 0) return setText(this.said, 'Enter a sentence first.');
+    if (lines.length > MOST_LINES) return setText(this.said, `At most ${MOST_LINES} lines at once, found ${lines.length}.`);
     this.button.disabled = true;
     this.element.setAttribute('aria-busy', 'true');
     setText(this.said, 'translating …');

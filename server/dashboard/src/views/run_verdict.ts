@@ -2,7 +2,7 @@ import type { Evidence, Verdict } from '../api/types';
 import { h, type Child } from '../lib/dom';
 import { formatCount, formatMs, formatPercent, formatSi, formatSignificant } from '../lib/format';
 
-/// By how the verdict judges the speed.
+/// The box's style by the level of the verdict.
 const TONES: Record<Verdict['level'], string> = { good: 'good', unknown: 'unknown', warning: 'held', bad: 'held' };
 
 function amount({ key, value, unit }: Evidence): string {
@@ -18,7 +18,7 @@ const evidenceRow = (evidence: Evidence): HTMLElement => h('tr', {}, h('th', { s
   h('td', {}, evidence.share !== null ? [h('progress', { max: 1, value: evidence.share, 'aria-label': 'share of a step' }),
     ` ${formatPercent(evidence.share, 0)}`] : ''));
 
-/// Parts of an update's time with the largest first, and beside them the other numbers.
+/// Two tables: the phases of an update, largest first, and the other numbers.
 function evidenceTables(evidence: readonly Evidence[]): Child {
   const parts = evidence.filter(({ share }) => share !== null).sort((a, b) => b.share! - a.share!);
   const others = evidence.filter(({ share }) => share === null);
@@ -26,31 +26,31 @@ function evidenceTables(evidence: readonly Evidence[]): Child {
     h('table', {}, h('tbody', {}, rows.map(evidenceRow)))));
 }
 
-/// What holds the training back, in one sentence; advice and the numbers that it rests on behind a fold. `live`: it trains now.
+/// The verdict: its sentence, with advice and evidence behind a fold. `live`: the run trains now.
 export function verdictBox(verdict: Verdict | null, live: boolean): Child {
   if (!verdict) return null;
   const { window } = verdict;
-  const basis = [verdict.verdict === 'unknown' ? '' : `${formatPercent(verdict.confidence, 0)} sure`,
+  const basis = [verdict.verdict === 'unknown' ? '' : `confidence ${formatPercent(verdict.confidence, 0)}`,
     window ? `updates ${formatCount(window.first_update)} to ${formatCount(window.last_update)}` : ''].filter(Boolean).join(', ');
   const tone = live ? TONES[verdict.level] : 'unknown';
   return h('section', { class: `card verdict verdict-${tone}`, 'aria-label': 'Speed' }, h('details', {},
-    h('summary', {}, h('span', { class: 'muted' }, live ? 'Speed ' : 'Speed while it trained '), h('span', { class: 'verdict-sentence' }, verdict.sentence)),
+    h('summary', {}, h('span', { class: 'muted' }, live ? 'Speed ' : 'Speed during training '), h('span', { class: 'verdict-sentence' }, verdict.sentence)),
     verdict.advice ? h('p', { class: 'verdict-advice' }, verdict.advice) : null,
     basis ? h('p', { class: 'muted' }, basis) : null,
     verdict.evidence.length > 0 ? evidenceTables(verdict.evidence) : null));
 }
 
-/// Of an update, as the verdict divides it: how long it takes, and which shares of it go where.
+/// The time of an update by phase, from the verdict's evidence.
 export interface Split {
   updateMs: number;
-  exposed: number;                 // share that waits for other ranks
+  exposed: number;                 // fraction spent waiting for other ranks and the network
   shares: ReadonlyMap<string, number>;
   basis: string;
 }
 
 const WAITS = ['network_wait_ms', 'straggler_wait_ms'];
 
-/// Null where the verdict has no numbers yet.
+/// Null if the verdict has no numbers yet.
 export function splitOf(verdict: Verdict | null): Split | null {
   const update = verdict?.evidence.find(({ key }) => key === 'update_ms');
   if (!verdict?.window || !update || update.value === null) return null;

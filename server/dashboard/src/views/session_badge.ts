@@ -4,7 +4,7 @@ import type { TokenSelf } from '../api/types';
 import { h, replaceChildren } from '../lib/dom';
 import { formatTime } from '../lib/format';
 
-/// In the header: what this token may do, and the way out.
+/// The token's scope and the log-out button, for the header.
 export function showSession(place: HTMLElement, self: TokenSelf | null): void {
   if (!hasToken()) return replaceChildren(place);
   const until = self?.expires_at ? `, until ${formatTime(self.expires_at)}` : '';

@@ -10,7 +10,7 @@ const LINKS: readonly [page: string, label: string, needed: Need][] = [['runs', 
   ['alerts', 'Alerts', 'read'], ['tokens', 'Tokens', 'admin'], ['audit', 'Audit', 'admin']];
 const ALERTS_MS = 15_000;
 
-/// Where one can go, who is asking, theme, notifications and help.
+/// The header: navigation, session, theme, notifications and help.
 export class SiteHeader {
   private readonly session = h('span', { class: 'group' });
   private readonly theme = h('button', { type: 'button', class: 'chip', onclick: () => this.switchTheme() });
@@ -18,7 +18,7 @@ export class SiteHeader {
   private openAlerts = 0;
   private timer: ReturnType<typeof setInterval> | null = null;
   private current = 'runs';
-  private known = false;  // who is asking: until then only what everyone may see is offered
+  private known = false;  // the token's scope is known; until then only links that need scope `read` are shown
 
   constructor(private readonly nav: HTMLElement, tools: HTMLElement, say: (text: string) => void) {
     this.notify = new NotifyButton(say);
@@ -29,18 +29,18 @@ export class SiteHeader {
     this.drawNav();
   }
 
-  /// The help is fetched when somebody wants it.
+  /// Fetches and shows the help.
   async openHelp(): Promise<void> {
     (await import('./help')).showHelp();
   }
 
-  /// The page that is open, for the navigation.
+  /// Marks the open page in the navigation.
   mark(page: string): void {
     this.current = page === 'run' || page === 'submit' ? 'runs' : page;
     this.drawNav();
   }
 
-  /// After the log-in.
+  /// Called after the log-in.
   start(self: TokenSelf | null): void {
     this.known = true;
     showSession(this.session, self);
@@ -51,7 +51,7 @@ export class SiteHeader {
     void this.countAlerts();
   }
 
-  /// Those that nobody has acknowledged; where the server does not answer, the page that is open says so.
+  /// Counts open alerts that nobody has acknowledged. The open page shows if the server does not answer.
   private async countAlerts(): Promise<void> {
     try {
       const answer = await request('/alerts?state=open&limit=100', { signal: AbortSignal.timeout(ALERTS_MS) });
@@ -63,7 +63,7 @@ export class SiteHeader {
     }
   }
 
-  /// While nobody is logged in.
+  /// Called when the user is logged out.
   stop(): void {
     this.known = false;
     this.openAlerts = 0;
@@ -82,7 +82,7 @@ export class SiteHeader {
   private drawTheme(): void {
     const choice = readTheme();
     this.theme.textContent = { system: '◐', light: '☀', dark: '☾' }[choice];
-    this.theme.title = `Theme: ${choice === 'system' ? 'as the system' : choice}`;
+    this.theme.title = `Theme: ${choice === 'system' ? 'follow the system' : choice}`;
     this.theme.setAttribute('aria-label', this.theme.title);
   }
 

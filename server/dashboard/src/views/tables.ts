@@ -1,10 +1,10 @@
 import { h, type Child } from '../lib/dom';
 
-/// A highlighted word behind a value; the space keeps them apart for screen readers.
+/// A highlighted word after a value. The space separates them for screen readers.
 export const badge = (text: string): Child => [' ', h('span', { class: 'best' }, text)];
 
-/// A table that scrolls sideways inside its own box; columns named with a leading # are numbers. `keys` tell rows apart where new
-/// ones come first.
+/// A table that scrolls sideways inside its own box. A heading with a leading # marks a numeric column. `keys` identify the rows if
+/// new ones are inserted before others.
 export function table(label: string, heads: readonly string[], rows: readonly (readonly Child[])[], keys: readonly string[] = []): HTMLElement {
   const kind = heads.map((head) => (head.startsWith('#') ? 'number' : null));
   return h('div', { class: 'table-box', tabindex: 0, role: 'region', 'aria-label': label }, h('table', {},

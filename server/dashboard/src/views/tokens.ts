@@ -16,24 +16,24 @@ const SCOPES = ['read', 'ingest', 'operate', 'admin'] as const;
 const DAY_S = 86_400;
 const LIVES: readonly [string, number | null][] = [['after a day', DAY_S], ['after 30 days', 30 * DAY_S], ['after a year', 365 * DAY_S], ['never', null]];
 
-/// Which runs a token reports for, as the server's members name them.
-const REACHES: readonly [Reach, string][] = [['run_prefix', 'runs whose name begins with'], ['run', 'one run'], ['any_run', 'whatever runs it begins itself']];
+/// The runs that a token may report for, by request member.
+const REACHES: readonly [Reach, string][] = [['run_prefix', 'runs with a name prefix'], ['run', 'one run'], ['any_run', 'any run that it begins']];
 type Reach = 'run_prefix' | 'run' | 'any_run';
 
-/// What the server is asked to make. `reach` and `runs`, a prefix of names or the id of a run, matter to a token that reports records only.
+/// The body of the request for a new token. `reach` and `runs` (a name prefix or a run's id) apply to scope `ingest` only.
 export function newToken(name: string, scope: string, reach: Reach, runs: string, seconds: string): Record<string, unknown> {
   return { name: name.trim(), scope, ...(scope === 'ingest' ? { [reach]: reach === 'any_run' ? true : reach === 'run' ? runs.trim() : runs } : {}),
     ...(seconds ? { expires_in_seconds: Number(seconds) } : {}) };
 }
 
-/// Tokens: who may do what and until when. A new one's secret is shown once, here and nowhere else.
+/// The tokens with scope and expiry. The secret of a new token is shown once.
 export class TokensPage extends ListPage {
   private tokens: TokenItem[] = [];
   private own: string | null = null;
   private readonly names = new RunNames();
   private readonly made = h('section', { class: 'card section made', role: 'status', hidden: true });
   private readonly wrong = h('p', { class: 'problem', role: 'alert' });
-  private readonly name = h('input', { id: 'token-name', required: true, maxlength: 100, autocomplete: 'off', placeholder: 'who or what will use it' });
+  private readonly name = h('input', { id: 'token-name', required: true, maxlength: 100, autocomplete: 'off', placeholder: 'user or program' });
   private readonly scope = h('select', { id: 'token-scope', onchange: () => this.chooseScope() },
     SCOPES.map((scope) => h('option', { value: scope }, `${scope}: ${rightsOf(scope)}`)));
   private readonly reach = h('select', { id: 'token-reach', onchange: () => this.chooseReach() }, REACHES.map(([value, label]) => h('option', { value }, label)));
@@ -65,7 +65,7 @@ export class TokensPage extends ListPage {
   protected draw(): HTMLElement {
     return table('Tokens', ['Name', 'Scope', 'Runs', 'Created', 'Expires', 'Last used', ''], this.tokens.map((token): Child[] => [
       [token.name, token.id === this.own ? badge('this one') : null], h('span', { title: rightsOf(token.scope) }, token.scope),
-      token.run ? this.names.link(token.run) : token.run_prefix ? [h('code', {}, token.run_prefix), '…'] : token.scope === 'ingest' ? 'those it begins' : '', `${formatTime(token.created_at)} by ${token.created_by}`,
+      token.run ? this.names.link(token.run) : token.run_prefix ? [h('code', {}, token.run_prefix), '…'] : token.scope === 'ingest' ? 'runs that it begins' : '', `${formatTime(token.created_at)} by ${token.created_by}`,
       token.expires_at ? formatTime(token.expires_at) : 'never', token.last_used_at ? formatTime(token.last_used_at) : 'not yet',
       h('button', { type: 'button', class: 'chip', 'aria-label': `Revoke ${token.name}`, onclick: () => void this.revoke(token) }, 'revoke')]), this.tokens.map(({ id }) => id));
   }
@@ -81,7 +81,7 @@ export class TokensPage extends ListPage {
     this.runs.required = !this.runsField.hidden;
     this.runs.pattern = one ? '\\s*r_[0-9A-HJKMNP-TV-Z]{26}\\s*' : '.*';
     this.runs.placeholder = one ? 'r_…' : 'mt-';
-    setText(this.runsLabel, one ? 'Id of the run' : 'Names begin with');
+    setText(this.runsLabel, one ? 'Run id' : 'Name prefix');
   }
 
   private async make(): Promise<void> {
@@ -96,24 +96,24 @@ export class TokensPage extends ListPage {
     await this.load();
   }
 
-  /// The secret; it is gone from the page when the reader says so, or goes.
+  /// Shows the secret until the user dismisses it or leaves the page.
   private show({ name, scope, secret }: TokenItem): void {
     const done = h('button', { type: 'button', class: 'chip', onclick: () => { this.made.hidden = true; replaceChildren(this.made); } }, 'done');
     const line = (label: string, text: string): HTMLElement => h('p', { class: 'field-row' }, h('span', {}, label), h('code', { class: 'secret' }, text),
       h('button', { type: 'button', class: 'chip', 'aria-label': `Copy the ${label.toLowerCase()}`, onclick: async (event: Event) => {
-        setText(event.target as HTMLElement, (await copyText(text)) ? 'copied' : 'copy it by hand');
+        setText(event.target as HTMLElement, (await copyText(text)) ? 'copied' : 'copy manually');
       } }, 'copy'));
     replaceChildren(this.made, h('h2', {}, `Token “${name}”`), secret
       ? [h('p', {}, 'Copy it now: the server keeps only a digest, so it cannot be shown again.'), line('Token', secret),
-        scope === 'ingest' ? null : line('Link that logs in', `${location.origin}/#token=${secret}`)]
-      : h('p', { class: 'problem' }, 'It was created, but the answer with its secret was lost. Revoke it and create another one.'), h('div', {}, done));
+        scope === 'ingest' ? null : line('Log-in link', `${location.origin}/#token=${secret}`)]
+      : h('p', { class: 'problem' }, 'The token was created, but the response with its secret was lost. Revoke it and create another one.'), h('div', {}, done));
     this.made.hidden = false;
   }
 
   private async revoke(token: TokenItem): Promise<void> {
     const own = token.id === this.own;
     const form = await ask({ title: `Revoke “${token.name}”?`, confirm: 'Revoke', danger: true,
-      about: own ? 'This page uses it: you will be logged out.' : 'Whatever uses it is refused from now on, and what it has open ends within 15 s.' });
+      about: own ? 'This page uses it: you will be logged out.' : 'Requests with this token are refused from now on, and its open streams end within 15 s.' });
     if (!form) return;
     try {
       await sendJson('DELETE', `/tokens/${token.id}`);

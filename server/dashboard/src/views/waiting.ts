@@ -5,14 +5,14 @@ const EVERY_MS = 2000;
 const KEY = 'babelring.loaded-again';
 const LOOP_MS = 20_000;
 
-/// Whether to load everything again: not if that was tried just before, and did not help.
+/// Whether to reload: not if the last reload was less than LOOP_MS ago.
 export const mayReload = (lastMs: number, nowMs: number): boolean => nowMs - lastMs > LOOP_MS;
 
-/// Stands for a page whose file did not come. As soon as the server answers, everything is loaded again from the same address: the
-/// server may have been updated meanwhile, and its files have other names then.
+/// Shown if the file of a page could not be fetched. Reloads the address as soon as the server answers: the server may have been
+/// updated, and its files may have new names.
 export class WaitingPage implements Page {
   private readonly timer = setInterval(() => void this.look(), EVERY_MS);
-  private readonly text = h('p', { role: 'status' }, 'The server does not answer, so this page cannot be opened yet. It opens as soon as there is an answer.');
+  private readonly text = h('p', { role: 'status' }, 'The server does not answer. This page opens as soon as it does.');
 
   constructor(private readonly root: HTMLElement, status: Status) {
     status('reconnecting', 'waiting for the server');
@@ -30,7 +30,7 @@ export class WaitingPage implements Page {
     clearInterval(this.timer);
     const nowMs = Date.now();
     if (!mayReload(Number(sessionStorage.getItem(KEY)), nowMs)) {
-      replaceChildren(this.text, 'A file of this page is missing on the server. ', h('a', { href: location.href, onclick: () => location.reload() }, 'Load it again'));
+      replaceChildren(this.text, 'A file of this page is missing on the server. ', h('a', { href: location.href, onclick: () => location.reload() }, 'Reload'));
       return;
     }
     sessionStorage.setItem(KEY, String(nowMs));
