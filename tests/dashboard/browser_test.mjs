@@ -249,7 +249,7 @@ async function checkNotify(page, context) {
   await becomes(false);
   await button.click();
   await becomes(true);
-  await page.locator('#notice', { hasText: 'You will be told' }).waitFor();
+  await page.locator('#notice', { hasText: 'You will be notified' }).waitFor();
   await page.reload();
   await becomes(true);
   await button.click();

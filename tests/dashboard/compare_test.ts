@@ -31,7 +31,7 @@ describe('the link of a comparison', () => {
     const state = parseCompare(new URLSearchParams('runs=r_A,r_A,../x,r_B,1,2,3,4,5,6,7,8'));
     expect(state.runs).toEqual(['r_A', 'r_B', '1', '2', '3', '4', '5', '6']);
     expect(state.keys).toEqual(DEFAULT_KEYS);
-    expect(cutText(state.asked)).toBe('The first 8 of 10 runs: no more colours can be told apart.');
+    expect(cutText(state.asked)).toBe('The first 8 of 10 runs: no more colours can be distinguished.');
     expect(cutText(8)).toBe('');
   });
 });
@@ -43,7 +43,7 @@ describe('best values', () => {
   const run = { evals: [evaluation(100, 20, 4), evaluation(200, 25, 3.5), evaluation(300, null, 3.8)],
     keys: new Map([['loss', metric({})], ['target_tokens_per_second', metric({ max: 900, max_step: 8 })]]),
     series: { get: (key: string) => all[key] ?? emptySeries() } };
-  it('are the greatest or the least, with their update, and the last where neither is better', () => {
+  it('are the max or min with their update, or the last value if neither is better', () => {
     expect(bestOf(run, 'eval:sacrebleu')).toMatchObject({ value: 25, update: 200 });
     expect(bestOf(run, 'eval:loss')).toMatchObject({ value: 3.5, update: 200 });
     expect(bestOf(run, 'loss')).toEqual({ value: 1, update: 5 });

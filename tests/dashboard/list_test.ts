@@ -77,7 +77,7 @@ describe('columns', () => {
     expect(columnOf('config:nothing')!.value(run({}), details)).toBeNull();
     expect([columnOf('config:nothing')!.known!(run({}), details), columnOf('config:nothing')!.known!(run({}), none)]).toEqual([true, false]);
   });
-  it('take last, least and greatest of a metric', () => {
+  it('take the last, min and max value of a metric', () => {
     expect(columnOf('min:loss')!.value(run({}), details)).toBe(1.5);
     expect(columnOf('max:loss')!.value(run({}), details)).toBe(9);
     expect(columnOf('last:loss')!.value(run({}), details)).toBe(2);
@@ -208,8 +208,8 @@ describe('a new run', () => {
   });
   it('tells what a check said', () => {
     expect(describeCheck({ memory: { parameters: 7e6, source_tokens: 1200, target_tokens: 1300, weights: 28e6, gradients: 28e6, total: 56e6 } }).split('\n')[1])
-      .toBe('memory: 56.0 MB a rank (weights 28.0 MB, gradients 28.0 MB) for 7.00 M parameters and 1,200 + 1,300 tokens at a time');
+      .toBe('memory: 56.0 MB per rank (weights 28.0 MB, gradients 28.0 MB) for 7.00 M parameters and 1,200 + 1,300 tokens at a time');
     expect(describeCheck({ max_updates: 5000, command: ['mpirun', '-np', '2'], step_ms: null, config: 'long' }))
-      .toBe('The configuration is good.\nmax updates: 5,000\ncommand: mpirun -np 2');
+      .toBe('The configuration is valid.\nmax updates: 5,000\ncommand: mpirun -np 2');
   });
 });

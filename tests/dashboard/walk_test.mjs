@@ -66,7 +66,7 @@ async function submit(page, server) {
   await shoot(options, page, 'walk-refused');
   await page.fill('#config', CONFIG);
   await button(page, 'check only').click();
-  await until('the check', async () => /The configuration is good/.test(await page.locator('.outcome').innerText()));
+  await until('the check', async () => /The configuration is valid/.test(await page.locator('.outcome').innerText()));
   await button(page, 'start the run').click();
   await page.waitForURL(/#\/runs\/r_/);
   await until('it trains', async () => (await state(page)) === 'running' && (await updates(page)) > 20);

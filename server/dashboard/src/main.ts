@@ -14,7 +14,7 @@ import type { Page, StatusKind } from './views/page';
 import { SiteHeader } from './views/site_header';
 import { WaitingPage } from './views/waiting';
 
-const REST_MS = 5000;  // so long after the first page are the others fetched
+const REST_MS = 5000;  // delay before the other pages are prefetched
 
 const main = document.querySelector<HTMLElement>('#main')!;
 const connection = document.querySelector<HTMLElement>('#connection')!;
@@ -37,7 +37,7 @@ function show(build: () => Page): void {
   page = null;
   say('');
   page = build();
-  if (!first && document.activeElement === document.body) main.focus({ preventScroll: true });  // what had the focus is gone
+  if (!first && document.activeElement === document.body) main.focus({ preventScroll: true });  // the focused element was removed
 }
 
 let opening = 0;
@@ -67,7 +67,7 @@ function enter(): void {
   void begin();
 }
 
-/// Opens the page at once; who owns the token may become known later.
+/// Opens the page at once. The token's owner and scope may become known later.
 async function begin(): Promise<void> {
   const opened = open();
   const self = await askSelf();
@@ -87,10 +87,10 @@ followLogIn(() => !loggedIn, enter);
 addShortcuts('Everywhere', [
   { keys: ['?'], what: 'this help', run: () => void header.openHelp() },
   { keys: ['g'], what: 'the list of runs', run: () => { location.hash = '#/runs'; } },
-  { keys: ['t'], what: 'light, dark, or as the system', run: () => header.switchTheme() },
+  { keys: ['t'], what: 'theme: light, dark, or follow the system', run: () => header.switchTheme() },
 ]);
 document.addEventListener('keydown', onShortcutKey);
-// A plain link cannot send a token: those with `download` to the API are fetched and saved by the page.
+// A plain link cannot send a token, so the page fetches and saves `download` links to the API itself.
 document.addEventListener('click', (event) => {
   const link = (event.target as Element | null)?.closest<HTMLAnchorElement>('a[download]');
   const path = link?.getAttribute('href') ?? '';
@@ -102,7 +102,7 @@ document.querySelector('[data-skip]')!.addEventListener('click', (event) => {
   event.preventDefault();
   main.focus();
 });
-// While nobody is logged in, an address without a token is only remembered: it opens after the log-in.
+// While nobody is logged in, an address without a token opens only after the log-in.
 window.addEventListener('hashchange', () => {
   startSession();
   if (loggedIn) void open();

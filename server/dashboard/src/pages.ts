@@ -1,14 +1,14 @@
 import type { Route } from './lib/routes';
 import type { Page, Status } from './views/page';
 
-/// Where a page is shown, and how it tells of itself.
+/// A page's environment: its root element, the status display, and `say`, which shows a notice.
 export interface Place {
   root: HTMLElement;
   status: Status;
   say: (text: string) => void;
 }
 
-/// Each page is a file, fetched when it is opened for the first time or when nothing else is to do.
+/// Each page is a separate file, fetched on first use or prefetched when idle.
 const FILES = {
   run: () => import('./views/run_page'),
   sections: () => import('./views/run_sections'),
@@ -23,7 +23,7 @@ const FILES = {
   login: () => import('./views/login'),
 };
 
-/// Fetches the file of the route's page and returns what builds the page.
+/// Fetches the file of the route's page and returns a function that builds the page.
 export async function builderOf(route: Route, { root, status, say }: Place): Promise<() => Page> {
   switch (route.page) {
     case 'run': {
@@ -67,7 +67,7 @@ export async function builderOf(route: Route, { root, status, say }: Place): Pro
 
 export const loginPage = (): ReturnType<typeof FILES.login> => FILES.login();
 
-/// So that every page opens while the server is away.
+/// Prefetches all pages, so that they open even while the server does not answer.
 export async function fetchAllPages(): Promise<void> {
   for (const file of Object.values(FILES)) await file().catch(() => undefined);
 }

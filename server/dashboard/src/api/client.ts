@@ -13,7 +13,7 @@ interface ListPage<T> {
 
 const addQuery = (path: string, query: string): string => `${path}${path.includes('?') ? '&' : '?'}${query}`;
 
-/// A list, page by page.
+/// The pages of a list.
 export async function* pages<T>(path: string, limit = 500): AsyncGenerator<T[]> {
   for (let cursor: string | null = ''; cursor !== null;) {
     const page: ListPage<T> = await getJson(addQuery(path, `limit=${limit}${cursor ? `&cursor=${encodeURIComponent(cursor)}` : ''}`));
@@ -33,11 +33,11 @@ export interface SeriesRange {
   x: 'step' | 'wall';
   from?: number;
   to?: number;
-  points?: number;  // at most so many rows of each
+  points?: number;  // max rows per series
 }
 
-const LEAST_ROWS = 16;      // what is asked for of a series that costs too much, at least
-const KEYS_A_REQUEST = 32;  // the server takes 64, and 4096 bytes of address
+const LEAST_ROWS = 16;      // min rows requested from a series that costs too much
+const KEYS_A_REQUEST = 32;  // the server allows 64 keys and 4096 bytes of address
 
 function seriesOf(answer: SeriesAnswer): Series {
   const avg = answer.avg ?? answer.value ?? [];
@@ -47,7 +47,7 @@ function seriesOf(answer: SeriesAnswer): Series {
 
 const tooExpensive = (error: unknown): boolean => error instanceof ApiError && error.code === 'query_too_expensive';
 
-/// Where the server refuses the price, asks in two halves, and for a single name for fewer rows.
+/// If the server refuses the query's cost, splits the names in two halves, or quarters the rows of a single name.
 async function askSeries(run: string, names: readonly string[], range: SeriesRange, points: number, found: Map<string, Series>): Promise<void> {
   const query = new URLSearchParams({ x: range.x, points: String(points), agg: 'minmax' });
   if (range.from !== undefined) query.set('from', String(range.from));
@@ -67,7 +67,7 @@ async function askSeries(run: string, names: readonly string[], range: SeriesRan
 /// Several series over one range, by name: KEY, or KEY@RANK. A key that no step has reported yet gives an empty series.
 export async function getSeries(run: string, names: readonly string[], range: SeriesRange): Promise<Map<string, Series>> {
   const found = new Map<string, Series>();
-  const distinct = [...new Set(names)];  // the server answers a name once
+  const distinct = [...new Set(names)];  // the server returns each name once
   for (let at = 0; at < distinct.length; at += KEYS_A_REQUEST) {
     await askSeries(run, distinct.slice(at, at + KEYS_A_REQUEST), range, range.points ?? 1200, found);
   }

@@ -1,7 +1,7 @@
-/// Whether the server answers, as the requests of the page find out.
+/// Whether the server answers, as observed by the page's requests.
 export interface Connection {
-  awaySinceMs: number | null;  // since when no request was answered; null while they are
-  answeredAtMs: number | null; // when the server was last heard; null: never
+  awaySinceMs: number | null;  // time of the first unanswered request; null while requests are answered
+  answeredAtMs: number | null; // time of the last response; null: never
 }
 
 let connection: Connection = { awaySinceMs: null, answeredAtMs: null };
@@ -13,7 +13,7 @@ function change(next: Connection): void {
   if (told) listener(next);
 }
 
-/// Whatever the answer was: there is a server.
+/// Records a response of any status.
 export function answered(nowMs = Date.now()): void {
   change({ awaySinceMs: null, answeredAtMs: nowMs });
 }
@@ -22,7 +22,7 @@ export function unanswered(nowMs = Date.now()): void {
   change({ ...connection, awaySinceMs: connection.awaySinceMs ?? nowMs });
 }
 
-/// `work` is called when the server goes away and when it is back.
+/// Calls `work` when the connection is lost and when it is back.
 export function onConnection(work: (connection: Connection) => void): void {
   listener = work;
 }

@@ -2,13 +2,13 @@ import { explain, problemOf } from './problem';
 import { authorization, unauthorized } from './session';
 import { saveBlob } from '../lib/save';
 
-/// The name that the server gives a file, or the last part of its path.
+/// The file name from the server's header, or the last part of the path.
 export function fileName(disposition: string | null, path: string): string {
   const given = /filename="([^"]+)"/.exec(disposition ?? '')?.[1];
   return given ?? decodeURIComponent(path.split('?')[0]!.split('/').at(-1)!);
 }
 
-/// Fetches a file of the API with the token and saves it; `name` may be empty. `say` tells of the start, the end and a failure.
+/// Fetches a file of the API with the token and saves it; `name` may be empty. Reports start, end and failure by `say`.
 export async function download(path: string, name: string, say: (text: string) => void): Promise<void> {
   say(`downloading ${name || fileName(null, path)}`);
   try {

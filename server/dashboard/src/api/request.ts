@@ -9,7 +9,7 @@ const FIRST_PAUSE_MS = 400;
 const LONGEST_PAUSE_MS = 8000;
 const KEPT_ANSWERS = 64;
 
-/// Aborts the requests of the page that is shown; each page has its own.
+/// Aborts the current page's requests.
 let page = new AbortController();
 
 export function abortPage(): void {
@@ -19,7 +19,7 @@ export function abortPage(): void {
 
 export const isAbort = (error: unknown): boolean => error instanceof DOMException && error.name === 'AbortError';
 
-/// One request with the token, below /api/v1. Throws ApiError for every answer but success and 304.
+/// Sends one request with the token; the path is below /api/v1. Throws ApiError unless the status is a success or 304.
 export async function request(path: string, options: RequestInit = {}): Promise<Response> {
   let response: Response;
   try {
@@ -36,8 +36,8 @@ export async function request(path: string, options: RequestInit = {}): Promise<
   throw await problemOf(response);
 }
 
-/// How long to wait before attempt `tries` + 1; null if no attempt is to follow. Repeated are requests without an answer and those
-/// that the server asks to repeat shortly. `random` in [0, 1) spreads the attempts of many pages.
+/// The delay in ms before attempt `tries` + 1; null for no further attempt. Retries requests without a response, and those that the
+/// server asks to retry shortly. `random` in [0, 1) adds jitter.
 export function pauseMs(error: unknown, tries: number, random: number): number | null {
   if (!(error instanceof ApiError) || tries >= TRIES || (error.retryAfterMs ?? 0) > LONGEST_PAUSE_MS) return null;
   if (![0, 429, 502, 503, 504].includes(error.status) && !(error.status === 409 && error.retryAfterMs !== null)) return null;
@@ -60,7 +60,7 @@ export function sleep(ms: number, signal: AbortSignal): Promise<void> {
   });
 }
 
-/// `work` until it succeeds, or fails for good.
+/// Retries `work` until it succeeds or fails permanently.
 export async function withRetries<T>(work: () => Promise<T>): Promise<T> {
   const { signal } = page;
   for (let tries = 1; ; tries += 1) {
@@ -76,7 +76,7 @@ export async function withRetries<T>(work: () => Promise<T>): Promise<T> {
 
 const answers = new Map<string, { etag: string; value: unknown }>();
 
-/// A GET; an answer that has not changed since the last time is the same object again.
+/// A GET of JSON. Returns the same object again if the response has not changed since the last time.
 export async function getJson<T>(path: string): Promise<T> {
   return withRetries(async () => {
     const kept = answers.get(path);
@@ -91,7 +91,7 @@ export async function getJson<T>(path: string): Promise<T> {
   });
 }
 
-/// A GET and the ETag of what it told, for a change that must not overwrite another's.
+/// A GET of JSON with its ETag, for a conditional change.
 export async function getTagged<T>(path: string): Promise<{ value: T; etag: string | null }> {
   return withRetries(async () => {
     const response = await request(path);
@@ -102,7 +102,7 @@ export async function getTagged<T>(path: string): Promise<{ value: T; etag: stri
 const randomKey = (): string =>
   [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, '0')).join('');
 
-/// A change. A POST carries an Idempotency-Key, so that trying it again cannot do it twice; other methods are safe to repeat.
+/// Sends a change. A POST carries an Idempotency-Key, so that a retry has no second effect; other methods are idempotent.
 export async function sendJson<T>(method: 'POST' | 'PUT' | 'PATCH' | 'DELETE', path: string, body?: unknown,
   options: { ifMatch?: string | null } = {}): Promise<T | null> {
   const headers: Record<string, string> = {};

@@ -1,6 +1,6 @@
-/// The bearer token. It comes once in the link the server prints (#token=…), or is typed at the log-in. By default this browser keeps
-/// it for all tabs, until nobody has used it for KEPT_DAYS; where the reader wants, it is kept for one tab. It is sent with requests
-/// and never written into a link.
+/// The bearer token. It comes from the link that the server prints (#token=…), or is entered at the log-in. By default this browser
+/// keeps it for all tabs until it has not been used for KEPT_DAYS; the user may choose to keep it for one tab. It is sent with
+/// requests and never written into a link.
 const KEY = 'babelring.token';
 export const KEPT_DAYS = 30;
 const DAY_MS = 86_400_000;
@@ -11,7 +11,7 @@ let token: string | null = null;
 let expired: Listener = () => undefined;
 let tabs: BroadcastChannel | null = null;
 
-/// The storage of this tab and that of all tabs; none in a browser that forbids storage: the token lives as long as the page.
+/// The storage of this tab or of all tabs; null if the browser forbids storage. Then the token lives as long as the page.
 function stores(): Storage[] {
   try {
     return [sessionStorage, localStorage];
@@ -20,10 +20,10 @@ function stores(): Storage[] {
   }
 }
 
-/// The token as all tabs keep it, with the time after which it is forgotten.
+/// The stored form of the token for all tabs, with its expiry.
 export const keptText = (value: string, nowMs: number): string => JSON.stringify({ token: value, until: nowMs + KEPT_DAYS * DAY_MS });
 
-/// The token in such a text; null if its time is over or it is something else.
+/// The token in a stored text; null if it has expired or is malformed.
 export function keptToken(text: string | null, nowMs: number): string | null {
   try {
     const kept = JSON.parse(text ?? 'null') as { token?: unknown; until?: unknown } | null;
@@ -33,7 +33,7 @@ export function keptToken(text: string | null, nowMs: number): string | null {
   }
 }
 
-/// `hash` without a token in it, and the token; null where there is none. Understands #token=… and #/path?…&token=….
+/// The token in `hash`, and `hash` without it; null if there is none. Accepts #token=… and #/path?…&token=….
 export function splitToken(hash: string): { token: string; rest: string } | null {
   const text = hash.replace(/^#/, '');
   const bare = /^token=[^&]+(?:&(.*))?$/.exec(text);
@@ -47,7 +47,7 @@ export function splitToken(hash: string): { token: string; rest: string } | null
   return { token: found, rest: `#${path}${left ? `?${left}` : ''}` };
 }
 
-/// Takes the token out of the address bar, if one is there, and else the kept one. Once, before anything is fetched.
+/// Takes the token from the address bar, otherwise the stored one. Must run before the first request.
 export function startSession(): void {
   const [tab, browser] = stores();
   token = tab?.getItem(KEY) ?? null;
@@ -59,12 +59,12 @@ export function startSession(): void {
   setToken(linked.token, true);
 }
 
-/// Sends this token from now on, without keeping it: the log-in asks the server about it first.
+/// Uses this token from now on without storing it, so that the log-in can check it first.
 export function tryToken(value: string): void {
   token = value;
 }
 
-/// `keep`: for all tabs of this browser.
+/// Stores the token, for all tabs of this browser if `keep`, otherwise for this tab.
 export function setToken(value: string, keep: boolean): void {
   token = value;
   const [tab, browser] = stores();
@@ -79,7 +79,7 @@ export function forgetToken(): void {
   stores().forEach((store) => store.removeItem(KEY));
 }
 
-/// Makes a log-out in one tab one in all of them: `work` is called in the others, after they have forgotten their tokens.
+/// Calls `work` when another tab logs out, after this tab has dropped its token.
 export function followLogOut(work: Listener): void {
   tabs = new BroadcastChannel(KEY);
   tabs.onmessage = () => {
@@ -88,13 +88,13 @@ export function followLogOut(work: Listener): void {
   };
 }
 
-/// Forgets the token in every tab.
+/// Drops the token in every tab.
 export function logOut(): void {
   forgetToken();
   tabs?.postMessage('log out');
 }
 
-/// `work` is called when another tab has logged in while this one wants a token; it is here then.
+/// Calls `work` when another tab logs in while this one has no token, after this tab has taken over that token.
 export function followLogIn(wants: () => boolean, work: Listener): void {
   window.addEventListener('storage', ({ key, newValue }) => {
     const kept = key === KEY && wants() ? keptToken(newValue, Date.now()) : null;
@@ -106,12 +106,12 @@ export function followLogIn(wants: () => boolean, work: Listener): void {
 
 export const hasToken = (): boolean => token !== null;
 
-/// The headers that say who asks.
+/// The authorization header.
 export function authorization(): Record<string, string> {
   return token === null ? {} : { Authorization: `Bearer ${token}` };
 }
 
-/// `work` is called whenever the server wants a (better) token.
+/// Calls `work` whenever the server rejects a request for lack of a valid token.
 export function onUnauthorized(work: Listener): void {
   expired = work;
 }
@@ -126,7 +126,7 @@ const RANKING: readonly string[] = ['read', 'operate', 'admin'];
 
 let scope: string | null = null;
 
-/// What the server says this token may do; null where it works without tokens. "scopechange" on window tells the pages.
+/// Sets the token's scope; null if the server works without tokens. Fires "scopechange" on window.
 export function setScope(value: string | null): void {
   if (value === scope) return;
   scope = value;
@@ -135,5 +135,5 @@ export function setScope(value: string | null): void {
 
 export const allows = (given: string | null, needed: Need): boolean => given === null || RANKING.indexOf(given) >= RANKING.indexOf(needed);
 
-/// Whether it makes sense to offer what needs this scope. The server decides in any case.
+/// Whether to offer actions that need this scope. The server enforces scopes in any case.
 export const may = (needed: Need): boolean => allows(scope, needed);

@@ -4,8 +4,8 @@ export interface ServerEvent {
   data: string;
 }
 
-/// Parser of a text/event-stream body that arrives in arbitrary pieces (WHATWG HTML, "Interpreting an event stream").
-/// Comments count as a sign of life but make no event.
+/// An incremental parser of text/event-stream (WHATWG HTML, "Interpreting an event stream").
+/// Comments count as a sign of life but yield no event.
 export class EventStreamParser {
   lastId = '';
   retryMs: number | null = null;

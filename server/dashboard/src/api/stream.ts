@@ -6,20 +6,20 @@ import { EventStreamParser, type ServerEvent } from './sse';
 
 export type StreamState = 'loading' | 'live' | 'reconnecting';
 
-const SILENCE_MS = 40_000;  // the server says something every 15 s
+const SILENCE_MS = 40_000;  // the server sends something every 15 s
 const FIRST_PAUSE_MS = 1000;
 const LONGEST_PAUSE_MS = 15_000;
-const STEADY_MS = 20_000;   // a stream that lived so long was a good one: the next pause is short again
+const STEADY_MS = 20_000;   // a stream that lasts this long resets the backoff
 
-/// How long to wait before connecting again after `failures` in a row; the server's `retry` is the least.
+/// The delay before reconnecting after `failures` in a row; at least the server's `retry`.
 export function reconnectMs(failures: number, retryMs: number | null, random: number): number {
   const backOff = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.min(failures, 10));
   return Math.max(retryMs ?? 0, backOff) * (0.75 + 0.5 * random);
 }
 
-/// The server's events by fetch, with the token, reconnected from the last event seen. `run` null: of all runs. While there
-/// is no stream, onPoll is called before each try, so that the page goes on with plain requests. A `reset` event means that
-/// events were missed: fetch everything; `gap`: some metrics were left out.
+/// The server's event stream, read by fetch with the token. Reconnects from the last event received. `run` null: events of all
+/// runs. While disconnected, calls onPoll before each attempt, so that the page can use plain requests. Event `reset`: events
+/// were missed, fetch everything; `gap`: some metrics were left out.
 export class EventStream {
   private readonly abort = new AbortController();
   private lastId = '';

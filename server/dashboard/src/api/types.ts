@@ -1,10 +1,10 @@
 import type { components } from './schema';
 
-/// The server's answers, as server/api/openapi.yaml has them (schema.d.ts is generated from it), so that page and server cannot
-/// drift apart. A number that was not finite is null.
+/// The types of the server's responses, generated from server/api/openapi.yaml into schema.d.ts, so that page and server agree.
+/// Non-finite numbers are null.
 export type Schemas = components['schemas'];
 
-/// The contract allows null for any time; these are always present.
+/// The contract allows null for any time; these times are always present.
 type Told<T, K extends keyof T> = Omit<T, K> & Record<K, string>;
 
 export type Evaluation = Schemas['Eval'];

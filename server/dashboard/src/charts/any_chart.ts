@@ -4,7 +4,7 @@ import { one, withEvents, type ChartDefinition } from './definitions';
 
 const OVER: Record<string, string> = { sum: 'sum over ranks', host_sum: 'sum over hosts', mean: 'mean over ranks' };
 
-/// A chart of any key that the run has.
+/// A chart of any metric key.
 export function anyChart(key: string, aggregate: string): ChartDefinition {
   const format = formatOf(key);
   return withEvents({ id: `key-${key}`, title: key, unit: OVER[aggregate] ?? aggregate, keys: () => [key],

@@ -14,31 +14,31 @@ export interface ChartOptions {
   title: string;
   unit: string;
   axisFormat: Tick;
-  fileName: () => string;   // of what is saved, without the chart's own part
-  csv: (() => Promise<void>) | null;   // saves what the chart shows, in full
+  fileName: () => string;   // prefix of saved files' names
+  csv: (() => Promise<void>) | null;   // saves the chart's unsampled data; null: no CSV
   onZoom: (range: [number, number] | null) => void;
   onLog: ((log: boolean) => void) | null;   // null: a logarithmic axis makes no sense
 }
 
 export interface ChartView {
   x: XMode;
-  range: [number, number];   // what is shown
-  full: [number, number];    // all there is
+  range: [number, number];   // shown x range
+  full: [number, number];    // x range of all data
   log: boolean;
   logX: boolean;
-  waiting: boolean;          // data that it needs is still to come
+  waiting: boolean;          // its data is still being loaded
 }
 
 const SYNC_KEY = 'babelring';
 const HEIGHT = 210;
 const RIGHT_PX = 24;            // half of a long label under the last tick
-const FAR = 1 / 500;            // of what is shown: a value farther away than that is of another place
-const TABLE_AFTER_MS = 1500;   // so often does the hidden table change at most
+const FAR = 1 / 500;            // fraction of the shown range; a value farther from the cursor is labelled with its place
+const TABLE_AFTER_MS = 1500;   // min time between updates of the hidden table
 const EMPTY: ChartData = { lines: [], note: '', marks: [] };
 
-/// One figure: title, legend that reads the values under the cursor, plot. All charts of a page share the x axis and the
-/// cursor; a drag zooms all of them, a double click shows everything again, arrow keys move the cursor. Until `mount` and
-/// after `unmount` it is an empty frame of the same size.
+/// A chart: title, legend with the values under the cursor, plot. All charts of a page share the x axis and the cursor. A drag
+/// zooms all of them, a double click resets the zoom, arrow keys move the cursor. Before `mount` and after `unmount` it is an
+/// empty frame of the same size.
 export class Chart {
   readonly element: HTMLElement;
   mounted = false;
@@ -103,7 +103,7 @@ export class Chart {
     this.tableTimer ??= setTimeout(() => this.drawTable(), TABLE_AFTER_MS);
   }
 
-  /// For a change of theme: colours are baked into the plot.
+  /// Redraws after a change of theme: colours are part of the plot.
   redraw(): void {
     if (!this.mounted) return;
     this.rebuild(this.shape);
@@ -122,7 +122,7 @@ export class Chart {
     this.plot = new uPlot(this.plotOptions(), this.columns(), this.body);
   }
 
-  /// Lines that share an x array stay together; the others are joined on the union of all x.
+  /// Joins lines with different x arrays on the union of all x.
   private columns(): uPlot.AlignedData {
     const { lines } = this.data;
     if (lines.length === 0) return [[]];
@@ -204,7 +204,7 @@ export class Chart {
     setText(this.spoken, [`${xText(this.view.x, x)}: ${this.legend.text}`, ...marks].join(', '));
   }
 
-  /// Evaluations may lie outside the range, so that their line goes on to the edges.
+  /// Keeps evaluations just outside the range, so that their line continues to the edges.
   private rowsShown(x: ArrayLike<number>): [number, number] {
     const [from, to] = this.view.range;
     let first = 0;
@@ -214,7 +214,7 @@ export class Chart {
     return [first, last];
   }
 
-  /// A few rows of the same numbers for those who do not see the plot.
+  /// A table with a few rows of the data for screen readers.
   private drawTable(): void {
     this.tableTimer = null;
     const plot = this.plot;
@@ -240,13 +240,13 @@ export class Chart {
 
   private async savePng(): Promise<void> {
     const { savePicture } = await import('./picture');
-    if (!this.mounted) this.mount();                  // it has just come into view
+    if (!this.mounted) this.mount();                  // not in view before
     if (!this.plot) this.rebuild(this.shape);
     await savePicture(this.plot!.ctx.canvas, `${this.options.title}${this.options.unit ? ` (${this.options.unit})` : ''}`, this.legend.entries(this.data),
       this.data.note, `${this.options.fileName()}-${this.options.id.replace(/\W+/g, '-')}.png`);
   }
 
-  /// To the width of its place, at once.
+  /// Resizes to the width of the container.
   fit(): void {
     const width = this.body.clientWidth;
     if (this.plot && width > 0 && Math.abs(width - this.plot.width) > 1) this.plot.setSize({ width, height: HEIGHT });

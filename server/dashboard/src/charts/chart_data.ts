@@ -10,15 +10,15 @@ export interface Line {
   kind: LineKind;
   x: number[];
   y: Column;
-  values?: Column;   // what the legend says where y is a running sum
+  values?: Column;   // values for the legend if y is a running sum
   legend: boolean;
   format: (value: number | null) => string;
 }
 
-/// Something that happened, drawn at its x on top of the plot.
+/// An event, drawn at its x on top of the plot.
 export interface Mark {
   x: number;
-  to?: number;       // where it lasts: the x of its end
+  to?: number;       // x of its end, for an event with a duration
   kind: 'non-finite' | 'alert' | 'checkpoint' | 'attempt';
   label: string;
 }
@@ -29,17 +29,17 @@ export interface ChartData {
   marks: Mark[];
 }
 
-/// How many rows the table that screen readers get has.
+/// Number of rows of the table for screen readers.
 const SPOKEN_ROWS = 12;
 
-/// Rows of `count` at equal distances, the last one always among them.
+/// Evenly spaced row indices out of `count` rows, always including the last.
 export function spread(count: number, most = SPOKEN_ROWS): number[] {
   if (count <= most) return Array.from({ length: count }, (_, row) => row);
   return Array.from({ length: most }, (_, at) => Math.round((at * (count - 1)) / (most - 1)));
 }
 
-/// The row of a column, whose x are `xs` in ascending order, with the value nearest to `x`: the rule by which the cursor finds its
-/// row. Of two at the same distance the later one; null where the column has no value.
+/// The row with the value nearest to `x`; `xs` are the ascending x of the column. This is how the cursor finds its row. Of two rows
+/// at the same distance, the later one; null if the column has no value.
 export function nearestRow(xs: ArrayLike<number>, column: readonly (number | null | undefined)[], x: number): number | null {
   let low = 0;
   let high = xs.length;
@@ -57,7 +57,7 @@ export function nearestRow(xs: ArrayLike<number>, column: readonly (number | nul
   return before >= 0 && x - xs[before]! < xs[after]! - x ? before : after;
 }
 
-/// What a line's value nearest to `x` is, and where, if that is more than `far` away from x. A limit is the same everywhere.
+/// A line's value nearest to `x`, with its place if it is more than `far` away. A limit has the same value everywhere.
 export function readLine(line: Line, xs: ArrayLike<number>, column: readonly (number | null | undefined)[], x: number, far: number,
   place: (x: number) => string): string {
   const row = nearestRow(xs, column, x);
@@ -66,7 +66,7 @@ export function readLine(line: Line, xs: ArrayLike<number>, column: readonly (nu
   return line.format(column[row]!) + (away ? ` @${place(xs[row]!)}` : '');
 }
 
-/// Rows with a value that stand alone: a line through them would not be seen. Rows that are undefined belong to other lines.
+/// Isolated rows with a value, which a line alone would not show. Undefined rows belong to other lines.
 export function isolatedRows(column: ArrayLike<number | null | undefined>): number[] {
   const found: number[] = [];
   let before: number | null = null;   // the row of the line before this one
@@ -84,7 +84,7 @@ export function isolatedRows(column: ArrayLike<number | null | undefined>): numb
   return found;
 }
 
-/// Range [from, to] scaled by `factor` around `center`, kept within `full`; null when it reaches all of it.
+/// Range [from, to] scaled by `factor` around `center` and clamped to `full`; null if it covers all of `full`.
 export function zoomed(range: readonly [number, number], center: number, factor: number, full: readonly [number, number]): [number, number] | null {
   const from = Math.max(full[0], center - (center - range[0]) * factor);
   const to = Math.min(full[1], center + (range[1] - center) * factor);

@@ -7,7 +7,7 @@ export { heatMap } from '../lib/heat';
 
 const LABEL_PX = 92;
 const MARK_PX = 58;
-/// From clearly faster than the median to much slower; names of colours of the style sheet.
+/// Colour names of the style sheet, from clearly faster than the median to much slower.
 const LEVELS: Record<number, string> = { '-2': 'heat-fast-2', '-1': 'heat-fast-1', 0: 'heat-0', 1: 'heat-1', 2: 'heat-2', 3: 'heat-3', 4: 'heat-4' };
 
 export interface HeatText {
@@ -15,8 +15,8 @@ export interface HeatText {
   value: (value: number | null) => string;
 }
 
-/// Ranks over steps in colours of how each compares with the median of its peers at the same time; a rank that is often
-/// slower has a mark. Arrow keys move from cell to cell.
+/// A heat map of ranks over steps. A cell's colour compares the rank with the median of all ranks at the same steps. Ranks that are
+/// often slower are marked. Arrow keys move from cell to cell.
 export class HeatStrip {
   readonly element: HTMLElement;
   private readonly canvas = h('canvas', {});
@@ -31,7 +31,7 @@ export class HeatStrip {
     this.plot = h('div', { class: 'heat', tabindex: 0, role: 'img', 'aria-label': label, 'aria-keyshortcuts': 'ArrowLeft ArrowRight ArrowUp ArrowDown',
       onkeydown: (event: KeyboardEvent) => this.key(event), onpointermove: (event: PointerEvent) => this.point(event),
       onpointerleave: () => this.choose(null) }, this.canvas);
-    const legend = [[-1, 'faster'], [0, 'as the others'], [1, '> 1.05'], [2, '> 1.15'], [3, '> 1.3'], [4, '> 1.6 of the median']] as const;
+    const legend = [[-1, 'faster'], [0, 'equal'], [1, '> 1.05'], [2, '> 1.15'], [3, '> 1.3'], [4, '> 1.6 of the median']] as const;
     this.element = h('div', {}, this.plot, h('p', { class: 'heat-legend muted' }, legend.map(([level, name]) =>
       h('span', { class: 'legend-item' }, h('span', { class: `swatch swatch-${LEVELS[level]}`, 'aria-hidden': 'true' }), name)),
     h('span', {}, `▲ slower than the median by more than ${formatPercent(STRAGGLES_ABOVE - 1, 0)}: now, or a tenth of the time`)), this.said);
@@ -124,7 +124,7 @@ export class HeatStrip {
     this.say();
   }
 
-  /// The cell under the cursor, else which ranks straggle.
+  /// Describes the cell under the cursor, otherwise the stragglers.
   private say(): void {
     const { map, cell } = this;
     if (!map) return;

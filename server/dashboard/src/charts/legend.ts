@@ -4,7 +4,7 @@ import type { PictureLegend } from './picture';
 
 const MANY_LINES = 6;
 
-/// Names of a chart's lines with the values under the cursor, else the newest ones.
+/// The names of a chart's lines with their values under the cursor, otherwise the newest values.
 export class Legend {
   readonly element = h('div', { class: 'legend' });
 
@@ -17,7 +17,7 @@ export class Legend {
         h('span', {}, line.label), h('output', { 'aria-live': 'off' }))));
   }
 
-  /// The values nearest to `x`; those that are more than `far` away say where they are, as `place` writes it.
+  /// Shows the values nearest to `x`. A value more than `far` away is shown with its place, formatted by `place`.
   read(data: ChartData, xs: ArrayLike<number>, columns: readonly (readonly (number | null | undefined)[])[], x: number, far: number, place: (x: number) => string): void {
     const outputs = this.element.querySelectorAll('output');
     let shown = 0;

@@ -13,12 +13,12 @@ export type EvalKey = 'loss' | 'sacrebleu' | 'chrf' | 'teacher_forced_bleu' | 'a
 export const noteOf = (series: Series, view: ViewState): string =>
   describeSampling(series, formatCount) + (view.smoothing > 0 ? ` · smoothed ${view.smoothing}` : '');
 
-const CLOSE = 1 / 200;  // of the series: marks nearer to each other than that cannot be told apart
+const CLOSE = 1 / 200;  // fraction of the series; closer marks are merged
 
 interface Stretch { from: number; to: number; count: number; kind: string }
 
-/// Steps at which a value was not finite, those with fewer than `gap` others between them as one stretch. Each rank has its own entry
-/// for a step, and the server tells no more than NON_FINITE_TOLD entries: rows without a value go on with the last stretch.
+/// Ranges of steps with non-finite values; ranges closer than `gap` steps are merged. Each rank has its own entry for a step. The
+/// server returns at most NON_FINITE_TOLD entries; beyond, rows without a value extend the last range.
 export function stretches(series: Pick<Series, 'step' | 'avg' | 'nonFinite'>, gap: number): Stretch[] {
   const found: Stretch[] = [];
   for (const { step, kind } of series.nonFinite.toSorted((a, b) => a.step - b.step)) {
@@ -39,7 +39,7 @@ export function stretches(series: Pick<Series, 'step' | 'avg' | 'nonFinite'>, ga
 
 const NON_FINITE_TOLD = 1000;
 
-/// Values that were not finite have no place on the curve: a mark where one was, a band where there were many. `whose` comes first.
+/// Marks for non-finite values, which the curve cannot show: a mark for one, a band for several. Labels start with `whose`.
 export function nonFiniteMarks(axis: XAxis, series: Series, whose = ''): Mark[] {
   const { step } = series;
   const place = (at: number): number => xOfStep(axis, series, at) ?? xValue(axis, at, series.timeMs.at(-1) ?? 0);
@@ -51,7 +51,7 @@ export function nonFiniteMarks(axis: XAxis, series: Series, whose = ''): Mark[] 
   });
 }
 
-/// What happened to the run while it trained: alerts and new attempts, the same on every chart.
+/// Marks for the run's alerts and new attempts, the same on every chart.
 export function eventMarks(run: RunData): Mark[] {
   const series = run.get('loss');
   const place = (kind: Mark['kind'], label: string, time: string): Mark[] => {
@@ -69,7 +69,7 @@ export function checkpointMarks(run: RunData): Mark[] {
   });
 }
 
-/// The smoothed curve, the raw one faint behind it, and the min/max band where rows sum up several updates.
+/// The smoothed curve, the raw one faint behind it, and the min/max band if the series is sampled.
 export function smoothed(run: RunData, view: ViewState, name: string, label: string, color: string, format: Format): ChartData {
   const series = run.series.get(name);
   const x = xColumn(run.axis, series);
@@ -80,7 +80,7 @@ export function smoothed(run: RunData, view: ViewState, name: string, label: str
   return { lines, note: noteOf(series, view), marks: nonFiniteMarks(run.axis, series) };
 }
 
-/// One curve a held-out set, of what its evaluations say, times `scale`.
+/// One curve per held-out set: a measure of its evaluations, times `scale`.
 export function evalLines(run: RunData, pick: EvalKey, label: string, colors: readonly string[], format: Format, scale = 1): Line[] {
   const known = run.evals.filter((row) => row[pick] !== null && row[pick] !== undefined);
   const sets = [...new Set(known.map(({ set }) => set))];
@@ -93,8 +93,8 @@ export function evalLines(run: RunData, pick: EvalKey, label: string, colors: re
 
 export interface Layer { name: string; label: string; color: string }
 
-/// Layers from the bottom up, drawn from the top down, so that each covers the lower part of the one above it. All are
-/// smoothed alike, so that they still add up to `whole` (the last line).
+/// Stacked layers, given from the bottom up and drawn from the top down, so that each covers the lower part of the one above. All
+/// are smoothed alike, so that they still add up to `whole` (the last line).
 export function stacked(run: RunData, view: ViewState, layers: readonly Layer[], whole: Layer, format: Format): ChartData {
   const top = run.series.get(whole.name);
   const columns = alignOnFirst([top, ...layers.map(({ name }) => run.series.get(name))]).slice(1)

@@ -5,7 +5,7 @@ import { color } from './theme';
 const COLORS: Record<Mark['kind'], string> = { 'non-finite': 'bad', alert: 'warn', checkpoint: 'teal', attempt: 'gray' };
 const NEAR_PX = 6;
 
-/// Triangles at the top for what went wrong, small diamonds at the bottom for checkpoints, dashed lines for new attempts.
+/// Draws marks: triangles at the top for faults, diamonds at the bottom for checkpoints, dashed lines for new attempts.
 export function drawMarks(plot: uPlot, marks: readonly Mark[]): void {
   const { ctx, bbox } = plot;
   const unit = devicePixelRatio;
@@ -44,7 +44,7 @@ export function drawMarks(plot: uPlot, marks: readonly Mark[]): void {
   ctx.restore();
 }
 
-const BAND_PX = 3;  // the least width
+const BAND_PX = 3;  // min width
 
 /// A shaded stretch of the plot with its label at the top, if there is space.
 function drawBand({ ctx, bbox }: uPlot, from: number, to: number, tint: string, label: string): void {

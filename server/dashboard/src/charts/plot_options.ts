@@ -12,7 +12,7 @@ export function axisOf(options: uPlot.Axis): uPlot.Axis {
   return { stroke: color('muted'), font: FONT, grid, ticks: { ...grid, size: 4 }, ...options };
 }
 
-/// Points where the line has a single value between holes, or at all.
+/// Draws points for isolated values between gaps.
 const alone = (stroke: string): uPlot.Series.Points => ({ show: true, size: 5, width: 0, fill: stroke, stroke, filter: (plot, series) => isolatedRows(plot.data[series] ?? []) });
 
 export function seriesOf(line: Line): uPlot.Series {
@@ -48,7 +48,7 @@ export function logTicks(from: number, to: number): number[] {
   return ticks;
 }
 
-/// Which of them are labelled: powers of ten over many decades, else also 2 and 5, else all.
+/// The ticks with labels: powers of ten over many decades, 1, 2 and 5 over fewer, otherwise all.
 export function logLabels(ticks: readonly (number | null)[]): (number | null)[] {
   const known = ticks.filter((tick) => tick !== null);
   const decades = known.length > 1 ? Math.log10(known.at(-1)! / known[0]!) : 0;
@@ -63,10 +63,10 @@ export function logAxis(log: boolean): uPlot.Axis {
 const labels = (log: boolean, write: Tick): uPlot.Axis => ({ values: (_plot, ticks, _axis, _space, step) =>
   ticks.map((tick) => (tick === null ? '' : write(tick, log ? logStep(tick) : step))) });
 
-/// The axis of values.
+/// The y axis.
 export const yAxis = (log: boolean, write: Tick): uPlot.Axis => axisOf({ ...logAxis(log), ...labels(log, write), size: 60, space: 34 });
 
-/// The horizontal axis: times at seconds, minutes, hours and days that people count in.
+/// The x axis. Times have ticks at round seconds, minutes, hours and days.
 export function xAxisOf(mode: XMode, log: boolean): uPlot.Axis {
   const times: uPlot.Axis = mode !== 'elapsed' && mode !== 'wall' ? {} : { incrs: [...TIME_STEPS] };
   if (mode === 'wall') times.splits = (_plot, _axis, from, to, step) => clockTicks(from, to, step, -60 * new Date(from * 1000).getTimezoneOffset());
@@ -75,7 +75,7 @@ export function xAxisOf(mode: XMode, log: boolean): uPlot.Axis {
 
 const LOG_MARGIN = 1.12;
 
-/// What the y axis covers: areas start at zero.
+/// The range of the y axis. With areas it starts at zero.
 export function yScale(lines: readonly Line[], log: boolean): uPlot.Scale {
   if (log) return { distr: 3, range: (_plot, min, max) => (min > 0 ? [min / LOG_MARGIN, max * LOG_MARGIN] : [0.1, 1]) };
   const areas = lines.some(({ kind }) => kind === 'area');

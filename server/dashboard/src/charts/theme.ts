@@ -1,10 +1,10 @@
-const known = new Map<string, string>();  // asking the style sheet costs a new layout each time
+const known = new Map<string, string>();  // cache: each lookup in the style sheet forces a layout
 
 function isDark(scheme: string): boolean {
   return scheme.includes('light') && scheme.includes('dark') ? matchMedia('(prefers-color-scheme: dark)').matches : scheme.includes('dark');
 }
 
-/// Colours of the canvas come from the style sheet, where each is light-dark(#…, #…), so that charts follow the theme like the rest.
+/// A colour from the style sheet, where each is light-dark(#…, #…), so that charts follow the theme.
 export function color(name: string): string {
   let found = known.get(name);
   if (found === undefined) {
@@ -15,7 +15,7 @@ export function color(name: string): string {
   return found;
 }
 
-/// The system's theme changed, or the reader switched (lib/theme_choice.ts).
+/// Calls `work` when the system's theme changes or the user switches it (lib/theme_choice.ts).
 export function onThemeChange(work: () => void): () => void {
   const changed = (): void => {
     known.clear();

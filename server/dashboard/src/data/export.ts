@@ -2,7 +2,7 @@ import { request } from '../api/request';
 import type { Evaluation } from '../api/types';
 import { saveText } from '../lib/save';
 
-/// The columns of one series: its name, and its rows as the server wrote them.
+/// One series: its name, and its rows as the server wrote them.
 export interface CsvPart {
   name: string;   // KEY, or KEY@RANK
   csv: string;    // step,time_ms,value
@@ -12,8 +12,8 @@ const quoted = (text: string): string => (/[",\n]/.test(text) ? `"${text.replace
 
 interface Row { time: string; values: string[] }
 
-/// One row an update, one column a series or a measure of evaluations, named eval:MEASURE@SET. Numbers of series stay the server's text;
-/// what has no value at an update stays empty.
+/// One row per update, one column per series or measure of evaluations (eval:MEASURE@SET). Numbers of series keep the server's text;
+/// a column without a value at an update stays empty.
 export function chartCsv(parts: readonly CsvPart[], evals: readonly Evaluation[], measures: readonly (keyof Evaluation)[]): string {
   const sets = [...new Set(evals.map(({ set }) => set))];
   const measured = measures.flatMap((measure) => sets.map((set) => ({ measure, set })));
@@ -44,7 +44,7 @@ async function everyValue(run: string, name: string): Promise<CsvPart> {
   return { name, csv: await response.text() };
 }
 
-/// Saves every stored value of a chart, not the sampled ones, in one file.
+/// Saves every stored value of a chart, unsampled, in one file.
 export async function saveChartCsv(run: string, file: string, names: readonly string[], evals: readonly Evaluation[],
   measures: readonly (keyof Evaluation)[]): Promise<void> {
   const parts: CsvPart[] = [];

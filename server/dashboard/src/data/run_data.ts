@@ -10,18 +10,18 @@ import { SeriesStore, type Window } from './series_store';
 
 export const PARTS = ['data_ms', 'forward_ms', 'backward_ms', 'exposed_communication_ms', 'optimizer_ms', 'other_ms'] as const;
 
-/// What the summary on top needs, whatever charts are in view.
+/// The series that the summary needs, whichever charts are in view.
 const SUMMARY_KEYS = ['loss', 'target_tokens_per_second'];
 
-/// A part of the data that is fetched by itself. Of the series, `tail` is what is newer than the rows already here, `series` all
-/// of them, `missing` those of charts that came into view.
+/// A separately fetched part of the data. `tail`: rows newer than the loaded ones; `series`: all needed series; `missing`: series
+/// of charts that came into view.
 export type Part = 'run' | 'ranks' | 'evals' | 'checkpoints' | 'keys' | 'verdict' | 'alerts' | 'transitions' |
   'tail' | 'missing' | 'series';
 
 export const ALL_PARTS: readonly Part[] = ['run', 'ranks', 'evals', 'checkpoints', 'keys', 'verdict', 'alerts', 'transitions',
   'series'];
 
-/// The parts that an event of the server announces.
+/// The parts to fetch after a server event.
 export function partsOf(event: string): readonly Part[] {
   switch (event) {
     case 'metrics': case 'gap': return ['run', 'tail'];
@@ -36,10 +36,10 @@ export function partsOf(event: string): readonly Part[] {
 
 const itemsOf = async <T>(path: string): Promise<T[]> => (await getJson<{ items: T[] }>(path)).items;
 
-/// Everything the page shows of one run.
+/// All data of a run's page.
 export class RunData {
   run: Run | null = null;
-  runAtMs = 0;    // when these came, by this browser's clock
+  runAtMs = 0;    // when `run` was received, by this browser's clock
   ranksAtMs = 0;
   revision = 0;   // grows with each load
   evals: Evaluation[] = [];
@@ -50,11 +50,11 @@ export class RunData {
   alerts: AlertItem[] = [];
   transitions: Transition[] = [];
   attempts: Attempt[] = [];
-  trend: Trend | null = null;  // of the loss; as it was before a zoom
-  private wholeLoss: Series | null = null;  // likewise
+  trend: Trend | null = null;  // of the loss; frozen while zoomed
+  private wholeLoss: Series | null = null;  // the loss of the whole run; frozen while zoomed
   readonly series: SeriesStore;
 
-  /// `charted`: the series that the charts in view need.
+  /// `charted` returns the series that the charts in view need.
   constructor(readonly id: string, private readonly view: ViewState, charted: (data: RunData) => Iterable<string>) {
     this.series = new SeriesStore(id, () => new Set([...SUMMARY_KEYS, ...charted(this)]), SUMMARY_KEYS);
   }
@@ -63,7 +63,7 @@ export class RunData {
     return this.run ? Date.parse(this.run.started_at ?? this.run.created_at) : 0;
   }
 
-  /// Of what is saved of this run, as far as all such files share it.
+  /// The common prefix of the names of this run's saved files.
   get fileName(): string {
     return fileStem(this.run?.name || this.id);
   }
@@ -72,7 +72,7 @@ export class RunData {
     return { mode: this.view.x, startMs: this.startMs, clock: this.series.clock };
   }
 
-  /// The newest loss, smoothed as the charts are.
+  /// The newest loss, smoothed like the charts.
   get smoothedLoss(): number | null {
     return (this.wholeLoss ? ema(this.wholeLoss.avg, this.view.smoothing).findLast((value) => value !== null) : null) ?? this.run?.loss ?? null;
   }
@@ -85,7 +85,7 @@ export class RunData {
     return this.series.get(rank === undefined ? key : `${key}@${rank}`);
   }
 
-  /// The checkpoint that is best now; its own `best` says only that it was the best when written.
+  /// The currently best checkpoint. A checkpoint's own `best` says only that it was the best when written.
   get bestCheckpoint(): Checkpoint | undefined {
     return this.checkpoints.find(({ update }) => update === this.run?.best?.update) ?? this.checkpoints.find(({ best }) => best);
   }
@@ -94,21 +94,21 @@ export class RunData {
     return this.keys.find(({ key }) => key === name);
   }
 
-  /// Whether a key has ever been anything but zero: power is 0 where it is not measured.
+  /// Whether a key was ever non-zero: power is 0 if it is not measured.
   measures(name: string): boolean {
     const key = this.key(name);
     return key !== undefined && (key.max ?? 0) > 0;
   }
 
-  /// The lowest rank of each host: every rank of a host counts the same interfaces.
+  /// The hosts, each with its lowest rank: all ranks of a host count the same interfaces.
   hosts(): { host: string; rank: number }[] {
     const first = new Map<string, number>();
     for (const { host, rank } of this.ranks) if (!first.has(host)) first.set(host, rank);
     return [...first].map(([host, rank]) => ({ host, rank }));
   }
 
-  /// Loads facts in parallel, then series; the series of a new attempt replace the steps that it repeated. `told` receives the
-  /// share that is loaded.
+  /// Loads facts in parallel, then series. The series of a new attempt replace the steps that it repeated. `told` receives the
+  /// loaded fraction.
   async load(parts: ReadonlySet<Part>, told: (share: number) => void = () => undefined): Promise<void> {
     const attempt = this.run?.attempt;
     let done = 0;

@@ -6,12 +6,12 @@ const FRESH_MS = 10_000;
 
 interface Kept<T> {
   value: T | null;
-  mark: string;     // of the run when it was fetched
+  mark: string;     // version of the run when it was fetched
   atMs: number;
   waiting: boolean;
 }
 
-/// Configurations and metric summaries of runs, fetched when first asked for, a few at a time, and kept.
+/// Configurations and metric summaries of runs. Fetched on first use, a few at a time, and cached.
 export class RunDetails {
   private readonly configs = new Map<string, Kept<ReadonlyMap<string, string>>>();
   private readonly keys = new Map<string, Kept<ReadonlyMap<string, MetricKey>>>();
@@ -21,7 +21,7 @@ export class RunDetails {
 
   constructor(private readonly onChange: () => void, private readonly now: () => number = Date.now) {}
 
-  /// Null while it is on its way.
+  /// Null while it is being fetched.
   config(run: Run): ReadonlyMap<string, string> | null {
     return this.get(this.configs, run, `${run.attempt}`, 0, async () => {
       const [{ config }, { flatten }] = await Promise.all([getJson<Run>(`/runs/${run.id}`), import('../lib/config_tree')]);
@@ -34,8 +34,8 @@ export class RunDetails {
       new Map((await getJson<{ items: MetricKey[] }>(`/runs/${run.id}/metrics`)).items.map((item) => [item.key, item])));
   }
 
-  /// A value is fetched again when the run's mark has changed and it is `freshMs` old; meanwhile the old one is given. What
-  /// failed is asked for again after FRESH_MS.
+  /// Fetches a value again if the run's mark has changed and the value is older than `freshMs`; returns the old one meanwhile.
+  /// Retries failed requests after FRESH_MS.
   private get<T>(kept: Map<string, Kept<T>>, run: Run, mark: string, freshMs: number, fetch: () => Promise<T>): T | null {
     let entry = kept.get(run.id);
     if (!entry) kept.set(run.id, (entry = { value: null, mark: '', atMs: -Infinity, waiting: false }));
@@ -52,7 +52,7 @@ export class RunDetails {
         entry.mark = mark;
         this.onChange();
       } catch {
-        // asked again after a while
+        // retried after FRESH_MS
       }
       entry.atMs = this.now();
       entry.waiting = false;
@@ -71,7 +71,7 @@ export class RunDetails {
     }
   }
 
-  /// When nothing is on its way any more.
+  /// Resolves when no request is pending.
   settled(): Promise<void> {
     return this.active === 0 ? Promise.resolve() : new Promise((resolve) => this.waiters.push(resolve));
   }

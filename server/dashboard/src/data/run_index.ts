@@ -8,20 +8,20 @@ const RUNNING_MS = 2000;
 const NEWEST_MS = 10_000;
 const AGAIN_MS = 2000;
 
-/// All runs of the server, newest first as far as they are loaded, kept up to date: states by events, figures of running
-/// runs every two seconds while the page is seen.
+/// All runs of the server, loaded newest first and kept up to date: states by events, figures of running runs every two seconds
+/// while the page is visible.
 export class RunIndex {
   readonly runs = new Map<string, Run>();
-  atMs = 0;          // when the newest came
-  complete = false;  // everything is here
-  cut = false;       // there are more than this page keeps
+  atMs = 0;          // time of the newest response
+  complete = false;  // everything is loaded
+  cut = false;       // the server has more runs than this page keeps
   private closed = false;
   private failing = false;
   private stream: EventStream | null = null;
   private streamState: StreamState = 'loading';
   private readonly timers: ReturnType<typeof setInterval>[] = [];
 
-  /// `onChange` after every change of what is here; `onState` when loading, live or away.
+  /// Calls `onChange` after every change of the runs, and `onState` with the state of the connection.
   constructor(private readonly onChange: () => void, private readonly onState: (state: StreamState) => void) {
     void this.start();
   }
@@ -38,7 +38,7 @@ export class RunIndex {
     this.runs.set(run.id, { ...known, ...run });
   }
 
-  /// Page by page; after a failure from the newest on, since what is here already does no harm.
+  /// Loads page by page. Restarts from the newest after a failure; runs loaded before stay.
   private async start(): Promise<void> {
     while (!this.closed && !this.complete) {
       try {
@@ -62,7 +62,7 @@ export class RunIndex {
     }
   }
 
-  /// From the first answer on.
+  /// Called from the first response on.
   private follow(): void {
     if (this.stream) return;
     const pollNewest = (): void => void this.poll(`/runs?limit=${FIRST_PAGE}`);

@@ -2,28 +2,28 @@ import { getSeries } from '../api/client';
 import { appendTail, emptySeries, nextStep, type Series } from '../lib/series';
 import { rangeOnServer, TokenClock, type XAxis } from '../lib/x_axis';
 
-const MOST_ROWS = 2400;     // a series grown past this by live rows is sampled anew
+const MOST_ROWS = 2400;     // a series that live rows extend beyond this is sampled again
 const CLOCK_ROWS = 400;
 const CLOCK_KEY = 'update_target_tokens';
 const RECENT_UPDATES = 50;
 
-/// What of a run is on the screen: the axis, and the part of it, in units of the axis; null follows the run.
+/// The shown part of a run: the x axis, and the range in its units; null follows the run.
 export interface Window {
   axis: XAxis;
   range: readonly [number, number] | null;
 }
 
-/// The series that the mounted charts need, sampled for the window. Names are KEY or KEY@RANK.
+/// The series of the mounted charts, sampled for the window. Names are KEY or KEY@RANK.
 export class SeriesStore {
   clock = new TokenClock(emptySeries());
   private series = new Map<string, Series>();
   private recentRows = new Map<string, Series>();
   private generation = 0;
 
-  /// `wanted` tells what is needed now; `recent` what the summary needs, whatever the window shows.
+  /// `wanted` returns the series needed now; `recent` are those that the summary needs for any window.
   constructor(private readonly run: string, private readonly wanted: () => ReadonlySet<string>, private readonly recent: readonly string[]) {}
 
-  /// Whether it has been fetched; it may be empty.
+  /// Whether the series has been fetched. It may be empty.
   has(name: string): boolean {
     return this.series.has(name);
   }
@@ -32,13 +32,13 @@ export class SeriesStore {
     return this.series.get(name) ?? emptySeries();
   }
 
-  /// The mean over the newest rows, so that one slow step does not shake the figure.
+  /// The mean over the newest rows, so that a single slow step hardly changes it.
   recentMean(name: string): number | null {
     const values = (this.recentRows.get(name)?.avg ?? []).slice(-RECENT_UPDATES).filter((value) => value !== null);
     return values.length > 0 ? values.reduce((sum, value) => sum + value, 0) / values.length : null;
   }
 
-  /// Everything wanted anew: at first, after a zoom (which gets finer data), after a restart of the run.
+  /// Reloads all needed series: at first, after a zoom (with finer data), after a restart of the run.
   async load(window: Window, lastStep: number): Promise<void> {
     const generation = ++this.generation;
     if (window.axis.mode === 'tokens') await this.loadClock();
@@ -48,7 +48,7 @@ export class SeriesStore {
     await this.loadRecent(lastStep);
   }
 
-  /// Only what is not here yet, of what is wanted: charts that come into view; or of `names`.
+  /// Loads the needed series, or `names`, that are not loaded yet, for charts that come into view.
   async loadMissing(window: Window, names: Iterable<string> = this.wanted()): Promise<boolean> {
     const generation = this.generation;
     const missing = [...new Set(names)].filter((name) => !this.series.has(name));
@@ -59,7 +59,7 @@ export class SeriesStore {
     return true;
   }
 
-  /// What is newer than the rows already here. A zoomed window stays as it is.
+  /// Loads rows newer than the loaded ones. A zoomed window is not changed.
   async loadTail(window: Window, lastStep: number): Promise<void> {
     const generation = this.generation;
     if (window.axis.mode === 'tokens' && lastStep > this.clock.lastStep) await this.loadClock();

@@ -1,5 +1,5 @@
-/// Leaves of a configuration as flat paths: "model.layers" -> "6". For the YAML that the service writes: mappings and
-/// lists by indentation, scalars on one line; what looks otherwise is kept as text under its line's path.
+/// The leaves of a configuration by path: "model.layers" -> "6". Understands the YAML that the service writes: mappings and lists by
+/// indentation, scalars on one line. Keeps anything else as text under its line's path.
 export function flatten(yaml: string): Map<string, string> {
   const leaves = new Map<string, string>();
   const path: { indent: number; name: string; next: number }[] = [];
@@ -30,7 +30,7 @@ export function flatten(yaml: string): Map<string, string> {
 
 export interface ConfigDifference {
   path: string;
-  left: string | null;   // null: not there
+  left: string | null;   // null: absent
   right: string | null;
 }
 

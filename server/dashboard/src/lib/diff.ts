@@ -1,4 +1,4 @@
-/// A stretch of words of one text; `same` is false where the other text has something else.
+/// A run of words in one text; `same` is false if the other text differs here.
 export interface DiffSpan {
   text: string;
   same: boolean;
@@ -9,7 +9,7 @@ export interface WordDiff {
   hypothesis: DiffSpan[];
 }
 
-/// Words and punctuation marks as separate tokens, the white space before each kept with it.
+/// Splits text into words and punctuation marks, each with the white space before it.
 function tokens(text: string): string[] {
   return text.match(/\s*(?:[\p{L}\p{N}\p{M}]+|[^\s\p{L}\p{N}\p{M}])/gu) ?? [];
 }
@@ -33,7 +33,7 @@ function append(spans: DiffSpan[], text: string, same: boolean): void {
   else spans.push({ text, same });
 }
 
-/// Longest common subsequence of words; the spans of each side concatenate to that side's words.
+/// A word diff by longest common subsequence. The spans of each side concatenate to its text.
 export function diffWords(reference: string, hypothesis: string): WordDiff {
   const left = tokens(reference);
   const right = tokens(hypothesis);

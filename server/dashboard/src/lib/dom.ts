@@ -2,7 +2,7 @@ export type Child = Node | string | number | null | undefined | false | readonly
 
 type Attributes = Record<string, string | number | boolean | ((event: never) => void) | null | undefined>;
 
-/// Names of the listeners that h() has set on any element, so that patching can hand them over.
+/// The names of all listeners that h() has set, so that patching can transfer them.
 const handlers = new Set<'onclick'>();
 
 function appendChild(parent: Node, child: Child): void {
@@ -11,8 +11,8 @@ function appendChild(parent: Node, child: Child): void {
   else parent.appendChild(child instanceof Node ? child : document.createTextNode(String(child)));
 }
 
-/// An element: h('a', { class: 'x', href: '#', onclick: f }, 'text', child). Attributes that are null, undefined or
-/// false are left out; functions are listeners by their names. Text is always text: nothing is parsed as HTML.
+/// Creates an element: h('a', { class: 'x', href: '#', onclick: f }, 'text', child). Omits attributes that are null, undefined or
+/// false. Functions become listeners. Text is never parsed as HTML.
 export function h<K extends keyof HTMLElementTagNameMap>(
   tag: K,
   attributes: Attributes = {},
@@ -36,16 +36,16 @@ export function replaceChildren(parent: Element, ...children: Child[]): void {
   parent.replaceChildren(fragment);
 }
 
-/// Makes the children of `parent` equal to the given ones by changing only what differs, so that a selection, the focus and
-/// scroll positions stay; data-key tells elements apart. Listeners become those of the given ones; whether a fold is open stays the reader's.
+/// Makes the children of `parent` equal to the given ones by changing only what differs, so that selection, focus and scroll
+/// positions stay. data-key identifies elements. Listeners are replaced; a <details> element keeps its open state.
 export function patchChildren(parent: Element, ...children: Child[]): void {
   const fragment = document.createDocumentFragment();
   appendChild(fragment, children);
   patch(parent, fragment);
 }
 
-/// What is at this place of `parent` to be made like `child`. An element with data-key is the same one wherever it stood, so that
-/// the focus stays with a row when another comes before it; a new one is put in.
+/// The existing node at this position to patch into `child`. An element with data-key is found at any position, so that the focus
+/// stays with a row when another is inserted before it; a new one is inserted.
 function keyed(parent: Node, child: Node, at: number): Node | undefined {
   const present = parent.childNodes[at];
   const key = child instanceof HTMLElement ? child.dataset['key'] : undefined;
@@ -72,17 +72,17 @@ function patch(parent: Node, wanted: Node): void {
 function patchAttributes(element: HTMLElement, wanted: HTMLElement): void {
   for (const { name } of [...element.attributes]) if (!wanted.hasAttribute(name) && name !== 'open') element.removeAttribute(name);
   for (const { name, value } of wanted.attributes) {
-    if (name === 'style') element.style.cssText = wanted.style.cssText;  // as an attribute the page's policy forbids it
+    if (name === 'style') element.style.cssText = wanted.style.cssText;  // the page's content security policy forbids the attribute
     else if (element.getAttribute(name) !== value) element.setAttribute(name, value);
   }
 }
 
-/// A place of the page that is drawn only when what it shows has changed.
+/// A container that is redrawn only if its inputs have changed.
 export class Slot {
   readonly element = h('div', {});
   private shown: readonly unknown[] | null = null;
 
-  /// `inputs` are all that `build` reads, compared one by one.
+  /// `inputs` are all values that `build` reads; compared one by one.
   show(inputs: readonly unknown[], build: () => Child): void {
     if (this.shown?.length === inputs.length && inputs.every((input, at) => Object.is(input, this.shown![at]))) return;
     this.shown = inputs;
@@ -90,7 +90,7 @@ export class Slot {
   }
 }
 
-/// Sets text only when it changed: a live page must not disturb a selection or a screen reader without need.
+/// Sets text only if it has changed, so that a live page does not disturb a selection or a screen reader.
 export function setText(element: Element, text: string): void {
   if (element.textContent !== text) element.textContent = text;
 }

@@ -1,6 +1,6 @@
 import type { Evaluation } from '../api/types';
 
-/// The newest evaluation of each set but the one that training validates with, which is that of the first evaluation.
+/// The newest evaluation of each set other than the validation set, which is the set of the first evaluation.
 export function otherSets<Row extends Pick<Evaluation, 'set' | 'time_ms'>>(evals: readonly Row[]): Row[] {
   const inTime = evals.toSorted((a, b) => a.time_ms - b.time_ms);
   const newest = new Map(inTime.map((row) => [row.set, row]));

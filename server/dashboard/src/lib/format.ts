@@ -1,4 +1,4 @@
-/// Numbers as people read them. Everything missing (null, undefined, NaN, infinite) is shown as a dash, never as zero.
+/// Formatting of numbers. A missing value (null, undefined, NaN, infinite) is shown as a dash, never as zero.
 
 export type MaybeNumber = number | null | undefined;
 
@@ -19,12 +19,12 @@ export function formatFixed(value: MaybeNumber, digits: number): string {
   return finite(value) ? value.toFixed(digits).replace('-', '−') : DASH;
 }
 
-/// A loss: three decimals, so that a column lines up; a huge one without any.
+/// A loss with three decimals, so that a column lines up; a huge one without decimals.
 export function formatLoss(value: MaybeNumber): string {
   return finite(value) && Math.abs(value) >= 10_000 ? formatCount(value) : formatFixed(value, 3);
 }
 
-/// Two decimals of its power of ten: "7.00e-4". For what spans many powers in one column.
+/// Scientific notation with two decimals: "7.00e-4". For columns that span many powers of ten.
 export function formatScientific(value: MaybeNumber): string {
   return finite(value) ? value.toExponential(2) : DASH;
 }
@@ -73,7 +73,7 @@ export function formatPercent(fraction: MaybeNumber, digits = 1): string {
   return finite(fraction) ? `${(fraction * 100).toFixed(digits)} %` : DASH;
 }
 
-/// "93 %, 40 GB, 412 W": how busy a GPU is, how much of its memory is taken, what it draws; what it does not tell is left out.
+/// "93 %, 40 GB, 412 W": a GPU's utilisation, used memory and power. Omits values that it does not report.
 export function formatGpu(gpu: { utilization_percent: number | null; memory_used_bytes: number | null; power_w: number | null } | null): string {
   if (!gpu) return DASH;
   const told = [finite(gpu.utilization_percent) ? `${gpu.utilization_percent} %` : '', finite(gpu.memory_used_bytes) ? formatBytes(gpu.memory_used_bytes) : '',
@@ -98,7 +98,7 @@ export function formatAge(seconds: MaybeNumber): string {
   return seconds < 1.5 ? 'just now' : `${formatDuration(seconds)} ago`;
 }
 
-/// "alder, birch +6": the first names, and how many more there are.
+/// "alder, birch +6": the first names and the number of further ones.
 export function formatNames(names: readonly string[], most = 2): string {
   if (names.length === 0) return DASH;
   const more = names.length - most;
@@ -122,8 +122,8 @@ export function formatDateTime(timeMs: MaybeNumber): string {
   return `${day} ${pad2(date.getHours())}:${pad2(date.getMinutes())}`;
 }
 
-/// A time as the server writes it; a dash where there is none.
+/// A server time in local time; a dash if there is none.
 export const formatTime = (time: string | null | undefined): string => formatDateTime(Date.parse(time ?? ''));
 
-/// A name as part of a file's name: what a file system or a shell may not like becomes a dash.
+/// Makes a name safe for file names and shells: replaces other characters by dashes.
 export const fileStem = (name: string): string => name.normalize('NFC').replace(/[^\p{L}\p{N}._-]+/gu, '-').replace(/^[-.]+|-+$/g, '').slice(0, 80) || 'run';

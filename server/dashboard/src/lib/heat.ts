@@ -1,6 +1,6 @@
 import type { Series } from './series';
 
-/// A rank is marked where it takes this much longer than the median of its peers.
+/// A rank is slow if it takes more than this factor of the median over all ranks.
 export const STRAGGLES_ABOVE = 1.15;
 
 export interface HeatRow {
@@ -8,9 +8,9 @@ export interface HeatRow {
   values: (number | null)[];   // mean of the key in each column
   ratios: (number | null)[];   // to the median over ranks in that column
   meanRatio: number | null;
-  straggling: number;          // share of the columns with a ratio above STRAGGLES_ABOVE
+  straggling: number;          // fraction of columns with a ratio above STRAGGLES_ABOVE
   lastSlow: number | null;     // the step at which the last such column ends
-  slowNow: boolean;            // whether most of the newest tenth of the columns are such
+  slowNow: boolean;            // whether most of the newest tenth of the columns are slow
 }
 
 export interface HeatMap {
@@ -20,7 +20,7 @@ export interface HeatMap {
   rows: HeatRow[];
 }
 
-/// The lower median: of two ranks the faster one, so that a single slow one stands out.
+/// The lower median: the faster of two ranks, so that a single slow one stands out.
 export function lowerMedian(values: readonly number[]): number | null {
   if (values.length === 0) return null;
   return values.toSorted((a, b) => a - b)[(values.length - 1) >> 1]!;
@@ -31,7 +31,7 @@ const mean = (values: readonly (number | null)[]): number | null => {
   return known.length > 0 ? known.reduce((sum, value) => sum + value, 0) / known.length : null;
 };
 
-/// A row of a sampled series stands for the steps since the row before it.
+/// A row of a sampled series covers the steps since the row before it.
 function means(series: Series, from: number, width: number, columns: number): (number | null)[] {
   const sums = new Float64Array(columns);
   const counts = new Uint32Array(columns);
@@ -48,7 +48,7 @@ function means(series: Series, from: number, width: number, columns: number): (n
   return [...sums].map((sum, column) => (counts[column]! > 0 ? sum / counts[column]! : null));
 }
 
-/// Ranks over steps: what each took, and how that compares with its peers at the same time.
+/// The values of each rank over steps, and their ratios to the median of all ranks at the same steps.
 export function heatMap(ranks: readonly { rank: number; series: Series }[], range: readonly [number, number], most: number): HeatMap {
   const [from, to] = range;
   const columns = Math.max(1, Math.min(most, Math.floor(to - from) + 1, ...ranks.map(({ series }) => series.step.length || most)));
@@ -68,7 +68,7 @@ export function heatMap(ranks: readonly { rank: number; series: Series }[], rang
   return { from, width, columns, rows };
 }
 
-/// 0 … 4 for how much slower than its peers, -1 and -2 for faster, null without a value.
+/// The colour level: 0 … 4 for slower than the median, -1 and -2 for faster, null without a value.
 export function heatLevel(ratio: number | null): number | null {
   if (ratio === null) return null;
   const bounds = [1.05, STRAGGLES_ABOVE, 1.3, 1.6];

@@ -1,18 +1,18 @@
 export interface Shortcut {
-  keys: readonly string[];  // as KeyboardEvent.key says them
+  keys: readonly string[];  // values of KeyboardEvent.key
   what: string;
-  run?: (event: KeyboardEvent) => void;  // absent: handled elsewhere, named here for the help only
+  run?: (event: KeyboardEvent) => void;  // absent: handled elsewhere, listed for the help only
 }
 
 const groups = new Map<string, readonly Shortcut[]>();
 
-/// Whether keys go into what has the focus, and are no shortcuts.
+/// Whether the focused element takes text input, so that keys are not shortcuts.
 function typing(target: EventTarget | null): boolean {
   return target instanceof HTMLElement && (target.isContentEditable || target instanceof HTMLTextAreaElement ||
     target instanceof HTMLSelectElement || (target instanceof HTMLInputElement && !['checkbox', 'radio', 'button'].includes(target.type)));
 }
 
-/// Makes shortcuts work, and be listed under `title` in the help, until the returned function is called.
+/// Registers shortcuts and lists them under `title` in the help. The returned function removes them.
 export function addShortcuts(title: string, shortcuts: readonly Shortcut[]): () => void {
   groups.set(title, shortcuts);
   return () => {
@@ -31,5 +31,5 @@ export function onShortcutKey(event: KeyboardEvent): void {
   }
 }
 
-/// All shortcuts of the page that is shown, by group.
+/// All registered shortcuts, by group.
 export const shortcutGroups = (): ReadonlyMap<string, readonly Shortcut[]> => groups;

@@ -1,6 +1,6 @@
 import { formatBytes, formatBytesPerSecond, formatFixed, formatLoss, formatMs, formatPercent, formatSi, formatSignificant } from './format';
 
-/// How values of a metric are written, by its key. Measures of evaluations are called eval:MEASURE.
+/// The format of a metric's values, by its key. The keys of evaluation measures are eval:MEASURE.
 export function formatOf(key: string): (value: number | null) => string {
   if (/^eval:(sacrebleu|chrf|teacher_forced_bleu)$/.test(key)) return (value) => formatFixed(value, 2);
   if (key === 'eval:accuracy' || key.endsWith('_fraction')) return formatPercent;

@@ -1,6 +1,6 @@
-/// Gathers what is to be fetched and fetches it in rounds: one at a time, each no sooner than `pauseMs` after the one before
-/// began, and a fifth of that after it ended, so that a slow server gets a rest; four times that after one that failed. What is
-/// asked for during a round belongs to the next one; what a failed round was to fetch is asked for again.
+/// Collects requested parts and fetches them in rounds, one at a time. A round starts at least `pauseMs` after the start of the
+/// last one and a fifth of that after its end, so that a slow server gets a pause; after a failure, four times as long. Parts
+/// requested during a round go into the next one. A failed round is repeated.
 export class Refresher<Part> {
   private due = new Set<Part>();
   private running = false;

@@ -1,6 +1,6 @@
 import { parseRunView, runViewQuery, type ViewState } from './run_view';
 
-/// What the address names. The query of lists and comparisons is read by their own pages.
+/// The route in the address. The pages parse the queries of lists and comparisons.
 export type Route =
   | { page: 'run'; id: string; view: ViewState }
   | { page: (typeof PAGES)[number]; query: URLSearchParams }
@@ -8,7 +8,7 @@ export type Route =
 
 const PAGES = ['runs', 'compare', 'submit', 'nodes', 'alerts', 'tokens', 'audit'] as const;
 
-/// No address at all is the list of runs.
+/// An empty address is the list of runs.
 export function parseRoute(hash: string): Route {
   const [path = '', text = ''] = hash.replace(/^#/, '').split('?');
   const query = new URLSearchParams(text);
@@ -18,7 +18,7 @@ export function parseRoute(hash: string): Route {
   return page ? { page, query } : { page: 'unknown', path: readable(path) };
 }
 
-/// As a person would write it; what is no valid escape stays.
+/// Decodes escapes; keeps invalid ones.
 function readable(path: string): string {
   try {
     return decodeURIComponent(path);
@@ -32,7 +32,7 @@ export function hashOfRun(id: string, view?: ViewState): string {
   return `#/runs/${id}${text ? `?${text}` : ''}`;
 }
 
-/// Query parameters in the address without the escapes that a hash does not need, so that links stay readable.
+/// Query parameters for the address, without escapes that a hash does not need, so that links stay readable.
 export function hashOf(page: string, query: URLSearchParams): string {
   const text = query.toString().replaceAll('%2C', ',').replaceAll('%3A', ':').replaceAll('%40', '@');
   return `#/${page}${text ? `?${text}` : ''}`;

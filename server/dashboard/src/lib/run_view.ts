@@ -1,14 +1,14 @@
 import type { XMode } from './series';
 
-/// What the reader chose to see of a run. It lives in the address, so that a link shows the same view.
+/// The view of a run's page. Stored in the address, so that a link shows the same view.
 export interface ViewState {
   x: XMode;
   logX: boolean;
   smoothing: number;                // 0 … 0.99
   range: [number, number] | null;   // in units of x; null shows everything and follows the run
   log: Set<string>;                 // ids of charts with a logarithmic y axis
-  linkGbit: number;                 // capacity of a host's link as the reader knows it, Gbit/s; 0: not known
-  find: string;                     // text that narrows "all metrics"
+  linkGbit: number;                 // capacity of a host's link in Gbit/s, entered by the user; 0: unknown
+  find: string;                     // filter text of "all metrics"
   all: boolean;                     // whether "all metrics" is open
   heat: string;                     // key of the heat strip
   evaluation: string;               // id of the evaluation whose translations are shown; '' follows the newest
@@ -19,7 +19,7 @@ export interface ViewState {
 }
 
 export const X_MODES: readonly XMode[] = ['update', 'elapsed', 'wall', 'tokens'];
-export const MOST_COMPARED = 8;  // runs: as many as there are colours to tell apart
+export const MOST_COMPARED = 8;  // max runs in a comparison: the number of distinguishable colours
 export const DEFAULT_HEAT = 'forward_ms';
 
 export function defaultView(): ViewState {
@@ -27,7 +27,7 @@ export function defaultView(): ViewState {
     evaluation: '', against: '', logLevel: '', logRank: '', logText: '' };
 }
 
-/// Texts of the view and their names in the address.
+/// The view's text members and their names in the address.
 const TEXTS = [['find', 'find'], ['heat', 'heat'], ['evaluation', 'eval'], ['against', 'against'], ['logLevel', 'level'],
   ['logRank', 'rank'], ['logText', 'text']] as const;
 
@@ -48,7 +48,7 @@ export function parseRunView(query: URLSearchParams): ViewState {
   return view;
 }
 
-/// Only what differs from the default, so that the usual address stays short.
+/// The query with everything that differs from the default, so that the usual address stays short.
 export function runViewQuery(view: ViewState): string {
   const usual = defaultView();
   const query = new URLSearchParams();

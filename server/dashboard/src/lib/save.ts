@@ -1,4 +1,4 @@
-/// Gives the reader a file that the page already holds.
+/// Saves a blob as a file.
 export function saveBlob(blob: Blob, name: string): void {
   const link = document.createElement('a');
   link.href = URL.createObjectURL(blob);

@@ -1,4 +1,4 @@
-/// How many single letters must be changed, added or left out to make one text of the other.
+/// The edit distance (Levenshtein) of two texts.
 export function editDistance(left: string, right: string): number {
   let row = Array.from({ length: right.length + 1 }, (_, at) => at);
   for (let i = 1; i <= left.length; i += 1) {
@@ -11,7 +11,7 @@ export function editDistance(left: string, right: string): number {
   return row[right.length]!;
 }
 
-/// 0 for the same text, 1 where one contains the other, more for each letter that differs; null where they are not alike.
+/// 0 for equal texts, 1 if one contains the other, more for each edit; null if they are not similar.
 function unlikeness(sought: string, text: string): number | null {
   const [a, b] = [sought.toLowerCase(), text.toLowerCase()];
   if (a === b) return 0;
@@ -20,7 +20,7 @@ function unlikeness(sought: string, text: string): number | null {
   return distance <= Math.max(1, Math.floor(Math.min(a.length, b.length) / 4)) ? 1 + distance : null;
 }
 
-/// The runs whose name or id is like the text, the most alike first; of equals as they come.
+/// The runs with a name or id similar to the text, most similar first; ties keep their order.
 export function similarRuns<Named extends { id: string; name: string }>(sought: string, runs: readonly Named[], most = 5): Named[] {
   const found = runs.flatMap((run) => {
     const values = [run.id, run.name].flatMap((text) => (text ? unlikeness(sought, text) ?? [] : []));

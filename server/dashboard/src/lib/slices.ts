@@ -1,6 +1,6 @@
 const BUDGET_MS = 12;
 
-/// Lets the browser answer the reader and paint before the work goes on.
+/// Lets the browser handle input and paint before the work continues.
 const turn = (): Promise<void> => new Promise((resolve) => {
   const { port1, port2 } = new MessageChannel();
   port1.onmessage = () => {
@@ -10,8 +10,8 @@ const turn = (): Promise<void> => new Promise((resolve) => {
   port2.postMessage(null);
 });
 
-/// Work in pieces that together would keep the page from answering. Pieces are done in the order in which they were first
-/// asked for; asking again for one that is still due replaces what it does and keeps its place, so none is starved.
+/// Runs work in slices, so that the page stays responsive. Items run in the order in which they were first added. Adding an item
+/// that is still pending replaces its work and keeps its place, so that none starves.
 export class Slices<Key> {
   private readonly due = new Map<Key, () => void>();
   private running = false;

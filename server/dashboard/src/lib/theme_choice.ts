@@ -1,4 +1,4 @@
-/// Light, dark, or as the system has it. The choice stays in this browser.
+/// The theme: light, dark, or that of the system. Stored in this browser.
 export type ThemeChoice = 'system' | 'light' | 'dark';
 
 const KEY = 'babelring.theme';
@@ -18,7 +18,7 @@ export function readTheme(): ThemeChoice {
   }
 }
 
-/// Sets it on the document; "themechange" on window tells those who bake colours into a picture.
+/// Applies the theme to the document and fires "themechange" on window, for canvases.
 export function applyTheme(choice: ThemeChoice): void {
   if (choice === 'system') delete document.documentElement.dataset['theme'];
   else document.documentElement.dataset['theme'] = choice;

@@ -1,11 +1,11 @@
 import { formatCount } from './format';
 
-/// The label of a tick of an axis whose ticks are `step` apart: as many decimals as tell neighbours apart, and no more.
+/// The label of a tick on an axis with ticks `step` apart, with as few decimals as distinguish neighbours.
 export type Tick = (value: number, step: number) => string;
 
 const MOST_DECIMALS = 12;
 
-/// How many decimals a multiple of `step` has.
+/// The number of decimals of a multiple of `step`.
 export function decimalsOf(step: number): number {
   if (!(step > 0)) return 0;
   for (let digits = 0; digits < MOST_DECIMALS; digits += 1) {
@@ -37,7 +37,7 @@ export const percentTick: Tick = (value, step) => `${(value * 100).toFixed(decim
 
 export const msTick: Tick = (value, step) => (Math.abs(value) >= 1000 ? `${(value / 1000).toFixed(decimalsOf(step / 1000))} s` : `${value.toFixed(decimalsOf(step))} ms`);
 
-/// How ticks of an axis of the metric are written.
+/// The tick format for the metric's axis.
 export function tickOf(key: string): Tick {
   if (key === 'eval:accuracy' || key.endsWith('_fraction')) return percentTick;
   if (key.endsWith('_ms')) return msTick;
@@ -45,14 +45,14 @@ export function tickOf(key: string): Tick {
   return key.endsWith('_per_second') || key.endsWith('tokens') || key === 'flops' ? siTick() : plainTick;
 }
 
-/// What the step is where ticks stand at digits of each power of ten.
+/// The tick step at a value on a logarithmic axis.
 export const logStep = (tick: number): number => 10 ** Math.floor(Math.log10(Math.abs(tick)) + 1e-9);
 
 const MINUTE = 60;
 const HOUR = 3600;
 const DAY = 86_400;
 
-/// Steps between ticks of an axis of seconds that people count in.
+/// Round tick steps for an axis of seconds.
 export const TIME_STEPS: readonly number[] = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30,
   ...[1, 2, 5, 10, 15, 30].map((minutes) => minutes * MINUTE), ...[1, 2, 3, 6, 12].map((hours) => hours * HOUR),
   ...[1, 2, 5, 10, 20, 50, 100, 200, 500, 1000].map((days) => days * DAY)];

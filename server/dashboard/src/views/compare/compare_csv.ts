@@ -3,7 +3,7 @@ import { isEval, type ComparedRun } from './compared_run';
 
 const quoted = (text: string): string => (/[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
 
-/// Rows of the server, as it wrote them, each behind the run and key that it belongs to.
+/// The server's rows, unchanged, each prefixed with its run and key.
 export function comparisonRows(run: { id: string; name: string }, key: string, csv: string): string {
   const front = [run.id, run.name, key].map(quoted).join(',');
   return csv.split('\n').slice(1).filter((row) => row.trim() !== '').map((row) => `${front},${row.trim()}\n`).join('');
@@ -14,7 +14,7 @@ function evalRows(run: ComparedRun, key: string): string {
   return run.evals.map((row) => `${front},${row.update},${row.time_ms},${(row as unknown as Record<string, unknown>)[key.slice(5)] ?? ''}\n`).join('');
 }
 
-/// Every stored value of the compared metrics, not the sampled ones: run, name, key, update, time, value.
+/// Every stored value of the compared metrics, unsampled: run, name, key, update, time, value.
 export async function comparisonCsv(runs: readonly ComparedRun[], keys: readonly string[], progress: (done: number, all: number) => void): Promise<Blob> {
   const parts = ['run,name,key,step,time_ms,value\n'];
   let done = 0;

@@ -24,7 +24,7 @@ export function titleOf(key: string): string {
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
-/// Whether a lower or a higher value is better; null where neither is.
+/// Whether a lower or a higher value is better; null if neither is.
 export function betterOf(key: string): 'less' | 'more' | null {
   if (['eval:sacrebleu', 'eval:chrf', 'eval:teacher_forced_bleu', 'eval:accuracy', 'busy_fraction'].includes(key) || /tokens_per_second$/.test(key)) return 'more';
   if (/(^|:)(loss|nll)$/.test(key) || key.endsWith('_ms')) return 'less';
@@ -39,7 +39,7 @@ function evalLine(run: ComparedRun, key: string, color: string, view: ViewState)
     x: rows.map((row) => xValue(axis, row.update, row.time_ms)), y: rows.map((row) => row[measure] ?? null) };
 }
 
-/// One metric of all runs, each in its colour; the min/max band of sampled ones while there are few.
+/// One metric of all runs, each in its own colour, with min/max bands of sampled series for up to BAND_RUNS runs.
 export function compareLines(runs: readonly ComparedRun[], key: string, view: ViewState): ChartData {
   if (isEval(key)) return { lines: runs.map((run, at) => evalLine(run, key, colorOf(at), view)), note: '', marks: [] };
   const format = formatOf(key);

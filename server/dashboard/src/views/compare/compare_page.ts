@@ -24,7 +24,7 @@ const LIVE_MS = 3000;
 const OFFERED = 5;
 const EVAL_KEYS = ['eval:loss', 'eval:nll', 'eval:sacrebleu', 'eval:chrf', 'eval:teacher_forced_bleu', 'eval:accuracy'];
 
-/// Several runs over one another: curves, best values, and where their configurations differ. The link reproduces it.
+/// Compares runs: curves, best values and differences between their configurations. The address reproduces the view.
 export class ComparePage implements Page {
   private state: CompareState;
   private runs: ComparedRun[];
@@ -40,7 +40,7 @@ export class ComparePage implements Page {
   private readonly problem = h('p', { class: 'problem', role: 'alert' });
   private readonly body = h('div', { class: 'charted' });        // what there is of runs
   private readonly keyFields = h('span', { class: 'group' });
-  private readonly offer = new Slot();                           // runs to begin with
+  private readonly offer = new Slot();                           // suggested runs
   private readonly slices = new Slices<Chart>();
   private known: Run[] = [];
   private revision = 0;
@@ -118,8 +118,7 @@ export class ComparePage implements Page {
     await this.load(this.runs);
   }
 
-  /// Loads runs side by side; one that cannot be had does not keep the others from being shown, and is asked for again unless
-  /// there is no such run.
+  /// Loads runs in parallel. A run that fails to load does not hold up the others and is retried unless it does not exist.
   private async load(runs: readonly ComparedRun[]): Promise<void> {
     const results = await Promise.allSettled(runs.map((run) => run.load(this.state.view).finally(() => this.came())));
     if (this.closed) return;
@@ -201,7 +200,7 @@ export class ComparePage implements Page {
   }
 
   private legend(): HTMLElement {
-    if (this.runs.length === 0) return h('p', {}, 'Choose the runs to compare: tick them in the ', h('a', { href: '#/runs' }, 'list'), ', or begin here.');
+    if (this.runs.length === 0) return h('p', {}, 'Choose the runs to compare: tick them in the ', h('a', { href: '#/runs' }, 'list'), ', or add them here.');
     return h('div', {}, cutText(this.state.asked) ? h('p', { class: 'problem' }, cutText(this.state.asked)) : null, h('ul', { class: 'run-legend' }, this.runs.map((run, at) => h('li', {}, h('span', { class: `swatch swatch-${colorOf(at)}`, 'aria-hidden': 'true' }),
       h('a', { href: hashOfRun(run.id) }, run.name), at === 0 ? h('span', { class: 'best' }, 'baseline')
         : h('button', { type: 'button', class: 'chip', onclick: () => this.setRuns([run.id, ...this.without(run.id)]) }, 'make baseline'),
@@ -209,7 +208,7 @@ export class ComparePage implements Page {
       h('button', { type: 'button', class: 'chip', 'aria-label': `Remove ${run.name}`, onclick: () => this.setRuns(this.without(run.id)) }, '×')))));
   }
 
-  /// The newest runs, until there are two to compare.
+  /// Suggests the newest runs until there are two to compare.
   private offered(): Child {
     const free = this.runs.length < 2 ? this.known.filter(({ id }) => !this.state.runs.includes(id)).slice(0, OFFERED) : [];
     return free.length === 0 ? null : h('p', { class: 'filters' }, h('span', { class: 'muted' }, 'newest'), free.map((run) =>
@@ -244,7 +243,7 @@ export class ComparePage implements Page {
     this.zoom(zoomed(range, (range[0] + range[1]) / 2, factor, full));
   }
 
-  /// A closer look gets finer data.
+  /// Loads finer data for the new range.
   private zoom(range: [number, number] | null): void {
     this.state.view.range = range;
     this.changed();
@@ -270,7 +269,7 @@ export class ComparePage implements Page {
     const text = this.runInput.value.trim();
     const run = this.known.find(({ id, name }) => id === text || name === text);
     if (!run) return setText(this.problem, text ? `no run is called “${text}”` : '');
-    if (this.runs.length >= MOST_COMPARED) return setText(this.problem, `at most ${MOST_COMPARED} runs can be told apart`);
+    if (this.runs.length >= MOST_COMPARED) return setText(this.problem, `at most ${MOST_COMPARED} runs can be compared`);
     this.runInput.value = '';
     setText(this.problem, '');
     if (!this.state.runs.includes(run.id)) this.setRuns([...this.state.runs, run.id]);

@@ -1,12 +1,12 @@
 import { MOST_COMPARED, parseRunView, runViewQuery, type ViewState } from '../../lib/run_view';
 
-/// A comparison, as its link says it.
+/// The state of a comparison, as stored in its address.
 export interface CompareState {
   runs: readonly string[];   // ids; the first is the baseline
   keys: readonly string[];   // metric keys, and eval:MEASURE
   view: ViewState;
-  same: boolean;             // also the configuration in which the runs agree
-  asked: number;             // how many runs the link named; more than MOST_COMPARED are cut
+  same: boolean;             // also shows configuration keys with equal values
+  asked: number;             // number of runs in the address; only the first MOST_COMPARED are compared
 }
 
 export const DEFAULT_KEYS: readonly string[] = ['loss', 'eval:loss', 'eval:sacrebleu', 'eval:chrf', 'target_tokens_per_second', 'step_ms',
@@ -21,9 +21,9 @@ export function parseCompare(query: URLSearchParams): CompareState {
     keys: keys.length > 0 ? keys : DEFAULT_KEYS, view: parseRunView(query), same: query.get('same') === '1' };
 }
 
-/// Says that some of the runs asked for are left out; '' where none is.
+/// Says that only the first runs are compared; '' if all are.
 export const cutText = (asked: number): string =>
-  (asked > MOST_COMPARED ? `The first ${MOST_COMPARED} of ${asked} runs: no more colours can be told apart.` : '');
+  (asked > MOST_COMPARED ? `The first ${MOST_COMPARED} of ${asked} runs: no more colours can be distinguished.` : '');
 
 export function compareQuery(state: CompareState): URLSearchParams {
   const query = new URLSearchParams();

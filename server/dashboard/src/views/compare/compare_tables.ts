@@ -9,14 +9,14 @@ import { formatOf } from '../../lib/metric_format';
 import { betterOf, colorOf, titleOf } from './compare_lines';
 import { isEval, type ComparedRun } from './compared_run';
 
-/// A figure of one run: its value, and at which update.
+/// A run's best value and its update.
 export interface Best {
   value: number;
   update: number;
 }
 
-/// The extreme of a series over all ranks. A sampled row stands for several updates; the exact one is known if the extreme is also
-/// that of the key's summary, which is of one rank.
+/// The min or max of a series over all ranks. A sampled row covers several updates. The exact update is known only if the key's
+/// summary, which covers one rank, has the same extreme.
 function extreme(series: Series, better: 'less' | 'more', summary: MetricKey | undefined): Best | null {
   const column = better === 'more' ? series.max : series.min;
   let found: Best | null = null;
@@ -28,8 +28,8 @@ function extreme(series: Series, better: 'less' | 'more', summary: MetricKey | u
   return best;
 }
 
-/// The best value of a metric over all ranks in the range shown, or the last one where neither more nor less is better; null
-/// where the run has none.
+/// The best value of a metric over all ranks in the range shown, or the last value if neither lower nor higher is better; null
+/// if the run has none.
 export function bestOf(run: Pick<ComparedRun, 'evals' | 'keys'> & { series: { get(key: string): Series } }, key: string): Best | null {
   const better = betterOf(key);
   if (isEval(key)) {
@@ -44,7 +44,7 @@ export function bestOf(run: Pick<ComparedRun, 'evals' | 'keys'> & { series: { ge
   return last < 0 ? null : { value: series.avg[last]!, update: series.step[last]! };
 }
 
-/// Which of the values is the best one; -1 where that cannot be said or all are the same.
+/// The index of the best value; -1 if there is none or all are equal.
 export function winner(key: string, values: readonly (Best | null)[]): number {
   const better = betterOf(key);
   const known = values.filter((value) => value !== null).map(({ value }) => value);
@@ -61,7 +61,7 @@ function elapsed(run: ComparedRun): string {
   return formatDuration((Date.parse(run.run.finished_at ?? run.run.updated_at) - Date.parse(run.run.started_at)) / 1000);
 }
 
-/// One row a run, one column a metric: the best value of each and when it was; the best of all runs marked.
+/// One row per run, one column per metric: its best value with the update. Marks the best of all runs.
 export function bestTable(runs: readonly ComparedRun[], keys: readonly string[]): HTMLElement {
   const columns = keys.map((key) => {
     const values = runs.map((run) => bestOf(run, key));
@@ -72,11 +72,11 @@ export function bestTable(runs: readonly ComparedRun[], keys: readonly string[])
     const content: Child = value ? [formatOf(key)(value.value), h('small', { class: 'at' }, ` @${formatCount(value.update)}`)] : DASH;
     return h('td', { class: 'number' }, content, best === at ? badge('best') : null);
   };
-  const what = { less: ' (least)', more: ' (greatest)' } as const;
+  const kind = { less: ' (min)', more: ' (max)' } as const;
   return h('table', {}, h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, 'Run'), h('th', { scope: 'col' }, 'State'), h('th', { scope: 'col', class: 'number' }, 'Update'),
     h('th', { scope: 'col', class: 'number' }, 'Ran for'), keys.map((key) => {
       const better = betterOf(key);
-      return h('th', { scope: 'col', class: 'number' }, titleOf(key), better ? what[better] : ' (last)');
+      return h('th', { scope: 'col', class: 'number' }, titleOf(key), better ? kind[better] : ' (last)');
     }))), h('tbody', {}, runs.map((run, at) => h('tr', {}, runHead(run, at, 'row'),
     h('td', {}, run.run ? stateBadge(run.run, run.atMs, Date.now()) : DASH), h('td', { class: 'number' }, formatCount(run.run?.update)),
     h('td', { class: 'number' }, elapsed(run)), columns.map((column) => cell(column, at))))));
@@ -88,7 +88,7 @@ export interface ConfigRow {
   differs: boolean;
 }
 
-/// All configuration keys of the runs, those in which they differ first.
+/// All configuration keys of the runs, differing keys first.
 export function configRows(configs: readonly ReadonlyMap<string, string>[]): ConfigRow[] {
   const paths = [...new Set(configs.flatMap((config) => [...config.keys()]))].sort();
   const rows = paths.map((path): ConfigRow => {
@@ -98,7 +98,7 @@ export function configRows(configs: readonly ReadonlyMap<string, string>[]): Con
   return [...rows.filter(({ differs }) => differs), ...rows.filter(({ differs }) => !differs)];
 }
 
-/// What differs from the first run is marked.
+/// The configurations side by side. Marks values that differ from the first run.
 export function configTable(runs: readonly ComparedRun[], same: boolean): HTMLElement {
   const rows = configRows(runs.map(({ config }) => config)).filter(({ differs }) => differs || same);
   return h('table', { class: 'config-diff' }, h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, 'Key'), runs.map((run, at) => runHead(run, at, 'col')))),

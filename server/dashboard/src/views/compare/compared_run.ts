@@ -7,7 +7,7 @@ import type { XAxis } from '../../lib/x_axis';
 
 export const isEval = (key: string): boolean => key.startsWith('eval:');
 
-/// Keeps the set that was evaluated most often, which is the one that training validates with; others have no place on its curve.
+/// Keeps the evaluations of the set that was evaluated most often, which is the validation set. Other sets do not belong on its curve.
 export function ofOneSet<Row extends Pick<Evaluation, 'set'>>(evals: readonly Row[]): Row[] {
   const times = new Map<string, number>();
   for (const { set } of evals) times.set(set, (times.get(set) ?? 0) + 1);
@@ -15,7 +15,7 @@ export function ofOneSet<Row extends Pick<Evaluation, 'set'>>(evals: readonly Ro
   return evals.filter(({ set }) => set === most?.[0]);
 }
 
-/// All that a comparison needs of one run.
+/// The data of one run in a comparison.
 export class ComparedRun {
   run: Run | null = null;
   atMs = 0;
@@ -45,7 +45,7 @@ export class ComparedRun {
     await this.series.load({ axis: this.axis(view), range: view.range }, this.run?.update ?? 0);
   }
 
-  /// What is new of a run that goes on.
+  /// Loads new data of a live run.
   async refresh(view: ViewState): Promise<void> {
     await this.loadFacts();
     await this.series.loadTail({ axis: this.axis(view), range: view.range }, this.run?.update ?? 0);

@@ -9,15 +9,15 @@ export interface Offer {
   title: string;
 }
 
-/// What can be a column: the fixed ones, each configuration key, and last, least and greatest value of each metric.
+/// All possible columns: the fixed ones, each configuration key, and the last, min and max value of each metric.
 export function offers(configPaths: Iterable<string>, metricKeys: Iterable<string>): Offer[] {
   const fixed = COLUMNS.map(({ id, title }) => ({ id, title }));
   const metrics = [...metricKeys].sort().flatMap((key) => [{ id: `last:${key}`, title: `${key}: last` },
-    { id: `min:${key}`, title: `${key}: least, and when` }, { id: `max:${key}`, title: `${key}: greatest, and when` }]);
+    { id: `min:${key}`, title: `${key}: min, with its update` }, { id: `max:${key}`, title: `${key}: max, with its update` }]);
   return [...fixed, ...metrics, ...[...configPaths].sort().map((path) => ({ id: `config:${path}`, title: `configuration: ${path}` }))];
 }
 
-/// Those whose title has all words of the text; chosen ones always first and in their order.
+/// The columns with all words of the text in their title; chosen columns first, in their order.
 export function narrow(all: readonly Offer[], text: string, chosen: readonly string[]): Offer[] {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   const byId = new Map(all.map((offer) => [offer.id, offer]));
@@ -26,7 +26,7 @@ export function narrow(all: readonly Offer[], text: string, chosen: readonly str
   return [...first.filter(({ title }) => words.every((word) => title.toLowerCase().includes(word))), ...rest];
 }
 
-/// A dialog in which columns are found by text, ticked, and moved.
+/// A dialog to search, choose and reorder columns.
 export function chooseColumns(all: readonly Offer[], chosen: readonly string[], onChange: (columns: readonly string[]) => void): void {
   let now = [...chosen];
   const search = h('input', { type: 'search', id: 'column-search', placeholder: 'Find a column, metric or configuration key', oninput: () => draw() });

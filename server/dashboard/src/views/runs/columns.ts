@@ -5,7 +5,7 @@ import { localTimes, percentDone, timeLeft } from '../../lib/health';
 import { formatOf } from '../../lib/metric_format';
 import { stateBadge } from '../run_header';
 
-/// What a run's row does not have, fetched when a column needs it.
+/// Details that are not part of a run's list item. Fetched when a column needs them; null until then.
 export interface Details {
   config(run: Run): ReadonlyMap<string, string> | null;
   metrics(run: Run): ReadonlyMap<string, MetricKey> | null;
@@ -19,9 +19,9 @@ export interface Column {
   number: boolean;
   value: (run: Run, details: Details) => Value;
   cell: (run: Run, details: Details, atMs: number) => Child;
-  format?: (value: number) => string;  // of a number that a difference to the pinned run is shown for
+  format?: (value: number) => string;  // formats the difference to the pinned run
   better?: 'less' | 'more';
-  known?: (run: Run, details: Details) => boolean;  // whether what it needs is here; absent: always
+  known?: (run: Run, details: Details) => boolean;  // whether its details are loaded; absent: always
 }
 
 const text = (id: string, title: string, value: (run: Run) => string): Column => ({ id, title, number: false, value, cell: (run) => value(run) || DASH });
@@ -44,7 +44,7 @@ const time = (id: string, title: string, value: (run: Run) => string | null): Co
 
 const healthWord = (run: Run): HTMLElement => h('span', { class: `health-word level-${run.health.level}`, title: run.health.action }, localTimes(run.health.headline));
 
-/// From well to worst, so that a sort brings trouble together.
+/// Health levels from good to bad, for sorting.
 const LEVELS: readonly string[] = ['good', 'unknown', 'warning', 'bad'];
 
 export const COLUMNS: readonly Column[] = [
@@ -52,7 +52,7 @@ export const COLUMNS: readonly Column[] = [
     cell: (run, _details, atMs) => [stateBadge(run, atMs, Date.now()), run.health.headline.toLowerCase() === run.state ? null : healthWord(run)] },
   number('update', 'Update', (run) => run.update, formatCount),
   { id: 'progress', title: 'Progress', number: true, value: (run) => run.progress.fraction,
-    cell: (run) => (run.progress.fraction === null ? DASH : [h('progress', { max: 1, value: run.progress.fraction, 'aria-label': 'Part of the training that is done' }), ` ${percentDone(run)}`,
+    cell: (run) => (run.progress.fraction === null ? DASH : [h('progress', { max: 1, value: run.progress.fraction, 'aria-label': 'Training progress' }), ` ${percentDone(run)}`,
       timeLeft(run) ? h('small', { class: 'left' }, timeLeft(run)) : null]) },
   { id: 'health', title: 'Health', number: false, value: (run) => `${LEVELS.indexOf(run.health.level)} ${run.health.headline}`,
     cell: healthWord },
@@ -115,14 +115,14 @@ export function columnOf(id: string): Column | null {
   return kind === 'config' ? configColumn(id, rest) : metricColumn(id, kind as 'last' | 'min' | 'max', rest);
 }
 
-/// Missing values come last, whichever way the rest is sorted.
+/// Compares for sorting. Missing values come last in both directions.
 export function compareValues(left: Value, right: Value, descending: boolean): number {
   if (left === null || right === null) return Number(left === null) - Number(right === null);
   const order = typeof left === 'number' && typeof right === 'number' ? left - right : String(left).localeCompare(String(right), 'en', { numeric: true });
   return descending ? -order : order;
 }
 
-/// "+0.31" against the pinned run, and whether that is good.
+/// The difference to the pinned run, "+0.31", and whether it is an improvement.
 export function difference(column: Column, value: Value, pinned: Value): { text: string; good: boolean | null } | null {
   if (!column.format || typeof value !== 'number' || typeof pinned !== 'number' || value === pinned) return null;
   const by = value - pinned;

@@ -1,14 +1,14 @@
 import type { ProblemPlace } from '../../api/problem';
 import { h, replaceChildren, setText } from '../../lib/dom';
 
-/// The line that a complaint is about, 1 the first: as told, or as its text says ("config:12:3: …", "line 12"); null if neither.
+/// The 1-based line of an error, from its member or from its text ("config:12:3: …", "line 12"); null if unknown.
 export function lineOf({ line, detail }: ProblemPlace): number | null {
   if (line !== undefined) return line;
   const found = /(?:^|[\s:])(?:line )?(\d+):\d+:/.exec(detail) ?? /line (\d+)/.exec(detail);
   return found ? Number(found[1]) : null;
 }
 
-/// From where to where line `line` goes in the text.
+/// The range of characters of line `line` in the text.
 export function lineRange(text: string, line: number): [number, number] {
   let from = 0;
   for (let at = 1; at < line; at += 1) {
@@ -20,7 +20,7 @@ export function lineRange(text: string, line: number): [number, number] {
   return [from, end < 0 ? text.length : end];
 }
 
-/// A text area with line numbers, and complaints that lead to their lines.
+/// A text area with line numbers and errors that link to their lines.
 export class ConfigEditor {
   readonly element: HTMLElement;
   private readonly text: HTMLTextAreaElement;

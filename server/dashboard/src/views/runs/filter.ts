@@ -4,7 +4,7 @@ import type { ListState } from './list_state';
 
 const words = (text: string): string[] => text.toLowerCase().split(/\s+/).filter(Boolean);
 
-/// Everything of a run that a reader may know it by.
+/// The text that a search matches: name, id, state, detail, hosts and labels.
 function searchable(run: Run): string {
   const labels = Object.entries(run.labels ?? {}).map(([key, value]) => `${key}=${value}`);
   return [run.name, run.id, run.state, run.detail, ...run.hosts, ...labels].join(' ').toLowerCase();
@@ -24,7 +24,7 @@ export function matches(run: Run, state: ListState): boolean {
   return words(state.text).every((word) => text.includes(word));
 }
 
-/// What the list shows, in order: the pinned run first, whatever the filters say.
+/// The filtered and sorted runs. The pinned run comes first and ignores the filters.
 export function arrange(runs: Iterable<Run>, state: ListState, sortBy: Column, details: Details): Run[] {
   const found = [...runs].filter((run) => run.id === state.pinned || matches(run, state))
     .map((run) => ({ run, value: sortBy.value(run, details), first: run.id === state.pinned }));
@@ -33,7 +33,7 @@ export function arrange(runs: Iterable<Run>, state: ListState, sortBy: Column, d
   return found.map(({ run }) => run);
 }
 
-/// Every label of the runs, as KEY=VALUE, for the filter's suggestions.
+/// All labels of the runs as KEY=VALUE, for the filter's suggestions.
 export function allLabels(runs: Iterable<Run>): string[] {
   const found = new Set<string>();
   for (const run of runs) for (const [key, value] of Object.entries(run.labels ?? {})) found.add(value ? `${key}=${value}` : key);

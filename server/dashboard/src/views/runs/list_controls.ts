@@ -13,12 +13,12 @@ export interface ControlActions {
 export interface ControlFacts {
   count: string;
   selected: number;
-  operate: boolean;                 // whether to offer what changes something
+  operate: boolean;                 // whether to show actions that need scope `operate`
   labels: readonly string[];
   states: readonly string[];
 }
 
-/// What stands above the list: search, filters, and what can be done with ticked runs.
+/// The controls above the list: search, filters, and actions for ticked runs.
 export class ListControls {
   readonly element: HTMLElement;
   private readonly search: HTMLInputElement;

@@ -1,9 +1,9 @@
-/// What the reader chose to see of the list. It is kept in the address; sort order, columns and baseline also in this browser.
+/// The view of the list. Stored in the address; sort order, columns and baseline also in this browser.
 export interface ListState {
   text: string;
   states: readonly string[];   // none: all
   label: string;               // KEY or KEY=VALUE; '' for all
-  archived: boolean;           // also what was archived
+  archived: boolean;           // includes archived runs
   sort: { column: string; descending: boolean };
   columns: readonly string[];  // ids, in order
   pinned: string | null;       // the run that others are compared with
@@ -35,7 +35,7 @@ export function parseListState(query: URLSearchParams): ListState {
   };
 }
 
-/// Only what differs from the default.
+/// The query with everything that differs from the default.
 export function listQuery(state: ListState): URLSearchParams {
   const usual = defaultListState();
   const query = new URLSearchParams();
@@ -51,7 +51,7 @@ export function listQuery(state: ListState): URLSearchParams {
   return query;
 }
 
-/// An address without a word about the list shows what this browser is used to.
+/// The query to start with: that of the address, or, if it is empty, the one stored in this browser.
 export function startingQuery(query: URLSearchParams): URLSearchParams {
   if (query.size > 0) return query;
   try {
@@ -66,6 +66,6 @@ export function keepHabits(query: URLSearchParams): void {
   try {
     localStorage.setItem(KEY, kept.toString());
   } catch {
-    // without storage the next visit begins with the default
+    // without storage the next visit starts with the default
   }
 }

@@ -9,7 +9,7 @@ export interface RowActions {
   pin(id: string): void;
 }
 
-/// One run in the table. The row's elements stay while its run is shown, so focus and selection live through updates.
+/// One run in the table. Reuses its elements, so that focus and selection survive updates.
 export class RowView {
   readonly element: HTMLTableRowElement;
   readonly link: HTMLAnchorElement;
@@ -17,7 +17,7 @@ export class RowView {
   private readonly pinButton: HTMLButtonElement;
   private readonly archived = h('span', { class: 'label' }, 'archived');
   private cells: HTMLTableCellElement[] = [];
-  private mark = '';  // of what is shown
+  private mark = '';  // key of the shown state
 
   constructor(readonly id: string, actions: RowActions) {
     this.check = h('input', { type: 'checkbox', onchange: () => actions.select(id, this.check.checked) });
@@ -26,7 +26,7 @@ export class RowView {
     this.element = h('tr', {}, h('td', { class: 'tools' }, this.check, this.pinButton), h('th', { scope: 'row' }, this.link, ' ', this.archived));
   }
 
-  /// Touches the page only where what it would show is something else than before.
+  /// Changes the page only if the shown state has changed.
   update(run: Run, columns: readonly Column[], details: Details, atMs: number, view: { selected: boolean; pinned: Run | null }): void {
     const silentMs = staleForMs(run, atMs, Date.now());
     const mark = JSON.stringify([run.name, view.selected, view.pinned?.id, run.archived, silentMs && Math.floor(silentMs / 1000),
@@ -42,7 +42,7 @@ export class RowView {
     this.pinButton.setAttribute('aria-pressed', String(isPinned));
     this.pinButton.setAttribute('aria-label', `Pin ${name} as the baseline`);
     this.pinButton.textContent = isPinned ? '★' : '☆';
-    this.pinButton.title = isPinned ? 'Baseline: differences of the others are to this run' : 'Pin as the baseline';
+    this.pinButton.title = isPinned ? 'Baseline: other runs show their difference to this run' : 'Pin as the baseline';
     this.element.classList.toggle('pinned', isPinned);
     while (this.cells.length > columns.length) this.cells.pop()!.remove();
     columns.forEach((column, at) => {

@@ -19,7 +19,7 @@ import { RowView } from './row_view';
 const ROWS_AT_ONCE = 100;
 const AGES_MS = 1000;
 
-/// All runs: searched, sorted, filtered; a column for anything; one pinned as the baseline; updated in place.
+/// The list of runs with search, sorting, filters, configurable columns and a pinned baseline. Updated in place.
 export class RunList implements Page {
   private state: ListState;
   private readonly index: RunIndex;
@@ -200,14 +200,14 @@ export class RunList implements Page {
         this.index.take({ ...this.index.runs.get(id)!, ...run, archived });
         this.selected.delete(id);
       }
-      this.say(`${formatCount(ids.length)} ${archived ? 'archived' : 'taken back from the archive'}.`);
+      this.say(`${formatCount(ids.length)} ${archived ? 'archived' : 'unarchived'}.`);
     } catch (error) {
       this.say(`Not archived: ${explain(error)}`);
     }
     this.drawNow();
   }
 
-  /// Offers what the first runs shown have: fetched now, offered as far as it is here.
+  /// Offers the configuration and metric keys of the first eight runs, after fetching their details.
   private chooseColumns(): void {
     const some = this.order.slice(0, 8);
     const collect = <T>(get: (run: Run) => ReadonlyMap<string, T> | null): Set<string> => new Set(some.flatMap((run) => [...(get(run)?.keys() ?? [])]));

@@ -15,7 +15,7 @@ training:
   stop_after: 20e
 `;
 
-/// "team=mt, trial" as the labels of a run.
+/// Parses labels: "team=mt, trial".
 export function parseLabels(text: string): Record<string, string> {
   return Object.fromEntries(text.split(',').map((part) => part.trim()).filter(Boolean).map((part) => {
     const at = part.indexOf('=');
@@ -25,7 +25,7 @@ export function parseLabels(text: string): Record<string, string> {
 
 interface Fields { name: HTMLInputElement; profile: HTMLSelectElement; worldSize: HTMLInputElement; restarts: HTMLInputElement; labels: HTMLInputElement }
 
-/// A new run for the server to start. #/submit?from=RUN begins with the configuration of another.
+/// A form to submit a run. #/submit?from=RUN starts with that run's configuration.
 export class SubmitPage implements Page {
   private readonly editor = new ConfigEditor('config', EXAMPLE);
   private readonly fields: Fields = {
@@ -52,10 +52,10 @@ export class SubmitPage implements Page {
     this.buttons = [h('button', { type: 'submit', class: 'chip primary' }, 'start the run'),
       h('button', { type: 'button', class: 'chip', onclick: () => void this.check() }, 'check only')];
     const form = h('form', { class: 'card section' }, h('h1', {}, 'New run'), h('div', { class: 'fields' },
-      field('Name', name, 'as it is found again; empty: as the configuration says'),
-      field('Profile', profile, 'how it is launched; the server\'s administrator names them'),
-      field('Ranks', worldSize, 'processes that train together'),
-      field('Restarts', restarts, 'after a fault, from the last checkpoint, at most'),
+      field('Name', name, 'display name; empty: the name in the configuration'),
+      field('Profile', profile, 'how the run is launched; the administrator defines profiles'),
+      field('Ranks', worldSize, 'number of training processes'),
+      field('Restarts', restarts, 'max automatic restarts after a fault, from the last checkpoint'),
       field('Labels', labels, 'separated by commas')),
     h('label', { for: 'config' }, 'Configuration (YAML)'), this.editor.element, this.problem,
     h('div', { class: 'group' }, this.buttons), this.outcome);
@@ -81,7 +81,7 @@ export class SubmitPage implements Page {
       this.editor.value = run.config ?? '';
       this.fields.worldSize.value = String(run.world_size);
     } catch (error) {
-      setText(this.problem, `the configuration of ${from} is not here: ${explain(error)}`);
+      setText(this.problem, `the configuration of ${from} could not be loaded: ${explain(error)}`);
     }
   }
 
@@ -93,7 +93,7 @@ export class SubmitPage implements Page {
         h('option', { value: name }, `${name} (${launcher}${hosts.length > 0 ? ` on ${formatNames(hosts)}` : ''})`)));
       this.chooseProfile();
     } catch (error) {
-      setText(this.problem, `no ways to launch: ${explain(error)}`);
+      setText(this.problem, `the profiles could not be loaded: ${explain(error)}`);
     }
   }
 
@@ -140,15 +140,15 @@ export class SubmitPage implements Page {
   }
 }
 
-/// Bytes by purpose with their sum, and what they were reckoned for.
+/// The memory by purpose with its sum, and the model and batch size of the estimate.
 function memoryText({ parameters, source_tokens: source, target_tokens: target, total, ...purposes }: Record<string, number>): string {
   const parts = Object.entries(purposes).map(([purpose, bytes]) => `${purpose} ${formatBytes(bytes)}`);
-  return `${formatBytes(total)} a rank (${parts.join(', ')}) for ${formatSi(parameters)} parameters and ${formatCount(source)} + ${formatCount(target)} tokens at a time`;
+  return `${formatBytes(total)} per rank (${parts.join(', ')}) for ${formatSi(parameters)} parameters and ${formatCount(source)} + ${formatCount(target)} tokens at a time`;
 }
 
-/// What a dry run said, for reading.
+/// The result of a check as text.
 export function describeCheck(answer: Record<string, unknown>): string {
-  const lines = ['The configuration is good.'];
+  const lines = ['The configuration is valid.'];
   for (const [key, value] of Object.entries(answer)) {
     if (value === null || key === 'config' || key === 'valid') continue;
     const text = Array.isArray(value) && value.every((item) => typeof item === 'string') ? value.join(' ')
