@@ -12,30 +12,30 @@
 
 namespace babelring::api {
 
-/// Somebody who receives events.
+/// A subscriber of events.
 struct Listener {
-  std::string run;               // empty: of all runs
+  std::string run;               // empty: all runs
   std::set<std::string> topics;  // empty: all
   bool wants(const std::string& topic) const { return topics.empty() || topics.contains(topic); }
 };
 
-/// Says for which runs and topics events must be made: those that somebody listens to, or listened to less than
-/// `linger` ago, so that a reader whose connection broke misses nothing. Not thread-safe.
+/// Tracks the runs and topics for which events must be produced: those with a listener now or within the last `linger`,
+/// so that a client that reconnects misses nothing. Not thread-safe.
 class Audience {
  public:
   explicit Audience(std::chrono::milliseconds linger) : linger_(linger) {}
 
-  /// The listener must stay in place, unchanged, until it is removed.
+  /// The listener must outlive its registration and must not change meanwhile.
   void add(Listener* listener);
   void remove(Listener* listener);
   bool wants(const std::string& run, const std::string& topic) const;
-  /// Calls `visit` for each listener to a topic of a run.
+  /// Calls `visit` for each listener of the run and topic.
   void visit(const std::string& run, const std::string& topic, const std::function<void(Listener&)>& visit) const;
 
  private:
   struct Interest {
     std::size_t listeners = 0;
-    SteadyClock::time_point until{};  // when it ends, if there is no listener
+    SteadyClock::time_point until{};  // end of the interest if there is no listener
   };
   struct OfRun {
     std::set<Listener*> listeners;
@@ -49,7 +49,7 @@ class Audience {
 
   const std::chrono::milliseconds linger_;
   std::map<std::string, OfRun> runs_;
-  std::deque<std::pair<SteadyClock::time_point, std::string>> lingering_;  // when which run's interest ends
+  std::deque<std::pair<SteadyClock::time_point, std::string>> lingering_;  // (end of the interest, run)
 };
 
 }  // namespace babelring::api

@@ -18,23 +18,23 @@
 
 namespace babelring::api {
 
-/// Writes down in the store who changed what, on a thread of its own: notes that wait together are committed together.
-/// Ingest and refusals that repeat an earlier one are joined: the first one's row counts them. Also saves the tokens'
-/// times of last use every half minute.
+/// Records every write request in the store, on its own thread; pending notes are committed together. Repeated ingest
+/// requests and refusals are joined: the row of the first one counts them. Also saves the tokens' times of last use
+/// every 30 s. Thread-safe.
 class AuditLog : public http::AuditTrail {
  public:
   struct Limits {
-    std::int64_t rows = 100'000;                          // the newest of those kept by count
-    std::int64_t age_ms = std::int64_t{90} * 86'400'000;  // of those kept by age
-    std::size_t waiting = 10'000;                         // rows to be kept by count; more are dropped and counted
-    std::int64_t repeat_ms = 3'600'000;                   // after this time a repeat begins another row
-    // Rows kept by count that one token or address begins in that time, and ten times as many all clients without a
-    // token; what comes beyond is joined by status alone.
+    std::int64_t rows = 100'000;                          // max rows of the kind kept by count; the newest stay
+    std::int64_t age_ms = std::int64_t{90} * 86'400'000;  // max age of rows of the kind kept by age
+    std::size_t waiting = 10'000;        // max pending rows kept by count; more are dropped and counted
+    std::int64_t repeat_ms = 3'600'000;  // after this time a repeat starts a new row
+    // Max rows kept by count that one token or address starts in that time; ten times as many for all clients without a
+    // token together. Further requests are joined by status alone.
     std::int64_t rows_a_source = 500;
   };
   AuditLog(store::Store& store, TokenBook& tokens) : AuditLog(store, tokens, Limits{}) {}
   AuditLog(store::Store& store, TokenBook& tokens, const Limits& limits);
-  /// Writes what waits.
+  /// Writes pending rows.
   ~AuditLog() override;
   AuditLog(const AuditLog&) = delete;
   AuditLog& operator=(const AuditLog&) = delete;
@@ -42,33 +42,33 @@ class AuditLog : public http::AuditTrail {
   /// Replaces Limits::age_ms.
   void keep_for(std::int64_t age_ms) { age_ms_ = age_ms; }
 
-  /// Writes the note's row within the store's transaction in which what it tells of is done. Returns its entry; 0 for a
+  /// Writes the note's row in the same transaction as the change that it describes. Returns the row's entry; 0 for a
   /// repeat. Throws SqlFailure.
   std::int64_t append(store::Database& database, const http::WriteNote& note);
-  /// After that transaction's commit, with what append() returned: the note is kept.
+  /// Must be called after that transaction's commit, with the result of append().
   void committed(http::WriteNote& note, std::int64_t entry);
 
-  /// `then` is called on the log's thread, or at once where there is nothing to write.
+  /// Calls `then` on the log's thread once the note is written, or at once if there is nothing to write.
   void note(http::WriteNote note, std::function<void()> then) override;
 
-  /// Adds to rows that were read what is counted but not yet written.
+  /// Adds repeats that are counted but not yet written to rows read from the store.
   void complete(std::vector<store::AuditRow>& rows) const;
 
-  /// Since the start.
+  /// Counts since the start of the process.
   struct Counts {
     std::uint64_t joined = 0;     // requests counted by an earlier row
     std::uint64_t expired = 0;    // rows deleted for their age
-    std::uint64_t displaced = 0;  // rows deleted as newer ones came
-    std::uint64_t lost = 0;       // refusals that came too fast to be noted
+    std::uint64_t displaced = 0;  // rows deleted to make room for newer ones
+    std::uint64_t lost = 0;       // refusals dropped because too many were pending
   };
   Counts counts() const;
 
  private:
   /// A row that stands for repeats.
   struct Joined {
-    std::int64_t entry = 0;  // 0: waits to be written; -1: the database did not take it
+    std::int64_t entry = 0;  // 0: pending; -1: the write failed
     std::int64_t first_ms = 0, last_ms = 0;
-    std::int64_t unwritten = 0;  // repeats that the row does not count yet
+    std::int64_t unwritten = 0;  // repeats not yet added to the row
     bool listed = false;         // in repeated_
   };
   struct Waiting {
@@ -81,15 +81,15 @@ class AuditLog : public http::AuditTrail {
   void write_repeats();
   void remove_old();
   void save_uses();
-  /// Rows that a token or an address has begun.
+  /// Rows started by one token or address.
   struct Source {
     std::int64_t since_ms = 0, rows = 0;
   };
-  /// With mutex_ held, like the next four: the key that repeats of the note share; empty if notes of its kind are never
-  /// joined.
+  /// The key that repeats of the note share; empty if notes of its kind are never joined. Requires mutex_, like the
+  /// next four functions.
   std::string key_for(const http::WriteNote& note);
   Source& source(const std::string& name, std::int64_t time_ms);
-  /// The row of which the note is a repeat; null if there is none.
+  /// The row that a note with this key repeats; null if there is none.
   std::shared_ptr<Joined> earlier(const std::string& key, std::int64_t time_ms) const;
   void count_repeat(const std::shared_ptr<Joined>& joined, std::int64_t time_ms);
   std::shared_ptr<Joined> begin_joined(std::string key, const http::WriteNote& note, std::int64_t entry);
@@ -103,13 +103,13 @@ class AuditLog : public http::AuditTrail {
   std::vector<Waiting> queue_;
   std::unordered_map<std::string, std::shared_ptr<Joined>> joined_;
   std::unordered_map<std::string, Source> sources_;
-  std::vector<std::shared_ptr<Joined>> repeated_;  // with repeats to be written
+  std::vector<std::shared_ptr<Joined>> repeated_;  // rows with unwritten repeats
   Counts counts_;
   std::uint64_t told_lost_ = 0;
   std::int64_t bounded_rows_ = -1;  // rows kept by count; -1: not counted yet
   bool stopping_ = false;
-  SteadyClock::time_point saved_ = SteadyClock::now(), aged_{};  // of the thread alone
-  std::thread thread_;                                           // last: starts when everything else is there
+  SteadyClock::time_point saved_ = SteadyClock::now(), aged_{};  // used by the thread only
+  std::thread thread_;                                           // last member: starts after all others are constructed
 };
 
 }  // namespace babelring::api

@@ -8,33 +8,33 @@
 
 namespace babelring::api {
 
-/// The row of the audit for what the server does by itself, with `server` for an actor.
+/// The audit row of a change by the server itself; the actor is `server`.
 http::WriteNote note_of_server(std::string method, std::string route, std::string object, int status);
 
-/// The row of the audit for what a request changes, written in the transaction that changes it: there is no change
-/// without its row. A request that changes nothing is noted when it is answered, like one that is refused.
+/// The audit row of a request, written in the same transaction as the change, so that no change lacks its row. A
+/// request that changes nothing is recorded when it is answered, like a refused one.
 class AuditedRow {
  public:
-  /// `status` is what the request will be answered, `made` the path of what it makes, if it makes something. The
-  /// request must outlive this.
+  /// `status` is the status of the response, `made` the path of the created resource, if any. The request must outlive
+  /// this object.
   AuditedRow(Service& service, const http::Request& request, int status, std::string made = {});
 
-  /// Within the transaction. Throws SqlFailure.
+  /// Must be called within the transaction. Throws SqlFailure.
   void append(store::Database& database);
   void set_made(std::string path);
-  /// After the commit.
+  /// Must be called after the commit.
   void committed();
 
  private:
   AuditLog& audit_;
-  http::WriteNote* note_;   // null where nothing is audited
-  http::WriteNote row_;     // what it will say once this is committed
-  std::int64_t entry_ = 0;  // 0: a repeat, which another row counts
+  http::WriteNote* note_;   // null if the request is not audited
+  http::WriteNote row_;     // the new content of *note_ after the commit
+  std::int64_t entry_ = 0;  // 0: a repeat, counted by another row
   bool appended_ = false;
 };
 
-/// As write(), with the request's row in the same transaction unless `change` returns false or an empty optional, which
-/// says that it has changed nothing.
+/// Like write(), with the request's audit row in the same transaction. Writes no row if `change` returns false or an
+/// empty optional, that is, if it changed nothing.
 template <class F>
 auto audited_write(Service& service, const http::Request& request, int status, F change, std::string made = {}) {
   using Made = std::invoke_result_t<F&, store::Database&>;

@@ -12,44 +12,44 @@
 
 namespace babelring::api {
 
-/// A route that takes a body of up to `most_bytes` and whose handler returns the response.
+/// Adds a route that takes a body of up to `most_bytes`. The handler returns the response.
 void add_body_route(http::Router& router, std::string method, std::string path, http::Scope scope,
                     std::size_t most_bytes, http::Handler handler);
 
-/// A POST that takes no members: its body is empty or {}. Throws Problem 400 for any other, before the handler.
+/// Adds a POST route whose body must be empty or {}. Throws Problem 400 for any other body, before the handler.
 void add_empty_post(http::Router& router, std::string path, http::Scope scope, http::Handler handler);
 
-/// A request's body as JSON, within the limits of what a body may be: depth 32, a million values, strings of 1 MiB, no
-/// member twice, no number that is not finite. Throws Problem 400 bad_json.
+/// Parses a request's body as JSON. Limits: depth 32, a million values, strings of 1 MiB, no duplicate members, finite
+/// numbers. Throws Problem 400 bad_json.
 json::value parse_body(const http::Request& request);
 
-/// The members of a request's body, which is a JSON object. Each is read by name; finish() refuses those that were not
-/// read. Every function throws Problem 400 bad_body, whose `errors` name the member.
+/// The members of a request's body, a JSON object. Members are read by name; finish() refuses members that were not
+/// read. All functions throw Problem 400 bad_body, whose `errors` name the member.
 class Body {
  public:
-  /// An absent body is an empty object where `optional` says so.
+  /// With `optional`, an absent body is an empty object.
   explicit Body(const http::Request& request, bool optional = false);
-  /// An object within a body, at the JSON pointer "/" + `place`, which ends in "/".
+  /// An object within a body, at the JSON pointer "/" + `place`. `place` ends in "/".
   Body(const json::value& part, std::string place);
 
-  /// Each gives nothing for a member that is absent or null.
+  /// Each returns nullopt for a member that is absent or null.
   std::optional<std::string> text(std::string_view name, std::size_t most_bytes);
-  /// A text that is shown as a name. Throws Problem 422 text_refused if it has a control or invisible character.
+  /// A text for display. Throws Problem 422 text_refused if it has a control or invisible character.
   std::optional<std::string> name_text(std::string_view name, std::size_t most_bytes);
   std::optional<std::int64_t> integer(std::string_view name, std::int64_t low, std::int64_t high);
   std::optional<double> number(std::string_view name, double low, double high);
   std::optional<bool> flag(std::string_view name);
-  /// Any value but null, for the caller to judge.
+  /// Any value but null, for the caller to check. Null if absent.
   const json::value* value(std::string_view name);
 
   std::string required_text(std::string_view name, std::size_t most_bytes);
 
-  /// Refuses members that were not asked for.
+  /// Refuses members that were not read.
   void finish() const;
 
-  /// `name`: of a member, with its place.
+  /// Throws Problem 400 bad_body. `name` is the member's full path in the body.
   [[noreturn]] static void refuse(std::string_view name, const std::string& detail);
-  /// Throws Problem 422 text_refused if the text of the member `name`, with its place, is not fit to be a name.
+  /// Throws Problem 422 text_refused if `text` has a control or invisible character. `name` is the member's full path.
   static void require_name(std::string_view name, std::string_view text);
 
  private:

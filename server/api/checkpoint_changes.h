@@ -8,29 +8,29 @@
 #include "server/api/service.h"
 #include "server/store/rows.h"
 
-/// Changes of both a checkpoint's row and its folder, made so that a server which is killed in between can finish them.
+/// Changes of a checkpoint's row and folder, ordered so that a restarted server can finish an interrupted change.
 namespace babelring::api {
 
-/// Removes a checkpoint that nothing protects. `begin` writes store::begin_removal() in a transaction, before anything
-/// on disk is touched. Throws what `begin` throws, and Problem as folder_of() and remove_folder() do; the row is then
-/// as it was.
+/// Removes an unprotected checkpoint. `begin` must write store::begin_removal() in a transaction; it runs before any
+/// change on disk. Throws exceptions of `begin`, and Problem like folder_of() and remove_folder(); the row is then
+/// unchanged.
 void remove_checkpoint(Service& service, const store::CheckpointRow& checkpoint, const std::function<void()>& begin);
 
-/// The same for one that a run's retention does not want, as the server's own doing: its row in the audit comes with
-/// the removal's beginning, and another where it fails afterwards.
+/// Removes a checkpoint on behalf of the run's retention, with the server as the actor. Writes an audit row when the
+/// removal begins, and another one if it then fails.
 void remove_by_retention(Service& service, const store::CheckpointRow& checkpoint);
 
-/// Sets or removes the mark `pinned` in a checkpoint's folder, then the row by `write`, which is store::set_pinned() in
-/// a transaction. In this order a failure between the two keeps a file too many and never one too few. Throws what
-/// `write` throws, the mark being as it was, and Problem as mark_pinned() does.
+/// Sets or removes the mark `pinned` in a checkpoint's folder, then updates the row by `write`, which calls
+/// store::set_pinned() in a transaction. Because of this order, an interruption keeps a file too many rather than
+/// losing one. Throws exceptions of `write` after restoring the mark, and Problem like mark_pinned().
 void change_pin(const std::filesystem::path& folder, bool pinned, const std::function<void()>& write);
 
-/// What a server that was killed may have left unfinished. Made before the first request is served.
+/// Finishes changes that an earlier server process left unfinished. Must be constructed before the first request.
 class UnfinishedChanges {
  public:
   explicit UnfinishedChanges(Service& service);
-  /// Once: finishes removals that were begun, and sets the rows to what the marks on disk say; each with its row in the
-  /// audit. Takes as long as looking at every checkpoint; returns early when `stop` becomes true. Logs what fails.
+  /// Finishes begun removals and updates rows to match the marks on disk, each with an audit row. Call once. Visits
+  /// every checkpoint's folder, so it may take long; returns early when `stop` becomes true. Logs failures.
   void finish(const std::atomic<bool>& stop);
 
  private:

@@ -9,23 +9,23 @@
 
 namespace babelring::api {
 
-/// 24 digits of a digest of `text`, of which entity tags are made.
+/// The first 24 hexadecimal digits of a digest of `text`, for entity tags.
 std::string digest_of(std::string_view text);
 
-/// What a thing's entity tag begins with: a digest of the thing without what changes by the mere passing of time (ages,
-/// estimates). PATCH and DELETE are held against it.
+/// The digest of a resource without its time-dependent members `fleeting` (ages, estimates). It is the first half of
+/// the resource's ETag, and If-Match of PATCH and DELETE is compared with it.
 std::string state_of(json::object thing, std::initializer_list<std::string_view> fleeting = {});
 
-/// A single thing as the answer to GET, with the entity tag "STATE-BODY": If-None-Match is held against the whole and
-/// gives 304, so nobody keeps an old age; If-Match is later held against STATE alone.
+/// The response to a GET of a single resource, with the ETag "STATE-BODY". If-None-Match is compared with the whole tag
+/// and gives 304, so that no client keeps an outdated age; If-Match is compared with STATE only.
 http::Response thing_response(const http::Request& request, const json::object& thing,
                               std::initializer_list<std::string_view> fleeting = {});
 
-/// The same of what is text already: 200 with it, or 304 where the client has that entity tag (with its quotes).
+/// The same for a serialized body: 200, or 304 if If-None-Match has `etag` (given with its quotes).
 http::Response tagged_response(const http::Request& request, std::string body, std::string etag);
 
-/// If-Match of a PATCH, PUT or DELETE: throws Problem 412 where the client has not seen this state, or says so by a
-/// weak tag alone. Without the header, and for "*", nothing happens.
+/// Checks If-Match of a PATCH, PUT or DELETE. Throws Problem 412 if no strong tag in it has this state. Accepts
+/// requests without the header or with "*".
 void require_match(const http::Request& request, std::string_view state);
 
 }  // namespace babelring::api

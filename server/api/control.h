@@ -11,30 +11,30 @@
 
 namespace babelring::api {
 
-inline constexpr double fresh_s = 10;  // a heartbeat this young: its rank is there, and orders will arrive
+inline constexpr double fresh_s = 10;  // a rank is alive and receives commands if its heartbeat is younger
 
-/// What starts and watches runs. Throws Problem 503 in a process that has none.
+/// The control plane, which starts and supervises runs. Throws Problem 503 if this process has none.
 launch::ControlPlane& control_of(Service& service);
 
-/// A rank's GPU as its newest heartbeat tells it; null without one.
+/// A rank's GPU from its newest heartbeat; null without one.
 json::value gpu_item(const std::optional<launch::BeatGpu>& gpu);
 
-/// Tells the event streams how a run stands now.
+/// Publishes the run's current state to the event streams.
 void announce_run(Service& service, const std::string& run);
 
-/// What a run's entity tag begins with. `item` is the run with its configuration; the tag covers what PATCH and DELETE
-/// change, not the progress of training.
+/// The state part of a run's ETag. `item` is the run with its configuration. The tag covers the members that PATCH and
+/// DELETE change, not the progress of training.
 std::string run_state(json::object item);
-/// If-Match of a PATCH or DELETE. Throws Problem 412 where the client has not seen this state of the run.
+/// Checks If-Match of a PATCH or DELETE. Throws Problem 412 if the tag is of another state of the run.
 void require_run_match(const http::Request& request, const store::RunRow& run);
 
-/// After a change of state: tells the event streams, and ends the tokens of a run that is over.
+/// Call after a change of the run's state: publishes it to the event streams, and removes the tokens of an ended run.
 void note_change(Service& service, const std::string& run);
 
-/// 200 (or `status`) with the run as it stands now.
+/// A response with the run's current state.
 http::Response run_response(Service& service, const std::string& run, int status = 200);
 
-/// The member `labels`: an object of at most 64 short strings, as JSON text. Throws Problem 400.
+/// The member `labels`, an object of up to 64 short strings, as JSON text. Throws Problem 400.
 std::optional<std::string> read_labels(Body& body);
 
 }  // namespace babelring::api

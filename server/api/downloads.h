@@ -9,13 +9,13 @@
 
 namespace babelring::api {
 
-/// Counts the downloads in progress, by client and by checkpoint. Thread-safe; copies share the counts.
+/// Counts active downloads by client and by checkpoint. Thread-safe; copies share the counts.
 class Downloads {
  public:
-  /// Takes one of the four places of the request's token, or of its address where it has none; it is free again when
-  /// the pointer is let go. Throws Problem 429 where all are taken.
+  /// Takes a download slot of the request's token, or of its address without a token. Releasing the pointer frees the
+  /// slot. Throws Problem 429 if all slots are taken.
   std::shared_ptr<const void> begin(const http::Request& request, const std::string& checkpoint);
-  /// Keeps a checkpoint that is read in another way from being deleted for as long as the pointer is held.
+  /// Protects a checkpoint from deletion while the pointer is held, for other readers than downloads.
   std::shared_ptr<const void> hold(const std::string& checkpoint);
   bool in_use(const std::string& checkpoint) const;
 

@@ -7,8 +7,8 @@
 
 namespace babelring::api {
 
-/// Locks by the name of what is changed, held from If-Match until the change is written: of two changes of the same
-/// state, one is refused. Names may share a lock, so nobody holds two.
+/// Locks by resource name. Held from the check of If-Match until the change is written, so that two requests with the
+/// same ETag cannot both succeed. Names may share a lock, so a thread must not hold two.
 class EditLocks {
  public:
   [[nodiscard]] std::unique_lock<std::mutex> lock(std::string_view name) {

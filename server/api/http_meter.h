@@ -13,13 +13,13 @@
 
 namespace babelring::api {
 
-/// Counts answers by route, method and status, with the time from the end of the request to its answer,
-/// waiting included. Thread-safe.
+/// Counts responses by route, method and status, with a histogram of latencies from the end of the request to the
+/// response, including queueing. Thread-safe.
 class HttpMeter {
  public:
   static constexpr std::array<double, 11> bounds_s = {0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5};
   struct Cell {
-    std::array<std::uint64_t, bounds_s.size() + 1> buckets{};  // the last is for all that took longer
+    std::array<std::uint64_t, bounds_s.size() + 1> buckets{};  // the last is for longer times
     double seconds = 0;
   };
   using Key = std::tuple<std::string, std::string, int>;  // route's template, method, status
@@ -29,10 +29,10 @@ class HttpMeter {
 
  private:
   mutable std::mutex mutex_;
-  std::map<Key, Cell, std::less<>> cells_;  // as many as routes and their statuses: bounded
+  std::map<Key, Cell, std::less<>> cells_;  // bounded by the number of routes and statuses
 };
 
-/// The handler with its answers and exceptions counted. Turns store::Busy into Problem 503.
+/// Wraps a handler so that its responses and exceptions are counted. Converts store::Busy to Problem 503.
 http::AsyncHandler metered(std::shared_ptr<HttpMeter> meter, const http::Route& route, http::AsyncHandler handler);
 
 }  // namespace babelring::api

@@ -9,23 +9,23 @@
 
 namespace babelring::api {
 
-/// The contract as it is served, of the text of server/api/openapi.yaml. Throws Failure where that is not YAML, has a
-/// number that is not finite, or names a problem that it does not describe.
+/// The served contract, from the text of server/api/openapi.yaml. Throws Failure if the text is not YAML, has a
+/// non-finite number, or refers to an undescribed problem.
 json::value parse_contract(std::string_view yaml);
 
-/// The contract that is built in. As a tree it takes more than a megabyte.
+/// The built-in contract. As a tree it takes more than a megabyte.
 class Contract {
  public:
   Contract();
   std::string text() const { return to_text(document_); }
-  /// The query parameters that an operation takes; nothing if it is not in the contract.
+  /// The names of an operation's query parameters; nullopt if it is not in the contract.
   std::optional<std::vector<std::string>> query_names(std::string_view method, const std::string& path) const;
-  /// The media types of an operation's successes, in the contract's order; empty where these have no body, or it is not
-  /// in the contract.
+  /// The media types of an operation's successful responses, in the contract's order. Empty if they have no body or the
+  /// operation is not in the contract.
   std::vector<std::string> answer_types(std::string_view method, const std::string& path) const;
 
  private:
-  /// Null where the contract has none.
+  /// Null if the contract does not have the operation.
   const json::object* find_operation(std::string_view method, const std::string& path) const;
   json::value document_;
 };

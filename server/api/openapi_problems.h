@@ -6,13 +6,13 @@
 
 namespace babelring::api {
 
-/// An operation's parameters, references to `contract` resolved.
+/// An operation's parameters with references into `contract` resolved.
 std::vector<const json::object*> parameters_of(const json::object& contract, const json::object& operation);
 
-/// Writes the problems of server/api/openapi.yaml where OpenAPI wants them: the codes that an operation lists under
-/// x-errors, and those that x-problems gives to its kind, become `responses` by status, each with the enum of its
-/// codes; `code` of the schema Problem becomes the enum of all. Removes x-problems and x-errors. Throws Failure naming
-/// what is not as it must be.
+/// Expands the problems of server/api/openapi.yaml into OpenAPI. The codes that an operation lists under x-errors, and
+/// those that x-problems assigns to its kind, become `responses` by status, each with an enum of its codes; `code` of
+/// the schema Problem becomes the enum of all. Removes x-problems and x-errors. Throws Failure for an inconsistent
+/// contract.
 void write_problems(json::object& contract);
 
 }  // namespace babelring::api

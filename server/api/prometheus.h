@@ -4,7 +4,7 @@
 
 namespace babelring::api {
 
-/// GET /metrics in Prometheus' text format 0.0.4, and a meter around the handlers of all routes added before.
+/// Adds GET /metrics in Prometheus text format 0.0.4, and meters the handlers of all routes added before.
 void add_prometheus_routes(http::Router& router, Service& service);
 
 }  // namespace babelring::api

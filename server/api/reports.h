@@ -8,10 +8,10 @@
 
 namespace babelring::api {
 
-/// Who reports by this request, which the gate has let in.
+/// The reporter of an authorized request.
 store::Reporter reporter_of(const http::Request& request);
 
-/// A report that is not taken, as an answer: 403 run_forbidden, 429 too_many_runs, 409 attempt_refused, 422
+/// The problem for a refused report: 403 run_forbidden, 429 too_many_runs, 409 attempt_refused, 422
 /// rank_refused or sequence_refused.
 http::Problem problem_of(store::Refusal::Kind kind, const std::string& detail);
 /// The same as a response; 429 carries Retry-After.

@@ -10,13 +10,13 @@
 
 namespace babelring::api {
 
-/// Which checkpoints of a run are kept. One is kept if any of the keep_ rules selects it; without such a rule all are.
-/// Above `max_bytes` the oldest are removed nevertheless. Pinned ones, the best and the last complete one are never
-/// removed.
+/// Which checkpoints of a run are kept. A checkpoint is kept if any keep_ rule selects it, or if there is no such rule.
+/// Above `max_bytes`, the oldest ones are removed nevertheless. Pinned checkpoints, the best one and the last complete
+/// one are never removed.
 struct RetentionPolicy {
   std::optional<std::int64_t> keep_last;
-  std::optional<std::int64_t> keep_best;  // this many, by `metric`
-  std::string metric = "sacrebleu";       // or loss
+  std::optional<std::int64_t> keep_best;  // number of best checkpoints by `metric`
+  std::string metric = "sacrebleu";       // sacrebleu or loss
   std::optional<std::int64_t> keep_every_steps;
   std::optional<std::int64_t> max_bytes;
   std::optional<std::int64_t> max_log_bytes;
@@ -27,20 +27,20 @@ struct RetentionPolicy {
 Result<RetentionPolicy> policy_from_json(const json::value& value);
 json::object to_json(const RetentionPolicy& policy);
 
-/// What the policy looks at.
+/// A checkpoint as the policy sees it.
 struct RetentionCandidate {
   std::int64_t step = 0, bytes = 0;
   double sacrebleu = 0, loss = 0;  // NaN: not evaluated
   bool pinned = false, best = false;
-  bool intact = true;     // complete on disk, as far as this server can tell
-  bool removable = true;  // below a root of this server, and nobody reads it
+  bool intact = true;     // complete on disk, or unknown to this server
+  bool removable = true;  // below a root of this server and not in use
 };
 
-/// Places of those to remove. `candidates` are in the order of steps, newest first.
+/// The indices of the checkpoints to remove. `candidates` must be sorted by step, newest first.
 std::vector<std::size_t> choose_removals(const RetentionPolicy& policy,
                                          const std::vector<RetentionCandidate>& candidates);
 
-/// Why one must stay whatever is asked: "pinned", "best", "last", "in_use", or empty.
+/// Why a checkpoint must not be removed: "pinned", "best", "last" or "in_use"; empty if it may be.
 std::string protection_of(const std::vector<RetentionCandidate>& candidates, std::size_t place);
 
 }  // namespace babelring::api

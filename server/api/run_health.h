@@ -17,28 +17,28 @@
 
 namespace babelring::api {
 
-/// Nothing has come from a running run for stale_after_ms.
+/// Whether a running run has not reported for stale_after_ms.
 bool is_stale(const store::RunRow& run, std::int64_t now_ms);
 
-/// How the runs do. What takes queries is found once for each state of a run, and of a run that trains again only after
-/// 20 times as long as it took. Thread-safe.
+/// Computes and caches the health of runs. The parts that need queries are computed once per state of a run. For a
+/// training run they are computed again only after 20 times the time they took. Thread-safe.
 class HealthBook {
  public:
   using Milliseconds = std::chrono::duration<double, std::milli>;
 
-  /// How much may be found anew in one call or one answer.
+  /// Limits on recomputing within one call or response.
   struct Budget {
-    Milliseconds time{1e9};   // what is left
-    Milliseconds max_age{0};  // what is younger is good enough
+    Milliseconds time{1e9};   // remaining time
+    Milliseconds max_age{0};  // cached parts younger than this are not recomputed
   };
 
-  /// `alerts`: the lasting ones of the run, and others, which are passed over. `heartbeats` may be null. What the
-  /// budget does not allow to find is as it was found last, or left out. Throws SqlFailure.
+  /// `alerts` may include alerts of other runs, which are ignored. `heartbeats` may be null. Parts beyond the budget
+  /// come from the cache or are left out. Throws SqlFailure.
   verdict::Health health(store::Reader& reader, const store::RunRow& run, const std::vector<store::AlertRow>& alerts,
                          const launch::Heartbeats* heartbeats, std::int64_t now_ms, Budget& budget);
 
  private:
-  /// What was found of a run.
+  /// Cached parts of a run's health.
   struct Entry {
     std::string state;
     std::int64_t attempt = 0, updated_ms = 0;
@@ -56,7 +56,7 @@ class HealthBook {
   std::map<std::string, Entry> entries_;
 };
 
-/// The load of the run's hosts, of those whose heartbeat is not older than a minute. `heartbeats` may be null.
+/// The load of the run's hosts with a heartbeat within the last minute. `heartbeats` may be null.
 std::vector<verdict::HostLoad> host_loads(const store::RunRow& run, const launch::Heartbeats* heartbeats);
 
 json::object health_item(const verdict::Health& health);

@@ -5,7 +5,7 @@
 
 namespace babelring::api {
 
-/// How much of its training a run has done, how long the rest takes, and what ends it: the member `progress` of a run.
+/// The member `progress` of a run: the fraction done, the time left, and the condition that ends training.
 json::object progress_item(const store::RunRow& run, bool stale);
 
 }  // namespace babelring::api

@@ -12,24 +12,24 @@ namespace babelring::api {
 
 inline constexpr std::int64_t most_points = 20'000, most_raw_points = 1'000'000;
 
-/// What a request for series asks for, in its own words.
+/// The query parameters of a request for series.
 struct Asked {
-  std::string x;         // step, wall or rel: what from and to mean
+  std::string x;         // unit of from and to: step, wall or rel
   std::string agg;       // minmax, avg, lttb or raw
   bool bounded = false;  // from or to was given
 };
 
-/// A query parameter that is one of several words; the first is meant when it is absent. Throws Problem 400.
+/// A query parameter with one of the `allowed` values; the first is the default. Throws Problem 400.
 std::string choice_query(const http::Request& request, const std::string& name,
                          std::initializer_list<std::string_view> allowed);
 
-/// Throws Problem 400.
+/// Reads x and agg. Throws Problem 400.
 Asked asked_of(const http::Request& request);
 
-/// A range of a run's steps or times, in the words of `x`; NaN: open. Throws Problem 416 where it is empty by itself.
+/// The range [from, to] of a run in units of `x`; NaN leaves an end open. Throws Problem 416 if from is above to.
 store::SeriesQuery range_query(const store::RunRow& run, const std::string& x, double from, double to);
 
-/// The range and resolution that are asked for; key and rank are left to the caller. Throws Problem 400 or 416.
+/// The requested range and resolution. The caller sets key and rank. Throws Problem 400 or 416.
 store::SeriesQuery query_of(const http::Request& request, const store::RunRow& run, const Asked& asked);
 
 }  // namespace babelring::api

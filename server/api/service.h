@@ -30,24 +30,24 @@ namespace babelring::api {
 
 class AlertWatch;
 
-/// What the resources share. One a process; outlives the HTTP server.
+/// The state that the resources share. One per process; must outlive the HTTP server.
 struct Service {
   store::Store& store;
   EventHub& events;
-  std::vector<std::filesystem::path> checkpoint_roots;  // canonical; checkpoints are handed out below these only
-  AlertWatch* alerts = nullptr;                         // follows what is ingested; absent: nobody raises alerts
-  launch::ControlPlane* control = nullptr;              // starts and watches runs; absent: this process starts none
-  translate::Pool* translators = nullptr;               // absent: this process does not translate
-  http::AccessLog* access_log = nullptr;                // absent: requests are not logged
-  std::shared_ptr<const http::Lanes> lanes = nullptr;   // that run the handlers; absent: nothing is told of them
+  std::vector<std::filesystem::path> checkpoint_roots;  // canonical; only checkpoints below these are served
+  AlertWatch* alerts = nullptr;                         // evaluates alert rules; null: no alerts are raised
+  launch::ControlPlane* control = nullptr;              // starts and supervises runs; null: this process starts none
+  translate::Pool* translators = nullptr;               // null: this process does not translate
+  http::AccessLog* access_log = nullptr;                // null: requests are not logged
+  std::shared_ptr<const http::Lanes> lanes = nullptr;   // lanes that run the handlers; null: not reported in /metrics
   TokenBook tokens{store};
   AuditLog audit{store, tokens};
   Idempotency idempotency{store};
   Downloads downloads{};
   RunTexts run_texts{};
-  http::RunRanks ranks{};  // that report
+  http::RunRanks ranks{};  // reporting ranks
   HealthBook health{};
-  http::RateLimiter checkpoint_wishes{{.a_second = 0.1, .burst = 1}};  // of each run
+  http::RateLimiter checkpoint_wishes{{.a_second = 0.1, .burst = 1}};  // per run
   EditLocks edits{};                                                   // by run or checkpoint
 };
 
@@ -57,7 +57,7 @@ http::Router make_router(Service& service);
 /// The lane of each route.
 http::Lane lane_of(const http::Route& route);
 
-// One function a resource, each in the file of that name.
+// One function per resource, each in the file of that name.
 void add_run_routes(http::Router& router, Service& service);
 void add_submit_routes(http::Router& router, Service& service);
 void add_run_action_routes(http::Router& router, Service& service);

@@ -9,11 +9,11 @@
 
 namespace babelring::api {
 
-/// Milliseconds since 1970 of a time as RFC 3339 has it, 2026-11-21T09:15:30.123+01:00, or of the beginning of a day in
-/// UTC, 2026-11-21. Nothing for other texts.
+/// Parses an RFC 3339 time, 2026-11-21T09:15:30.123+01:00, or a day, 2026-11-21, which means its start in UTC. Returns
+/// milliseconds since 1970, or nullopt.
 std::optional<std::int64_t> parse_time(std::string_view text);
 
-/// A query parameter as such a time. Throws Problem 400.
+/// A query parameter parsed by parse_time(). Throws Problem 400.
 std::optional<std::int64_t> time_query(const http::Request& request, const std::string& name);
 
 }  // namespace babelring::api

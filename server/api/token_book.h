@@ -18,7 +18,7 @@
 
 namespace babelring::api {
 
-/// The tokens: kept in the store as digests, and in memory so that a request costs no SQL. Thread-safe.
+/// The access tokens. The store keeps their digests; a copy in memory authenticates requests without SQL. Thread-safe.
 class TokenBook : public http::Authenticator {
  public:
   /// Reads the store. Throws SqlFailure.
@@ -33,36 +33,37 @@ class TokenBook : public http::Authenticator {
   struct Wish {
     std::string name;
     http::Scope scope = http::Scope::read;
-    std::string run;                         // the one run it may write to; empty: any
+    std::string run;                         // the only run that it may write to; empty: any
     std::optional<std::int64_t> expires_ms;  // absent: never
     std::string created_by;
-    std::string run_prefix = {};  // what the names of the runs that it may report for begin with; empty: any
+    std::string run_prefix = {};  // name prefix of the runs that it may report for; empty: any
   };
   struct Made {
     store::TokenRow row;
-    std::string secret;  // shown once
+    std::string secret;  // returned only here
   };
-  /// What is done in the transaction in which a token is made or removed.
+  /// Runs in the transaction that creates or removes a token.
   using Besides = std::function<void(store::Database&, const store::TokenRow&)>;
-  /// Makes a token; waits for the commit. Throws Problem 409 too_many_tokens, and what api::write() throws. `secret` is
-  /// made up unless given.
+  /// Creates a token; waits for the commit. Generates the secret unless given. Throws Problem 409 too_many_tokens, and
+  /// like api::write().
   Made make(const Wish& wish, std::string secret = {}, const Besides& besides = {});
-  /// False if there is none of that id. Throws Problem 409 last_admin rather than leave nobody who may make tokens.
+  /// Removes a token; false if there is none with this id. Throws Problem 409 last_admin for the last administrator.
   bool remove(const std::string& id, const Besides& besides = {});
-  /// Oldest first, with the times of last use.
+  /// All tokens, oldest first, with their times of last use.
   std::vector<store::TokenRow> list() const;
 
-  /// A token by which the ranks of one run may report and ask for orders, for a run that the server starts. Returns the
-  /// secret. Holds until remove_run_tokens().
+  /// Creates the token with which the ranks of a run started by the server report and poll for commands. Returns the
+  /// secret. Valid until remove_run_tokens().
   std::string make_run_token(const std::string& run);
-  /// Ends every token that is bound to this run.
+  /// Removes all tokens bound to this run.
   void remove_run_tokens(const std::string& run);
 
-  /// The secret of an administrator's token if there was no usable one before.
+  /// Creates an administrator's token if there is no usable one, and returns its secret.
   std::optional<std::string> first_admin();
+  /// Creates another administrator's token and returns its secret.
   std::string new_admin();
 
-  /// Writes the times of last use that are new.
+  /// Writes changed times of last use to the store.
   void save_uses();
 
   static constexpr std::size_t most_tokens = 10'000;
@@ -73,14 +74,13 @@ class TokenBook : public http::Authenticator {
     std::shared_ptr<const http::Caller> caller;
     std::atomic<std::int64_t> used_ms = 0, saved_ms = 0;
   };
-  using Key = std::string;  // the first digits of the digest; the rest is compared in constant time
+  using Key = std::string;  // first digits of the digest; the rest is compared in constant time
 
   void hold(const store::TokenRow& row);
   std::size_t usable_admins(const std::string& but) const;
 
   store::Store& store_;
-  std::mutex
-      removing_;  // one at a time: two requests must not remove the last two administrators, each counting on the other
+  std::mutex removing_;  // serializes removals, so that two requests cannot remove the last two administrators
   mutable std::shared_mutex mutex_;
   std::unordered_map<Key, std::unique_ptr<Entry>> by_hash_;
   std::unordered_map<std::string, Entry*> by_id_;
