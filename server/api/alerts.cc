@@ -31,7 +31,7 @@ http::Response list_rules(Service& service) {
 
 constexpr std::size_t most_rule_name_bytes = 64;
 
-/// The rule at a place of the request's body.
+/// Reads the rule at `place` in the request's body.
 alerts::Rule read_rule(const json::value& value, std::size_t index) {
   const std::string place = fmt::format("items/{}/", index);
   Body body(value, place);
@@ -40,7 +40,7 @@ alerts::Rule read_rule(const json::value& value, std::size_t index) {
   const auto kind = alerts::kind_of(body.required_text("kind", most_rule_name_bytes));
   if (!kind) Body::refuse(place + "kind", fmt::format("expected one of {}", fmt::join(alerts::kind_names, ", ")));
   rule.kind = *kind;
-  constexpr double most = std::numeric_limits<double>::max();  // the rule itself says what its kind takes
+  constexpr double most = std::numeric_limits<double>::max();  // fault_of() checks the bounds of the kind
   const auto threshold = body.number("threshold", -most, most);
   if (!threshold) Body::refuse(place + "threshold", "expected a number");
   rule.threshold = *threshold;
@@ -73,7 +73,8 @@ std::vector<alerts::Rule> read_rule_list(const http::Request& request) {
     rules.push_back(read_rule(value, rules.size()));
     const std::string& name = rules.back().name;
     if (!names.insert(name).second) {
-      const std::string place = fmt::format("items/{}/name", rules.size() - 1), detail = "an earlier rule has it";
+      const std::string place = fmt::format("items/{}/name", rules.size() - 1),
+                        detail = "an earlier rule has this name";
       throw http::Problem(422, "rule_refused", fmt::format("{}: '{}': {}", place, name, detail),
                           {{"/" + place, detail}});
     }

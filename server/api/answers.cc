@@ -11,7 +11,7 @@
 namespace babelring::api {
 namespace {
 
-constexpr const char* bad_cursor_detail = "cursor: not one that this server gave";
+constexpr const char* bad_cursor_detail = "cursor: not a cursor from this server";
 
 std::string hex_of_text(std::string_view text) {
   std::string hex;
@@ -43,14 +43,15 @@ http::Response page_response(const http::Request& request, json::array items, st
   if (next) page["next_cursor"] = *next;
   http::Response response = json_response(page);
   if (!next) return response;
-  // The request's own query, verbatim but for the cursor.
+  // The request's query, verbatim except for the cursor.
   const auto question = request.target.find('?');
   std::string link = "<" + request.target.substr(0, question) + "?cursor=" + *next;
   std::istringstream words(question == std::string::npos ? "" : request.target.substr(question + 1));
   for (std::string word; std::getline(words, word, '&');) {
     if (!word.empty() && word != "cursor" && !word.starts_with("cursor=")) link += '&' + word;
   }
-  std::erase_if(link, [](char c) { return c == '>' || c == '"'; });  // no address has them; they would end the field
+  std::erase_if(link,
+                [](char c) { return c == '>' || c == '"'; });  // not valid in an address; they would end the field
   response.set("Link", link + ">; rel=\"next\"");
   return response;
 }
@@ -123,7 +124,7 @@ http::Response NamedPage::response() {
 }
 
 http::Problem store_problem(const store::SqlFailure& failure) {
-  if (failure.full()) return {507, "disk_full", "the database's disk is full; nothing was changed"};
+  if (failure.full()) return {507, "disk_full", "the disk of the database is full; nothing was changed"};
   spdlog::error("write: {}", failure.what());
   return {503, "store_failed", "the database failed; nothing was changed, send it again"};
 }
@@ -153,7 +154,7 @@ json::object eval_item(const store::EvalRow& eval) {
                        {"time", format_rfc3339(eval.time_ms)},
                        {"time_ms", eval.time_ms},
                        {"sample_count", eval.sample_count},
-                       {"teacher_forced_bleu", nullptr}};  // older workers did not count it
+                       {"teacher_forced_bleu", nullptr}};  // older workers do not report it
   const auto body = parse_json(eval.body);
   for (const auto& [name, value] : body.value().as_object()) item.insert_or_assign(name, value);
   if (!eval.samples.empty()) item["samples"] = parse_json(eval.samples).value();

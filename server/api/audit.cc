@@ -25,7 +25,7 @@ json::object audit_item(const store::AuditRow& row) {
           {"address", row.address}};
 }
 
-/// `403`, or `4xx` for all from 400 to 499.
+/// Parses `403`, or `4xx` for 400 to 499.
 void take_status(const http::Request& request, store::AuditFilter& filter) {
   const auto text = request.query_value("status");
   if (!text) return;
@@ -61,7 +61,7 @@ http::Response list_audit(Service& service, const http::Request& request) {
   store::AuditFilter filter = audit_filter(request);
   if (const std::int64_t before = read_cursor(request).first; before > 0) filter.before = before;
   const std::int64_t limit = page_limit(request);
-  filter.limit = limit + 1;  // one more tells whether there is a next page
+  filter.limit = limit + 1;  // one more shows whether there is a next page
   auto reader = service.store.reader();
   auto rows = store::list_audit(*reader, filter);
   std::optional<std::string> next;
@@ -75,8 +75,7 @@ http::Response list_audit(Service& service, const http::Request& request) {
   return page_response(request, std::move(items), std::move(next));
 }
 
-/// The entries as lines of JSON, oldest first, some at a time: no connection to the database is held while the client
-/// reads.
+/// Streams the entries as JSON lines, oldest first, in batches: holds no database connection while the client reads.
 class AuditExport : public http::Producer {
  public:
   AuditExport(Service& service, store::AuditFilter filter) : service_(service), filter_(std::move(filter)) {

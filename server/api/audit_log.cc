@@ -14,10 +14,10 @@ namespace {
 
 constexpr auto between_saves = std::chrono::seconds(30);
 constexpr auto between_removals = std::chrono::hours(1);
-constexpr std::size_t max_joined = 50'000;          // and sources
-constexpr const char* all_anonymous = "anonymous";  // no token's id and no address
+constexpr std::size_t max_joined = 50'000;          // max entries in joined_ and in sources_
+constexpr const char* all_anonymous = "anonymous";  // differs from every token's id and address
 constexpr std::int64_t rows_a_removal = 10'000;
-constexpr std::int64_t not_written = -1;  // the entry of a row that the database did not take
+constexpr std::int64_t not_written = -1;  // the entry of a row whose write failed
 
 store::AuditRow row_of(const http::WriteNote& note) {
   store::AuditRow row;
@@ -34,8 +34,8 @@ store::AuditRow row_of(const http::WriteNote& note) {
   return row;
 }
 
-/// The key that repeats share; empty for a note that is never joined. Of clients that may not come in the route
-/// counts, as they choose the path.
+/// The key that repeats share; empty for a note that is never joined. For unauthorized clients the key has the route
+/// instead of the path, since they choose the path.
 std::string key_of(const http::WriteNote& note) {
   const bool refused = note.status >= 400;
   if (note.kept || (!refused && !note.ingest)) return {};
@@ -90,7 +90,7 @@ std::string AuditLog::key_for(const http::WriteNote& note) {
 
 std::shared_ptr<AuditLog::Joined> AuditLog::begin_joined(std::string key, const http::WriteNote& note,
                                                          std::int64_t entry) {
-  if (joined_.size() >= max_joined) joined_.clear();  // then repeats begin other rows, which are bounded too
+  if (joined_.size() >= max_joined) joined_.clear();  // repeats then start new rows, which are bounded too
   if (!note.kept_by_age) {
     ++source(note.token.empty() ? note.address : note.token, note.time_ms).rows;
     if (note.token.empty()) ++source(all_anonymous, note.time_ms).rows;
@@ -114,7 +114,7 @@ void AuditLog::committed(http::WriteNote& note, std::int64_t entry) {
   note.kept = true;
   if (entry > 0 && !note.kept_by_age && bounded_rows_ >= 0) ++bounded_rows_;
   if (key.empty()) return;
-  if (entry > 0) {  // only now: another's transaction may have been undone
+  if (entry > 0) {  // not before the commit, since a transaction may be rolled back
     begin_joined(std::move(key), note, entry);
   } else if (const auto joined = earlier(key, note.time_ms)) {
     count_repeat(joined, note.time_ms);
@@ -130,8 +130,8 @@ void AuditLog::note(http::WriteNote note, std::function<void()> then) {
     if (joined) {
       count_repeat(joined, note.time_ms);
     } else {
-      taken =
-          then || note.kept_by_age || queue_.size() < limits_.waiting;  // what waits holds a connection: bounded too
+      taken = then || note.kept_by_age ||
+              queue_.size() < limits_.waiting;  // pending notes hold a connection, so they are bounded too
       if (!taken) ++counts_.lost;
     }
     if (taken) {
@@ -176,7 +176,7 @@ void AuditLog::loop() {
       batch.swap(queue_);
       last = stopping_;
       if (const auto lost = counts_.lost - std::exchange(told_lost_, counts_.lost); lost > 0) {
-        spdlog::error("audit: {} refused writes came too fast to be noted", lost);
+        spdlog::error("audit: {} refused writes were not recorded: too many were pending", lost);
       }
     }
     if (!batch.empty()) write(batch);
@@ -203,7 +203,7 @@ void AuditLog::write(std::vector<Waiting>& batch) {
   std::vector<std::int64_t> entries;
   try {
     store_.write([&](store::Database& database) {
-      entries.clear();  // the transaction may be tried again
+      entries.clear();  // the transaction may be retried
       for (const Waiting& waiting : batch) entries.push_back(store::append_audit(database, waiting.row));
     });
     const std::lock_guard lock(mutex_);
@@ -211,7 +211,7 @@ void AuditLog::write(std::vector<Waiting>& batch) {
       if (batch[i].joined) batch[i].joined->entry = entries[i];
       if (!batch[i].row.kept_by_age && bounded_rows_ >= 0) ++bounded_rows_;
     }
-  } catch (const std::exception& failure) {  // the log has them instead
+  } catch (const std::exception& failure) {  // write them to the log instead
     spdlog::error("audit: {}", failure.what());
     const std::lock_guard lock(mutex_);
     for (const Waiting& waiting : batch) {
@@ -244,7 +244,7 @@ void AuditLog::write_repeats() {
     store_.write([&](store::Database& database) {
       for (const Repeat& repeat : repeats) store::repeat_audit(database, repeat.entry, repeat.count, repeat.last_ms);
     });
-  } catch (const std::exception& failure) {  // tried again
+  } catch (const std::exception& failure) {  // retried later
     spdlog::error("audit: {}", failure.what());
     return;
   }
@@ -256,7 +256,7 @@ void AuditLog::write_repeats() {
   std::erase_if(repeated_, [](const auto& joined) { return !joined->listed; });
 }
 
-/// Rows kept by count may exceed their bound by a hundredth, so that not each one that comes deletes one.
+/// Rows kept by count may exceed their limit by 1 %, so that not every new row requires a deletion.
 void AuditLog::remove_old() {
   std::int64_t bounded = 0;
   {
@@ -283,7 +283,7 @@ void AuditLog::remove_old() {
       counts_.expired += static_cast<std::uint64_t>(removed.expired);
     }
     aged_ = SteadyClock::now();
-  } catch (const std::exception& failure) {  // tried again with the next rows
+  } catch (const std::exception& failure) {  // retried with the next rows
     spdlog::error("audit: {}", failure.what());
   }
 }

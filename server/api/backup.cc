@@ -17,9 +17,9 @@ namespace babelring::api {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr std::uintmax_t spare_bytes = std::uintmax_t{64} << 20;  // left to the server beside the copy
+constexpr std::uintmax_t spare_bytes = std::uintmax_t{64} << 20;  // disk space that a backup must leave free
 
-/// Makes backups, one at a time, in a thread of its own.
+/// Makes backups, one at a time, on its own thread.
 class BackupMaker {
  public:
   explicit BackupMaker(Service& service) : service_(service) {}
@@ -30,11 +30,11 @@ class BackupMaker {
   BackupMaker(const BackupMaker&) = delete;
   BackupMaker& operator=(const BackupMaker&) = delete;
 
-  /// Throws Problem: 409 while one is under way, 507 where there is no room for another. `note` writes down who asked,
-  /// before anything is begun; what it throws, too.
+  /// Throws Problem 409 while a backup is running, 507 if the disk space does not suffice, and exceptions of `note`,
+  /// which records the request before the backup starts.
   json::object start(const std::function<void()>& note) {
     const std::lock_guard lock(mutex_);
-    if (running_) throw http::Problem(409, "backup_running", "a backup is being made already");
+    if (running_) throw http::Problem(409, "backup_running", "a backup is already running");
     require_room();
     note();
     if (thread_.joinable()) thread_.join();
@@ -109,7 +109,7 @@ class BackupMaker {
 
 void add_backup_routes(http::Router& router, Service& service) {
   const std::string path = "/api/v1/admin/backup";
-  auto maker = std::make_shared<BackupMaker>(service);  // lives as long as the routes
+  auto maker = std::make_shared<BackupMaker>(service);  // the routes own it
   add_empty_post(router, path, http::Scope::admin, [&service, maker, path](const http::Request& request) {
     const auto note = [&] {
       audited_write(

@@ -10,7 +10,7 @@
 namespace babelring::api {
 namespace {
 
-constexpr std::size_t max_empty_bytes = 1024;  // of a body that is empty or {}
+constexpr std::size_t max_empty_bytes = 1024;  // max size of an empty body or {}
 constexpr JsonLimits limits{.values = 1'000'000, .string_bytes = std::size_t{1} << 20};
 
 }  // namespace
@@ -88,7 +88,7 @@ void Body::require_name(std::string_view name, std::string_view text) {
 
 std::string Body::required_text(std::string_view name, std::size_t most_bytes) {
   auto found = text(name, most_bytes);
-  if (!found || found->empty()) refuse_member(name, "expected a string that is not empty");
+  if (!found || found->empty()) refuse_member(name, "expected a non-empty string");
   return std::move(*found);
 }
 
@@ -120,7 +120,7 @@ std::optional<bool> Body::flag(std::string_view name) {
 
 void Body::finish() const {
   for (const auto& [name, value] : object_) {
-    if (!known_.contains(std::string_view(name))) refuse_member(name, "no such member here");
+    if (!known_.contains(std::string_view(name))) refuse_member(name, "unknown member");
   }
 }
 

@@ -18,8 +18,8 @@ namespace fs = std::filesystem;
 void end_removal(Service& service, const std::string& id, bool removed) {
   try {
     service.store.write([&](store::Database& database) { store::end_removal(database, id, removed); });
-  } catch (const std::exception& failure) {  // done all the same; the next start sees to the row
-    spdlog::warn("checkpoint {}: its removal is not noted as done: {}", id, failure.what());
+  } catch (const std::exception& failure) {  // the removal is done; the next start updates the row
+    spdlog::warn("checkpoint {}: removed, but its row is not updated: {}", id, failure.what());
   }
 }
 
@@ -96,11 +96,11 @@ void UnfinishedChanges::finish(const std::atomic<bool>& stop) {
 
 void UnfinishedChanges::finish_removal(const store::CheckpointRow& begun) {
   store::CheckpointRow checkpoint = begun;
-  checkpoint.removed = false;  // its folder is to be looked at
+  checkpoint.removed = false;  // so that folder_of() accepts it
   bool removed = true;
   try {
     const fs::path folder = folder_of(service_, checkpoint);
-    removed = !is_marked(folder);  // pinned by hand since
+    removed = !is_marked(folder);  // unless pinned by hand since
     if (removed) remove_folder(folder, manifest_of(checkpoint));
   } catch (const http::Problem& problem) {
     if (problem.code() == "not_writable") throw;  // the next start tries again
@@ -109,10 +109,10 @@ void UnfinishedChanges::finish_removal(const store::CheckpointRow& begun) {
   }
   service_.store.write([&](store::Database& database) {
     store::end_removal(database, checkpoint.id, removed);
-    // The row that says it was removed was written when the removal began.
+    // The audit row of the removal was written when it began.
     if (!removed) service_.audit.append(database, note_of_removal(checkpoint, 409));
   });
-  spdlog::info("checkpoint {} of {}: a removal that was cut short is finished", checkpoint.name, checkpoint.run);
+  spdlog::info("checkpoint {} of {}: finished an interrupted removal", checkpoint.name, checkpoint.run);
 }
 
 void UnfinishedChanges::follow_mark(const store::CheckpointRow& checkpoint) {
@@ -120,7 +120,7 @@ void UnfinishedChanges::follow_mark(const store::CheckpointRow& checkpoint) {
   if (checkpoint.pinned == is_marked(checkpoint.folder) || !fs::exists(checkpoint.folder, error)) return;
   const fs::path folder = folder_of(service_, checkpoint);
   service_.store.write([&](store::Database& database) {
-    const bool pinned = is_marked(folder);  // now, as a request may just be changing it
+    const bool pinned = is_marked(folder);  // read within the transaction, since a request may be changing it
     if (store::set_pinned(database, checkpoint.id, pinned)) {
       service_.audit.append(database, note_of_server(pinned ? "PUT" : "DELETE", "/api/v1/checkpoints/{checkpoint}/pin",
                                                      "/api/v1/checkpoints/" + checkpoint.id + "/pin", 204));

@@ -47,14 +47,14 @@ std::string text_of(const http::UniqueFd& file) {
   return text;
 }
 
-/// Whether each file makes one line of SHA256SUMS. Older releases stored names with line breaks.
+/// Whether every file fits in one line of SHA256SUMS. Older releases stored names with line breaks.
 bool fits_lines(const std::vector<ManifestFile>& files) {
   return std::none_of(files.begin(), files.end(),
                       [](const auto& file) { return name_fault(file.name) || name_fault(file.sha256); });
 }
 
-/// The name of a file in the folder that is not this checkpoint's, or SHA256SUMS if it differs from the manifest: a
-/// record with an invented manifest must not cost anybody a file.
+/// The name of a file in the folder that is not part of this checkpoint, or SHA256SUMS if it differs from the manifest.
+/// Protects foreign files from records with a forged manifest.
 std::string stranger_in(const fs::path& folder, const std::vector<ManifestFile>& files) {
   if (!fits_lines(files) || text_of(http::open_beneath(folder, sums_name)) != sums_of(files)) return sums_name;
   for (const auto& entry : fs::directory_iterator(folder)) {
@@ -66,7 +66,7 @@ std::string stranger_in(const fs::path& folder, const std::vector<ManifestFile>&
   return {};
 }
 
-/// The recorded folder without links and dots, which may not be there. Throws Problem 409.
+/// The canonical path of the recorded folder, which need not exist. Throws Problem 409.
 fs::path recorded_folder(const Service& service, const store::CheckpointRow& checkpoint) {
   std::error_code error;
   const fs::path recorded(checkpoint.folder);
@@ -76,12 +76,14 @@ fs::path recorded_folder(const Service& service, const store::CheckpointRow& che
       !error && recorded.is_absolute() && folder.filename() == checkpoint.name &&
       std::any_of(roots.begin(), roots.end(), [&](const auto& root) { return lies_below(root, folder); });
   if (below) return folder;
-  throw http::Problem(409, "outside_roots",
-                      fmt::format("checkpoint {} was written to {}, which is below no --checkpoint-root of this server",
-                                  checkpoint.id, checkpoint.folder));
+  throw http::Problem(
+      409, "outside_roots",
+      fmt::format("checkpoint {} was written to {}, which is not below a --checkpoint-root of this server",
+                  checkpoint.id, checkpoint.folder));
 }
 
-/// Where a checkpoint goes before its files do. The next start of the worker sweeps there, too.
+/// The path to which a checkpoint is renamed before its files are deleted. The worker also cleans it up at its next
+/// start.
 fs::path doomed_of(const fs::path& folder) {
   return folder.parent_path() / (".tmp-deleted-" + folder.filename().string());
 }
@@ -143,7 +145,7 @@ fs::path folder_of(const Service& service, const store::CheckpointRow& checkpoin
     throw http::Problem(410, "removed", fmt::format("checkpoint {} was removed", checkpoint.id));
   }
   const fs::path folder = recorded_folder(service, checkpoint);
-  // Only a worker writes that file: without it the folder is no checkpoint, whatever a record says.
+  // Only a worker writes that file: without it the folder is not a checkpoint.
   if (!http::open_beneath(folder, "state.json")) {
     throw http::Problem(410, "gone", fmt::format("checkpoint {} is no longer on this machine", checkpoint.id));
   }
@@ -154,12 +156,12 @@ http::UniqueFd open_file(const fs::path& folder, const ManifestFile& file) {
   http::UniqueFd opened = http::open_beneath(folder, file.name);
   struct stat status {};
   if (!opened) {
-    throw http::Problem(410, "gone", fmt::format("file '{}' is no longer there, or is no regular file", file.name));
+    throw http::Problem(410, "gone", fmt::format("file '{}' is missing or not a regular file", file.name));
   }
   if (fstat(opened.get(), &status) != 0 || status.st_size != file.size) {
-    throw http::Problem(409, "damaged",
-                        fmt::format("file '{}' has {} bytes, the manifest says {}: its digest cannot match", file.name,
-                                    status.st_size, file.size));
+    throw http::Problem(
+        409, "damaged",
+        fmt::format("file '{}' has {} bytes, expected {} by the manifest", file.name, status.st_size, file.size));
   }
   return opened;
 }
@@ -205,7 +207,7 @@ bool have_room_for_next(Service& service) {
       spdlog::warn("run {}: {} bytes are free in {}, its newest checkpoint has {}", checkpoint.run, space.available,
                    folder.string(), wanted);
       return false;
-    } catch (const http::Problem&) {  // elsewhere, or gone
+    } catch (const http::Problem&) {  // not below a root, or gone
     }
   }
   return true;
@@ -218,20 +220,20 @@ bool is_marked(const fs::path& folder) {
 
 void mark_pinned(const fs::path& folder, bool pinned) {
   const http::UniqueFd opened = open_folder(folder);
-  if (!opened) throw http::Problem(410, "gone", fmt::format("{} is no longer there", folder.string()));
+  if (!opened) throw http::Problem(410, "gone", fmt::format("{} no longer exists", folder.string()));
   if (!pinned) {
     if (unlinkat(opened.get(), pin_name, 0) != 0 && errno != ENOENT) refuse(folder, "cannot unpin");
     return;
   }
   const http::UniqueFd marker(openat(opened.get(), pin_name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644));
   if (!marker || fsync(opened.get()) != 0) refuse(folder, "cannot pin");
-  // A worker's retention may have renamed the folder meanwhile: it checks for the mark after renaming, we check for the
-  // folder after marking.
+  // The worker's retention may have renamed the folder meanwhile. It checks for the mark after renaming; this checks
+  // for the folder after marking.
   struct stat mine {
   }, named{};
   if (fstat(opened.get(), &mine) != 0 || lstat(folder.c_str(), &named) != 0 || mine.st_ino != named.st_ino ||
       mine.st_dev != named.st_dev) {
-    throw http::Problem(410, "gone", fmt::format("{} was removed just now", folder.string()));
+    throw http::Problem(410, "gone", fmt::format("{} has just been removed", folder.string()));
   }
 }
 
@@ -240,12 +242,12 @@ void require_removable(const fs::path& folder, const std::vector<ManifestFile>& 
   if (stranger.empty()) return;
   throw http::Problem(
       409, "foreign_files",
-      fmt::format("{} has '{}', which is not as in this checkpoint: nothing was removed", folder.string(), stranger));
+      fmt::format("{} has '{}', which is not part of this checkpoint: nothing was removed", folder.string(), stranger));
 }
 
 void remove_folder(const fs::path& folder, const std::vector<ManifestFile>& files) {
   require_removable(folder, files);
-  // Renamed first: a removal that is interrupted leaves no half checkpoint.
+  // Rename first, so that an interrupted removal leaves no partial checkpoint.
   const fs::path doomed = doomed_of(folder);
   if (rename(folder.c_str(), doomed.c_str()) != 0) refuse(folder, "cannot remove");
   store::failpoint("removal_renamed");

@@ -32,7 +32,7 @@ http::Response list_checkpoints(Service& service, const http::Request& request) 
   filter.removed = flag_query(request, "removed").value_or(false);
   filter.by_bleu = sorted_by_bleu(request);
   filter.before = read_cursor(request);
-  filter.limit = limit + 1;  // one more tells whether there is a next page
+  filter.limit = limit + 1;  // one more shows whether there is a next page
   auto reader = service.store.reader();
   const store::RunRow run = require_run(*reader, request);
   auto checkpoints = store::list_checkpoints(*reader, run.number, filter);
@@ -56,14 +56,14 @@ http::Response no_content() {
   return response;
 }
 
-/// Tells the event streams what became of a checkpoint.
+/// Publishes the checkpoint's new state to the event streams.
 void announce_checkpoint(Service& service, const std::string& id) {
   auto reader = service.store.reader();
   const auto checkpoint = store::find_checkpoint(*reader, id);
   if (checkpoint) service.events.publish(checkpoint->run, "checkpoint", to_text(checkpoint_item(*checkpoint)));
 }
 
-/// The mark on disk is what holds the worker back; the row is what people see.
+/// The mark on disk stops the worker's retention; the row is what clients see.
 http::Response pin(Service& service, const http::Request& request, bool pinned) {
   const auto one_at_a_time = service.edits.lock(request.parameter("checkpoint"));
   const store::CheckpointRow checkpoint = require_checkpoint(service, request);
@@ -83,7 +83,7 @@ http::Response pin(Service& service, const http::Request& request, bool pinned) 
   if (why == "best") throw http::Problem(409, "best", fmt::format("{} is the run's best checkpoint", checkpoint.name));
   if (why == "last")
     throw http::Problem(409, "last", fmt::format("{} is the run's last complete checkpoint", checkpoint.name));
-  throw http::Problem(409, "in_use", fmt::format("{} is being read just now", checkpoint.name));
+  throw http::Problem(409, "in_use", fmt::format("{} is being read", checkpoint.name));
 }
 
 http::Response delete_checkpoint(Service& service, const http::Request& request) {
@@ -95,7 +95,7 @@ http::Response delete_checkpoint(Service& service, const http::Request& request)
   remove_checkpoint(service, checkpoint, [&] {
     audited_write(service, request, 204,
                   [&](store::Database& database) { store::begin_removal(database, checkpoint.id); });
-    one_at_a_time.unlock();  // the row tells; removing the files takes its time
+    one_at_a_time.unlock();  // the row is marked; deleting the files may take long
   });
   announce_checkpoint(service, checkpoint.id);
   return no_content();

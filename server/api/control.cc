@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t most_labels = 64, most_label_bytes = 64, most_value_bytes = 256;
 
-/// A member's name as a part of a JSON pointer (RFC 6901).
+/// Escapes a member's name for a JSON pointer (RFC 6901).
 std::string pointer_part(std::string_view name) {
   std::string part;
   for (const char c : name) {
@@ -26,7 +26,7 @@ std::string pointer_part(std::string_view name) {
 }  // namespace
 
 launch::ControlPlane& control_of(Service& service) {
-  if (service.control == nullptr) throw http::Problem(503, "no_control", "this server starts no runs");
+  if (service.control == nullptr) throw http::Problem(503, "no_control", "this server does not start runs");
   return *service.control;
 }
 
@@ -44,7 +44,7 @@ std::string run_state(json::object item) {
 }
 
 void require_run_match(const http::Request& request, const store::RunRow& run) {
-  json::object item = run_item(run, verdict::Health(), wall_time_ms());  // its health is no part of the tag
+  json::object item = run_item(run, verdict::Health(), wall_time_ms());  // the tag does not cover its health
   item["config"] = run.config;
   require_match(request, run_state(std::move(item)));
 }
@@ -73,7 +73,8 @@ std::optional<std::string> read_labels(Body& body) {
   if (labels == nullptr) return std::nullopt;
   if (!labels->is_object()) Body::refuse("labels", "expected an object of strings");
   const json::object& object = labels->get_object();
-  if (object.size() > most_labels) Body::refuse("labels", fmt::format("expected at most {}", most_labels));
+  if (object.size() > most_labels)
+    Body::refuse("labels", fmt::format("found {}, expected at most {}", object.size(), most_labels));
   for (const auto& [name, value] : object) {
     const bool formed = !name.empty() && name.size() <= most_label_bytes && name.find('=') == name.npos &&
                         value.is_string() && value.get_string().size() <= most_value_bytes;

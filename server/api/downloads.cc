@@ -15,9 +15,9 @@ std::shared_ptr<const void> Downloads::begin(const http::Request& request, const
   const std::lock_guard lock(state_->mutex);
   int& active = state_->by_client[who];
   if (active >= most_a_client) {
-    throw http::Problem(429, "too_many_downloads",
-                        fmt::format("{} downloads of this {} are under way, at most {} may be", active,
-                                    request.caller ? "token" : "address", most_a_client));
+    throw http::Problem(
+        429, "too_many_downloads",
+        fmt::format("this {} already has {} active downloads, the max", request.caller ? "token" : "address", active));
   }
   ++active;
   ++state_->by_checkpoint[checkpoint];
@@ -46,7 +46,7 @@ bool Downloads::in_use(const std::string& checkpoint) const {
 
 namespace {
 
-/// The body goes out under one of the token's places; a HEAD takes none.
+/// Sends the body under one of the token's download slots. A HEAD takes no slot.
 http::Response counted(Service& service, const http::Request& request, const store::CheckpointRow& checkpoint,
                        http::Response response) {
   if (request.method != "HEAD" && response.status < 300)
@@ -57,7 +57,7 @@ http::Response counted(Service& service, const http::Request& request, const sto
 http::Response file(Service& service, const http::Request& request) {
   const store::CheckpointRow checkpoint = require_checkpoint(service, request);
   const std::string& name = request.parameter("name");
-  // The requested name is only compared: the file opened is the manifest's.
+  // The requested name is only compared; the path comes from the manifest.
   for (const ManifestFile& entry : manifest_of(checkpoint)) {
     if (entry.name != name) continue;
     http::UniqueFd opened = open_file(folder_of(service, checkpoint), entry);
@@ -67,8 +67,8 @@ http::Response file(Service& service, const http::Request& request) {
   throw http::Problem(404, "file_unknown", fmt::format("checkpoint {} has no file '{}'", checkpoint.id, name));
 }
 
-/// All files and SHA256SUMS below a folder of the checkpoint's name, in the order of the manifest. Nothing in it
-/// depends on anything but the manifest and the files' content.
+/// A tar of all files and SHA256SUMS in a folder with the checkpoint's name, in the order of the manifest. Its bytes
+/// depend only on the manifest and the files' content.
 http::Response archive(Service& service, const http::Request& request) {
   const store::CheckpointRow checkpoint = require_checkpoint(service, request);
   const auto folder = folder_of(service, checkpoint);

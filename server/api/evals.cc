@@ -75,7 +75,7 @@ EvalRecord read_eval(const http::Request& request) {
   return eval;
 }
 
-/// A validation that somebody made of a run's model beside its training: of another set, say.
+/// Adds a validation made outside the training run, for example on another set.
 http::Response add_eval(Service& service, const http::Request& request) {
   return service.idempotency.once(request, [&] {
     const store::RunRow run = [&] {

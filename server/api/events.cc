@@ -16,8 +16,9 @@ std::set<std::string> topics_of(const http::Request& request) {
   std::istringstream text(request.query_value("topic").value_or(""));
   for (std::string topic; std::getline(text, topic, ',');) {
     if (std::find(known_topics.begin(), known_topics.end(), topic) == known_topics.end()) {
-      throw http::Problem(400, "bad_parameter",
-                          fmt::format("topic: '{}' is none of metrics, state, checkpoint, eval, log, alert", topic));
+      throw http::Problem(
+          400, "bad_parameter",
+          fmt::format("topic: expected metrics, state, checkpoint, eval, log or alert, found '{}'", topic));
     }
     topics.insert(std::move(topic));
   }
@@ -32,8 +33,7 @@ http::Response subscribe(Service& service, const http::Request& request) {
   auto source =
       service.events.subscribe(run, topics_of(request), after, request.caller ? request.caller->token : std::string());
   if (!source) {
-    throw http::Problem(503, "too_many_streams",
-                        "too many event streams are open: at most 8 of a token, 10,000 in all");
+    throw http::Problem(503, "too_many_streams", "too many event streams are open: at most 8 per token, 10,000 in all");
   }
   http::Response response;
   response.set("Content-Type", "text/event-stream").set("Cache-Control", "no-store").set("X-Accel-Buffering", "no");

@@ -7,8 +7,8 @@ namespace {
 
 constexpr std::size_t rows_a_piece = 2000;
 
-/// All stored steps of a run as CSV, a few thousand rows at a time: no connection is held while the client reads, so a
-/// slow one does not keep the write-ahead log from being taken back.
+/// Streams all stored steps of a run as CSV, in batches of a few thousand rows. Holds no database connection while the
+/// client reads, so that a slow client does not block checkpointing of the write-ahead log.
 class StepExport : public http::Producer {
  public:
   StepExport(Service& service, std::int64_t run, std::vector<std::string> keys)

@@ -45,7 +45,7 @@ launch::Beat read_beat(const http::Request& request) {
   beat.processors = count("processors");
   beat.load = body.number("load", 0, 1e9).value_or(0);
   beat.arrived = request.complete;
-  return beat;  // other members come from newer workers, which must not be taken for dead because of them
+  return beat;  // ignore members of newer workers, which must not count as dead because of them
 }
 
 std::optional<store::CommandRow> commands_for(Service& service, const std::string& run, const launch::Beat& beat) {
@@ -68,7 +68,7 @@ http::Response take(Service& service, const http::Request& request) {
   auto order = commands_for(service, run, beat);
   if (order) check_report(reporter, run, *order, beat);
   if (order && beat.attempt > order->attempt) {
-    // Started by hand. Its records may arrive much later, after those still in the spool of the previous attempt.
+    // A run started by hand. Its records may arrive much later, after the previous attempt's spool.
     audited_write(service, request, 200, [&](store::Database& database) {
       return store::note_newer_attempt(database, run, beat.attempt, beat.host, wall_time_ms());
     });
@@ -88,7 +88,7 @@ http::Response take(Service& service, const http::Request& request) {
   if (order->state == store::RunState::stopping && beat.attempt == order->attempt) {
     commands.push_back({{"kind", "stop"}, {"mode", order->stop_wish}});
   }
-  // Rank 0 alone is told, and asks the others: each request makes one checkpoint.
+  // Only rank 0 gets the command and passes it on, so that each request makes one checkpoint.
   if (beat.rank == 0 && beat.attempt == order->attempt && order->checkpoint_wish > beat.checkpoint_done) {
     commands.push_back({{"kind", "checkpoint"}, {"number", order->checkpoint_wish}});
   }
@@ -129,7 +129,7 @@ http::Response show_node(Service& service, const http::Request& request) {
   for (const launch::Node& node : heartbeats.nodes()) {
     if (node.host == request.parameter("host")) return json_response(node_item(node, heartbeats));
   }
-  throw http::Problem(404, "node_unknown", "no rank reported from such a host within a day");
+  throw http::Problem(404, "node_unknown", "no rank on this host reported in the last 24 hours");
 }
 
 }  // namespace

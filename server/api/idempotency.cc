@@ -15,7 +15,7 @@ namespace {
 constexpr std::int64_t kept_ms = 24 * 3'600'000;
 constexpr std::size_t most_idempotency_key_bytes = 255;
 
-/// The header's value; as a structured field it may stand in quotes.
+/// The header's value without the optional quotes of a structured field.
 std::string key_of(const http::Request& request) {
   std::string key(request.header("idempotency-key"));
   if (key.size() >= 2 && key.front() == '"' && key.back() == '"') key = key.substr(1, key.size() - 2);
@@ -41,13 +41,13 @@ http::Response replay(const store::KeptAnswer& kept) {
 store::KeptAnswer keep(const std::string& fingerprint, const http::Response& response,
                        const std::function<std::string(const std::string&)>& kept) {
   const auto* body = std::get_if<std::string>(&response.body);
-  if (body == nullptr) fail("idempotency: an answer whose body is not a string cannot be kept");
+  if (body == nullptr) fail("idempotency: expected a response with a string body");
   json::array headers;
   for (const auto& [name, value] : response.headers) headers.push_back({name, value});
   return {fingerprint, response.status, to_text(headers), kept && response.status < 300 ? kept(*body) : *body};
 }
 
-/// Takes a name out of a set when it goes out of scope.
+/// Removes a name from a set at the end of the scope.
 class Held {
  public:
   Held(std::mutex& mutex, std::set<std::string>& names, std::string name)
@@ -81,7 +81,7 @@ http::Response Idempotency::once(const http::Request& request, const std::functi
   const std::string fingerprint = sha256_hex(request.method + " " + request.target + "\n" + request.body);
   const Held held(mutex_, in_flight_, owner + " " + key);
   if (!held.fresh()) {
-    const http::Problem problem(409, "key_in_flight", "the first request with this key is still being answered");
+    const http::Problem problem(409, "key_in_flight", "the first request with this key is still in progress");
     return http::problem_response(problem, request.id).set("Retry-After", "1");
   }
   const std::int64_t now_ms = wall_time_ms();
@@ -90,11 +90,12 @@ http::Response Idempotency::once(const http::Request& request, const std::functi
   });
   if (earlier) {
     if (earlier->fingerprint != fingerprint) {
-      throw http::Problem(422, "key_reused", "this Idempotency-Key came with another request before");
+      throw http::Problem(422, "key_reused", "this Idempotency-Key was used for a different request");
     }
     if (earlier->status == 0) {
-      throw http::Problem(409, "outcome_unknown",
-                          "the server ended while it did this: see whether it was done, then use another key");
+      throw http::Problem(
+          409, "outcome_unknown",
+          "the server ended during the first request: check whether it took effect, then use a new key");
     }
     return replay(*earlier);
   }

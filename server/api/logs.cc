@@ -14,7 +14,7 @@ namespace babelring::api {
 namespace {
 
 constexpr std::size_t most_answer_bytes = std::size_t{1} << 20;
-constexpr std::size_t most_text_bytes = std::size_t{64} << 10;  // of one line
+constexpr std::size_t most_text_bytes = std::size_t{64} << 10;  // per line
 
 enum class LogForm { json, ndjson, text };
 
@@ -23,12 +23,12 @@ LogForm log_form_of(const http::Request& request) {
   return static_cast<LogForm>(http::accepted_type(request.header("accept"), types).value_or(0));
 }
 
-/// The beginning of a line that is too long for an answer, cut between characters.
+/// Truncates a line that is too long for a response, between characters.
 std::string shown_text(const std::string& text) {
   if (text.size() <= most_text_bytes) return text;
   std::size_t end = most_text_bytes;
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
-  return text.substr(0, end) + fmt::format(" [{} bytes more]", text.size() - end);
+  return text.substr(0, end) + fmt::format(" [{} more bytes]", text.size() - end);
 }
 
 json::object line_item(const store::LogRow& log) {
@@ -42,7 +42,7 @@ std::string text_line(const store::LogRow& log) {
                      printable(shown_text(log.text)));
 }
 
-/// Leaves out what would exceed the limit of an answer: the newest lines when paging forward, the oldest of a tail.
+/// Drops lines beyond the size limit of a response: the newest ones when paging forward, the oldest ones of a tail.
 json::array bounded_items(const std::vector<store::LogRow>& lines, bool tail, std::int64_t& next) {
   json::array items;
   std::size_t bytes = 0;
@@ -67,7 +67,7 @@ store::LogFilter filter_of(const http::Request& request) {
   filter.text = request.query_value("q").value_or("");
   const auto after = integer_query(request, "after", 0, most_number);
   filter.after = after ? *after : read_cursor(request).first;
-  // Without a position the newest lines are wanted; with one, those that follow it.
+  // Without a position, return the newest lines; with one, the lines after it.
   filter.tail = !after && !request.query_value("cursor");
   const std::int64_t last = integer_query(request, "tail", 1, 5000, 200);
   const std::int64_t next = integer_query(request, "limit", 1, 5000, 500);
@@ -81,7 +81,7 @@ http::Response list_logs(Service& service, const http::Request& request) {
   const store::RunRow run = require_run(*reader, request);
   store::LogPage page = store::read_logs(*reader, run.number, filter);
   json::array items = bounded_items(page.lines, filter.tail, page.next);
-  // Logs grow: the next position is given even at the present end.
+  // Logs grow, so return a next position even at the current end.
   const std::string after = fmt::format("</api/v1/runs/{}/logs?after={}>; rel=\"next\"", run.id, page.next);
   const LogForm form = log_form_of(request);
   if (form == LogForm::json) {

@@ -12,10 +12,10 @@ namespace {
 
 constexpr std::size_t most_query_series = 50;
 constexpr std::int64_t most_query_points = 5000;
-constexpr std::int64_t finest = 20'000;  // points of each series before they are brought to common rows, at most
-constexpr std::int64_t row_bytes = 48;   // of a point in the answer, roughly
+constexpr std::int64_t finest = 20'000;  // max points per series before alignment to common rows
+constexpr std::int64_t row_bytes = 48;   // approximate size of a point in the response
 
-/// What a body asks for.
+/// The parsed body of a query.
 struct Wish {
   std::vector<std::string> runs, keys;
   std::optional<std::int64_t> rank;
@@ -81,7 +81,7 @@ Wish wish_of(const http::Request& request) {
     } else if (name == "points") {
       wish.points = integer_of(name, value, 2, most_query_points);
     } else {
-      refuse(fmt::format("'{}' is no member of a query", std::string_view(name)));
+      refuse(fmt::format("'{}': unknown member", std::string_view(name)));
     }
   }
   const std::size_t series = wish.runs.size() * wish.keys.size();
@@ -91,7 +91,7 @@ Wish wish_of(const http::Request& request) {
   return wish;
 }
 
-/// One series and where its points lie on the common axis.
+/// One series and the places of its points on the common axis.
 struct Column {
   store::RunRow run;
   store::SeriesQuery query;
@@ -99,13 +99,13 @@ struct Column {
   std::vector<double> at;
 };
 
-/// Refuses what costs too much, at the member that is to blame.
+/// Throws Problem 422 if the query costs too much.
 void check_query_price(const QueryPrice& price, const char* pointer) {
   const auto excess = excess_of(price);
   if (excess) throw http::Problem(422, "query_too_expensive", *excess, {{pointer, *excess}});
 }
 
-/// As fine as the bound on all points allows, so that rows are filled evenly.
+/// The finest resolution within the limit on all points, so that rows are filled evenly.
 std::size_t points_of(const Wish& wish) {
   const auto series = static_cast<std::int64_t>(wish.runs.size() * wish.keys.size());
   return static_cast<std::size_t>(std::max(wish.points, std::min(finest, max_query_points / series)));
@@ -131,8 +131,8 @@ Column read_column(store::Reader& reader, const Wish& wish, const store::RunRow&
   return column;
 }
 
-/// The rows that all columns share: every place that any has a point at, or where these are too many, stretches of
-/// equal width that have one.
+/// The rows that all columns share: every place with a point in any column, or, if these are too many, bins of equal
+/// width with at least one point.
 class Rows {
  public:
   Rows(const std::vector<Column>& columns, std::size_t most) : last_(static_cast<double>(most - 1)) {
@@ -163,7 +163,7 @@ class Rows {
  private:
   double start_of(double place) const {
     if (exact_ || width_ <= 0) return place;
-    return low_ + std::min(std::floor((place - low_) / width_), last_) * width_;  // the last one has its end, too
+    return low_ + std::min(std::floor((place - low_) / width_), last_) * width_;  // the last bin includes its end
   }
 
   bool exact_ = true;

@@ -17,7 +17,7 @@ namespace {
 
 json::value scalar(const YAML::Node& node) {
   const std::string& text = node.Scalar();
-  if (node.Tag() == "!") return json::value(text);  // quoted: a string whatever it looks like
+  if (node.Tag() == "!") return json::value(text);  // a quoted scalar is always a string
   if (text == "true" || text == "false") return text == "true";
   if (text == "null" || text == "~") return nullptr;
   std::int64_t integer = 0;
@@ -26,7 +26,7 @@ json::value scalar(const YAML::Node& node) {
     return integer;
   double real = 0;
   if (const auto parsed = std::from_chars(text.data(), end, real); parsed.ptr == end && !text.empty()) {
-    // JSON would have null there. A word that is meant, such as nan, stands in quotes.
+    // JSON would show null. The word nan must be quoted.
     const bool finite = parsed.ec == std::errc() && std::isfinite(real);
     if (!finite) fail("openapi.yaml, line {}: {} is not finite: quote it", node.Mark().line + 1, text);
     return real;

@@ -35,7 +35,7 @@ class ProblemWriter {
       : contract_(contract), problems_(take_member(contract, "x-problems").as_object()) {}
 
   void write() {
-    // The operations refer to nothing that this changes but `components`, which is worked on last.
+    // Operations refer only to `components`, which is changed last.
     for (auto& path : contract_.at("paths").as_object()) {
       for (auto& [method, operation] : path.value().as_object()) {
         write_operation(std::string(method), operation.as_object());
@@ -54,7 +54,7 @@ class ProblemWriter {
  private:
   const json::object& codes() const { return problems_.at("codes").as_object(); }
 
-  /// The codes of a list under given_by.
+  /// Adds the codes of a list under given_by.
   void add_given(std::set<std::string>& codes, std::string_view kind) const {
     add_codes(codes, problems_.at("given_by").at(kind));
   }
@@ -115,7 +115,7 @@ class ProblemWriter {
     return {{"allOf", json::array{problem, code}}};
   }
 
-  /// The name, among the shared responses, of the one with these codes: "410.gone.removed".
+  /// The name of the shared response with these codes: "410.gone.removed".
   std::string share(const std::string& status, const std::vector<std::string>& codes) {
     std::string name = status, text(http::reason_of(std::stoi(status)));
     for (const std::string& code : codes) {

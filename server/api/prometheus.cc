@@ -25,7 +25,7 @@ using prometheus::MetricFamily;
 using prometheus::MetricType;
 using Labels = std::vector<ClientMetric::Label>;
 
-constexpr std::int64_t most_runs = 50;             // that are told about, the newest active ones
+constexpr std::int64_t most_runs = 50;             // max runs with metrics, the newest active ones
 constexpr std::size_t most_ranks = 1000;           // in all
 constexpr std::size_t most_metric_lines = 20'000;  // of the whole answer
 
@@ -67,7 +67,7 @@ ClientMetric histogram(Labels labels, std::span<const double> bounds, std::span<
 void add_http(std::vector<MetricFamily>& families, const HttpMeter& meter) {
   MetricFamily& requests =
       family(families, "babelring_http_request_duration_seconds",
-             "Time from the end of a request to its answer, waiting included", MetricType::Histogram);
+             "Time from the end of a request to its response, including queueing", MetricType::Histogram);
   std::size_t lines = 0;
   for (const auto& [key, cell] : meter.read()) {
     if ((lines += cell.buckets.size() + 2) > most_metric_lines / 2) break;
@@ -78,10 +78,11 @@ void add_http(std::vector<MetricFamily>& families, const HttpMeter& meter) {
 }
 
 void add_lanes(std::vector<MetricFamily>& families, const Service& service) {
-  MetricFamily waiting{"babelring_lane_waiting_requests", "Requests that wait for a thread", MetricType::Gauge, {}};
-  MetricFamily oldest{"babelring_lane_oldest_wait_seconds", "Since the oldest of them came", MetricType::Gauge, {}};
-  MetricFamily running{"babelring_lane_running_requests", "Requests that a thread handles", MetricType::Gauge, {}};
-  MetricFamily refused{"babelring_lane_refused_total", "Requests refused for want of room", MetricType::Counter, {}};
+  MetricFamily waiting{"babelring_lane_waiting_requests", "Requests waiting for a thread", MetricType::Gauge, {}};
+  MetricFamily oldest{"babelring_lane_oldest_wait_seconds", "Age of the oldest waiting request", MetricType::Gauge, {}};
+  MetricFamily running{"babelring_lane_running_requests", "Requests being handled", MetricType::Gauge, {}};
+  MetricFamily refused{
+      "babelring_lane_refused_total", "Requests refused because the queue was full", MetricType::Counter, {}};
   MetricFamily left{
       "babelring_lane_abandoned_total", "Requests dropped because their clients left", MetricType::Counter, {}};
   const auto count = [](MetricFamily& into, Labels labels, std::uint64_t value) {
@@ -108,15 +109,15 @@ void add_lanes(std::vector<MetricFamily>& families, const Service& service) {
 }
 
 void add_ingest(std::vector<MetricFamily>& families, const store::WriterCounts& counts) {
-  counter(families, "babelring_ingest_points_total", "Numbers of step records that were stored", counts.points);
-  counter(families, "babelring_ingest_records_total", "Records that were stored", counts.records);
-  counter(families, "babelring_ingest_duplicates_total", "Records that were there already", counts.duplicates);
-  counter(families, "babelring_ingest_batches_total", "Batches that were stored", counts.batches);
-  counter(families, "babelring_ingest_unknown_members_total",
-          "Members of records that this program does not know and has passed over", counts.unknown_members);
-  counter(families, "babelring_ingest_refused_total", "Batches refused for what they say", counts.refused);
-  counter(families, "babelring_ingest_failures_total", "Transactions that the database did not take", counts.failed);
-  family(families, "babelring_ingest_commit_seconds", "Time of a commit, with its fsync", MetricType::Histogram)
+  counter(families, "babelring_ingest_points_total", "Stored values of step records", counts.points);
+  counter(families, "babelring_ingest_records_total", "Stored records", counts.records);
+  counter(families, "babelring_ingest_duplicates_total", "Records that were already stored", counts.duplicates);
+  counter(families, "babelring_ingest_batches_total", "Stored batches", counts.batches);
+  counter(families, "babelring_ingest_unknown_members_total", "Unknown members of records, which were ignored",
+          counts.unknown_members);
+  counter(families, "babelring_ingest_refused_total", "Batches refused for invalid content", counts.refused);
+  counter(families, "babelring_ingest_failures_total", "Failed database transactions", counts.failed);
+  family(families, "babelring_ingest_commit_seconds", "Time of a commit, including fsync", MetricType::Histogram)
       .metric.push_back(histogram({}, store::WriterCounts::commit_bounds_s, counts.commits, counts.commit_seconds));
 }
 
@@ -141,22 +142,22 @@ void add_process(std::vector<MetricFamily>& families, const Service& service) {
     ++descriptors;
   }
   single_gauge(families, "process_open_fds", "Open file descriptors", descriptors);
-  gauge(family(families, "babelring_build_info", "1, with the program's version", MetricType::Gauge),
+  gauge(family(families, "babelring_build_info", "Always 1, labelled with the program's version", MetricType::Gauge),
         {{"version", version}, {"schema", std::to_string(store::schema_version)}}, 1);
   const auto size = std::filesystem::file_size(service.store.database_file(), error);
   single_gauge(families, "babelring_database_bytes", "Size of the database file",
                error ? 0 : static_cast<double>(size));
-  single_gauge(families, "babelring_disk_free_bytes", "Free bytes beside the database",
+  single_gauge(families, "babelring_disk_free_bytes", "Free bytes on the disk of the database",
                static_cast<double>(service.store.free_bytes()));
 }
 
-/// What the audit and the access log leave out.
+/// Entries that the audit and the access log left out.
 void add_log_losses(std::vector<MetricFamily>& families, const Service& service) {
   const AuditLog::Counts audit = service.audit.counts();
   MetricFamily& dropped = family(
       families, "babelring_audit_dropped_total",
-      "Audit: requests counted by an earlier entry (joined), entries deleted for their age (expired) or as newer "
-      "ones came (displaced), refusals that came too fast to be noted (lost)",
+      "Audit: requests counted by an earlier entry (joined), entries deleted for their age (expired) or for newer "
+      "ones (displaced), refusals dropped because too many were pending (lost)",
       MetricType::Counter);
   for (const auto& [cause, count] : {std::pair{"joined", audit.joined},
                                      {"expired", audit.expired},
@@ -167,27 +168,30 @@ void add_log_losses(std::vector<MetricFamily>& families, const Service& service)
     metric.counter.value = static_cast<double>(count);
     dropped.metric.push_back(std::move(metric));
   }
-  counter(families, "babelring_access_log_suppressed_total", "Lines left out of the access log, as too many came",
+  counter(families, "babelring_access_log_suppressed_total", "Lines left out of the access log because of their rate",
           service.access_log == nullptr ? 0 : service.access_log->suppressed());
 }
 
 struct RunFamilies {
   MetricFamily step{"babelring_run_step", "Newest update of an active run", MetricType::Gauge, {}};
   MetricFamily loss{"babelring_run_loss", "Training loss of the newest update", MetricType::Gauge, {}};
-  MetricFamily rate{"babelring_run_target_tokens_per_second", "Of all ranks", MetricType::Gauge, {}};
+  MetricFamily rate{
+      "babelring_run_target_tokens_per_second", "Target tokens per second of all ranks", MetricType::Gauge, {}};
   MetricFamily step_seconds{"babelring_run_step_seconds", "Wall time of the newest update", MetricType::Gauge, {}};
   MetricFamily waiting{"babelring_rank_exposed_communication_seconds",
-                       "Part of the newest update spent waiting for the network",
+                       "Time of the newest update spent waiting for the network",
                        MetricType::Gauge,
                        {}};
-  MetricFamily age{"babelring_rank_heartbeat_age_seconds", "Since the rank's last heartbeat", MetricType::Gauge, {}};
-  MetricFamily busy{"babelring_rank_busy_ratio", "Processor time over wall time and threads", MetricType::Gauge, {}};
-  MetricFamily gpu{
-      "babelring_gpu_utilization_ratio", "Part of the time in which the rank's GPU computed", MetricType::Gauge, {}};
-  MetricFamily write{"babelring_checkpoint_write_seconds",
-                     "Time of the newest checkpoint until it was durable",
-                     MetricType::Gauge,
-                     {}};
+  MetricFamily age{
+      "babelring_rank_heartbeat_age_seconds", "Time since the rank's last heartbeat", MetricType::Gauge, {}};
+  MetricFamily busy{
+      "babelring_rank_busy_ratio", "Processor time divided by wall time and threads", MetricType::Gauge, {}};
+  MetricFamily gpu{"babelring_gpu_utilization_ratio",
+                   "Fraction of time in which the rank's GPU was computing",
+                   MetricType::Gauge,
+                   {}};
+  MetricFamily write{
+      "babelring_checkpoint_write_seconds", "Time until the newest checkpoint was durable", MetricType::Gauge, {}};
   MetricFamily bytes{"babelring_checkpoint_bytes", "Size of the newest checkpoint", MetricType::Gauge, {}};
   std::size_t ranks = 0;
 };
@@ -196,7 +200,7 @@ void finite_gauge(MetricFamily& into, const Labels& labels, double value) {
   if (std::isfinite(value)) gauge(into, labels, value);
 }
 
-/// Seconds since the last heartbeat of each rank that sends any.
+/// Seconds since the last heartbeat, per rank.
 std::map<std::int64_t, double> heartbeat_ages(const Service& service, const store::RunRow& run) {
   std::map<std::int64_t, double> ages_s;
   if (service.control == nullptr) return ages_s;
@@ -261,10 +265,10 @@ http::Response show_metrics(Service& service, const HttpMeter& meter) {
   add_ingest(families, service.store.counts());
   single_gauge(families, "babelring_sse_subscribers", "Open event streams",
                static_cast<double>(service.events.subscribers()));
-  counter(families, "babelring_sse_dropped_total", "Frames of metrics that slow readers of event streams lost",
+  counter(families, "babelring_sse_dropped_total", "Metric frames dropped for slow event-stream readers",
           service.events.dropped());
   add_log_losses(families, service);
-  single_gauge(families, "babelring_sse_bytes", "What the events kept for streams take",
+  single_gauge(families, "babelring_sse_bytes", "Memory of the events kept for streams",
                static_cast<double>(service.events.bytes()));
   add_runs(families, service);
   http::Response response = http::text_response(200, "text/plain; version=0.0.4; charset=utf-8",

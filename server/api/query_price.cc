@@ -7,7 +7,7 @@
 namespace babelring::api {
 namespace {
 
-/// Of two numbers from 0; INT64_MAX where it does not fit.
+/// The product of two non-negative numbers; INT64_MAX on overflow.
 std::int64_t product(std::int64_t a, std::int64_t b) {
   std::int64_t result = 0;
   return __builtin_mul_overflow(a, b, &result) ? INT64_MAX : result;
@@ -19,23 +19,22 @@ std::optional<std::string> excess_of(const QueryPrice& price) {
   const std::int64_t points = product(price.series, price.points);
   if (!price.every_point && points > max_query_points) {
     return fmt::format(
-        "{} series of {} points are {} points, at most {} are given at once: ask for {}", price.series, price.points,
-        points, max_query_points,
+        "{} series of {} points are {} points, expected at most {}: ask for {}", price.series, price.points, points,
+        max_query_points,
         price.series <= max_query_points / 2
-            ? fmt::format("at most {} points of each, or for fewer series", max_query_points / price.series)
+            ? fmt::format("at most {} points per series, or fewer series", max_query_points / price.series)
             : "fewer series");
   }
   if (price.pieces > max_query_pieces) {
     return fmt::format(
-        "about {} stored values would be read, at most {} are for one query: ask for a shorter range (from, to), fewer "
-        "series, fewer points of each, or one rank",
+        "the query reads about {} stored values, expected at most {}: ask for a shorter range (from, to), fewer "
+        "series, fewer points per series, or one rank",
         price.pieces, max_query_pieces);
   }
   const std::int64_t bytes = product(points, price.point_bytes);
   if (bytes > max_query_bytes) {
     return fmt::format(
-        "the answer would have about {} MiB, at most {} are given at once: ask for a shorter range (from, to) or for "
-        "format=f64",
+        "the response has about {} MiB, expected at most {}: ask for a shorter range (from, to) or format=f64",
         bytes >> 20, max_query_bytes >> 20);
   }
   return std::nullopt;

@@ -7,7 +7,7 @@
 namespace babelring::api {
 namespace {
 
-/// In one word. `age_s`: of its last heartbeat, if it sends any.
+/// The rank's state. `age_s` is the age of its last heartbeat, if it sends any.
 const char* state_of_rank(const store::RunRow& run, const store::RankRow& rank, std::optional<double> age_s,
                           std::int64_t now_ms) {
   const auto state = store::run_state_of(run.state);

@@ -20,16 +20,16 @@ namespace {
 
 constexpr std::size_t most_records = 10'000;
 constexpr std::size_t most_metric_key_bytes = 128;
-constexpr std::size_t most_names = 64;  // of memory_bytes and of gpu
+constexpr std::size_t most_names = 64;  // in memory_bytes and in gpu
 constexpr std::size_t most_newer_runs = 10'000;
 
-/// Throws Problem 422: `detail` says what is wrong with record `index`.
+/// Throws Problem 422 for record `index`.
 [[noreturn]] void refuse_record(std::size_t index, const std::string& detail) {
   throw http::Problem(422, "record_refused", fmt::format("records[{}]: {}", index, detail),
                       {{fmt::format("/records/{}", index), detail}});
 }
 
-/// What people read as a name, and programs print in lines, must be one.
+/// Refuses texts for display that have control or invisible characters.
 void check_names(const Record& record, std::size_t index) {
   const auto check = [&](std::string_view member, std::string_view name) {
     const auto fault = name_fault(name);
@@ -50,14 +50,14 @@ void check_names(const Record& record, std::size_t index) {
   for (std::size_t i = 0; i < saved->files.size(); ++i) {
     const CheckpointFile& file = saved->files[i];
     check(fmt::format("files/{}/name", i), file.name);
-    // Both stand in the lines of SHA256SUMS.
+    // Name and digest appear in the lines of SHA256SUMS.
     if (file.sha256.size() != 64 || file.sha256.find_first_not_of("0123456789abcdef") != std::string::npos) {
       refuse_record(index, fmt::format("files[{}].sha256: expected 64 hexadecimal digits", i));
     }
   }
 }
 
-/// What the record schema does not say but the store relies on.
+/// Checks requirements of the store beyond the record schema.
 void check_record(const Record& record, std::size_t index) {
   const auto refuse = [&](const std::string& detail) { refuse_record(index, detail); };
   const auto check_number = [&](const char* member, std::int64_t value, std::int64_t low) {
@@ -85,7 +85,7 @@ void check_record(const Record& record, std::size_t index) {
   check_keys("gpu", step->gpu);
 }
 
-/// Logs, once for each run, that its workers report members which this program does not know. Thread-safe.
+/// Logs once per run that its workers report unknown members. Thread-safe.
 class NewerWorkers {
  public:
   void note(const std::string& run, const UnknownMembers& unknown) {
@@ -94,8 +94,8 @@ class NewerWorkers {
       if (runs_.size() >= most_newer_runs) runs_.clear();
       if (!runs_.insert(run).second) return;
     }
-    spdlog::warn("run {}: its workers are newer than this server: '{}' and what else it does not know is not stored",
-                 run, unknown.first);
+    spdlog::warn("run {}: its workers are newer than this server: '{}' and other unknown members are not stored", run,
+                 unknown.first);
   }
 
  private:
@@ -127,7 +127,7 @@ store::Batch parse_batch(const http::Request& request, NewerWorkers& newer) {
   return batch;
 }
 
-/// Tells the event streams what a committed batch brought.
+/// Publishes a committed batch to the event streams.
 class Announcer {
  public:
   Announcer(Service& service, const store::Batch& batch) : service_(service), batch_(batch) {}
@@ -149,7 +149,7 @@ class Announcer {
   }
 
  private:
-  /// Asks once for each topic.
+  /// Whether the topic has listeners; cached per topic.
   bool wants(const std::string& topic) {
     const auto [known, fresh] = wanted_.try_emplace(topic, false);
     if (fresh) known->second = service_.events.wants(batch_.run, topic);
@@ -183,7 +183,7 @@ class Announcer {
                                {"text", log.text}};
     add("log", item);
   }
-  void tell(const Record&, const LifecycleRecord&, const std::string&) {}  // shows as the run's state
+  void tell(const Record&, const LifecycleRecord&, const std::string&) {}  // published as the run's state
 
   Service& service_;
   const store::Batch& batch_;
@@ -205,7 +205,7 @@ http::Response ingest_response(const store::IngestResult& result, const std::str
     case Status::rejected:
       return problem(422, "record_refused", result.detail);
     case Status::disk_full:
-      return problem(507, "disk_full", "the database's disk is full; nothing was stored");
+      return problem(507, "disk_full", "the disk of the database is full; nothing was stored");
     case Status::failed:
       return problem(503, "store_failed", "the database failed; nothing was stored, send it again");
   }
@@ -228,11 +228,11 @@ void ingest(Service& service, NewerWorkers& newer, const std::shared_ptr<const h
         if (result.status != store::IngestResult::Status::stored) return;
         try {
           Announcer(service, batch).announce(result);
-        } catch (const std::exception& failure) {  // stored all the same; readers see it when they fetch
+        } catch (const std::exception& failure) {  // the records are stored; clients see them when they fetch
           spdlog::error("announce records of {}: {}", batch.run, failure.what());
         }
       });
-  if (!taken) throw http::Problem(503, "busy", "too many batches wait to be stored; send it again");
+  if (!taken) throw http::Problem(503, "busy", "too many batches are waiting to be stored; send it again");
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ void read_best(RetentionPolicy& policy, const json::value& value) {
     } else if (name == "metric") {
       fail("keep_best.metric: expected sacrebleu or loss, found {}", to_text(member));
     } else {
-      fail("keep_best.{}: no such member here", std::string_view(name));
+      fail("keep_best.{}: unknown member", std::string_view(name));
     }
   }
 }
@@ -39,7 +39,7 @@ json::value or_null(const std::optional<std::int64_t>& value) {
   return value ? json::value(*value) : json::value(nullptr);
 }
 
-/// Places of the `count` best by the policy's metric.
+/// The indices of the `count` best checkpoints by the policy's metric.
 std::set<std::size_t> best_places(const RetentionPolicy& policy, const std::vector<RetentionCandidate>& candidates) {
   std::vector<std::pair<double, std::size_t>> order;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
@@ -77,7 +77,7 @@ Result<RetentionPolicy> policy_from_json(const json::value& value) {
       } else if (key == "max_log_bytes") {
         policy.max_log_bytes = count_of(key, member, 0);
       } else {
-        fail("{}: no such member here", key);
+        fail("{}: unknown member", key);
       }
     }
     return policy;
@@ -110,12 +110,12 @@ std::vector<std::size_t> choose_removals(const RetentionPolicy& policy,
   const std::set<std::size_t> best = best_places(policy, candidates);
   std::vector<std::size_t> removals;
   std::int64_t kept = 0, bytes = 0;
-  std::vector<std::size_t> left;  // might go for the sake of bytes, newest first
+  std::vector<std::size_t> left;  // removable for max_bytes, newest first
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     const RetentionCandidate& candidate = candidates[i];
     const bool wanted = !has_wishes(policy) || (policy.keep_last && kept < *policy.keep_last) || best.contains(i) ||
                         (policy.keep_every_steps && candidate.step % *policy.keep_every_steps == 0);
-    if (candidate.intact) ++kept;  // a damaged one takes no place
+    if (candidate.intact) ++kept;  // a damaged one does not count towards keep_last
     const bool may_go = protection_of(candidates, i).empty();
     if (!wanted && may_go) {
       removals.push_back(i);

@@ -22,7 +22,7 @@ store::RunRow find(Service& service, const http::Request& request) {
   throw http::Problem(409, "state_conflict", fmt::format("run {} is {}: it cannot be {}", run.id, run.state, what));
 }
 
-/// A run that was started by hand obeys only through its heartbeats.
+/// A run that was started by hand receives commands only as responses to its heartbeats.
 void require_reachable(Service& service, const store::RunRow& run) {
   const auto state = store::run_state_of(run.state);
   if (run.profile != "external" || (state && store::is_terminal(*state))) return;
@@ -67,9 +67,8 @@ http::Response resume(Service& service, const http::Request& request) {
                           fmt::format("run {} was started by hand, or its profile is gone", run.id));
     }
     if (run.deleted_ms) {
-      throw http::Problem(
-          409, "state_conflict",
-          fmt::format("run {} was deleted; take that back first: PATCH {{\"deleted\": false}}", run.id));
+      throw http::Problem(409, "state_conflict",
+                          fmt::format("run {} is deleted; restore it first: PATCH {{\"deleted\": false}}", run.id));
     }
     Body body(request, true);
     store::Resume wish{
@@ -78,7 +77,7 @@ http::Response resume(Service& service, const http::Request& request) {
     body.finish();
     if (checkpoint != "latest") {
       const store::CheckpointRow row = require_loadable(service, checkpoint);
-      if (row.run != run.id) Body::refuse("checkpoint", "is of another run; submit a run with resume_from");
+      if (row.run != run.id) Body::refuse("checkpoint", "belongs to another run; submit a run with resume_from");
       wish.folder = row.folder;
       wish.step = row.step;
     }
@@ -96,7 +95,7 @@ http::Response checkpoint(Service& service, const http::Request& request) {
     if (run.state != "running") refuse_state(run, "asked for a checkpoint");
     require_reachable(service, run);
     if (const auto verdict = service.checkpoint_wishes.take(run.id, SteadyClock::now()); !verdict.allowed) {
-      const http::Problem problem(429, "too_soon", "a checkpoint was asked for within the last 10 s");
+      const http::Problem problem(429, "too_soon", "a checkpoint was requested within the last 10 s");
       return http::problem_response(problem, request.id)
           .set("Retry-After", fmt::format("{:.0f}", std::ceil(verdict.wait_seconds)));
     }
@@ -109,8 +108,8 @@ http::Response checkpoint(Service& service, const http::Request& request) {
   });
 }
 
-/// A merge patch (RFC 7396) in the terms of application/json: `labels` as they will be, an empty text for one that is
-/// removed. Throws Problem 400 for what cannot be removed.
+/// Converts a merge patch (RFC 7396) to a body of application/json: the resulting `labels`, and empty values for
+/// removed members. Throws Problem 400 for members that cannot be removed.
 json::object edit_of_patch(json::object patch, const store::RunRow& run) {
   for (auto& [name, value] : patch) {
     if (name == "labels" && value.is_object()) {
@@ -149,8 +148,9 @@ http::Response edit(Service& service, const http::Request& request) {
                       .deleted = body.flag("deleted"),
                       .max_restarts = body.integer("max_restarts", 0, 1000)};
   body.finish();
-  if (edit.name && edit.name->empty()) Body::refuse("name", "expected a string that is not empty");
-  if (edit.deleted && *edit.deleted) Body::refuse("deleted", "expected false, which takes a deletion back; use DELETE");
+  if (edit.name && edit.name->empty()) Body::refuse("name", "expected a non-empty string");
+  if (edit.deleted && *edit.deleted)
+    Body::refuse("deleted", "expected false, which restores the run; use DELETE to delete it");
   audited_write(service, request, 200,
                 [&](store::Database& database) { store::edit_run(database, run.id, edit, wall_time_ms()); });
   announce_run(service, run.id);

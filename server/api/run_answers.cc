@@ -14,8 +14,8 @@ namespace babelring::api {
 RunText run_text(const store::RunRow& run, const verdict::Health& health, std::uint64_t revision, std::int64_t now_ms) {
   json::object item = run_item(run, health, now_ms);
   item["config"] = run.config;
-  const std::string state = run_state(item);  // of the members in the order in which If-Match is held against them
-  // Moved to the end, where it can be replaced without searching: a label may be called record_age_ms, too.
+  const std::string state = run_state(item);  // before the members are reordered, as require_run_match() computes it
+  // Move it to the end, where it can be replaced without a search: a label may also be named record_age_ms.
   item.erase("record_age_ms");
   item["record_age_ms"] = 0;
   const std::string text = to_text(item);
@@ -36,7 +36,7 @@ http::Response run_answer(const http::Request& request, const RunText& text, std
   std::string body;
   body.reserve(text.before_age.size() + age.size() + 1);
   body.append(text.before_age).append(age).append("}");
-  // The age is a part of the tag, so nobody keeps an old one.
+  // The tag covers the age, so that no client keeps an outdated one.
   std::string etag;
   etag.reserve(text.tag.size() + age.size() + 3);
   etag.append("\"").append(text.tag).append("-").append(age).append("\"");

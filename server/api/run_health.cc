@@ -15,7 +15,7 @@
 namespace babelring::api {
 namespace {
 
-constexpr double pauses_for = 20;  // times what finding took, so that it takes a twentieth of a processor at most
+constexpr double pauses_for = 20;  // times the computing time, which limits it to a twentieth of a processor
 
 json::value null_if_empty(const std::string& text) {
   return text.empty() ? json::value(nullptr) : json::value(text);
@@ -39,7 +39,7 @@ verdict::Course course_of(store::Reader& reader, const store::RunRow& run) {
   return course;
 }
 
-/// Of a run that is over, only what makes its model useless is wrong: early stopping follows a plateau.
+/// For an ended run, only a useless model counts as a problem: early stopping follows a plateau.
 verdict::HealthPart of_ended(verdict::HealthPart learning) {
   if (learning.level != verdict::Level::bad) learning.level = verdict::Level::good;
   if (learning.level != verdict::Level::bad) learning.action.clear();
@@ -85,7 +85,7 @@ std::vector<verdict::HostLoad> host_loads(const store::RunRow& run, const launch
   }
   std::vector<verdict::HostLoad> loads;
   for (auto& [name, host] : hosts) {
-    // By default the ranks of a host share its processors.
+    // By default, the ranks on a host share its processors.
     if (threads == 0) host.own_threads = static_cast<double>(host.processors);
     loads.push_back(std::move(host));
   }

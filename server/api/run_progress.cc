@@ -14,8 +14,8 @@ struct Progress {
   std::optional<double> fraction, seconds_left;
 };
 
-/// What the newest record says of it; of a worker that does not say it, the part of max_updates and the pace of the
-/// newest update.
+/// The progress from the newest record. For workers that do not report it, the fraction of max_updates and the step
+/// time of the newest update.
 Progress progress_of(const store::RunRow& run) {
   Progress progress;
   const double done = run.last.value("fraction_done"), left = run.last.value("seconds_left");

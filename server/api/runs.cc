@@ -14,15 +14,15 @@
 namespace babelring::api {
 namespace {
 
-/// Ranks run in step: the run's rate is the update's tokens over the step's time. A record without the update's tokens
-/// tells only what its own rank did, which is the run's rate where that rank is the only one.
+/// All ranks run in lockstep, so the run's rate is the update's tokens divided by the step time. A record without the
+/// update's tokens has only its own rank's rate, which is the run's rate if there is one rank.
 double rate_of_all_ranks(const store::RunRow& run) {
   const double all_tokens = run.last.value("update_target_tokens");
   if (all_tokens > 0) return all_tokens * 1000 / run.last.value("step_ms");
   return run.world_size == 1 ? run.last.value("target_tokens_per_second") : store::absent;
 }
 
-/// For the health of all runs of a list together; what it does not suffice for is found when the list is asked again.
+/// Time budget for the health of all runs in a list. The rest is computed in later requests.
 constexpr HealthBook::Milliseconds list_health_time{25};
 
 const launch::Heartbeats* heartbeats_of(const Service& service) {
@@ -39,7 +39,7 @@ json::value eval_or_null(const std::optional<store::EvalRow>& eval) {
   return eval ? json::value(eval_item(*eval)) : json::value(nullptr);
 }
 
-/// `name` or `name=value`.
+/// Parses `name` or `name=value`.
 void read_label(const http::Request& request, store::RunFilter& filter) {
   const std::string label = request.query_value("label").value_or("");
   const auto equals = label.find('=');
@@ -48,7 +48,7 @@ void read_label(const http::Request& request, store::RunFilter& filter) {
   if (filter.label_has_value) filter.label_value = label.substr(equals + 1);
 }
 
-/// Names of states with commas between.
+/// Parses a comma-separated list of states.
 std::vector<std::string> read_states(const http::Request& request) {
   std::vector<std::string> states;
   std::istringstream text(request.query_value("state").value_or(""));
@@ -89,7 +89,7 @@ store::RunFilter read_filter(const http::Request& request) {
   return filter;
 }
 
-/// The members that `fields` names, in its order; empty without it.
+/// The members named by `fields`, in its order; empty without it.
 std::vector<std::string> read_fields(const http::Request& request) {
   std::vector<std::string> fields;
   std::istringstream text(request.query_value("fields").value_or(""));
@@ -97,7 +97,7 @@ std::vector<std::string> read_fields(const http::Request& request) {
   for (std::string field; std::getline(text, field, ',');) {
     if (!every.contains(field)) {
       throw http::Problem(400, "bad_parameter",
-                          fmt::format("fields: a run in a list has no member '{}'", printable(field.substr(0, 100))));
+                          fmt::format("fields: runs in a list have no member '{}'", printable(field.substr(0, 100))));
     }
     fields.push_back(std::move(field));
   }
@@ -114,7 +114,7 @@ http::Response list_runs(Service& service, const http::Request& request) {
   const std::vector<std::string> fields = read_fields(request);
   store::RunFilter filter = read_filter(request);
   const std::int64_t limit = page_limit(request);
-  filter.limit = limit + 1;  // one more tells whether there is a next page
+  filter.limit = limit + 1;  // one more shows whether there is a next page
   auto reader = service.store.reader();
   auto runs = store::list_runs(*reader, filter);
   std::optional<std::string> next;
@@ -141,7 +141,7 @@ http::Response list_runs(Service& service, const http::Request& request) {
 }
 
 http::Response show_run(Service& service, const http::Request& request) {
-  const std::uint64_t revision = service.store.revision();  // before the run is read: it may be newer, never older
+  const std::uint64_t revision = service.store.revision();  // read first, so that the run is at least as new
   auto reader = service.store.reader();
   const store::RunRow run = require_run(*reader, request);
   const std::int64_t now_ms = wall_time_ms();
@@ -151,7 +151,7 @@ http::Response show_run(Service& service, const http::Request& request) {
   return response;
 }
 
-/// The answer from what was read since the last commit.
+/// The cached response, if there was no commit since it was made.
 std::optional<http::Response> show_known_run(const Service& service, const http::Request& request) {
   const std::int64_t now_ms = wall_time_ms();
   const auto text = service.run_texts.find(request.parameter("run"), service.store.revision(), now_ms);

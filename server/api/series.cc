@@ -10,7 +10,7 @@
 namespace babelring::api {
 namespace {
 
-constexpr std::size_t most_series = 64;  // of one answer
+constexpr std::size_t most_series = 64;  // per response
 
 store::Series read(store::Reader& reader, store::SeriesQuery query, const Asked& asked) {
   if (asked.agg != "lttb" && asked.agg != "raw") return store::read_series(reader, query);
@@ -20,33 +20,33 @@ store::Series read(store::Reader& reader, store::SeriesQuery query, const Asked&
   store::Series series = store::read_series(reader, query);
   if (series.too_long) {
     throw http::Problem(422, "query_too_expensive",
-                        fmt::format("'{}' has more than {} points in that range, which is the most for agg={}: ask for "
-                                    "a shorter range (from, to)",
+                        fmt::format("'{}' has more than {} points in this range, the max for agg={}: ask for a shorter "
+                                    "range (from, to)",
                                     query.key, most_raw_points, asked.agg));
   }
   return asked.agg == "raw" ? series : lttb(series, wanted);
 }
 
-/// Bytes of a point in each form.
+/// Size of a point in each format, in bytes.
 constexpr std::int64_t text_point_bytes = 56, f64_point_bytes = 24;
 
-/// Refuses a query that costs too much, before anything is read for it.
+/// Refuses a query that costs too much before reading anything.
 void check_price(const QueryPrice& price) {
   if (const auto excess = excess_of(price)) throw http::Problem(422, "query_too_expensive", *excess);
 }
 
 std::int64_t pieces_of(store::Reader& reader, store::SeriesQuery query, const Asked& asked) {
-  if (asked.agg == "lttb") query.points = most_raw_points;  // chooses among all points
+  if (asked.agg == "lttb") query.points = most_raw_points;  // reads all points to choose from
   return store::count_pieces(reader, query);
 }
 
-/// An empty answer is explained: no such key, or nothing of it in the range.
+/// Throws Problem for an empty series: 404 for an unknown key, 416 for an empty range.
 void explain_empty(store::Reader& reader, const store::RunRow& run, const std::string& key, const Asked& asked) {
   const auto keys = store::all_keys(reader, run.number);
   if (std::find(keys.begin(), keys.end(), key) == keys.end()) {
     throw http::Problem(404, "key_unknown", fmt::format("run {} has no metric '{}'", run.id, key));
   }
-  if (asked.bounded) throw http::Problem(416, "range_empty", fmt::format("'{}' has no point in that range", key));
+  if (asked.bounded) throw http::Problem(416, "range_empty", fmt::format("'{}' has no point in this range", key));
 }
 
 http::Response show_series(Service& service, const http::Request& request) {
@@ -70,7 +70,7 @@ http::Response show_series(Service& service, const http::Request& request) {
   return http::text_response(200, "text/csv; charset=utf-8", series_csv(asked, series)).set("Vary", "Accept");
 }
 
-/// "loss" is of all ranks, "network_tx_bytes_per_second@3" of one. A name that is repeated counts once.
+/// Parses names such as "loss" (all ranks) and "network_tx_bytes_per_second@3" (rank 3). Ignores repeated names.
 std::vector<store::SeriesQuery> queries_of(const http::Request& request, const store::SeriesQuery& common) {
   std::vector<store::SeriesQuery> queries;
   std::istringstream names(request.query_value("keys").value_or(""));
@@ -83,22 +83,22 @@ std::vector<store::SeriesQuery> queries_of(const http::Request& request, const s
     if (at == std::string::npos) continue;
     query.rank = parse_integer(name.substr(at + 1));
     if (!query.rank || *query.rank < 0 || *query.rank > most_rank) {
-      throw http::Problem(400, "bad_parameter", fmt::format("keys: '{}' names no rank after the @", name));
+      throw http::Problem(400, "bad_parameter", fmt::format("keys: expected a rank after the @, found '{}'", name));
     }
   }
   if (queries.empty() || queries.size() > most_series) {
     throw http::Problem(
         400, "bad_parameter",
-        fmt::format("keys: expected 1 to {} keys with commas between, found {}", most_series, queries.size()));
+        fmt::format("keys: expected 1 to {} comma-separated keys, found {}", most_series, queries.size()));
   }
   return queries;
 }
 
-/// Several series over one range, so that a page with many charts asks once. A key no step has had yet is empty.
+/// Several series over one range, so that a page with many charts sends one request. A key without any step is empty.
 http::Response list_series(Service& service, const http::Request& request) {
   const Asked asked = asked_of(request);
   if (asked.agg == "raw" || asked.agg == "lttb")
-    throw http::Problem(400, "bad_parameter", "agg: raw and lttb are offered for one key at a time");
+    throw http::Problem(400, "bad_parameter", "agg: raw and lttb are available for a single key only");
   auto reader = query_reader(service, request);
   const store::RunRow run = require_run(*reader, request);
   const auto queries = queries_of(request, query_of(request, run, asked));
@@ -106,7 +106,7 @@ http::Response list_series(Service& service, const http::Request& request) {
                    .points = static_cast<std::int64_t>(queries.front().points),
                    .point_bytes = text_point_bytes};
   check_price(price);
-  std::map<std::optional<std::int64_t>, std::int64_t> pieces;  // by rank: the same for every key
+  std::map<std::optional<std::int64_t>, std::int64_t> pieces;  // by rank; equal for all keys
   for (const store::SeriesQuery& query : queries) {
     const auto [found, first] = pieces.try_emplace(query.rank);
     if (first) found->second = pieces_of(*reader, query, asked);

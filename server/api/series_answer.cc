@@ -126,8 +126,7 @@ store::Series lttb(const store::Series& series, std::size_t most) {
     return chosen;
   }
   chosen.sampled = true;
-  const double width =
-      static_cast<double>(points.size() - 2) / static_cast<double>(most - 2);  // unused where most is 2
+  const double width = static_cast<double>(points.size() - 2) / static_cast<double>(most - 2);  // unused if most is 2
   const auto edge = [&](std::size_t bucket) {
     return std::min(points.size() - 1, static_cast<std::size_t>(static_cast<double>(bucket) * width) + 1);
   };

@@ -53,13 +53,13 @@ store::SeriesQuery range_query(const store::RunRow& run, const std::string& x, d
   const double origin = x == "rel" ? static_cast<double>(run.started_ms) : 0;
   if (!std::isnan(from)) query.from = clamped(std::ceil(from + origin));
   if (!std::isnan(to)) query.to = clamped(std::floor(to + origin));
-  if (query.from > query.to) throw http::Problem(416, "range_empty", "from is greater than to");
+  if (query.from > query.to) throw http::Problem(416, "range_empty", "expected from <= to");
   return query;
 }
 
 store::SeriesQuery query_of(const http::Request& request, const store::RunRow& run, const Asked& asked) {
   store::SeriesQuery query = range_query(run, asked.x, real_query(request, "from"), real_query(request, "to"));
-  const bool raw = asked.agg == "raw";  // has every point, whatever `points` says
+  const bool raw = asked.agg == "raw";  // returns every point and ignores `points`
   const std::int64_t points = integer_query(request, "points", 2, raw ? most_raw_points : most_points, 1200);
   query.points = static_cast<std::size_t>(raw ? most_raw_points : points);
   return query;

@@ -46,7 +46,7 @@ bool decided_alike(std::string_view a, std::string_view b) {
                      [&](std::string_view key) { return config_scalar(a, key) == config_scalar(b, key); });
 }
 
-/// NaN where there are too few.
+/// NaN if there are too few steps.
 double median_step_ms(store::Reader& reader, const store::RunRow& run) {
   constexpr std::array<std::string_view, 1> keys = {"step_ms"};
   const std::int64_t first = std::max(warm_up_steps + 1, run.last.step - most_steps + 1);
@@ -70,7 +70,7 @@ std::optional<RecordedStepTime> recorded_step_time(store::Reader& reader, const 
   for (const store::RunRow& row : store::list_runs(reader, filter)) {
     const bool same_size = row.world_size == world_size && (parameters == 0 || row.parameters == parameters);
     if (!same_size || !on_same_machines(row, profile)) continue;
-    const auto run = store::find_run(reader, row.id);  // pages come without configurations
+    const auto run = store::find_run(reader, row.id);  // list items have no configuration
     if (!run || !decided_alike(run->config, config)) continue;
     if (const double step_ms = median_step_ms(reader, *run); std::isfinite(step_ms)) return {{run->id, step_ms}};
   }

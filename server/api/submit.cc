@@ -14,7 +14,7 @@ constexpr std::size_t most_submit_bytes = most_config_bytes + (std::size_t{256} 
 constexpr std::size_t most_run_name_bytes = 200, most_notes_bytes = 64 << 10;
 constexpr std::int64_t most_queued = 1000;
 
-/// What a client asks for, read and checked.
+/// A parsed and checked request for a new run.
 struct Submission {
   std::shared_ptr<const launch::Profile> profile;
   launch::CheckedConfig config;
@@ -82,10 +82,10 @@ Submission read_submission(Service& service, const http::Request& request) {
 }
 
 void require_room(Service& service) {
-  if (!service.store.health().disk) throw http::Problem(507, "disk_full", "too little disk space to begin a run");
+  if (!service.store.health().disk) throw http::Problem(507, "disk_full", "too little disk space to start a run");
   auto reader = service.store.reader();
   if (store::count_queued(*reader) >= most_queued) {
-    throw http::Problem(503, "queue_full", fmt::format("{} runs wait already", most_queued));
+    throw http::Problem(503, "queue_full", fmt::format("{} runs are already queued", most_queued));
   }
 }
 
@@ -110,7 +110,7 @@ json::value memory_item(const launch::CheckedConfig& config) {
   return item;
 }
 
-/// Everything that submitting would check, and what would run; nothing is kept.
+/// Performs all checks of a submission and returns the command, without storing anything.
 http::Response validate(Service& service, const http::Request& request) {
   const Submission wish = read_submission(service, request);
   launch::LaunchOrder order{.run = "RUN",

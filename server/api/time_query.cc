@@ -12,12 +12,12 @@
 namespace babelring::api {
 namespace {
 
-/// Takes texts apart from the front; once something is missing, nothing fits any more.
+/// Parses a text from the front. After a mismatch, every further step fails.
 class TimeReader {
  public:
   explicit TimeReader(std::string_view text) : rest_(text) {}
 
-  /// `digits` digits that make a number of at most `most`; 0 where they are not there.
+  /// Reads `digits` digits as a number up to `most`; 0 on a mismatch.
   int number(std::size_t digits, int most) {
     int value = 0;
     const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + std::min(digits, rest_.size()), value);
@@ -31,7 +31,7 @@ class TimeReader {
     return there;
   }
   void need(char wanted) { good_ = take(wanted) && good_; }
-  /// The digits of a fraction as milliseconds; what is finer is cut off.
+  /// Reads the digits of a fraction as milliseconds, truncated.
   int fraction_ms() {
     const std::size_t digits = std::min(rest_.find_first_not_of("0123456789"), rest_.size());
     good_ = good_ && digits > 0 && digits <= 9;
@@ -48,11 +48,11 @@ class TimeReader {
   bool good_ = true;
 };
 
-/// Minutes east of Greenwich.
+/// Reads the offset from UTC in minutes, positive to the east.
 int zone_of(TimeReader& reader) {
   if (reader.take('Z') || reader.take('z')) return 0;
   const bool west = reader.take('-');
-  if (!west && !reader.take(' ')) reader.need('+');  // a + in a query that was not encoded is a blank
+  if (!west && !reader.take(' ')) reader.need('+');  // an unencoded + in a query decodes to a space
   const int hours = reader.number(2, 23);
   reader.need(':');
   const int minutes = hours * 60 + reader.number(2, 59);

@@ -73,7 +73,8 @@ TokenBook::Made TokenBook::make(const Wish& wish, std::string secret, const Besi
   {
     const std::shared_lock lock(mutex_);
     if (by_id_.size() >= most_tokens) {
-      throw http::Problem(409, "too_many_tokens", fmt::format("there are {} tokens: delete some", most_tokens));
+      throw http::Problem(409, "too_many_tokens",
+                          fmt::format("found {} tokens, the max: revoke some first", most_tokens));
     }
   }
   if (secret.empty()) secret = std::string(token_mark) + make_secret();
@@ -112,7 +113,7 @@ bool TokenBook::remove(const std::string& id, const Besides& besides) {
     const auto found = by_id_.find(id);
     if (found == by_id_.end()) return false;
     if (found->second->row.scope == "admin" && usable_admins(id) == 0) {
-      throw http::Problem(409, "last_admin", "this is the last token that may make others: make another admin first");
+      throw http::Problem(409, "last_admin", "this is the last administrator's token: create another one first");
     }
     row = found->second->row;
   }

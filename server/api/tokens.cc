@@ -23,7 +23,7 @@ json::object token_item(const store::TokenRow& token) {
           {"last_used_at", time_or_null(token.used_ms)}};
 }
 
-/// Which runs the token is for: an ingest token must say, others cannot.
+/// Reads the runs that a token is limited to. Required for scope ingest, refused for others.
 void read_reach(Body& body, TokenBook::Wish& wish) {
   wish.run = body.text("run", 28).value_or("");
   wish.run_prefix = body.text("run_prefix", most_prefix_bytes).value_or("");
@@ -33,12 +33,12 @@ void read_reach(Body& body, TokenBook::Wish& wish) {
   const int given = (wish.run.empty() ? 0 : 1) + (wish.run_prefix.empty() ? 0 : 1) + (any ? 1 : 0);
   if (wish.scope != http::Scope::ingest) {
     const char* member = !wish.run.empty() ? "run" : !wish.run_prefix.empty() ? "run_prefix" : "any_run";
-    if (given > 0) Body::refuse(member, "only a token whose scope is ingest is for certain runs");
+    if (given > 0) Body::refuse(member, "only tokens with scope ingest can be limited to runs");
   } else if (given != 1) {
-    Body::refuse(
-        "run", fmt::format("a token whose scope is ingest needs one of run (an id), run_prefix (what the names of its "
-                           "runs begin with) and any_run (true: whatever runs it begins), found {}",
-                           given == 0 ? "none" : "several"));
+    Body::refuse("run",
+                 fmt::format("a token with scope ingest needs exactly one of run (an id), run_prefix (a prefix of run "
+                             "names) and any_run (true: any run that it begins), found {}",
+                             given == 0 ? "none" : "several"));
   }
 }
 
@@ -75,7 +75,7 @@ http::Response make_token(Service& service, const http::Request& request) {
     response.set("Location", "/api/v1/tokens/" + made.row.id).set("Cache-Control", "no-store");
     return response;
   };
-  // The secret is shown once, even if the request is repeated: the database must not hold it.
+  // The secret is returned only once, even to a repeated request: the database must not store it.
   return service.idempotency.once(request, answer, [](const std::string& body) {
     json::value item = parse_json(body).value();
     item.as_object()["secret"] = nullptr;
@@ -101,7 +101,7 @@ http::Response list_tokens(Service& service, const http::Request& request) {
   return page_response(request, std::move(items), std::move(next));
 }
 
-/// Whose token the request carries, for those who want to offer only what it may do.
+/// Returns the request's own token, so that clients can offer only what it permits.
 http::Response show_self(Service& service, const http::Request& request) {
   if (!request.caller) {
     return json_response(json::object{
@@ -115,7 +115,7 @@ http::Response show_self(Service& service, const http::Request& request) {
                                       {"run", token.run.empty() ? json::value(nullptr) : json::value(token.run)},
                                       {"expires_at", time_or_null(token.expires_ms)}});
   }
-  throw http::Problem(401, "token_invalid", "the token was revoked meanwhile");
+  throw http::Problem(401, "token_invalid", "the token has been revoked");
 }
 
 http::Response remove_token(Service& service, const http::Request& request) {

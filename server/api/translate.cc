@@ -12,7 +12,7 @@ namespace babelring::api {
 namespace {
 
 constexpr std::size_t most_lines = 32;
-constexpr std::int64_t most_pieces = 512;  // of a line
+constexpr std::int64_t most_pieces = 512;  // subwords per line
 constexpr std::int64_t most_beam = 12;
 constexpr std::size_t most_line_bytes = 16 << 10;
 constexpr std::size_t most_translate_bytes = most_lines * most_line_bytes + (64 << 10);
@@ -27,7 +27,8 @@ json::array read_lines(Body& body) {
   for (const json::value& line : lines) {
     if (!line.is_string()) Body::refuse("text", "expected an array of strings");
     const std::string_view words(line.get_string());
-    if (words.find_first_of("\r\n") != std::string_view::npos) Body::refuse("text", "a line has a line break");
+    if (words.find_first_of("\r\n") != std::string_view::npos)
+      Body::refuse("text", "expected lines without line breaks");
     if (words.size() > most_line_bytes) {
       throw http::Problem(422, "too_long",
                           fmt::format("text: a line of {} bytes, expected at most {}", words.size(), most_line_bytes));
@@ -36,7 +37,7 @@ json::array read_lines(Body& body) {
   return lines;
 }
 
-/// The line for the translator. What is left out is as in `nmt translate`.
+/// Builds the request line for the translator. Omitted options have the defaults of `nmt translate`.
 json::object read_request(const http::Request& request) {
   Body body(request);
   json::object line = {{"text", read_lines(body)}, {"most_pieces", most_pieces}};

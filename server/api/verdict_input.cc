@@ -10,10 +10,10 @@
 namespace babelring::api {
 namespace {
 
-constexpr std::int64_t most_updates = 192;       // read of each rank
+constexpr std::int64_t most_updates = 192;       // per rank
 constexpr std::int64_t most_step_rows = 20'000;  // of all ranks together
 constexpr std::int64_t least_updates = 32;
-constexpr std::int64_t most_pauses = 9;  // of each kind: eight periods
+constexpr std::int64_t most_pauses = 9;  // per kind: eight periods
 
 constexpr std::array<std::string_view, 13> keys = {"step_ms",
                                                    "data_ms",
@@ -57,7 +57,7 @@ verdict::Facts facts_of(const store::RunRow& run) {
   return facts;
 }
 
-/// In MB; 0: not known, because GPUs' buckets are sized where they run.
+/// The bucket size in MB; 0 if unknown, since GPU workers choose it themselves.
 double bucket_mb_of(const store::RunRow& run, const std::vector<store::RankRow>& ranks) {
   const std::string size = config_scalar(run.config, "communication.bucket_mb");
   if (size != "auto") return number_in(size);
@@ -65,7 +65,7 @@ double bucket_mb_of(const store::RunRow& run, const std::vector<store::RankRow>&
   return on_gpus ? 0 : verdict::host_bucket_mb;
 }
 
-/// From the end of an update to the beginning of the next, on one rank.
+/// Time from the end of an update to the start of the next, on one rank.
 double gap_after(store::Reader& reader, const store::RunRow& run, std::int64_t rank, std::int64_t update) {
   constexpr std::array<std::string_view, 1> step_ms = {"step_ms"};
   const auto pair = store::read_steps(reader, run.number, rank, run.attempt, update, update + 1, step_ms);
@@ -84,7 +84,7 @@ verdict::Input verdict_input(store::Reader& reader, const store::RunRow& run) {
   for (const auto& rank : ranks) newest = std::max(newest, rank.last_update);
   const auto count = static_cast<std::int64_t>(std::max<std::size_t>(ranks.size(), 1));
   const std::int64_t updates = std::clamp(most_step_rows / count, least_updates, most_updates);
-  // A rank that is far behind has stopped reporting: with it the window would lie in the past.
+  // A rank that is far behind has stopped reporting. Including it would move the window into the past.
   std::erase_if(ranks,
                 [&](const auto& rank) { return rank.last_update < std::max<std::int64_t>(newest - updates, 1); });
   if (ranks.empty()) return input;
@@ -115,7 +115,7 @@ double number_in(const std::string& text) {
 }
 
 std::string config_scalar(std::string_view yaml, std::string_view dotted_key) {
-  std::size_t depth = 0;  // levels of the key that the lines before have opened
+  std::size_t depth = 0;  // matched levels of the key
   while (!yaml.empty()) {
     const auto end = yaml.find('\n');
     std::string_view line = yaml.substr(0, end);
@@ -124,7 +124,7 @@ std::string config_scalar(std::string_view yaml, std::string_view dotted_key) {
     if (indent == std::string_view::npos || indent % 2 != 0) continue;
     depth = std::min(depth, indent / 2);
     if (indent / 2 != depth) continue;
-    std::string_view name = dotted_key;  // at this depth
+    std::string_view name = dotted_key;  // rest of the key at this depth
     for (std::size_t level = 0; level < depth; ++level) name.remove_prefix(name.find('.') + 1);
     name = name.substr(0, name.find('.'));
     line.remove_prefix(indent);

@@ -14,20 +14,17 @@ using testing::run_id;
 
 TEST(QueryPriceTest, NamesThePriceTheLimitAndWhatToReduce) {
   EXPECT_FALSE(excess_of({.series = 64, .points = 1562, .pieces = max_query_pieces, .point_bytes = 56}));
-  EXPECT_EQ(
-      excess_of({.series = 64, .points = 20'000}),
-      "64 series of 20000 points are 1280000 points, at most 100000 are given at once: ask for at most 1562 points "
-      "of each, or for fewer series");
+  EXPECT_EQ(excess_of({.series = 64, .points = 20'000}),
+            "64 series of 20000 points are 1280000 points, expected at most 100000: ask for at most 1562 points "
+            "per series, or fewer series");
   EXPECT_EQ(excess_of({.series = 60'000, .points = 2}),
-            "60000 series of 2 points are 120000 points, at most 100000 are given at once: ask for fewer series");
+            "60000 series of 2 points are 120000 points, expected at most 100000: ask for fewer series");
   EXPECT_EQ(excess_of({.series = 1, .points = 2, .pieces = max_query_pieces + 1}),
-            "about 4000001 stored values would be read, at most 4000000 are for one query: ask for a shorter range "
-            "(from, to), fewer series, fewer points of each, or one rank");
+            "the query reads about 4000001 stored values, expected at most 4000000: ask for a shorter range (from, "
+            "to), fewer series, fewer points per series, or one rank");
   EXPECT_FALSE(excess_of({.series = 1, .points = 1'000'000, .point_bytes = 24, .every_point = true}));
-  EXPECT_EQ(
-      excess_of({.series = 1, .points = 1'000'000, .point_bytes = 100, .every_point = true}),
-      "the answer would have about 95 MiB, at most 64 are given at once: ask for a shorter range (from, to) or for "
-      "format=f64");
+  EXPECT_EQ(excess_of({.series = 1, .points = 1'000'000, .point_bytes = 100, .every_point = true}),
+            "the response has about 95 MiB, expected at most 64: ask for a shorter range (from, to) or format=f64");
   EXPECT_TRUE(excess_of({.series = INT64_MAX, .points = INT64_MAX, .point_bytes = INT64_MAX, .every_point = true}));
 }
 

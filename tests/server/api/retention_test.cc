@@ -74,7 +74,7 @@ TEST(RetentionPolicy, SaysWhatIsWrong) {
   EXPECT_EQ(message(R"({"keep_best":{"metric":"bleu"}})"),
             "keep_best.metric: expected sacrebleu or loss, found \"bleu\"");
   EXPECT_EQ(message(R"({"keep_best":3})"), "keep_best: expected an object with metric and count, found 3");
-  EXPECT_EQ(message(R"({"forever":true})"), "forever: no such member here");
+  EXPECT_EQ(message(R"({"forever":true})"), "forever: unknown member");
   EXPECT_EQ(message("[]"), "expected an object, found []");
   EXPECT_EQ(message(R"({"keep_last":3,"keep_best":null,"max_bytes":0})"), "");
 }
