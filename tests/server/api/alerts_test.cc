@@ -26,7 +26,7 @@ json::value get_json(Client& client, const std::string& path) {
   return parse_json(client.get(path).body).value();
 }
 
-/// Alerts as soon as there are as many as wanted.
+/// Waits for `count` alerts and returns them.
 json::array wait_for_alerts(Client& client, const std::string& query, std::size_t count) {
   json::array items;
   soon([&] {
@@ -111,7 +111,7 @@ TEST(AlertRules, AreReplacedAsAWholeAndTakeEffect) {
   EXPECT_EQ(wait_for_alerts(client, "?state=cleared", 1).size(), 1u);
 }
 
-TEST(AlertRules, AreRefusedWithTheirPlace) {
+TEST(AlertRules, AreRefusedWithAPointer) {
   testing::TestServer server;
   Client client(server.port());
   const auto refused = [&](const std::string& body, int status, const std::string& text) {
@@ -139,7 +139,7 @@ TEST(AlertRules, AreRefusedWithTheirPlace) {
   refused(R"({"items":[)" + many + "]}", 400, "at most 100");
 }
 
-/// The verdict on a run of two hosts whose configuration has this communication.bucket_mb.
+/// The verdict on a run on two hosts with this communication.bucket_mb.
 json::value judged(const std::string& bucket_mb, const std::string& device) {
   testing::TestServer server;
   Client client(server.port());
@@ -178,7 +178,7 @@ TEST(VerdictRoute, JudgesWhatWasIngested) {
   EXPECT_GT(verdict.at("evidence").as_array().size(), 8u);
 }
 
-/// The size that `auto` stands for is known on processors alone.
+/// The size for `auto` is known for CPU runs only.
 TEST(VerdictRoute, KnowsTheSizeOfAutomaticBuckets) {
   const auto sentence_of = [](const std::string& bucket_mb, const std::string& device) {
     return std::string(judged(bucket_mb, device).at("sentence").as_string());
@@ -186,7 +186,7 @@ TEST(VerdictRoute, KnowsTheSizeOfAutomaticBuckets) {
   const std::string small = "0.1";  // 2,436 all-reduces an update explain a third of the wait
   EXPECT_EQ(sentence_of("auto", "cpu"), sentence_of("4", "cpu"));
   EXPECT_NE(sentence_of("auto", "cpu"), sentence_of(small, "cpu"));
-  // Without a number of all-reduces no part of the 1,070 ms is put down to their latency.
+  // Without the number of all-reduces, none of the 1,070 ms is attributed to their latency.
   EXPECT_NE(sentence_of("auto", "cuda (device 0: NVIDIA H200)").find("would save about 540 ms"), std::string::npos);
 }
 

@@ -7,10 +7,10 @@ using testing::Client;
 using testing::records_path;
 using testing::step_record;
 
-/// What is refused, how it is said, and what holds for every answer.
+/// Refusals, their problem details, and rules for all responses.
 class ApiRulesTest : public testing::ApiFixture {};
 
-TEST_F(ApiRulesTest, RefusesWhatAcceptDoesNotTake) {
+TEST_F(ApiRulesTest, RefusesUnacceptableTypes) {
   post({step_record(1, 1)});
   const auto status = [&](const std::string& path, const std::string& accept) {
     return Client(server.port()).get(path, "Accept: " + accept + "\r\n").status;
@@ -24,7 +24,7 @@ TEST_F(ApiRulesTest, RefusesWhatAcceptDoesNotTake) {
   EXPECT_EQ(status("/metrics", "application/openmetrics-text, text/plain;version=0.0.4;q=0.5"), 200);
   const auto series = Client(server.port()).get(run_path("/metrics/loss"), "Accept: text/html, text/csv\r\n");
   EXPECT_TRUE(series.headers.at("content-type").starts_with("text/csv"));
-  // Before anything is done; an answer without a body pleases everyone.
+  // Refused before any change; a response without a body is always acceptable.
   const auto edited = Client(server.port()).request("PATCH", run_path(), R"({"notes":"n"})", "Accept: text/html\r\n");
   EXPECT_EQ(edited.status, 406);
   EXPECT_EQ(get(run_path())["notes"], "");
@@ -93,7 +93,7 @@ TEST_F(ApiRulesTest, ExplainsProblems) {
   EXPECT_EQ(method.headers.at("allow"), "GET, HEAD, PATCH, DELETE");
 }
 
-TEST_F(ApiRulesTest, ShowsPeopleAPageWhereNothingIs) {
+TEST_F(ApiRulesTest, ShowsBrowsersAPageForUnknownPaths) {
   Client client(server.port());
   auto answer = client.get("/nonesuch", "Accept: text/html,application/xhtml+xml,*/*;q=0.8\r\n");
   EXPECT_EQ(answer.status, 404);
@@ -174,7 +174,7 @@ TEST_F(ApiRulesTest, ServesManyRequestsOnOneConnectionEvenPipelined) {
   EXPECT_TRUE(client.closed());
 }
 
-/// HTTP/1.0 knows no chunks: the body ends with the connection, even if the client would like to keep that.
+/// HTTP/1.0 has no chunks: the body ends with the connection, even if the client asks for keep-alive.
 TEST_F(ApiRulesTest, SendsNoChunksToOldClients) {
   post({step_record(1, 1)});
   Client client(server.port());

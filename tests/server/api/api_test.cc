@@ -56,11 +56,11 @@ TEST_F(ApiTest, FollowsTheLifeOfARun) {
   run = get(run_path());
   EXPECT_EQ(run["state"], "running");
   EXPECT_EQ(run["attempt"], 2);
-  EXPECT_EQ(post({step_record(9, 6)}).status, 200);  // late words of the older attempt are kept
+  EXPECT_EQ(post({step_record(9, 6)}).status, 200);  // late records of the older attempt are stored
   EXPECT_EQ(get(run_path())["attempt"], 2);
 }
 
-TEST_F(ApiTest, TellsHowMuchIsDoneForEveryKindOfEnd) {
+TEST_F(ApiTest, ShowsProgressForEveryEndCondition) {
   LifecycleRecord started;
   started.event = "started";
   started.end = "20 epochs";
@@ -114,7 +114,7 @@ TEST_F(ApiTest, ShowsEvalsRanksAndLogs) {
   EXPECT_EQ(get(run_path()).at("best").at("sacrebleu"), 31.25);
 }
 
-TEST_F(ApiTest, TakesValidationsMadeBesideTheTraining) {
+TEST_F(ApiTest, AcceptsValidationsFromOutsideTheTraining) {
   post({step_record(1, 1), step_record(2, 2)});
   Client client(server.port(), server.token(http::Scope::ingest, run_id));
   const std::string key = "Idempotency-Key: one\r\n";
@@ -149,7 +149,7 @@ TEST_F(ApiTest, TakesValidationsMadeBesideTheTraining) {
   EXPECT_EQ(get(run_path("/evals")).at("items").as_array().size(), 1u);
 }
 
-TEST_F(ApiTest, KeepsTheBestAndTheLastValidationApartFromReportsOfOtherSets) {
+TEST_F(ApiTest, IgnoresOtherSetsForTheBestAndLastValidation) {
   EvalRecord eval;
   eval.update = 1;
   eval.set = "valid";
@@ -163,7 +163,7 @@ TEST_F(ApiTest, KeepsTheBestAndTheLastValidationApartFromReportsOfOtherSets) {
   EXPECT_EQ(get(run_path("/evals")).at("items").as_array().size(), 2u);
 }
 
-TEST_F(ApiTest, StoresWhatItKnowsOfANewerWorkersRecords) {
+TEST_F(ApiTest, StoresKnownMembersOfANewerWorkersRecords) {
   const auto answer =
       Client(server.port())
           .post(testing::records_path(),
@@ -179,7 +179,7 @@ TEST_F(ApiTest, StoresWhatItKnowsOfANewerWorkersRecords) {
   EXPECT_NE(counted.find("babelring_ingest_unknown_members_total 2"), std::string::npos);
 }
 
-TEST_F(ApiTest, ListsTheMembersThatAreAskedFor) {
+TEST_F(ApiTest, ListsRequestedMembers) {
   post({step_record(1, 1)});
   const auto page = get("/api/v1/runs?fields=state,id,update");
   EXPECT_EQ(to_text(page.at("fields")), R"(["state","id","update"])");
@@ -191,7 +191,7 @@ TEST_F(ApiTest, ListsTheMembersThatAreAskedFor) {
   }
 }
 
-TEST_F(ApiTest, SaysHowARankStands) {
+TEST_F(ApiTest, ShowsTheStateOfARank) {
   post({testing::record_of(LifecycleRecord{.event = "rank_up"}, 1)});
   const auto state = [&] { return get(run_path("/ranks")).at("items").at(0).at("state"); };
   EXPECT_EQ(state(), "starting");
@@ -224,7 +224,7 @@ TEST_F(ApiTest, PagesThroughRuns) {
   EXPECT_EQ(seen.size(), 5u);
 }
 
-TEST_F(ApiTest, ExportsWhatIsStored) {
+TEST_F(ApiTest, ExportsAllStoredSteps) {
   post({step_record(1, 1), step_record(2, 3)});
   Client client(server.port());
   const auto csv = client.get(run_path("/metrics.csv"));
@@ -237,7 +237,7 @@ TEST_F(ApiTest, ExportsWhatIsStored) {
   EXPECT_EQ(get(run_path("/metrics/loss?to=2")).at("total"), 1);
 }
 
-TEST_F(ApiTest, TellsTheRateOfAllRanksOrNone) {
+TEST_F(ApiTest, ShowsTheRateOfAllRanksOrNone) {
   std::int64_t update = 0;
   const auto rate = [&](std::int64_t world_size, std::int64_t update_tokens) {
     ++update;
@@ -263,7 +263,7 @@ TEST_F(ApiTest, NamesTheHostsOfTheCurrentAttempt) {
   EXPECT_LT(get(run_path()).at("record_age_ms").as_int64(), 60'000);
 }
 
-TEST_F(ApiTest, GivesSeveralSeriesInOneAnswer) {
+TEST_F(ApiTest, ReturnsSeveralSeriesInOneResponse) {
   for (const std::int64_t rank : {0, 1})
     post({step_record(1, 1, rank), step_record(2, 2, rank), step_record(3, 3, rank)});
   const auto series = get(run_path("/series?keys=loss,target_tokens,target_tokens@1,not_yet&from=2"));

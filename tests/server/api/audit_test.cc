@@ -30,7 +30,7 @@ class AuditTest : public ::testing::Test {
   json::array audit(const std::string& query = "") {
     return json_of(Client(server.port()).get("/api/v1/audit" + query)).at("items").as_array();
   }
-  /// Refusals are noted a moment after their answer. `requests`: the sum of the rows' counts, if repeats are joined.
+  /// Refusals are recorded shortly after the response. `requests` is the sum of the rows' counts if repeats are joined.
   json::array audit_of(std::size_t rows, std::int64_t requests = 0) {
     json::array found;
     soon([&] {
@@ -45,11 +45,11 @@ class AuditTest : public ::testing::Test {
   testing::TestServer server;
 };
 
-TEST_F(AuditTest, NamesWhoWroteWhatAndWhatBecameOfIt) {
+TEST_F(AuditTest, RecordsActorActionAndOutcome) {
   const auto made =
       Client(server.port()).post("/api/v1/tokens", R"({"name":"x","scope":"read"})", "X-Request-Id: r-1\r\n");
   ASSERT_EQ(made.status, 201);
-  const auto rows = audit();  // there before the answer was
+  const auto rows = audit();  // written before the response
   ASSERT_EQ(rows.size(), 1u);
   EXPECT_EQ(rows[0].at("actor"), "test admin");
   EXPECT_TRUE(rows[0].at("token").is_string());
@@ -61,7 +61,7 @@ TEST_F(AuditTest, NamesWhoWroteWhatAndWhatBecameOfIt) {
   EXPECT_EQ(rows[0].at("address"), "127.0.0.1");
 }
 
-TEST_F(AuditTest, NotesRefusedWritesAndNoReads) {
+TEST_F(AuditTest, RecordsRefusedWritesButNoReads) {
   Client(server.port(), "").post("/api/v1/tokens", "{}");
   Client(server.port(), server.token(Scope::operate)).post("/api/v1/tokens", "{}");
   Client(server.port()).post("/api/v1/tokens", "{}");
@@ -75,7 +75,7 @@ TEST_F(AuditTest, NotesRefusedWritesAndNoReads) {
   for (const auto& row : rows) EXPECT_EQ(to_text(row).find("secret"), std::string::npos);
 }
 
-TEST_F(AuditTest, IsNotFloodedByThoseWhoMayNotComeIn) {
+TEST_F(AuditTest, IsNotFloodedByUnauthorizedClients) {
   Client(server.port()).post("/api/v1/tokens", R"({"name":"x","scope":"read"})");
   for (int i = 0; i < 200; ++i) {
     Client stranger(server.port(), "");
@@ -90,7 +90,7 @@ TEST_F(AuditTest, IsNotFloodedByThoseWhoMayNotComeIn) {
   for (const auto& row : audit_of(3)) EXPECT_EQ(row.at("count"), counts[row.at("status").as_int64()]) << "on disk";
 }
 
-TEST_F(AuditTest, NotesNothingOfScopeReadWhateverItsMethod) {
+TEST_F(AuditTest, RecordsNothingOfScopeReadForAnyMethod) {
   const std::string reader = server.token(Scope::read);
   for (int i = 0; i < 20; ++i) {
     EXPECT_EQ(Client(server.port(), reader).post("/api/v1/metrics/query", "{}").status, 422);
@@ -102,7 +102,7 @@ TEST_F(AuditTest, NotesNothingOfScopeReadWhateverItsMethod) {
   audit_of(1);  // the last one's alone
 }
 
-TEST_F(AuditTest, CountsRefusalsOfWhoWasLetInByTheirPath) {
+TEST_F(AuditTest, CountsRefusalsOfAuthorizedClientsByPath) {
   Client client(server.port());
   for (int i = 0; i < 3; ++i) client.request("DELETE", "/api/v1/tokens/t_nobody");
   client.request("DELETE", "/api/v1/tokens/t_other");
@@ -113,7 +113,7 @@ TEST_F(AuditTest, CountsRefusalsOfWhoWasLetInByTheirPath) {
   EXPECT_GE(rows[1].at("last_time").as_string(), rows[1].at("time").as_string());
 }
 
-TEST_F(AuditTest, NotesIngestOnceAnHour) {
+TEST_F(AuditTest, RecordsIngestOnceAnHour) {
   for (int i = 1; i <= 3; ++i) {
     Client(server.port()).post(testing::records_path(), testing::batch_text({testing::step_record(i, i)}));
   }
@@ -126,7 +126,7 @@ TEST_F(AuditTest, NotesIngestOnceAnHour) {
   EXPECT_EQ(rows[0].at("count"), 2);
 }
 
-/// The row is part of the transaction that changes something: where it cannot be written, nothing is.
+/// The row is part of the change's transaction: if it cannot be written, nothing changes.
 TEST_F(AuditTest, NothingChangesWithoutItsRow) {
   testing::put(server.store(), {testing::step_record(1, 1)});
   const std::string run = "/api/v1/runs/" + testing::run_id, reporter = server.token(Scope::ingest);
@@ -165,20 +165,20 @@ TEST_F(AuditTest, NothingChangesWithoutItsRow) {
   server.store().write([](store::Database& database) { database.execute("DROP TRIGGER closed"); });
   write_all(201, 200, 204);
   EXPECT_NE(state(), before);
-  // One row each, though each is offered twice: with the change and with the answer.
+  // One row each, although each is offered twice: with the change and with the response.
   std::vector<std::int64_t> statuses;
   for (const auto& row : audit()) statuses.push_back(row.at("status").as_int64());
   EXPECT_EQ(statuses, (std::vector<std::int64_t>{204, 200, 200, 200, 200, 201, 201}));
 }
 
-TEST_F(AuditTest, ComesInPagesAndByActor) {
+TEST_F(AuditTest, ListsPagesAndFiltersByActor) {
   for (int i = 0; i < 5; ++i) Client(server.port()).post("/api/v1/tokens", R"({"name":"x","scope":"read"})");
   const auto page = json_of(Client(server.port()).get("/api/v1/audit?limit=2"));
   EXPECT_EQ(page.at("items").as_array().size(), 2u);
   const std::string cursor(page.at("next_cursor").as_string());
   EXPECT_EQ(audit("?limit=4&cursor=" + cursor).size(), 3u);
   EXPECT_EQ(audit("?actor=test%20admin").size(), 5u);
-  // The link to the next page asks the same question.
+  // The link to the next page keeps the filters.
   const auto first = Client(server.port()).get("/api/v1/audit?actor=test%20admin&limit=2");
   const std::string link = first.headers.at("link");
   EXPECT_TRUE(link.starts_with("</api/v1/audit?cursor=p") &&
@@ -187,7 +187,7 @@ TEST_F(AuditTest, ComesInPagesAndByActor) {
   EXPECT_EQ(audit("?actor=nobody'%20OR%20'1'='1").size(), 0u);
 }
 
-TEST_F(AuditTest, FindsEntriesByWhatTheySay) {
+TEST_F(AuditTest, FiltersEntriesByTheirMembers) {
   Client client(server.port());
   const auto made = client.post("/api/v1/tokens", R"({"name":"x","scope":"read"})");
   client.request("DELETE", "/api/v1/tokens/t_nobody");
@@ -216,7 +216,7 @@ TEST_F(AuditTest, FindsEntriesByWhatTheySay) {
 }
 
 TEST_F(AuditTest, IsExportedAsLinesOfJsonOldestFirst) {
-  constexpr int entries = 2500;  // several pieces
+  constexpr int entries = 2500;  // several batches
   server.store().write([&](store::Database& database) {
     for (int i = 0; i < entries; ++i) {
       store::AuditRow row;
@@ -240,7 +240,7 @@ TEST_F(AuditTest, IsExportedAsLinesOfJsonOldestFirst) {
   EXPECT_EQ(Client(server.port(), server.token(Scope::operate)).get("/api/v1/audit.jsonl").status, 403);
 }
 
-TEST(AuditTimes, AreReadAsRfc3339HasThem) {
+TEST(AuditTimes, AreParsedAsRfc3339) {
   EXPECT_EQ(api::parse_time("1970-01-01"), 0);
   EXPECT_EQ(api::parse_time("2026-11-21T08:15:30.1239Z"), 1'795'248'930'123);
   EXPECT_EQ(api::parse_time("2026-11-21T09:15:30.123+01:00"), 1'795'248'930'123);
@@ -264,8 +264,8 @@ http::WriteNote note_of(std::int64_t time_ms, const std::string& route, int stat
   return note;
 }
 
-/// What who may only read or report, or nothing at all, makes the audit note displaces no entry of operators.
-TEST(AuditLog, KeepsWhatOperatorsDidWhateverOthersAsk) {
+/// Entries caused by readers, reporters and anonymous clients never displace entries of operators.
+TEST(AuditLog, KeepsEntriesOfOperatorsUnderAnyLoad) {
   testing::TemporaryFolder folder;
   store::Store store(folder.path());
   api::TokenBook tokens(store);
@@ -292,7 +292,7 @@ TEST(AuditLog, KeepsWhatOperatorsDidWhateverOthersAsk) {
   EXPECT_EQ(rows.front().count, 100);
 }
 
-TEST(AuditLog, DeletesWhatOperatorsDidByAge) {
+TEST(AuditLog, DeletesEntriesOfOperatorsByAge) {
   testing::TemporaryFolder folder;
   store::Store store(folder.path());
   api::TokenBook tokens(store);
@@ -341,7 +341,7 @@ class IdempotencyTest : public AuditTest {
   const std::string wish = R"({"name":"x","scope":"read"})";
 };
 
-TEST_F(IdempotencyTest, GivesTheFirstAnswerAgainWithoutDoingItAgain) {
+TEST_F(IdempotencyTest, ReplaysTheFirstResponse) {
   const auto first = post(wish), second = post(wish), quoted = post(wish, "Idempotency-Key: \"k-1\"\r\n");
   EXPECT_EQ(first.status, 201);
   EXPECT_FALSE(first.headers.contains("idempotency-replayed"));
@@ -350,7 +350,7 @@ TEST_F(IdempotencyTest, GivesTheFirstAnswerAgainWithoutDoingItAgain) {
   EXPECT_EQ(second.headers.at("location"), first.headers.at("location"));
   EXPECT_EQ(json_of(second).at("id"), json_of(first).at("id"));
   EXPECT_TRUE(json_of(first).at("secret").is_string());
-  EXPECT_TRUE(json_of(second).at("secret").is_null());  // it lies nowhere
+  EXPECT_TRUE(json_of(second).at("secret").is_null());  // it is not stored
   EXPECT_EQ(quoted.body, second.body);
   server.restart();
   EXPECT_EQ(post(wish).body, second.body);
@@ -363,7 +363,7 @@ TEST_F(IdempotencyTest, RefusesTheKeyWithAnotherRequest) {
   EXPECT_EQ(other.status, 422);
   EXPECT_EQ(json_of(other).at("code"), "key_reused");
   EXPECT_EQ(post(wish, "Idempotency-Key: " + std::string(256, 'k') + "\r\n").status, 400);
-  // Keys are everyone's own.
+  // Keys are per caller.
   const auto second = server.token(Scope::admin);
   EXPECT_EQ(Client(server.port(), second).post("/api/v1/tokens", wish, "Idempotency-Key: k-1\r\n").status, 201);
 }
@@ -391,7 +391,7 @@ TEST_F(IdempotencyTest, KeepsRefusalsButNotFailures) {
   EXPECT_EQ(made, 3);
 }
 
-TEST_F(IdempotencyTest, LetsOneInAtATime) {
+TEST_F(IdempotencyTest, HandlesOneRequestPerKeyAtATime) {
   http::Request request;
   request.method = "POST";
   request.headers["idempotency-key"] = "k-3";
@@ -406,8 +406,8 @@ TEST_F(IdempotencyTest, LetsOneInAtATime) {
   EXPECT_EQ(outer.status, 200);
 }
 
-TEST_F(IdempotencyTest, SaysWhenItDoesNotKnow) {
-  // As a server leaves it that is killed while it answers.
+TEST_F(IdempotencyTest, ReportsAnUnknownOutcome) {
+  // The state left by a server that was killed during the request.
   server.store().write([](store::Database& database) {
     store::claim_key(database, "anonymous", "k-4", sha256_hex("POST /x\n"), wall_time_ms(), 0);
   });

@@ -8,7 +8,7 @@
 namespace babelring {
 namespace {
 
-/// Everything that changes a run, a checkpoint or an alert, beside what audit_test.cc has.
+/// All changes of a run, a checkpoint or an alert that audit_test.cc does not cover.
 class AuditedChangesTest : public testing::CheckpointFixture {
  protected:
   struct Wish {
@@ -50,7 +50,7 @@ echo '{"config": "name: n", "name": "n", "max_updates": 60, "data_folder": "/d",
     return path;
   }
 
-  /// `round`: each wish for a checkpoint is of another run, since one is enough in 10 s.
+  /// `round`: each checkpoint request is for another run, since a run accepts one per 10 s.
   std::vector<Wish> wishes(std::size_t round) {
     return {{"POST", "/api/v1/runs", R"({"config": "x: 1"})", 202},
             {"POST", queued + "/stop", "{}", 202},
@@ -65,7 +65,7 @@ echo '{"config": "name: n", "name": "n", "max_updates": 60, "data_folder": "/d",
             {"POST", "/api/v1/admin/backup", "", 202}};
   }
 
-  /// What the tables and the disk say.
+  /// The state of the tables and the disk.
   std::string state() {
     auto reader = server.store().reader();
     std::string text;
@@ -88,7 +88,8 @@ echo '{"config": "name: n", "name": "n", "max_updates": 60, "data_folder": "/d",
   std::array<std::string, 2> running;
 };
 
-/// The row is part of the transaction that changes something: where it cannot be written, nothing is, on disk neither.
+/// The row is part of the change's transaction: if it cannot be written, nothing changes, neither in the tables nor on
+/// disk.
 TEST_F(AuditedChangesTest, NothingChangesWithoutItsRow) {
   const std::string before = state();
   server.store().write([](store::Database& database) {
@@ -110,7 +111,7 @@ TEST_F(AuditedChangesTest, NothingChangesWithoutItsRow) {
     changed = state();
     wanted += fmt::format("{}{}{} {}", wanted.empty() ? "" : ",", wish.method, wish.status, "test admin");
   }
-  // One row each, though each is offered twice: with the change and with the answer.
+  // One row each, although each is offered twice: with the change and with the response.
   auto reader = server.store().reader();
   EXPECT_EQ(reader->database.scalar(fmt::format(
                 "SELECT group_concat(method || status || ' ' || actor) FROM (SELECT * FROM audit WHERE entry > {} "

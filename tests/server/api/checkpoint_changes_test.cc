@@ -9,7 +9,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What a server that was killed between a checkpoint's row and its folder leaves to the next one.
+/// Recovery after a server was killed between changing a checkpoint's row and its folder.
 /// (tests/faults/crash_test.py kills one there.)
 class CheckpointChangesTest : public testing::CheckpointFixture {
  protected:
@@ -52,12 +52,12 @@ TEST_F(CheckpointChangesTest, RemovalsThatWereBegunAreFinished) {
   EXPECT_EQ(ask("GET", kept + "/SHA256SUMS").status, 200);
 }
 
-TEST_F(CheckpointChangesTest, RowsSayWhatTheMarksOnDiskDo) {
+TEST_F(CheckpointChangesTest, RowsFollowTheMarksOnDisk) {
   const std::string marked = make(10, 1), unmarked = make(20, 1), away = make(30, 1), same = make(40, 1);
   std::ofstream(folder_of(10) / "pinned") << "";
   for (const std::string& path : {unmarked, away}) EXPECT_EQ(ask("PUT", path + "/pin").status, 204);
   fs::remove(folder_of(20) / "pinned");
-  fs::remove_all(folder_of(30));  // of a disk that is not mounted, say: nothing can be told of it
+  fs::remove_all(folder_of(30));  // as on an unmounted disk: the state is unknown
   const std::string noted =
       "SELECT group_concat(method || object) FROM (SELECT * FROM audit WHERE actor = 'server' "
       "ORDER BY entry)";
@@ -83,7 +83,7 @@ TEST_F(CheckpointChangesTest, ARemovalThatFailsChangesNothing) {
   EXPECT_EQ(code_of(ask("DELETE", path)), "");
 }
 
-TEST_F(CheckpointChangesTest, AManifestSaysWhereItComesFrom) {
+TEST_F(CheckpointChangesTest, AManifestHasItsOrigin) {
   const std::string path = make(10, 1);
   const json::object plain = object(path);
   EXPECT_TRUE(plain.at("version").is_null() && plain.at("world_size").is_null());

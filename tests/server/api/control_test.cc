@@ -21,7 +21,7 @@ using testing::Client;
 
 class ControlTest : public ::testing::Test {
  protected:
-  /// A worker that finds every configuration well, or says what `verdict` is.
+  /// A fake worker that accepts every configuration, or responds with `verdict`.
   void put_worker(const std::string& verdict) {
     const auto file = server.folder() / "worker";
     write_file_atomically(file, "#!/bin/sh\ncat <<'END'\n" + verdict + "\nEND\n");
@@ -53,7 +53,7 @@ class ControlTest : public ::testing::Test {
   Client client{server.port()};
 };
 
-TEST_F(ControlTest, TakesOtherProfilesWhileItWorks) {
+TEST_F(ControlTest, ReloadsProfilesWhileRunning) {
   launch::ControlPlane& control = server.control();
   const auto held = control.find_profile("mpirun-local");
   control.use_profiles(launch::read_profiles("big: {most_ranks: 8}\nmpirun-local: {most_ranks: 3}\n", "f"));
@@ -75,7 +75,7 @@ TEST_F(ControlTest, TakesOtherProfilesWhileItWorks) {
   EXPECT_EQ(control.find_profile("big"), nullptr);
 }
 
-TEST_F(ControlTest, QueuesARunAndTellsItsStory) {
+TEST_F(ControlTest, QueuesARunAndListsItsTransitions) {
   const std::string run = submit(R"(, "name": "mine", "labels": {"team": "a"}, "notes": "why", "world_size": 2)");
   const auto item = get("/api/v1/runs/" + run);
   EXPECT_EQ(item.at("state"), "queued");
@@ -92,7 +92,7 @@ TEST_F(ControlTest, QueuesARunAndTellsItsStory) {
   EXPECT_EQ(get("/api/v1/profiles").at("items").at(0).at("name"), "mpirun-local");
 }
 
-TEST_F(ControlTest, PassesOnWhatTheWorkerSaysOfAConfiguration) {
+TEST_F(ControlTest, ForwardsTheWorkersConfigurationErrors) {
   put_worker(R"({"errors": [{"pointer": "/a/b", "detail": "a.b: no", "line": 2, "column": 3}]})");
   const auto answer = post("/api/v1/runs", R"({"config": "a"})");
   EXPECT_EQ(answer.status, 422);
@@ -109,7 +109,7 @@ TEST_F(ControlTest, PassesOnWhatTheWorkerSaysOfAConfiguration) {
   EXPECT_TRUE(get("/api/v1/runs").at("items").as_array().empty());
 }
 
-TEST_F(ControlTest, EstimatesFromTheConfigurationAndFromAlikeRuns) {
+TEST_F(ControlTest, EstimatesFromTheConfigurationAndComparableRuns) {
   const auto worker_of = [&](const std::string& precision) {
     put_worker(
         R"({"config": "training:\n  precision: )" + precision +
@@ -153,7 +153,7 @@ TEST_F(ControlTest, EstimatesFromTheConfigurationAndFromAlikeRuns) {
   EXPECT_TRUE(validate().at("memory").is_null());
 }
 
-TEST_F(ControlTest, RefusesWhatIsNoSubmission) {
+TEST_F(ControlTest, RefusesInvalidSubmissions) {
   put_good_worker();
   for (const char* body :
        {"{}", R"({"config": 1})", R"({"config": "a", "config_ref": "b"})", R"({"config_ref": "r_none"})",
@@ -167,7 +167,7 @@ TEST_F(ControlTest, RefusesWhatIsNoSubmission) {
   EXPECT_EQ(post("/api/v1/runs", R"({"config": "a", "resume_from": "c_none"})").status, 404);
 }
 
-TEST_F(ControlTest, AnswersHeartbeatsWithOrders) {
+TEST_F(ControlTest, AnswersHeartbeatsWithCommands) {
   const std::string run = submit(R"(, "world_size": 2)");
   EXPECT_EQ(beat("r_00000000000000000000000000", 1).status, 404);
   const store::LaunchRow launched = [&] {
@@ -208,7 +208,7 @@ TEST_F(ControlTest, AnswersHeartbeatsWithOrders) {
   EXPECT_EQ(client.get("/api/v1/nodes/hostB").status, 404);
 }
 
-TEST_F(ControlTest, ShowsWhatHeartbeatsTellOfGpus) {
+TEST_F(ControlTest, ShowsGpusFromHeartbeats) {
   for (const std::int64_t rank : {0, 1}) testing::put(server.store(), {testing::step_record(1, 1, rank)});
   const std::string told =
       R"("gpu": {"utilization_percent": 93, "memory_used_bytes": 40000000000, "power_w": 412.5, "power_limit_w": 700, "fans": 3})";
@@ -228,7 +228,7 @@ TEST_F(ControlTest, ShowsWhatHeartbeatsTellOfGpus) {
   EXPECT_EQ(parse_json(refused.body)->at("errors").at(0).at("pointer"), "/gpu/power_w");
 }
 
-TEST_F(ControlTest, ARunThatReportsByItselfIsLeftToItself) {
+TEST_F(ControlTest, DoesNotSuperviseARunStartedByHand) {
   testing::put(server.store(), {testing::step_record(1, 1)});
   const std::string path = "/api/v1/runs/" + testing::run_id;
   EXPECT_EQ(get(path).at("profile"), "external");
@@ -247,7 +247,7 @@ TEST_F(ControlTest, ARunThatReportsByItselfIsLeftToItself) {
   EXPECT_EQ(get(path + "/attempts").at("items").at(0).at("launcher"), "external");
 }
 
-TEST_F(ControlTest, AHeartbeatTellsOfANewerAttemptBeforeItsRecordsDo) {
+TEST_F(ControlTest, AHeartbeatAnnouncesANewerAttemptBeforeItsRecords) {
   testing::put(server.store(), {testing::step_record(1, 1)});
   const std::string run = testing::run_id, path = "/api/v1/runs/" + run;
   EXPECT_EQ(beat(run, 1).status, 200);
@@ -255,7 +255,7 @@ TEST_F(ControlTest, AHeartbeatTellsOfANewerAttemptBeforeItsRecordsDo) {
   EXPECT_EQ(get(path).at("attempt"), 2);
   EXPECT_EQ(get(path + "/attempts").at("items").at(1).at("launcher"), "external");
   EXPECT_EQ(code(beat(run, 1)), "stale_attempt");
-  testing::put(server.store(), {testing::step_record(2, 2)});  // what attempt 1 still had
+  testing::put(server.store(), {testing::step_record(2, 2)});  // a late record of attempt 1
   EXPECT_EQ(get(path).at("attempt"), 2);
   EXPECT_EQ(beat(run, 2).status, 200);
   testing::put(server.store(), {testing::record_of(LifecycleRecord{.event = "stopped"}, 3)});
@@ -294,7 +294,7 @@ TEST_F(ControlTest, TakesMergePatches) {
   EXPECT_EQ(parse_json(patch(R"({"name": null})").body)->at("detail"), "name: cannot be removed");
   EXPECT_EQ(code(patch("[]")), "bad_body");
   EXPECT_EQ(code(patch(R"({"labels": {"x": 1}})")), "bad_body");
-  // application/json sets labels as a whole, and null says nothing.
+  // application/json replaces all labels, and null changes nothing.
   const auto whole =
       parse_json(patch(R"({"labels": {"b": "c"}, "notes": null, "name": null})", "application/json").body);
   EXPECT_EQ(whole->at("labels"), (json::object{{"b", "c"}}));

@@ -1,4 +1,4 @@
-// What GET says of a run's health, from its records, heartbeats and alerts.
+// A run's health in GET, from its records, heartbeats and alerts.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -48,7 +48,7 @@ class HealthTest : public testing::ApiFixture {
   json::object health() { return get(run_path()).at("health").as_object(); }
   std::string headline() { return std::string(health().at("headline").as_string()); }
   std::string level() { return std::string(health().at("level").as_string()); }
-  /// Of the part about a topic; empty: there is none.
+  /// The text of the part about a topic; empty if there is none.
   std::string text_about(const char* topic) {
     const json::object found = health();
     for (const json::value& part : found.at("parts").as_array()) {
@@ -69,7 +69,7 @@ class HealthTest : public testing::ApiFixture {
   std::int64_t sequence_ = 0, update_ = 0;
 };
 
-TEST_F(HealthTest, IsGoodWhereAllIsWell) {
+TEST_F(HealthTest, IsGoodForAHealthyRun) {
   begin();
   train(60);
   EXPECT_EQ(level(), "good");
@@ -92,7 +92,7 @@ TEST_F(HealthTest, ARunThatLearnsNothingIsNotHealthy) {
   EXPECT_EQ(items.at(0).at("health"), json::value(health())) << "the list says the same";
 }
 
-TEST_F(HealthTest, AFailedRunSaysWhyFirst) {
+TEST_F(HealthTest, AFailedRunStartsWithItsCause) {
   begin();
   train(60);
   say(LogRecord{.level = "error", .text = "CUDA out of memory: 12 MiB wanted"});
@@ -158,13 +158,13 @@ TEST_F(HealthTest, NamesOtherProgramsOnTheHost) {
   train(1, 0, 0.23);
   EXPECT_THAT(std::string(get(run_path("/verdict")).at("sentence").as_string()),
               HasSubstr("load 12.7 on 2 processors: other programs take most of them"));
-  // What was found a moment ago may be said once more.
+  // The response may come from the cache at first.
   for (int i = 0; i < 1000 && text_about("hosts").empty(); ++i) train(1, 0, 0.23);
   EXPECT_THAT(headline(), HasSubstr("load 12.7 on 2 processors: other programs take most of them"));
   EXPECT_EQ(level(), "warning");
 }
 
-TEST_F(HealthTest, SeesAlertsAndForgetsNoRanksThatDiffered) {
+TEST_F(HealthTest, IncludesAlertsAndKeepsDifferingRanks) {
   begin();
   train(60);
   raise("throughput_drop", "9 target tokens/s, usually 900");
@@ -177,7 +177,7 @@ TEST_F(HealthTest, SeesAlertsAndForgetsNoRanksThatDiffered) {
   EXPECT_THAT(headline(), HasSubstr("after update 40 the weights of rank 1 differ from those of rank 0"));
 }
 
-TEST_F(HealthTest, AListFindsAsMuchAsItsBudgetAllows) {
+TEST_F(HealthTest, AListComputesHealthWithinItsBudget) {
   begin();
   train(60);
   auto reader = server.store().reader();

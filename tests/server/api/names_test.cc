@@ -9,10 +9,10 @@ namespace {
 
 using testing::Client;
 
-/// Names that people read on the page and that programs print in lines.
+/// Names that the page shows and programs print in lines.
 class NamesTest : public ::testing::Test {
  protected:
-  /// The pointer of a 422, or what was answered instead.
+  /// The pointer of a 422 response, or another response's text.
   static std::string pointer(const testing::Answer& answer) {
     if (answer.status != 422) return std::to_string(answer.status) + ' ' + answer.body;
     return parse_json(answer.body)->at("errors").at(0).at("pointer").as_string().c_str();
@@ -40,7 +40,7 @@ TEST_F(NamesTest, OfFilesCannotForgeLinesOfDigests) {
   EXPECT_EQ(report(saved("w", std::string(64, 'g'))), "/records/0");
   EXPECT_EQ(report(saved("w\x01")), "/records/0/files/0/name");
   EXPECT_EQ(stored_runs(), "0");
-  // What an older release stored all the same.
+  // Names that an older release accepted.
   const auto old = testing::put(server.store(), {testing::record_of(saved(forged), 1)});
   const auto sums = client.get("/api/v1/checkpoints/" + old.fresh.at(0).id + "/SHA256SUMS");
   EXPECT_EQ(sums.status, 409);

@@ -24,7 +24,7 @@ const json::object& resolve(const json::value& contract, const json::object& sch
   return contract.at_pointer(pointer).as_object();
 }
 
-/// Are all required members there, and none that the contract does not name?
+/// Whether all required members are present and no undocumented ones.
 void check_object(const json::value& contract, const json::object& schema, const json::object& found) {
   for (const auto& name : resolve(contract, schema).at("required").as_array()) {
     EXPECT_TRUE(found.contains(name.as_string())) << name;
@@ -34,7 +34,7 @@ void check_object(const json::value& contract, const json::object& schema, const
   }
 }
 
-TEST(OpenApi, NamesEveryRouteAndNoOther) {
+TEST(OpenApi, ListsExactlyTheRoutes) {
   testing::TestServer server;
   api::Service service{server.store(), server.events(), {}};
   std::set<std::string> routes, described;
@@ -51,7 +51,7 @@ TEST(OpenApi, NamesEveryRouteAndNoOther) {
   EXPECT_EQ(routes, described);
 }
 
-TEST(OpenApi, DescribesWhatIsAnswered) {
+TEST(OpenApi, DescribesTheResponses) {
   testing::TestServer server;
   EvalRecord eval;
   eval.update = 1;
@@ -93,7 +93,7 @@ TEST(OpenApi, DescribesWhatIsAnswered) {
   check("/api/v1/nothing", "Problem");
 }
 
-TEST(OpenApi, ServesWordsThatReadAsNumbersAsWords) {
+TEST(OpenApi, ServesQuotedNumbersAsStrings) {
   testing::TestServer server;
   testing::Client client(server.port());
   const auto contract = parse_json(client.get("/api/v1/openapi.json").body).value();
@@ -105,7 +105,7 @@ TEST(OpenApi, ServesWordsThatReadAsNumbersAsWords) {
   EXPECT_EQ(contract.at_pointer(schemas + "Series/properties/non_finite/$ref"), "#/components/schemas/NonFinite");
 }
 
-TEST(OpenApi, RefusesNumbersThatAreNotFinite) {
+TEST(OpenApi, RefusesNonFiniteNumbers) {
   for (const std::string word : {"nan", "inf", "-inf", "infinity", "1e999"}) {
     SCOPED_TRACE(word);
     try {
@@ -117,8 +117,8 @@ TEST(OpenApi, RefusesNumbersThatAreNotFinite) {
   }
 }
 
-/// What the contract says of non_finite, null and the rest is held against these answers by tests/contract.
-TEST(OpenApi, DescribesRunsWhoseNumbersAreNotFinite) {
+/// tests/contract validates these responses against the contract, including non_finite and null.
+TEST(OpenApi, DescribesRunsWithNonFiniteNumbers) {
   testing::TestServer server;
   api::AlertWatch watch(server.store(), server.events(), {}, std::chrono::milliseconds(20));
   constexpr double infinity = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();

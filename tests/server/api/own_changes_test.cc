@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What the server does to checkpoints by itself, and what becomes of one that is written again.
+/// The server's own changes of checkpoints, and rewritten checkpoints.
 class OwnChangesTest : public testing::CheckpointFixture {
  protected:
   static std::string id_of(const std::string& path) { return path.substr(path.rfind('/') + 1); }
@@ -21,11 +21,11 @@ class OwnChangesTest : public testing::CheckpointFixture {
     auto reader = server.store().reader();
     return store::find_checkpoint(*reader, id_of(path)).value();
   }
-  /// Something in the way of the folder's removal.
+  /// Creates an obstacle to the folder's removal.
   fs::path obstacle_of(std::int64_t update) {
     return folder_of(update).parent_path() / (".tmp-deleted-" + folder_of(update).filename().string()) / "in the way";
   }
-  /// Methods and answers of the server's own rows in the audit about that path, oldest first.
+  /// Methods and statuses of the server's own audit rows about a path, oldest first.
   std::string noted(const std::string& path) {
     auto reader = server.store().reader();
     return reader->database.scalar(
@@ -51,7 +51,7 @@ TEST_F(OwnChangesTest, WhatRetentionRemovesIsInTheAudit) {
   EXPECT_EQ(object(stuck).at("removed"), false);
   EXPECT_EQ(noted(last), "");
   fs::remove_all(obstacle_of(20).parent_path());
-  keep_last(1);  // what failed is tried again
+  keep_last(1);  // the failed removal is retried
   wait_for_note(stuck, "DELETE 204,DELETE 409,DELETE 204");
 }
 

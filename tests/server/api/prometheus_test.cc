@@ -57,7 +57,7 @@ class PrometheusTest : public ::testing::Test {
   testing::TestServer server;
 };
 
-TEST_F(PrometheusTest, CountsWhatTheAuditLeavesOut) {
+TEST_F(PrometheusTest, CountsEntriesThatTheAuditLeavesOut) {
   EXPECT_EQ(value_of(scrape(), "babelring_audit_dropped_total{cause=\"joined\"}"), "0");
   for (int i = 0; i < 3; ++i) Client(server.port(), "").post("/api/v1/tokens", "{}");
   const std::string text = scrape();
@@ -67,7 +67,7 @@ TEST_F(PrometheusTest, CountsWhatTheAuditLeavesOut) {
   }
 }
 
-TEST_F(PrometheusTest, TellsWhatAGpuTellsOfItself) {
+TEST_F(PrometheusTest, ExportsGpuUtilization) {
   Record step = step_record(5, 4);
   std::get<StepRecord>(step.body).gpu["utilization_percent"] = 80;
   testing::put(server.store(), {step});
@@ -75,7 +75,7 @@ TEST_F(PrometheusTest, TellsWhatAGpuTellsOfItself) {
   EXPECT_EQ(value_of(scrape(), "babelring_gpu_utilization_ratio" + labels), "0.8");
 }
 
-TEST_F(PrometheusTest, TellsOfRunsRanksRequestsAndIngest) {
+TEST_F(PrometheusTest, ExportsRunsRanksRequestsAndIngest) {
   const std::string text = scrape();
   const std::string labels = "{run=\"" + run_id + "\",name=\"a \\\"name\\\"\\nwith\\\\all\"}";
   EXPECT_EQ(value_of(text, "babelring_run_step" + labels), "3") << text;
@@ -92,7 +92,7 @@ TEST_F(PrometheusTest, TellsOfRunsRanksRequestsAndIngest) {
   EXPECT_NE(value_of(text, "process_resident_memory_bytes"), "absent");
 }
 
-TEST_F(PrometheusTest, TellsTheHeartbeatsAgeAndNotTheRecords) {
+TEST_F(PrometheusTest, ExportsTheAgeOfHeartbeatsNotOfRecords) {
   testing::put(server.store(), {step_record(1, 1, 1)});  // rank 1 reports, but sends no heartbeat
   const std::string text = scrape(), name = "babelring_rank_heartbeat_age_seconds{run=\"" + run_id + "\",rank=";
   const std::string age = value_of(text, name + "\"0\",host=\"hostA\"}");
@@ -125,14 +125,14 @@ TEST_F(PrometheusTest, CountsRefusals) {
   EXPECT_EQ(value_of(other, requests + R"({route="/api/v1/runs",method="GET",code="429"})"), "1") << other;
 }
 
-TEST_F(PrometheusTest, NeedsATokenThatMayRead) {
+TEST_F(PrometheusTest, RequiresATokenWithScopeRead) {
   EXPECT_EQ(Client(server.port(), "").get("/metrics").status, 401) << "also from this machine";
   EXPECT_EQ(Client(server.port(), server.token(http::Scope::read)).get("/metrics").status, 200);
   EXPECT_EQ(Client(server.port(), server.token(http::Scope::ingest)).get("/metrics").status, 403);
 }
 
-/// With open_metrics a scraper on the server's machine needs no token; one behind a proxy does.
-TEST_F(PrometheusTest, MayBeOpenToThisMachineAlone) {
+/// With open_metrics, a local scraper needs no token, but one behind a proxy does.
+TEST_F(PrometheusTest, MayBeOpenToLocalClients) {
   http::GateOptions options;
   options.open_metrics = true;
   testing::TestServer open({}, {}, options);
@@ -174,7 +174,7 @@ TEST_F(PrometheusTest, CountsIngestedNumbers) {
   EXPECT_EQ(value_of(text, "babelring_ingest_duplicates_total"), "1");
 }
 
-TEST_F(PrometheusTest, IsBoundedHoweverManyRunsThereAre) {
+TEST_F(PrometheusTest, IsBoundedForManyRuns) {
   for (int n = 0; n < 60; ++n) {
     for (const std::int64_t rank : {0, 1, 2}) {
       Record record = step_record(1, 1, rank);
@@ -188,7 +188,7 @@ TEST_F(PrometheusTest, IsBoundedHoweverManyRunsThereAre) {
   EXPECT_EQ(std::distance(std::sregex_iterator(text.begin(), text.end(), step), std::sregex_iterator()), 50);
 }
 
-/// The dashboard for Grafana asks for nothing that is not exported, and shows everything that is.
+/// The Grafana dashboard uses all exported metrics and no others.
 TEST_F(PrometheusTest, TheGrafanaDashboardKnowsTheNames) {
   const std::string dashboard = read_file(BABELRING_SOURCE_DIR "/deploy/grafana/babelring.json");
   ASSERT_TRUE(parse_json(dashboard).ok());

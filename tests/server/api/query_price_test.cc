@@ -12,7 +12,7 @@ namespace {
 using testing::Client;
 using testing::run_id;
 
-TEST(QueryPriceTest, NamesThePriceTheLimitAndWhatToReduce) {
+TEST(QueryPriceTest, NamesTheCostTheLimitAndTheRemedy) {
   EXPECT_FALSE(excess_of({.series = 64, .points = 1562, .pieces = max_query_pieces, .point_bytes = 56}));
   EXPECT_EQ(excess_of({.series = 64, .points = 20'000}),
             "64 series of 20000 points are 1280000 points, expected at most 100000: ask for at most 1562 points "

@@ -12,7 +12,7 @@ using testing::Client;
 
 constexpr std::int64_t huge = std::int64_t{1} << 53;
 
-/// Which token may report for which run, and what of a run it may say.
+/// Which tokens may report for which runs, attempts and ranks.
 class ReportersTest : public ::testing::Test {
  protected:
   static std::string code(const testing::Answer& answer) {
@@ -57,7 +57,7 @@ class ReportersTest : public ::testing::Test {
   testing::TestServer server;
 };
 
-TEST_F(ReportersTest, ATokenForAnyRunCannotTouchOneThatAnotherHasBegun) {
+TEST_F(ReportersTest, ATokenForAnyRunCannotReportForAnothersRun) {
   const std::string owner = server.token(Scope::ingest), stranger = server.token(Scope::ingest);
   const std::string run = make_id('r');
   EXPECT_EQ(report(owner, step(run, 1)), "");
@@ -85,7 +85,7 @@ TEST_F(ReportersTest, ATokenForAnyRunCannotTouchOneThatAnotherHasBegun) {
   EXPECT_EQ(evaluate(owner, run), "");
 }
 
-TEST_F(ReportersTest, ATokenForAPrefixReportsForRunsOfSuchNames) {
+TEST_F(ReportersTest, ATokenForAPrefixReportsForMatchingNames) {
   const std::string team = server.token(Scope::ingest, "", "mt-"), other = server.token(Scope::ingest, "", "asr-");
   const std::string run = make_id('r');
   EXPECT_EQ(report(team, life(run, 1, {.event = "started", .name = "asr-x"})), "403 run_forbidden");
@@ -106,7 +106,7 @@ TEST_F(ReportersTest, ATokenForAPrefixReportsForRunsOfSuchNames) {
   EXPECT_EQ(report(next, step(run, 4)), "403 run_forbidden");
 }
 
-TEST_F(ReportersTest, ARunThatGotNoNameIsLeftToATokenThatFits) {
+TEST_F(ReportersTest, ARunWithoutANameIsLeftToAMatchingToken) {
   const std::string wrong = server.token(Scope::ingest, "", "mt-"), fits = server.token(Scope::ingest, "", "asr-");
   const std::string run = make_id('r');
   const LifecycleRecord started{.event = "started", .name = "asr-x"};
@@ -121,7 +121,7 @@ TEST_F(ReportersTest, ARunThatGotNoNameIsLeftToATokenThatFits) {
   EXPECT_EQ(report(wrong, step(run, 3)), "403 run_forbidden");
 }
 
-TEST_F(ReportersTest, ARunThatTheServerStartedHearsItsOwnTokenAlone) {
+TEST_F(ReportersTest, ARunStartedByTheServerAcceptsOnlyItsOwnToken) {
   const std::string run = managed(), own = server.token(Scope::ingest, run);
   EXPECT_EQ(report(server.token(Scope::ingest), step(run, 1)), "403 run_forbidden");
   EXPECT_EQ(report(server.token(Scope::ingest, "", "mt-"), step(run, 1)), "403 run_forbidden");
@@ -134,7 +134,7 @@ TEST_F(ReportersTest, ARunThatTheServerStartedHearsItsOwnTokenAlone) {
   EXPECT_EQ(show(run).at("state"), "running");
 }
 
-TEST_F(ReportersTest, ARunThatTheServerStartedHasTheAttemptsAndRanksOfItsSupervisor) {
+TEST_F(ReportersTest, ARunStartedByTheServerAcceptsOnlySupervisedAttemptsAndRanks) {
   const std::string run = managed(), own = server.token(Scope::ingest, run);
   EXPECT_EQ(beat(own, run, 1, 1), "");
   for (const std::string& token : {own, std::string(testing::admin_secret)}) {
@@ -153,7 +153,7 @@ TEST_F(ReportersTest, ARunThatTheServerStartedHasTheAttemptsAndRanksOfItsSupervi
   EXPECT_EQ(show(run).at("state"), "running");
 }
 
-TEST_F(ReportersTest, NumbersFarAheadAreRefusedAndBrickNothing) {
+TEST_F(ReportersTest, RefusesSequenceNumbersFarAheadWithoutSideEffects) {
   const std::string owner = server.token(Scope::ingest), run = make_id('r');
   EXPECT_EQ(report(owner, step(run, 1, 1001)), "409 attempt_refused");
   EXPECT_EQ(report(owner, step(run, 1, 1, 4096)), "422 rank_refused");
@@ -183,7 +183,7 @@ TEST_F(ReportersTest, TheEndOfTrainingCountsFromRankZeroAlone) {
   EXPECT_EQ(show(run).at("state"), "succeeded");
 }
 
-TEST_F(ReportersTest, ATokenBeginsABoundedNumberOfRuns) {
+TEST_F(ReportersTest, LimitsTheRunsThatATokenBegins) {
   const std::string token = server.token(Scope::ingest, "", "mt-"), other = server.token(Scope::ingest);
   std::int64_t begun = 0;
   std::string last;
@@ -210,7 +210,7 @@ TEST_F(ReportersTest, ATokenBeginsABoundedNumberOfRuns) {
   EXPECT_EQ(report(other, step(make_id('r'), 1)), "");
 }
 
-TEST_F(ReportersTest, RunsOfWhichNobodyKnowsWhoBeganThemGoOn) {
+TEST_F(ReportersTest, RunsWithoutAKnownTokenContinue) {
   testing::put(server.store(), {testing::step_record(1, 1)});  // as an older release stored them
   const std::string first = server.token(Scope::ingest), second = server.token(Scope::ingest);
   EXPECT_EQ(beat(first, testing::run_id), "");

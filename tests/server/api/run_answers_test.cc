@@ -45,7 +45,7 @@ store::RunRow row_of_run() {
   return run;
 }
 
-TEST(RunText, HasTheAgeOfTheMomentWhateverTheRunIsCalled) {
+TEST(RunText, HasTheCurrentAgeForAnyRunName) {
   const store::RunRow run = row_of_run();
   const api::RunText text = api::run_text(run, {}, 1, 1'000'003);
   for (const std::int64_t age : {-7, 0, 3, 59'999}) {
@@ -57,7 +57,7 @@ TEST(RunText, HasTheAgeOfTheMomentWhateverTheRunIsCalled) {
   }
 }
 
-TEST(RunText, IsKnownByATagThatChangesWithTheAge) {
+TEST(RunText, HasATagThatChangesWithTheAge) {
   const api::RunText text = api::run_text(row_of_run(), {}, 1, 1'000'003);
   const auto first = api::run_answer({}, text, 1'000'004);
   const std::string etag(first.header("ETag"));
@@ -71,7 +71,7 @@ TEST(RunText, IsKnownByATagThatChangesWithTheAge) {
   EXPECT_NE(older.header("ETag"), etag);
 }
 
-TEST(RunTexts, HoldForTheirRevisionAndUntilTheRunIsStale) {
+TEST(RunTexts, AreValidForTheirRevisionAndUntilTheRunIsStale) {
   const store::RunRow run = row_of_run();
   api::RunTexts texts;
   texts.keep(run.id, api::run_text(run, {}, 7, 1'000'000));
@@ -102,7 +102,7 @@ TEST(RunTexts, TakeLittleMemory) {
   EXPECT_GT(kept, 0u);
 }
 
-TEST(RunAnswers, AreNeverOlderThanWhatWasAcknowledged) {
+TEST(RunAnswers, AreNeverOlderThanAcknowledgedRecords) {
   testing::TestServer server;
   Client client(server.port());
   for (std::int64_t update = 1; update <= 50; ++update) {
@@ -117,14 +117,14 @@ TEST(RunAnswers, AreNeverOlderThanWhatWasAcknowledged) {
     ++more;
     return run_seen(client).at("record_age_ms").as_int64() >= before + 20;
   })) << "it grows older";
-  // All of them are counted, whoever answered.
+  // All are counted, cached or not.
   const std::string metrics = client.get("/metrics").body;
   const std::string line =
       fmt::format(R"(_seconds_count{{route="/api/v1/runs/{{run}}",method="GET",code="200"}} {})", 103 + more);
   EXPECT_NE(metrics.find(line), std::string::npos) << metrics;
 }
 
-TEST(RunAnswers, AreForThoseAloneWhoMayRead) {
+TEST(RunAnswers, RequireScopeRead) {
   testing::TestServer server;
   testing::put(server.store(), {step_record(1, 1)});
   const auto made = server.service().tokens.make({"reader", http::Scope::read, "", std::nullopt, "test"});

@@ -40,7 +40,7 @@ class SeriesFormatsTest : public ::testing::Test {
   testing::TestServer server;
 };
 
-TEST_F(SeriesFormatsTest, GivesColumnsOfDoublesBitForBit) {
+TEST_F(SeriesFormatsTest, ReturnsColumnsOfDoublesBitForBit) {
   auto records = std::vector{step_record(1, 1), step_record(2, 2), step_record(3, 3)};
   std::get<StepRecord>(records[1].body).loss = INFINITY;
   testing::put(server.store(), records);
@@ -59,7 +59,7 @@ TEST_F(SeriesFormatsTest, GivesColumnsOfDoublesBitForBit) {
   EXPECT_EQ(get("/metrics/loss", "Accept: text/csv\r\n").headers.at("content-type"), "text/csv; charset=utf-8");
 }
 
-TEST_F(SeriesFormatsTest, SaysWhatIsOfferedInsteadOfAnUnknownWord) {
+TEST_F(SeriesFormatsTest, ListsTheAllowedValuesForAnUnknownOne) {
   fill(1, 3);
   const auto detail = [](const Answer& answer) {
     return std::string(parse_json(answer.body)->at("detail").as_string());
@@ -140,7 +140,7 @@ TEST_F(SeriesFormatsTest, AlignsRunsOnTheirSteps) {
   EXPECT_EQ(items[2].at("run").as_string(), other);
 }
 
-TEST_F(SeriesFormatsTest, AlignsLongRunsOnEqualStretches) {
+TEST_F(SeriesFormatsTest, AlignsLongRunsOnEqualBins) {
   const std::string other = run_id.substr(0, 27) + "Z";
   fill(1, 5000);
   fill(1001, 3000, other);
@@ -169,7 +169,7 @@ TEST_F(SeriesFormatsTest, AlignsLongRunsOnEqualStretches) {
   }
 }
 
-TEST_F(SeriesFormatsTest, SaysWhatIsWrongWithAQuery) {
+TEST_F(SeriesFormatsTest, ExplainsAnInvalidQuery) {
   fill(1, 2);
   const std::string run = R"({"runs":[")" + run_id + R"("],)";
   EXPECT_EQ(query("{").status, 400);
@@ -188,11 +188,11 @@ TEST_F(SeriesFormatsTest, SaysWhatIsWrongWithAQuery) {
   EXPECT_EQ(query(run + R"("keys":["loss"],"from":9,"to":3})").status, 416);
 }
 
-/// Each level of the pyramid says the same as the steps below it.
+/// Each level of the pyramid agrees with the steps below it.
 TEST_F(SeriesFormatsTest, EveryLevelEqualsTheSteps) {
   constexpr std::int64_t last = 40'000;
   for (std::int64_t first = 1; first <= last; first += 2000) {
-    if (first == 6001) continue;  // comes late
+    if (first == 6001) continue;  // reported late
     fill(first, first + 1999);
   }
   fill(6001, 8000);

@@ -20,7 +20,7 @@ using testing::Client;
 class TokensTest : public ::testing::Test {
  protected:
   json::value json_of(const testing::Answer& answer) { return parse_json(answer.body).value(); }
-  /// Makes one by the API.
+  /// Creates a token by the API.
   json::value make(const std::string& body) {
     const auto answer = Client(server.port()).post("/api/v1/tokens", body);
     EXPECT_EQ(answer.status, 201) << answer.body;
@@ -49,7 +49,7 @@ TEST_F(TokensTest, ShowTheSecretOnceAndStoreOnlyItsDigest) {
   EXPECT_EQ(reader->database.scalar("SELECT hash FROM tokens WHERE name = 'laptop'"), sha256_hex(secret));
 }
 
-TEST_F(TokensTest, HoldUntilRevokedAlsoOverARestart) {
+TEST_F(TokensTest, AreValidUntilRevokedAlsoAfterARestart) {
   const auto made = make(R"({"name":"reader","scope":"read"})");
   const std::string secret(made.at("secret").as_string()),
       path = "/api/v1/tokens/" + std::string(made.at("id").as_string());
@@ -62,7 +62,7 @@ TEST_F(TokensTest, HoldUntilRevokedAlsoOverARestart) {
   EXPECT_EQ(status(secret), 401);
 }
 
-TEST_F(TokensTest, SayWhatTheyAre) {
+TEST_F(TokensTest, DescribeThemselves) {
   const auto made = make(R"({"name":"shift","scope":"operate","expires_in_seconds":3600})");
   const std::string secret(made.at("secret").as_string());
   const auto answer = Client(server.port(), secret).get("/api/v1/tokens/self");
@@ -86,7 +86,7 @@ TEST_F(TokensTest, ExpireByTheWallClock) {
   EXPECT_EQ(status(brief), 401);
 }
 
-TEST_F(TokensTest, EndWhatTheyHaveOpen) {
+TEST_F(TokensTest, EndTheirStreamsWhenRevoked) {
   http::Limits limits;
   limits.heartbeat = std::chrono::milliseconds(50);
   testing::TestServer quick(limits);
@@ -98,7 +98,7 @@ TEST_F(TokensTest, EndWhatTheyHaveOpen) {
   EXPECT_TRUE(stream.closed());
 }
 
-TEST_F(TokensTest, CoverWhatTheirScopeSays) {
+TEST_F(TokensTest, PermitExactlyTheirScope) {
   EXPECT_TRUE(http::covers(Scope::admin, Scope::ingest));
   EXPECT_TRUE(http::covers(Scope::operate, Scope::read));
   EXPECT_FALSE(http::covers(Scope::operate, Scope::ingest));
@@ -107,7 +107,7 @@ TEST_F(TokensTest, CoverWhatTheirScopeSays) {
   EXPECT_FALSE(http::covers(Scope::read, Scope::operate));
 }
 
-TEST_F(TokensTest, OfARunReachNoOther) {
+TEST_F(TokensTest, OfARunAreRefusedForOthers) {
   auto& book = server.service().tokens;
   const std::string secret = book.make_run_token(testing::run_id);
   const auto batch = testing::batch_text({testing::step_record(1, 1)});
@@ -122,7 +122,7 @@ TEST_F(TokensTest, OfARunReachNoOther) {
   EXPECT_EQ(Client(server.port(), secret).post(testing::records_path(), batch).status, 401);
 }
 
-TEST_F(TokensTest, SayWhatIsWrongWithThem) {
+TEST_F(TokensTest, AreRefusedWithAReason) {
   Client client(server.port(), "");
   const auto missing = client.get("/api/v1/runs");
   EXPECT_EQ(missing.status, 401);
@@ -141,7 +141,7 @@ TEST_F(TokensTest, SayWhatIsWrongWithThem) {
   EXPECT_NE(weak.headers.at("www-authenticate").find("scope=\"admin\""), std::string::npos);
 }
 
-TEST_F(TokensTest, RefuseWhatMakesNoSense) {
+TEST_F(TokensTest, RefuseInvalidRequests) {
   const auto check = [&](const std::string& body, const std::string& pointer) {
     const auto answer = Client(server.port()).post("/api/v1/tokens", body);
     EXPECT_EQ(answer.status, 400) << body;
@@ -168,7 +168,7 @@ TEST_F(TokensTest, RefuseWhatMakesNoSense) {
   EXPECT_EQ(json_of(Client(server.port()).get("/api/v1/tokens")).at("items").as_array().size(), 1u);
 }
 
-TEST_F(TokensTest, OfReportersAreForCertainRuns) {
+TEST_F(TokensTest, OfReportersAreLimitedToRuns) {
   const auto bound = make(R"({"name":"one","scope":"ingest","run":"r_01J8ZQ4T5W6X7Y8Z9A0B1C2D3E"})");
   EXPECT_EQ(bound.at("run"), "r_01J8ZQ4T5W6X7Y8Z9A0B1C2D3E");
   EXPECT_TRUE(bound.at("run_prefix").is_null());
@@ -192,7 +192,7 @@ TEST_F(TokensTest, RefuseNamesWithControlCharacters) {
   EXPECT_EQ(json_of(answer).at("errors").at(0).at("pointer"), "/name");
 }
 
-TEST_F(TokensTest, LeaveSomebodyWhoMayMakeOthers) {
+TEST_F(TokensTest, KeepTheLastAdministrator) {
   const auto items = json_of(Client(server.port()).get("/api/v1/tokens")).at("items");
   const std::string first = "/api/v1/tokens/" + std::string(items.at(0).at("id").as_string());
   const auto refused = Client(server.port()).request("DELETE", first);
@@ -203,7 +203,7 @@ TEST_F(TokensTest, LeaveSomebodyWhoMayMakeOthers) {
   EXPECT_EQ(status(testing::admin_secret), 401);
 }
 
-TEST_F(TokensTest, LeaveSomebodyThoughTwoAreRemovedAtOnce) {
+TEST_F(TokensTest, KeepTheLastAdministratorIfTwoAreRemovedAtOnce) {
   auto& book = server.service().tokens;
   const auto remove = [&](const std::string& id) {
     try {
@@ -223,7 +223,7 @@ TEST_F(TokensTest, LeaveSomebodyThoughTwoAreRemovedAtOnce) {
   }
 }
 
-TEST_F(TokensTest, ComeInPages) {
+TEST_F(TokensTest, AreListedInPages) {
   for (int i = 0; i < 4; ++i) server.token(Scope::read);
   std::string path = "/api/v1/tokens?limit=2";
   std::set<std::string> seen;
@@ -236,7 +236,7 @@ TEST_F(TokensTest, ComeInPages) {
   EXPECT_EQ(seen.size(), 5u);
 }
 
-TEST(TokenBook, MakesTheFirstAdministratorOnce) {
+TEST(TokenBook, CreatesTheFirstAdministratorOnce) {
   testing::TemporaryFolder folder;
   store::Store store(folder.path());
   std::optional<std::string> secret;
@@ -250,7 +250,7 @@ TEST(TokenBook, MakesTheFirstAdministratorOnce) {
   api::TokenBook again(store);
   EXPECT_FALSE(again.first_admin());
   EXPECT_TRUE(again.identify(*secret));
-  EXPECT_TRUE(again.list().at(0).used_ms);  // written down at the end
+  EXPECT_TRUE(again.list().at(0).used_ms);  // saved at the end
 }
 
 }  // namespace
