@@ -26,7 +26,7 @@ void round_in_place(float* values, std::int64_t count) {
 }
 
 void sum_into_all(const std::vector<float*>& parts, std::int64_t begin, std::int64_t count) {
-  constexpr std::int64_t block = 1024;  // in the first-level cache, with the sums
+  constexpr std::int64_t block = 1024;  // the block and its sums fit into the L1 cache
   std::array<float, block> sums;
   for (std::int64_t offset = begin; offset < begin + count; offset += block) {
     const std::int64_t size = std::min(block, begin + count - offset);

@@ -8,7 +8,8 @@
 
 namespace babelring {
 
-// Either ring() sees the sleeper, or the sleeper, who says so first, sees the ring: all accesses are in one order.
+// All accesses are sequentially consistent: wait() sets sleeping_ before it reads the count, and ring() increments the
+// count before it reads sleeping_. So either ring() sees the sleeper, or the sleeper sees the new count.
 
 void Bell::ring() {
   rung_.fetch_add(1);
@@ -21,7 +22,7 @@ void Bell::wait(std::uint32_t seen, std::chrono::microseconds timeout) {
   limit.tv_sec = seconds.count();
   limit.tv_nsec = std::chrono::nanoseconds(timeout - seconds).count();
   sleeping_.store(1);
-  syscall(SYS_futex, &rung_, FUTEX_WAIT, seen, &limit, nullptr, 0);  // returns at once if `seen` is out of date
+  syscall(SYS_futex, &rung_, FUTEX_WAIT, seen, &limit, nullptr, 0);  // returns at once if the count is not `seen`
   sleeping_.store(0);
 }
 

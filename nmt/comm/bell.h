@@ -6,20 +6,20 @@
 
 namespace babelring {
 
-/// Wakes one sleeping thread from another, of this process or, if the bell lies in memory they share, of another one.
-/// Zeroed memory is a bell.
+/// A futex-based event count. Works across processes when placed in shared memory; all-zero bytes are a valid initial
+/// state. Any number of threads may ring; only one may wait.
 class Bell {
  public:
-  /// How often it has rung. Read it before looking for work, and hand it to wait() if there was none: what rang in
-  /// between is not missed.
+  /// The current count. Read it before checking for work, then pass it to wait() if there was none; a ring in between
+  /// is not missed.
   std::uint32_t count() const { return rung_.load(); }
-  /// Never blocks.
+  /// Increments the count and wakes the waiting thread. Never blocks.
   void ring();
-  /// Sleeps until it has rung more often than `seen`, at most for `timeout`; may return early. For one thread.
+  /// Sleeps until the count differs from `seen`, or for `timeout`. May return early. Only one thread may wait.
   void wait(std::uint32_t seen, std::chrono::microseconds timeout);
 
  private:
-  static_assert(std::atomic<std::uint32_t>::is_always_lock_free, "the kernel sleeps on the bare word");
+  static_assert(std::atomic<std::uint32_t>::is_always_lock_free, "the futex waits on the bare word");
   std::atomic<std::uint32_t> rung_{0}, sleeping_{0};
 };
 

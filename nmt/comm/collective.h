@@ -6,34 +6,35 @@
 
 namespace babelring {
 
-/// One collective in progress, driven by the communication thread alone. Only give_up() may block; only it never throws
-/// CommError.
+/// One collective in progress, driven only by the communication thread. No function may block except give_up(). All may
+/// throw CommError except give_up().
 class Collective {
  public:
   enum class Progress { none, some, done };
 
   virtual ~Collective() = default;
-  /// Posts what can be posted before any peer has answered.
+  /// Posts the first messages. Called once, before advance().
   virtual void begin() = 0;
-  /// Makes what progress it can. Called until it returns done, never afterwards.
+  /// Makes progress without blocking. Called repeatedly until it returns done, then never again.
   virtual Progress advance() = 0;
-  /// For messages: "all-reduce of 26.2 MB".
+  /// Description for messages, such as "all-reduce of 26.2 MB".
   virtual std::string name() const = 0;
-  /// Bytes of payload, to bound how many run at once.
+  /// Payload bytes; counts towards CommOptions::in_flight_bytes.
   virtual std::int64_t bytes() const = 0;
-  /// The rank whose message it waits for; -1: any.
+  /// The rank it waits for; -1 if unknown.
   virtual int waiting_for() const { return -1; }
-  /// Whether peers ring this rank's bell when they advance it; if not, the communication thread has to poll.
+  /// True if peers ring this rank's bell when they make progress. Otherwise the communication thread must poll.
   virtual bool rings() const { return false; }
 
-  /// An error reported by its transport; empty: none. The collective then fails with this message, once the peers have
-  /// been asked which of them is lost.
+  /// The transport's error message; empty if there is no error. A collective with an error fails with this message,
+  /// after the peers have been queried to find a lost one.
   virtual std::string trouble() const { return {}; }
-  /// Called when nobody will wait for it any more: stops what may hang elsewhere.
+  /// Aborts the operation, including work that may hang outside this process. Called when the collective has been
+  /// abandoned.
   virtual void give_up() noexcept {}
 
-  /// Keeps what it reads and writes alive: when the call that started a collective ends by an exception, MPI may still
-  /// move data.
+  /// Keeps `memory` alive as long as this object. If the call that started a collective ends by an exception, MPI may
+  /// still read or write its memory.
   void keep(std::shared_ptr<const void> memory) { memory_ = std::move(memory); }
 
  private:

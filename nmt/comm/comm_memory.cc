@@ -22,15 +22,15 @@ Buffer owning_buffer(std::shared_ptr<CommMemory> memory) {
 }
 
 Buffer MemoryRegistry::add(const std::shared_ptr<CommMemory>& memory) {
-  std::erase_if(known_, [](const auto& one) { return one.expired(); });
+  std::erase_if(known_, [](const auto& block) { return block.expired(); });
   known_.push_back(memory);
   return owning_buffer(memory);
 }
 
 std::shared_ptr<CommMemory> MemoryRegistry::find(const Tensor& tensor) const {
   const char* begin = static_cast<const char*>(tensor.data);
-  for (const auto& one : known_) {
-    const auto memory = one.lock();
+  for (const auto& block : known_) {
+    const auto memory = block.lock();
     if (!memory || begin < memory->data()) continue;
     if (begin + tensor.bytes() <= memory->data() + memory->bytes()) return memory;
   }

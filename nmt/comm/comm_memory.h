@@ -9,8 +9,8 @@
 
 namespace babelring {
 
-/// What Communicator::allocate() handed out. The Buffers given away and the collectives in flight share its ownership,
-/// so it is there as long as anybody may touch it.
+/// A block of memory from Communicator::allocate(). Ownership is shared by the Buffers returned to the caller and by
+/// the collectives in flight, so the memory lives as long as either uses it.
 class CommMemory {
  public:
   virtual ~CommMemory() = default;
@@ -18,22 +18,22 @@ class CommMemory {
   virtual std::size_t bytes() const = 0;
 };
 
-/// A Buffer that shares the ownership of `memory`.
+/// Returns a Buffer that shares ownership of `memory`.
 Buffer owning_buffer(std::shared_ptr<CommMemory> memory);
 
-/// Which memory a tensor lies in. Used by one thread.
+/// Finds the memory block that contains a tensor. Not thread-safe.
 class MemoryRegistry {
  public:
-  /// owning_buffer() of `memory`, which find() finds from now on.
+  /// Registers `memory` and returns owning_buffer(memory).
   Buffer add(const std::shared_ptr<CommMemory>& memory);
-  /// Null if `tensor` lies in none that is still owned.
+  /// The live block that contains `tensor`; null if there is none.
   std::shared_ptr<CommMemory> find(const Tensor& tensor) const;
 
  private:
   std::vector<std::weak_ptr<CommMemory>> known_;
 };
 
-/// Memory of this process alone.
+/// Allocates memory private to this process.
 std::shared_ptr<CommMemory> make_private_memory(std::size_t bytes);
 
 }  // namespace babelring

@@ -14,7 +14,7 @@ namespace babelring {
 
 class Collective;
 
-/// A peer is lost or a deadline passed. The message names rank, host, collective and how long it waited. The
+/// A peer was lost or a deadline expired. The message names the rank, its host, the collective and the time waited. The
 /// communicator is unusable afterwards: log the message and call abort_mpi().
 class CommError : public Failure {
  public:
@@ -22,112 +22,116 @@ class CommError : public Failure {
 };
 
 struct CommTotals {
-  /// Of this rank's all-reduces: 2 (n-1)/n of the payload, in the wire's type. In shared memory nothing is sent; what
-  /// this rank reads from and writes to the others' memory, which is as much, counts instead.
+  /// Bytes this rank sent in all-reduces: 2 (n-1)/n of the payload in the wire type, for n ranks. Shared memory sends
+  /// no messages; there, the same formula counts the bytes read from and written to the other ranks' memory.
   std::int64_t bytes_sent = 0;
-  double busy_ms = 0;  // time in which at least one collective was in progress
+  double busy_ms = 0;  // time with at least one collective in progress
 };
 
-/// Collectives among the ranks of one run. Every rank calls the same ones in the same order, from one thread; only
-/// fail_fast() and totals() may be called from others. All throw CommError.
+/// Collectives among the ranks of one run. Every rank must make the same calls in the same order, from one thread. Only
+/// fail_fast() and totals() may be called from other threads. All functions may throw CommError.
 class Communicator {
  public:
   virtual ~Communicator() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  /// Host name of each rank.
+  /// Host name of each rank, in rank order.
   virtual const std::vector<std::string>& hosts() const = 0;
-  /// Index of this rank among the ranks of its host, and how many they are.
+  /// Index of this rank among the ranks on its host, and the number of ranks on its host.
   virtual int local_rank() const = 0;
   virtual int local_size() const = 0;
 
-  /// Zeroed memory for all-reduces. Blocking; every rank asks for the same number of bytes. Collectives in flight keep
-  /// the memory even if its Buffer is dropped, for example by an exception. It may outlive the communicator.
+  /// Allocates zeroed memory for all-reduces. Blocking; all ranks must request the same size. The memory stays valid
+  /// while a collective uses it, even if the Buffer is destroyed first (for example by an exception). It may outlive
+  /// the communicator.
   virtual Buffer allocate(std::size_t bytes) = 0;
-  /// Sums `tensor` (f32, contiguous, in memory of allocate(), at the same place on all ranks) over ranks in place, in
-  /// the background. Several may be in flight; they complete in order. Nobody else touches it until
-  /// all_reduce_finish(). Bit-equal on all ranks. Throws Failure on other tensors.
+  /// Starts an in-place sum of `tensor` over all ranks and returns at once. The tensor must be contiguous f32, inside
+  /// memory from allocate(), at the same offset on every rank. Several all-reduces may be in flight; they complete in
+  /// order. The caller must not access the tensor before all_reduce_finish(). Results are bit-equal on all ranks.
+  /// Throws Failure for any other tensor.
   virtual void all_reduce_start(Tensor tensor) = 0;
-  /// Waits for every all-reduce started and every operation followed. On a GPU the caller does not wait, but the work
-  /// given to the backend next does; a failure is then thrown by the next collective.
+  /// Waits for all started all-reduces and all followed operations. With device memory the host does not wait: work
+  /// submitted to the backend afterwards waits on the device instead, and the next collective throws if an all-reduce
+  /// failed.
   virtual void all_reduce_finish() = 0;
-  /// Whether all-reduces work on a GPU's memory; allocate() returns such memory then.
+  /// True if all-reduces need GPU memory. allocate() then returns GPU memory.
   virtual bool device_memory() const { return false; }
-  /// Watches an operation that runs elsewhere, on GPUs, as if it were a collective: lost peers, the deadline and
-  /// fail_fast() fail it too. Every rank follows the same operations in the same order. Throws Failure where this is
-  /// not supported.
+  /// Tracks an operation that runs elsewhere (on GPUs) like a collective: it also fails on a lost peer, on the deadline
+  /// and on fail_fast(). Every rank must follow the same operations in the same order. Throws Failure if not supported.
   virtual void follow(std::unique_ptr<Collective> operation);
 
-  /// Whether all ranks are on one machine and can map each other's memory. The next two functions need that, and throw
+  /// True if all ranks run on one machine and can map each other's memory. allocate_common() and on_all_ranks() throw
   /// Failure otherwise.
   virtual bool shares_memory() const { return false; }
-  /// Zeroed memory common to all ranks: what one writes the others see, after the next collective at the latest.
-  /// Blocking; every rank asks for the same number of bytes. Not for all-reduces. Freed when no rank has its Buffer any
-  /// more.
+  /// Allocates zeroed memory shared by all ranks. A write is visible to the other ranks after the next collective at
+  /// the latest. Blocking; all ranks must request the same size. Must not be used for all-reduces. Freed when the last
+  /// rank destroys its Buffer.
   virtual Buffer allocate_common(std::size_t bytes);
-  /// Each rank's counterpart of `tensor` (in memory of allocate()), in rank order. Another rank's may be read after a
-  /// collective that it entered when it had written it, until it enters the next.
+  /// Views of the same tensor on every rank, in rank order. `tensor` must lie in memory from allocate(). A rank's
+  /// values may be read after a collective that it entered after writing them, and until it enters its next collective.
   virtual std::vector<ConstTensor> on_all_ranks(Tensor tensor) const;
 
-  /// Blocking. Sums doubles over ranks, in rank order: the same bits on all. The size is the same on all ranks.
+  /// Blocking. Sums `values` element by element over all ranks, in rank order, so results are bit-equal on all ranks.
+  /// `values` must have the same size on all ranks.
   virtual void sum(std::vector<double>& values) = 0;
-  /// Blocking. Every rank's text on every rank, in rank order.
+  /// Blocking. Returns the texts of all ranks, in rank order.
   virtual std::vector<std::string> all_gather(const std::string& text) = 0;
-  /// Blocking. Copies rank `root`'s bytes to all.
+  /// Blocking. Copies `bytes` bytes from rank `root` to all ranks.
   virtual void broadcast(void* data, std::size_t bytes, int root) = 0;
   virtual void barrier() = 0;
 
-  /// From now on a peer that gives no sign of life for `silence` while a collective waits fails it at once; one that
-  /// is alive and merely late still has the whole deadline. For SIGTERM, which mpirun sends to all ranks a second
-  /// before SIGKILL when one has died: 300 ms leave time to name the dead. From any thread or a signal handler, but not
-  /// once the communicator is being destroyed.
+  /// From now on, a waiting collective fails as soon as a peer has been unresponsive for `silence`. A peer that
+  /// responds but is late still gets the full deadline. Meant for SIGTERM: when a rank dies, mpirun sends SIGTERM to
+  /// all others one second before SIGKILL, so 300 ms leave time to name the dead rank. May be called from any thread or
+  /// a signal handler, but not during destruction.
   virtual void fail_fast(std::chrono::milliseconds silence) = 0;
 
-  /// Since the start.
+  /// Totals since construction.
   virtual CommTotals totals() const = 0;
-  /// One line for the log: transport, algorithm, deadline.
+  /// One line for the log: transport, algorithm and deadline.
   virtual std::string description() const = 0;
 };
 
 enum class AllReduceAlgorithm {
-  automatic,      // shared_memory if all ranks are on one host that allows it, else ring
-  shared_memory,  // each rank sums a share in place, straight from the others' memory; one host only
-  ring,           // our own, over point-to-point messages
+  automatic,      // shared_memory if all ranks are on one host that supports it, else ring
+  shared_memory,  // each rank sums one shard in place, reading the other ranks' memory; one host only
+  ring,           // MpiRing, over point-to-point messages
   mpi,            // MPI_Iallreduce
 };
 
-/// How gradients travel in messages. With bf16 half as many bytes: every partial sum a rank passes on is rounded, added
-/// in f32 and rounded again by the next, and the complete sum is rounded once more, on all ranks alike. These are n
-/// roundings on n ranks, each of at most 2^-8 of the partial sum: |error| <= n 2^-8 (sum over ranks of |value|) to
-/// first order; typically a root of n instead of n. In shared memory nothing travels, and sums are f32 whatever is
-/// asked for.
+/// Element type of gradients in messages. bf16 halves the traffic. Each rank rounds the partial sum it sends to bf16,
+/// the receiver adds it in f32, and the final sum is rounded once more, identically on all ranks. These are n roundings
+/// for n ranks, each with an error of at most 2^-8 of the partial sum. To first order |error| <= n 2^-8 (sum over ranks
+/// of |value|); the typical error grows with sqrt(n). Shared memory sends no messages and always sums in f32.
 enum class GradientWire { f32, bf16 };
 
 struct CommOptions {
   AllReduceAlgorithm algorithm = AllReduceAlgorithm::automatic;
-  GradientWire wire = GradientWire::f32;        // bf16 is not for the algorithm mpi
-  std::chrono::milliseconds deadline{120'000};  // a collective fails after so long without any progress
-  /// Pieces a ring step is cut into, so that sending and adding overlap. With its header a piece has to stay below
-  /// Open MPI's eager limit of 64 KiB on TCP: larger ones are sent only after a question and an answer, which wait
-  /// behind the data of both directions, and then a link of 1 Gbit/s works at 0.5 to 0.65 of its rate instead of 0.95.
+  GradientWire wire = GradientWire::f32;        // the mpi algorithm supports f32 only
+  std::chrono::milliseconds deadline{120'000};  // max time without progress before a collective fails
+  /// Segment size of ring messages. Segments let sending and adding overlap. Over TCP, a segment and its header must
+  /// stay below Open MPI's eager limit of 64 KiB. Larger messages need a rendezvous handshake, which queues behind the
+  /// data of both directions; a 1 Gbit/s link then runs at 0.5 to 0.65 of its rate instead of 0.95.
   std::int64_t segment_bytes = 60 * 1024;
-  /// Payload of the all-reduces in flight at once; one always may be. Enough to keep both directions of a link busy,
-  /// and no more, because the communication thread polls each one in flight.
+  /// Max total payload of all-reduces in flight; a single larger all-reduce is still admitted. Must be large enough to
+  /// keep both directions of a link busy. Larger values cost polling time, because the communication thread polls every
+  /// all-reduce in flight.
   std::int64_t in_flight_bytes = 16 << 20;
 };
 
-/// One rank: nothing moves.
+/// A communicator of one rank. Collectives do nothing.
 std::unique_ptr<Communicator> make_single_communicator();
 
-/// All ranks of MPI_COMM_WORLD. Throws Failure if options.algorithm is shared_memory and they cannot share, or if it is
-/// mpi and the wire bf16. MPI must have been initialised with MPI_THREAD_MULTIPLE by the caller (MpiSession), who
-/// finalises it after the communicator is gone. One thread of its own does all MPI calls. Destroyed with collectives in
-/// flight (an exception on its way), it leaves them and never blocks: end with abort_mpi() then.
+/// A communicator over MPI_COMM_WORLD. The caller must have initialised MPI with MPI_THREAD_MULTIPLE (MpiSession) and
+/// must finalise it only after destroying the communicator. A communication thread makes all MPI calls. Throws Failure
+/// if options.algorithm is shared_memory and the ranks cannot share memory, or if it is mpi and the wire type is bf16.
+/// If destroyed with collectives in flight (by an exception), it abandons them and never blocks; the process must then
+/// end with abort_mpi().
 std::unique_ptr<Communicator> make_mpi_communicator(const CommOptions& options);
 
-/// Ends the whole job at once, after a CommError or any other failure of one rank: tells mpirun to end all ranks
-/// (MPI_Abort), so that a stopped or lost peer cannot hold anyone up; if that blocks, the process ends itself after two
-/// seconds and mpirun ends the others. Flushes stdio, runs no destructors, does not return.
+/// Ends the whole job after a CommError or any other fatal error on one rank. Calls MPI_Abort, so mpirun kills all
+/// ranks and nobody waits for a stopped or lost peer. If MPI_Abort blocks for two seconds, this process exits by itself
+/// and mpirun then ends the others. Flushes stdio, runs no destructors, does not return.
 [[noreturn]] void abort_mpi(int exit_code);
 
 }  // namespace babelring

@@ -8,19 +8,19 @@
 
 namespace babelring {
 
-/// Runs `work` on rank 0, for what it alone can see. If it throws UsageFailure, every rank does; any other exception
-/// ends all ranks. Every rank calls this.
+/// Runs `work` on rank 0 only, for input that only rank 0 can see. If it throws UsageFailure, every rank throws the
+/// same; any other exception ends all ranks. Every rank must call this.
 inline void on_first_rank(Communicator& communicator, const std::function<void()>& work) {
-  std::string complaint;
+  std::string error;
   if (communicator.rank() == 0) {
     try {
       work();
     } catch (const UsageFailure& failure) {
-      complaint = failure.what();
+      error = failure.what();
     }
   }
-  complaint = communicator.all_gather(complaint)[0];
-  if (!complaint.empty()) throw UsageFailure(complaint);
+  error = communicator.all_gather(error)[0];
+  if (!error.empty()) throw UsageFailure(error);
 }
 
 }  // namespace babelring

@@ -4,7 +4,7 @@
 
 namespace babelring {
 
-/// This machine's name as gethostname() gives it; "unknown" if it does not.
+/// This machine's name from gethostname(); "unknown" if that fails.
 std::string host_name();
 
 }  // namespace babelring

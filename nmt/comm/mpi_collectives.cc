@@ -36,7 +36,8 @@ MpiCollective mpi_gather_doubles(MPI_Comm comm, std::shared_ptr<std::vector<doub
 
 MpiCollective mpi_gather_texts(MPI_Comm comm, std::shared_ptr<GatheredTexts> texts, int rank, int ranks) {
   const std::size_t size = texts->own.size();
-  if (size > std::size_t{std::numeric_limits<int>::max()}) fail("all-gather: a text of {} bytes", size);
+  if (size > std::size_t{std::numeric_limits<int>::max()})
+    fail("all-gather: the text has {} bytes, expected at most 2^31 - 1", size);
   texts->sizes.resize(static_cast<std::size_t>(ranks));
   texts->sizes[static_cast<std::size_t>(rank)] = static_cast<int>(size);
   auto gather_sizes = [comm, texts](MPI_Request* request) {
@@ -44,9 +45,9 @@ MpiCollective mpi_gather_texts(MPI_Comm comm, std::shared_ptr<GatheredTexts> tex
   };
   auto gather_bytes = [comm, texts](MPI_Request* request) {
     std::int64_t total = 0;
-    for (const int one : texts->sizes) {
+    for (const int size_of_rank : texts->sizes) {
       texts->offsets.push_back(static_cast<int>(total));
-      total += one;
+      total += size_of_rank;
       if (total > std::numeric_limits<int>::max()) throw CommError("all-gather: the texts exceed 2 GiB together");
     }
     texts->bytes.resize(static_cast<std::size_t>(total));

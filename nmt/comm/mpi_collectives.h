@@ -11,11 +11,11 @@
 
 namespace babelring {
 
-/// One of MPI's own nonblocking collectives, or several one after another. Its stages own what they read and write, but
-/// for the memory that keep() was given.
+/// A sequence of one or more nonblocking MPI collectives ("stages"), run one after another. The stages own the memory
+/// they use, except memory passed to keep().
 class MpiCollective final : public Collective {
  public:
-  /// Starts a stage; returns MPI's code.
+  /// Starts a stage with the given request; returns the MPI error code.
   using Stage = std::function<int(MPI_Request*)>;
   MpiCollective(std::string name, std::int64_t bytes, std::vector<Stage> stages)
       : name_(std::move(name)), bytes_(bytes), stages_(std::move(stages)) {}
@@ -34,22 +34,23 @@ class MpiCollective final : public Collective {
   MpiRequest request_;
 };
 
-/// MPI_Iallreduce in place. Throws Failure if `count` exceeds MPI's int.
+/// MPI_Iallreduce in place. Throws Failure if `count` exceeds the range of int.
 MpiCollective mpi_all_reduce(MPI_Comm comm, float* data, std::int64_t count);
 
-/// Fills in the other ranks' parts of `values`, of equal size, in rank order; the own one is there.
+/// All-gather of equal parts. `values` holds one part per rank, in rank order; this rank's part must be set, the others
+/// are filled in.
 MpiCollective mpi_gather_doubles(MPI_Comm comm, std::shared_ptr<std::vector<double>> values, int ranks);
 
-/// What mpi_gather_texts takes and fills: the texts end to end, and where each begins.
+/// Input and output of mpi_gather_texts: this rank's text, and all texts concatenated with their sizes and offsets.
 struct GatheredTexts {
   std::string own;
   std::vector<int> sizes, offsets;
   std::string bytes;
 };
-/// Throws CommError when the texts exceed 2 GiB together.
+/// All-gather of texts. Throws CommError if the texts together exceed 2 GiB.
 MpiCollective mpi_gather_texts(MPI_Comm comm, std::shared_ptr<GatheredTexts> texts, int rank, int ranks);
 
-/// At most 2^31 - 1 bytes.
+/// Broadcasts up to 2^31 - 1 bytes from `root`.
 MpiCollective mpi_broadcast(MPI_Comm comm, std::shared_ptr<std::string> bytes, int root);
 
 MpiCollective mpi_barrier(MPI_Comm comm);

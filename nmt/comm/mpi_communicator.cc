@@ -14,7 +14,7 @@
 namespace babelring {
 namespace {
 
-/// `start` returns a collective that MPI does itself; `memory` is what it works on, if it does not own that.
+/// Wraps `start`, which returns an MpiCollective. `memory`, if not null, stays alive as long as the collective.
 template <class Start>
 MpiProgress::Make make_collective(Start start, std::shared_ptr<CommMemory> memory = nullptr) {
   return [start, memory](MpiProgress::World& world, std::int64_t) -> std::unique_ptr<Collective> {
@@ -68,7 +68,7 @@ class MpiCommunicator final : public Communicator {
   std::vector<std::string> hosts_;
   RingPlace place_;
   MemoryRegistry memory_;
-  std::shared_ptr<SharedBoard> board_;   // if all-reduces go through shared memory
+  std::shared_ptr<SharedBoard> board_;   // set if all-reduces use shared memory
   std::int64_t shared_all_reduces_ = 0;  // started so far
   std::atomic<std::int64_t> bytes_sent_{0};
   std::shared_ptr<MpiProgress> progress_;  // shared with the thread, which may have to outlive this object
@@ -82,7 +82,7 @@ MpiCommunicator::MpiCommunicator(const CommOptions& options) : options_(options)
     fail("communicator: segment_bytes is {}, expected a multiple of 4 up to 2^30", options.segment_bytes);
   }
   if (options.algorithm == AllReduceAlgorithm::mpi && options.wire == GradientWire::bf16) {
-    fail("communicator: the wire is bf16, MPI's own all-reduce takes f32 only");
+    fail("communicator: the wire type is bf16, all_reduce mpi supports f32 only");
   }
   progress_ = std::make_shared<MpiProgress>(options, rank_, size_);
   thread_ = std::thread([progress = progress_] { progress->run(); });
@@ -99,7 +99,7 @@ void MpiCommunicator::end_thread() {
   if (progress_->stop()) {
     thread_.join();
   } else {
-    thread_.detach();  // the job ends with this; joining might wait for a lost peer
+    thread_.detach();  // the process is about to end; joining could wait for a lost peer
   }
 }
 
@@ -113,11 +113,11 @@ void MpiCommunicator::learn_hosts() {
 }
 
 void MpiCommunicator::choose_algorithm() {
-  const AllReduceAlgorithm wanted = options_.algorithm;
-  if (wanted == AllReduceAlgorithm::ring || wanted == AllReduceAlgorithm::mpi) return;
+  const AllReduceAlgorithm requested = options_.algorithm;
+  if (requested == AllReduceAlgorithm::ring || requested == AllReduceAlgorithm::mpi) return;
   const auto file = local_size_ == size_ ? share(SharedBoard::file_bytes(size_)) : nullptr;
-  if (file == nullptr && wanted == AllReduceAlgorithm::shared_memory) {
-    fail("communicator: the ranks on {} cannot share memory, which all_reduce shared_memory needs",
+  if (file == nullptr && requested == AllReduceAlgorithm::shared_memory) {
+    fail("communicator: the ranks on {} cannot share memory, but all_reduce shared_memory requires it",
          fmt::join(hosts_, ", "));
   }
   options_.algorithm = file == nullptr ? AllReduceAlgorithm::ring : AllReduceAlgorithm::shared_memory;
@@ -126,7 +126,7 @@ void MpiCommunicator::choose_algorithm() {
   progress_->attach({board_, &board_->own().bell});
 }
 
-/// A new file on all ranks, or null on all. Throws Failure if they want different sizes.
+/// Creates a file and maps it on all ranks. Returns null on every rank if one rank cannot map it.
 std::shared_ptr<SharedFile> MpiCommunicator::share(std::size_t bytes) {
   std::shared_ptr<SharedFile> file = rank_ == 0 ? SharedFile::create(bytes) : nullptr;
   const std::string invitation = all_gather(file ? file->invitation() : "")[0];
@@ -136,7 +136,7 @@ std::shared_ptr<SharedFile> MpiCommunicator::share(std::size_t bytes) {
   return static_cast<int>(opened[0]) == size_ ? file : nullptr;
 }
 
-/// Throws Failure unless all ranks ask for as many bytes.
+/// Throws Failure unless all ranks request the same size.
 void MpiCommunicator::agree(std::string_view call, std::size_t bytes) {
   const std::string own = fmt::format("{}", bytes);
   for (int rank = 0; const std::string& other : all_gather(own)) {
@@ -145,8 +145,8 @@ void MpiCommunicator::agree(std::string_view call, std::size_t bytes) {
   }
 }
 
-/// This rank's view, as the part `own`, of a new file of several parts; reserve(view) gets the memory for what is the
-/// rank's to get.
+/// Creates a shared file of several parts and returns this rank's view of part `own`. reserve(view) must allocate the
+/// memory that this rank is responsible for.
 template <class Reserve>
 std::shared_ptr<SharedMemory> MpiCommunicator::share_parts(std::size_t bytes, int parts, int own, Reserve reserve) {
   const auto file = share(SharedMemory::file_bytes(bytes, parts));
@@ -154,7 +154,7 @@ std::shared_ptr<SharedMemory> MpiCommunicator::share_parts(std::size_t bytes, in
   std::vector<double> reserved{memory && reserve(*memory) ? 1.0 : 0.0};
   sum(reserved);
   if (static_cast<int>(reserved[0]) != size_) {
-    fail("allocate: out of shared memory: {} bytes were needed, {} times", bytes, parts);
+    fail("allocate: out of shared memory: needed {} parts of {} bytes", parts, bytes);
   }
   return memory;
 }
@@ -180,7 +180,7 @@ std::shared_ptr<CommMemory> MpiCommunicator::memory_of(std::string_view call, co
   }
   auto memory = memory_.find(tensor);
   if (memory == nullptr && tensor.shape.elements() > 0) {
-    fail("{}: tensor {} lies outside the memory that allocate() gave", call, tensor.shape.text());
+    fail("{}: tensor {} lies outside the memory from allocate()", call, tensor.shape.text());
   }
   return memory;
 }
@@ -208,7 +208,7 @@ void MpiCommunicator::all_reduce_start(Tensor tensor) {
   }
   progress_->submit([=, wire = options_.wire, place = place_](MpiProgress::World& world,
                                                               std::int64_t sequence) -> std::unique_ptr<Collective> {
-    const int tag = static_cast<int>(sequence % 32768);  // the least that every MPI allows
+    const int tag = static_cast<int>(sequence % 32768);  // MPI guarantees tags up to 32767
     auto ring = std::make_unique<MpiRing>(world.ring.get(), place, data, count, tag, wire, world.pool);
     ring->keep(memory);
     return ring;
@@ -223,12 +223,12 @@ void MpiCommunicator::follow(std::unique_ptr<Collective> operation) {
 std::vector<ConstTensor> MpiCommunicator::on_all_ranks(Tensor tensor) const {
   if (board_ == nullptr) return Communicator::on_all_ranks(tensor);
   const auto memory = memory_of("on_all_ranks", tensor);
-  std::vector<ConstTensor> places;
+  std::vector<ConstTensor> views;
   for (int rank = 0; rank < size_; ++rank) {
     const float* data = static_cast<const SharedMemory&>(*memory).peer_of(tensor.as<float>(), rank);
-    places.emplace_back(data, tensor.shape, tensor.dtype);
+    views.emplace_back(data, tensor.shape, tensor.dtype);
   }
-  return places;
+  return views;
 }
 
 void MpiCommunicator::sum(std::vector<double>& values) {
@@ -255,17 +255,18 @@ std::vector<std::string> MpiCommunicator::all_gather(const std::string& text) {
   return texts;
 }
 
-/// In pieces that the collective owns: after a failure the caller's memory may go while MPI still moves data.
+/// Copies through blocks owned by the collective: after a failure the caller may free its memory while MPI still moves
+/// data.
 void MpiCommunicator::broadcast(void* data, std::size_t bytes, int root) {
   if (root < 0 || root >= size_) fail("broadcast: root is {}, expected 0 to {}", root, size_ - 1);
   constexpr std::size_t largest = std::size_t{16} << 20;
   for (std::size_t offset = 0; offset < bytes; offset += largest) {
-    const auto piece = std::make_shared<std::string>(std::min(largest, bytes - offset), '\0');
+    const auto block = std::make_shared<std::string>(std::min(largest, bytes - offset), '\0');
     char* place = static_cast<char*>(data) + offset;
-    if (rank_ == root) std::memcpy(piece->data(), place, piece->size());
+    if (rank_ == root) std::memcpy(block->data(), place, block->size());
     run(make_collective(
-        [=](MpiProgress::World& world) { return mpi_broadcast(world.collectives.get(), piece, root); }));
-    if (rank_ != root) std::memcpy(place, piece->data(), piece->size());
+        [=](MpiProgress::World& world) { return mpi_broadcast(world.collectives.get(), block, root); }));
+    if (rank_ != root) std::memcpy(place, block->data(), block->size());
   }
 }
 

@@ -6,10 +6,10 @@
 
 namespace babelring {
 
-/// Throws CommError with MPI's own text unless `code` is MPI_SUCCESS. `call` is the name of the MPI function.
+/// Throws CommError with MPI's error text unless `code` is MPI_SUCCESS. `call` is the name of the MPI function.
 void check_mpi(int code, const char* call);
 
-/// A duplicate of MPI_COMM_WORLD, so that its messages meet no others; errors are returned, not fatal.
+/// A duplicate of MPI_COMM_WORLD with its own message space. Errors are returned, not fatal.
 class MpiChannel {
  public:
   /// Collective over all ranks. Throws CommError.
@@ -23,7 +23,7 @@ class MpiChannel {
   MPI_Comm handle_ = MPI_COMM_NULL;
 };
 
-/// One message or collective on its way. Its memory must stay until test() has said so.
+/// A nonblocking MPI operation. Its buffers must stay valid until test() returns true.
 class MpiRequest {
  public:
   MpiRequest() = default;
@@ -37,9 +37,9 @@ class MpiRequest {
     return *this;
   }
 
-  /// For the MPI call that starts it.
+  /// Output argument for the MPI call that starts the operation.
   MPI_Request* out() { return &handle_; }
-  /// Whether it is complete (or was never started); drives MPI's progress. Never blocks. Throws CommError.
+  /// True if the operation is complete or was never started. Drives MPI's progress and never blocks. Throws CommError.
   bool test();
 
  private:

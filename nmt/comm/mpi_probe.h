@@ -5,13 +5,14 @@
 
 namespace babelring {
 
-/// The MPI library of this machine.
+/// The MPI library installed on this machine.
 struct MpiReport {
   std::string library;  // "Open MPI v4.1.4"
-  std::string why;      // why it cannot be called by several threads at once; empty: it can
+  std::string why;      // why it lacks MPI_THREAD_MULTIPLE; empty if it has it
 };
 
-/// Initialises MPI in a child process, because a failure there ends the process. Call it before any thread is started.
+/// Initialises MPI in a child process, because a failing MPI_Init ends its process. Must be called before any thread is
+/// started, because it forks.
 MpiReport probe_mpi(std::chrono::milliseconds deadline);
 
 }  // namespace babelring

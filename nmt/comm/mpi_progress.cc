@@ -14,12 +14,12 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr milliseconds look_interval{20};     // between two looks at the peers
-constexpr milliseconds trouble_silence{300};  // of a peer that counts as lost when a transport has failed
+constexpr milliseconds peer_check_interval{20};
+constexpr milliseconds error_silence{300};  // after a transport error, a peer silent for this long counts as lost
 
-// Between two looks at messages on their way. 200 us are 25 kB at 1 Gbit/s, far less than what sockets and posted
-// messages hold; without a limit on the rate they cost nothing measurable either (docs/performance.md).
-constexpr microseconds overlapped_nap{200}, awaited_nap{50};
+// Sleep between two polls of messages in flight. 200 us are 25 kB at 1 Gbit/s, far less than socket buffers and posted
+// messages hold. Without a link rate limit they have no measurable cost either (docs/performance.md).
+constexpr microseconds overlapped_sleep{200}, awaited_sleep{50};
 constexpr int awaited_spins = 16;
 
 double seconds_of(Nanoseconds time) {
@@ -43,7 +43,7 @@ void MpiProgress::attach(std::shared_ptr<Bell> bell) {
 }
 
 void MpiProgress::run() {
-  prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);  // ns: sleeps of microseconds shall be that short
+  prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);  // ns; the default of 50 us would lengthen microsecond sleeps
   try {
     world_.emplace(rank_, ranks_, options_.segment_bytes);
     loop();
@@ -75,13 +75,13 @@ void MpiProgress::loop() {
     }
     const bool moved = advance();
     retire();
-    look_after_peers();
+    check_peers();
     loops_.fetch_add(1, std::memory_order_relaxed);
     pause(bell, rung, moved);
   }
 }
 
-/// Begins queued collectives, in order, as long as what is in flight is little enough.
+/// Starts queued collectives in order while the bytes in flight are below the limit.
 void MpiProgress::admit() {
   while (active_.empty() || active_bytes_ < options_.in_flight_bytes) {
     Make make;
@@ -124,7 +124,7 @@ void MpiProgress::retire() {
   }
   if (retired == 0) return;
   const auto now = SteadyClock::now();
-  if (!active_.empty()) active_.front().moved = now;  // its turn has only come now
+  if (!active_.empty()) active_.front().moved = now;  // its wait starts now
   const std::lock_guard lock(mutex_);
   completed_ += retired;
   busy_ms_ += duration<double, std::milli>(now - busy_since_).count();
@@ -132,13 +132,12 @@ void MpiProgress::retire() {
   progressed_.notify_all();
 }
 
-/// Answers the peers' questions; asks them in turn when the oldest collective has not moved for a while; gives up on it
-/// when the deadline has passed, its transport is in trouble, or a peer is silent after fail_fast().
-void MpiProgress::look_after_peers() {
+/// Answers peers' queries and checks the oldest collective.
+void MpiProgress::check_peers() {
   const auto now = SteadyClock::now();
-  const auto since_look = now - last_look_;
-  if (since_look < look_interval) return;
-  last_look_ = now;
+  const auto since_check = now - last_peer_check_;
+  if (since_check < peer_check_interval) return;
+  last_peer_check_ = now;
   std::int64_t entered = 0;
   {
     const std::lock_guard lock(mutex_);
@@ -147,41 +146,42 @@ void MpiProgress::look_after_peers() {
   world_->roll_call.serve(entered);
   if (active_.empty()) return;
   Active& oldest = active_.front();
-  if (since_look > seconds(1)) oldest.moved = now;  // this process was stopped itself: nobody kept it waiting
-  judge(oldest, now);
+  if (since_check > seconds(1)) oldest.moved = now;  // this process was stopped; do not count the gap as waiting
+  check_oldest(oldest, now);
 }
 
-/// Throws CommError when it is time to give up on the oldest collective.
-void MpiProgress::judge(Active& oldest, Time now) {
-  const std::string trouble = oldest.collective->trouble();
-  if (trouble.empty()) {
-    troubled_since_.reset();
-  } else if (!troubled_since_) {
-    troubled_since_ = now;
+/// Queries the peers once the oldest collective has made no progress for a while. Throws CommError if its deadline has
+/// expired, its transport has failed, or a peer is silent after fail_fast().
+void MpiProgress::check_oldest(Active& oldest, Time now) {
+  const std::string transport_error = oldest.collective->trouble();
+  if (transport_error.empty()) {
+    error_since_.reset();
+  } else if (!error_since_) {
+    error_since_ = now;
   }
-  const milliseconds silence = troubled_since_ ? trouble_silence : milliseconds(silence_ms_.load());
+  const milliseconds silence = error_since_ ? error_silence : milliseconds(silence_ms_.load());
   const bool fast = silence.count() > 0;
   const milliseconds patience = fast ? silence / 4 : std::min(milliseconds(1000), options_.deadline / 4);
   const Nanoseconds waited = now - oldest.moved;
   if (waited < patience) return;
   world_->roll_call.ask();
-  const bool expired = waited >= options_.deadline || (troubled_since_ && now - *troubled_since_ >= 3 * silence);
-  std::string culprit = fast || expired ? silent_peers(expired ? patience : silence) : "";
+  const bool expired = waited >= options_.deadline || (error_since_ && now - *error_since_ >= 3 * silence);
+  std::string culprit = fast || expired ? unresponsive_peers(expired ? patience : silence) : "";
   if (culprit.empty() && !expired) return;
-  if (culprit.empty() && !troubled_since_) culprit = peer_behind();
+  if (culprit.empty() && !error_since_) culprit = slowest_peer();
   if (culprit.empty()) {
-    culprit = troubled_since_
+    culprit = error_since_
                   ? "all peers answer"
                   : fmt::format("all peers answer; it waits for rank {}", peer_name(oldest.collective->waiting_for()));
   }
   const std::string what =
-      troubled_since_ ? fmt::format("failed on rank {}: {}", peer_name(rank_), trouble)
-                      : fmt::format("made no progress for {:.1f} s on rank {}", seconds_of(waited), peer_name(rank_));
+      error_since_ ? fmt::format("failed on rank {}: {}", peer_name(rank_), transport_error)
+                   : fmt::format("made no progress for {:.1f} s on rank {}", seconds_of(waited), peer_name(rank_));
   throw CommError(fmt::format("{} (collective {}) {}: {}", oldest.collective->name(), oldest.sequence, what, culprit));
 }
 
-/// The peers that have not answered for `silence`; empty if all have.
-std::string MpiProgress::silent_peers(Nanoseconds silence) const {
+/// Names the peers that have owed a reply for `silence`; empty if there are none.
+std::string MpiProgress::unresponsive_peers(Nanoseconds silence) const {
   const auto& peers = world_->roll_call.peers();
   const auto now = SteadyClock::now();
   std::string silent;
@@ -192,8 +192,9 @@ std::string MpiProgress::silent_peers(Nanoseconds silence) const {
   return silent.empty() ? "" : fmt::format("no answer from rank {}: stopped or lost", silent);
 }
 
-/// The peer that has entered the fewest collectives, if the oldest in flight is not among them; else empty.
-std::string MpiProgress::peer_behind() const {
+/// Names the peer that has entered the fewest collectives, if it has not entered the oldest one in flight; otherwise
+/// empty.
+std::string MpiProgress::slowest_peer() const {
   const auto& peers = world_->roll_call.peers();
   int last = -1;
   std::int64_t fewest = active_.front().sequence + 1;
@@ -214,7 +215,7 @@ std::string MpiProgress::peer_name(int rank) const {
   return index < hosts_.size() ? fmt::format("{} (host {})", rank, hosts_[index]) : fmt::format("{}", rank);
 }
 
-/// Waits until something may have moved. While the other thread computes, it needs the processor more.
+/// Waits until a poll may find progress. Yields the CPU sooner while the main thread computes.
 void MpiProgress::pause(Bell& bell, std::uint32_t rung, bool moved) {
   idle_rounds_ = moved ? 0 : idle_rounds_ + 1;
   if (moved) return;
@@ -225,7 +226,7 @@ void MpiProgress::pause(Bell& bell, std::uint32_t rung, bool moved) {
   }
   const bool polls = std::any_of(active_.begin(), active_.end(),
                                  [](const Active& one) { return !one.done && !one.collective->rings(); });
-  bell.wait(rung, polls ? awaited ? awaited_nap : overlapped_nap : microseconds(look_interval));
+  bell.wait(rung, polls ? awaited ? awaited_sleep : overlapped_sleep : microseconds(peer_check_interval));
 }
 
 void MpiProgress::submit(Make make) {
@@ -238,14 +239,14 @@ void MpiProgress::submit(Make make) {
 
 void MpiProgress::wait() {
   awaited_ = true;
-  bell_.load()->ring();  // it may be in the middle of a long nap
+  bell_.load()->ring();  // ends a long sleep
   auto alive = SteadyClock::now(), last = alive;
   std::int64_t loops = loops_.load();
   std::unique_lock lock(mutex_);
   while (completed_ < submitted_ && error_.empty()) {
     progressed_.wait_for(lock, milliseconds(100));
     const auto now = SteadyClock::now();
-    const bool was_stopped = now - last > seconds(1);  // this process itself: then its other thread was as well
+    const bool was_stopped = now - last > seconds(1);  // this process was stopped, and its communication thread with it
     if (const std::int64_t current = loops_.load(); current != loops || was_stopped) {
       loops = current;
       alive = now;

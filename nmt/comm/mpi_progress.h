@@ -20,12 +20,12 @@
 
 namespace babelring {
 
-/// The communication thread and the collectives it drives. MPI moves data only while it is called, so the thread polls
-/// while one of its messages is in flight, and sleeps until its bell rings otherwise.
-/// submit(), wait() and stop() are for one other thread; run() is the communication thread itself.
+/// The communication thread and the collectives it drives. MPI makes progress only inside MPI calls, so the thread
+/// polls while a message is in flight. Otherwise it sleeps until its bell rings. run() is the body of the communication
+/// thread; submit(), wait() and stop() may be called by one other thread.
 class MpiProgress {
  public:
-  /// What collectives work with: a channel for each kind of message, so that they are never confused.
+  /// MPI resources of the collectives. Each kind of message has its own channel, so kinds cannot be confused.
   struct World {
     World(int own_rank, int all_ranks, std::int64_t segment_bytes);
     int rank, ranks;
@@ -37,23 +37,25 @@ class MpiProgress {
 
   MpiProgress(const CommOptions& options, int rank, int ranks);
 
-  /// The thread's body: returns when stop() was called and nothing is in flight. After a failure, or stopped with
-  /// something in flight, it parks for good, because MPI may still refer to memory it holds: detach it then.
+  /// The thread's body. Returns after stop() once nothing is in flight. After a failure, or if stopped with collectives
+  /// in flight, it never returns, because MPI may still refer to its memory: detach the thread then.
   void run();
 
-  /// Queues a collective; `make` runs on the communication thread. Throws CommError if an earlier one failed.
+  /// Queues a collective; `make` creates it on the communication thread. Throws CommError if an earlier collective
+  /// failed.
   void submit(Make make);
-  /// Waits until all submitted ones are complete. Throws CommError of the first that failed.
+  /// Waits until all submitted collectives are complete. Throws CommError if one failed.
   void wait();
-  /// Asks the thread to end. True: it has ended, join it; false: it is parked or stuck in MPI, detach it.
+  /// Asks the thread to end and waits for it. Returns true if it has ended (join it), false if it is parked or blocked
+  /// inside MPI (detach it).
   bool stop();
 
-  /// From now on peers may ring `bell` as well.
+  /// Makes `bell` the one that wakes the thread, so that peers may ring it too.
   void attach(std::shared_ptr<Bell> bell);
 
   /// See Communicator::fail_fast. Safe in a signal handler.
   void fail_fast(std::chrono::milliseconds silence) { silence_ms_.store(silence.count()); }
-  /// For messages. Until then ranks are named without hosts.
+  /// Sets the host names for messages. Before this call, messages name ranks without hosts.
   void set_hosts(std::vector<std::string> hosts);
   double busy_ms() const;
 
@@ -63,7 +65,7 @@ class MpiProgress {
   struct Active {
     std::unique_ptr<Collective> collective;
     std::int64_t sequence;
-    Time moved;  // when anything of it last moved
+    Time moved;  // time of its last progress
     bool done = false;
   };
 
@@ -71,10 +73,10 @@ class MpiProgress {
   void admit();
   bool advance();
   void retire();
-  void look_after_peers();
-  void judge(Active& oldest, Time now);
-  std::string silent_peers(Nanoseconds silence) const;
-  std::string peer_behind() const;
+  void check_peers();
+  void check_oldest(Active& oldest, Time now);
+  std::string unresponsive_peers(Nanoseconds silence) const;
+  std::string slowest_peer() const;
   std::string peer_name(int rank) const;
   void pause(Bell& bell, std::uint32_t rung, bool moved);
   void finish(State state, const std::string& error);
@@ -82,11 +84,11 @@ class MpiProgress {
   const CommOptions options_;
   const int rank_, ranks_;
   static_assert(std::atomic<std::int64_t>::is_always_lock_free, "fail_fast() is called in signal handlers");
-  std::atomic<std::int64_t> silence_ms_{0};  // of fail_fast(); 0: not asked for
-  std::atomic<std::int64_t> loops_{0};       // shows wait() that the thread is not stuck in MPI
-  std::atomic<bool> awaited_{false};         // the other thread is in wait()
+  std::atomic<std::int64_t> silence_ms_{0};  // set by fail_fast(); 0 if not called
+  std::atomic<std::int64_t> loops_{0};       // lets wait() detect a thread blocked inside MPI
+  std::atomic<bool> awaited_{false};         // true while the other thread is in wait()
   std::atomic<Bell*> bell_;
-  std::vector<std::shared_ptr<Bell>> bells_;  // every one attached so far: the thread may still sleep on the one before
+  std::vector<std::shared_ptr<Bell>> bells_;  // all bells attached so far; the thread may still sleep on an old one
 
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable progressed_;
@@ -98,12 +100,12 @@ class MpiProgress {
   bool stopping_ = false;
   State state_ = State::running;
 
-  // The communication thread's own.
+  // Used only by the communication thread.
   std::optional<World> world_;
   std::deque<Active> active_;
   std::int64_t begun_ = 0, active_bytes_ = 0;
-  Time busy_since_{}, last_look_{};
-  std::optional<Time> troubled_since_;  // the oldest collective
+  Time busy_since_{}, last_peer_check_{};
+  std::optional<Time> error_since_;  // when the oldest collective first reported an error
   int idle_rounds_ = 0;
 };
 

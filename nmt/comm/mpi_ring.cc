@@ -9,7 +9,7 @@
 namespace babelring {
 namespace {
 
-/// Messages on their way in each direction of one all-reduce: 2 MB of segments of the usual size.
+/// Max messages in flight in each direction of one all-reduce: 2 MB with the default segment size.
 constexpr std::size_t window = 32;
 
 }  // namespace
@@ -71,7 +71,8 @@ Collective::Progress MpiRing::advance() {
   return received || sent ? Progress::some : Progress::none;
 }
 
-/// The g-th complete sum lands where the g-th partial sum was sent from: it waits until that message has left.
+/// The g-th final sum overwrites the values sent by the g-th send, so it is received only after that send has
+/// completed.
 void MpiRing::post_receives() {
   while (!next_receive_.at_end() && receives_.size() < window) {
     const bool reducing = next_receive_.reducing();
@@ -83,8 +84,8 @@ void MpiRing::post_receives() {
     receive.passed_on = next_receive_.step() < 2 * layout_.ranks - 3;
     receive.completes = next_receive_.step() == layout_.ranks - 2;
     if (reducing || narrow()) receive.segment = pool_.take();
-    void* landing = reducing || narrow() ? receive.segment.data() : receive.target;
-    check_mpi(MPI_Irecv(landing, receive.count, type(), left_, tag_, comm_, receive.request.out()), "MPI_Irecv");
+    void* destination = reducing || narrow() ? receive.segment.data() : receive.target;
+    check_mpi(MPI_Irecv(destination, receive.count, type(), left_, tag_, comm_, receive.request.out()), "MPI_Irecv");
     gathers_posted_ += reducing ? 0 : 1;
     next_receive_.next();
   }
@@ -109,7 +110,7 @@ bool MpiRing::finish_receives() {
   bool any = false;
   while (!receives_.empty() && receives_.front().request.test()) {
     Receive& receive = receives_.front();
-    take_in(receive);
+    store_received(receive);
     sendable_ += receive.passed_on ? 1 : 0;
     receives_.pop_front();
     any = true;
@@ -117,15 +118,16 @@ bool MpiRing::finish_receives() {
   return any;
 }
 
-/// Adds or copies what has come to where it belongs.
-void MpiRing::take_in(Receive& receive) {
-  if (!receive.reducing && !narrow()) return;  // it landed there
+/// Adds or copies a received segment to its target.
+void MpiRing::store_received(Receive& receive) {
+  if (!receive.reducing && !narrow()) return;  // received in place
   const void* segment = receive.segment.data();
   if (!narrow()) {
     add_in_place(receive.target, static_cast<const float*>(segment), receive.count);
   } else if (receive.reducing) {
     add_in_place(receive.target, static_cast<const BFloat16*>(segment), receive.count);
-    if (receive.completes) round_in_place(receive.target, receive.count);  // as the others will get it
+    if (receive.completes)
+      round_in_place(receive.target, receive.count);  // matches the other ranks, which receive bf16
   } else {
     convert(static_cast<const BFloat16*>(segment), receive.target, receive.count);
   }

@@ -13,7 +13,7 @@
 
 namespace babelring {
 
-/// Spare buffers of one size for segments on their way, kept for the next. Used by one thread.
+/// A free list of segment buffers of one size. Not thread-safe.
 class SegmentPool {
  public:
   explicit SegmentPool(std::int64_t bytes) : bytes_(bytes) {}
@@ -26,25 +26,25 @@ class SegmentPool {
   std::vector<Buffer> spare_;
 };
 
-/// How `count` floats are cut: one chunk per rank, every chunk into segments.
+/// Partition of `count` floats into one chunk per rank, each sent in segments of `segment` floats.
 struct RingLayout {
   float* data = nullptr;
   std::int64_t count = 0;
   int ranks = 1;
-  std::int64_t segment = 1;  // floats
+  std::int64_t segment = 1;  // in floats
 
   std::int64_t chunk_begin(int chunk) const { return count * chunk / ranks; }
   std::int64_t chunk_count(int chunk) const { return chunk_begin(chunk + 1) - chunk_begin(chunk); }
 };
 
-/// Walks a rank's messages in the order both sides agree on: 2 (ranks - 1) steps, each one chunk, segment by segment;
-/// step s has chunk (first - s) mod ranks. Empty chunks have no messages.
+/// Iterates over a rank's messages in the order that sender and receiver agree on: 2 (ranks - 1) steps of one chunk
+/// each, segment by segment. Step s transfers chunk (first_chunk - s) mod ranks. Empty chunks have no messages.
 class RingCursor {
  public:
   RingCursor(const RingLayout& layout, int first_chunk) : layout_(layout), first_chunk_(first_chunk) { skip_empty(); }
 
   bool at_end() const { return step_ == 2 * (layout_.ranks - 1); }
-  /// In the first half of the steps partial sums travel, in the second complete ones.
+  /// True in the first half of the steps (reduce-scatter, partial sums), false in the second (all-gather, final sums).
   bool reducing() const { return step_ < layout_.ranks - 1; }
   int step() const { return step_; }
   float* data() const { return layout_.data + layout_.chunk_begin(chunk()) + offset_; }
@@ -57,17 +57,17 @@ class RingCursor {
   RingLayout layout_;
   int first_chunk_;
   int step_ = 0;
-  std::int64_t offset_ = 0;  // floats within the chunk
+  std::int64_t offset_ = 0;  // within the chunk, in floats
 };
 
-/// Ring all-reduce over point-to-point messages: reduce-scatter, then all-gather (Patarasuk and Yuan 2009, section 3),
-/// every rank sending to its right neighbour and receiving from its left one (ring_order.h). A segment is passed on as
-/// soon as it has been added, so both directions of a link are busy. Chunk c is summed in the order of positions c, c +
-/// 1, … and then copied: bit-equal everywhere. Adds to `data` in place. GradientWire says what bf16 messages cost in
-/// accuracy.
+/// Ring all-reduce over point-to-point messages: reduce-scatter, then all-gather (Patarasuk and Yuan 2009, section 3).
+/// Every rank sends to its right neighbour and receives from its left one (ring_order.h). A segment is forwarded as
+/// soon as it has been added, so both directions of a link stay busy. Chunk c is summed in the order of ring positions
+/// c, c + 1, … and then copied, so results are bit-equal on all ranks. Sums into `data` in place. See GradientWire for
+/// the rounding error of bf16 messages.
 class MpiRing final : public Collective {
  public:
-  /// `tag` tells this all-reduce's messages from those of others in flight on `comm`. `pool` outlives it.
+  /// `tag` must be unique among the all-reduces in flight on `comm`. `pool` must outlive this object.
   MpiRing(MPI_Comm comm, const RingPlace& place, float* data, std::int64_t count, int tag, GradientWire wire,
           SegmentPool& pool);
 
@@ -83,19 +83,19 @@ class MpiRing final : public Collective {
     float* target;  // in `data`
     int count;
     bool reducing;
-    bool passed_on;  // to the right neighbour, as every segment but those of the last step
-    bool completes;  // the sum, with this rank's addend
-    Buffer segment;  // where it lands, unless it can land in `target`
+    bool passed_on;  // forwarded to the right neighbour; true except in the last step
+    bool completes;  // adding this rank's values gives the final sum
+    Buffer segment;  // receive buffer, unless received directly into `target`
   };
   struct Send {
     MpiRequest request;
-    Buffer segment;  // what is sent, unless it is sent from `data`
+    Buffer segment;  // send buffer, unless sent directly from `data`
   };
   void post_receives();
   void post_sends();
   bool finish_receives();
   bool finish_sends();
-  void take_in(Receive& receive);
+  void store_received(Receive& receive);
   bool narrow() const { return wire_ == GradientWire::bf16; }
   MPI_Datatype type() const { return narrow() ? MPI_UINT16_T : MPI_FLOAT; }
 
@@ -109,7 +109,7 @@ class MpiRing final : public Collective {
   std::deque<Send> sends_;
   std::int64_t sendable_ = 0;  // sends whose data is ready, posted or not
   std::int64_t sends_posted_ = 0, sends_done_ = 0;
-  std::int64_t gathers_posted_ = 0;  // receives of complete sums
+  std::int64_t gathers_posted_ = 0;  // posted receives of final sums
 };
 
 }  // namespace babelring

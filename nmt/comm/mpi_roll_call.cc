@@ -3,7 +3,7 @@
 namespace babelring {
 namespace {
 
-constexpr int question_tag = 1, answer_tag = 2;
+constexpr int query_tag = 1, reply_tag = 2;
 
 }  // namespace
 
@@ -16,12 +16,12 @@ void RollCall::serve(std::int64_t entered) {
     MPI_Status status;
     check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &waiting, &status), "MPI_Iprobe");
     if (!waiting) break;
-    std::int64_t peer_entered = 0;  // eight bytes that are already here: this receive does not block
+    std::int64_t peer_entered = 0;  // already received by MPI, so MPI_Recv does not block
     check_mpi(MPI_Recv(&peer_entered, 1, MPI_INT64_T, status.MPI_SOURCE, status.MPI_TAG, comm_, MPI_STATUS_IGNORE),
               "MPI_Recv");
     Peer& peer = peers_[static_cast<std::size_t>(status.MPI_SOURCE)];
-    if (status.MPI_TAG == question_tag) {
-      send(entered, status.MPI_SOURCE, answer_tag);
+    if (status.MPI_TAG == query_tag) {
+      send(entered, status.MPI_SOURCE, reply_tag);
     } else {
       peer.entered = peer_entered;
       peer.unanswered_since.reset();
@@ -35,7 +35,7 @@ void RollCall::ask() {
     auto& since = peers_[static_cast<std::size_t>(peer)].unanswered_since;
     if (peer == rank_ || since) continue;
     since = SteadyClock::now();
-    send(0, peer, question_tag);
+    send(0, peer, query_tag);
   }
 }
 

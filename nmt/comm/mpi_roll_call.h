@@ -10,21 +10,21 @@
 
 namespace babelring {
 
-/// Tells a peer that is stopped or lost from one that is merely late. While a collective waits, a rank asks every peer;
-/// the peer's communication thread answers, whatever its main thread does, with the number of collectives the main
-/// thread has entered. Used by the communication thread alone; nothing blocks. Throws CommError.
+/// Distinguishes a stopped or lost peer from one that is only late. While a collective waits, a rank queries every
+/// peer. The peer's communication thread replies, even if its main thread is busy, with the number of collectives that
+/// its main thread has entered. Used only by the communication thread; nothing blocks. Throws CommError.
 class RollCall {
  public:
   RollCall(const MpiChannel& channel, int rank, int ranks);
 
-  /// Takes in questions and answers; answers that this rank has entered `entered` collectives.
+  /// Receives queries and replies. Replies to queries that this rank has entered `entered` collectives.
   void serve(std::int64_t entered);
-  /// Asks every peer whose last answer is there; unanswered ones go on being waited for.
+  /// Sends a query to every peer except those that still owe a reply.
   void ask();
 
   struct Peer {
     std::optional<SteadyClock::time_point> unanswered_since;
-    std::optional<std::int64_t> entered;  // collectives, as of its last answer
+    std::optional<std::int64_t> entered;  // number of collectives, from its last reply
   };
   const std::vector<Peer>& peers() const { return peers_; }
 
@@ -38,7 +38,7 @@ class RollCall {
   MPI_Comm comm_;
   int rank_;
   std::vector<Peer> peers_;
-  std::deque<Outgoing> outgoing_;  // stable addresses: MPI reads them until sent
+  std::deque<Outgoing> outgoing_;  // a deque keeps addresses stable: MPI reads the values until they are sent
 };
 
 }  // namespace babelring

@@ -21,7 +21,7 @@ namespace babelring {
 
 namespace {
 
-/// "rank 3 on hostB", as far as the launcher has said it.
+/// "rank 3 on hostB", or only the host if the launcher sets no rank variable.
 std::string own_name() {
   for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"}) {
     if (const char* rank = std::getenv(name)) return fmt::format("rank {} on {}", rank, host_name());

@@ -8,7 +8,7 @@
 namespace babelring {
 namespace {
 
-/// 0 if the variable is absent or no number.
+/// Returns 0 if the variable is not set or not a number.
 int number_in(const Environment& environment, const char* name) {
   const char* text = environment(name);
   if (text == nullptr) return 0;
@@ -21,7 +21,7 @@ int number_in(const Environment& environment, const char* name) {
 }  // namespace
 
 std::optional<PromisedRanks> find_promised_ranks(const Environment& environment) {
-  // A step's number of tasks hides that of its allocation.
+  // Order matters: a Slurm step's task count takes precedence over its allocation's.
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "PMI_SIZE", "WORLD_SIZE"}) {
     if (const int ranks = number_in(environment, name); ranks > 0) return PromisedRanks{ranks, name};
   }

@@ -6,20 +6,21 @@
 
 namespace babelring {
 
-/// How many ranks the launcher of this process says that it started, and the environment variable that says so.
+/// The number of ranks this process's launcher claims to have started, and the environment variable that states it.
 struct PromisedRanks {
   int ranks = 1;
   std::string variable;
 };
 
-/// Looks up an environment variable; null if it is not set.
+/// Looks up an environment variable; returns null if it is not set.
 using Environment = std::function<const char*(const char* name)>;
 
-/// Read it before MPI_Init, which sets variables itself. Under Open MPI's mpirun its own variable decides: what Slurm
-/// says of the allocation, or a cluster of all its jobs, does not matter then.
+/// Must be called before MPI_Init, which sets variables itself. Open MPI's own variable takes precedence, because under
+/// mpirun Slurm's variables describe the whole allocation and a cluster's WORLD_SIZE all of its jobs.
 std::optional<PromisedRanks> find_promised_ranks(const Environment& environment);
 
-/// Throws UsageFailure, saying how to launch, if more ranks were promised than MPI has: each process would train alone.
+/// Throws UsageFailure with launch instructions if more ranks were promised than MPI has, because each process would
+/// then train alone.
 void require_promised_ranks(const std::optional<PromisedRanks>& promised, int ranks);
 
 }  // namespace babelring

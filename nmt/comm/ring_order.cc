@@ -9,7 +9,7 @@ RingPlace ring_place(const std::vector<std::string>& hosts, int rank) {
   for (std::size_t first = 0; first < hosts.size(); ++first) {
     if (std::find(hosts.begin(), hosts.begin() + static_cast<std::ptrdiff_t>(first), hosts[first]) !=
         hosts.begin() + static_cast<std::ptrdiff_t>(first)) {
-      continue;  // that host's ranks are there
+      continue;  // this host's ranks have been added
     }
     for (std::size_t other = first; other < hosts.size(); ++other) {
       if (hosts[other] == hosts[first]) order.push_back(static_cast<int>(other));

@@ -9,11 +9,11 @@
 namespace babelring {
 namespace {
 
-/// Elements summed before the communication thread looks around again.
-constexpr std::int64_t piece = 1 << 17;
+/// Elements summed per call of advance().
+constexpr std::int64_t sum_block = 1 << 17;
 
-/// Where a rank's share begins, on a cache line, so that no two ranks write to one.
-std::int64_t share_begin(std::int64_t count, int rank, int ranks) {
+/// First element of a rank's shard, aligned to a cache line so that no two ranks write to the same one.
+std::int64_t shard_begin(std::int64_t count, int rank, int ranks) {
   constexpr std::int64_t line = 16;
   return rank == ranks ? count : count * rank / ranks / line * line;
 }
@@ -31,8 +31,8 @@ SharedAllReduce::SharedAllReduce(std::shared_ptr<const SharedBoard> board, const
     : board_(std::move(board)),
       count_(count),
       number_(number),
-      next_(share_begin(count, board_->rank(), board_->ranks())),
-      end_(share_begin(count, board_->rank() + 1, board_->ranks())) {
+      next_(shard_begin(count, board_->rank(), board_->ranks())),
+      end_(shard_begin(count, board_->rank() + 1, board_->ranks())) {
   for (int rank = 0; rank < board_->ranks(); ++rank) parts_.push_back(memory.peer_of(data, rank));
 }
 
@@ -43,9 +43,9 @@ void SharedAllReduce::begin() {
 
 Collective::Progress SharedAllReduce::advance() {
   if (summed_) return missing(&SharedBoard::Place::summed) < 0 ? Progress::done : Progress::none;
-  // One after another: the counter says how many are done, not which.
+  // All-reduces must be summed in order: the counter holds a number of all-reduces, not which ones.
   if (board_->own().summed.load() != number_ || missing(&SharedBoard::Place::published) >= 0) return Progress::none;
-  const std::int64_t count = std::min(piece, end_ - next_);
+  const std::int64_t count = std::min(sum_block, end_ - next_);
   sum_into_all(parts_, next_, count);
   next_ += count;
   if (next_ < end_) return Progress::some;

@@ -12,14 +12,15 @@
 
 namespace babelring {
 
-/// What the ranks of one machine tell each other about their all-reduces, in memory they share.
+/// Progress counters of all ranks on one machine, in shared memory, by which they synchronise their all-reduces.
 class SharedBoard {
  public:
-  /// One rank's lines; written by it alone, but for the bell. Zeroed memory is a Place.
+  /// One rank's counters. Only that rank writes them, except that any rank may ring the bell. All-zero bytes are a
+  /// valid initial state.
   struct Place {
-    alignas(64) std::atomic<std::int64_t> published;  // all-reduces whose values are complete
-    std::atomic<std::int64_t> summed;                 // those of which this rank has done its share
-    alignas(64) Bell bell;                            // rung when another rank's place has changed
+    alignas(64) std::atomic<std::int64_t> published;  // all-reduces this rank has entered with complete values
+    std::atomic<std::int64_t> summed;                 // all-reduces whose shard this rank has summed
+    alignas(64) Bell bell;                            // rung when another rank's counters change
   };
 
   static std::size_t file_bytes(int ranks) { return sizeof(Place) * static_cast<std::size_t>(ranks); }
@@ -37,12 +38,12 @@ class SharedBoard {
   int rank_, ranks_;
 };
 
-/// All-reduce of ranks that see each other's memory. When all have published their values, each sums one share of the
-/// elements, in the order of ranks, and writes the sum to all: every element is read and written once per rank, and no
-/// message is sent. Bit-equal everywhere.
+/// All-reduce through shared memory. Once all ranks have published their values, each rank sums one shard of the
+/// elements in rank order and writes the sums to all ranks. Every element is read and written once per rank; no
+/// messages are sent. Results are bit-equal on all ranks.
 class SharedAllReduce final : public Collective {
  public:
-  /// `data` lies in `memory`. `number`: how many were started on `board` before.
+  /// `data` must lie in `memory`. `number` is the number of all-reduces started on `board` before this one.
   SharedAllReduce(std::shared_ptr<const SharedBoard> board, const SharedMemory& memory, float* data, std::int64_t count,
                   std::int64_t number);
 
@@ -54,7 +55,7 @@ class SharedAllReduce final : public Collective {
   bool rings() const override { return true; }
 
  private:
-  /// The first rank whose counter says that it is not so far.
+  /// The first rank whose `counter` has not reached this all-reduce; -1 if all have.
   int missing(std::atomic<std::int64_t> SharedBoard::Place::*counter) const;
 
   std::shared_ptr<const SharedBoard> board_;

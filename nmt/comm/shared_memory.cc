@@ -13,8 +13,8 @@ namespace babelring {
 
 namespace {
 
-/// Addresses for `bytes` from the boundary of a huge page on, or null: the kernel maps huge pages only where file and
-/// address agree.
+/// Reserves `bytes` of address space, aligned to a huge page, or returns null. The kernel maps huge pages only where
+/// file offset and address have the same alignment.
 char* reserve_addresses(std::size_t bytes) {
   void* place = mmap(nullptr, bytes + huge_page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (place == MAP_FAILED) return nullptr;
@@ -63,7 +63,7 @@ std::shared_ptr<SharedFile> SharedFile::open(const std::string& invitation) {
   if (!(words >> process >> descriptor >> bytes >> token)) return nullptr;
   const int own = ::open(fmt::format("/proc/{}/fd/{}", process, descriptor).c_str(), O_RDWR | O_CLOEXEC);
   if (own < 0) return nullptr;
-  // On another machine the same numbers may be anything at all.
+  // On another machine the same process and descriptor numbers may refer to any file.
   struct stat status {};
   if (fstat(own, &status) != 0 || !S_ISREG(status.st_mode) ||
       status.st_size != static_cast<off_t>(header_bytes + bytes)) {
@@ -87,8 +87,8 @@ bool SharedFile::reserve(std::size_t offset, std::size_t bytes) const {
   if (bytes == 0) return true;
   if (fallocate(descriptor_, 0, static_cast<off_t>(header_bytes + offset), static_cast<off_t>(bytes)) != 0)
     return false;
-  // Only advice: with small pages it works, but slower. Most systems set huge pages for shared memory to "never", which
-  // this advice overrides and others do not.
+  // Only advice: small pages work too, but slower. Most systems set huge pages for shared memory to "never".
+  // MADV_COLLAPSE overrides that setting; other advice does not.
   const std::size_t begin = (offset + huge_page - 1) / huge_page * huge_page;
   const std::size_t end = (offset + bytes) / huge_page * huge_page;
   if (begin < end) madvise(data() + begin, end - begin, collapse_advice);

@@ -10,29 +10,30 @@ namespace babelring {
 
 inline constexpr std::size_t huge_page = 2 << 20;
 
-/// Zeroed memory that processes of one machine share: a nameless file in memory, which goes with its last user. It does
-/// not count against /dev/shm, which containers keep small.
+/// Zeroed memory shared by processes on one machine, backed by an anonymous file (memfd) that is freed with its last
+/// user. It does not count against /dev/shm, which is small in containers.
 class SharedFile {
  public:
-  /// Null if the system does not allow it.
+  /// Returns null if the system does not support it.
   static std::shared_ptr<SharedFile> create(std::size_t bytes);
-  /// The file behind another process's invitation. Null if that process is not of this machine and user.
+  /// Opens another process's file by its invitation(). Returns null if that process is on another machine or belongs to
+  /// another user.
   static std::shared_ptr<SharedFile> open(const std::string& invitation);
   ~SharedFile();
   SharedFile(const SharedFile&) = delete;
   SharedFile& operator=(const SharedFile&) = delete;
 
-  /// What open() takes, valid while this object exists.
+  /// A text that open() accepts in another process. Valid while this object exists.
   std::string invitation() const;
-  /// Allocates the memory now, on the caller's NUMA node, instead of at first use; in huge pages where the system has
-  /// them and the range covers whole ones. False if there is not enough.
+  /// Allocates the range now instead of at first use, on the caller's NUMA node. Uses huge pages for the whole huge
+  /// pages in the range, if available. Returns false if memory is short.
   bool reserve(std::size_t offset, std::size_t bytes) const;
-  /// On the boundary of a huge page.
+  /// Aligned to `huge_page`.
   char* data() const { return mapping_ + header_bytes; }
   std::size_t bytes() const { return bytes_; }
 
  private:
-  static constexpr std::size_t header_bytes = huge_page;  // of which a page is used: it begins with the token
+  static constexpr std::size_t header_bytes = huge_page;  // keeps data() aligned; holds only the token
   SharedFile(int descriptor, char* mapping, std::size_t bytes)
       : descriptor_(descriptor), mapping_(mapping), bytes_(bytes) {}
   static std::shared_ptr<SharedFile> map(int descriptor, std::size_t bytes);
@@ -43,11 +44,11 @@ class SharedFile {
   std::size_t bytes_;
 };
 
-/// One rank's view of a file of equally large parts, one for each rank. A file with a single part is memory common to
-/// all: `rank` is 0 for each of them then.
+/// One rank's view of a file with one part per rank, all of equal size. With a single part the memory is common to all
+/// ranks, and every rank passes 0 as `rank`.
 class SharedMemory final : public CommMemory {
  public:
-  /// The size of the file for parts of `bytes`.
+  /// File size for `ranks` parts of `bytes` bytes each.
   static std::size_t file_bytes(std::size_t bytes, int ranks) {
     return stride(bytes) * static_cast<std::size_t>(ranks);
   }
@@ -56,13 +57,13 @@ class SharedMemory final : public CommMemory {
 
   char* data() const override { return part(rank_); }
   std::size_t bytes() const override { return bytes_; }
-  /// Where `rank` has what lies at `own` on this rank.
+  /// The address, in this process, of `rank`'s counterpart of `own`. `own` points into this rank's part.
   float* peer_of(float* own, int rank) const {
     return reinterpret_cast<float*>(part(rank) + (reinterpret_cast<char*>(own) - part(rank_)));
   }
-  /// See SharedFile::reserve; this rank's part.
+  /// Calls SharedFile::reserve for this rank's part.
   bool reserve() { return file_->reserve(stride(bytes_) * static_cast<std::size_t>(rank_), stride(bytes_)); }
-  /// The same for the caller's share of a part that `ranks` have in common.
+  /// Reserves the caller's share of a part that `ranks` ranks have in common.
   bool reserve_share(int caller, int ranks) {
     const std::size_t pages = stride(bytes_) / page(bytes_);
     const auto begin = [&](int of) { return pages * static_cast<std::size_t>(of) / static_cast<std::size_t>(ranks); };

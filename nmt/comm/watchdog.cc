@@ -20,14 +20,15 @@ Watchdog::~Watchdog() {
 }
 
 void Watchdog::watch(std::chrono::milliseconds deadline) {
-  constexpr std::chrono::milliseconds look{50}, longest{1000};  // a longer pause: the process was stopped
+  // A longer gap than max_step means that the process was stopped.
+  constexpr std::chrono::milliseconds interval{50}, max_step{1000};
   Nanoseconds waited{0};
   auto last = SteadyClock::now();
   std::unique_lock lock(mutex_);
   while (waited < deadline) {
-    if (ended_.wait_for(lock, look, [this] { return over_; })) return;
+    if (ended_.wait_for(lock, interval, [this] { return over_; })) return;
     const auto now = SteadyClock::now();
-    waited += std::min<Nanoseconds>(now - last, longest);
+    waited += std::min<Nanoseconds>(now - last, max_step);
     last = now;
   }
   lock.unlock();

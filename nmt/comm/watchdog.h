@@ -8,8 +8,9 @@
 
 namespace babelring {
 
-/// Gives a call that cannot be interrupted a deadline: unless it is destroyed before, calls `expired` once, on its own
-/// thread. `expired` usually ends the process. Time in which the process itself was stopped does not count.
+/// A deadline for a call that cannot be interrupted. Unless destroyed first, calls `expired` once after `deadline`, on
+/// its own thread. `expired` usually ends the process. Time during which the process was stopped (SIGSTOP) does not
+/// count.
 class Watchdog {
  public:
   Watchdog(std::chrono::milliseconds deadline, std::function<void()> expired);

@@ -30,11 +30,11 @@ std::string NcclTicket::failure() const {
 }
 
 Collective::Progress NcclAllReduce::advance() {
-  // Only the oldest asks the driver, which the main thread needs as well.
+  // Only the oldest all-reduce queries the driver, which the main thread needs too.
   if (queue_->completed.load() != number_) return Progress::none;
   double ms = 0;
   if (!ticket_->done(ms) || !trouble().empty())
-    return Progress::none;  // kernels that NCCL ended by an error also reach the mark
+    return Progress::none;  // a mark is also reached after NCCL ended its kernels with an error
   queue_->busy_ns += static_cast<std::int64_t>(ms * 1e6);
   ++queue_->completed;
   return Progress::done;

@@ -12,37 +12,37 @@
 
 namespace babelring {
 
-/// What a rank's all-reduces by NCCL have in common. They complete in the order in which they were queued.
+/// State shared by a rank's NCCL all-reduces. They complete in the order in which they were queued.
 struct NcclQueue {
   explicit NcclQueue(const NcclFunctions& functions) : group(functions) {}
   NcclGroup group;
   std::atomic<std::int64_t> completed{0};
-  std::atomic<std::int64_t> busy_ns{0};  // of the device, from when the elements were there
+  std::atomic<std::int64_t> busy_ns{0};  // device time of all-reduces, measured from when their input was ready
 };
 
-/// What the thread that queues an all-reduce tells the one that watches over it.
+/// Passes the outcome of queuing an all-reduce from the main thread to the communication thread. Thread-safe.
 class NcclTicket {
  public:
-  /// It has been queued on the device, between the marks.
+  /// The all-reduce was queued on the device, between the two marks.
   void queued(std::unique_ptr<DeviceStream::Mark> begin, std::unique_ptr<DeviceStream::Mark> end);
-  /// It could not be queued.
+  /// The all-reduce could not be queued.
   void failed(const std::string& why);
 
-  /// Whether it is done; then `ms` is what the device took.
+  /// True if the device has finished it; sets `ms` to the device time.
   bool done(double& ms) const;
   std::string failure() const;
 
  private:
-  mutable std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards the members below
   std::unique_ptr<DeviceStream::Mark> begin_, end_;
   std::string failure_;
 };
 
-/// An all-reduce that a GPU does, among the communication thread's collectives: it polls whether the device has
-/// finished, and reports NCCL's errors. give_up() aborts NCCL.
+/// An all-reduce on GPUs, tracked as a collective by the communication thread. Polls the device for completion and
+/// reports NCCL's errors. give_up() aborts NCCL.
 class NcclAllReduce final : public Collective {
  public:
-  /// `number`: how many were queued before it.
+  /// `number` is the number of all-reduces queued before this one.
   NcclAllReduce(std::shared_ptr<NcclQueue> queue, std::shared_ptr<NcclTicket> ticket, std::int64_t number,
                 std::int64_t payload_bytes)
       : queue_(std::move(queue)), ticket_(std::move(ticket)), number_(number), payload_bytes_(payload_bytes) {}
@@ -50,7 +50,7 @@ class NcclAllReduce final : public Collective {
   void begin() override {}
   Progress advance() override;
   std::string name() const override;
-  /// 0: the host moves none.
+  /// 0, because the host sends no data.
   std::int64_t bytes() const override { return 0; }
   std::string trouble() const override;
   void give_up() noexcept override { queue_->group.abort(); }

@@ -4,7 +4,8 @@ namespace babelring {
 
 Tensor NcclDeviceSum::narrow(const Tensor& tensor) {
   const std::size_t bytes = tensor.bytes() / 2;
-  if (narrow_.bytes() < bytes) narrow_ = stream_->allocate(bytes);  // the old one is freed when the device is through
+  if (narrow_.bytes() < bytes)
+    narrow_ = stream_->allocate(bytes);  // the old buffer is freed once the device has used it
   return narrow_.view({tensor.shape.elements()}, DType::bf16);
 }
 
@@ -16,9 +17,9 @@ std::unique_ptr<DeviceStream::Mark> NcclDeviceSum::begin(NcclGroup& group, Tenso
     group.all_reduce(tensor.data, count, nccl_float32, stream_->handle());
     return mark;
   }
-  const Tensor travels = narrow(tensor);
-  stream_->convert(tensor, travels);
-  group.all_reduce(travels.data, count, nccl_bfloat16, stream_->handle());
+  const Tensor wire_tensor = narrow(tensor);
+  stream_->convert(tensor, wire_tensor);
+  group.all_reduce(wire_tensor.data, count, nccl_bfloat16, stream_->handle());
   return mark;
 }
 

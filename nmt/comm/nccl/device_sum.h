@@ -8,15 +8,16 @@
 
 namespace babelring {
 
-/// Queues a sum over ranks on a stream: to the type that travels, NCCL's all-reduce, and back. In between NCCL has to
-/// be asked until it is no longer busy.
+/// Queues a sum over ranks on a stream in three steps: conversion to the wire type, NCCL's all-reduce, and conversion
+/// back. Call begin(), wait until NCCL is no longer busy, then call end().
 class NcclDeviceSum {
  public:
   NcclDeviceSum(std::unique_ptr<DeviceStream> stream, GradientWire wire) : stream_(std::move(stream)), wire_(wire) {}
 
-  /// Behind what the backend was given so far. Returns the mark where the elements are there.
+  /// Queues the conversion and the all-reduce after all work submitted to the backend so far. Returns a mark for when
+  /// the input is ready.
   std::unique_ptr<DeviceStream::Mark> begin(NcclGroup& group, Tensor tensor);
-  /// Returns the mark where the sum is there.
+  /// Queues the conversion back. Returns a mark for when the sum is ready.
   std::unique_ptr<DeviceStream::Mark> end(Tensor tensor);
 
   DeviceStream& stream() { return *stream_; }
@@ -27,7 +28,7 @@ class NcclDeviceSum {
 
   std::unique_ptr<DeviceStream> stream_;
   GradientWire wire_;
-  Buffer narrow_;  // bf16; one for all, for they follow one another on the stream
+  Buffer narrow_;  // bf16; shared by all sums, which run one after another on the stream
 };
 
 }  // namespace babelring

@@ -6,9 +6,9 @@
 namespace babelring {
 namespace {
 
-constexpr int oldest_nccl = 21400;  // the first with communicators that do not block
+constexpr int oldest_nccl = 21400;  // 2.14 introduced nonblocking communicators
 
-/// Sets `function` to what `library` has under `name`; else `why`, if nothing was missing before.
+/// Sets `function` to the symbol `name` of `library`. If it is missing, sets `why`, unless already set.
 template <class Function>
 void take_symbol(void* library, const std::string& file, const char* name, Function& function, std::string& why) {
   function = reinterpret_cast<Function>(::dlsym(library, name));
@@ -45,7 +45,7 @@ NcclLibrary open_nccl_library(const std::string& file) {
   int version = 0;
   const int result = functions.get_version(&version);
   if (result != nccl_success || version < oldest_nccl) {
-    found.why = fmt::format("{} is of version {}, {} or newer is needed", file, version, oldest_nccl);
+    found.why = fmt::format("{} has version {}, expected {} or newer", file, version, oldest_nccl);
     return found;
   }
   found.version = version;

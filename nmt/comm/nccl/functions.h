@@ -4,11 +4,11 @@
 #include <cstddef>
 #include <string>
 
-/// NVIDIA's NCCL, opened when it is wanted: neither the build nor a program's start needs it. What is used of nccl.h is
-/// declared here, as it has been since version 2.14; a test holds it against the header where there is one.
+/// NVIDIA's NCCL, loaded at run time: neither the build nor program start needs it. The parts of nccl.h in use are
+/// declared here; they have not changed since version 2.14. Where nccl.h is installed, a test compares them.
 namespace babelring {
 
-struct NcclCommObject;  // NCCL's own
+struct NcclCommObject;  // opaque; NCCL's ncclComm
 using NcclComm = NcclCommObject*;
 
 enum NcclResult : int { nccl_success = 0, nccl_remote_error = 6, nccl_in_progress = 7 };
@@ -19,18 +19,20 @@ struct NcclUniqueId {
   char bytes[128];
 };
 
-/// The members that version 2.14 knew, and one in the padding behind them; later ones get NCCL's defaults.
+/// ncclConfig_t with the members of version 2.14 and one (cga_cluster_size) in its padding. Newer members get NCCL's
+/// defaults.
 struct NcclConfig {
   std::size_t size = sizeof(NcclConfig);
   unsigned int magic = 0xcafebeef;
   unsigned int version = 21400;
   int blocking = 0;
-  int cga_cluster_size = INT_MIN;  // NCCL's own choice
+  int cga_cluster_size = INT_MIN;  // NCCL's default
 };
 
-/// The functions of libnccl.so.2 that are used, or a test's stand-ins. The results are NcclResult's and others.
+/// The functions of libnccl.so.2 in use, or a test's fakes. They return ncclResult_t; NcclResult lists the values in
+/// use.
 struct NcclFunctions {
-  int (*get_version)(int* version) = nullptr;  // 22809 is 2.28.9
+  int (*get_version)(int* version) = nullptr;  // 22809 means 2.28.9
   int (*get_unique_id)(NcclUniqueId* id) = nullptr;
   int (*init_rank)(NcclComm* comm, int ranks, NcclUniqueId id, int rank, NcclConfig* config) = nullptr;
   int (*async_error)(NcclComm comm, int* result) = nullptr;
@@ -43,19 +45,19 @@ struct NcclFunctions {
   const char* (*last_error)(NcclComm comm) = nullptr;
 };
 
-/// NCCL, or why there is none.
+/// A loaded NCCL library, or the reason why it is unavailable.
 struct NcclLibrary {
   NcclFunctions functions;
-  int version = 0;  // 0: none
-  std::string why;  // then, why
+  int version = 0;  // 0 if unavailable
+  std::string why;  // the reason, if unavailable
 
   /// "2.28.9".
   std::string version_text() const;
 };
 
-/// Opens a library by its name or path. It stays open until the process ends.
+/// Loads a library by name or path. It stays loaded until the process ends.
 NcclLibrary open_nccl_library(const std::string& file);
-/// libnccl.so.2, where the system looks for libraries. Found once.
+/// libnccl.so.2 from the system's library path. Loaded on the first call.
 const NcclLibrary& find_nccl();
 
 }  // namespace babelring

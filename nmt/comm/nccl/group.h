@@ -8,8 +8,8 @@
 
 namespace babelring {
 
-/// A rank's membership in a group of GPUs (an ncclComm_t that never blocks). From any thread: NCCL allows one at a
-/// time, so each call holds a lock. Destroyed without close(), it aborts what is in flight.
+/// A rank's nonblocking ncclComm_t. Thread-safe: NCCL allows one thread at a time, so each call holds a lock. The
+/// destructor aborts operations in flight unless close() was called.
 class NcclGroup {
  public:
   explicit NcclGroup(const NcclFunctions& functions) : functions_(functions) {}
@@ -18,19 +18,19 @@ class NcclGroup {
   NcclGroup& operator=(const NcclGroup&) = delete;
 
   enum class State { busy, ready, failed };
-  /// Of the last operation; busy as well while another thread is inside NCCL. `why`: set when failed.
+  /// State of the last operation. Also busy while another thread is inside NCCL. Sets `why` if failed.
   State state(std::string& why);
 
-  /// An id for all ranks of a new group. Empty, and `why` set, if there is none.
+  /// Creates the id that all ranks of a new group pass to join(). On failure returns an empty string and sets `why`.
   static std::string make_id(const NcclFunctions& functions, std::string& why);
-  /// Begins to join the group of that id, with the GPU that is the thread's current one; done when state() says ready.
+  /// Starts joining the group `id` with the calling thread's current GPU. Complete when state() is ready.
   void join(const std::string& id, int rank, int ranks);
-  /// Queues the sum over ranks, in place, of f32 or bf16 elements on the device. Queued when state() says ready.
+  /// Queues an in-place sum over ranks of f32 or bf16 elements on the device. Queued when state() is ready.
   void all_reduce(void* data, std::size_t count, NcclType type, void* stream);
 
-  /// Stops what runs on the device and leaves the group, whose state is failed from then on. May be called again.
+  /// Aborts operations on the device and leaves the group. The state is failed afterwards. May be called repeatedly.
   void abort() noexcept;
-  /// Leaves the group in order; all ranks do, with nothing in flight. Aborts if that takes more than 5 s.
+  /// Leaves the group cleanly. All ranks must call it, with nothing in flight. Aborts if it takes more than 5 s.
   void close();
 
  private:
@@ -38,7 +38,7 @@ class NcclGroup {
   std::string describe(int result) const;
 
   const NcclFunctions functions_;
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members below
   NcclComm comm_ = nullptr;
   std::string failure_;
 };

@@ -11,7 +11,7 @@
 namespace babelring {
 namespace {
 
-/// From behind `begin` to `end`, or to the line's end if `end` is not there; empty if `begin` is not.
+/// The text between `begin` and `end`, or up to the line's end if `end` is missing. Empty if `begin` is missing.
 std::string_view between(std::string_view line, std::string_view begin, std::string_view end) {
   const std::size_t at = line.find(begin);
   if (at == std::string_view::npos) return {};
@@ -19,13 +19,13 @@ std::string_view between(std::string_view line, std::string_view begin, std::str
   return rest.substr(0, rest.find(end));
 }
 
-/// "[0]eth0:10.0.0.1<0> [1]…" or "eth0:10.0.0.1<0>": the names.
+/// Adds the interface names in "[0]eth0:10.0.0.1<0> [1]…" or "eth0:10.0.0.1<0>" to `names`.
 void take_interfaces(std::string_view list, std::set<std::string>& names) {
   while (!list.empty()) {
     std::string_view word = list.substr(0, list.find(' '));
     list.remove_prefix(std::min(list.size(), word.size() + 1));
     if (word.starts_with('[')) word.remove_prefix(std::min(word.size(), word.find(']') + 1));
-    const bool address = word.ends_with('>');  // else a port of an adapter: mlx5_0:1/IB
+    const bool address = word.ends_with('>');  // otherwise an adapter's port, like mlx5_0:1/IB
     if (address) word = word.substr(0, word.find(':'));
     if (!word.empty() && word != "[RO];" && (address || word.find(':') != std::string_view::npos)) {
       names.insert(std::string(word));
@@ -33,7 +33,7 @@ void take_interfaces(std::string_view list, std::set<std::string>& names) {
   }
 }
 
-/// Whether the line says something; then it is in `choice`.
+/// Parses one line into `choice`. Returns false if the line states no choice.
 bool take_nccl_line(std::string_view line, NcclChoice& choice) {
   if (line.find("AllReduce:") != std::string_view::npos) {
     const auto algorithm = between(line, "Algo ", " "), protocol = between(line, "proto ", " ");
@@ -60,7 +60,7 @@ bool take_nccl_line(std::string_view line, NcclChoice& choice) {
   return true;
 }
 
-/// Calls `use` with each line, without the host, process and device that begin it.
+/// Calls `use` with each line, without its host, process and device prefix.
 void for_each_line(std::string_view log, const std::function<void(std::string_view)>& use) {
   constexpr std::string_view mark = "NCCL INFO ";
   while (!log.empty()) {
@@ -83,7 +83,7 @@ std::string nccl_log_extract(std::string_view log) {
   std::string extract;
   for_each_line(log, [&](std::string_view line) {
     NcclChoice choice;
-    // Of hundreds of channels each line is the same but for its number: what it says is its key.
+    // Each of hundreds of channels logs a line that differs only in its number, so the parsed choice is the key.
     if (take_nccl_line(line, choice) && seen.insert(choice.text()).second)
       extract += fmt::format("NCCL INFO {}\n", line);
   });
@@ -91,7 +91,7 @@ std::string nccl_log_extract(std::string_view log) {
 }
 
 std::string NcclChoice::text() const {
-  std::string text = algorithms.empty() ? "algorithm not told" : fmt::format("{}", fmt::join(algorithms, " and "));
+  std::string text = algorithms.empty() ? "unknown algorithm" : fmt::format("{}", fmt::join(algorithms, " and "));
   if (!protocols.empty()) text += fmt::format(" in protocol {}", fmt::join(protocols, " and "));
   if (!channels.empty()) text += fmt::format(", {} channels", channels);
   if (!transports.empty()) text += fmt::format(", by {}", fmt::join(transports, " and "));
@@ -103,7 +103,7 @@ NcclLog::NcclLog() {
   if (std::getenv("NCCL_DEBUG") != nullptr) return;
   std::error_code error;
   std::string path = (std::filesystem::temp_directory_path(error) / "babelring_nccl_XXXXXX").string();
-  if (error || path.find('%') != std::string::npos) return;  // NCCL would put something in a %'s place
+  if (error || path.find('%') != std::string::npos) return;  // NCCL would expand '%' in the path
   file_ = ::mkostemp(path.data(), O_CLOEXEC);
   if (file_ < 0) return;
   path_ = path;
@@ -121,16 +121,16 @@ NcclLog::~NcclLog() {
 
 std::string NcclLog::read() const {
   std::string text;
-  std::array<char, 65536> piece;
+  std::array<char, 65536> block;
   for (ssize_t count = 0;
-       file_ >= 0 && (count = ::pread(file_, piece.data(), piece.size(), static_cast<off_t>(text.size()))) > 0;) {
-    text.append(piece.data(), static_cast<std::size_t>(count));
+       file_ >= 0 && (count = ::pread(file_, block.data(), block.size(), static_cast<off_t>(text.size()))) > 0;) {
+    text.append(block.data(), static_cast<std::size_t>(count));
   }
   return text;
 }
 
 void NcclLog::clear() {
-  // NCCL goes on writing where it was: what lies before is a hole.
+  // NCCL keeps writing at its old offset, so the file gets a hole before it.
   if (file_ >= 0 && ::ftruncate(file_, 0) != 0) return;
 }
 

@@ -7,8 +7,8 @@
 
 namespace babelring {
 
-/// What NCCL chose, as its own log says (NCCL_DEBUG=INFO, subsystems INIT, BOOTSTRAP and TUNING). Members are empty
-/// where it did not say.
+/// NCCL's choices, parsed from its log (NCCL_DEBUG=INFO, subsystems INIT, BOOTSTRAP and TUNING). Members are empty if
+/// the log does not state them.
 struct NcclChoice {
   std::set<std::string> algorithms;  // of all-reduces: RING
   std::set<std::string> protocols;   // SIMPLE
@@ -20,14 +20,14 @@ struct NcclChoice {
   std::string text() const;
 };
 
-/// Of a log, of one rank or several one after another. Lines of other kinds are passed over.
+/// Parses the log of one rank, or the concatenated logs of several. Ignores other lines.
 NcclChoice parse_nccl_log(std::string_view log);
 
-/// Its lines that parse_nccl_log() uses, each once: short enough to be sent to other ranks.
+/// Returns the log lines that parse_nccl_log() uses, without duplicates. Short enough to send to other ranks.
 std::string nccl_log_extract(std::string_view log);
 
-/// Has NCCL write its log to a file of ours, unless the user has it written already (NCCL_DEBUG). NCCL looks at the
-/// environment at its first call in a process: make it before that, once.
+/// Redirects NCCL's log to a temporary file, unless the user has set NCCL_DEBUG. NCCL reads the environment at its
+/// first call in a process, so create this object once, before that call.
 class NcclLog {
  public:
   NcclLog();
@@ -35,11 +35,11 @@ class NcclLog {
   NcclLog(const NcclLog&) = delete;
   NcclLog& operator=(const NcclLog&) = delete;
 
-  /// Whether the user has it, not we.
+  /// True if the user has set NCCL_DEBUG, so the log is not ours to read.
   bool is_users() const { return file_ < 0; }
-  /// What was written since clear(); empty if it is the user's.
+  /// The log text since the last clear(); empty if is_users().
   std::string read() const;
-  /// Drops what was written: a line for each all-reduce would fill the disk.
+  /// Discards the log so far. NCCL logs a line per all-reduce, which would fill the disk.
   void clear();
 
  private:

@@ -70,7 +70,7 @@ TEST(NcclLogTest, PassesOverEverythingElse) {
         "NCCL INFO NET/Socket : Using ", "NCCL INFO NET/Socket : Using [", "NCCL INFO  coll channels"}) {
     const NcclChoice choice = parse_nccl_log(log);
     EXPECT_THAT(choice.interfaces, IsEmpty()) << log;
-    EXPECT_EQ(choice.text(), "algorithm not told") << log;
+    EXPECT_EQ(choice.text(), "unknown algorithm") << log;
   }
 }
 
