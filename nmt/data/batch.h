@@ -5,12 +5,12 @@
 
 namespace babelring {
 
-/// The packed micro-batch of a slice: </s> after each source and target, <s> before each target_in, row numbers of
-/// the slice. An empty slice gives a batch of no sentences.
+/// Packs a slice into a micro-batch. Appends </s> to each source and target and prepends <s> to each target_in. Row
+/// numbers come from the slice. An empty slice gives a batch without sentences.
 PackedBatch make_batch(const Corpus& corpus, const UpdatePlan& update, const Slice& slice);
 
-/// Batches over sentences [first, last) of a corpus in corpus order, for validation: each of at most `tokens` source
-/// and `tokens` target tokens (</s> included) or one sentence.
+/// Packs sentences [first, last) in corpus order, for validation. Each batch holds at most `tokens` source and `tokens`
+/// target tokens (</s> included), or a single longer sentence.
 std::vector<PackedBatch> sequential_batches(const Corpus& corpus, std::int64_t first, std::int64_t last,
                                             std::int64_t tokens);
 

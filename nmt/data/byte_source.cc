@@ -18,7 +18,7 @@ namespace babelring {
 namespace {
 
 constexpr std::size_t raw_bytes = 1 << 18;
-constexpr int gzip_window = 15 + 16;  // of the largest size, with gzip's header
+constexpr int gzip_window = 15 + 16;  // max window size; 16 selects the gzip format
 constexpr unsigned char magic[] = {0x1f, 0x8b};
 
 int open_for_reading(const std::filesystem::path& file) {
@@ -46,11 +46,11 @@ struct ByteSource::State {
 
   FileDescriptor owned;
   int descriptor;
-  std::vector<unsigned char> raw;  // as read
-  std::size_t at = 0, end = 0;     // of `raw`, what is not used yet
-  bool ended = false;              // nothing follows `raw`
-  std::optional<bool> gzip;        // not known before the first bytes are there
-  bool inside_member = false;      // of gzip data, which may be several members in a row
+  std::vector<unsigned char> raw;  // bytes as read from the file
+  std::size_t at = 0, end = 0;     // unread range of `raw`
+  bool ended = false;              // end of file was reached
+  std::optional<bool> gzip;        // unset until the first bytes are read
+  bool inside_member = false;      // inside a gzip member; a file may hold several
   z_stream stream{};
 };
 
@@ -59,7 +59,7 @@ ByteSource::ByteSource(const std::filesystem::path& file)
 ByteSource::ByteSource(int descriptor) : state_(std::make_unique<State>(-1, descriptor)) {}
 ByteSource::~ByteSource() = default;
 
-/// Adds what one read gives to `raw`, or notes the end.
+/// Appends the result of one read() to `raw`, or sets `ended`.
 Result<Done> ByteSource::refill() {
   State& state = *state_;
   std::copy(state.raw.begin() + static_cast<std::ptrdiff_t>(state.at),
@@ -96,7 +96,7 @@ Result<std::size_t> ByteSource::inflate_into(std::span<char> room) {
     if (!state.inside_member) {
       const auto another = is_gzip();
       if (!another) return Error{another.message()};
-      if (!*another) return std::size_t{0};  // the end; what follows the last member is padding
+      if (!*another) return std::size_t{0};  // end of data; bytes after the last member are padding
       inflateReset(&stream);
       state.inside_member = true;
     }
@@ -119,7 +119,7 @@ Result<std::size_t> ByteSource::read(std::span<char> room) {
   if (!state.gzip) {
     const auto gzip = is_gzip();
     if (!gzip) return Error{gzip.message()};
-    if (*gzip && inflateInit2(&state.stream, gzip_window) != Z_OK) fail("zlib: no memory");
+    if (*gzip && inflateInit2(&state.stream, gzip_window) != Z_OK) fail("zlib: out of memory");
     state.gzip = *gzip;
   }
   if (*state.gzip) return inflate_into(room);

@@ -9,20 +9,20 @@
 
 namespace babelring {
 
-/// The bytes of a file or an open descriptor, decompressed if they are gzip (told by content). Waits for no more input
-/// than one call needs: a line typed at a terminal arrives when it is complete.
+/// Reads the bytes of a file or file descriptor. Detects gzip data by content and decompresses it. Reads no further
+/// ahead than a call needs, so a line typed at a terminal is available as soon as it is complete.
 class ByteSource {
  public:
   /// Throws Failure (file, system error).
   explicit ByteSource(const std::filesystem::path& file);
-  /// Reads `descriptor`, which the caller owns.
+  /// Reads from `descriptor`, which the caller owns.
   explicit ByteSource(int descriptor);
   ~ByteSource();
   ByteSource(const ByteSource&) = delete;
   ByteSource& operator=(const ByteSource&) = delete;
 
-  /// Writes at least one byte to the front of `room` and returns how many; 0 at the end. The Error says why reading
-  /// failed, or what is wrong with the gzip data; it does not name the file.
+  /// Reads at least one byte into `room` and returns the number of bytes; 0 at the end. The Error holds the read error
+  /// or the defect of the gzip data, but not the file name.
   Result<std::size_t> read(std::span<char> room);
 
  private:

@@ -62,7 +62,7 @@ Corpus Corpus::open(const Manifest& manifest, const std::string& name, bool veri
 Corpus Corpus::from_memory(const std::vector<std::vector<std::int32_t>>& sources,
                            const std::vector<std::vector<std::int32_t>>& targets) {
   if (sources.size() != targets.size()) {
-    fail("corpus: {} sources, {} targets; expected as many of each", sources.size(), targets.size());
+    fail("corpus: {} sources, {} targets; expected equal numbers", sources.size(), targets.size());
   }
   IdSequences source(sources), target(targets);
   Sha256 digest;

@@ -8,8 +8,8 @@
 
 namespace babelring {
 
-/// The pieces of each line, encoded by `threads` threads (0: as many as the machine has); the result does not depend on
-/// how many. Throws Failure.
+/// Encodes each line to subword ids with `threads` threads (0: one per available CPU). The result does not depend on
+/// the number of threads. Throws Failure.
 std::vector<std::vector<std::int32_t>> encode_lines(const std::vector<std::string>& lines, const Vocabulary& vocabulary,
                                                     int threads);
 

@@ -9,7 +9,7 @@
 
 namespace babelring {
 
-static_assert(std::endian::native == std::endian::little, "id files are little endian and read in place");
+static_assert(std::endian::native == std::endian::little, "id files are little-endian and read in place");
 
 namespace {
 
@@ -69,13 +69,14 @@ IdSequences::IdSequences(const std::filesystem::path& path, std::int64_t vocabul
     : file_(path), name_(path.string()), vocabulary_size_(vocabulary_size) {
   const std::span<const std::byte> bytes = file_.bytes();
   if (bytes.size() < sizeof(Head) + sizeof(std::uint64_t) + sizeof(Tail)) {
-    fail("{}: {} bytes are too few for an id file", name_, bytes.size());
+    fail("{}: {} bytes, too short for an id file", name_, bytes.size());
   }
   Head head;
   std::memcpy(&head, bytes.data(), sizeof head);
-  if (std::memcmp(head.magic, head_magic, sizeof head_magic) != 0) fail("{}: not an id file (no BABELIDS)", name_);
+  if (std::memcmp(head.magic, head_magic, sizeof head_magic) != 0)
+    fail("{}: not an id file (does not begin with BABELIDS)", name_);
   if (head.version != format_version) {
-    fail("{}: id file of version {}, this program reads version {}", name_, head.version, format_version);
+    fail("{}: id file version {}, expected version {}", name_, head.version, format_version);
   }
   Tail tail;
   std::memcpy(&tail, bytes.data() + bytes.size() - sizeof tail, sizeof tail);
@@ -83,7 +84,7 @@ IdSequences::IdSequences(const std::filesystem::path& path, std::int64_t vocabul
   if (std::memcmp(tail.magic, tail_magic, sizeof tail_magic) != 0 || tail.tokens > bytes.size() ||
       tail.sentences > bytes.size() ||
       bytes.size() != sizeof(Head) + id_bytes + (tail.sentences + 1) * sizeof(std::uint64_t) + sizeof(Tail)) {
-    fail("{}: truncated or damaged, its end does not fit its {} bytes", name_, bytes.size());
+    fail("{}: truncated or damaged, its trailer does not match its size of {} bytes", name_, bytes.size());
   }
   // The mapping is page-aligned and both arrays start at multiples of 8 in it.
   const std::byte* first = bytes.data() + sizeof(Head);
@@ -107,7 +108,7 @@ IdSequences::IdSequences(const std::vector<std::vector<std::int32_t>>& sentences
 
 void IdSequences::fail_overwritten(std::int64_t i) const {
   const auto at = static_cast<std::size_t>(i);
-  fail("{}: overwritten while in use: sentence {} reaches from id {} to {} of {}", name_, i + 1, offsets_[at],
+  fail("{}: overwritten while in use: sentence {} spans ids {} to {} of {}", name_, i + 1, offsets_[at],
        offsets_[at + 1], ids_.size());
 }
 

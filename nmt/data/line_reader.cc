@@ -18,10 +18,10 @@ LineReader::LineReader(std::filesystem::path file) : file_(std::move(file)), sou
 LineReader::LineReader(int descriptor, std::string name)
     : file_(std::move(name)), source_(descriptor), buffer_(buffer_bytes) {}
 
-/// Makes sure that the buffer holds something. False at the end.
+/// Refills the buffer. Returns false at the end of the file.
 Result<bool> LineReader::fill() {
   at_ = end_ = 0;
-  // A mark may arrive in pieces. No other text can begin with a part of it and be valid.
+  // A byte order mark may arrive in several reads. No other valid text begins with a part of it.
   do {
     const auto read = source_.read(std::span(buffer_).subspan(end_));
     if (!read) return Error{fmt::format("cannot read {} after line {}: {}", file_.string(), lines_, read.message())};
@@ -52,7 +52,7 @@ Result<bool> LineReader::read(RawLine& line) {
     const auto newline = std::find(first, last, '\n');
     ended = newline != last;
     const auto found = static_cast<std::size_t>(newline - first);
-    // One byte more than allowed is kept for the CR of a line that is exactly as long as allowed.
+    // Keeps one extra byte for the CR of a line of exactly the max length.
     const std::size_t room = longest_bytes + 1 - std::min(longest_bytes + 1, line.text.size());
     if (found > room) line.over_long = true;
     line.text.append(first, first + static_cast<std::ptrdiff_t>(std::min(found, room)));

@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* format_name = "babelring-prepared";
 
-/// Reads members of the manifest's JSON; every complaint names the file and the member.
+/// Reads members of the manifest's JSON. Errors name the file and the member.
 class Reader {
  public:
   Reader(std::string file, const json::object& object) : file_(std::move(file)), object_(object) {}
@@ -26,19 +26,19 @@ class Reader {
   }
   std::string text(const char* name) const {
     const json::value& value = member(name);
-    if (!value.is_string()) complain(name, "a string", value);
+    if (!value.is_string()) fail_member(name, "a string", value);
     return std::string(value.as_string());
   }
   std::int64_t count(const char* name) const {
     const json::value& value = member(name);
-    if (!value.is_int64() || value.as_int64() < 0) complain(name, "an integer of at least 0", value);
+    if (!value.is_int64() || value.as_int64() < 0) fail_member(name, "an integer of at least 0", value);
     return value.as_int64();
   }
   Reader object(const char* name) const { return Reader(file_, as_object(member(name), name)); }
   Reader element(const json::value& value, const char* name) const { return Reader(file_, as_object(value, name)); }
   const json::array& array(const char* name) const {
     const json::value& value = member(name);
-    if (!value.is_array()) complain(name, "an array", value);
+    if (!value.is_array()) fail_member(name, "an array", value);
     return value.as_array();
   }
   const json::object& raw() const { return object_; }
@@ -55,11 +55,11 @@ class Reader {
 
  private:
   const json::object& as_object(const json::value& value, const char* name) const {
-    if (!value.is_object()) complain(name, "an object", value);
+    if (!value.is_object()) fail_member(name, "an object", value);
     return value.as_object();
   }
-  [[noreturn]] void complain(const char* name, const char* wanted, const json::value& value) const {
-    fail("{}: member '{}': expected {}, found {}", file_, name, wanted, found_json(value));
+  [[noreturn]] void fail_member(const char* name, const char* expected, const json::value& value) const {
+    fail("{}: member '{}': expected {}, found {}", file_, name, expected, found_json(value));
   }
   std::string file_;
   const json::object& object_;

@@ -40,7 +40,7 @@ bool PairReader::next(TextPair& pair) {
       return false;
     }
     report_.add_read();
-    // One finding a pair, so that the counts add up: the target is only judged when the source is fine.
+    // One finding per pair, so that counts add up: the target is checked only if the source is valid.
     if (check(source_, source_line_) || check(target_, target_line_)) continue;
     pair.source.swap(source_line_.text);
     pair.target.swap(target_line_.text);
@@ -57,8 +57,8 @@ void PairReader::finish(bool source_left, bool target_left) {
     report_.add(Finding::unpaired, longer.file().string(), line.number, line.text);
   } while (longer.next(line));
   if (unequal_ == Unequal::truncate) return;
-  fail("{} has {} lines, {} has {}; expected as many in both (or --unequal truncate)", source_.file().string(),
-       source_.lines(), target_.file().string(), target_.lines());
+  fail("{} has {} lines, {} has {}; expected equal numbers of lines (or use --unequal truncate)",
+       source_.file().string(), source_.lines(), target_.file().string(), target_.lines());
 }
 
 void PairFilter::hold_out(std::string_view source, std::string_view target) {

@@ -12,27 +12,27 @@
 
 namespace babelring {
 
-/// Two files whose n-th lines belong together.
+/// Two line-aligned text files.
 struct TextFiles {
   std::filesystem::path source, target;
 };
 
 enum class Unequal { refuse, truncate };
 
-/// A pair of lines that are valid text: UTF-8, no control bytes, not over-long.
+/// A pair of valid lines: UTF-8, no control bytes, not over-long.
 struct TextPair {
-  std::string source, target;  // as they stood in the files, without line ends
+  std::string source, target;  // unchanged, without line ends
   std::int64_t line = 0;
 };
 
-/// Reads valid pairs of two files, reporting the others by file and line.
+/// Reads the valid pairs of two files and reports invalid ones by file and line.
 class PairReader {
  public:
   /// Throws Failure if a file cannot be opened.
   PairReader(const TextFiles& files, Unequal unequal, PrepareReport& report);
 
-  /// The next valid pair. At the end of one file before the other: throws Failure naming both files and their counts,
-  /// or counts the rest as unpaired.
+  /// Reads the next valid pair; returns false at the end. If one file ends before the other, throws Failure with both
+  /// names and line counts, or counts the remaining lines as unpaired (Unequal::truncate).
   bool next(TextPair& pair);
 
  private:
@@ -47,21 +47,22 @@ class PairReader {
 
 struct FilterOptions {
   std::int64_t min_words = 1, max_words = 250;  // on either side
-  double max_ratio = 5;                         // longer side to shorter, in words
+  double max_ratio = 5;                         // max ratio of the longer side to the shorter, in words
   bool keep_identical = false;
   bool keep_duplicates = false;
   bool keep_held_out = false;
 };
 
-/// Decides which pairs of the training text stay. Remembers 8 bytes (some 40 in memory) of each different pair.
+/// Filters pairs of the training text. Stores a hash of each distinct pair: 8 bytes, about 40 with overhead.
 class PairFilter {
  public:
   explicit PairFilter(const FilterOptions& options) : options_(options) {}
 
-  /// A training pair with either of these sides (spaces normalised) will be dropped, unless keep_held_out.
+  /// Registers a held-out pair (spaces normalised). Training pairs that share either side are dropped, unless
+  /// keep_held_out is set.
   void hold_out(std::string_view source, std::string_view target);
 
-  /// Why a pair (spaces normalised) is dropped, or nothing if it stays.
+  /// The reason to drop a pair (spaces normalised); none if it is kept.
   std::optional<Finding> judge(std::string_view source, std::string_view target);
 
  private:

@@ -15,10 +15,10 @@ namespace babelring {
 
 namespace {
 
-/// Checks the options while no thread uses them yet.
+/// Checks the options before the thread starts.
 const PipelineOptions& checked(const PipelineOptions& options) {
   if (options.rank < 0 || options.rank >= options.world || options.micro_batch_tokens < 0) {
-    fail("pipeline: rank {} of {}, {} tokens a micro-batch; expected a rank below the world size and no negative limit",
+    fail("pipeline: rank {} of {}, micro_batch_tokens {}; expected rank < world size and micro_batch_tokens >= 0",
          options.rank, options.world, options.micro_batch_tokens);
   }
   return options;
@@ -47,7 +47,7 @@ UpdateBatches make_update(const Plan& plan, const PipelineOptions& options, cons
   return batches;
 }
 
-/// The queue of updates ready and the thread that fills it.
+/// The queue of ready updates and the thread that fills it.
 class Pipeline::Worker {
  public:
   Worker(std::function<UpdateBatches(std::int64_t)> make, std::int64_t first_update, int prefetch)
@@ -93,7 +93,7 @@ class Pipeline::Worker {
   std::condition_variable_any changed_;
   std::deque<UpdateBatches> ready_;
   std::exception_ptr failure_;
-  std::jthread thread_;  // last: starts when everything else is there, is joined before anything is gone
+  std::jthread thread_;  // last member: starts after the others are constructed, joins before they are destroyed
 };
 
 Pipeline::Pipeline(std::function<UpdateBatches(std::int64_t)> make, std::int64_t first_update, int prefetch) {

@@ -10,47 +10,47 @@
 
 namespace babelring {
 
-/// Everything one rank needs for one update.
+/// One rank's data for one update.
 struct UpdateBatches {
   std::int64_t update = 0;
-  DataPosition next;                      // of the data, after this update
-  double epoch = 0;                       // passes over the corpus once this update is done
+  DataPosition next;                      // data position after this update
+  double epoch = 0;                       // epochs completed after this update
   std::int64_t global_sentences = 0;      // over all ranks
   std::int64_t global_source_tokens = 0;  // over all ranks, with </s>
-  std::int64_t global_target_tokens = 0;  // over all ranks, with </s>: what losses and gradients are divided by
-  std::int64_t sentences = 0;             // this rank's share
+  std::int64_t global_target_tokens = 0;  // over all ranks, with </s>; divisor of losses and gradients
+  std::int64_t sentences = 0;             // of this rank
   std::int64_t source_tokens = 0, target_tokens = 0;
-  std::vector<PackedBatch> micro_batches;  // equally many on every rank; one may be empty
+  std::vector<PackedBatch> micro_batches;  // same number on every rank; some may be empty
 };
 
 struct PipelineOptions {
   int rank = 0;
   int world = 1;
-  std::int64_t micro_batch_tokens = 0;  // most source or target tokens of one micro-batch; 0: one micro-batch
-  DataPosition start = {};              // of the data: the whole state of resuming
-  std::int64_t first_update = 1;        // its number
-  int prefetch = 4;                     // updates prepared ahead, at least 1
+  std::int64_t micro_batch_tokens = 0;  // max source or target tokens per micro-batch; 0: no limit, one micro-batch
+  DataPosition start = {};              // data position of the first update; sufficient to resume
+  std::int64_t first_update = 1;        // number of the first update
+  int prefetch = 4;                     // max updates prepared ahead, at least 1
 };
 
-/// The batches of the update that begins at `start`, computed here and now; `update` is its number. What Pipeline
-/// prefetches; pure.
+/// Computes the batches of the update that starts at `start`; `update` is its number. Synchronous and pure; Pipeline
+/// calls it ahead of time.
 UpdateBatches make_update(const Plan& plan, const PipelineOptions& options, const DataPosition& start,
                           std::int64_t update);
 
-/// Prepares the coming updates in a thread of its own. next() is for one thread.
+/// Prepares upcoming updates on a background thread. next() must be called from one thread only.
 class Pipeline {
  public:
-  /// The updates of a plan over its corpus, from options.start on; both must outlive the pipeline. Throws Failure if an
-  /// option is out of range.
+  /// Delivers a plan's updates from options.start on. The plan and its corpus must outlive the pipeline. Throws Failure
+  /// if an option is out of range.
   Pipeline(const Plan& plan, const PipelineOptions& options);
-  /// Updates made by `make`, called in the thread with first_update, first_update + 1, …: for data generated on the
-  /// fly.
+  /// Delivers updates created by `make`, which the background thread calls with first_update, first_update + 1, …. For
+  /// generated data.
   Pipeline(std::function<UpdateBatches(std::int64_t update)> make, std::int64_t first_update, int prefetch);
-  /// Stops the thread and waits for it, at any moment.
+  /// Stops the thread and joins it. Safe at any time.
   ~Pipeline();
 
-  /// The next update, in order from first_update; waits until it is ready. Rethrows what the thread threw, then and on
-  /// every later call.
+  /// Returns the next update, in order from first_update; blocks until it is ready. If the thread threw an exception,
+  /// this and every later call rethrow it.
   UpdateBatches next();
 
  private:

@@ -14,7 +14,7 @@ namespace babelring {
 namespace {
 
 constexpr int longest_length = std::numeric_limits<std::uint16_t>::max();
-constexpr std::int64_t pool_updates = 64;  // of DataOrder::pooled; runs depend on it
+constexpr std::int64_t pool_updates = 64;  // pool size of DataOrder::pooled; changing it changes existing runs
 
 constexpr std::int64_t target_of(std::uint64_t key) {
   return static_cast<std::int64_t>(key >> 48);
@@ -26,9 +26,9 @@ constexpr std::int64_t index_of(std::uint64_t key) {
   return static_cast<std::int64_t>(key & 0xffffffff);
 }
 
-/// Which of `parts` equal stretches of a sequence of `total` tokens holds the middle of an element that stands after
-/// `before` tokens and has `tokens` itself. Never decreases along the sequence; no part is empty if none is shorter
-/// than the longest element.
+/// Divides a sequence of `total` tokens into `parts` equal parts and returns the part that contains the middle of an
+/// element of `tokens` tokens that follows `before` tokens. Non-decreasing along the sequence. No part is empty if none
+/// is shorter than the longest element.
 constexpr std::int64_t part_of(std::int64_t before, std::int64_t tokens, std::int64_t parts, std::int64_t total) {
   return std::min(parts - 1, (2 * before + tokens) * parts / (2 * total));
 }
@@ -57,7 +57,7 @@ void check_options(const PlanOptions& options) {
 
 }  // namespace
 
-/// The order of one pass over the sentences, cut into updates.
+/// The sentence order of one epoch, cut into updates.
 struct Plan::Epoch {
   std::int64_t number = 0;
   std::vector<std::uint64_t> keys;    // in training order
@@ -85,19 +85,19 @@ Plan::Plan(const Corpus& corpus, const PlanOptions& options) : corpus_(corpus), 
   if (keys_.empty()) {
     fail("plan: none of {} sentence pairs has at most {} tokens on both sides", corpus.sentences(), options.max_length);
   }
-  // An update shorter than the longest sentence could be left empty by the cuts.
-  const std::int64_t wanted = (target_tokens_ + options.tokens_per_update - 1) / options.tokens_per_update;
-  updates_ = std::clamp(wanted, std::int64_t{1}, target_tokens_ / longest_target);
+  // If an update were shorter than the longest sentence, the cuts could leave it empty.
+  const std::int64_t needed = (target_tokens_ + options.tokens_per_update - 1) / options.tokens_per_update;
+  updates_ = std::clamp(needed, std::int64_t{1}, target_tokens_ / longest_target);
 }
 
 Plan::~Plan() = default;
 
-/// Sorts the sentences of pool_updates updates by length together.
+/// Sorts each pool of sentences (pool_updates updates) by length.
 void Plan::sort_pools(std::vector<std::uint64_t>& keys) const {
   const auto count = static_cast<std::int64_t>(keys.size());
   const std::int64_t pool = std::max<std::int64_t>(1, count * pool_updates / updates_);
   const auto shorter = [](std::uint64_t a, std::uint64_t b) { return a >> 32 < b >> 32; };
-  bool ascending = true;  // alternates, so that an update across two pools holds similar lengths too
+  bool ascending = true;  // alternates, so that an update across two pools also has similar lengths
   for (std::int64_t first = 0; first < count; first += pool, ascending = !ascending) {
     const auto begin = keys.begin() + first;
     const auto end = keys.begin() + std::min(count, first + pool);
@@ -185,7 +185,8 @@ UpdatePlan Plan::operator()(const DataPosition& start) const {
 }
 
 DataPosition Plan::position_at(double epochs) const {
-  const double tolerance = 1e-6;  // in updates: `epochs` may be a number of updates over those of an epoch
+  const double tolerance =
+      1e-6;  // in updates; absorbs rounding when `epochs` was computed as updates / updates_per_epoch()
   const auto number = static_cast<std::int64_t>(epochs + tolerance / static_cast<double>(updates_));
   const double part = epochs - static_cast<double>(number);
   const auto update = static_cast<std::int64_t>(std::ceil(part * static_cast<double>(updates_) - tolerance));

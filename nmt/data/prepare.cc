@@ -24,9 +24,9 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr const char* vocabulary_name = "spm.model";
-constexpr std::size_t lines_a_round = 1 << 15;  // encoded together by all threads
+constexpr std::size_t lines_per_round = 1 << 15;  // lines encoded per round, in parallel
 
-/// One set on its way through the passes.
+/// A set's inputs and report.
 struct SetWork {
   std::string name;
   std::vector<TextFiles> inputs;
@@ -48,7 +48,7 @@ class Preparation {
   }
 
   PrepareResult run() {
-    for (SetWork& set : sets_) clean(set);  // held-out sets first: training excludes what stands in them
+    for (SetWork& set : sets_) clean(set);  // held-out sets first, because training excludes their text
     std::rotate(sets_.begin(), sets_.end() - 1, sets_.end());
     for (const SetWork& set : sets_) require_pairs(set, "cleaning");
     const std::string model = make_vocabulary();
@@ -75,7 +75,7 @@ class Preparation {
  private:
   fs::path work_file(const SetWork& set, const char* side) const { return work_ / (set.name + "." + side); }
 
-  /// Throws Failure if `step` left none of a set's pairs.
+  /// Throws Failure if no pair of a set remains after `step`.
   static void require_pairs(const SetWork& set, const char* step) {
     const PrepareReport& report = set.report;
     if (report.kept() > 0) return;
@@ -88,13 +88,13 @@ class Preparation {
     fail("prepare: {}: none of {} pairs is left after {} ({})", set.name, report.read(), step, report.summary());
   }
 
-  /// Writes a file that publish() will move.
+  /// Writes a file to be moved by publish().
   void write(const std::string& name, std::string_view content) {
     write_file_atomically(work_ / name, content);
     finished_.push_back(name);
   }
 
-  /// Moves what is finished to where it belongs; the manifest comes last.
+  /// Moves the finished files into the output folder; writes the manifest last.
   void publish(const Manifest& manifest) {
     std::error_code error;
     fs::remove(options_.output / Manifest::file_name, error);
@@ -107,7 +107,7 @@ class Preparation {
   }
 
   void clean(SetWork& set) {
-    // Cleaned pairs on their way to the second pass, with the line each came from.
+    // Cleaned pairs for the second pass, with their source locations.
     LineWriter source(work_file(set, "source")), target(work_file(set, "target")), origin(work_file(set, "origin"));
     TextPair pair;
     for (const TextFiles& files : set.inputs) {
@@ -120,7 +120,7 @@ class Preparation {
           set.report.add(*finding, files.source.string(), pair.line, pair.source);
           continue;
         }
-        // Held-out text stays as it was written: references must be what everybody else scores against.
+        // Held-out text is stored unchanged, so scores are comparable with others on the same references.
         source.add(set.held_out ? pair.source : clean_source);
         target.add(set.held_out ? pair.target : clean_target);
         origin.add(fmt::format("{}:{}", files.source.string(), pair.line));
@@ -130,7 +130,7 @@ class Preparation {
     source.finish();
     target.finish();
     origin.finish();
-    spdlog::info("{}: {} of {} pairs kept by cleaning", set.name, set.report.kept(), set.report.read());
+    spdlog::info("{}: cleaning kept {} of {} pairs", set.name, set.report.kept(), set.report.read());
   }
 
   std::string make_vocabulary() const {
@@ -138,7 +138,7 @@ class Preparation {
     const SetWork& train = sets_.front();
     LineReader source(work_file(train, "source")), target(work_file(train, "target"));
     const std::int64_t lines = 2 * train.report.kept();
-    const double share = static_cast<double>(options_.vocabulary_lines) / static_cast<double>(lines);
+    const double fraction = static_cast<double>(options_.vocabulary_lines) / static_cast<double>(lines);
     std::int64_t at = 0;
     RawLine line;
     const auto next_line = [&](std::string& text) {
@@ -146,24 +146,24 @@ class Preparation {
         LineReader& reader = at % 2 == 0 ? source : target;
         if (!reader.next(line)) return false;
         const double draw = Random(derive_seed(1, static_cast<std::uint64_t>(at++))).uniform();
-        if (draw >= share) continue;
+        if (draw >= fraction) continue;
         text = line.text;
         return true;
       }
     };
-    spdlog::info("training a {} vocabulary of {} pieces", options_.vocabulary.model, options_.vocabulary.size);
+    spdlog::info("training a {} vocabulary of {} subwords", options_.vocabulary.model, options_.vocabulary.size);
     return train_vocabulary(options_.vocabulary, next_line);
   }
 
-  /// Reads up to a round of lines.
+  /// Reads up to lines_per_round lines.
   static std::vector<std::string> read_round(LineReader& reader) {
     std::vector<std::string> lines;
     RawLine line;
-    while (lines.size() < lines_a_round && reader.next(line)) lines.push_back(line.text);
+    while (lines.size() < lines_per_round && reader.next(line)) lines.push_back(line.text);
     return lines;
   }
 
-  /// Why an encoded training pair is dropped after all, or nothing if it stays.
+  /// The reason to drop an encoded training pair; none if it is kept.
   std::optional<Finding> judge(const PrepareReport::Pieces& source, const PrepareReport::Pieces& target) const {
     if (std::max(source.all, target.all) > options_.max_pieces) return Finding::too_many_pieces;
     const auto too_many_unknown = [&](const PrepareReport::Pieces& side) {

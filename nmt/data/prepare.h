@@ -14,20 +14,22 @@
 namespace babelring {
 
 struct PrepareOptions {
-  std::vector<TextFiles> train;          // one after another
-  std::optional<TextFiles> valid, test;  // held-out sets: kept with their text, only invalid and empty lines dropped
-  std::filesystem::path output;          // folder; made if absent
-  std::filesystem::path use_vocabulary;  // an existing SentencePiece model; empty: train one
-  VocabularyOptions vocabulary;          // of the one to train
-  std::int64_t vocabulary_lines = 4'000'000;  // most lines it is trained on, both languages together; evenly sampled
+  std::vector<TextFiles> train;  // read one after another
+  std::optional<TextFiles> valid,
+      test;                      // held-out sets: stored with their text; only invalid and empty lines are dropped
+  std::filesystem::path output;  // folder; created if missing
+  std::filesystem::path use_vocabulary;  // existing SentencePiece model to use; if empty, one is trained
+  VocabularyOptions vocabulary;          // options for training a vocabulary
+  std::int64_t vocabulary_lines =
+      4'000'000;  // max training lines for the vocabulary, both languages together; sampled uniformly
   FilterOptions filter;
-  std::int64_t max_pieces = 256;  // training pairs with more on either side are dropped
-  double max_unknown = 0.4;       // likewise those with a larger share of <unk> among the pieces of either side
+  std::int64_t max_pieces = 256;  // training pairs with more subwords on either side are dropped
+  double max_unknown = 0.4;       // training pairs with a larger fraction of <unk> on either side are dropped
   Unequal unequal = Unequal::refuse;
-  int threads = 0;  // that encode; 0: as many as the machine has. The result does not depend on it
+  int threads = 0;  // encoding threads; 0: one per available CPU. Does not affect the result
 };
 
-/// As the manifest keeps them: everything that the result depends on.
+/// The options as stored in the manifest: everything that affects the result.
 json::object to_json(const PrepareOptions& options);
 
 struct PrepareResult {
@@ -35,18 +37,19 @@ struct PrepareResult {
   std::vector<PrepareReport> reports;  // train, valid, test
 };
 
-/// Raw parallel text into a folder that Corpus, ParallelText and Vocabulary read:
+/// Converts raw parallel text to a folder for Corpus, ParallelText and Vocabulary:
 ///
-///     spm.model                            the joint vocabulary
-///     train.source.ids, train.target.ids   likewise valid.*, test.*
-///     valid.source.txt, valid.target.txt   raw text of held-out sets, likewise test.*
-///     report.json                          what was dropped and why
-///     manifest.json                        sizes, digests, counts, options: written last
+///     spm.model                            joint vocabulary
+///     train.source.ids, train.target.ids   subword ids; also valid.* and test.*
+///     valid.source.txt, valid.target.txt   raw text of held-out sets; also test.*
+///     report.json                          counts and examples of dropped pairs
+///     manifest.json                        sizes, digests, counts, options; written last
 ///
-/// One pass cleans into temporary files in the folder (removed at the end), a second encodes: memory holds hashes of
-/// the pairs and what SentencePiece trains on. The same input and options give the same bytes. The files move to their
-/// places when all are written, an earlier manifest being removed first: a folder with a manifest is always complete,
-/// and a refusal leaves what was there. Throws Failure, also if no pair of one of the sets is left.
+/// The first pass cleans the text into temporary files in the folder (removed at the end), the second encodes it.
+/// Memory holds only hashes of the pairs and SentencePiece's training lines. The same input and options give identical
+/// files. Once all files are written, an older manifest is removed and the files are moved into place. So a folder with
+/// a manifest is always complete, and a failure before that leaves an older result intact. Throws Failure, also if a
+/// set has no pairs left.
 PrepareResult prepare(const PrepareOptions& options);
 
 }  // namespace babelring

@@ -14,20 +14,20 @@ namespace {
 constexpr std::size_t excerpt_bytes = 80;
 
 constexpr std::array<std::pair<std::string_view, std::string_view>, finding_count> words = {{
-    {"over_long_line", "a line longer than 1 MiB"},
-    {"control_byte", "a NUL or another control byte"},
+    {"over_long_line", "line longer than 1 MiB"},
+    {"control_byte", "NUL or other control byte"},
     {"invalid_utf8", "not valid UTF-8"},
-    {"empty", "an empty side"},
-    {"too_short", "fewer words than allowed"},
-    {"too_long", "more words than allowed"},
-    {"ratio", "lengths too different"},
-    {"identical", "source and target are the same"},
-    {"duplicate", "the pair occurred before"},
-    {"held_out", "a side occurs in a held-out set"},
-    {"too_many_pieces", "more pieces than allowed"},
-    {"too_many_unknown", "more <unk> among the pieces than allowed"},
+    {"empty", "empty on one side"},
+    {"too_short", "too few words"},
+    {"too_long", "too many words"},
+    {"ratio", "length ratio too large"},
+    {"identical", "source equals target"},
+    {"duplicate", "duplicate pair"},
+    {"held_out", "one side occurs in a held-out set"},
+    {"too_many_pieces", "too many subwords"},
+    {"too_many_unknown", "too many <unk>"},
     {"unpaired", "lines after the end of the shorter file"},
-    {"crlf", "CR LF line end (kept, CR removed)"},
+    {"crlf", "CR LF line end (pair kept, CR removed)"},
 }};
 
 }  // namespace
@@ -46,7 +46,7 @@ void PrepareReport::add(Finding finding, std::string_view place, std::string_vie
   if (entry.examples.size() >= examples_kept) return;
   const bool cut = text.size() > excerpt_bytes;
   std::string_view excerpt = text.substr(0, excerpt_bytes);
-  // An excerpt does not end inside a character.
+  // Cut at a character boundary.
   while (cut && !excerpt.empty() && (static_cast<unsigned char>(text[excerpt.size()]) & 0xc0) == 0x80) {
     excerpt.remove_suffix(1);
   }
@@ -88,9 +88,9 @@ std::string PrepareReport::summary() const {
 std::string PrepareReport::table() const {
   std::string out = fmt::format("{}: {} pairs read, {} kept\n", set_, read_, kept_);
   for (const auto& [side, pieces] : {std::pair{"source", source_}, std::pair{"target", target_}}) {
-    const double share = pieces.all > 0 ? static_cast<double>(pieces.unknown) / static_cast<double>(pieces.all) : 0;
+    const double fraction = pieces.all > 0 ? static_cast<double>(pieces.unknown) / static_cast<double>(pieces.all) : 0;
     fmt::format_to(std::back_inserter(out), "  {:>10}  {} pieces, {} of them <unk> ({:.2f} %)\n", pieces.all, side,
-                   pieces.unknown, 100 * share);
+                   pieces.unknown, 100 * fraction);
   }
   for (std::size_t i = 0; i < finding_count; ++i) {
     if (entries_[i].count == 0) continue;

@@ -10,7 +10,7 @@
 
 namespace babelring {
 
-/// What can be wrong with a pair of lines. All but `crlf` drop the pair; a CR before the line end is only removed.
+/// Reasons to drop a pair of lines. `crlf` does not drop it; only the CR is removed.
 enum class Finding {
   over_long_line,
   control_byte,
@@ -32,7 +32,7 @@ inline constexpr std::size_t finding_count = static_cast<std::size_t>(Finding::c
 /// "invalid_utf8".
 std::string_view name_of(Finding finding);
 
-/// Counts with a few examples each: what happened to one set.
+/// Counts and examples of dropped pairs of one set.
 class PrepareReport {
  public:
   static constexpr std::size_t examples_kept = 5;
@@ -44,15 +44,15 @@ class PrepareReport {
 
   explicit PrepareReport(std::string set) : set_(std::move(set)) {}
 
-  /// Counts a finding; while examples are few, keeps file, line and the beginning of the text (escaped).
+  /// Counts a finding. Stores the first few as examples with file, line and the start of the text (escaped).
   void add(Finding finding, std::string_view file, std::int64_t line, std::string_view text);
   void add(Finding finding, std::string_view place, std::string_view text);
   void add_read() { ++read_; }
   void add_kept() { ++kept_; }
-  /// A pair counted as kept was dropped after all.
+  /// Undoes add_kept() for a pair dropped later.
   void remove_kept() { --kept_; }
 
-  /// Pieces of one side of the pairs kept.
+  /// Subword counts of one side of the kept pairs.
   struct Pieces {
     std::int64_t all = 0, unknown = 0;
   };
@@ -65,9 +65,9 @@ class PrepareReport {
   const Entry& operator[](Finding finding) const { return entries_[static_cast<std::size_t>(finding)]; }
 
   json::object to_json() const;
-  /// Counts in one line: "identical 2, ratio 1"; empty if nothing was found.
+  /// Counts in one line, such as "identical 2, ratio 1"; empty if there are none.
   std::string summary() const;
-  /// Lines for a person: counts, pieces and how many of them are <unk>, and under each finding its examples.
+  /// A human-readable table: counts, subwords and their fraction of <unk>, and the examples of each finding.
   std::string table() const;
 
  private:

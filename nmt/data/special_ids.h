@@ -4,7 +4,7 @@
 
 namespace babelring {
 
-/// Ids that every vocabulary of this product gives to the same pieces. There is no padding piece: batches are packed.
+/// Control ids of every vocabulary. There is no padding id, because batches are packed.
 inline constexpr std::int32_t unk_id = 0;
 inline constexpr std::int32_t bos_id = 1;
 inline constexpr std::int32_t eos_id = 2;

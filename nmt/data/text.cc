@@ -15,7 +15,7 @@ std::uint8_t byte_at(std::string_view text, std::size_t i) {
   return static_cast<std::uint8_t>(text[i]);
 }
 
-/// Bytes of the valid sequence at `i`, 0 if there is none. Unicode 15, table 3-7.
+/// Length in bytes of the valid sequence at `i`, 0 if invalid. Source: Unicode 15, table 3-7.
 std::size_t sequence_at(std::string_view text, std::size_t i) {
   const std::uint8_t lead = byte_at(text, i);
   if (lead < 0x80) return 1;
@@ -31,7 +31,7 @@ std::size_t sequence_at(std::string_view text, std::size_t i) {
   return length;
 }
 
-/// Bytes of the white space at `i`, 0 if there is none.
+/// Length in bytes of the white-space character at `i`, 0 if there is none.
 std::size_t space_at(std::string_view text, std::size_t i) {
   constexpr std::array<std::string_view, 16> spaces = {"\xc2\xa0",     "\xe1\x9a\x80", "\xe2\x80\x80", "\xe2\x80\x81",
                                                        "\xe2\x80\x82", "\xe2\x80\x83", "\xe2\x80\x84", "\xe2\x80\x85",

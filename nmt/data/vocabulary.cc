@@ -15,7 +15,7 @@ namespace babelring {
 
 namespace {
 
-/// Gives the lines of a function to SentencePiece's trainer.
+/// Adapts `next_line` to SentencePiece's trainer.
 class LineIterator : public sentencepiece::SentenceIterator {
  public:
   explicit LineIterator(const std::function<bool(std::string&)>& next_line) : next_line_(next_line) {
@@ -32,7 +32,8 @@ class LineIterator : public sentencepiece::SentenceIterator {
   bool done_ = false;
 };
 
-/// Throws SentencePiece's reason without the place in its sources: "Internal: ./src/x.cc(660) [condition] reason".
+/// Throws Failure with SentencePiece's reason but without its source location: "Internal: ./src/x.cc(660) [condition]
+/// reason".
 void require(const sentencepiece::util::Status& status, std::string_view operation) {
   if (status.ok()) return;
   std::string reason = status.ToString();
@@ -107,7 +108,7 @@ const std::string& Vocabulary::digest() const {
 }
 
 std::string train_vocabulary(const VocabularyOptions& options, const std::function<bool(std::string&)>& next_line) {
-  // A fixed number of threads: sums of the unigram model's expectations depend on it.
+  // The number of threads is fixed, because the unigram model's sums depend on it.
   const std::unordered_map<std::string, std::string> arguments = {
       {"model_type", options.model},
       {"vocab_size", std::to_string(options.size)},

@@ -12,10 +12,10 @@ namespace fs = std::filesystem;
 WorkFolder::WorkFolder(fs::path path) : path_(std::move(path)) {
   std::error_code error;
   fs::remove_all(path_, error);
-  if (error) fail("cannot empty the folder {}: {}", path_.string(), error.message());
+  if (error) fail("cannot clear folder {}: {}", path_.string(), error.message());
   made_ = path_;
   while (made_.has_parent_path() && !fs::exists(made_.parent_path(), error)) made_ = made_.parent_path();
-  if (!fs::create_directories(path_, error)) fail("cannot make the folder {}: {}", path_.string(), error.message());
+  if (!fs::create_directories(path_, error)) fail("cannot create folder {}: {}", path_.string(), error.message());
 }
 
 WorkFolder::~WorkFolder() {

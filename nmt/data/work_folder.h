@@ -7,11 +7,11 @@
 
 namespace babelring {
 
-/// A folder for temporary files, removed with everything in it. The folders that had to be made for it go too if
-/// nothing else was put there.
+/// A temporary folder. The destructor removes it with its content, and also the parent folders it created, if they are
+/// empty.
 class WorkFolder {
  public:
-  /// Makes it anew, empty. Throws Failure.
+  /// Creates an empty folder, replacing an existing one. Throws Failure.
   explicit WorkFolder(std::filesystem::path path);
   ~WorkFolder();
   WorkFolder(const WorkFolder&) = delete;
@@ -20,15 +20,15 @@ class WorkFolder {
   std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
 
  private:
-  std::filesystem::path path_, made_;  // made_: the topmost folder that was not there before
+  std::filesystem::path path_, made_;  // made_: the topmost folder that did not exist before
 };
 
-/// Writes lines to a file, which it makes or empties. All throw Failure.
+/// Writes lines to a file, which it creates or truncates. All functions throw Failure.
 class LineWriter {
  public:
   explicit LineWriter(const std::filesystem::path& file);
   void add(std::string_view line);
-  /// After the last line.
+  /// Closes the file. Must be called after the last line.
   void finish();
 
  private:
