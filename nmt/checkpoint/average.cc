@@ -19,7 +19,7 @@ bool is_rewritten(std::string_view name) {
   return name == "weights.safetensors" || name == "optimizer.safetensors" || name == "state.json";
 }
 
-/// Element-wise mean of the tensor of that name, summed in double in the order of the inputs.
+/// Element-wise mean of a tensor over all inputs, summed in double in the order of inputs.
 std::vector<float> mean_of(const std::vector<SafetensorsReader>& inputs, const std::string& name, const Shape& shape) {
   std::vector<double> sum(static_cast<std::size_t>(shape.elements()));
   for (const SafetensorsReader& input : inputs) {

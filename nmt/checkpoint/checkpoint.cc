@@ -23,7 +23,7 @@ constexpr const char* sums_name = "SHA256SUMS";
 constexpr const char* weights_name = "weights.safetensors";
 constexpr const char* optimizer_name = "optimizer.safetensors";
 
-/// A file name that cannot lead out of the folder or hide another file of the checkpoint.
+/// True for a file name that stays in the folder and does not replace state.json or SHA256SUMS.
 bool plain_name(const std::string& name) {
   return !name.empty() && name.size() <= 100 && name[0] != '.' && printable(name) == name &&
          name.find_first_of("/\\\n ") == std::string::npos && name != state_name && name != sums_name;
@@ -53,7 +53,7 @@ json::object state_document(const CheckpointContent& content, const std::vector<
           {"state", content.state}};
 }
 
-/// What SHA256SUMS must hold: the files of a checkpoint in their order, state.json the last.
+/// The content of SHA256SUMS: the digests of `files` in order. state.json must be last.
 std::string sums_text(const std::vector<CheckpointFile>& files) {
   std::string text;
   for (const CheckpointFile& file : files) text += fmt::format("{}  {}\n", file.sha256, file.name);
@@ -65,7 +65,7 @@ double metric(const json::object& document, const char* name) {
   return value.is_null() ? std::nan("") : value.to_number<double>();
 }
 
-/// Throws (boost::system::system_error, std::out_of_range) where the document is not as state_document makes it.
+/// Throws boost::system::system_error or std::out_of_range unless the document has the form of state_document().
 Checkpoint parse_state(const json::object& document, const fs::path& folder) {
   if (document.at("format").as_int64() != 1) fail("format {}, expected 1", document.at("format").as_int64());
   Checkpoint checkpoint;
@@ -118,7 +118,8 @@ CheckpointRecord write_checkpoint_files(const CheckpointContent& content, const 
   files.push_back(write_safetensors(folder / weights_name, content.weights));
   if (!content.optimizer.empty()) files.push_back(write_safetensors(folder / optimizer_name, content.optimizer));
   const auto require_new = [&](const std::string& name) {
-    if (!plain_name(name) || fs::exists(folder / name)) fail("checkpoint: '{}' is no new file name", printable(name));
+    if (!plain_name(name) || fs::exists(folder / name))
+      fail("checkpoint: '{}' is not a new file name", printable(name));
   };
   for (const auto& [name, source] : content.copies) {
     require_new(name);
@@ -147,7 +148,7 @@ Result<Checkpoint> load_checkpoint(const fs::path& folder, Verify verify) {
     for (const CheckpointFile& file : checkpoint.files) verify_file(folder / file.name, file, verify);
     checkpoint.files.push_back({state_name, static_cast<std::int64_t>(text.size()), sha256_hex(text)});
     if (read_file(folder / sums_name) != sums_text(checkpoint.files)) {
-      fail("{}: its digests differ from those of state.json and in it", (folder / sums_name).string());
+      fail("{}: its digests differ from state.json or from those listed in state.json", (folder / sums_name).string());
     }
     return checkpoint;
   } catch (const Failure& failure) {

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t block_elements = 4096;
 
-/// Without a branch for each element, so that compilers vectorise it.
+/// Branch-free per element, so that compilers vectorise it.
 bool all_finite(const float* values, std::int64_t count) {
   constexpr std::uint32_t magnitude = 0x7fffffff, infinity = 0x7f800000;
   std::uint32_t largest = 0;
@@ -24,14 +24,14 @@ bool all_finite(const float* values, std::int64_t count) {
   return largest < infinity;
 }
 
-/// "[3, 17]", the indices of an element of the tensor.
-std::string place_of(std::int64_t element, const Shape& shape) {
-  std::string place;
+/// The indices of an element as text: "[3, 17]".
+std::string index_text(std::int64_t element, const Shape& shape) {
+  std::string indices;
   for (int axis = shape.rank() - 1; axis >= 0; --axis) {
-    place = fmt::format("{}{}{}", element % shape[axis], place.empty() ? "" : ", ", place);
+    indices = fmt::format("{}{}{}", element % shape[axis], indices.empty() ? "" : ", ", indices);
     element /= shape[axis];
   }
-  return "[" + place + "]";
+  return "[" + indices + "]";
 }
 
 }  // namespace
@@ -45,7 +45,7 @@ std::string find_not_finite(std::span<const NamedTensor> tensors) {
       const std::int64_t end = std::min(count, begin + block_elements);
       if (all_finite(values + begin, end - begin)) continue;
       const auto* found = std::find_if_not(values + begin, values + end, [](float x) { return std::isfinite(x); });
-      return fmt::format("{}{} is {}", printable(name), place_of(found - values, tensor.shape), *found);
+      return fmt::format("{}{} is {}", printable(name), index_text(found - values, tensor.shape), *found);
     }
   }
   return "";

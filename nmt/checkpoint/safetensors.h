@@ -16,41 +16,41 @@
 
 namespace babelring {
 
-/// A tensor under the name by which a file knows it. The view must outlive the call it is given to.
+/// A tensor and its name in a file. The view must stay valid during the call it is passed to.
 struct NamedTensor {
   std::string name;
   ConstTensor tensor;
 };
 
-/// One tensor of a safetensors file, as its header states it.
+/// A tensor entry of a safetensors header.
 struct SafetensorsEntry {
   std::string name;
   std::string dtype;  // F32, BF16, I32, U8, …
   std::vector<std::int64_t> shape;
-  std::uint64_t begin = 0, end = 0;  // bytes from the beginning of the file
+  std::uint64_t begin = 0, end = 0;  // byte range in the file
 };
 
-/// Reads a safetensors file: 8 bytes with the header's length (little-endian), a JSON header, the tensors' bytes.
-/// The file is mapped; the views live as long as the reader.  Format: huggingface/safetensors, format 0.x.
+/// Reads a safetensors file: 8 bytes header length (little-endian), a JSON header, the tensor data. The file is
+/// memory-mapped; views are valid as long as the reader. Format: huggingface/safetensors, format 0.x.
 class SafetensorsReader {
  public:
-  /// Maps the file and checks everything its header says: lengths, types, shapes, and that the tensors fill the file
-  /// without gap or overlap. Throws Failure naming file, byte and what was expected.
+  /// Maps the file and checks its header: lengths, types, shapes, and that the tensors cover the data without gaps or
+  /// overlap. Throws Failure naming the file, the byte position and the expected value.
   explicit SafetensorsReader(std::filesystem::path file);
 
   const std::filesystem::path& file() const { return file_; }
 
-  /// In the order of their bytes.
+  /// All entries, ordered by position in the file.
   const std::vector<SafetensorsEntry>& entries() const { return entries_; }
 
-  /// Null if there is no tensor of that name.
+  /// The entry of a tensor; null if there is none.
   const SafetensorsEntry* find(std::string_view name) const;
   std::span<const std::byte> bytes(const SafetensorsEntry& entry) const;
 
-  /// A view into the mapped file. Throws Failure if the tensor is absent or of a type, rank or alignment that
-  /// ConstTensor has not.
+  /// A view of a tensor in the mapped file. Throws Failure if it is missing or has a type, rank or alignment that
+  /// ConstTensor does not support.
   ConstTensor tensor(std::string_view name) const;
-  /// The same, and throws Failure unless it has this shape and type.
+  /// As above; also throws Failure if shape or type differ.
   ConstTensor tensor(std::string_view name, const Shape& shape, DType dtype = DType::f32) const;
 
  private:
@@ -61,8 +61,8 @@ class SafetensorsReader {
   std::vector<SafetensorsEntry> entries_;
 };
 
-/// Writes a safetensors file tensor by tensor, so that no more than one needs to be in memory. The file appears under
-/// its name, durably, at finish(); abandoned, it leaves nothing behind.
+/// Writes a safetensors file one tensor at a time, so only one needs to be in memory. finish() makes the file visible
+/// and durable; without it, no file is left.
 class SafetensorsWriter {
  public:
   struct Layout {
@@ -71,14 +71,15 @@ class SafetensorsWriter {
     DType dtype = DType::f32;
   };
 
-  /// Throws Failure if a name comes twice, a type stands after a narrower one (its bytes would not be aligned), or the
-  /// file cannot be made.
+  /// Throws Failure if a name is empty or repeated, if a type follows a narrower one (its data would be misaligned), or
+  /// if the file cannot be created.
   SafetensorsWriter(const std::filesystem::path& file, std::vector<Layout> layout);
 
-  /// The next tensor in the declared order, contiguous, in host memory. Throws Failure if it is not the one declared.
+  /// Writes the next tensor of the layout; it must be contiguous and in host memory. Throws Failure if it does not
+  /// match the layout.
   void add(const ConstTensor& tensor);
 
-  /// Size and digest of the file, computed while it was written. Throws Failure if a tensor is missing.
+  /// Completes the file and returns its size and digest. Throws Failure if a tensor is missing.
   CheckpointFile finish();
 
  private:
@@ -92,7 +93,7 @@ class SafetensorsWriter {
   Sha256 digest_;
 };
 
-/// Writes all tensors in the given order. Throws Failure as SafetensorsWriter.
+/// Writes all tensors in the given order. Throws the same Failures as SafetensorsWriter.
 CheckpointFile write_safetensors(const std::filesystem::path& file, std::span<const NamedTensor> tensors);
 
 }  // namespace babelring

@@ -16,9 +16,9 @@
 namespace babelring {
 namespace {
 
-constexpr std::uint64_t max_header_bytes = 100'000'000;  // as the format's own implementation bounds it
+constexpr std::uint64_t max_header_bytes = 100'000'000;  // same limit as the reference implementation
 
-/// Bytes of an element; 0 for an unknown type.
+/// Element size in bytes; 0 for an unknown type.
 std::uint64_t element_bytes(std::string_view dtype) {
   constexpr std::array<std::pair<std::string_view, std::uint64_t>, 15> types = {{{"BOOL", 1},
                                                                                  {"U8", 1},
@@ -39,42 +39,42 @@ std::uint64_t element_bytes(std::string_view dtype) {
   return at == types.end() ? 0 : at->second;
 }
 
-/// Reads the members of the header; `complain` throws.
+/// Parses the header; errors are thrown by fail_tensor().
 class HeaderReader {
  public:
   HeaderReader(const std::filesystem::path& file, std::uint64_t data_begin, std::uint64_t data_bytes)
       : file_(file), data_begin_(data_begin), data_bytes_(data_bytes) {}
 
-  /// Strings that other programs attach to the file; this one does not use them.
+  /// Checks the metadata of other programs, which is otherwise ignored.
   void check_metadata(const json::value& in) const {
-    if (!in.is_object()) complain("__metadata__", "expected an object");
+    if (!in.is_object()) fail_tensor("__metadata__", "expected an object");
     for (const auto& member : in.get_object()) {
-      if (!member.value().is_string()) complain("__metadata__", "expected strings only");
+      if (!member.value().is_string()) fail_tensor("__metadata__", "expected strings only");
     }
   }
 
   SafetensorsEntry read_entry(std::string_view name, const json::value& in) const {
-    if (!in.is_object() || in.get_object().size() != 3) complain(name, "expected dtype, shape and data_offsets");
+    if (!in.is_object() || in.get_object().size() != 3) fail_tensor(name, "expected dtype, shape and data_offsets");
     const json::value& dtype = member(name, in, "dtype");
     if (!dtype.is_string() || element_bytes(dtype.get_string()) == 0) {
-      complain(name, fmt::format("unknown dtype {}", printable(to_text(dtype))));
+      fail_tensor(name, fmt::format("unknown dtype {}", printable(to_text(dtype))));
     }
     SafetensorsEntry entry;
     entry.name = name;
     entry.dtype = std::string_view(dtype.get_string());
     std::uint64_t bytes = element_bytes(entry.dtype);
     for (const std::uint64_t extent : read_integers(name, in, "shape")) {
-      if (extent > 0 && bytes > std::numeric_limits<std::int64_t>::max() / extent) complain(name, "shape overflows");
+      if (extent > 0 && bytes > std::numeric_limits<std::int64_t>::max() / extent) fail_tensor(name, "shape overflows");
       bytes *= extent;
       entry.shape.push_back(static_cast<std::int64_t>(extent));
     }
     const std::vector<std::uint64_t> offsets = read_integers(name, in, "data_offsets");
     if (offsets.size() != 2 || offsets[0] > offsets[1] || offsets[1] > data_bytes_) {
-      complain(name, fmt::format("data_offsets {} do not lie in the {} bytes of data", offsets, data_bytes_));
+      fail_tensor(name, fmt::format("data_offsets {} do not lie in the {} bytes of data", offsets, data_bytes_));
     }
     if (offsets[1] - offsets[0] != bytes) {
-      complain(name, fmt::format("{} {} takes {} bytes, data_offsets {} hold {}", entry.dtype, entry.shape, bytes,
-                                 offsets, offsets[1] - offsets[0]));
+      fail_tensor(name, fmt::format("{} {} takes {} bytes, data_offsets {} hold {}", entry.dtype, entry.shape, bytes,
+                                    offsets, offsets[1] - offsets[0]));
     }
     entry.begin = data_begin_ + offsets[0];
     entry.end = data_begin_ + offsets[1];
@@ -82,21 +82,22 @@ class HeaderReader {
   }
 
  private:
-  [[noreturn]] void complain(std::string_view name, const std::string& what) const {
+  [[noreturn]] void fail_tensor(std::string_view name, const std::string& what) const {
     fail("safetensors {}: header, byte 8: tensor '{}': {}", file_.string(), printable(name), what);
   }
   const json::value& member(std::string_view name, const json::value& in, const char* key) const {
     const json::value* found = in.get_object().if_contains(key);
-    if (found == nullptr) complain(name, fmt::format("{} is absent", key));
+    if (found == nullptr) fail_tensor(name, fmt::format("{} is absent", key));
     return *found;
   }
   std::vector<std::uint64_t> read_integers(std::string_view name, const json::value& in, const char* key) const {
     const json::value& list = member(name, in, key);
-    if (!list.is_array()) complain(name, fmt::format("{}: expected an array", key));
+    if (!list.is_array()) fail_tensor(name, fmt::format("{}: expected an array", key));
     std::vector<std::uint64_t> numbers;
     for (const json::value& element : list.get_array()) {
       if (!element.is_int64() || element.get_int64() < 0) {
-        complain(name, fmt::format("{} holds {}, expected an integer of at least 0", key, printable(to_text(element))));
+        fail_tensor(name,
+                    fmt::format("{} holds {}, expected an integer of at least 0", key, printable(to_text(element))));
       }
       numbers.push_back(static_cast<std::uint64_t>(element.get_int64()));
     }
@@ -107,7 +108,7 @@ class HeaderReader {
   std::uint64_t data_begin_, data_bytes_;
 };
 
-/// The type by which the library knows it, if it does.
+/// True for the types supported by Tensor.
 bool known_dtype(std::string_view name, DType& dtype) {
   if (name == "F32") dtype = DType::f32;
   if (name == "BF16") dtype = DType::bf16;

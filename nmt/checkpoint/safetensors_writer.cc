@@ -23,7 +23,7 @@ std::string_view file_name_of(DType dtype) {
   fail("safetensors: element type {} has no name in the format", static_cast<int>(dtype));
 }
 
-/// The header's JSON, padded with spaces so that the data begins aligned.
+/// The JSON header, padded with spaces so that the data is aligned.
 std::string header_of(const std::filesystem::path& file, const std::vector<SafetensorsWriter::Layout>& layout) {
   json::object header;
   std::int64_t offset = 0;
@@ -32,7 +32,7 @@ std::string header_of(const std::filesystem::path& file, const std::vector<Safet
     if (name.empty() || header.contains(name)) {
       fail("safetensors {}: expected distinct names, found '{}' again or empty", file.string(), name);
     }
-    if (size_of(dtype) > width) fail("safetensors {}: '{}' stands after a narrower type", file.string(), name);
+    if (size_of(dtype) > width) fail("safetensors {}: '{}' follows a narrower type", file.string(), name);
     width = size_of(dtype);
     json::array extents;
     for (int axis = 0; axis < shape.rank(); ++axis) extents.emplace_back(shape[axis]);

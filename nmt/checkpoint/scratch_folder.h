@@ -6,10 +6,11 @@
 
 namespace babelring {
 
-/// A new, empty folder to write into and then rename. What is under its name in the end is removed with it.
+/// A new, empty folder for writing files before it is renamed into place. The destructor removes whatever is at its
+/// path.
 class ScratchFolder {
  public:
-  /// Replaces what an interrupted write left there. Throws filesystem_error.
+  /// Removes leftovers of an interrupted write first. Throws filesystem_error.
   explicit ScratchFolder(std::filesystem::path path) : path_(std::move(path)) {
     std::filesystem::remove_all(path_);
     std::filesystem::create_directory(path_);

@@ -18,11 +18,11 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr const char* best_name = "best";
-constexpr const char* pin_name = "pinned";  // a file that keeps its checkpoint from retention
+constexpr const char* pin_name = "pinned";  // a file that protects its checkpoint from retention
 constexpr std::string_view temporary_prefix = ".tmp-";
 constexpr std::string_view checkpoint_prefix = "update-";
 
-/// "update-" and a number that fits into 64 bits.
+/// True for "update-" and a number that fits into 64 bits.
 bool is_checkpoint_name(std::string_view name) {
   constexpr std::size_t most_digits = 18;
   return name.size() > checkpoint_prefix.size() && name.size() <= checkpoint_prefix.size() + most_digits &&
@@ -41,7 +41,7 @@ std::vector<fs::path> checkpoint_folders(const fs::path& folder) {
   }
   const auto update = [](const fs::path& checkpoint) {
     const std::string name = checkpoint.filename().string();
-    return std::pair(name.size(), name);  // longer numbers are larger
+    return std::pair(name.size(), name);  // a longer number is larger
   };
   std::sort(folders.begin(), folders.end(), [&](const auto& a, const auto& b) { return update(a) < update(b); });
   return folders;
@@ -76,7 +76,7 @@ CheckpointStore::Saved CheckpointStore::save(const CheckpointContent& content, c
   }
   saved.saved.name = name;
   saved.saved.folder = (folder_ / name).string();
-  damaged_.erase(name);  // if there was one, it is replaced
+  damaged_.erase(name);  // a damaged one was replaced
   if (saved.saved.best) mark_best(name);
   saved.removed = apply_retention(folder_ / name);
   saved.saved.write_seconds = watch.elapsed_ms() / 1000;
@@ -97,8 +97,8 @@ std::vector<CheckpointRecord> CheckpointStore::set_aside_after(std::int64_t upda
     std::error_code no_link;
     if (fs::read_symlink(folder_ / best_name, no_link) == name) fs::remove(folder_ / best_name);
     fs::rename(folder, target);
-    spdlog::info("checkpoints: {} is set aside, training {}", name,
-                 update < 0 ? "begins anew" : fmt::format("goes on from update {}", update));
+    spdlog::info("checkpoints: moved {} aside, training {}", name,
+                 update < 0 ? "starts over" : fmt::format("continues from update {}", update));
     CheckpointRecord record;
     record.update = found;
     record.name = name;
@@ -107,7 +107,8 @@ std::vector<CheckpointRecord> CheckpointStore::set_aside_after(std::int64_t upda
     moved.push_back(std::move(record));
   }
   if (!moved.empty()) {
-    sync_folder(folder_ / "aside");  // first: a power loss may show one in both places, but never in neither
+    sync_folder(folder_ /
+                "aside");  // first, so that after a power loss a checkpoint may be in both places but never in neither
     sync_folder(folder_);
   }
   return moved;
@@ -118,11 +119,11 @@ std::vector<CheckpointRecord> CheckpointStore::set_aside_after(std::int64_t upda
 void CheckpointStore::publish(const fs::path& temporary, const fs::path& target) const {
   sync_folder(temporary);
   if (fs::exists(target / pin_name)) write_file_atomically(temporary / pin_name, "");
-  // One of the same update changes places with it, so that there is one of the two at every moment. Where a file system
-  // cannot do that (NFS), the old one goes out of the way first.
+  // Exchanges the new checkpoint with an existing one of the same update atomically, so one of them always exists. If
+  // the file system cannot exchange (NFS), the old one is renamed first.
   if (fs::exists(target) && ::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) == 0) {
     sync_folder(folder_);
-    return;  // the caller removes what is at `temporary` now
+    return;  // the caller removes the old one, now at `temporary`
   }
   const fs::path replaced = folder_ / (std::string(temporary_prefix) + "replaced");
   if (fs::exists(target)) fs::rename(target, replaced);
@@ -145,7 +146,7 @@ std::optional<Checkpoint> CheckpointStore::latest() try {
   for (auto folder = folders.rbegin(); folder != folders.rend(); ++folder) {
     Result<Checkpoint> checkpoint = load_checkpoint(*folder);
     if (checkpoint.ok()) {
-      for (const std::string& reason : reasons) spdlog::warn("skipping a damaged {}", reason);
+      for (const std::string& reason : reasons) spdlog::warn("skipping damaged {}", reason);
       return std::move(checkpoint).value();
     }
     reasons.push_back(checkpoint.message());
@@ -153,7 +154,7 @@ std::optional<Checkpoint> CheckpointStore::latest() try {
   }
   if (reasons.empty()) return std::nullopt;
   fail(
-      "checkpoints {}: none of {} can be used; mend one, or begin anew with --from-scratch, which moves them to "
+      "checkpoints {}: none of {} can be used; repair one, or start over with --from-scratch, which moves them to "
       "checkpoints/aside: {}",
       folder_.string(), reasons.size(), fmt::join(reasons, "; "));
 } catch (const fs::filesystem_error& error) {
@@ -172,15 +173,15 @@ std::vector<CheckpointRecord> CheckpointStore::apply_retention(const fs::path& n
         *folder == newest || folder->filename() == best || kept < keep_last_ || fs::exists(*folder / pin_name);
     if (keep) {
       const bool damaged = !checkpoint.ok() || damaged_.contains(folder->filename().string());
-      kept += damaged ? 0 : 1;  // a damaged one takes no place
+      kept += damaged ? 0 : 1;  // a damaged one does not count
       continue;
     }
-    // Renamed first, so that an interrupted removal leaves no half checkpoint under its name; each to a name of its
-    // own, so that one that cannot be removed (NFS keeps open files) does not block the removal of others.
+    // Renamed first, so that an interrupted removal leaves no partial checkpoint under its name. Each gets its own
+    // temporary name, so one that cannot be removed (NFS keeps open files) does not block the others.
     const fs::path doomed = folder_ / fmt::format("{}removed-{}", temporary_prefix, folder->filename().string());
     fs::rename(*folder, doomed, error);
-    if (error == std::errc::no_such_file_or_directory) continue;  // the server has removed it just now
-    if (!error && fs::exists(doomed / pin_name)) {                // pinned after we looked, before the rename
+    if (error == std::errc::no_such_file_or_directory) continue;  // the server has just removed it
+    if (!error && fs::exists(doomed / pin_name)) {                // pinned between the check and the rename
       fs::rename(doomed, *folder, error);
       continue;
     }

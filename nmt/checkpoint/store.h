@@ -11,37 +11,39 @@
 
 namespace babelring {
 
-/// The folders of checkpoints in a folder, damaged ones too, oldest first. Throws filesystem_error.
+/// All checkpoint folders in a folder, including damaged ones, oldest first. Throws filesystem_error.
 std::vector<std::filesystem::path> checkpoint_folders(const std::filesystem::path& folder);
 
-/// The checkpoints of one run in one folder. A checkpoint is written under a temporary name, fsynced, renamed, and the
-/// folder fsynced: it is there completely or not at all. One process at a time; not thread-safe.
+/// The checkpoints of one run, in one folder. A checkpoint is written under a temporary name, fsynced and renamed, and
+/// its parent folder is fsynced, so it is either complete or absent. Only one process may use the folder at a time; not
+/// thread-safe.
 class CheckpointStore {
  public:
-  /// Makes the folder and removes what interrupted writes left. Keeps the newest `keep_last` (at least 1) undamaged
-  /// checkpoints and, with `keep_best`, the one last saved as best; one with a file `pinned` in its folder is never
-  /// removed. Throws Failure if the folder cannot be used.
+  /// Creates the folder and removes leftovers of interrupted writes. Retention keeps the newest `keep_last` (at least
+  /// 1) undamaged checkpoints and, with `keep_best`, the one last saved as best. A checkpoint with a file `pinned` in
+  /// its folder is never removed. Throws Failure if the folder cannot be used.
   CheckpointStore(const std::filesystem::path& folder, std::int64_t keep_last, bool keep_best = true);
 
   struct Saved {
     CheckpointRecord saved;
-    std::vector<CheckpointRecord> removed;  // by retention, `removed` set
+    std::vector<CheckpointRecord> removed;  // removed by retention; `removed` is set
   };
-  /// Writes a checkpoint; one of the same update is replaced. On a full disk or another failure to write, throws
-  /// Failure and leaves the older ones as they were. A failure to remove old ones is logged. `guard`, if there is one,
-  /// is called when everything is written and before it becomes visible; what it throws ends the save.
+  /// Writes a checkpoint, replacing one of the same update. If writing fails (for example on a full disk), throws
+  /// Failure and leaves older checkpoints unchanged. A failure to remove old ones is only logged. `guard`, if set, is
+  /// called after all files are written and before the checkpoint becomes visible; an exception from it cancels the
+  /// save.
   Saved save(const CheckpointContent& content, const std::function<void()>& guard = {});
 
-  /// Moves checkpoints of later updates into the folder `aside`, where no one looks for them: training goes on from an
-  /// older one. If one of them was the best, there is none until the next. Returns their records, `removed` set. Throws
-  /// Failure.
+  /// Moves checkpoints of updates after `update` into the subfolder `aside`, where they are ignored, so that training
+  /// continues from an older one. If the best checkpoint is moved, there is no best one until the next. Returns the
+  /// moved checkpoints' records with `removed` set. Throws Failure.
   std::vector<CheckpointRecord> set_aside_after(std::int64_t update) const;
-  /// The same with all checkpoints, damaged ones too: training begins anew.
+  /// Moves all checkpoints aside, including damaged ones, so that training starts over.
   std::vector<CheckpointRecord> set_all_aside() const { return set_aside_after(-1); }
 
-  /// The newest undamaged checkpoint; none if there is no checkpoint. Damaged ones are skipped with a logged warning
-  /// naming file and reason, and from then on take no place in retention. Throws Failure with all reasons if every
-  /// checkpoint is damaged or cannot be read.
+  /// The newest undamaged checkpoint; none if the folder has no checkpoints. Damaged ones are skipped with a warning in
+  /// the log and no longer count for retention. Throws Failure with all reasons if every checkpoint is damaged or
+  /// unreadable.
   std::optional<Checkpoint> latest();
   std::vector<std::filesystem::path> list() const { return checkpoint_folders(folder_); }
 
@@ -53,7 +55,7 @@ class CheckpointStore {
   std::filesystem::path folder_;  // absolute
   std::int64_t keep_last_;
   bool keep_best_;
-  std::set<std::string> damaged_;  // names of those that latest() found damaged: retention only looks at sizes
+  std::set<std::string> damaged_;  // damaged checkpoints found by latest(); retention itself checks only file sizes
 };
 
 }  // namespace babelring

@@ -178,7 +178,7 @@ TEST_F(SafetensorsTest, WriterHoldsToItsDeclaration) {
       [&] {
         SafetensorsWriter(file_, {layout("a", DType::bf16), layout("b")});
       },
-      ThrowsMessage<Failure>(HasSubstr("'b' stands after a narrower type")));
+      ThrowsMessage<Failure>(HasSubstr("'b' follows a narrower type")));
   EXPECT_TRUE(fs::is_empty(folder_));
 }
 

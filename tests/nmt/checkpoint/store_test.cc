@@ -370,7 +370,7 @@ TEST_F(StoreTest, NamesThatLeadElsewhereAreRefused) {
     CheckpointContent bad = content(1);
     bad.texts = {{name, "x"}};
     EXPECT_THAT([&] { store.save(bad); },
-                ThrowsMessage<Failure>(std::string("checkpoint: '") + name + "' is no new file name"));
+                ThrowsMessage<Failure>(std::string("checkpoint: '") + name + "' is not a new file name"));
   }
   EXPECT_EQ(entries(folder_), 0U) << "failed writes leave nothing";
 }
