@@ -8,7 +8,7 @@ namespace babelring {
 
 namespace {
 
-/// Calls use(beam, sentence number) for each sentence still searched.
+/// Calls use(beam, sentence index) for each unfinished sentence.
 template <class Use>
 void for_each_open(std::vector<SentenceBeam>& beams, Use use) {
   for (std::size_t sentence = 0; sentence < beams.size(); ++sentence) {

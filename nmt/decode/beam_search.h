@@ -10,21 +10,21 @@
 
 namespace babelring {
 
-/// Beam search over many sentences at once. Each step feeds one row a live hypothesis of every unfinished sentence, so
-/// the batch shrinks as hypotheses and sentences finish. In f32 the other sentences of a batch do not change what is
-/// found, except where rounding decides between nearly equal scores. Deterministic. Not thread-safe.
+/// Batched beam search. Each step feeds one row per live hypothesis of every unfinished sentence, so the batch shrinks
+/// as hypotheses and sentences finish. In f32 the result for a sentence does not depend on the other sentences in the
+/// batch, except where rounding decides between nearly equal scores. Deterministic. Not thread-safe.
 class BeamSearch {
  public:
-  /// Both must outlive the search, and the model's weights stay as they are: products read packed copies.
+  /// `model` and `backend` must outlive the search. The model's weights must not change, because matmuls read packed
+  /// copies.
   BeamSearch(const Transformer& model, Backend& backend) : decoder_(model, backend) {}
 
-  /// `sources` hold pieces, without </s>. Returns for each the n best, best first, at least one. A source without
-  /// pieces is translated like any other: what it gives is up to the model. Throws UsageFailure on options out of
-  /// range.
+  /// Translates `sources` (subword ids without </s>). Returns the n best hypotheses of each source, best first, at
+  /// least one. An empty source is translated like any other. Throws UsageFailure if an option is out of range.
   std::vector<std::vector<Hypothesis>> search(std::span<const std::span<const std::int32_t>> sources,
                                               const BeamOptions& options);
 
-  /// Memory that packed weights take.
+  /// Bytes of the packed weights.
   std::size_t packed_bytes() const { return decoder_.packed_bytes(); }
 
  private:

@@ -26,8 +26,8 @@ std::vector<SentenceBeam::Candidate> SentenceBeam::best_candidates(std::span<con
       candidates.push_back({live_[parent].log_probability + step - penalty, parent, id});
     }
   }
-  const std::size_t places = static_cast<std::size_t>(options_.beam) - finished_.size();
-  const std::size_t count = std::min(places, candidates.size());
+  const std::size_t open_slots = static_cast<std::size_t>(options_.beam) - finished_.size();
+  const std::size_t count = std::min(open_slots, candidates.size());
   const auto before = [](const Candidate& a, const Candidate& b) {
     return std::tuple(-a.log_probability, a.parent, a.id) < std::tuple(-b.log_probability, b.parent, b.id);
   };
@@ -65,9 +65,9 @@ Hypothesis SentenceBeam::finish(const Live& live, std::int64_t length, bool comp
 
 bool SentenceBeam::done() const {
   if (live_.empty() || length_ >= max_length_) return true;
-  const auto wanted = static_cast<std::size_t>(options_.n_best);
-  if (finished_.size() < wanted) return false;
-  return live_.front().log_probability / options_.penalty(max_length_) <= finished_[wanted - 1].score;
+  const auto n = static_cast<std::size_t>(options_.n_best);
+  if (finished_.size() < n) return false;
+  return live_.front().log_probability / options_.penalty(max_length_) <= finished_[n - 1].score;
 }
 
 std::vector<Hypothesis> SentenceBeam::n_best() const {

@@ -11,23 +11,23 @@ namespace {
 using Source = std::span<const std::int32_t>;
 
 constexpr std::string_view space_mark = "\xe2\x96\x81";                          // ▁
-constexpr std::array<std::string_view, 4> full_stops = {"。", "｡", "！", "？"};  // no space follows these
+constexpr std::array<std::string_view, 4> full_stops = {"。", "｡", "！", "？"};  // not followed by a space
 constexpr std::array<std::string_view, 8> sentence_ends = {".", "!", "?", "…", "؟", "۔", "।", "॥"};
 constexpr std::array<std::string_view, 12> closers = {"\"", "'", ")", "]", "”", "’", "»", "›", "“", "」", "』", "）"};
 constexpr std::array<std::string_view, 8> openers = {"\"", "'", "(", "[", "“", "„", "«", "‘"};
 
-/// How good a place between two pieces is to cut at.
+/// Quality of a cut between two subwords, from worst to best.
 enum class Cut { inside_word, between_words, doubtful_end, sentence_end };
 
 template <std::size_t n>
-std::string_view ending(std::string_view text, const std::array<std::string_view, n>& marks) {
+std::string_view find_suffix(std::string_view text, const std::array<std::string_view, n>& marks) {
   const auto found =
       std::find_if(marks.begin(), marks.end(), [&](std::string_view mark) { return text.ends_with(mark); });
   return found == marks.end() ? std::string_view() : *found;
 }
 
 template <std::size_t n>
-std::string_view without_beginnings(std::string_view text, const std::array<std::string_view, n>& marks) {
+std::string_view strip_prefixes(std::string_view text, const std::array<std::string_view, n>& marks) {
   for (bool again = true; again;) {
     again = false;
     for (const std::string_view mark : marks) {
@@ -43,10 +43,10 @@ bool is_ascii_letter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/// Of the word before a full stop: "Dr", "z.B", "3", "J" are followed by one that rarely ends a sentence.
-bool makes_full_stop_doubtful(std::string_view word) {
-  word = without_beginnings(word, openers);
-  if (word.empty()) return false;  // of tokenised text
+/// True if a full stop after `word` rarely ends a sentence: "Dr", "z.B", "3", "J".
+bool is_doubtful_before_full_stop(std::string_view word) {
+  word = strip_prefixes(word, openers);
+  if (word.empty()) return false;  // tokenised text
   if (word.find('.') != std::string_view::npos) return true;
   if (std::all_of(word.begin(), word.end(), [](char c) { return c >= '0' && c <= '9'; })) return true;
   return word.size() <= 3 && std::all_of(word.begin(), word.end(), is_ascii_letter);
@@ -56,26 +56,26 @@ class Cuts {
  public:
   Cuts(Source source, const Vocabulary& vocabulary) : source_(source), vocabulary_(vocabulary) {}
 
-  /// What cutting before piece `at` means; 0 < at < the source's size.
+  /// Quality of a cut before subword `at`, with 0 < at < source size.
   Cut before(std::size_t at) const {
     const std::string_view next = vocabulary_.piece(source_[at]);
     const bool word_begins = next.starts_with(space_mark);
     std::string word = word_before(at);
     std::string_view text = word;
-    for (auto closer = ending(text, closers); !closer.empty(); closer = ending(text, closers)) {
+    for (auto closer = find_suffix(text, closers); !closer.empty(); closer = find_suffix(text, closers)) {
       text.remove_suffix(closer.size());
     }
-    if (!ending(text, full_stops).empty()) return Cut::sentence_end;
+    if (!find_suffix(text, full_stops).empty()) return Cut::sentence_end;
     if (!word_begins) return Cut::inside_word;
-    const std::string_view end = ending(text, sentence_ends);
+    const std::string_view end = find_suffix(text, sentence_ends);
     if (end.empty()) return Cut::between_words;
     if (begins_lowercase(at)) return Cut::doubtful_end;
     text.remove_suffix(end.size());
-    return end == "." && makes_full_stop_doubtful(text) ? Cut::doubtful_end : Cut::sentence_end;
+    return end == "." && is_doubtful_before_full_stop(text) ? Cut::doubtful_end : Cut::sentence_end;
   }
 
  private:
-  /// The pieces of the word that ends before piece `at`, at most 8 of them, without the mark of its space.
+  /// The text of the word that ends before subword `at`, without its leading space mark. Reads at most 8 subwords.
   std::string word_before(std::size_t at) const {
     std::string word;
     for (std::size_t i = at; i > 0 && at - i < 8; --i) {
@@ -97,7 +97,7 @@ class Cuts {
   const Vocabulary& vocabulary_;
 };
 
-/// Adds a sentence, in parts of at most `max_pieces` if it is longer.
+/// Adds a sentence, split into parts if it exceeds `max_pieces`.
 void add_sentence(Source sentence, const Vocabulary& vocabulary, std::size_t max_pieces, SplitSource& split) {
   while (sentence.size() > max_pieces) {
     const Cuts cuts(sentence, vocabulary);
@@ -116,7 +116,7 @@ void add_sentence(Source sentence, const Vocabulary& vocabulary, std::size_t max
   if (!sentence.empty()) split.parts.push_back(sentence);
 }
 
-/// Whether text of this kind is written without spaces: the last character is ideographic or a full-width sign.
+/// True if the text ends in an ideographic or full-width character, so that no space follows.
 bool ends_ideographic(std::string_view text) {
   if (text.size() < 3) return false;
   const std::string_view last = text.substr(text.size() - 3);

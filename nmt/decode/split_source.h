@@ -9,19 +9,19 @@
 
 namespace babelring {
 
-/// A source in parts that are translated apart. The parts in order are the whole source.
+/// A source split into parts that are translated separately. The concatenated parts are the whole source.
 struct SplitSource {
   std::vector<std::span<const std::int32_t>> parts;
-  bool inside_sentence = false;  // a sentence was too long, and is cut between words or even inside one
+  bool inside_sentence = false;  // a sentence was too long and was cut between words or inside a word
 };
 
-/// Splits a source (pieces without </s>) of more than `max_pieces` at the ends of its sentences. A sentence end is one
-/// of . ! ? … and their Arabic, Devanagari and ideographic counterparts, perhaps with closing quotes behind it, before
-/// the beginning of a word; a full stop after a number, an abbreviation or a short word counts only where nothing
-/// better fits. A source of at most `max_pieces` is one part, an empty one none.
+/// Splits a source (subword ids without </s>) of more than `max_pieces` ids at sentence ends. A sentence end is one of
+/// . ! ? … or their Arabic, Devanagari or ideographic counterparts, optionally followed by closing quotes, before the
+/// start of a word. A full stop after a number, an abbreviation or a short word is used only if there is no better
+/// place. A source of at most `max_pieces` is one part; an empty one has no parts.
 SplitSource split_source(std::span<const std::int32_t> source, const Vocabulary& vocabulary, std::int64_t max_pieces);
 
-/// The translations of the parts of one source, in order, as one line.
+/// Joins the translations of a source's parts, in order, to one line.
 std::string join_parts(const std::vector<std::string>& parts);
 
 }  // namespace babelring

@@ -12,7 +12,7 @@ namespace {
 
 using Source = std::span<const std::int32_t>;
 
-/// Sources, none empty, longest first, in searches of the allowed size: indices into `sources`.
+/// Batches of source indices, longest sources first, within the limits of `options`. No source may be empty.
 std::vector<std::vector<std::size_t>> make_batches(std::span<const Source> sources, const TranslateOptions& options) {
   std::vector<std::size_t> order(sources.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -34,7 +34,7 @@ std::vector<std::vector<std::size_t>> make_batches(std::span<const Source> sourc
   return batches;
 }
 
-/// The translations of one source from the n-best lists of its parts: the k-th of all of them are its k-th.
+/// Combines the n-best lists of a source's parts: the k-th result joins the k-th translation of every part.
 std::vector<Rendering> joined(std::span<const std::vector<Rendering>> parts) {
   if (parts.size() == 1) return parts.front();
   std::vector<Rendering> n_best;
@@ -83,7 +83,7 @@ std::vector<Translation> Translator::translate(const std::vector<std::string>& l
 std::vector<Translation> Translator::translate_ids(std::span<const Source> sources, const TranslateOptions& options) {
   options.check();
   std::vector<Translation> translations;
-  std::vector<Source> parts;  // of all sources
+  std::vector<Source> parts;  // parts of all sources
   for (const Source& source : sources) {
     const SplitSource split = split_source(source, vocabulary_, options.max_source_pieces);
     translations.push_back({.source_pieces = std::ssize(source),
@@ -111,7 +111,7 @@ std::vector<Rendering> Translator::rendered(const std::vector<Hypothesis>& hypot
   std::vector<Rendering> n_best;
   for (const Hypothesis& hypothesis : hypotheses) {
     std::string text = vocabulary_.decode(hypothesis.ids);
-    std::replace(text.begin(), text.end(), '\n', ' ');  // the n-th line out is of the n-th line in
+    std::replace(text.begin(), text.end(), '\n', ' ');  // keeps output lines aligned with input lines
     n_best.push_back({.text = std::move(text),
                       .score = hypothesis.score,
                       .log_probability = hypothesis.log_probability,
