@@ -15,7 +15,7 @@ namespace babelring {
 
 namespace {
 
-constexpr double log_of_zero = -9999999999.0;  // sacreBLEU's: exp() of it is 0 without an infinity on the way
+constexpr double log_of_zero = -9999999999.0;  // same value as sacreBLEU; exp() of it is 0 without using infinity
 
 std::string_view name_of(Smoothing smoothing) {
   switch (smoothing) {
@@ -31,19 +31,19 @@ std::string_view name_of(Smoothing smoothing) {
   return "add-k";
 }
 
-/// For each n-gram the largest count that any reference has.
+/// For each n-gram, its max count over all references.
 NgramCounts largest_counts(const std::vector<std::u32string>& references, std::size_t n) {
   NgramCounts largest;
   for (const std::u32string& reference : references) {
     for (const auto& [ngram, count] : count_ngrams(reference, n)) {
-      std::int64_t& so_far = largest[ngram];
-      so_far = std::max(so_far, count);
+      std::int64_t& max_count = largest[ngram];
+      max_count = std::max(max_count, count);
     }
   }
   return largest;
 }
 
-/// Of the reference whose length is nearest; the shorter of two equally near.
+/// Length of the reference nearest in length; ties go to the shorter one.
 std::int64_t nearest_length(const std::vector<std::u32string>& references, std::int64_t hypothesis) {
   std::int64_t nearest = -1;
   for (const std::u32string& reference : references) {
@@ -147,7 +147,7 @@ BleuScore Bleu::corpus(const std::vector<std::string>& hypotheses,
   if (references.empty()) fail("bleu: no references");
   for (const auto& set : references) {
     if (set.size() != hypotheses.size()) {
-      fail("bleu: {} hypotheses, {} references; expected as many of each", hypotheses.size(), set.size());
+      fail("bleu: {} hypotheses, {} references; expected equal numbers", hypotheses.size(), set.size());
     }
   }
   BleuCounts counts;

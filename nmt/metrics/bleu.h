@@ -10,21 +10,21 @@
 
 namespace babelring {
 
-/// What stands in for an n-gram precision of zero. Chen and Cherry 2014: exp is their method 3, floor 1, add_k 2.
+/// Smoothing of n-gram precisions that are zero. Chen and Cherry 2014: exp is their method 3, floor 1, add_k 2.
 enum class Smoothing { exp, none, floor, add_k };
 
-/// "exp", "none", "floor", "add-k"; the Error names them.
+/// Parses "exp", "none", "floor" or "add-k"; the Error lists these names.
 Result<Smoothing> smoothing_named(std::string_view name);
 
 struct BleuOptions {
   Tokenizer tokenizer = Tokenizer::thirteen_a;
   bool lowercase = false;
   Smoothing smoothing = Smoothing::exp;
-  double smoothing_value = -1;   // of floor (negative: 0.1) and add_k (negative: 1)
-  bool effective_order = false;  // only orders that the hypothesis is long enough for: for single sentences
+  double smoothing_value = -1;   // parameter of floor and add_k; negative: their default, 0.1 and 1
+  bool effective_order = false;  // use only n-gram orders present in the hypothesis; for sentence-level BLEU
 };
 
-/// Counts that add up over sentences, and over ranks.
+/// N-gram statistics. They can be summed over sentences and ranks.
 struct BleuCounts {
   static constexpr std::size_t orders = 4;
   std::array<std::int64_t, orders> correct{}, total{};  // n-grams matched and present, n = 1 … 4
@@ -43,20 +43,20 @@ struct BleuScore {
   std::string text() const;
 };
 
-/// BLEU (Papineni et al. 2002), equal to sacreBLEU 2.6.0 (Post 2018) for the same options.
+/// BLEU (Papineni et al. 2002). Scores equal sacreBLEU 2.6.0 (Post 2018) with the same options.
 ///
-/// Older papers quote "tokenised lower-cased BLEU" of multi-bleu.perl: score text that went through their tokeniser
-/// with `none` and lowercase. `13a` with lowercase on raw text gives nearly the same figure, but separates hyphens and
-/// apostrophes differently, so the two must not be mixed.
+/// To reproduce the "tokenised lower-cased BLEU" of multi-bleu.perl in older papers, tokenise the text with their
+/// tokeniser and use `none` with lowercase. `13a` with lowercase on raw text gives a similar score, but tokenises
+/// hyphens and apostrophes differently, so the two are not comparable.
 class Bleu {
  public:
   explicit Bleu(const BleuOptions& options = {}) : options_(options) {}
 
-  /// Counts of one sentence against one reference or several.
+  /// Statistics of one sentence against one or more references.
   BleuCounts count(std::string_view hypothesis, const std::vector<std::string>& references) const;
-  /// The score of summed counts.
+  /// Score of summed statistics.
   BleuScore score(const BleuCounts& counts) const;
-  /// The whole corpus; references[k] is the k-th set. Throws Failure if a set's number of lines differs.
+  /// Scores a corpus; references[k] is the k-th reference set. Throws Failure if a set has a different number of lines.
   BleuScore corpus(const std::vector<std::string>& hypotheses,
                    const std::vector<std::vector<std::string>>& references) const;
 

@@ -17,7 +17,7 @@ bool is_ascii_punctuation(char32_t c) {
   return (c >= U'!' && c <= U'/') || (c >= U':' && c <= U'@') || (c >= U'[' && c <= U'`') || (c >= U'{' && c <= U'~');
 }
 
-/// Words with one punctuation mark split off: at the end, or else at the beginning.
+/// Splits one ASCII punctuation mark off each word: at the end, otherwise at the start.
 std::vector<std::u32string> words_and_marks(const std::vector<std::u32string>& words) {
   std::vector<std::u32string> out;
   for (const std::u32string& word : words) {
@@ -34,10 +34,10 @@ std::vector<std::u32string> words_and_marks(const std::vector<std::u32string>& w
   return out;
 }
 
-/// A line as the two sequences whose n-grams are counted.
+/// A line as character sequence and word sequence.
 struct Line {
   std::u32string characters;  // without white space
-  std::u32string words;       // numbered
+  std::u32string words;       // word numbers
 };
 
 Line prepare(std::string_view text, const ChrfOptions& options, WordNumbers& numbers) {
@@ -54,7 +54,7 @@ void add_orders(ChrfCounts& counts, std::u32string_view hypothesis, std::u32stri
   };
   for (std::size_t n = 1; n <= static_cast<std::size_t>(orders); ++n) {
     const std::int64_t in_reference = ngrams_in(reference, n);
-    // As sacreBLEU has it: a reference without n-grams of this order takes the hypothesis's out of the count.
+    // As in sacreBLEU: an order without n-grams in the reference does not count the hypothesis's either.
     counts.orders.push_back({in_reference == 0 ? 0 : ngrams_in(hypothesis, n), in_reference,
                              common_ngrams(count_ngrams(hypothesis, n), count_ngrams(reference, n))});
   }
@@ -112,7 +112,7 @@ double Chrf::corpus(const std::vector<std::string>& hypotheses,
   if (references.empty()) fail("chrf: no references");
   for (const auto& set : references) {
     if (set.size() != hypotheses.size()) {
-      fail("chrf: {} hypotheses, {} references; expected as many of each", hypotheses.size(), set.size());
+      fail("chrf: {} hypotheses, {} references; expected equal numbers", hypotheses.size(), set.size());
     }
   }
   ChrfCounts counts;

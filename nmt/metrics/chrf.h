@@ -8,13 +8,13 @@
 namespace babelring {
 
 struct ChrfOptions {
-  int char_order = 6;  // longest n-gram of characters
-  int word_order = 0;  // longest n-gram of words: 0 is chrF, 2 is chrF++
+  int char_order = 6;  // max character n-gram order
+  int word_order = 0;  // max word n-gram order: 0 is chrF, 2 is chrF++
   int beta = 2;        // weight of recall against precision
   bool lowercase = false;
 };
 
-/// Counts that add up over sentences, and over ranks: one entry for each order, characters first, then words.
+/// N-gram statistics. They can be summed over sentences and ranks. One entry per order, characters first, then words.
 struct ChrfCounts {
   struct Order {
     std::int64_t hypothesis = 0, reference = 0, matched = 0;  // n-grams
@@ -24,17 +24,17 @@ struct ChrfCounts {
   ChrfCounts& operator+=(const ChrfCounts& other);
 };
 
-/// chrF (Popović 2015) and chrF++ (Popović 2017), equal to sacreBLEU 2.6.0: no white space in character n-grams,
+/// chrF (Popović 2015) and chrF++ (Popović 2017). Scores equal sacreBLEU 2.6.0: character n-grams exclude white space,
 /// effective order.
 class Chrf {
  public:
   explicit Chrf(const ChrfOptions& options = {}) : options_(options) {}
 
-  /// Counts of one sentence against its best reference.
+  /// Statistics of one sentence against its best reference.
   ChrfCounts count(std::string_view hypothesis, const std::vector<std::string>& references) const;
-  /// 0 … 100.
+  /// Score from 0 to 100.
   double score(const ChrfCounts& counts) const;
-  /// The whole corpus; references[k] is the k-th set. Throws Failure if a set's number of lines differs.
+  /// Scores a corpus; references[k] is the k-th reference set. Throws Failure if a set has a different number of lines.
   double corpus(const std::vector<std::string>& hypotheses,
                 const std::vector<std::vector<std::string>>& references) const;
 

@@ -9,17 +9,17 @@
 
 namespace babelring {
 
-/// How often each n-gram occurs. The keys view the sequence they were counted in.
+/// Number of occurrences of each n-gram. The keys are views into the counted sequence.
 using NgramCounts = std::unordered_map<std::u32string_view, std::int64_t>;
 
-/// n-grams of a sequence of code points, or of word numbers.
+/// Counts the n-grams of a sequence of code points or word numbers.
 inline NgramCounts count_ngrams(std::u32string_view sequence, std::size_t n) {
   NgramCounts counts;
   for (std::size_t i = 0; i + n <= sequence.size(); ++i) ++counts[sequence.substr(i, n)];
   return counts;
 }
 
-/// Occurrences in `a` that have a partner in `b`: the sum of the smaller counts.
+/// Number of matching n-grams: the sum over n-grams of the smaller count.
 inline std::int64_t common_ngrams(const NgramCounts& a, const NgramCounts& b) {
   std::int64_t common = 0;
   for (const auto& [ngram, count] : a) {
@@ -29,7 +29,7 @@ inline std::int64_t common_ngrams(const NgramCounts& a, const NgramCounts& b) {
   return common;
 }
 
-/// Numbers words, equal words alike, so that n-grams of words are n-grams of char32_t.
+/// Maps each distinct word to a number, so that word n-grams are char32_t n-grams.
 class WordNumbers {
  public:
   std::u32string operator()(const std::vector<std::u32string>& words) {

@@ -29,13 +29,13 @@ bool is_digit(char32_t c) {
 bool is_point(char32_t c) {
   return c == U'.' || c == U',';
 }
-/// ASCII punctuation but for ' , - . which the rules below treat.
-bool stands_apart(char32_t c) {
+/// ASCII punctuation except ' , - . which the rules below handle.
+bool is_split_punctuation(char32_t c) {
   return (c >= U' ' && c <= U'&') || (c >= U'(' && c <= U'+') || c == U'/' || (c >= U':' && c <= U'@') ||
          (c >= U'[' && c <= U'`') || (c >= U'{' && c <= U'~');
 }
 
-/// Spaces around each character of a kind.
+/// Puts spaces around each character for which `kind` is true.
 template <class Kind>
 std::u32string isolate(std::u32string_view text, Kind kind) {
   std::u32string out;
@@ -51,7 +51,7 @@ std::u32string isolate(std::u32string_view text, Kind kind) {
 
 enum class Spaces { after_each, before_each };
 
-/// A regular expression's substitution of neighbours (a)(b), left to right without overlap: by `a b ` or ` a b`.
+/// Substitutes adjacent pairs (a)(b), left to right without overlap, by `a b ` or ` a b`, like a regular expression.
 template <class First, class Second>
 std::u32string split_pairs(std::u32string_view text, First first, Second second, Spaces spaces) {
   std::u32string out;
@@ -79,20 +79,20 @@ std::u32string apply_13a(std::u32string text) {
   text = replace_all(std::move(text), U"&lt;", U"<");
   text = replace_all(std::move(text), U"&gt;", U">");
   text = U" " + text + U" ";
-  const auto no_digit = [](char32_t c) { return !is_digit(c); };
-  text = isolate(text, stands_apart);
-  text = split_pairs(text, no_digit, is_point, Spaces::after_each);
-  text = split_pairs(text, is_point, no_digit, Spaces::before_each);
+  const auto not_digit = [](char32_t c) { return !is_digit(c); };
+  text = isolate(text, is_split_punctuation);
+  text = split_pairs(text, not_digit, is_point, Spaces::after_each);
+  text = split_pairs(text, is_point, not_digit, Spaces::before_each);
   return split_pairs(
       text, is_digit, [](char32_t c) { return c == U'-'; }, Spaces::after_each);
 }
 
 std::u32string apply_intl(std::u32string text) {
-  // sacreBLEU takes the spaces at a line's end away first: one would part the mark before it from a number.
+  // sacreBLEU strips trailing spaces first. A trailing space would separate the mark before it from a number.
   while (!text.empty() && is_space(text.back())) text.pop_back();
-  const auto no_number = [](char32_t c) { return !is_number(c); };
-  text = split_pairs(text, no_number, is_punctuation, Spaces::after_each);
-  text = split_pairs(text, is_punctuation, no_number, Spaces::before_each);
+  const auto not_number = [](char32_t c) { return !is_number(c); };
+  text = split_pairs(text, not_number, is_punctuation, Spaces::after_each);
+  text = split_pairs(text, is_punctuation, not_number, Spaces::before_each);
   return isolate(text, is_symbol);
 }
 
