@@ -10,22 +10,22 @@
 
 namespace babelring {
 
-/// One Adam step over a flat range, in one pass.  Source: Kingma and Ba 2015, algorithm 1, with bias correction;
-/// weight decay decoupled (Loshchilov and Hutter 2019, algorithm 2).
+/// One Adam step over a flat range, in one pass. Source: Kingma and Ba 2015, algorithm 1, with bias correction;
+/// decoupled weight decay (Loshchilov and Hutter 2019, algorithm 2).
 ///   g = min(1, clip_norm / norm) * gradient, where norm = sqrt(sum of squares)
 ///   m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2
 ///   master -= learning_rate * (m / (1 - b1^t) / (sqrt(v / (1 - b2^t)) + eps) + weight_decay * master)
 /// Nothing changes if the norm is not finite.
 struct AdamUpdate {
-  /// What an element is subject to: all of the above, all but weight decay, or nothing (master, m and v stay).
+  /// Treatment of an element: the full update, the update without weight decay, or none (master, m and v unchanged).
   enum Treatment : std::int32_t { decayed, not_decayed, frozen };
-  static constexpr std::int64_t treatment_block = 64;  // elements with one treatment
+  static constexpr std::int64_t treatment_block = 64;  // elements that share one treatment
   /// Of `count` elements.
   static constexpr std::int64_t treatments(std::int64_t count) {
     return (count + treatment_block - 1) / treatment_block;
   }
 
-  /// What a gradient of this norm is multiplied by; NaN: the norm is not finite, and the update is to be skipped.
+  /// The factor by which a gradient of this norm is multiplied; NaN if the norm is not finite: the update is skipped.
   static constexpr float clip_factor(double norm, double clip_norm) {
     if (!(norm <= std::numeric_limits<double>::max())) return std::numeric_limits<float>::quiet_NaN();
     return clip_norm > 0 && norm > clip_norm ? static_cast<float>(clip_norm / norm) : 1.0f;
@@ -34,23 +34,24 @@ struct AdamUpdate {
   Tensor master;          // [n] f32, updated
   ConstTensor gradient;   // [n] f32
   Tensor m, v;            // [n] f32, updated
-  Tensor compute;         // [n] bf16: the rounded master; absent in f32 mode
-  ConstTensor treatment;  // [treatments(n)] i32; absent: all decayed
-  ConstTensor squares;    // [any] f32: SquaredNorm's sums of the whole gradient; absent: never clipped or skipped
+  Tensor compute;         // [n] bf16, overwritten with the rounded master; absent in f32 mode
+  ConstTensor treatment;  // [treatments(n)] i32; all decayed if absent
+  ConstTensor squares;    // [any] f32: SquaredNorm's sums of the whole gradient; never clipped or skipped if absent
   double clip_norm = 0;   // 0: not clipped
   float learning_rate = 0;
   float beta1 = 0.9f, beta2 = 0.98f, eps = 1e-9f, weight_decay = 0;
-  std::int64_t step = 1;  // t, from 1
+  std::int64_t step = 1;  // t, starts at 1
   static constexpr std::string_view name = "adam_update";
   void check() const;
   double flops() const { return 0; }
   double bytes() const { return total_bytes({master, master, gradient, m, m, v, v, compute, treatment, squares}); }
 };
 
-/// sums[b] = sum of squares of block b of x, accumulated in double in a fixed order; non-finite if any element is. By
-/// blocks, so that ranks that each have some of them find, all together, the same norm as one that has all.
+/// sums[b] = sum of squares of block b of x, accumulated in double in a fixed order. A non-finite element gives a
+/// non-finite sum. Sums are per block, so that ranks that each hold some of the blocks compute the same norm as one
+/// rank that holds all.
 struct SquaredNorm {
-  static constexpr std::int64_t block = 16384;  // elements, of the last one fewer
+  static constexpr std::int64_t block = 16384;  // elements per block; the last block may be shorter
   /// Of `count` elements.
   static constexpr std::int64_t blocks(std::int64_t count) { return (count + block - 1) / block; }
   /// Of everything whose sums these are; not finite if any of them is not.
@@ -64,8 +65,8 @@ struct SquaredNorm {
   double bytes() const { return total_bytes({x, sums}); }
 };
 
-/// sum = parts[0] + parts[1] + …, element by element in this order, and SquaredNorm of it, in one pass: for a rank that
-/// updates a range to which every rank has a gradient.
+/// sum = parts[0] + parts[1] + …, element by element in this order, and SquaredNorm of the sum, in one pass. For a rank
+/// that updates a range whose gradient is the sum over all ranks.
 struct SumWithNorm {
   std::vector<ConstTensor> parts;  // at least one, each [n] f32
   Tensor sum;                      // [n] f32; may alias parts

@@ -7,21 +7,22 @@
 
 namespace babelring {
 
-/// Multi-head scaled dot-product attention on packed sequences: for sentence s and head h,
-/// out = dropout(softmax(scale * q k^T [masked to j <= i if causal])) v.  Source: Vaswani et al. 2017, eq. 1.
-/// Head h uses columns [h * d, (h + 1) * d) of q, k, v and out, d = width / heads.
-/// Dropout bits of (query row, head, key position in its sentence): row_key of DropoutKey{derive_seed(key, head)}.
+/// Multi-head scaled dot-product attention on packed sequences. For sentence s and head h:
+///   out = dropout(softmax(scale * q k^T [masked to j <= i if causal])) v
+/// Source: Vaswani et al. 2017, eq. 1. Head h uses columns [h * d, (h + 1) * d) of q, k, v and out, d = width / heads.
+/// Dropout bits of (query row, head, key position in its sentence) come from row_key of
+/// DropoutKey{derive_seed(key, head)}.
 struct AttentionForward {
   ConstTensor q;          // [query tokens, width]; may be strided
   ConstTensor k, v;       // [key tokens, width], same type as q; may be strided
-  ConstTensor q_offsets;  // [sentences + 1] i32, in the host's memory
-  ConstTensor k_offsets;  // likewise
+  ConstTensor q_offsets;  // [sentences + 1] i32, in host memory
+  ConstTensor k_offsets;  // [sentences + 1] i32, in host memory
   int heads = 1;
-  bool causal = false;  // needs equal offsets
+  bool causal = false;  // requires equal q_offsets and k_offsets
   float scale = 1;      // 1 / sqrt(d)
   DropoutKey key;
   Tensor out;          // [query tokens, width], same type as q
-  Tensor log_sum_exp;  // [query tokens, heads] f32: of the scaled, masked scores, read again by the backward;
+  Tensor log_sum_exp;  // [query tokens, heads] f32: log-sum-exp of the scaled, masked scores, for the backward;
                        // -infinity without keys
   static constexpr std::string_view name = "attention_forward";
   void check() const;
@@ -29,11 +30,11 @@ struct AttentionForward {
   double bytes() const { return total_bytes({q, k, v, out, log_sum_exp}); }
 };
 
-/// Gradients of AttentionForward, probabilities recomputed from log_sum_exp. A sentence with no keys gives zeros.
-/// bf16: scores, softmax and sums are f32; probabilities and gradients of scores may be rounded to bf16 for their
-/// products, which leaves results within 1 % of the largest (forward and backward).
+/// Gradients of AttentionForward. Probabilities are recomputed from log_sum_exp. A sentence without keys gives zeros.
+/// In bf16, scores, softmax and sums are f32; probabilities and score gradients may be rounded to bf16 for their
+/// matmuls. Results then stay within 1 % of the largest element (forward and backward).
 struct AttentionBackward {
-  ConstTensor dout, out;  // [query tokens, width]; out may go unread: its dot product with dout is a sum over keys too
+  ConstTensor dout, out;  // [query tokens, width]; a backend may ignore out and compute dout . out as a sum over keys
   ConstTensor q, k, v;    // as in the forward
   ConstTensor q_offsets, k_offsets;  // as in the forward
   ConstTensor log_sum_exp;
@@ -48,13 +49,14 @@ struct AttentionBackward {
   double bytes() const { return total_bytes({dout, out, q, k, v, log_sum_exp, dq, dk, dv}); }
 };
 
-/// One query row against some cached keys each: for decoding.
-/// out[r] = softmax(scale * q[r] K_r^T) V_r with K_r = keys[key_begin[r] .. key_begin[r] + key_count[r]), or, where
-/// keys are listed, the first key_count[r] of keys[key_rows[r, 0]], keys[key_rows[r, 1]], …
+/// Attention of single query rows over cached keys, for decoding:
+///   out[r] = softmax(scale * q[r] K_r^T) V_r
+/// K_r is keys[key_begin[r] .. key_begin[r] + key_count[r]) or, with key_rows, the first key_count[r] of
+/// keys[key_rows[r, 0]], keys[key_rows[r, 1]], …; V_r likewise from values.
 struct DecodeAttention {
   ConstTensor q;             // [rows, width]; may be strided
   ConstTensor keys, values;  // [cache rows, width], same type; may be strided
-  // The next three lie in the host's memory; one of the first two is given, the other absent.
+  // The next three are in host memory. Exactly one of key_begin and key_rows must be given.
   ConstTensor key_begin;  // [rows] i32
   ConstTensor key_rows;   // [rows, n] i32, n at least as large as every count
   ConstTensor key_count;  // [rows] i32

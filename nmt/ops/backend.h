@@ -29,26 +29,26 @@
 
 namespace babelring {
 
-/// The least work that an op takes.
+/// Min work of an op.
 struct OpCost {
-  double flops = 0;  // of matrix products
-  double bytes = 0;  // read and written, each operand once; twice if it is added to or updated
+  double flops = 0;  // matmul operations
+  double bytes = 0;  // bytes read and written: each operand once, or twice if it is added to or updated
 };
 
-/// Called after every op: for timing, FLOP counts, traces, NaN hunting.
+/// Called after every op. For timing, FLOP counts, traces and NaN detection.
 class OpObserver {
  public:
   virtual ~OpObserver() = default;
   virtual void ran(std::string_view op, const OpCost& cost, Nanoseconds duration) = 0;
 };
 
-/// Runs ops on one device. Ops run in the order given; results are visible to the host after synchronize().
-/// Not thread-safe: one thread drives a backend.
+/// Runs ops on one device, in the order given. Results are visible to the host after synchronize(). Not thread-safe: a
+/// backend is used by one thread.
 class Backend {
  public:
   virtual ~Backend() = default;
 
-  /// Checks the op (Failure: op, field, found shape, expected) and runs it.
+  /// Checks and runs the op. Throws Failure (op, field, found shape, expected) if it is invalid.
   template <class Op>
   void run(const Op& op) {
     op.check();
@@ -63,75 +63,74 @@ class Backend {
     observer_->ran(Op::name, {op.flops(), op.bytes()}, SteadyClock::now() - start);
   }
 
-  /// 256-byte aligned, zeroed. Throws Failure (bytes needed and free) when there is none.
+  /// Allocates zeroed memory, aligned to 256 bytes. Throws Failure (bytes needed and free) if memory is short.
   virtual Buffer allocate(std::size_t bytes) = 0;
-  /// Packs a contiguous weight [out, in], f32 or bf16, for LinearForward::packed. Null where that would not make
-  /// products faster.
+  /// Packs a contiguous weight [out, in], f32 or bf16, for LinearForward::packed. Returns null if packing would not
+  /// speed up matmuls.
   virtual std::unique_ptr<const PackedWeight> pack(ConstTensor weight) {
     static_cast<void>(weight);
     return nullptr;
   }
-  /// Whether the host can access the memory of allocate() directly, or only by upload() and download().
+  /// True if the host can access memory from allocate() directly, false if only by upload() and download().
   virtual bool host_memory() const { return true; }
-  /// Whether arenas for this backend pad rows, for a processor's caches (Arena::make_rows()).
+  /// True if arenas for this backend should pad rows for CPU caches (Arena::make_rows()).
   virtual bool pads_rows() const { return host_memory(); }
-  /// Copies contiguous elements from the host, or to it; complete on return.
+  /// Copies contiguous elements from or to the host. Complete on return.
   virtual void upload(const void* host, Tensor to) = 0;
   virtual void download(ConstTensor from, void* host) = 0;
-  /// As download(), for f32, but without waiting: the numbers are valid after the next await_fetched(), synchronize()
-  /// or download().
+  /// Like download(), for f32, but asynchronous: the values are valid after the next await_fetched(), synchronize() or
+  /// download().
   virtual std::shared_ptr<const std::vector<float>> fetch(ConstTensor from) {
     auto numbers = std::make_shared<std::vector<float>>(static_cast<std::size_t>(from.shape.elements()));
     download(from, numbers->data());
     return numbers;
   }
-  /// Waits for every op before the last fetch(), not for those after it; throws Failure of any op that it waits for.
+  /// Waits for all ops before the last fetch(), not for later ones. Throws Failure if one of them failed.
   virtual void await_fetched() { synchronize(); }
-  /// Waits for every op so far; throws Failure of any earlier op.
+  /// Waits for all ops so far. Throws Failure if one failed.
   virtual void synchronize() = 0;
-  /// "cpu", "reference": for logs and reports, with the kernels in use, e.g. "cpu (oneDNN 2.6, avx512_core_bf16, 2
-  /// threads)".
+  /// Name and kernels in use, for logs and reports: "cpu (oneDNN 2.6, avx512_core_bf16, 2 threads)".
   virtual std::string description() const = 0;
-  /// Of the memory that allocate() takes.
+  /// Free and total memory available to allocate().
   virtual MemoryRoom memory() const { return host_memory_room(); }
-  /// For timing parts of the work without waiting for it. Null where run() is synchronous.
+  /// Creates marks for timing parts of the work asynchronously. Null if run() is synchronous.
   virtual std::unique_ptr<WorkMarks> make_marks() { return nullptr; }
-  /// Runs `work`, which only runs ops on this backend, and returns the tensor that it returns. A device may record work
-  /// and repeat the recording when the same ops come again with tensors of the same sizes at the same addresses; lists
-  /// in the host's memory, keys of dropout and CrossEntropy::gradient_scale may be others. `work` may therefore be
-  /// called more than once, and must make the same calls each time.
+  /// Runs `work`, which may only run ops on this backend, and returns its result. A device may record the work and
+  /// replay the recording for the same ops with tensors of the same sizes and addresses. Lists in host memory, dropout
+  /// keys and CrossEntropy::gradient_scale may differ between calls. `work` may be called more than once and must make
+  /// the same calls each time.
   virtual ConstTensor repeat(const std::function<ConstTensor()>& work) { return work(); }
-  /// A stream of work that runs beside the backend's own. Null where run() is synchronous.
+  /// Creates a stream that runs concurrently with the backend's own. Null if run() is synchronous.
   virtual std::unique_ptr<DeviceStream> make_stream() { return nullptr; }
-  /// Words in a row of the LinearForward::relu_mask that this op, given without one, can write for the backward; 0 if
-  /// this backend writes none for it.
+  /// Words per row of LinearForward::relu_mask that this backend can write for `op` (given without a mask); 0 if it
+  /// does not support the mask.
   virtual std::int64_t relu_mask_words(const LinearForward&) { return 0; }
-  /// Whether one matrix product is to be preferred to several smaller ones of one input, although the weights have to
-  /// be copied to one place for it.
+  /// True if one larger matmul is preferable to several smaller ones with the same input, even if the weights must be
+  /// copied together.
   virtual bool joins_products() const { return false; }
-  /// How the output loss divides a pass.
+  /// Chunk sizes of the output loss.
   virtual LossChunks loss_chunks() const { return {}; }
-  /// From now on a matrix product is computed by the fastest of the algorithms that the device's library proposes,
-  /// timed when a product of its shape first comes, instead of by the library's first proposal. Results may then differ
-  /// in rounding from those of another choice. Choices are kept in `file`, and those that are there are used again; an
-  /// empty path: they are not kept. Returns what the user should know of the file, in one line; empty: nothing. Throws
-  /// Failure if the file cannot be read or written. A backend whose products leave no choice does nothing.
+  /// Enables tuning of matmuls: the first matmul of each shape times all algorithms proposed by the device's library
+  /// and selects the fastest. Without tuning the library's first proposal is used. Rounding may differ between
+  /// algorithms. Choices are read from and appended to `file`; an empty path disables this. Returns one line about the
+  /// file for the user, or an empty string. Throws Failure if the file cannot be read or written. Does nothing if the
+  /// backend has no choice of algorithms.
   virtual std::string tune_products(const std::filesystem::path& file) {
     static_cast<void>(file);
     return "";
   }
-  /// How this backend computes the matrix products that have come so far. Empty where there is no choice.
+  /// The algorithms chosen for matmuls so far. Empty if the backend has no choice.
   virtual std::vector<ProductReport> product_reports() const { return {}; }
-  /// Names the work given until end_range() for the device's profiler. Ranges nest. See WorkRange.
+  /// Names the work submitted until end_range() for the device's profiler. Ranges nest. See WorkRange.
   virtual void begin_range(const char*) {}
   virtual void end_range() {}
 
-  /// What memory is being allocated for, as messages say when there is none left. See AllocationPurpose.
+  /// Purpose of current allocations, for out-of-memory messages. See AllocationPurpose.
   const char* allocation_purpose() const { return allocation_purpose_; }
 
-  /// Matrix-product operations since the start.
+  /// Matmul operations since construction.
   double flops() const { return flops_; }
-  /// Null: no observer. Not owned. An observed backend synchronizes after each op.
+  /// Sets the observer; null removes it. Not owned. An observed backend synchronizes after each op.
   void observe(OpObserver* observer) { observer_ = observer; }
 
  protected:
@@ -168,7 +167,7 @@ class Backend {
   const char* allocation_purpose_ = "buffers";
 };
 
-/// While it lives, the backend's allocations are for `purpose`.
+/// Sets the purpose of the backend's allocations for a scope.
 class AllocationPurpose {
  public:
   AllocationPurpose(Backend& backend, const char* purpose)
@@ -182,7 +181,7 @@ class AllocationPurpose {
   const char* before_;
 };
 
-/// Names the work given while it lives (a layer, a phase) for profilers. Costs one call where none is attached.
+/// Names the work of a scope (a layer, a phase) for profilers. Costs one call if no profiler is attached.
 class WorkRange {
  public:
   WorkRange(Backend& backend, const char* name) : backend_(backend) { backend.begin_range(name); }
@@ -195,8 +194,8 @@ class WorkRange {
   Backend& backend_;
 };
 
-/// The CPU: bf16 products in AMX tiles where it has them, oneDNN for other products, our own kernels for the rest;
-/// `threads` OpenMP threads (0: all that this process may use).
+/// The CPU backend with `threads` OpenMP threads (0: all CPUs available to this process). Uses AMX for bf16 matmuls if
+/// available, oneDNN for other matmuls, and its own kernels for other ops.
 std::unique_ptr<Backend> make_cpu_backend(int threads = 0);
 
 }  // namespace babelring

@@ -9,41 +9,42 @@
 
 namespace babelring {
 
-/// A tensor of an op with the name of its field, for messages.
+/// A tensor of an op and its field name, for messages.
 struct Field {
   std::string_view name;
   ConstTensor tensor;
 };
 
-/// What every op's check() is made of. Each member throws Failure with one line that names the op, the field, what was
-/// found and what was expected:  layer_norm_forward: gain has shape [512], x [64, 256] needs [256]
+/// Building blocks of check(). Each member throws Failure with one line that names the op, the field, the value found
+/// and the value expected: layer_norm_forward: gain has shape [512], x [64, 256] needs [256]
 class OpCheck {
  public:
   explicit OpCheck(std::string_view op) : op_(op) {}
 
-  /// Present (no data is fine where there are no elements), `rank` extents, rows not overlapping.
+  /// Requires the field to be present (an empty tensor needs no data), to have `rank` dimensions and non-overlapping
+  /// rows.
   void rank(const Field& field, int rank) const;
-  /// Present and of the shape that `because` needs.
+  /// Requires the field to be present and to have shape `expected`; the message names `because` as the reason.
   void shape(const Field& field, const Shape& expected, const Field& because) const;
   void type(const Field& field, DType expected) const;
-  /// The type of `because`.
+  /// Requires the type of `because`.
   void same_type(const Field& field, const Field& because) const;
-  /// f32 or bf16.
+  /// Requires f32 or bf16.
   void floating(const Field& field) const;
   void contiguous(std::initializer_list<Field> fields) const;
-  /// No element of one is an element of the other.
+  /// Requires that `written` shares no elements with `others`.
   void distinct(const Field& written, std::initializer_list<Field> others) const;
-  /// Either no element in common, or the very same view: an op done in place.
+  /// Requires that `written` shares no elements with each of `others`, or is the same view (in-place op).
   void same_or_distinct(const Field& written, std::initializer_list<Field> others) const;
-  /// low <= value <= high, and not NaN.
+  /// Requires low <= value <= high; NaN fails.
   void range(std::string_view name, double value, double low, double high) const;
-  /// value >= low.
+  /// Requires value >= low.
   void at_least(std::string_view name, std::int64_t value, std::int64_t low) const;
-  /// Finite.
+  /// Requires a finite value.
   void finite(std::string_view name, double value) const;
-  /// 0 <= probability, and not every element dropped.
+  /// Requires 0 <= probability < 1, also after rounding to 16 bits.
   void dropout(const DropoutKey& key) const;
-  /// [sentences + 1] i32, from 0, never falling, ending at the rows of `tokens`.
+  /// Requires [sentences + 1] i32 that starts at 0, is non-decreasing and ends at the rows of `tokens`.
   void offsets(const Field& field, const Field& tokens) const;
 
   [[noreturn]] void refuse(const std::string& what) const;
@@ -53,9 +54,9 @@ class OpCheck {
   std::string_view op_;
 };
 
-/// Whether two views have an element in common; exact for columns of one matrix, by address range otherwise.
+/// True if two views share elements. Exact for columns of one matrix; otherwise compares address ranges.
 bool overlap(const ConstTensor& a, const ConstTensor& b);
-/// Whether two views are the same elements in the same order.
+/// True if two views have the same elements in the same order.
 bool same_view(const ConstTensor& a, const ConstTensor& b);
 
 }  // namespace babelring

@@ -10,26 +10,25 @@ namespace babelring {
 /// Label-smoothed cross-entropy and its gradient, row by row, with p = softmax(logits) and
 /// q = (1 - smoothing) * onehot(target) + smoothing / vocabulary:
 ///   loss = -sum q log p;  dlogits = gradient_scale * (p - q)
-/// All results of a row without a target are 0.
-/// All sums in f32 or wider.  Source: Szegedy et al. 2016, section 7.
+/// All results are 0 for a row without a target. Sums are in f32 or wider. Source: Szegedy et al. 2016, section 7.
 struct CrossEntropy {
-  static constexpr std::int32_t no_target = -1;  // of a row that only pads others
+  static constexpr std::int32_t no_target = -1;  // marks a padding row
   ConstTensor logits;                            // [rows, vocabulary], f32 or bf16; may be strided
-  ConstTensor targets;                           // [rows] i32: a place in the vocabulary, or no_target
+  ConstTensor targets;                           // [rows] i32: vocabulary id, or no_target
   float smoothing = 0;
   float gradient_scale = 1;
-  Tensor dlogits;         // as logits; may alias logits; absent: no gradient is wanted
+  Tensor dlogits;         // shape and type of logits; may alias logits; not computed if absent
   Tensor loss;            // [rows] f32
   Tensor nll;             // [rows] f32: -log p[target]
-  Tensor correct;         // [rows] f32: 1 where the largest logit is the target's, else 0
-  Tensor predicted = {};  // [rows] i32: where the largest logit is, the first of equal ones; absent: not wanted
+  Tensor correct;         // [rows] f32: 1 if the target has the largest logit, else 0
+  Tensor predicted = {};  // [rows] i32: index of the largest logit, the first on ties; not computed if absent
   static constexpr std::string_view name = "cross_entropy";
   void check() const;
   double flops() const { return 0; }
   double bytes() const { return total_bytes({logits, targets, dlogits, loss, nll, correct, predicted}); }
 };
 
-/// The k largest log-probabilities of each row of logits, in falling order; ties: the smaller index first.
+/// The k largest log-probabilities of each row of logits, in descending order; ties: the smaller index first.
 struct LogSoftmaxTopK {
   ConstTensor logits;  // [rows, vocabulary]
   Tensor scores;       // [rows, k] f32: log p

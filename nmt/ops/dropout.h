@@ -7,10 +7,10 @@
 
 namespace babelring {
 
-/// y = mask(key) * scale * x. Its own backward: run it again on the gradient with the same key.
+/// y = mask(key) * scale * x. The backward is the same op on the gradient with the same key.
 struct Dropout {
   ConstTensor x;  // [rows, width]; may be strided
-  Tensor y;       // the same shape and type; may alias x, row by row
+  Tensor y;       // same shape and type as x; may alias x
   DropoutKey key;
   static constexpr std::string_view name = "dropout";
   void check() const;

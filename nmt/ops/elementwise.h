@@ -6,7 +6,7 @@
 
 namespace babelring {
 
-/// y = x, each f32 or bf16; a copy where both are of one type.
+/// y = x with conversion between f32 and bf16; a copy if both have the same type.
 struct Cast {
   ConstTensor x;  // any shape, contiguous
   Tensor y;       // the same shape

@@ -22,7 +22,7 @@ struct EmbeddingForward {
   double bytes() const { return total_bytes({ids, positions, y, y}); }
 };
 
-/// dtable[id] += scale * dropout(dy), rows added in their order.
+/// dtable[id] += scale * dropout(dy), added in row order.
 struct EmbeddingBackward {
   ConstTensor ids;  // [rows] i32
   ConstTensor dy;   // [rows, width]

@@ -4,7 +4,7 @@
 
 namespace babelring {
 
-/// What the kernels of nmt/ops, and with them the program, were compiled for. Initialised statically: it can be read
+/// The instruction sets that nmt/ops, and thus the program, was compiled for. Constant-initialised, so it can be read
 /// before any constructor has run.
 extern const InstructionSets kernel_instruction_sets;
 

@@ -12,7 +12,7 @@ struct LayerNormForward {
   ConstTensor x;           // [rows, width]
   ConstTensor gain, bias;  // [width] f32
   Tensor y;                // [rows, width], same type as x; may alias x
-  Tensor mean, rstd;       // [rows] f32, read again by LayerNormBackward
+  Tensor mean, rstd;       // [rows] f32, kept for LayerNormBackward
   float eps = 1e-5f;
   static constexpr std::string_view name = "layer_norm_forward";
   void check() const;
@@ -20,14 +20,14 @@ struct LayerNormForward {
   double bytes() const { return total_bytes({x, gain, bias, y, mean, rstd}); }
 };
 
-/// sum = residual + mask(key) * scale * branch, and y, mean and rstd those of LayerNormForward for the sum as stored:
-/// ResidualDropout and LayerNormForward in one pass.
+/// ResidualDropout and LayerNormForward in one pass: sum = residual + mask(key) * scale * branch; y, mean and rstd are
+/// the layer norm of the stored (rounded) sum.
 struct ResidualNormForward {
   ConstTensor residual, branch;  // [rows, width], one type
   DropoutKey key;
   ConstTensor gain, bias;  // [width] f32
   Tensor sum;              // [rows, width], same type; may alias residual or branch
-  Tensor y;                // the same, of its own
+  Tensor y;                // same shape and type; must not alias
   Tensor mean, rstd;       // [rows] f32
   float eps = 1e-5f;
   static constexpr std::string_view name = "residual_norm_forward";
@@ -36,19 +36,19 @@ struct ResidualNormForward {
   double bytes() const { return total_bytes({residual, branch, gain, bias, sum, y, mean, rstd}); }
 };
 
-/// With g = dy * gain and n = (x - mean) * rstd:  dx = rstd * (g - mean(g) - n * mean(g n)), dgain += sum dy n,
-/// dbias += sum dy. Sums over rows are taken in a fixed order. With `dbranch`, the backward of ResidualNormForward: dx
-/// is the gradient of its sum and its residual, and dbranch = mask(key) * scale * dx.
+/// With g = dy * gain and n = (x - mean) * rstd:  dx = rstd * (g - mean(g) - n * mean(g n)), dgain += sum dy n, dbias
+/// += sum dy. Sums over rows have a fixed order. With `dbranch` this is the backward of ResidualNormForward: dx is the
+/// gradient of both sum and residual, and dbranch = mask(key) * scale * dx.
 struct LayerNormBackward {
   ConstTensor dy, x;                  // [rows, width], one type
   ConstTensor gain;                   // [width] f32
   ConstTensor mean, rstd;             // [rows] f32
-  Tensor dx;                          // [rows, width]; may alias dy unless accumulating
+  Tensor dx;                          // [rows, width]; may alias dy unless `accumulate` is set
   Tensor dgain, dbias;                // [width] f32, added to
   bool accumulate = false;            // dx += instead of dx =
-  Tensor dbranch;                     // [rows, width], of its own; absent: not wanted
+  Tensor dbranch;                     // [rows, width]; must not alias; not computed if absent
   DropoutKey key;                     // for dbranch
-  bool accumulate_parameters = true;  // false: dgain and dbias are overwritten
+  bool accumulate_parameters = true;  // if false, dgain and dbias are overwritten
   static constexpr std::string_view name = "layer_norm_backward";
   void check() const;
   double flops() const { return 0; }
