@@ -13,7 +13,7 @@ namespace {
 
 using testing::Each;
 
-/// What rank `rank` contributes to all-reduce number `salt`: any rank can compute it.
+/// Rank `rank`'s input of all-reduce number `salt`. Computable on any rank.
 std::vector<float> values_of(int rank, std::int64_t count, std::uint64_t salt) {
   Random random(derive_seed(5, static_cast<std::uint64_t>(rank), salt));
   std::vector<float> values(static_cast<std::size_t>(count));
@@ -21,7 +21,7 @@ std::vector<float> values_of(int rank, std::int64_t count, std::uint64_t salt) {
   return values;
 }
 
-/// All algorithms, and segments from one float up. Every rank runs the same tests in the same order.
+/// An algorithm, a segment size (from one float) and a wire type. Every rank runs the same tests in the same order.
 struct Setting {
   AllReduceAlgorithm algorithm;
   std::int64_t segment_bytes;
@@ -39,7 +39,7 @@ class CollectivesTest : public testing::TestWithParam<Setting> {
     communicator_ = make_mpi_communicator(options);
   }
 
-  /// The sum over ranks.
+  /// The sum of `values` over ranks.
   std::vector<float> reduced(const std::vector<float>& values) {
     const Buffer memory = communicator_->allocate(values.size() * sizeof(float));
     std::copy(values.begin(), values.end(), static_cast<float*>(memory.data()));
@@ -51,7 +51,7 @@ class CollectivesTest : public testing::TestWithParam<Setting> {
 
   bool narrow() const { return GetParam().wire == GradientWire::bf16; }
 
-  /// Against the sum in double, within what GradientWire states; exactly the same bits as on the other ranks.
+  /// Compares with the sum in double within the error bound of GradientWire, and requires equal bits on all ranks.
   void expect_sum(const std::vector<float>& sum, std::uint64_t salt) {
     const auto count = static_cast<std::int64_t>(sum.size());
     std::vector<double> expected(sum.size()), magnitude(sum.size());
@@ -86,7 +86,7 @@ TEST_P(CollectivesTest, SumsEverySizeToTheSameBitsOnAllRanks) {
   }
 }
 
-TEST_P(CollectivesTest, KeepsManyInFlightApart) {
+TEST_P(CollectivesTest, SeparatesAllReducesInFlight) {
   constexpr std::uint64_t buckets = 40;
   const std::int64_t largest = GetParam().segment_bytes < 1024 ? 300 : 300'000;
   const auto count_of = [&](std::uint64_t bucket) { return largest * static_cast<std::int64_t>(bucket % 7) / 6; };
@@ -101,7 +101,7 @@ TEST_P(CollectivesTest, KeepsManyInFlightApart) {
     }
     for (std::uint64_t i = 0; i < buckets; ++i) communicator_->all_reduce_start(bucket_at(i));
     std::vector<double> one{1};
-    communicator_->sum(one);  // a small collective behind large ones
+    communicator_->sum(one);  // a small collective after large ones
     EXPECT_EQ(one[0], communicator_->size());
     communicator_->all_reduce_finish();
     for (std::uint64_t i = 0; i < buckets; ++i) {
@@ -111,7 +111,7 @@ TEST_P(CollectivesTest, KeepsManyInFlightApart) {
   }
 }
 
-TEST_P(CollectivesTest, CarriesNonFiniteValues) {
+TEST_P(CollectivesTest, PropagatesNonFiniteValues) {
   const auto values = reduced({communicator_->rank() == 0 ? std::nanf("") : 1.0f, INFINITY, 1.0f});
   EXPECT_TRUE(std::isnan(values[0]));
   EXPECT_EQ(values[1], INFINITY);
@@ -168,7 +168,7 @@ TEST_P(CollectivesTest, CountsBytesAndBusyTime) {
   EXPECT_GT(communicator_->totals().busy_ms, 0);
 }
 
-TEST_P(CollectivesTest, RefusesWhatIsNotContiguousFloatsOfItsOwnMemory) {
+TEST_P(CollectivesTest, RefusesTensorsThatAreNotContiguousF32InItsMemory) {
   const Buffer memory = communicator_->allocate(12 * sizeof(float));
   EXPECT_THROW(communicator_->all_reduce_start(memory.view({3, 4}, DType::f32).column_slice(0, 2)), Failure);
   EXPECT_THROW(communicator_->all_reduce_start(memory.view({6}, DType::i32)), Failure);
@@ -178,7 +178,7 @@ TEST_P(CollectivesTest, RefusesWhatIsNotContiguousFloatsOfItsOwnMemory) {
   communicator_->barrier();
 }
 
-TEST_P(CollectivesTest, KeepsMemoryThatIsDroppedInFlight) {
+TEST_P(CollectivesTest, KeepsMemoryDroppedInFlight) {
   const std::int64_t count = GetParam().segment_bytes < 1024 ? 300 : 1'000'000;
   for (int i = 0; i < 20; ++i) {
     const Buffer memory = communicator_->allocate(static_cast<std::size_t>(count) * sizeof(float));
@@ -187,7 +187,7 @@ TEST_P(CollectivesTest, KeepsMemoryThatIsDroppedInFlight) {
   communicator_->all_reduce_finish();
 }
 
-TEST_P(CollectivesTest, ShowsRanksOfOneMachineTheOthersMemory) {
+TEST_P(CollectivesTest, SharesMemoryOnOneMachine) {
   if (!communicator_->shares_memory()) {
     EXPECT_THROW(communicator_->allocate_common(4), Failure);
     EXPECT_THROW(communicator_->on_all_ranks(Tensor()), Failure);
@@ -204,7 +204,7 @@ TEST_P(CollectivesTest, ShowsRanksOfOneMachineTheOthersMemory) {
   const auto values = values_of(rank, count, 3);
   std::copy(values.begin(), values.end(), static_cast<float*>(memory.data()));
   communicator_->barrier();
-  // Every rank sums every n-th element, for all to see.
+  // Every rank sums every n-th element and writes it to the common memory.
   auto* sums = static_cast<float*>(common.data());
   for (std::int64_t i = rank; i < count - first; i += ranks) {
     for (const ConstTensor& part : parts) sums[i] += part.as<float>()[i];
@@ -224,7 +224,7 @@ TEST_P(CollectivesTest, ShowsRanksOfOneMachineTheOthersMemory) {
   communicator_->barrier();
 }
 
-TEST_P(CollectivesTest, GivesZeroedMemoryThatOutlivesIt) {
+TEST_P(CollectivesTest, AllocatesZeroedMemoryThatOutlivesIt) {
   const Buffer memory = communicator_->allocate(100'000);
   const auto* floats = static_cast<const float*>(memory.data());
   EXPECT_THAT(std::vector<float>(floats, floats + 25'000), Each(0.0f));
@@ -247,7 +247,7 @@ INSTANTIATE_TEST_SUITE_P(AllReduce, CollectivesTest,
                                   (setting.wire == GradientWire::bf16 ? "_bf16" : "");
                          });
 
-TEST(MpiCommunicator, RefusesBf16ByMpiItself) {
+TEST(MpiCommunicator, RefusesBf16WithMpiAllReduce) {
   CommOptions options;
   options.algorithm = AllReduceAlgorithm::mpi;
   options.wire = GradientWire::bf16;

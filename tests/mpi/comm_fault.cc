@@ -1,9 +1,9 @@
-// One rank of a job that loses a peer: all-reduces without end, as training does. Signals are handled as the worker
-// does it: SIGTERM and SIGUSR1 end the job after the current update, and after SIGTERM a silent peer fails it fast.
+// One rank of a job that loses a peer. Runs all-reduces in an endless loop, like training. Handles signals like the
+// worker: SIGTERM and SIGUSR1 end the job after the current update; after SIGTERM a silent peer fails the job fast.
 // Driven by fault_test.py.
 //   comm_fault DEADLINE_MS shared_memory|ring|nccl [late|throw|error|reset]
-// nccl: a fake NCCL between fake GPUs; with error rank 1's fails in the middle, with reset everyone's notices at once
-// when a peer's process is gone.
+// nccl: a fake NCCL between fake GPUs. With error, rank 1's transport fails during the run; with reset, every transport
+// fails as soon as a peer's process has died.
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@
 
 namespace {
 
-// What a signal handler can reach has to be global.
+// A signal handler needs globals.
 std::atomic<babelring::Communicator*> communicator_of_handler{nullptr};
 std::atomic<bool> terminated{false};
 static_assert(std::atomic<bool>::is_always_lock_free);
@@ -33,7 +33,7 @@ void on_signal(int signal) {
   if (auto* communicator = communicator_of_handler.load()) communicator->fail_fast(std::chrono::milliseconds(300));
 }
 
-/// Lets the handler reach the communicator for exactly as long as it lives.
+/// Registers the communicator with the signal handler for this scope.
 struct HandlerReach {
   explicit HandlerReach(babelring::Communicator& communicator) { communicator_of_handler = &communicator; }
   ~HandlerReach() { communicator_of_handler = nullptr; }
@@ -62,7 +62,7 @@ void train(babelring::Communicator& communicator, const std::string& mode) {
   }
 }
 
-/// The ranks' GPUs, looked after by `control`.
+/// Opens a fake NCCL communicator, tracked by `control`.
 std::unique_ptr<babelring::Communicator> open_fake_gpus(babelring::Communicator& control, const std::string& mode) {
   if (mode == "error") babelring::FakeNccl::plan() = {.rank = 1, .fails_at = 50};
   babelring::FakeNccl::plan().notices_death = mode == "reset";

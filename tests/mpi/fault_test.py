@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Kills, stops or delays one rank of comm_fault and checks that every rank ends in time, with a message that names the
-culprit, leaving no process behind.
+"""Kills, stops or delays one rank of comm_fault. Checks that every rank ends in time with a message that names the faulty
+rank, and that no process is left.
 
     fault_test.py CASE ALGORITHM PROGRAM [--mpirun MPIRUN]
 """
@@ -14,8 +14,8 @@ import sys
 import threading
 import time
 
-PATIENCE_S = 120  # for what comes for sure: longer than any machine is held up
-DEADLINE_S = 8  # of the cases that wait for it; the others have one that no machine comes to
+TIMEOUT_S = 120  # timeout of expected events; longer than any machine stalls
+DEADLINE_S = 8  # for cases that wait for it; other cases use a deadline that never expires
 RANKS = 3
 
 
@@ -24,7 +24,7 @@ def fail(text, lines):
 
 
 class Job:
-    """A running mpirun, its output as it comes, and the process ids its ranks told us."""
+    """A running mpirun, its output so far, and the process ids its ranks reported."""
 
     def __init__(self, command):
         environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
@@ -43,20 +43,20 @@ class Job:
                 self.all_ready.set()
 
     def wait_ready(self):
-        if not self.all_ready.wait(PATIENCE_S):
+        if not self.all_ready.wait(TIMEOUT_S):
             self.end()
-            fail(f"the ranks did not start within {PATIENCE_S} s", self.lines)
+            fail(f"the ranks did not start within {TIMEOUT_S} s", self.lines)
 
     def wait(self):
-        """Seconds until mpirun ended."""
+        """Waits for mpirun to end; returns the seconds waited."""
         start = time.monotonic()
         try:
-            self.process.wait(PATIENCE_S)
+            self.process.wait(TIMEOUT_S)
         except subprocess.TimeoutExpired:
             self.end()
-            fail(f"mpirun still runs after {PATIENCE_S} s", self.lines)
+            fail(f"mpirun still runs after {TIMEOUT_S} s", self.lines)
         took = time.monotonic() - start
-        self.reader.join(PATIENCE_S)
+        self.reader.join(TIMEOUT_S)
         return took
 
     def end(self):
@@ -69,8 +69,8 @@ class Job:
             self.process.kill()
             self.process.wait()
 
-    def strays(self, within_s=PATIENCE_S):
-        """Ranks that are still there when mpirun has been gone for so long."""
+    def strays(self, within_s=TIMEOUT_S):
+        """Ranks still running `within_s` seconds after mpirun has ended."""
         end = time.monotonic() + within_s
         while (running := self.running()) and time.monotonic() < end:
             time.sleep(0.05)
@@ -89,7 +89,7 @@ def is_zombie(pid):
 
 
 def silent(host=r"\S+"):
-    """Rank 1 is; on a busy machine perhaps another one too."""
+    """Rank 1 must be silent; on a busy machine others may be too."""
     return rf"no answer from rank (\d \(host \S+\), )*1 \(host {host}\)(, \d \(host \S+\))*: stopped or lost"
 
 
@@ -111,7 +111,7 @@ def late(job):
 
 
 def paused(job):
-    """A stop shorter than the deadline is no fault. Ended by SIGUSR1: after SIGTERM 300 ms of silence would be one."""
+    """A stop shorter than the deadline is no fault. Ends by SIGUSR1: after SIGTERM 300 ms of silence are a fault."""
     job.wait_ready()
     os.kill(job.pids[1], signal.SIGSTOP)
     time.sleep(1)
@@ -126,21 +126,21 @@ def throws(job):
 
 
 def error(job):
-    """A transport that fails while every process lives."""
+    """A transport that fails while all processes are alive."""
     return (r"all-reduce of 1\.0 MB by NCCL \(collective \d+\) failed on rank 1 \(host .*\): NCCL: remote process "
             r"exited or there was a network error: (all peers answer|no answer)"), 3
 
 
 def reset(job):
-    """A transport that notices the death of a peer: the message names both."""
+    """A transport that reports the death of a peer. The message names both ranks."""
     job.wait_ready()
     os.kill(job.pids[1], signal.SIGKILL)
     return r"by NCCL \(collective \d+\) failed on rank [02] \(host .*\): NCCL: remote process exited .*: " + silent(), None
 
 
-CASES = {"killed": (killed, "", PATIENCE_S), "stopped": (stopped, "", DEADLINE_S), "late": (late, "late", DEADLINE_S),
-         "paused": (paused, "", PATIENCE_S), "throws": (throws, "throw", PATIENCE_S), "error": (error, "error", PATIENCE_S),
-         "reset": (reset, "reset", PATIENCE_S)}
+CASES = {"killed": (killed, "", TIMEOUT_S), "stopped": (stopped, "", DEADLINE_S), "late": (late, "late", DEADLINE_S),
+         "paused": (paused, "", TIMEOUT_S), "throws": (throws, "throw", TIMEOUT_S), "error": (error, "error", TIMEOUT_S),
+         "reset": (reset, "reset", TIMEOUT_S)}
 
 
 def main():
@@ -151,10 +151,10 @@ def main():
     parser.add_argument("--mpirun", default="mpirun")
     options = parser.parse_args()
     act, mode, deadline_s = CASES[options.case]
-    # When a rank has died, mpirun tells the others to end, and kills them for good one second later: too soon for their last
-    # words on a busy machine. (It always waits for so long, twice.)
-    last_words = ["--mca", "odls_base_sigkill_timeout", "4"] if options.case in ("killed", "reset") else []
-    job = Job([options.mpirun, "--oversubscribe", "--bind-to", "none", *last_words, "-np", str(RANKS), options.program,
+    # When a rank has died, mpirun sends SIGTERM to the others and SIGKILL one second later, which is too soon for their
+    # last messages on a busy machine. (mpirun always waits for the full time, twice.)
+    kill_delay = ["--mca", "odls_base_sigkill_timeout", "4"] if options.case in ("killed", "reset") else []
+    job = Job([options.mpirun, "--oversubscribe", "--bind-to", "none", *kill_delay, "-np", str(RANKS), options.program,
                str(deadline_s * 1000), options.algorithm, mode])
     try:
         message, code = act(job)

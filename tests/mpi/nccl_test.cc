@@ -1,6 +1,6 @@
-// All-reduces by NCCL, looked after by the MPI communicator, with compute before and behind them: between fake GPUs,
-// and between real ones. Where a host has fewer GPUs than ranks, ranks share them: NCCL is told that they are on
-// different hosts, which is slow, and good for this test.
+// NCCL all-reduces tracked by the MPI communicator, with compute before and after them, between fake and real GPUs. If
+// a host has fewer GPUs than ranks, ranks share them: NCCL is told that the ranks are on different hosts. That is slow,
+// but sufficient for this test.
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -28,7 +28,7 @@ struct Setting {
 
 constexpr std::int64_t element_count = 300'007, bucket = 100'003;
 
-/// What rank `rank` has in update `update`.
+/// Rank `rank`'s gradients in update `update`.
 std::vector<float> gradients_of(int rank, int update) {
   Random random(derive_seed(11, static_cast<std::uint64_t>(rank), static_cast<std::uint64_t>(update)));
   std::vector<float> values(element_count);
@@ -40,7 +40,7 @@ class NcclTest : public testing::TestWithParam<Setting> {
  protected:
   NcclTest() : control_(make_mpi_communicator({.deadline = std::chrono::seconds(60)})) {}
 
-  /// Whether this machine can run the test; opens the GPUs.
+  /// Opens the GPUs. Returns false if this machine cannot run the test.
   bool open() {
     if (GetParam().gpu && find_cuda().devices == 0) return false;
     backend_ = GetParam().gpu ? make_cuda_backend(control_->local_rank() % find_cuda().devices) : make_cpu_backend(1);
@@ -56,14 +56,14 @@ class NcclTest : public testing::TestWithParam<Setting> {
     return true;
   }
 
-  /// The sum over ranks of twice the gradients, to which each rank adds its own once more; its digest on all ranks.
+  /// Returns the sum over ranks of twice the gradients, plus this rank's gradients once more.
   std::vector<float> update(int number) {
     const std::vector<float> own = gradients_of(control_->rank(), number);
     const Buffer memory = nccl_->allocate(own.size() * sizeof(float)), addend = backend_->allocate(memory.bytes());
     const Tensor gradient = memory.view({element_count}, DType::f32), x = addend.view({element_count}, DType::f32);
     backend_->upload(own.data(), gradient);
     backend_->upload(own.data(), x);
-    // The last bucket first. Nobody waits between compute, communication and compute.
+    // The last bucket first. The host does not wait between compute and communication.
     for (std::int64_t begin = element_count / bucket * bucket; begin >= 0; begin -= bucket) {
       const std::int64_t count = std::min(bucket, element_count - begin);
       const Tensor part(gradient.as<float>() + begin, {count}, DType::f32);
@@ -104,7 +104,7 @@ class NcclTest : public testing::TestWithParam<Setting> {
   std::unique_ptr<Communicator> nccl_;
 };
 
-TEST_P(NcclTest, SumsBetweenComputeAndCompute) {
+TEST_P(NcclTest, SumsBetweenComputeSteps) {
   if (!open()) GTEST_SKIP() << "no GPU: " << find_cuda().why;
   const CommTotals before = nccl_->totals();
   for (int number = 0; number < 3; ++number) {
@@ -118,7 +118,7 @@ TEST_P(NcclTest, SumsBetweenComputeAndCompute) {
   EXPECT_GT(after.busy_ms, before.busy_ms);
 }
 
-/// Every rank gets the same bits.
+/// All ranks get the same bits.
 TEST_P(NcclTest, SumsAreBitEqualOnAllRanks) {
   if (!open()) GTEST_SKIP() << "no GPU: " << find_cuda().why;
   const std::vector<float> own = gradients_of(control_->rank(), 9);
@@ -142,7 +142,7 @@ INSTANTIATE_TEST_SUITE_P(Gpus, NcclTest,
                                          Setting{true, GradientWire::f32}, Setting{true, GradientWire::bf16}),
                          name_of_setting);
 
-/// Before NCCL reads its environment.
+/// Must run before NCCL reads its environment.
 void let_ranks_share_gpus() {
   const auto number = [](const char* name) {
     const char* text = std::getenv(name);
@@ -165,7 +165,7 @@ void let_ranks_share_gpus() {
 }  // namespace
 }  // namespace babelring
 
-/// Ranks other than 0 report failures only.
+/// Ranks other than 0 only report failures.
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
   try {

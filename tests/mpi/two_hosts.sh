@@ -1,13 +1,13 @@
 #!/bin/bash
-# Runs a program under mpirun on two hosts that are network namespaces of this machine, with a real TCP link between
-# them: their own names (hostA, hostB), addresses, IPC and /dev/shm, so that MPI sees two machines.
+# Runs a program under mpirun on two simulated hosts: network namespaces of this machine with a TCP link between them.
+# Each has its own name (hostA, hostB), address, IPC and /dev/shm, so MPI sees two machines.
 #
 #   two_hosts.sh [--rate 1gbit] [--slots N] [--mpirun "more options"] -- PROGRAM ARGS...
 #   two_hosts.sh --agent FILE -- PROGRAM ARGS...
 #
-# --agent runs the program on hostA by itself, and leaves in FILE what mpirun needs as plm_rsh_agent to reach hostB.
-# --rate shapes the link in both directions (tc tbf); --slots is the number of ranks on each host (default 1). The exit
-# code is the program's; 77 when this machine does not let us make namespaces. Everything made is removed at the end.
+# --agent runs only PROGRAM, on hostA, and writes to FILE the plm_rsh_agent that mpirun needs to reach hostB.
+# --rate limits the link in both directions (tc tbf). --slots is the number of ranks per host (default 1).
+# The exit code is the program's, or 77 if this machine does not allow namespaces. Everything is removed at the end.
 set -euo pipefail
 
 rate="" slots=1 more=() agent=""
@@ -24,7 +24,7 @@ done
 [ $# -gt 0 ] || { echo "usage: two_hosts.sh [--rate 1gbit] [--slots N] [--mpirun OPTIONS] -- PROGRAM ARGS..." >&2; exit 2; }
 
 skip() { echo "two_hosts.sh: skipped: $1" >&2; exit 77; }
-[ "$(id -u)" = 0 ] || skip "making network namespaces needs root"
+[ "$(id -u)" = 0 ] || skip "creating network namespaces requires root"
 for tool in ip tc unshare mpirun; do command -v $tool >/dev/null || skip "$tool is not installed"; done
 
 id=$$
@@ -35,7 +35,7 @@ folder=$(mktemp -d "/tmp/babelring-hosts-$id.XXXX")
 clean_up() {
   trap - EXIT
   for name in "${namespace[@]}"; do
-    # Whoever is still in there belongs to this run alone.
+    # Remaining processes in the namespace belong to this run.
     for pid in $(ip netns pids "$name" 2>/dev/null); do kill -KILL "$pid" 2>/dev/null || true; done
     ip netns del "$name" 2>/dev/null || true
     rm -rf "/etc/netns/$name"
@@ -47,13 +47,13 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 
 for name in "${namespace[@]}"; do
-  ip netns add "$name" 2>/dev/null || skip "no permission to make network namespaces"
+  ip netns add "$name" 2>/dev/null || skip "no permission to create network namespaces"
   mkdir -p "/etc/netns/$name"
   printf '127.0.0.1 localhost\n10.77.0.1 hostA\n10.77.0.2 hostB\n' >"/etc/netns/$name/hosts"
   ip -n "$name" link set lo up
 done
 ip link add linkA netns "${namespace[hostA]}" type veth peer name linkB netns "${namespace[hostB]}" 2>/dev/null ||
-  skip "no permission to make veth links"
+  skip "no permission to create veth links"
 ip -n "${namespace[hostA]}" addr add 10.77.0.1/24 dev linkA
 ip -n "${namespace[hostB]}" addr add 10.77.0.2/24 dev linkB
 ip -n "${namespace[hostA]}" link set linkA up
@@ -65,7 +65,7 @@ if [ -n "$rate" ]; then
   done
 fi
 
-# Becomes a host: its name, its own IPC and shared memory.
+# Enters a host: sets its name, IPC and shared memory.
 cat >"$folder/enter" <<'END'
 #!/bin/bash
 name=$1 namespace=$2
@@ -83,10 +83,10 @@ case \$host in hostA) namespace=${namespace[hostA]} ;; hostB) namespace=${namesp
 exec "$folder/enter" "\$host" "\$namespace" bash -c "\$*"
 END
 chmod +x "$folder/enter" "$folder/agent"
-"$folder/enter" hostA "${namespace[hostA]}" true 2>/dev/null || skip "no permission to make UTS and IPC namespaces"
+"$folder/enter" hostA "${namespace[hostA]}" true 2>/dev/null || skip "no permission to create UTS and IPC namespaces"
 
 code=0
-# In the background and waited for, so that a signal to this script is handled at once.
+# Runs in the background, so that a signal to this script is handled immediately.
 if [ -n "$agent" ]; then
   cp "$folder/agent" "$agent"
   "$folder/enter" hostA "${namespace[hostA]}" "$@" <&0 &

@@ -20,7 +20,7 @@ TEST_P(AddTest, AddsExactlyTheRange) {
   for (std::size_t i = 1; i + 1 < sum.size(); ++i) EXPECT_EQ(sum[i], 0.1f * static_cast<float>(i) + 1000.0f);
 }
 
-TEST_P(AddTest, ConvertsAndAddsBf16AsItsTypeDoes) {
+TEST_P(AddTest, ConvertsAndAddsBf16LikeBFloat16) {
   const std::int64_t count = GetParam();
   const auto size = static_cast<std::size_t>(count);
   std::vector<float> values(size), back(size), sum(size, 1.0f);

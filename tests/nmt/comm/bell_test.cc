@@ -9,7 +9,7 @@ namespace {
 
 using std::chrono::minutes;
 
-TEST(Bell, DoesNotSleepWhenItHasRungSince) {
+TEST(Bell, DoesNotSleepIfItHasRung) {
   Bell bell;
   const auto seen = bell.count();
   bell.ring();
@@ -17,13 +17,13 @@ TEST(Bell, DoesNotSleepWhenItHasRungSince) {
   EXPECT_NE(bell.count(), seen);
 }
 
-TEST(Bell, GivesUpAfterTheTimeout) {
+TEST(Bell, ReturnsAfterTheTimeout) {
   Bell bell;
   bell.wait(bell.count(), std::chrono::microseconds(1));
   EXPECT_EQ(bell.count(), 0U);
 }
 
-TEST(Bell, WakesASleeperEachTime) {
+TEST(Bell, WakesTheSleeperOnEachRing) {
   constexpr int rounds = 2000;
   Bell ball, back;
   std::atomic<int> thrown{0}, returned{0};

@@ -7,10 +7,11 @@
 
 namespace babelring {
 
-/// Two ranks that hold the same values, one of them imagined: a sum doubles. Notes what was started.
+/// A communicator of two ranks with equal values; the second is simulated, so a sum doubles the values. Records started
+/// all-reduces.
 class FakeCommunicator final : public Communicator {
  public:
-  /// `base`: what ranges are counted from.
+  /// Recorded offsets are relative to `base`.
   explicit FakeCommunicator(const float* base) : base_(base) {}
 
   struct Range {

@@ -14,15 +14,15 @@
 
 namespace babelring {
 
-/// A stream whose device is a thread: what is queued runs later, in order. handle() is the object itself, which a fake
-/// NCCL takes back by from_handle(). As with a GPU, memory is freed when all that was queued is done.
+/// A stream whose device is a thread, which runs queued work asynchronously and in order. handle() is this object,
+/// which the fake NCCL recovers by from_handle(). As on a GPU, memory is freed after all queued work is done.
 class FakeDeviceStream final : public DeviceStream {
  public:
   using Work = std::function<void()>;
   using Run = std::function<void(const Work&)>;
   using Allocate = std::function<Buffer(std::size_t)>;
 
-  /// `run`: how work on memory of `allocate` has to be run, if that is not everybody's.
+  /// `run` runs work on memory from `allocate`, if that memory needs special access.
   explicit FakeDeviceStream(Allocate allocate = allocate_host, Run run = {})
       : allocate_(std::move(allocate)), run_(std::move(run)), thread_([queue = queue_] { queue->loop(); }) {}
   ~FakeDeviceStream() override {
@@ -31,13 +31,13 @@ class FakeDeviceStream final : public DeviceStream {
   }
 
   static FakeDeviceStream& from_handle(void* handle) { return *static_cast<FakeDeviceStream*>(handle); }
-  /// `work` runs when all before it is done.
+  /// Queues `work`.
   void add(Work work) { queue_->add(std::move(work)); }
-  /// Runs `work` as memory of allocate() wants it.
+  /// Runs `work` with access to memory from allocate().
   void in_memory(const Work& work) const { run_ ? run_(work) : work(); }
 
   void* handle() override { return this; }
-  void after_backend() override {}  // it is a processor, and never behind
+  void after_backend() override {}  // the backend is a CPU and runs ops synchronously
   void before_backend() override { queue_->wait(); }
   Buffer allocate(std::size_t bytes) override {
     const auto memory = std::make_shared<Buffer>(allocate_(bytes));
@@ -71,7 +71,7 @@ class FakeDeviceStream final : public DeviceStream {
     double ms_since(const Mark& earlier) const override {
       return static_cast<double>(*time - *static_cast<const TimedMark&>(earlier).time) * 1e-6;
     }
-    std::shared_ptr<std::atomic<std::int64_t>> time =  // nanoseconds; 0: not reached
+    std::shared_ptr<std::atomic<std::int64_t>> time =  // in nanoseconds; 0 until reached
         std::make_shared<std::atomic<std::int64_t>>(0);
   };
 
@@ -100,11 +100,11 @@ class FakeDeviceStream final : public DeviceStream {
         changed.notify_all();
       }
     }
-    std::mutex mutex;  // guards what follows
+    std::mutex mutex;  // guards the members below
     std::condition_variable changed;
     std::deque<Work> work;
     bool running = false;
-    bool ended = false;  // by the thread itself
+    bool ended = false;  // set on the thread itself
   };
 
   const Allocate allocate_;

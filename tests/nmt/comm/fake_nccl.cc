@@ -19,10 +19,11 @@
 namespace babelring {
 namespace {
 
-constexpr std::size_t slot_floats = 16384;  // a rank's piece of a sum
+constexpr std::size_t slot_floats = 16384;  // floats per rank and block of a sum
 constexpr int most_ranks = 8;
 
-/// In memory that all ranks map. Counts grow by one a piece: whoever has written piece n waits until all have.
+/// Rendezvous in memory mapped by all ranks. Counters grow by one per block; a rank that has written block n waits
+/// until all ranks have.
 struct Meeting {
   std::atomic<int> joined;
   std::atomic<pid_t> processes[most_ranks];
@@ -50,20 +51,20 @@ bool concerns(int rank) {
 
 struct NcclCommObject {
   Meeting* meeting = nullptr;
-  std::string name;  // of the memory, until all ranks have it
+  std::string name;  // of the shared memory, until all ranks have mapped it
   int rank = 0, ranks = 1;
   std::chrono::steady_clock::time_point joined_at = std::chrono::steady_clock::now();
   std::atomic<int> result{0};
   std::atomic<bool> stopped{false};
-  std::atomic<int> running{0};  // all-reduces on streams
-  std::atomic<int> polls{0};    // still to be answered by "in progress"
-  std::int64_t queued = 0;      // by the thread that queues
-  std::int64_t pieces = 0;      // by the stream's thread
+  std::atomic<int> running{0};  // all-reduces queued on streams
+  std::atomic<int> polls{0};    // remaining "in progress" results
+  std::int64_t queued = 0;      // used by the queuing thread
+  std::int64_t blocks = 0;      // used by the stream's thread
   bool first = true;
 
   ~NcclCommObject() {
     if (meeting != nullptr) ::munmap(meeting, sizeof *meeting);
-    ::shm_unlink(name.c_str());  // already gone but where a rank has not come
+    ::shm_unlink(name.c_str());  // already unlinked, unless a rank is missing
   }
 };
 
@@ -82,14 +83,14 @@ void write_element(void* data, std::size_t i, int type, float value) {
   }
 }
 
-/// False when the communicator was aborted meanwhile.
-bool until_all(NcclCommObject& comm, const std::atomic<std::int64_t>* counts, std::int64_t wanted) {
-  const auto there = [&] {
-    return std::all_of(counts, counts + comm.ranks, [&](const auto& count) { return count.load() >= wanted; });
+/// Waits until all `counts` reach `target`. Returns false if the communicator was aborted.
+bool until_all(NcclCommObject& comm, const std::atomic<std::int64_t>* counts, std::int64_t target) {
+  const auto all_reached = [&] {
+    return std::all_of(counts, counts + comm.ranks, [&](const auto& count) { return count.load() >= target; });
   };
   const auto gone = [](const std::atomic<pid_t>& process) { return ::kill(process, 0) != 0; };
   const Meeting& meeting = *comm.meeting;
-  while (!there()) {
+  while (!all_reached()) {
     if (comm.stopped) return false;
     if (state().plan.notices_death && std::any_of(meeting.processes, meeting.processes + comm.ranks, gone)) {
       comm.result = nccl_remote_error;
@@ -99,13 +100,13 @@ bool until_all(NcclCommObject& comm, const std::atomic<std::int64_t>* counts, st
   return true;
 }
 
-void sum_piece(NcclCommObject& comm, void* data, std::size_t begin, std::size_t count, int type) {
+void sum_block(NcclCommObject& comm, void* data, std::size_t begin, std::size_t count, int type) {
   Meeting& meeting = *comm.meeting;
-  const std::int64_t piece = ++comm.pieces;
+  const std::int64_t block = ++comm.blocks;
   float* own = meeting.slots[comm.rank];
   for (std::size_t i = 0; i < count; ++i) own[i] = read_element(data, begin + i, type);
-  meeting.written[comm.rank] = piece;
-  if (!until_all(comm, meeting.written, piece)) return;
+  meeting.written[comm.rank] = block;
+  if (!until_all(comm, meeting.written, block)) return;
   for (std::size_t i = 0; i < count; ++i) {
     float total = state().plan.wrong_sums ? 1.0f : 0.0f;
     for (int rank = 0; rank < comm.ranks; ++rank) {
@@ -114,8 +115,8 @@ void sum_piece(NcclCommObject& comm, void* data, std::size_t begin, std::size_t 
     }
     write_element(data, begin + i, type, total);
   }
-  meeting.taken[comm.rank] = piece;
-  until_all(comm, meeting.taken, piece);
+  meeting.taken[comm.rank] = block;
+  until_all(comm, meeting.taken, block);
 }
 
 void wait_for_abort(const NcclCommObject& comm) {
@@ -131,7 +132,7 @@ void sum_on_device(NcclCommObject& comm, FakeDeviceStream& stream, void* data, s
   } else {
     stream.in_memory([&] {
       for (std::size_t begin = 0; begin < count && !comm.stopped; begin += slot_floats) {
-        sum_piece(comm, data, begin, std::min(slot_floats, count - begin), type);
+        sum_block(comm, data, begin, std::min(slot_floats, count - begin), type);
       }
     });
   }
@@ -140,7 +141,7 @@ void sum_on_device(NcclCommObject& comm, FakeDeviceStream& stream, void* data, s
 
 int fake_unique_id(NcclUniqueId* id) {
   const std::string name = fmt::format("/babelring-fake-nccl-{}-{}", getpid(), ++state().ids);
-  ::shm_unlink(name.c_str());  // of a process that had our number, and was killed
+  ::shm_unlink(name.c_str());  // left by a killed process with the same id
   const int file = ::shm_open(name.c_str(), O_CREAT | O_EXCL | O_RDWR, 0600);
   if (file < 0 || ::ftruncate(file, sizeof(Meeting)) != 0) return 2;
   ::close(file);
@@ -218,7 +219,7 @@ int fake_destroy(NcclComm comm) {
 
 const char* fake_error_string(int result) {
   return result == 1                   ? "unhandled cuda error"
-         : result == nccl_remote_error ? "remote process exited or there was a network error"
+         : result == nccl_remote_error ? "remote process exited or all_reached was a network error"
                                        : "unhandled system error";
 }
 

@@ -16,7 +16,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(NcclLibraryTest, SaysWhatIsMissing) {
+TEST(NcclLibraryTest, NamesMissingLibraryOrSymbol) {
   EXPECT_THAT(open_nccl_library("libbabelring_absent.so").why,
               HasSubstr("libbabelring_absent.so: cannot open shared object file"));
   const NcclLibrary other = open_nccl_library("libm.so.6");
@@ -30,8 +30,8 @@ TEST(NcclLibraryTest, VersionIsReadable) {
   EXPECT_EQ(library.version_text(), "2.28.9");
 }
 
-/// Without a GPU the group cannot be joined, and NCCL says so at once; with one, a group of one rank is.
-TEST(NcclLibraryTest, RealOneAnswers) {
+/// Without a GPU, joining fails immediately with an error; with one, a group of one rank can be joined.
+TEST(NcclLibraryTest, RealLibraryWorks) {
   const NcclLibrary& library = find_nccl();
   if (library.version == 0) GTEST_SKIP() << library.why;
   std::string why;
@@ -55,7 +55,7 @@ TEST(NcclLibraryTest, RealOneAnswers) {
 }
 
 #ifdef NCCL_H_
-/// What nmt/comm/nccl/functions.h declares is what the header does.
+/// Compares the declarations of nmt/comm/nccl/functions.h with nccl.h.
 template <class Ours, class Theirs>
 constexpr bool same_call = false;
 template <class... Ours, class... Theirs, class OurResult, class TheirResult>
@@ -63,7 +63,7 @@ constexpr bool same_call<OurResult (*)(Ours...), TheirResult (*)(Theirs...)> =
     sizeof...(Ours) == sizeof...(Theirs) && sizeof(OurResult) == sizeof(TheirResult) &&
     ((sizeof(Ours) == sizeof(Theirs) && std::is_pointer_v<Ours> == std::is_pointer_v<Theirs>)&&...);
 
-TEST(NcclLibraryTest, DeclarationsAreThoseOfTheHeader) {
+TEST(NcclLibraryTest, DeclarationsMatchTheHeader) {
   static_assert(same_call<decltype(NcclFunctions::get_version), decltype(&ncclGetVersion)>);
   static_assert(same_call<decltype(NcclFunctions::get_unique_id), decltype(&ncclGetUniqueId)>);
   static_assert(same_call<decltype(NcclFunctions::init_rank), decltype(&ncclCommInitRankConfig)>);

@@ -12,7 +12,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-/// Two GPUs in each of two hosts with InfiniBand, in the words of NCCL 2.28 (rank 0's part).
+/// Log of NCCL 2.28 (rank 0's part) with two hosts of two GPUs each and InfiniBand.
 constexpr const char* log_of_infiniband =
     "gpu-a:171:171 [0] NCCL INFO Bootstrap: Using eth0:10.0.0.1<0>\n"
     "gpu-a:171:171 [0] NCCL INFO NCCL version 2.28.9+cuda13.0\n"
@@ -37,7 +37,7 @@ constexpr const char* log_of_sockets =
     "b:9:9 [0] NCCL INFO Channel 00/0 : 1[0] -> 0[0] [receive] via NET/Socket/0\n"
     "b:9:9 [0] NCCL INFO AllReduce: 4 Bytes -> Algo TREE proto LL channel{Lo..Hi}={0..0} cgaClusterSize 0\n";
 
-TEST(NcclLogTest, SaysWhatWasChosen) {
+TEST(NcclLogTest, ParsesChoices) {
   const NcclChoice choice = parse_nccl_log(log_of_infiniband);
   EXPECT_THAT(choice.algorithms, ElementsAre("RING"));
   EXPECT_THAT(choice.protocols, ElementsAre("SIMPLE"));
@@ -49,14 +49,14 @@ TEST(NcclLogTest, SaysWhatWasChosen) {
             "mlx5_1:1/IB");
 }
 
-TEST(NcclLogTest, NamesInterfacesOfSockets) {
+TEST(NcclLogTest, ParsesSocketInterfaces) {
   const NcclChoice choice = parse_nccl_log(log_of_sockets);
   EXPECT_THAT(choice.algorithms, ElementsAre("TREE"));
   EXPECT_THAT(choice.transports, ElementsAre("NET/Socket/0"));
   EXPECT_THAT(choice.interfaces, ElementsAre("ens7", "eth1"));
 }
 
-TEST(NcclLogTest, ExtractSaysTheSameInFewLines) {
+TEST(NcclLogTest, ExtractHasTheSameChoicesInFewLines) {
   const std::string extract = nccl_log_extract(log_of_infiniband);
   EXPECT_EQ(parse_nccl_log(extract).text(), parse_nccl_log(log_of_infiniband).text());
   EXPECT_EQ(std::count(extract.begin(), extract.end(), '\n'), 5) << extract;
@@ -64,7 +64,7 @@ TEST(NcclLogTest, ExtractSaysTheSameInFewLines) {
   EXPECT_THAT(parse_nccl_log(both).interfaces, ElementsAre("ens7", "eth1", "mlx5_0:1/IB", "mlx5_1:1/IB"));
 }
 
-TEST(NcclLogTest, PassesOverEverythingElse) {
+TEST(NcclLogTest, IgnoresOtherLines) {
   for (const char* log :
        {"", "\n\n", "NCCL INFO", "NCCL INFO Channel via ", "NCCL INFO AllReduce: Algo", "NET/ Using ",
         "NCCL INFO NET/Socket : Using ", "NCCL INFO NET/Socket : Using [", "NCCL INFO  coll channels"}) {
@@ -74,7 +74,7 @@ TEST(NcclLogTest, PassesOverEverythingElse) {
   }
 }
 
-TEST(NcclLogTest, IsWrittenToAFileOfOursUntilItIsCleared) {
+TEST(NcclLogTest, IsRedirectedAndCleared) {
   ::unsetenv("NCCL_DEBUG");
   std::string path;
   {
@@ -91,7 +91,7 @@ TEST(NcclLogTest, IsWrittenToAFileOfOursUntilItIsCleared) {
     EXPECT_THAT(log.read(), HasSubstr("more"));
   }
   EXPECT_FALSE(std::ifstream(path).good());
-  const NcclLog users;  // NCCL_DEBUG is set by now
+  const NcclLog users;  // NCCL_DEBUG is set now
   EXPECT_EQ(users.read(), "");
   for (const char* name : {"NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE"}) ::unsetenv(name);
 }

@@ -7,7 +7,7 @@
 namespace babelring {
 namespace {
 
-/// Ranks from 0 on to the right; messages that leave their host.
+/// Ranks in ring order from rank 0, and the number of hops between hosts.
 struct Walk {
   std::vector<int> ranks;
   int between_hosts = 0;
@@ -28,13 +28,13 @@ Walk walk(const std::vector<std::string>& hosts) {
   return walk;
 }
 
-TEST(RingOrder, IsThatOfRanksOnOneHostOrWhereHostsFollowOneAnother) {
+TEST(RingOrder, IsRankOrderIfHostsAreContiguous) {
   EXPECT_EQ(walk({"a"}).ranks, (std::vector{0}));
   EXPECT_EQ(walk({"a", "a", "a"}).ranks, (std::vector{0, 1, 2}));
   EXPECT_EQ(walk({"b", "b", "a", "a"}).ranks, (std::vector{0, 1, 2, 3}));
 }
 
-TEST(RingOrder, LeavesEachHostOnceHoweverRanksAreNumbered) {
+TEST(RingOrder, LeavesEachHostOnceForAnyNumbering) {
   const Walk by_node = walk({"a", "b", "a", "b"});
   EXPECT_EQ(by_node.ranks, (std::vector{0, 2, 1, 3}));
   EXPECT_EQ(by_node.between_hosts, 2);

@@ -9,7 +9,7 @@ namespace {
 
 using testing::Each;
 
-/// Ranks that are threads, each with its own mapping of the files.
+/// Ranks are threads, each with its own mapping of the files.
 class SharedAllReduceTest : public testing::TestWithParam<int> {
  protected:
   struct Rank {
@@ -74,7 +74,7 @@ TEST_P(SharedAllReduceTest, SumsInRankOrderIntoEveryRank) {
   EXPECT_EQ(wrong, 0);
 }
 
-TEST_P(SharedAllReduceTest, LeavesTheRestAlone) {
+TEST_P(SharedAllReduceTest, LeavesOtherElementsUnchanged) {
   make_ranks(100);
   for (const Rank& rank : ranks_) std::fill_n(rank.data(), 100, 1.0f);
   std::vector<SharedAllReduce> collectives;
@@ -106,7 +106,7 @@ TEST_P(SharedAllReduceTest, NamesTheRankItWaitsFor) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, SharedAllReduceTest, testing::Values(2, 3, 5));
 
-TEST(SharedAllReduce, DoesItsShareOfOneAfterAnother) {
+TEST(SharedAllReduce, SumsAllReducesInOrder) {
   const auto board_file = SharedFile::create(SharedBoard::file_bytes(1));
   const auto board = std::make_shared<SharedBoard>(board_file, 0, 1);
   const SharedMemory memory(SharedFile::create(SharedMemory::file_bytes(8, 1)), 8, 0);
@@ -119,7 +119,7 @@ TEST(SharedAllReduce, DoesItsShareOfOneAfterAnother) {
   EXPECT_EQ(second.advance(), Collective::Progress::done);
 }
 
-TEST(SharedFile, IsZeroedAndSeenByWhoIsInvited) {
+TEST(SharedFile, IsZeroedAndSharedByInvitation) {
   const auto file = SharedFile::create(10'000);
   ASSERT_NE(file, nullptr);
   EXPECT_TRUE(file->reserve(4096, 4096));
@@ -135,12 +135,12 @@ TEST(SharedFile, RefusesWrongInvitations) {
   const std::string invitation = file->invitation();
   EXPECT_EQ(SharedFile::open(""), nullptr);
   EXPECT_EQ(SharedFile::open("1 2 3"), nullptr);
-  EXPECT_EQ(SharedFile::open(invitation + "1"), nullptr);  // another token: some other machine's process
+  EXPECT_EQ(SharedFile::open(invitation + "1"), nullptr);  // another token, as on another machine
   EXPECT_EQ(SharedFile::open("0 0 100 1"), nullptr);       // no such process
   EXPECT_NE(SharedFile::open(invitation), nullptr);
 }
 
-TEST(SharedFile, LiesOnHugePagesEverywhere) {
+TEST(SharedFile, IsAlignedToHugePages) {
   const auto file = SharedFile::create(3 * huge_page);
   const auto other = SharedFile::open(file->invitation());
   ASSERT_NE(other, nullptr);
@@ -153,7 +153,7 @@ TEST(SharedFile, LiesOnHugePagesEverywhere) {
   EXPECT_EQ(other->data()[2 * huge_page], 4);
 }
 
-TEST(SharedMemory, ReservesACommonPartByShares) {
+TEST(SharedMemory, ReservesACommonPartInShares) {
   for (const std::size_t bytes : {std::size_t{5'000}, 3 * huge_page + 1}) {
     const auto file = SharedFile::create(SharedMemory::file_bytes(bytes, 1));
     SharedMemory memory(file, bytes, 0);
@@ -163,7 +163,7 @@ TEST(SharedMemory, ReservesACommonPartByShares) {
   }
 }
 
-TEST(SharedMemory, FindsTheSamePlaceOnOtherRanks) {
+TEST(SharedMemory, FindsPeerAddresses) {
   const auto file = SharedFile::create(SharedMemory::file_bytes(5'000, 3));
   const SharedMemory first(file, 5'000, 0), last(file, 5'000, 2);
   auto* own = reinterpret_cast<float*>(first.data()) + 7;

@@ -18,7 +18,7 @@ TEST(SingleCommunicator, IsTheOnlyRankOfItsHost) {
   EXPECT_EQ(communicator->description(), "one rank, no communication");
 }
 
-TEST(SingleCommunicator, LeavesValuesAsTheyAre) {
+TEST(SingleCommunicator, LeavesValuesUnchanged) {
   const auto communicator = make_single_communicator();
   std::vector<float> gradient{1, 2, 3};
   communicator->all_reduce_start(Tensor(gradient.data(), {3}, DType::f32));

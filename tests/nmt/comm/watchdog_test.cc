@@ -12,7 +12,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-TEST(Watchdog, LeavesWhatEndsInTimeAlone) {
+TEST(Watchdog, DoesNothingIfDestroyedInTime) {
   std::atomic<int> expired = 0;
   {
     const Watchdog watchdog(std::chrono::hours(1), [&] { ++expired; });
@@ -20,7 +20,7 @@ TEST(Watchdog, LeavesWhatEndsInTimeAlone) {
   EXPECT_EQ(expired, 0);
 }
 
-TEST(Watchdog, CallsOnceWhenTheDeadlineHasPassed) {
+TEST(Watchdog, CallsOnceAfterTheDeadline) {
   std::promise<void> called;
   std::atomic<int> expired = 0;
   {
@@ -33,7 +33,7 @@ TEST(Watchdog, CallsOnceWhenTheDeadlineHasPassed) {
   EXPECT_EQ(expired, 1);
 }
 
-TEST(WatchdogDeathTest, EndsAProcessThatHangs) {
+TEST(WatchdogDeathTest, EndsAHangingProcess) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(
       {
