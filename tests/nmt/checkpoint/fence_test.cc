@@ -26,7 +26,7 @@ class FenceTest : public ::testing::Test {
   fs::path folder_;
 };
 
-TEST_F(FenceTest, WhatAFencedAttemptWroteNeverAppears) {
+TEST_F(FenceTest, FencedAttemptsCheckpointNeverAppears) {
   CheckpointStore store(folder_, 5);
   store.save(content(1), [] {});
   EXPECT_THROW(store.save(content(2), [] { throw Fenced("attempt 1 is over"); }), Fenced);
@@ -34,7 +34,7 @@ TEST_F(FenceTest, WhatAFencedAttemptWroteNeverAppears) {
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()), 1) << "nothing is left behind";
 }
 
-TEST_F(FenceTest, LaterCheckpointsStepAsideAndMayComeAgain) {
+TEST_F(FenceTest, LaterCheckpointsAreMovedAsideAndMayRecur) {
   CheckpointStore store(folder_, 5);
   for (const std::int64_t update : {10, 20, 30}) store.save(content(update));
   const auto moved = store.set_aside_after(10);
@@ -43,13 +43,13 @@ TEST_F(FenceTest, LaterCheckpointsStepAsideAndMayComeAgain) {
   EXPECT_TRUE(moved[0].removed);
   EXPECT_EQ(store.latest()->update, 10);
   store.save(content(20));
-  EXPECT_EQ(store.set_aside_after(10).size(), 1U) << "another one of the same name is there already";
+  EXPECT_EQ(store.set_aside_after(10).size(), 1U) << "another checkpoint of the same name is already there";
   EXPECT_TRUE(fs::exists(folder_ / "aside/update-00000020"));
   EXPECT_TRUE(fs::exists(folder_ / "aside/update-00000020-2"));
   EXPECT_TRUE(store.set_aside_after(10).empty());
 }
 
-TEST_F(FenceTest, AFolderWhoseNumberIsTooLargeIsNoCheckpoint) {
+TEST_F(FenceTest, TooLargeNumberIsNotACheckpoint) {
   CheckpointStore store(folder_, 5);
   store.save(content(10));
   fs::create_directory(folder_ / "update-99999999999999999999");
@@ -57,7 +57,7 @@ TEST_F(FenceTest, AFolderWhoseNumberIsTooLargeIsNoCheckpoint) {
   EXPECT_TRUE(store.set_aside_after(10).empty());
 }
 
-TEST_F(FenceTest, OneThatIsNotTheBestDoesNotInheritThatByItsName) {
+TEST_F(FenceTest, NewCheckpointDoesNotInheritBestByName) {
   CheckpointStore store(folder_, 5);
   store.save(content(10));
   CheckpointContent best = content(20);

@@ -12,7 +12,7 @@ namespace {
 constexpr float nan = std::numeric_limits<float>::quiet_NaN();
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
-TEST(Finite, NamesTheFirstValueThatIsNot) {
+TEST(Finite, NamesTheFirstNonFiniteValue) {
   std::vector<float> gain(10, 1), weight(100 * 200, std::numeric_limits<float>::max());
   const std::vector<NamedTensor> tensors = {{"norm.gain", ConstTensor(gain.data(), {10}, DType::f32)},
                                             {"weight", ConstTensor(weight.data(), {100, 200}, DType::f32)}};
@@ -25,7 +25,7 @@ TEST(Finite, NamesTheFirstValueThatIsNot) {
   EXPECT_EQ(find_not_finite(tensors), "norm.gain[9] is nan");
 }
 
-TEST(Finite, FindsAValueAtEveryPlace) {
+TEST(Finite, FindsAValueAtEveryPosition) {
   std::vector<float> values(9000, 0);
   const std::vector<NamedTensor> tensors = {{"w", ConstTensor(values.data(), {9000}, DType::f32)}};
   for (const std::size_t at : {0UL, 1UL, 4095UL, 4096UL, 8191UL, 8192UL, 8999UL}) {
@@ -35,7 +35,7 @@ TEST(Finite, FindsAValueAtEveryPlace) {
   }
 }
 
-TEST(Finite, OtherTypesAreNotLookedAt) {
+TEST(Finite, IgnoresOtherTypes) {
   const std::vector<std::int32_t> ids = {0x7fc00000};
   const std::vector<NamedTensor> tensors = {{"ids", ConstTensor(ids.data(), {1}, DType::i32)}};
   EXPECT_EQ(find_not_finite(tensors), "");

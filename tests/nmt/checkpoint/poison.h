@@ -10,8 +10,8 @@
 
 namespace babelring {
 
-/// Puts `value` into one element of a weight of a stored checkpoint and makes its digests fit: what a program that did
-/// not look would have written.
+/// Sets one element of a weight in a stored checkpoint to `value` and updates the digests, as if a program without the
+/// finite check had written it.
 inline void poison_checkpoint(const std::filesystem::path& folder, const std::string& tensor, std::size_t element,
                               float value) {
   const auto replace = [](std::string& text, const std::string& from, const std::string& to) {

@@ -21,7 +21,7 @@ class SafetensorsTest : public testing::Test {
   SafetensorsTest() { fs::create_directories(folder_); }
   ~SafetensorsTest() override { fs::remove_all(folder_); }
 
-  /// A file with this header and so many bytes of data.
+  /// Writes a file with this header and N bytes of data.
   void write_raw(const std::string& header, std::size_t data_bytes) const {
     std::string text(8, '\0');
     for (std::size_t i = 0; i < 8; ++i) text[i] = static_cast<char>(header.size() >> (8 * i) & 0xffU);
@@ -48,7 +48,7 @@ TEST_F(SafetensorsTest, RoundTrip) {
 
   const SafetensorsReader reader(file_);
   ASSERT_EQ(reader.entries().size(), 5U);
-  EXPECT_EQ(reader.entries()[0].begin % 64, 0U) << "the data begins aligned";
+  EXPECT_EQ(reader.entries()[0].begin % 64, 0U) << "the data is aligned";
   for (const NamedTensor& expected : tensors) {
     const ConstTensor found = reader.tensor(expected.name, expected.tensor.shape, expected.tensor.dtype);
     EXPECT_EQ(std::memcmp(found.data, expected.tensor.data, expected.tensor.bytes()), 0) << expected.name;
@@ -64,7 +64,7 @@ TEST_F(SafetensorsTest, KnownBytes) {
   EXPECT_EQ(read_file(file_), expected);
 }
 
-TEST_F(SafetensorsTest, MetadataOfOtherProgramsIsPassedOver) {
+TEST_F(SafetensorsTest, MetadataOfOtherProgramsIsIgnored) {
   write_raw(R"({"__metadata__":{"format":"pt"},"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", 4);
   EXPECT_EQ(SafetensorsReader(file_).entries().size(), 1U);
 }
@@ -74,7 +74,7 @@ TEST_F(SafetensorsTest, FileWithoutTensors) {
   EXPECT_TRUE(SafetensorsReader(file_).entries().empty());
 }
 
-TEST_F(SafetensorsTest, ForeignTypesAreListedButNotViewed) {
+TEST_F(SafetensorsTest, UnsupportedTypesAreListedOnly) {
   write_raw(
       R"({"b":{"dtype":"U8","shape":[1],"data_offsets":[8,9]},"a":{"dtype":"F64","shape":[1],"data_offsets":[0,8]},)"
       R"("c":{"dtype":"I32","shape":[1,1,1,1,1],"data_offsets":[9,13]},"d":{"dtype":"F32","shape":[1],"data_offsets":[13,17]}} )",
@@ -143,7 +143,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadHeader{R"({"__metadata__":{"a":1}})", 0, "__metadata__': expected strings only"},
         BadHeader{R"({"__metadata__":[]})", 0, "__metadata__': expected an object"}));
 
-TEST_F(SafetensorsTest, ShortOrLyingFilesAreRefused) {
+TEST_F(SafetensorsTest, ShortOrInconsistentFilesAreRefused) {
   std::ofstream(file_, std::ios::binary) << "1234567";
   EXPECT_THAT([&] { SafetensorsReader reader(file_); },
               ThrowsMessage<Failure>(HasSubstr("7 bytes, expected at least 8")));
@@ -154,7 +154,7 @@ TEST_F(SafetensorsTest, ShortOrLyingFilesAreRefused) {
   EXPECT_THROW(SafetensorsReader reader(file_), Failure);
 }
 
-TEST_F(SafetensorsTest, WriterHoldsToItsDeclaration) {
+TEST_F(SafetensorsTest, WriterEnforcesItsLayout) {
   const ConstTensor two(floats_.data(), {2}, DType::f32);
   const auto layout = [](std::string name, DType dtype = DType::f32) {
     return SafetensorsWriter::Layout{.name = std::move(name), .shape = {2}, .dtype = dtype};
@@ -168,7 +168,7 @@ TEST_F(SafetensorsTest, WriterHoldsToItsDeclaration) {
     writer.add(two);
     EXPECT_THAT([&] { writer.add(two); }, ThrowsMessage<Failure>(HasSubstr("all 2 tensors are written")));
   }
-  EXPECT_TRUE(fs::is_empty(folder_)) << "an abandoned file leaves nothing";
+  EXPECT_TRUE(fs::is_empty(folder_)) << "an unfinished file leaves nothing behind";
   EXPECT_THAT(
       [&] {
         SafetensorsWriter(file_, {layout("a"), layout("a")});

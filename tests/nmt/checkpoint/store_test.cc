@@ -101,7 +101,7 @@ TEST_F(StoreTest, RoundTrip) {
   EXPECT_EQ(record_of(*latest).files.size(), saved.files.size());
 }
 
-TEST_F(StoreTest, SumsAreForSha256sum) {
+TEST_F(StoreTest, SumsAreReadableBySha256sum) {
   CheckpointStore store(folder_, 3);
   const auto saved = store.save(content(1)).saved;
   const std::string command = "cd '" + saved.folder + "' && sha256sum --strict --status -c SHA256SUMS";
@@ -125,10 +125,10 @@ TEST_F(StoreTest, KeepsTheNewestAndTheBest) {
   EXPECT_EQ(best(), "update-00000500") << "relative: the folder may be moved";
 }
 
-TEST_F(StoreTest, OneThatCannotBeRemovedKeepsNoOther) {
+TEST_F(StoreTest, FailedRemovalDoesNotBlockOthers) {
   CheckpointStore store(folder_, 1, false);
   store.save(content(1));
-  // As a file that somebody has open stays on NFS when it is removed, and its folder with it.
+  // Like an open file on NFS, which stays when it is removed, and its folder with it.
   const fs::path stuck = folder_ / checkpoint_name(1) / "held";
   fs::create_directory(stuck);
   if (::mount("tmpfs", stuck.c_str(), "tmpfs", 0, "size=4k") != 0) {
@@ -145,7 +145,7 @@ TEST_F(StoreTest, OneThatCannotBeRemovedKeepsNoOther) {
   EXPECT_EQ(removed[0].update, 2);
 }
 
-TEST_F(StoreTest, WithoutKeepBestOnlyTheNewestStay) {
+TEST_F(StoreTest, WithoutKeepBestOnlyTheNewestAreKept) {
   CheckpointStore store(folder_, 0, false);
   store.save(content(1, true));
   EXPECT_EQ(store.save(content(2)).removed.size(), 1U);
@@ -153,12 +153,12 @@ TEST_F(StoreTest, WithoutKeepBestOnlyTheNewestStay) {
   EXPECT_FALSE(fs::exists(folder_ / "best"));
 }
 
-TEST_F(StoreTest, APinnedOneStaysAlsoWhenItIsWrittenAgain) {
+TEST_F(StoreTest, PinnedCheckpointIsKeptWhenRewritten) {
   CheckpointStore store(folder_, 1, false);
   store.save(content(1));
   write_file_atomically(folder_ / checkpoint_name(1) / "pinned", "");
   EXPECT_TRUE(store.save(content(2)).removed.empty());
-  store.save(content(1));  // a resumed run comes by the same update
+  store.save(content(1));  // a resumed run reaches the same update again
   EXPECT_EQ(store.save(content(3)).removed.size(), 1U);
   EXPECT_THAT(names(store.list()), ElementsAre("update-00000001", "update-00000003"));
   EXPECT_TRUE(load_checkpoint(folder_ / checkpoint_name(1)).ok());
@@ -176,7 +176,7 @@ TEST_F(StoreTest, SameUpdateIsReplaced) {
   EXPECT_EQ(entries(folder_), 1U);
 }
 
-TEST_F(StoreTest, TheReplacedOneIsThereUntilTheNewOneIs) {
+TEST_F(StoreTest, ReplacementIsAtomic) {
   for (const char* name : {"one", "other"}) fs::create_directory(base_ / name);
   if (::renameat2(AT_FDCWD, (base_ / "one").c_str(), AT_FDCWD, (base_ / "other").c_str(), RENAME_EXCHANGE) != 0) {
     GTEST_SKIP() << "this file system cannot exchange two folders: " << std::generic_category().message(errno);
@@ -185,24 +185,24 @@ TEST_F(StoreTest, TheReplacedOneIsThereUntilTheNewOneIs) {
   store.save(content(5));
   const fs::path saved = folder_ / checkpoint_name(5);
   std::atomic<bool> done = false;
-  std::atomic<int> looks = 0, missing = 0;
+  std::atomic<int> checks = 0, missing = 0;
   std::thread watcher([&] {
-    for (; !done; ++looks) missing += fs::exists(saved / "state.json") ? 0 : 1;
+    for (; !done; ++checks) missing += fs::exists(saved / "state.json") ? 0 : 1;
   });
-  for (int again = 0; again < 50 || looks < 50; ++again) store.save(content(5));
+  for (int again = 0; again < 50 || checks < 50; ++again) store.save(content(5));
   done = true;
   watcher.join();
   EXPECT_EQ(missing, 0);
 }
 
-TEST_F(StoreTest, ListIsInOrderOfUpdates) {
+TEST_F(StoreTest, ListIsOrderedByUpdate) {
   CheckpointStore store(folder_, 10);
   for (const std::int64_t update : {100000000, 99999999, 5}) store.save(content(update));
   fs::create_directory(folder_ / "update-x");
   EXPECT_THAT(names(store.list()), ElementsAre("update-00000005", "update-99999999", "update-100000000"));
 }
 
-TEST_F(StoreTest, LeftoversAreRemovedAtTheStart) {
+TEST_F(StoreTest, LeftoversAreRemovedAtStart) {
   {
     CheckpointStore store(folder_, 2);
     store.save(content(1));
@@ -214,7 +214,7 @@ TEST_F(StoreTest, LeftoversAreRemovedAtTheStart) {
   EXPECT_EQ(store.latest()->update, 1);
 }
 
-TEST_F(StoreTest, DamagedOnesAreSkippedAndTakeNoPlace) {
+TEST_F(StoreTest, DamagedCheckpointsAreSkippedAndNotCounted) {
   CheckpointStore store(folder_, 2);
   store.save(content(1));
   store.save(content(2));
@@ -226,7 +226,7 @@ TEST_F(StoreTest, DamagedOnesAreSkippedAndTakeNoPlace) {
   EXPECT_THROW(store.latest(), Failure);
 }
 
-TEST_F(StoreTest, WhereAllAreDamagedEachIsNamedAndNothingIsTaken) {
+TEST_F(StoreTest, IfAllAreDamagedEachIsNamed) {
   CheckpointStore store(folder_, 3);
   for (const std::int64_t update : {1, 2, 3}) store.save(content(update));
   fs::resize_file(folder_ / "update-00000001" / "weights.safetensors", 100);
@@ -246,18 +246,18 @@ TEST_F(StoreTest, WhereAllAreDamagedEachIsNamedAndNothingIsTaken) {
   }
 }
 
-TEST_F(StoreTest, AFolderThatCannotBeReadIsNotOneWithoutCheckpoints) {
+TEST_F(StoreTest, UnreadableFolderIsNotEmpty) {
   CheckpointStore store(folder_, 3);
   store.save(content(1));
   fs::rename(folder_ / "update-00000001" / "state.json", base_ / "kept");
-  fs::create_directory(folder_ / "update-00000001" / "state.json");  // reading it fails, also for root
+  fs::create_directory(folder_ / "update-00000001" / "state.json");  // unreadable even for root
   EXPECT_THAT([&] { store.latest(); }, ThrowsMessage<Failure>(HasSubstr("state.json: Is a directory")));
   fs::remove_all(folder_);
   write_file_atomically(folder_, "");
   EXPECT_THAT([&] { store.latest(); }, ThrowsMessage<Failure>(HasSubstr("Not a directory")));
 }
 
-TEST_F(StoreTest, OneWithAFlippedBitTakesNoPlaceOnceItIsFound) {
+TEST_F(StoreTest, CheckpointWithFlippedBitDoesNotCountOnceFound) {
   CheckpointStore store(folder_, 2);
   store.save(content(1));
   store.save(content(2));
@@ -265,11 +265,11 @@ TEST_F(StoreTest, OneWithAFlippedBitTakesNoPlaceOnceItIsFound) {
   ASSERT_EQ(store.latest()->update, 1);
   EXPECT_TRUE(store.save(content(3)).removed.empty()) << "1 and 3 are the two newest undamaged ones";
   const auto removed = store.save(content(4)).removed;
-  EXPECT_EQ(removed.size(), 2U) << "the damaged one and 1, now that there are two newer ones";
+  EXPECT_EQ(removed.size(), 2U) << "the damaged one and 1, because two newer ones exist";
   EXPECT_THAT(names(store.list()), ElementsAre("update-00000003", "update-00000004"));
 }
 
-TEST_F(StoreTest, WeightsThatAreNotFiniteAreNotWritten) {
+TEST_F(StoreTest, NonFiniteWeightsAreNotWritten) {
   CheckpointStore store(folder_, 2);
   store.save(content(1, true));
   weights_[250] = NAN;
@@ -278,7 +278,7 @@ TEST_F(StoreTest, WeightsThatAreNotFiniteAreNotWritten) {
   EXPECT_EQ(best(), "update-00000001");
 }
 
-TEST_F(StoreTest, WithoutAFiniteLossNoneIsTheBest) {
+TEST_F(StoreTest, BestRequiresAFiniteLoss) {
   CheckpointStore store(folder_, 2);
   CheckpointContent dead = content(1, true);
   dead.sacrebleu = 0;
@@ -289,7 +289,7 @@ TEST_F(StoreTest, WithoutAFiniteLossNoneIsTheBest) {
   }
 }
 
-TEST_F(StoreTest, WeightsThatAreNotFiniteAreNotAveraged) {
+TEST_F(StoreTest, NonFiniteWeightsAreNotAveraged) {
   CheckpointStore store(folder_, 5);
   store.save(content(1));
   store.save(content(2));
@@ -364,7 +364,7 @@ TEST_F(StoreTest, DamageIsNamed) {
   EXPECT_THAT(load_checkpoint(base_ / "absent").message(), HasSubstr("state.json: No such file or directory"));
 }
 
-TEST_F(StoreTest, NamesThatLeadElsewhereAreRefused) {
+TEST_F(StoreTest, UnsafeFileNamesAreRefused) {
   CheckpointStore store(folder_, 2);
   for (const char* name : {"../x", "a/b", "state.json", "SHA256SUMS", "weights.safetensors", "", ".x", "a b"}) {
     CheckpointContent bad = content(1);
@@ -375,7 +375,7 @@ TEST_F(StoreTest, NamesThatLeadElsewhereAreRefused) {
   EXPECT_EQ(entries(folder_), 0U) << "failed writes leave nothing";
 }
 
-TEST_F(StoreTest, FailedWriteLeavesTheOlderOnes) {
+TEST_F(StoreTest, FailedWriteKeepsOlderCheckpoints) {
   CheckpointStore store(folder_, 1);
   store.save(content(1, true));
   CheckpointContent bad = content(2, true);
@@ -385,7 +385,7 @@ TEST_F(StoreTest, FailedWriteLeavesTheOlderOnes) {
   EXPECT_EQ(best(), "update-00000001");
 }
 
-TEST_F(StoreTest, FullDiskLeavesTheOlderOnes) {
+TEST_F(StoreTest, FullDiskKeepsOlderCheckpoints) {
   fs::create_directories(folder_);
   if (::mount("tmpfs", folder_.c_str(), "tmpfs", 0, "size=128k") != 0) {
     GTEST_SKIP() << "may not mount a small tmpfs here: " << std::generic_category().message(errno);
@@ -402,12 +402,12 @@ TEST_F(StoreTest, FullDiskLeavesTheOlderOnes) {
   EXPECT_EQ(::umount(folder_.c_str()), 0);
 }
 
-TEST_F(StoreTest, FolderThatCannotBeMadeIsAFailure) {
+TEST_F(StoreTest, FailsIfTheFolderCannotBeCreated) {
   EXPECT_THAT([&] { CheckpointStore store(base_ / "source.model" / "x", 1); },
               ThrowsMessage<Failure>(HasSubstr("Not a directory")));
 }
 
-TEST_F(StoreTest, AverageIsTheMeanAndStandsAlone) {
+TEST_F(StoreTest, AverageIsTheMeanAndSelfContained) {
   CheckpointStore store(folder_, 5);
   store.save(content(1));
   const std::vector<float> first = weights_;
@@ -423,13 +423,13 @@ TEST_F(StoreTest, AverageIsTheMeanAndStandsAlone) {
   EXPECT_EQ(to_text(mean.state.at("averaged_from")), R"(["update-00000001","update-00000002"])");
   EXPECT_EQ(read_file(mean.folder / "spm.model"), "spm");
   EXPECT_FALSE(fs::exists(mean.folder / "optimizer.safetensors"));
-  // As shells complete the names of folders.
+  // With a trailing slash, as shells complete folder names.
   const Checkpoint again = average_checkpoints({folder_ / "update-00000002/"}, base_ / "again/");
   EXPECT_EQ(again.folder, base_ / "again");
   EXPECT_EQ(to_text(again.state.at("averaged_from")), R"(["update-00000002"])");
 }
 
-TEST_F(StoreTest, AverageThatCannotBeWrittenLeavesNothing) {
+TEST_F(StoreTest, FailedAverageLeavesNothing) {
   CheckpointStore store(folder_, 5);
   store.save(content(1));
   std::signal(SIGXFSZ, SIG_IGN);  // write() then fails instead
@@ -449,7 +449,7 @@ TEST_F(StoreTest, AverageThatCannotBeWrittenLeavesNothing) {
   EXPECT_EQ(entries(base_), 2U) << "source.model and checkpoints";
 }
 
-TEST_F(StoreTest, AverageRefusesWhatDoesNotFit) {
+TEST_F(StoreTest, AverageRefusesMismatchedInputs) {
   CheckpointStore store(folder_, 5);
   store.save(content(1));
   CheckpointContent other = content(2);

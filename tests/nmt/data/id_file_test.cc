@@ -11,7 +11,7 @@
 namespace babelring {
 namespace {
 
-/// Of an id file in use, which somebody else changes.
+/// An id file that another process changes while it is mapped.
 class IdFileInUse : public testing::Test {
  protected:
   IdFileInUse() {
@@ -43,8 +43,8 @@ TEST_F(IdFileInUse, OverwrittenIsNamed) {
   EXPECT_THROW(ids[3], Failure);
 }
 
-/// A mapping that is gone guards nothing: the next one at its place is not its file.
-TEST_F(IdFileInUse, LaterMappingsAreTheirOwn) {
+/// The guard of a destroyed mapping must not apply to a later mapping at the same address.
+TEST_F(IdFileInUse, LaterMappingIsNamedItself) {
   EXPECT_EXIT(
       {
         { const IdSequences gone(file_, 8); }

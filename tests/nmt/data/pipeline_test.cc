@@ -40,7 +40,7 @@ TEST(BatchTest, PacksPairsWithTheirControlIds) {
   EXPECT_EQ(batch.first_target_row, 2);
 }
 
-TEST(BatchTest, AnEmptySliceIsABatchOfNothing) {
+TEST(BatchTest, EmptySliceGivesAnEmptyBatch) {
   const Corpus corpus = Corpus::from_memory({{5}}, {{8}});
   const PackedBatch batch = make_batch(corpus, UpdatePlan{}, Slice{});
   EXPECT_EQ(batch.source.sentences(), 0);
@@ -88,7 +88,7 @@ TEST(PipelineTest, ResumesAnywhereWithTheSameBatches) {
 
 class WorldTest : public testing::TestWithParam<int> {};
 
-TEST_P(WorldTest, RanksTogetherSeeTheUpdateOfOne) {
+TEST_P(WorldTest, RanksTogetherCoverTheUpdate) {
   const int world = GetParam();
   const Corpus corpus = small_corpus();
   const Plan plan(corpus, small_updates);
@@ -125,7 +125,7 @@ TEST_P(WorldTest, RanksTogetherSeeTheUpdateOfOne) {
 
 INSTANTIATE_TEST_SUITE_P(Worlds, WorldTest, testing::Values(1, 2, 4, 7));
 
-TEST(PipelineTest, StopsAtAnyMoment) {
+TEST(PipelineTest, StopsAtAnyTime) {
   const Corpus corpus = small_corpus();
   const Plan plan(corpus, small_updates);
   for (int taken = 0; taken < 30; ++taken) {
@@ -135,7 +135,7 @@ TEST(PipelineTest, StopsAtAnyMoment) {
   }
 }
 
-TEST(PipelineTest, RethrowsWhatItsThreadThrewAndGoesOnDoingSo) {
+TEST(PipelineTest, RethrowsTheThreadsExceptionOnEveryCall) {
   const auto two_updates = [](std::int64_t update) {
     if (update == 3) fail("disk on fire");
     UpdateBatches batches;

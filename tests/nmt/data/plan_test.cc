@@ -17,7 +17,7 @@ Corpus random_corpus(std::int64_t sentences, int max_length, std::uint64_t seed 
   return make_synthetic({.sentences = sentences, .max_length = max_length, .seed = seed});
 }
 
-/// The updates from `start` on, up to the end of its epoch.
+/// The updates from `start` to the end of its epoch.
 std::vector<UpdatePlan> rest_of_epoch(const Plan& plan, const DataPosition& start) {
   std::vector<UpdatePlan> updates;
   for (DataPosition position = start; position.epoch == start.epoch; position = updates.back().next) {
@@ -45,7 +45,7 @@ std::vector<std::int64_t> first_numbers(std::int64_t count) {
 
 class EpochTest : public testing::TestWithParam<PlanOptions> {};
 
-TEST_P(EpochTest, EverySentenceExactlyOnceAnEpoch) {
+TEST_P(EpochTest, EverySentenceOccursOncePerEpoch) {
   const Corpus corpus = random_corpus(997, 30);
   const Plan plan(corpus, GetParam());
   DataPosition position;
@@ -72,7 +72,7 @@ INSTANTIATE_TEST_SUITE_P(Options, EpochTest,
                                          PlanOptions{.tokens_per_update = 31, .order = DataOrder::pooled},
                                          PlanOptions{.tokens_per_update = 777, .seed = 9, .order = DataOrder::pooled}));
 
-TEST(PlanTest, TokensAreCountedWithEndOfSentence) {
+TEST(PlanTest, TokenCountsIncludeEndOfSentence) {
   const Corpus corpus = Corpus::from_memory({{5, 6}, {7}}, {{8}, {9, 10, 11}});
   const Plan plan(corpus, {.tokens_per_update = 100});
   const UpdatePlan update = plan({});
@@ -90,7 +90,7 @@ TEST(PlanTest, UpdatesAreNearTheirBudget) {
   }
 }
 
-/// Mean distance of the shortest and the longest target of an update.
+/// Mean difference between the longest and the shortest target of an update.
 double mean_spread(const Corpus& corpus, DataOrder order) {
   const Plan plan(corpus, {.tokens_per_update = 500, .order = order});
   double spread = 0;
@@ -105,14 +105,14 @@ double mean_spread(const Corpus& corpus, DataOrder order) {
   return spread / static_cast<double>(plan.updates_per_epoch());
 }
 
-TEST(PlanTest, AnUpdateHoldsSentencesOfAllLengths) {
+TEST(PlanTest, UpdatesMixAllLengths) {
   const Corpus corpus = random_corpus(5000, 40);
   EXPECT_GT(mean_spread(corpus, PlanOptions().order), 30);
   EXPECT_LT(mean_spread(corpus, DataOrder::pooled), 4);
 }
 
-/// Runs that began with this order continue in it: digests of the version that had no other.
-TEST(PlanTest, ThePooledOrderIsThatOfOldRuns) {
+/// Existing runs depend on this order. The digests come from the version that knew no other order.
+TEST(PlanTest, PooledOrderIsUnchanged) {
   const Corpus corpus = random_corpus(997, 30);
   for (const auto& [tokens, expected] : {std::pair<std::int64_t, std::uint64_t>{31, 0x5f6bde53a04db5ab},
                                          std::pair<std::int64_t, std::uint64_t>{500, 0xd1a04bac9013ecbf}}) {
@@ -124,7 +124,7 @@ TEST(PlanTest, ThePooledOrderIsThatOfOldRuns) {
         hash = mix64(hash + 1000);
       }
     }
-    EXPECT_EQ(hash, expected) << tokens << " tokens an update";
+    EXPECT_EQ(hash, expected) << tokens << " tokens per update";
   }
 }
 
@@ -148,7 +148,7 @@ TEST(PlanTest, IsAPureFunctionOfThePosition) {
   }
 }
 
-TEST(PlanTest, OtherUpdatesContinueWhereTheTextWas) {
+TEST(PlanTest, OtherUpdateSizesContinueAtThePosition) {
   const Corpus corpus = random_corpus(997, 30);
   DataPosition position;
   double epochs = 0;
@@ -171,12 +171,12 @@ TEST(PlanTest, OtherUpdatesContinueWhereTheTextWas) {
   }
 }
 
-TEST(PlanTest, APositionBetweenCutsLeadsToTheNextOne) {
+TEST(PlanTest, PositionBetweenCutsEndsAtTheNextCut) {
   const Corpus corpus = random_corpus(997, 30);
   const Plan plan(corpus, {.tokens_per_update = 500});
   const UpdatePlan first = plan({}), second = plan(first.next);
   EXPECT_EQ(plan({0, 1}).next, first.next);
-  EXPECT_EQ(plan({0, first.next.sentences - 1}).next, second.next) << "one sentence is too little for an update";
+  EXPECT_EQ(plan({0, first.next.sentences - 1}).next, second.next) << "one sentence is too short for an update";
   const std::vector<UpdatePlan> all = rest_of_epoch(plan, {});
   EXPECT_EQ(plan({0, 996}).sentences, std::vector<std::int64_t>{all.back().sentences.back()});
   EXPECT_EQ(plan({0, 996}).next, (DataPosition{1, 0}));
@@ -206,14 +206,14 @@ TEST(PlanTest, SeedAndEpochChangeTheOrder) {
   EXPECT_NE(one({}).sentences, one({1, 0}).sentences);
 }
 
-TEST(PlanTest, OverLongSentencesAreLeftOutAndCounted) {
+TEST(PlanTest, OverLongSentencesAreExcludedAndCounted) {
   const Corpus corpus = Corpus::from_memory({{5}, {5, 5, 5}, {5}, {5, 5}}, {{6}, {6}, {6, 6, 6}, {6, 6}});
   const Plan plan(corpus, {.tokens_per_update = 100, .max_length = 3});
   EXPECT_EQ(plan.left_out(), 2);
   EXPECT_EQ(sorted(plan({}).sentences), (std::vector<std::int64_t>{0, 3}));
 }
 
-TEST(PlanTest, RefusesWhatCannotBePlanned) {
+TEST(PlanTest, RefusesInvalidOptionsAndPositions) {
   const Corpus corpus = random_corpus(10, 5);
   EXPECT_THROW(Plan(corpus, {.tokens_per_update = 0}), UsageFailure);
   EXPECT_THROW(Plan(corpus, {.max_length = 1}), UsageFailure);
@@ -295,15 +295,15 @@ TEST(SliceTest, MicroBatchesKeepTheLimitOnEveryRank) {
   EXPECT_EQ(micro_batches_for(corpus, plan({}), 2, 1'000'000), 1);
 }
 
-TEST(SliceTest, ALimitBelowOneSentenceGivesOneSentenceAMicroBatch) {
+TEST(SliceTest, LimitBelowOneSentenceGivesOneSentencePerMicroBatch) {
   const Corpus corpus = random_corpus(50, 25);
   const UpdatePlan update = Plan(corpus, {.tokens_per_update = 100})({});
   const int count = micro_batches_for(corpus, update, 1, 1);
   for (const Slice& part : slice(corpus, update, 0, 1, count)) EXPECT_LE(part.last - part.first, 1);
 }
 
-TEST(SliceTest, ThereMayHaveToBeMoreMicroBatchesThanSentences) {
-  // Of three equal parts the first would hold both short sentences, which together are over the limit.
+TEST(SliceTest, MayNeedMoreMicroBatchesThanSentences) {
+  // With three equal parts the first would hold both short sentences, which together exceed the limit.
   const std::vector<std::vector<std::int32_t>> side = {{5}, {5, 5, 5, 5}, {5, 5, 5, 5, 5, 5}};
   const Corpus corpus = Corpus::from_memory(side, side);
   UpdatePlan update;

@@ -54,34 +54,34 @@ class PrepareTest : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(PrepareTest, WritesWhatCorpusVocabularyAndTextRead) {
-  PrepareOptions wanted = clean_options();
-  add_valid(wanted, "a  quick fox \nthe fox 7\r\n", "ein schneller fuchs\nfuchs 7\n");
-  const PrepareResult result = prepare(wanted);
-  const Corpus train = Corpus::open(wanted.output, "train", true);
-  const Corpus valid = Corpus::open(wanted.output, "valid", true);
-  const ParallelText text = ParallelText::open(wanted.output, "valid");
-  const Vocabulary vocabulary = Vocabulary::load(wanted.output / "spm.model");
+TEST_F(PrepareTest, OutputIsReadByCorpusVocabularyAndText) {
+  PrepareOptions config = clean_options();
+  add_valid(config, "a  quick fox \nthe fox 7\r\n", "ein schneller fuchs\nfuchs 7\n");
+  const PrepareResult result = prepare(config);
+  const Corpus train = Corpus::open(config.output, "train", true);
+  const Corpus valid = Corpus::open(config.output, "valid", true);
+  const ParallelText text = ParallelText::open(config.output, "valid");
+  const Vocabulary vocabulary = Vocabulary::load(config.output / "spm.model");
   EXPECT_EQ(train.sentences(), 60);
   EXPECT_EQ(vocabulary.decode(train.source(17)), "the quick brown fox 17");
   EXPECT_EQ(vocabulary.decode(train.target(59)), "der schnelle braune fuchs 59");
-  EXPECT_EQ(text.source, (std::vector<std::string>{"a  quick fox ", "the fox 7"}));  // raw but for the CR
+  EXPECT_EQ(text.source, (std::vector<std::string>{"a  quick fox ", "the fox 7"}));  // raw except for the CR
   EXPECT_EQ(text.target, (std::vector<std::string>{"ein schneller fuchs", "fuchs 7"}));
   EXPECT_EQ(valid.source(1).size(), vocabulary.encode("the fox 7").size());
   EXPECT_EQ(result.manifest.set("train").source_tokens, train.source_tokens());
-  EXPECT_EQ(load_manifest(wanted.output).vocabulary.sha256, vocabulary.digest());
-  EXPECT_FALSE(std::filesystem::exists(wanted.output / "work.tmp"));
-  EXPECT_THROW(ParallelText::open(wanted.output, "train"), Failure);
-  EXPECT_THAT(message_of([&] { Corpus::open(wanted.output, "test"); }),
+  EXPECT_EQ(load_manifest(config.output).vocabulary.sha256, vocabulary.digest());
+  EXPECT_FALSE(std::filesystem::exists(config.output / "work.tmp"));
+  EXPECT_THROW(ParallelText::open(config.output, "train"), Failure);
+  EXPECT_THAT(message_of([&] { Corpus::open(config.output, "test"); }),
               HasSubstr("out: no set 'test', only train, valid"));
 }
 
-TEST_F(PrepareTest, SameInputSameBytesWhateverTheThreads) {
-  PrepareOptions wanted = clean_options(500);
+TEST_F(PrepareTest, OutputDoesNotDependOnThreads) {
+  PrepareOptions config = clean_options(500);
   const auto digest = [&](int threads) {
-    wanted.threads = threads;
-    prepare(wanted);
-    return sha256_file(wanted.output / "manifest.json");
+    config.threads = threads;
+    prepare(config);
+    return sha256_file(config.output / "manifest.json");
   };
   const std::string once = digest(1);
   EXPECT_EQ(digest(1), once);
@@ -98,8 +98,8 @@ TEST_F(PrepareTest, ReportsEveryProblemByFileAndLine) {
                              "one\n";                                       // 59
   const std::string target = numbered("der schnelle braune fuchs", 50) + "x y\nx y\nfenster zeile\nx\nx\n \t\n" +
                              "same same\nder schnelle  braune fuchs 3\n" + "a b c d e f g\n";
-  const PrepareOptions wanted = options(source, target);
-  const PrepareReport report = prepare(wanted).reports.at(0);
+  const PrepareOptions config = options(source, target);
+  const PrepareReport report = prepare(config).reports.at(0);
   EXPECT_EQ(report.read(), 59);
   EXPECT_EQ(report.kept(), 51);
   const auto expect_one = [&](Finding finding, const std::string& place) {
@@ -118,43 +118,43 @@ TEST_F(PrepareTest, ReportsEveryProblemByFileAndLine) {
   expect_one(Finding::duplicate, "train.src:58:");
   expect_one(Finding::ratio, "train.src:59:");
   EXPECT_THAT(report.table(), HasSubstr("59 pairs read, 51 kept"));
-  const json::value stored = parse_json(read_file(wanted.output / "report.json")).value();
+  const json::value stored = parse_json(read_file(config.output / "report.json")).value();
   EXPECT_EQ(stored.at("sets").at(0).at("findings").at("empty").at("count").as_int64(), 2);
 }
 
-TEST_F(PrepareTest, UnequalFilesAreRefusedWithBothCountsOrTruncated) {
-  PrepareOptions wanted = options(numbered("the quick brown fox", 50), numbered("der schnelle braune fuchs", 47));
-  const std::string message = message_of([&] { prepare(wanted); });
+TEST_F(PrepareTest, UnequalFilesAreRefusedOrTruncated) {
+  PrepareOptions config = options(numbered("the quick brown fox", 50), numbered("der schnelle braune fuchs", 47));
+  const std::string message = message_of([&] { prepare(config); });
   EXPECT_THAT(message, HasSubstr("train.src has 50 lines"));
   EXPECT_THAT(message, HasSubstr("train.tgt has 47"));
-  EXPECT_FALSE(std::filesystem::exists(wanted.output / "manifest.json"));
-  wanted.unequal = Unequal::truncate;
-  const PrepareReport report = prepare(wanted).reports.at(0);
+  EXPECT_FALSE(std::filesystem::exists(config.output / "manifest.json"));
+  config.unequal = Unequal::truncate;
+  const PrepareReport report = prepare(config).reports.at(0);
   EXPECT_EQ(report.kept(), 47);
   EXPECT_EQ(report[Finding::unpaired].count, 3);
   EXPECT_THAT(report[Finding::unpaired].examples.at(0), HasSubstr("train.src:48:"));
 }
 
-TEST_F(PrepareTest, RefusesSetsWithoutPairsAndLeavesAnOlderFolderAsItWas) {
-  PrepareOptions wanted = clean_options();
-  add_valid(wanted, "", "");
-  EXPECT_EQ(message_of([&] { prepare(wanted); }),
+TEST_F(PrepareTest, RefusesSetsWithoutPairsAndKeepsAnOlderFolder) {
+  PrepareOptions config = clean_options();
+  add_valid(config, "", "");
+  EXPECT_EQ(message_of([&] { prepare(config); }),
             "prepare: " + (folder_ / "valid.src").string() + " has no lines; expected pairs for valid");
-  add_valid(wanted, "\na b\n", "x\n \n");
-  EXPECT_EQ(message_of([&] { prepare(wanted); }), "prepare: valid: none of 2 pairs is left after cleaning (empty 2)");
-  EXPECT_FALSE(std::filesystem::exists(wanted.output));
+  add_valid(config, "\na b\n", "x\n \n");
+  EXPECT_EQ(message_of([&] { prepare(config); }), "prepare: valid: none of 2 pairs is left after cleaning (empty 2)");
+  EXPECT_FALSE(std::filesystem::exists(config.output));
 
-  add_valid(wanted, "a quick fox\n", "ein schneller fuchs\n");
-  prepare(wanted);
+  add_valid(config, "a quick fox\n", "ein schneller fuchs\n");
+  prepare(config);
   std::map<std::string, std::string> before;
-  for (const auto& entry : std::filesystem::directory_iterator(wanted.output)) {
+  for (const auto& entry : std::filesystem::directory_iterator(config.output)) {
     before[entry.path().filename().string()] = read_file(entry.path());
   }
-  wanted.max_pieces = 1;
-  wanted.vocabulary.size = 35;
-  EXPECT_EQ(message_of([&] { prepare(wanted); }),
+  config.max_pieces = 1;
+  config.vocabulary.size = 35;
+  EXPECT_EQ(message_of([&] { prepare(config); }),
             "prepare: train: none of 60 pairs is left after encoding (too_many_pieces 60)");
-  for (const auto& entry : std::filesystem::directory_iterator(wanted.output)) {
+  for (const auto& entry : std::filesystem::directory_iterator(config.output)) {
     EXPECT_EQ(before[entry.path().filename().string()], read_file(entry.path())) << entry.path();
     before.erase(entry.path().filename().string());
   }
@@ -164,130 +164,130 @@ TEST_F(PrepareTest, RefusesSetsWithoutPairsAndLeavesAnOlderFolderAsItWas) {
 TEST_F(PrepareTest, CountsUnknownPiecesAndDropsPairsOfThem) {
   prepare(clean_options());
   std::filesystem::copy(folder_ / "out" / "spm.model", folder_ / "spm.model");
-  // Neither ξ nor ω occurs in what the vocabulary was trained on.
-  PrepareOptions wanted = options(numbered("the quick brown fox", 60) + "ξξξξξ\n" + "the quick ω fox 3\n",
+  // Neither ξ nor ω occurs in the vocabulary's training text.
+  PrepareOptions config = options(numbered("the quick brown fox", 60) + "ξξξξξ\n" + "the quick ω fox 3\n",
                                   numbered("der schnelle braune fuchs", 60) + "der fuchs\n" + "fuchs ω ω ω\n");
-  wanted.use_vocabulary = folder_ / "spm.model";
-  wanted.filter.max_ratio = 100;
-  add_valid(wanted, "a ω fox\nω\n", "ein schneller fuchs\nω\n");
-  const PrepareResult result = prepare(wanted);
+  config.use_vocabulary = folder_ / "spm.model";
+  config.filter.max_ratio = 100;
+  add_valid(config, "a ω fox\nω\n", "ein schneller fuchs\nω\n");
+  const PrepareResult result = prepare(config);
   const PrepareReport &train = result.reports.at(0), &valid = result.reports.at(1);
   EXPECT_EQ(train[Finding::too_many_unknown].count, 1);
   EXPECT_THAT(train[Finding::too_many_unknown].examples.at(0), HasSubstr("train.src:61: ξξξξξ"));
   EXPECT_EQ(train.kept(), 61);
   EXPECT_EQ(train.source_pieces().unknown, 1);
   EXPECT_EQ(train.target_pieces().unknown, 3);
-  EXPECT_EQ(train.source_pieces().all, Corpus::open(wanted.output, "train").source_tokens());
-  EXPECT_EQ(valid.kept(), 2) << "held-out sets are kept whole";
+  EXPECT_EQ(train.source_pieces().all, Corpus::open(config.output, "train").source_tokens());
+  EXPECT_EQ(valid.kept(), 2) << "held-out sets are not filtered";
   EXPECT_EQ(valid.source_pieces().unknown, 2);
   EXPECT_THAT(valid.table(), HasSubstr("2 of them <unk>"));
-  const json::value stored = parse_json(read_file(wanted.output / "report.json")).value();
+  const json::value stored = parse_json(read_file(config.output / "report.json")).value();
   EXPECT_EQ(stored.at("sets").at(1).at("target").at("unknown").as_int64(), 1);
-  wanted.max_unknown = 1;
-  EXPECT_EQ(prepare(wanted).reports.at(0).kept(), 62);
+  config.max_unknown = 1;
+  EXPECT_EQ(prepare(config).reports.at(0).kept(), 62);
 }
 
 TEST_F(PrepareTest, FiltersByLengthAndPieces) {
-  PrepareOptions wanted =
+  PrepareOptions config =
       options(numbered("the quick brown fox", 50) + "a b c d e f g\nx\nthe qzqzqzqzqzqzqzqzqzqzqz fox\n",
               numbered("der schnelle braune fuchs", 50) + "a b c d e f h\nx y\nder fuchs lief\n");
-  wanted.filter.max_words = 6;
-  wanted.filter.min_words = 2;
-  wanted.max_pieces = 20;
-  wanted.vocabulary.size = 50;
-  const PrepareReport report = prepare(wanted).reports.at(0);
+  config.filter.max_words = 6;
+  config.filter.min_words = 2;
+  config.max_pieces = 20;
+  config.vocabulary.size = 50;
+  const PrepareReport report = prepare(config).reports.at(0);
   EXPECT_EQ(report[Finding::too_long].count, 1);
   EXPECT_EQ(report[Finding::too_short].count, 1);
   EXPECT_EQ(report[Finding::too_many_pieces].count, 1);
   EXPECT_THAT(report[Finding::too_many_pieces].examples.at(0), HasSubstr("train.src:53: the qzqz"));
   EXPECT_EQ(report.kept(), 50);
-  EXPECT_EQ(Corpus::open(wanted.output, "train").sentences(), 50);
+  EXPECT_EQ(Corpus::open(config.output, "train").sentences(), 50);
 }
 
-TEST_F(PrepareTest, HeldOutSentencesLeaveTheTrainingText) {
-  PrepareOptions wanted = clean_options();
-  add_valid(wanted, "the quick  brown fox 5\nother\n", "anderes\nder schnelle braune fuchs 6\n");
-  EXPECT_EQ(prepare(wanted).reports.at(0)[Finding::held_out].count, 2);
-  wanted.filter.keep_held_out = true;
-  EXPECT_EQ(prepare(wanted).reports.at(0).kept(), 60);
+TEST_F(PrepareTest, HeldOutSentencesAreRemovedFromTraining) {
+  PrepareOptions config = clean_options();
+  add_valid(config, "the quick  brown fox 5\nother\n", "anderes\nder schnelle braune fuchs 6\n");
+  EXPECT_EQ(prepare(config).reports.at(0)[Finding::held_out].count, 2);
+  config.filter.keep_held_out = true;
+  EXPECT_EQ(prepare(config).reports.at(0).kept(), 60);
 }
 
 TEST_F(PrepareTest, AppliesAnExistingVocabulary) {
-  PrepareOptions wanted = clean_options();
-  prepare(wanted);
+  PrepareOptions config = clean_options();
+  prepare(config);
   PrepareOptions again = clean_options(30);
-  again.use_vocabulary = folder_.write("mine.model", read_file(wanted.output / "spm.model"));
+  again.use_vocabulary = folder_.write("mine.model", read_file(config.output / "spm.model"));
   again.output = folder_ / "again";
   prepare(again);
-  EXPECT_EQ(sha256_file(again.output / "spm.model"), sha256_file(wanted.output / "spm.model"));
+  EXPECT_EQ(sha256_file(again.output / "spm.model"), sha256_file(config.output / "spm.model"));
   again.use_vocabulary = folder_.write("junk.model", "junk");
   EXPECT_THROW(prepare(again), Failure);
 }
 
-TEST_F(PrepareTest, FilesThatAreOpenAreReplacedNotOverwritten) {
-  PrepareOptions wanted = clean_options();
-  add_valid(wanted, "a quick fox\n", "ein schneller fuchs\n");
-  prepare(wanted);
+TEST_F(PrepareTest, OpenFilesAreReplacedNotOverwritten) {
+  PrepareOptions config = clean_options();
+  add_valid(config, "a quick fox\n", "ein schneller fuchs\n");
+  prepare(config);
   std::map<std::string, ino_t> before;
-  for (const auto& entry : std::filesystem::directory_iterator(wanted.output)) {
+  for (const auto& entry : std::filesystem::directory_iterator(config.output)) {
     struct stat status {};
     ASSERT_EQ(::stat(entry.path().c_str(), &status), 0);
     before[entry.path().filename()] = status.st_ino;
   }
-  const Vocabulary vocabulary = Vocabulary::load(wanted.output / "spm.model");
-  const Corpus train = Corpus::open(wanted.output, "train");
-  std::vector<std::ifstream> held;  // so that no number of a removed file is used again
-  for (const auto& [name, number] : before) held.emplace_back(wanted.output / name);
+  const Vocabulary vocabulary = Vocabulary::load(config.output / "spm.model");
+  const Corpus train = Corpus::open(config.output, "train");
+  std::vector<std::ifstream> open_files;  // keeps the inode numbers of removed files in use
+  for (const auto& [name, number] : before) open_files.emplace_back(config.output / name);
 
   PrepareOptions other = options(numbered("one two three", 45), numbered("eins zwei drei", 45));
   add_valid(other, "one 99\n", "eins 99\n");
   prepare(other);
   for (const auto& [name, number] : before) {
     struct stat status {};
-    ASSERT_EQ(::stat((wanted.output / name).c_str(), &status), 0);
+    ASSERT_EQ(::stat((config.output / name).c_str(), &status), 0);
     EXPECT_NE(status.st_ino, number) << name;
   }
   ASSERT_EQ(train.sentences(), 60);
   for (std::int64_t i = 0; i < 60; ++i) {
     EXPECT_EQ(vocabulary.decode(train.source(i)), "the quick brown fox " + std::to_string(i));
   }
-  EXPECT_NE(Vocabulary::load(wanted.output / "spm.model").digest(), vocabulary.digest());
+  EXPECT_NE(Vocabulary::load(config.output / "spm.model").digest(), vocabulary.digest());
   EXPECT_EQ(sha256_hex(vocabulary.bytes()), vocabulary.digest());
 }
 
-TEST_F(PrepareTest, ASetWithoutPairsIsNamedWithItsCounts) {
-  PrepareOptions wanted = clean_options();
-  add_valid(wanted, "a quick fox\n", "ein schneller fuchs\n");
-  Manifest manifest = prepare(wanted).manifest;
-  manifest.folder = wanted.output;
+TEST_F(PrepareTest, SetWithoutPairsIsNamedWithItsCounts) {
+  PrepareOptions config = clean_options();
+  add_valid(config, "a quick fox\n", "ein schneller fuchs\n");
+  Manifest manifest = prepare(config).manifest;
+  manifest.folder = config.output;
   manifest.require_pairs("train", "data.train_set");
   manifest.require_pairs("valid", "data.valid_set");
   for (ManifestSet& set : manifest.sets) set.sentences = set.source_tokens = set.target_tokens = 0;
   EXPECT_THAT(message_of([&] { manifest.require_pairs("valid", "data.valid_set"); }),
-              testing::AllOf(HasSubstr("data.valid_set: set 'valid' of " + wanted.output.string() +
+              testing::AllOf(HasSubstr("data.valid_set: set 'valid' of " + config.output.string() +
                                        " has 0 sentence pairs (0 source tokens, 0 target tokens)"),
                              HasSubstr("nmt prepare"), HasSubstr("data.valid_set=")));
   EXPECT_THAT(message_of([&] { manifest.require_pairs("train", "data.train_set"); }),
               HasSubstr("data.train_set: set 'train' of "));
-  manifest.sets[1].sentences = 3;  // of nothing but spaces
+  manifest.sets[1].sentences = 3;  // sentences of spaces only
   EXPECT_THAT(message_of([&] { manifest.require_pairs("valid", "data.valid_set"); }),
               HasSubstr("has 3 sentence pairs"));
 }
 
-TEST_F(PrepareTest, RefusesNothingToTrainOn) {
+TEST_F(PrepareTest, RefusesEmptyTrainingText) {
   EXPECT_THAT(message_of([&] { prepare(options("", "")); }), HasSubstr(" has no lines; expected pairs to train on"));
-  EXPECT_FALSE(std::filesystem::exists(options("", "").output)) << "a refusal leaves no folder behind";
+  EXPECT_FALSE(std::filesystem::exists(options("", "").output)) << "a failure leaves no folder behind";
   EXPECT_EQ(message_of([&] { prepare(options("a\nb\n", "a\n\n")); }),
             "prepare: train: none of 2 pairs is left after cleaning (empty 1, identical 1)");
   EXPECT_THROW(prepare(PrepareOptions{}), UsageFailure);
 }
 
-TEST_F(PrepareTest, DamagedFilesAreFoundAgainstTheManifest) {
-  const PrepareOptions wanted = clean_options();
-  prepare(wanted);
-  const auto file = wanted.output / "train.target.ids";
+TEST_F(PrepareTest, DamagedFilesAreDetectedByTheManifest) {
+  const PrepareOptions config = clean_options();
+  prepare(config);
+  const auto file = config.output / "train.target.ids";
   const std::string whole = read_file(file);
-  const auto open = [&] { Corpus::open(wanted.output, "train"); };
+  const auto open = [&] { Corpus::open(config.output, "train"); };
 
   std::filesystem::resize_file(file, whole.size() - 8);
   EXPECT_THAT(message_of(open),
@@ -296,19 +296,19 @@ TEST_F(PrepareTest, DamagedFilesAreFoundAgainstTheManifest) {
   std::string changed = whole;
   changed[20] = static_cast<char>(changed[20] ^ 1);
   folder_.write("out/train.target.ids", changed);
-  EXPECT_EQ(message_of(open), "");  // only the digest tells
-  EXPECT_THAT(message_of([&] { Corpus::open(wanted.output, "train", true); }), HasSubstr("SHA-256"));
+  EXPECT_EQ(message_of(open), "");  // only the digest detects it
+  EXPECT_THAT(message_of([&] { Corpus::open(config.output, "train", true); }), HasSubstr("SHA-256"));
 
   changed = whole;
   changed[19] = 0x40;  // the high byte of the first id
   folder_.write("out/train.target.ids", changed);
-  const Corpus damaged = Corpus::open(wanted.output, "train");
+  const Corpus damaged = Corpus::open(config.output, "train");
   EXPECT_THAT(message_of([&] { damaged.target(0); }),
               testing::ContainsRegex("train.target.ids: damaged, sentence 1 has id 10737418[0-9]*, expected 0 to 39"));
   EXPECT_EQ(message_of([&] { damaged.target(1); }), "");
 
   std::string unordered = whole;
-  unordered[whole.size() - 24 - 16 + 6] = 1;  // a high byte of the last offset but one
+  unordered[whole.size() - 24 - 16 + 6] = 1;  // a high byte of the second-to-last offset
   folder_.write("out/train.target.ids", unordered);
   EXPECT_THAT(message_of(open), HasSubstr("offsets are not in order"));
 
@@ -316,19 +316,19 @@ TEST_F(PrepareTest, DamagedFilesAreFoundAgainstTheManifest) {
   EXPECT_THAT(message_of(open), HasSubstr("not an id file"));
   std::filesystem::remove(file);
   EXPECT_THAT(message_of(open), HasSubstr("train.target.ids"));
-  std::filesystem::remove(wanted.output / "manifest.json");
+  std::filesystem::remove(config.output / "manifest.json");
   EXPECT_THAT(message_of(open), HasSubstr("manifest.json"));
 }
 
 TEST_F(PrepareTest, MalformedManifestsAreRefused) {
-  const PrepareOptions wanted = clean_options();
-  prepare(wanted);
-  const std::string whole = read_file(wanted.output / "manifest.json");
+  const PrepareOptions config = clean_options();
+  prepare(config);
+  const std::string whole = read_file(config.output / "manifest.json");
   const auto with = [&](const std::string& from, const std::string& to) {
     std::string changed = whole;
     changed.replace(changed.find(from), from.size(), to);
     folder_.write("out/manifest.json", changed);
-    return message_of([&] { Corpus::open(wanted.output, "train"); });
+    return message_of([&] { Corpus::open(config.output, "train"); });
   };
   EXPECT_THAT(with("\"version\":1", "\"version\":2"), HasSubstr("version 2"));
   EXPECT_THAT(with("\"sentences\":60", "\"sentences\":61"), HasSubstr("expected 61"));
@@ -348,7 +348,7 @@ TEST(CorpusTest, InMemoryDigestsDependOnEveryIdAndBoundary) {
   EXPECT_THROW(Corpus::from_memory({{1}}, {}), Failure);
 }
 
-TEST(RealTextTest, Multi30kIsPreparedWhole) {
+TEST(RealTextTest, Multi30kIsPreparedCompletely) {
   const char* data = std::getenv("BABELRING_DATA");
   const std::filesystem::path root =
       std::filesystem::path(data ? data : BABELRING_SOURCE_DIR "/../shared/data") / "multi30k";

@@ -14,23 +14,23 @@ enum class SyntheticTask { copy, reverse };
 struct SyntheticOptions {
   SyntheticTask task = SyntheticTask::copy;
   std::int64_t sentences = 1000;
-  int vocabulary_size = 32;  // ids 3 .. size - 1 occur, uniformly
-  int min_length = 1;        // pieces, without </s>
+  int vocabulary_size = 32;  // ids 3 .. size - 1, uniformly distributed
+  int min_length = 1;        // tokens, without </s>
   int max_length = 10;
   std::uint64_t seed = 1;
 };
 
-/// Random sequences and their copies or reversals, in memory: a task a small model learns in seconds. Pure.
+/// An in-memory corpus of random sequences and their copies or reversals, which a small model learns in seconds. Pure.
 inline Corpus make_synthetic(const SyntheticOptions& options) {
   Random random(derive_seed(options.seed, 0));
   const auto lengths = static_cast<std::uint64_t>(options.max_length - options.min_length) + 1;
-  const auto subwords = static_cast<std::uint64_t>(options.vocabulary_size - first_free_id);
+  const auto id_count = static_cast<std::uint64_t>(options.vocabulary_size - first_free_id);
   std::vector<std::vector<std::int32_t>> sources(static_cast<std::size_t>(options.sentences));
   std::vector<std::vector<std::int32_t>> targets;
   targets.reserve(sources.size());
   for (auto& source : sources) {
     source.resize(static_cast<std::size_t>(options.min_length) + random.below(lengths));
-    for (std::int32_t& id : source) id = first_free_id + static_cast<std::int32_t>(random.below(subwords));
+    for (std::int32_t& id : source) id = first_free_id + static_cast<std::int32_t>(random.below(id_count));
     if (options.task == SyntheticTask::copy) {
       targets.push_back(source);
     } else {

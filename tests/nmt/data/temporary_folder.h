@@ -10,14 +10,14 @@
 
 namespace babelring {
 
-/// A folder of a test's own, removed with everything in it.
+/// A temporary folder for one test, removed with its content.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
     static int count = 0;
     path_ = std::filesystem::temp_directory_path() /
             ("babelring-data-" + std::to_string(::getpid()) + "-" + std::to_string(++count));
-    std::filesystem::remove_all(path_);  // of a process that had our number, and was killed
+    std::filesystem::remove_all(path_);  // left by a killed process with the same id
     std::filesystem::create_directories(path_);
   }
   ~TemporaryFolder() {

@@ -21,7 +21,7 @@ TEST(TextTest, FindsInvalidUtf8) {
   constexpr auto nowhere = std::string_view::npos;
   EXPECT_EQ(find_invalid_utf8("aäß€𝄞"), nowhere);
   EXPECT_EQ(find_invalid_utf8("a\xff"), 1U);
-  EXPECT_EQ(find_invalid_utf8("ab\xc3"), 2U);            // cut
+  EXPECT_EQ(find_invalid_utf8("ab\xc3"), 2U);            // truncated
   EXPECT_EQ(find_invalid_utf8("\xc0\x80"), 0U);          // overlong NUL
   EXPECT_EQ(find_invalid_utf8("\xe0\x80\x80"), 0U);      // overlong
   EXPECT_EQ(find_invalid_utf8("x\xed\xa0\x80"), 1U);     // surrogate
@@ -85,7 +85,7 @@ TEST(LineReaderTest, KnowsLineEndsByteOrderMarksAndMissingNewlines) {
   EXPECT_TRUE(read_all(folder.write("empty", "")).empty());
 }
 
-TEST(LineReaderTest, CutsOverLongLinesAndGoesOnBehindThem) {
+TEST(LineReaderTest, TruncatesOverLongLinesAndContinues) {
   const TemporaryFolder folder;
   const std::string longest(LineReader::longest_bytes, 'x');
   const auto lines =
@@ -110,14 +110,14 @@ std::filesystem::path write_gzip(const TemporaryFolder& folder, const std::strin
   return path;
 }
 
-TEST(LineReaderTest, ReadsGzipWhateverItsName) {
+TEST(LineReaderTest, DetectsGzipByContent) {
   const TemporaryFolder folder;
   const auto lines = read_all(write_gzip(folder, "plain.txt", "ä\nb\n"));
   ASSERT_EQ(lines.size(), 2U);
   EXPECT_EQ(lines[0].text, "ä");
 }
 
-TEST(LineReaderTest, ReadsGzipOfSeveralMembersAndIgnoresWhatFollows) {
+TEST(LineReaderTest, ReadsSeveralGzipMembersAndIgnoresPadding) {
   const TemporaryFolder folder;
   const std::string first = read_file(write_gzip(folder, "1", "\ufeffa\nb")),
                     second = read_file(write_gzip(folder, "2", "c\n"));
@@ -127,7 +127,7 @@ TEST(LineReaderTest, ReadsGzipOfSeveralMembersAndIgnoresWhatFollows) {
   EXPECT_EQ(lines[1].text, "bc");
 }
 
-TEST(LineReaderTest, GivesALineOfAPipeAsSoonAsItIsThere) {
+TEST(LineReaderTest, ReturnsALineOfAPipeOnceItIsComplete) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   const FileDescriptor out(ends[0]);
@@ -137,7 +137,7 @@ TEST(LineReaderTest, GivesALineOfAPipeAsSoonAsItIsThere) {
     RawLine line;
     for (const std::string_view text : {"\xef",
                                         "\xbb\xbf"
-                                        "first\n"}) {  // a mark in two pieces
+                                        "first\n"}) {  // a byte order mark in two writes
       ASSERT_EQ(write(in.number(), text.data(), text.size()), std::ssize(text));
     }
     ASSERT_TRUE(reader.next(line));  // the other end is still open
@@ -148,9 +148,9 @@ TEST(LineReaderTest, GivesALineOfAPipeAsSoonAsItIsThere) {
   }
 }
 
-TEST(LineReaderTest, ReadsAllLinesOrSaysWhichIsNoText) {
+TEST(LineReaderTest, ReadsAllLinesOrNamesTheInvalidOne) {
   const TemporaryFolder folder;
-  const auto complaint = [&](const std::string& content) -> std::string {
+  const auto error_of = [&](const std::string& content) -> std::string {
     try {
       read_text_lines(folder.write("a", content));
     } catch (const Failure& failure) {
@@ -159,13 +159,13 @@ TEST(LineReaderTest, ReadsAllLinesOrSaysWhichIsNoText) {
     return "";
   };
   EXPECT_EQ(read_text_lines(folder.write("a", "ä\r\n\nb")), (std::vector<std::string>{"ä", "", "b"}));
-  EXPECT_EQ(complaint("a\nbc\xff\n"), (folder / "a").string() + ":2: byte 3 is not UTF-8");
-  std::string long_line;  // the cut goes through a character
+  EXPECT_EQ(error_of("a\nbc\xff\n"), (folder / "a").string() + ":2: byte 3 is not UTF-8");
+  std::string long_line;  // truncated inside a character
   while (long_line.size() < LineReader::longest_bytes + 5) long_line += "€";
-  EXPECT_EQ(complaint("a\n" + long_line + "\n"), (folder / "a").string() + ":2: over 1048576 bytes");
+  EXPECT_EQ(error_of("a\n" + long_line + "\n"), (folder / "a").string() + ":2: over 1048576 bytes");
 }
 
-TEST(LineReaderTest, RefusesTruncatedGzipAndAbsentFiles) {
+TEST(LineReaderTest, RefusesTruncatedGzipAndMissingFiles) {
   const TemporaryFolder folder;
   std::string content;
   for (int i = 0; i < 20000; ++i) content += std::to_string(i * 7919) + "\n";
@@ -177,7 +177,7 @@ TEST(LineReaderTest, RefusesTruncatedGzipAndAbsentFiles) {
   auto read = reader.read(line);
   for (; read && *read; read = reader.read(line)) EXPECT_EQ(line.text, std::to_string(good++ * 7919));
   ASSERT_FALSE(read);
-  EXPECT_GT(good, 1000) << "the lines before the end are given";
+  EXPECT_GT(good, 1000) << "lines before the damage are returned";
   EXPECT_EQ(read.message(),
             fmt::format("cannot read {} after line {}: damaged or truncated gzip data: unexpected end of file",
                         path.string(), good));

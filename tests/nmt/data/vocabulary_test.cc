@@ -58,7 +58,7 @@ TEST(VocabularyTest, UnknownCharactersAreUnkOrBytes) {
   EXPECT_EQ(bytes.decode(bytes.encode("dog ж")), "dog ж");
 }
 
-TEST(VocabularyTest, ManyThreadsEncodeAlike) {
+TEST(VocabularyTest, EncodesTheSameOnAllThreads) {
   const Vocabulary vocabulary = Vocabulary::from_bytes(train({.size = 80}), "test");
   const auto expected = vocabulary.encode(text[0]);
   std::vector<std::thread> threads;
@@ -72,7 +72,7 @@ TEST(VocabularyTest, ManyThreadsEncodeAlike) {
   EXPECT_EQ(equal, (std::vector<int>(4, 500)));
 }
 
-TEST(VocabularyTest, LoadsAFileAndKnowsItsDigest) {
+TEST(VocabularyTest, LoadsAFileAndItsDigest) {
   const TemporaryFolder folder;
   const std::string bytes = train({.size = 80});
   const Vocabulary vocabulary = Vocabulary::load(folder.write("spm.model", bytes));
@@ -81,12 +81,12 @@ TEST(VocabularyTest, LoadsAFileAndKnowsItsDigest) {
   EXPECT_THROW(vocabulary.decode(std::vector<std::int32_t>{-1}), Failure);
 }
 
-TEST(VocabularyTest, RefusesWhatIsNoModelOrHasOtherControlIds) {
+TEST(VocabularyTest, RefusesInvalidModelsAndOtherControlIds) {
   const TemporaryFolder folder;
   EXPECT_THROW(Vocabulary::load(folder / "absent"), Failure);
   EXPECT_THROW(Vocabulary::load(folder.write("junk", "not a model")), Failure);
   EXPECT_THROW(Vocabulary::load(folder.write("empty", "")), Failure);
-  // A model whose third piece is not </s> has no end of sentence.
+  // Without </s> as third subword the model has no end of sentence.
   std::string bytes = train({.size = 80});
   const std::size_t eos = bytes.find("</s>");
   ASSERT_NE(eos, std::string::npos);
@@ -94,10 +94,10 @@ TEST(VocabularyTest, RefusesWhatIsNoModelOrHasOtherControlIds) {
   EXPECT_THROW(Vocabulary::from_bytes(bytes, "no end of sentence"), Failure);
 }
 
-TEST(VocabularyTest, TooLittleTextForTheSizeIsSaidSo) {
+TEST(VocabularyTest, ReportsTooLittleText) {
   try {
     train({.size = 5000});
-    FAIL() << "trained 5000 pieces on five lines";
+    FAIL() << "trained 5000 subwords on five lines";
   } catch (const Failure& failure) {
     EXPECT_THAT(failure.what(), testing::HasSubstr("training bpe of 5000 pieces: Vocabulary size too high (5000)"));
   }

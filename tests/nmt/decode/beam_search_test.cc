@@ -11,7 +11,7 @@
 namespace babelring {
 namespace {
 
-/// The next tokens of one sentence from the whole prefix, by the teacher-forced pass: no cache.
+/// Next-token probabilities of one sentence from its whole prefix, by the teacher-forced pass without a cache.
 NextModel uncached(const Transformer& model, Backend& backend, const std::vector<std::int32_t>& source) {
   const auto allocate = [&backend](std::size_t bytes) { return backend.allocate(bytes); };
   const auto saved = std::make_shared<Arena>(allocate);
@@ -46,7 +46,7 @@ void expect_same(const std::vector<Hypothesis>& found, const std::vector<Hypothe
   }
 }
 
-// Unequal lengths, an empty source, primes; more sentences than finish together.
+// Unequal lengths, an empty source, primes. The sentences finish at different steps.
 const std::vector<std::size_t> lengths = {5, 1, 13, 0, 7, 2, 11, 3};
 
 struct Case {
@@ -59,7 +59,7 @@ class BeamSearchCase : public testing::TestWithParam<Case> {};
 
 TEST_P(BeamSearchCase, EqualsTheUncachedSearch) {
   const Case c = GetParam();
-  const auto backend = make_closed_backend();  // decoding does not look into tensors
+  const auto backend = make_closed_backend();  // decoding must not access tensor memory on the host
   const TinyModel tiny(*backend, 23, c.norm);
   const auto sources = made_up_sources(lengths, 23);
   const BeamOptions options{
@@ -80,7 +80,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"pre", 5, 1, LengthFormula::gnmt}, Case{"post", 1, 1, LengthFormula::power},
                     Case{"post", 3, 2, LengthFormula::power}, Case{"post", 8, 8, LengthFormula::gnmt}));
 
-TEST(BeamSearch, FindsTheSameWhateverTheBatch) {
+TEST(BeamSearch, DoesNotDependOnTheBatch) {
   const auto backend = make_cpu_backend(2);
   const TinyModel tiny(*backend);
   const auto sources = made_up_sources({9, 4, 17, 1, 6, 6, 2, 23, 5, 3, 8, 12, 7}, 23, 8);
@@ -109,7 +109,7 @@ TEST(BeamSearch, IsDeterministic) {
   }
 }
 
-// Greedy output in bf16 is a likely sentence of the f32 model too.
+// Greedy output in bf16 must also be probable under the f32 model.
 TEST(BeamSearch, WorksInBf16) {
   const auto backend = make_cpu_backend(1);
   const TinyModel exact(*backend), rounded(*backend, 23, "pre", 5, DType::bf16);
@@ -134,7 +134,7 @@ TEST(BeamSearch, WorksInBf16) {
 class BeamSearchOnTheGpu : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Devices, BeamSearchOnTheGpu, testing::Values("emulated", "cuda"));
 
-TEST_P(BeamSearchOnTheGpu, FindsWhatTheProcessorFinds) {
+TEST_P(BeamSearchOnTheGpu, EqualsTheCpu) {
   const auto gpu = make_test_backend(GetParam()), cpu = make_cpu_backend(1);
   if (gpu == nullptr) GTEST_SKIP() << "no GPU: " << find_cuda().why;
   const TinyModel on_gpu(*gpu, 23), on_cpu(*cpu, 23);
@@ -146,7 +146,7 @@ TEST_P(BeamSearchOnTheGpu, FindsWhatTheProcessorFinds) {
   for (std::size_t i = 0; i < found.size(); ++i) expect_same(found[i], expected[i]);
 }
 
-TEST(BeamSearch, PacksEachWeightOnceAndKnowsWhatThatTakes) {
+TEST(BeamSearch, PacksEachWeightOnceAndReportsItsBytes) {
   const auto backend = make_cpu_backend(1);
   const TinyModel tiny(*backend);
   const auto sources = made_up_sources(lengths, 23);
@@ -156,7 +156,7 @@ TEST(BeamSearch, PacksEachWeightOnceAndKnowsWhatThatTakes) {
   const std::size_t once = search.packed_bytes();
   search.search(spans_of(sources), {.beam = 4});
   EXPECT_EQ(search.packed_bytes(), once);
-  std::size_t matrices = 0;  // of products: each is read whole, the embedding as the output's weight
+  std::size_t matrices = 0;  // bytes of all matmul weights, including the embedding as output weight
   for (const Parameter& parameter : tiny.transformer.parameters().all()) {
     if (parameter.shape.rank() == 2) matrices += parameter.compute.bytes();
   }
@@ -164,13 +164,13 @@ TEST(BeamSearch, PacksEachWeightOnceAndKnowsWhatThatTakes) {
   EXPECT_EQ(once >= matrices, packs) << once << " bytes packed of " << matrices;
 }
 
-TEST(BeamSearch, OfNothingIsNothing) {
+TEST(BeamSearch, NoSourcesGiveNoResults) {
   const auto backend = make_cpu_backend(1);
   const TinyModel tiny(*backend);
   EXPECT_TRUE(BeamSearch(tiny.transformer, *backend).search({}, {}).empty());
 }
 
-TEST(BeamSearch, ABeamWiderThanTheVocabularyWorks) {
+TEST(BeamSearch, BeamMayExceedTheVocabulary) {
   const auto backend = make_cpu_backend(1);
   const TinyModel tiny(*backend, 6);
   const auto sources = made_up_sources({2, 3}, 6);

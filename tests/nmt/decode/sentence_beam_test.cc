@@ -11,7 +11,7 @@
 namespace babelring {
 namespace {
 
-/// A made-up model: log-probabilities as a pure function of the seed and the prefix. `sharpness` spreads the logits.
+/// A synthetic model: log-probabilities are a pure function of the seed and the prefix. `sharpness` scales the logits.
 NextModel made_up_model(std::uint64_t seed, std::size_t vocabulary, double sharpness) {
   return [=](const std::vector<std::int32_t>& prefix) {
     std::uint64_t key = seed;
@@ -23,7 +23,7 @@ NextModel made_up_model(std::uint64_t seed, std::size_t vocabulary, double sharp
   };
 }
 
-/// Falling log-probabilities with their ids, as the model's side of the search delivers them.
+/// Log-probabilities in descending order with their ids, as the decoder returns them.
 struct Ranked {
   std::vector<float> log_probabilities;
   std::vector<std::int32_t> ids;
@@ -39,7 +39,7 @@ struct Ranked {
   }
 };
 
-/// Runs a SentenceBeam on a model; returns the steps it took besides.
+/// Runs a SentenceBeam on a model; returns the hypotheses and the number of steps.
 std::pair<std::vector<Hypothesis>, int> search(const NextModel& model, std::int64_t source_pieces,
                                                const BeamOptions& options) {
   SentenceBeam beam(options, source_pieces);
@@ -74,8 +74,8 @@ struct MadeUpCase {
 
 class SentenceBeamCase : public testing::TestWithParam<MadeUpCase> {};
 
-// The reference goes on to the maximum length, so that this also proves the early finish sound.
-TEST_P(SentenceBeamCase, FindsWhatTheDefinitionFinds) {
+// The reference always runs to the maximum length, so this also checks that stopping early is exact.
+TEST_P(SentenceBeamCase, EqualsTheUncachedSearch) {
   const MadeUpCase c = GetParam();
   const BeamOptions options{.beam = c.beam,
                             .n_best = c.n_best,
@@ -120,8 +120,8 @@ TEST(SentenceBeam, BeamOneIsGreedy) {
   }
 }
 
-TEST(SentenceBeam, StopsAsSoonAsNothingCanImprove) {
-  // </s> follows any first token almost surely: the other hypotheses cannot catch up.
+TEST(SentenceBeam, StopsWhenNothingCanImprove) {
+  // </s> follows any first token with high probability, so other hypotheses cannot catch up.
   const NextModel model = [](const std::vector<std::int32_t>& prefix) {
     return log_softmax(prefix.empty() ? std::vector<double>{0, 0, 0, 5, 4, 3} : std::vector<double>{0, 0, 20, 0, 0, 0});
   };
@@ -131,15 +131,15 @@ TEST(SentenceBeam, StopsAsSoonAsNothingCanImprove) {
   EXPECT_EQ(steps, 2);
 }
 
-TEST(SentenceBeam, TakesTheSmallerIdOfEquals) {
+TEST(SentenceBeam, BreaksTiesBySmallerId) {
   const NextModel model = [](const std::vector<std::int32_t>& prefix) {
     return log_softmax(prefix.empty() ? std::vector<double>{0, 9, 0, 2, 2, 2} : std::vector<double>{0, 0, 9, 0, 0, 0});
   };
   EXPECT_EQ(search(model, 3, {.beam = 1}).first.at(0).ids, std::vector<std::int32_t>{3});
 }
 
-TEST(SentenceBeam, RanksCutHypothesesBehindCompleteOnes) {
-  // 3 goes on for ever and is likely, 4 ends at once and is not.
+TEST(SentenceBeam, RanksCutHypothesesAfterCompleteOnes) {
+  // Token 3 is likely and never ends; token 4 is unlikely and ends at once.
   const NextModel model = [](const std::vector<std::int32_t>& prefix) {
     if (prefix.empty()) return log_softmax({-20, -20, -20, 5, 0});
     return prefix.back() == 3 ? log_softmax({-20, -20, -20, 5, -20}) : log_softmax({-20, -20, 5, -20, -20});
@@ -161,7 +161,7 @@ TEST(BeamOptions, PenaltyFormulas) {
   EXPECT_EQ((BeamOptions{.max_length_factor = 0, .max_length_extra = 0}).max_length(7), 1);
 }
 
-TEST(BeamOptions, RefusesWhatCannotBe) {
+TEST(BeamOptions, RefusesInvalidValues) {
   const auto message = [](const BeamOptions& options) -> std::string {
     try {
       options.check();

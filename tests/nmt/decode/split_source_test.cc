@@ -5,22 +5,24 @@
 namespace babelring {
 namespace {
 
-/// A piece for each character that these tests use: then any place is one between pieces.
+/// A vocabulary with one subword per character of these tests, so every position is between subwords.
 Vocabulary characters() {
   const std::string text =
       "The cat sleeps. The dog (old) barks! \"Really?\" Dr. Who said on 3. May, z.B. in Rome. it was 3.14 again… So "
       "what… no one knows; 我们走。他来。";
-  int given = 0;
-  const auto give = [&](std::string& line) {
+  int lines = 0;
+  const auto next_line = [&](std::string& line) {
     line = text;
-    return given++ < 3;
+    return lines++ < 3;
   };
-  return Vocabulary::from_bytes(train_vocabulary({.size = 70, .normalization = "identity"}, give), "test vocabulary");
+  return Vocabulary::from_bytes(train_vocabulary({.size = 70, .normalization = "identity"}, next_line),
+                                "test vocabulary");
 }
 
 class SplitSourceTest : public testing::Test {
  protected:
-  /// The texts of the parts; they must be the whole in order, each of at most `max_pieces`.
+  /// Splits `text` and returns the texts of the parts. Checks that the parts cover the source and that none exceeds
+  /// `max_pieces`.
   std::vector<std::string> split(const std::string& text, std::int64_t max_pieces, bool inside_sentence = false) {
     const std::vector<std::int32_t> ids = vocabulary_.encode(text);
     const SplitSource split = split_source(ids, vocabulary_, max_pieces);
@@ -47,28 +49,28 @@ TEST_F(SplitSourceTest, LeavesShortSourcesWhole) {
   EXPECT_EQ(split("", 1), Texts{});
 }
 
-TEST_F(SplitSourceTest, SplitsAtTheEndsOfSentences) {
+TEST_F(SplitSourceTest, SplitsAtSentenceEnds) {
   EXPECT_EQ(split("The cat sleeps. The dog (old) barks! \"Really?\" So what… The end", 30),
             (Texts{"The cat sleeps.", "The dog (old) barks!", "\"Really?\"", "So what…", "The end"}));
   EXPECT_EQ(split("我们走。他来。我们来", 8), (Texts{"我们走。", "他来。", "我们来"}));
 }
 
-TEST_F(SplitSourceTest, KeepsAbbreviationsAndNumbersTogetherWhileItCan) {
+TEST_F(SplitSourceTest, AvoidsSplittingAfterAbbreviationsAndNumbers) {
   const std::string sentence = "Dr. Who said on 3. May, z.B. in Rome, it was 3.14 again.";
   EXPECT_EQ(split("The cat sleeps. " + sentence + " The dog barks.", pieces(sentence)),
             (Texts{"The cat sleeps.", sentence, "The dog barks."}));
   EXPECT_EQ(split("no one said Dr. Who barks again", pieces("no one said Dr. Who barks")),
             (Texts{"no one said Dr.", "Who barks again"}))
-      << "a doubtful end is better than none";
+      << "a doubtful sentence end is better than none";
 }
 
-TEST_F(SplitSourceTest, CutsBetweenWordsAndThenAnywhereAndSaysSo) {
+TEST_F(SplitSourceTest, CutsBetweenWordsOrAnywhereAndReportsIt) {
   EXPECT_EQ(split("no one knows what it was", pieces("no one knows w"), true), (Texts{"no one knows", "what it was"}));
   const Texts parts = split("catcatcatcat", 3, true);
   EXPECT_GE(parts.size(), 4U - 1U);
 }
 
-TEST(JoinParts, PutsASpaceBetweenThemUnlessTheTextHasNone) {
+TEST(JoinParts, AddsSpacesExceptAfterIdeographs) {
   EXPECT_EQ(join_parts({"Die Katze schläft.", "Der Hund bellt."}), "Die Katze schläft. Der Hund bellt.");
   EXPECT_EQ(join_parts({"我们走。", "他来。"}), "我们走。他来。");
   EXPECT_EQ(join_parts({"", "a", "", "b"}), "a b");

@@ -34,7 +34,7 @@ struct TinyModel {
   Transformer transformer;
 };
 
-/// Sources of the given lengths with made-up pieces below `vocabulary`.
+/// Sources of the given lengths with random ids below `vocabulary`.
 inline std::vector<std::vector<std::int32_t>> made_up_sources(const std::vector<std::size_t>& lengths,
                                                               std::int64_t vocabulary, std::uint64_t seed = 3) {
   Random random(seed);

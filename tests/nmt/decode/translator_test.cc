@@ -48,7 +48,7 @@ TEST_F(TranslatorTest, KeepsTheOrderAndEmptyLines) {
   EXPECT_EQ(translations[1].text(), "");
 }
 
-TEST_F(TranslatorTest, FindsTheSameInAnyBatches) {
+TEST_F(TranslatorTest, DoesNotDependOnBatchSize) {
   const auto expected = translator_.translate(lines, {.beam = {.beam = 3}});
   for (const std::int64_t tokens : {1, 17, 40}) {
     for (const std::int64_t sentences : {1, 3}) {
@@ -67,7 +67,7 @@ TEST_F(TranslatorTest, TranslatesIdsLikeTheirText) {
   for (std::size_t i = 0; i < lines.size(); ++i) EXPECT_EQ(from_ids[i].text(), from_text[i].text());
 }
 
-TEST_F(TranslatorTest, GivesTheNBestInOrder) {
+TEST_F(TranslatorTest, ReturnsTheNBestInOrder) {
   for (const Translation& translation : translator_.translate(lines, {.beam = {.beam = 4, .n_best = 4}})) {
     if (translation.n_best.empty()) continue;
     ASSERT_EQ(translation.n_best.size(), 4U);
@@ -106,7 +106,7 @@ TEST_F(TranslatorTest, SplitsLongLinesAndJoinsTheirParts) {
   EXPECT_DOUBLE_EQ(split.n_best[1].log_probability, log_probability);
 }
 
-TEST_F(TranslatorTest, RefusesBadOptionsAndForeignModels) {
+TEST_F(TranslatorTest, RefusesInvalidOptionsAndMismatchedModels) {
   EXPECT_THROW(translator_.translate(lines, {.batch_tokens = 0}), UsageFailure);
   EXPECT_THROW(translator_.translate(lines, {.batch_sentences = 0}), UsageFailure);
   EXPECT_THROW(translator_.translate(lines, {.max_source_pieces = 0}), UsageFailure);

@@ -22,8 +22,8 @@ inline std::vector<double> log_softmax(std::vector<double> logits) {
   return logits;
 }
 
-/// Beam search as its definition says, and nothing else: every step asks the model anew about each whole prefix, sorts
-/// all extensions, and goes on to the maximum length. The truth for SentenceBeam and BeamSearch.
+/// Reference implementation of beam search, straight from the definition: every step evaluates the model on every whole
+/// prefix, sorts all extensions, and runs to the maximum length. Expected results for SentenceBeam and BeamSearch.
 inline std::vector<Hypothesis> uncached_search(const NextModel& model, std::int64_t source_pieces,
                                                const BeamOptions& options) {
   std::vector<Hypothesis> live(1), finished;
@@ -43,8 +43,8 @@ inline std::vector<Hypothesis> uncached_search(const NextModel& model, std::int6
     }
     std::stable_sort(extended.begin(), extended.end(),
                      [](const auto& a, const auto& b) { return a.log_probability > b.log_probability; });
-    const std::size_t places = static_cast<std::size_t>(options.beam) - finished.size();
-    extended.resize(std::min(places, extended.size()));
+    const std::size_t open_slots = static_cast<std::size_t>(options.beam) - finished.size();
+    extended.resize(std::min(open_slots, extended.size()));
     live.clear();
     for (Hypothesis& hypothesis : extended) {
       if (hypothesis.ids.back() != eos_id) {

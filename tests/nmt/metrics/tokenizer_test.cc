@@ -40,7 +40,7 @@ TEST(TokenizerTest, NoneSplitsAtUnicodeSpaceAndCharAtEverything) {
   EXPECT_EQ(joined(Tokenizer::character, "äb c"), "ä b c");
 }
 
-TEST(TokenizerTest, NamesGoBothWaysAndUnknownOnesAreRefused) {
+TEST(TokenizerTest, ParsesNamesAndRefusesUnknownOnes) {
   for (const std::string_view name : {"13a", "none", "intl", "char"}) {
     EXPECT_EQ(name_of(tokenizer_named(name).value()), name);
   }
@@ -48,21 +48,21 @@ TEST(TokenizerTest, NamesGoBothWaysAndUnknownOnesAreRefused) {
   EXPECT_FALSE(smoothing_named("method3").ok());
 }
 
-TEST(UnicodeTest, LowersAsPythonDoes) {
+TEST(UnicodeTest, LowercasesLikePython) {
   EXPECT_EQ(to_lower("ÄÖÜẞ ΣΑΣ İ"), "äöüß σας i\u0307");
   EXPECT_EQ(to_utf8(to_utf32("a\xff𝄞")), "a\ufffd𝄞");
 }
 
-TEST(BleuTest, SeveralReferencesClipByTheLargestCountAndTheNearestLength) {
+TEST(BleuTest, ClipsByMaxCountAndNearestLengthOfReferences) {
   const Bleu bleu(BleuOptions{.tokenizer = Tokenizer::none});
   const BleuCounts counts = bleu.count("a a a b", {"a a c", "a b b b b b"});
-  EXPECT_EQ(counts.correct[0], 3);  // a twice by the first, b once by the second
+  EXPECT_EQ(counts.correct[0], 3);  // "a" twice in the first, "b" once in the second
   EXPECT_EQ(counts.correct[1], 2);  // "a a" and "a b"
   EXPECT_EQ(counts.reference_length, 3);
   EXPECT_EQ(bleu.signature(2).substr(0, 8), "nrefs:2|");
 }
 
-TEST(BleuTest, CountsOfPartsAddUpToTheCorpus) {
+TEST(BleuTest, CountsOfPartsSumToTheCorpus) {
   const Bleu bleu;
   const std::vector<std::string> hypotheses = {"the cat sat on the mat", "a dog barked loudly today"};
   const std::vector<std::string> references = {"the cat sat on a mat", "the dog barked loudly today"};
