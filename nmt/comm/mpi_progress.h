@@ -90,7 +90,7 @@ class MpiProgress {
   std::atomic<Bell*> bell_;
   std::vector<std::shared_ptr<Bell>> bells_;  // all bells attached so far; the thread may still sleep on an old one
 
-  mutable std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards the members below
   std::condition_variable progressed_;
   std::deque<Make> queue_;
   std::vector<std::string> hosts_;

@@ -20,7 +20,7 @@ struct AdamUpdate {
   /// Treatment of an element: the full update, the update without weight decay, or none (master, m and v unchanged).
   enum Treatment : std::int32_t { decayed, not_decayed, frozen };
   static constexpr std::int64_t treatment_block = 64;  // elements that share one treatment
-  /// Of `count` elements.
+  /// Number of treatments of `count` elements.
   static constexpr std::int64_t treatments(std::int64_t count) {
     return (count + treatment_block - 1) / treatment_block;
   }
@@ -52,7 +52,7 @@ struct AdamUpdate {
 /// rank that holds all.
 struct SquaredNorm {
   static constexpr std::int64_t block = 16384;  // elements per block; the last block may be shorter
-  /// Of `count` elements.
+  /// Number of blocks of `count` elements.
   static constexpr std::int64_t blocks(std::int64_t count) { return (count + block - 1) / block; }
   /// Of everything whose sums these are; not finite if any of them is not.
   static double norm(std::span<const float> sums);
