@@ -24,8 +24,8 @@ AtomicFile::AtomicFile(std::filesystem::path target, bool only_owner)
     : target_(std::move(target)), temporary_(target_.string() + ".tmp." + std::to_string(::getpid())) {
   descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, only_owner ? 0600 : 0644);
   if (descriptor_ < 0) fail("write {}: cannot create {}: {}", target_.string(), temporary_.string(), system_error());
-  if (only_owner && ::fchmod(descriptor_, 0600) != 0) {  // one that lay there from before
-    fail("write {}: cannot keep {} from others: {}", target_.string(), temporary_.string(), system_error());
+  if (only_owner && ::fchmod(descriptor_, 0600) != 0) {  // an older temporary file may have another mode
+    fail("write {}: cannot set the mode of {}: {}", target_.string(), temporary_.string(), system_error());
   }
 }
 

@@ -7,11 +7,11 @@
 
 namespace babelring {
 
-/// A file that appears under its name only when complete: written to NAME.tmp.PID beside it, fsynced, renamed, and
-/// the folder fsynced. Destroyed without commit(), nothing of it remains.
+/// Writes a file that becomes visible only when complete. Data goes to NAME.tmp.PID in the same folder; commit() fsyncs
+/// it, renames it to NAME and fsyncs the folder. Destruction without commit() deletes the temporary file.
 class AtomicFile {
  public:
-  /// Throws Failure (file, system error) if the temporary file cannot be made.
+  /// `only_owner`: mode 0600. Throws Failure (file, system error) if the temporary file cannot be created.
   explicit AtomicFile(std::filesystem::path target, bool only_owner = false);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
@@ -21,7 +21,7 @@ class AtomicFile {
   void write(const void* data, std::size_t bytes);
   void write(std::string_view text) { write(text.data(), text.size()); }
 
-  /// Makes the file visible under its name, durably. Throws Failure; the previous file of that name is then intact.
+  /// Makes the file visible and durable. Throws Failure on error; a previous file of that name is then intact.
   void commit();
 
  private:
@@ -32,10 +32,10 @@ class AtomicFile {
 /// Writes a whole file atomically and durably. Throws Failure.
 void write_file_atomically(const std::filesystem::path& target, std::string_view content);
 
-/// The same, for a file that its owner alone may read and write.
+/// The same, for a file that only its owner may read and write (mode 0600).
 void write_private_file(const std::filesystem::path& target, std::string_view content);
 
-/// The whole content of a file. Throws Failure (file, system error).
+/// Reads a whole file. Throws Failure (file, system error).
 std::string read_file(const std::filesystem::path& file);
 
 /// fsyncs a folder, so that renames in it survive a power loss. Throws Failure.

@@ -10,17 +10,18 @@ namespace babelring {
 using SteadyClock = std::chrono::steady_clock;
 using Nanoseconds = std::chrono::nanoseconds;
 
-/// Milliseconds since 1970-01-01T00:00:00Z on the wall clock: for people and for records, never for durations.
+/// Wall-clock time in milliseconds since 1970-01-01T00:00:00Z. For display and records only; measure durations with
+/// SteadyClock.
 std::int64_t wall_time_ms();
 
-/// RFC 3339 in UTC with milliseconds: 2026-11-21T08:15:30.123Z.
+/// Formats a wall-clock time as RFC 3339 in UTC with milliseconds: 2026-11-21T08:15:30.123Z.
 std::string format_rfc3339(std::int64_t wall_ms);
 
-/// Milliseconds since it was made or last restarted.
+/// Measures the milliseconds since construction or the last lap.
 class Stopwatch {
  public:
   double elapsed_ms() const { return std::chrono::duration<double, std::milli>(SteadyClock::now() - start_).count(); }
-  /// Returns elapsed_ms() and starts again from zero, so that consecutive laps add up without gaps.
+  /// Returns elapsed_ms() and restarts from zero. Consecutive laps add up without gaps.
   double lap_ms() {
     const auto now = SteadyClock::now();
     const double ms = std::chrono::duration<double, std::milli>(now - start_).count();

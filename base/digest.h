@@ -19,7 +19,7 @@ class Sha256 {
   Sha256& add(const void* data, std::size_t bytes);
   Sha256& add(std::string_view text) { return add(text.data(), text.size()); }
 
-  /// 64 lower-case hexadecimal digits of everything added so far; the object is spent afterwards.
+  /// The digest of all bytes added, as 64 lower-case hexadecimal digits. Ends the object's use.
   std::string hex();
 
  private:
@@ -27,10 +27,10 @@ class Sha256 {
   std::unique_ptr<Context> context_;
 };
 
-/// SHA-256 of a text, as hexadecimal digits.
+/// SHA-256 of a string, as 64 lower-case hexadecimal digits.
 std::string sha256_hex(std::string_view text);
 
-/// SHA-256 of a file's content. Throws Failure naming the file if it cannot be read.
+/// SHA-256 of a file's content. Throws Failure (file, system error) if it cannot be read.
 std::string sha256_file(const std::filesystem::path& file);
 
 }  // namespace babelring

@@ -8,14 +8,14 @@
 
 namespace babelring {
 
-/// Work cannot go on. The message names the operation, the object, what was found and what was expected, in one line.
-/// Caught at four places only: `main`, the HTTP dispatcher, and each thread's top.
+/// An unrecoverable error. The message is one line: operation, object, found value, expected value.
+/// Caught only in `main`, in the HTTP dispatcher and at the top of each thread.
 class Failure : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// What the user wrote is wrong (option, configuration, command line): programs exit with 2 instead of 1.
+/// Invalid user input (option, configuration, command line). Programs exit with code 2 instead of 1.
 class UsageFailure : public Failure {
  public:
   using Failure::Failure;

@@ -48,7 +48,7 @@ const std::string& FieldReader::finish() {
   }
   if (non_finite_ == nullptr || !error_.empty()) return error_;
   const auto meant = std::count_if(non_finite_->begin(), non_finite_->end(), [this](const auto& entry) {
-    return unknown_ == nullptr || knows(entry.key());  // of a member that was passed over
+    return unknown_ == nullptr || knows(entry.key());  // skipped, unknown members may be listed
   });
   if (static_cast<std::ptrdiff_t>(non_finite_used_) != meant) {
     error_ = fmt::format("{}non_finite: names a member that is not a null number", place_);

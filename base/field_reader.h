@@ -14,15 +14,15 @@
 
 namespace babelring {
 
-/// What stands in JSON, short enough for a message.
+/// A JSON value as text, shortened for an error message.
 std::string found_json(const json::value& value);
 
-/// Reads the members that visit_fields() names from a JSON object, the inverse of FieldWriter. The first complaint is
-/// kept; what follows it is not read.
+/// A visitor for visit_fields() that reads a record's members from a JSON object; the inverse of FieldWriter. Keeps the
+/// first error and reads nothing after it.
 class FieldReader {
  public:
-  /// `place` stands before each member in a complaint: "records[3].". With `unknown`, members that nobody asks for are
-  /// counted there instead of refused.
+  /// `place` prefixes each member name in errors: "records[3].". Unknown members are an error, unless `unknown` is
+  /// given to count them.
   FieldReader(const json::object& in, std::string place, UnknownMembers* unknown = nullptr);
 
   template <class T>
@@ -40,13 +40,13 @@ class FieldReader {
     if (member != nullptr && error_.empty()) read(name, *member, value);
   }
 
-  /// A member that somebody else reads.
+  /// Marks a member as known without reading it.
   void leave(std::string_view name) { known_.emplace_back(name); }
 
-  /// The first complaint so far, or "".
+  /// The first error so far, or "".
   const std::string& error() const { return error_; }
 
-  /// After the last member: refuses or counts unknown ones. Returns the first complaint, or "".
+  /// Call after the last member: checks for unknown members. Returns the first error, or "".
   const std::string& finish();
 
  private:

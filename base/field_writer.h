@@ -13,8 +13,8 @@
 
 namespace babelring {
 
-/// Adds the members that visit_fields() names to a JSON object. A number that is not finite becomes null, and its name
-/// goes into `non_finite` beside it.
+/// A visitor for visit_fields() that adds a record's members to a JSON object. A non-finite number is written as null;
+/// the member `non_finite` then maps its name to "nan", "inf" or "-inf".
 class FieldWriter {
  public:
   explicit FieldWriter(json::object& out) : out_(out) {}
@@ -39,7 +39,7 @@ class FieldWriter {
     }
     out_.emplace(name, std::move(array));
   }
-  /// After the last member.
+  /// Call after the last member: adds `non_finite` if needed.
   void finish();
 
  private:

@@ -4,7 +4,7 @@
 
 namespace babelring {
 
-/// A file descriptor that is closed when it leaves its scope; a negative one stands for none.
+/// Owns a file descriptor and closes it on destruction. A negative number means no file.
 class FileDescriptor {
  public:
   explicit FileDescriptor(int number) : number_(number) {}

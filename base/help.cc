@@ -13,7 +13,7 @@ namespace babelring {
 
 namespace {
 
-/// What stands for the value of an option, where that is a file, a folder or something else with a name.
+/// The placeholder for an option's value in --help, for files, folders and other named values.
 std::string metavariable(const CLI::Option& option) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 19> known = {{{"config", "FILE"},
                                                                                     {"input", "FILE"},
@@ -42,7 +42,7 @@ std::string metavariable(const CLI::Option& option) {
   return "TEXT";
 }
 
-/// The parts of CLI11's name of a type, "INT:INT in [1 - 100]" or "TEXT:{bpe,unigram}".
+/// Parses a CLI11 type name such as "INT:INT in [1 - 100]" or "TEXT:{bpe,unigram}".
 struct ValueType {
   explicit ValueType(const std::string& name) {
     const std::size_t colon = name.find(':');
@@ -98,7 +98,7 @@ class HelpFormatter : public CLI::Formatter {
 
 void set_help_form(CLI::App& app) {
   app.formatter(std::make_shared<HelpFormatter>());
-  app.set_help_flag("-h,--help", "print this help and end");
+  app.set_help_flag("-h,--help", "print this help and exit");
 }
 
 }  // namespace babelring

@@ -9,8 +9,8 @@ class FormatterBase;
 
 namespace babelring {
 
-/// Gives a program, and the commands that are added to it later, help in the form of this project: `--beam N`, its
-/// range and its default behind the description, allowed words instead of types. Call it before options are added.
+/// Sets the project's --help format for a program and its subcommands: `--beam N`, then the description, the range and
+/// the default; allowed words in place of a type name. Call before adding options or subcommands.
 void set_help_form(CLI::App& app);
 
 }  // namespace babelring

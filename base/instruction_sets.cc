@@ -12,9 +12,9 @@
 namespace babelring {
 namespace {
 
-/// Registers that the system saves (Intel SDM volume 1, section 13.1): XMM and YMM; with ZMM and masks.
+/// XCR0 bits of saved register state (Intel SDM volume 1, section 13.1): XMM and YMM; plus ZMM and masks.
 constexpr std::uint64_t ymm_state = 0x06, zmm_state = 0xe6;
-constexpr std::uint32_t osxsave = 1u << 27;  // of leaf 1, ecx: xgetbv may be used
+constexpr std::uint32_t osxsave = 1u << 27;  // leaf 1 ecx: xgetbv is available
 
 struct Extension {
   const char* name;

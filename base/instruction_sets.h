@@ -5,8 +5,8 @@
 
 namespace babelring {
 
-/// Extensions of x86-64 that a compiler uses by itself where -march allows them. Their order is that of bits in
-/// InstructionSets.
+/// x86-64 extensions that a compiler may use without intrinsics if -march allows them. The enumerator is the bit number
+/// in InstructionSets.
 enum class InstructionSet {
   sse3,
   ssse3,
@@ -41,31 +41,31 @@ enum class InstructionSet {
   count
 };
 
-/// Bit i stands for extension i.
+/// A set of extensions: bit i is InstructionSet(i).
 using InstructionSets = std::uint64_t;
 
 constexpr InstructionSets bit_of(InstructionSet extension) {
   return InstructionSets{1} << static_cast<int>(extension);
 }
 
-/// What a processor answers to cpuid, and its system to xgetbv: registers by leaf. 0 where there is no such leaf.
+/// Registers returned by cpuid, by leaf, and by xgetbv. 0 for a leaf that the processor lacks.
 struct CpuidAnswers {
   std::uint32_t leaf1_ecx = 0, leaf7_ebx = 0, leaf7_ecx = 0, leaf7_edx = 0, leaf7_1_eax = 0, extended1_ecx = 0;
-  std::uint64_t xcr0 = 0;  // register state that the system saves
+  std::uint64_t xcr0 = 0;  // register state saved by the operating system
 };
 
-/// The extensions that can be used: the processor has them, and the system saves their registers.
+/// The usable extensions: supported by the processor, with registers saved by the operating system.
 InstructionSets usable_instruction_sets(const CpuidAnswers& answers);
 
-/// Of this machine. On other architectures than x86-64 all count as usable.
+/// The usable extensions of this machine. On architectures other than x86-64, returns all.
 InstructionSets usable_instruction_sets();
 
-/// Writes their names, as Linux spells them, separated by spaces and cut to `size` bytes with the final zero. Returns
-/// `text`.
+/// Writes the extensions' names as spelled in /proc/cpuinfo, separated by spaces, truncated to `size` bytes including
+/// the terminating zero. Returns `text`.
 const char* write_names(InstructionSets extensions, char* text, std::size_t size);
 
-/// Ends the process with exit code 1 and one line on standard error, which names the extensions and the host, if this
-/// machine cannot use all of `needed`. Meant to run before anything else of a program, so it uses nothing but libc.
+/// Exits with code 1 if this machine lacks an extension in `needed`, after it printed the missing extensions and the
+/// host name to standard error. Runs before all constructors of a program, so it uses only libc.
 void require_instruction_sets(InstructionSets needed, const char* program);
 
 }  // namespace babelring

@@ -16,7 +16,7 @@
 namespace babelring {
 namespace {
 
-constexpr std::size_t most_members = 100'000;  // of open objects; to find repeated names is dearer than to read them
+constexpr std::size_t most_members = 100'000;  // total in all open objects; finding duplicate names needs a sort
 
 template <class Number>
 void append_number(std::string& out, Number number) {
@@ -119,9 +119,9 @@ void append_value(std::string& out, const json::value& value) {
   }
 }
 
-/// Builds the value like Boost.JSON's own parser, but reads doubles exactly (that of 1.81 is off by one in the last
-/// place now and then), and refuses repeated member names (silently the last is kept) and numbers beyond a double
-/// (1e400 becomes infinity). Boost.JSON names the members.
+/// A SAX handler that differs from that of Boost.JSON 1.81 in three ways. It rounds doubles correctly (Boost.JSON is
+/// sometimes off by one ulp), refuses duplicate member names (Boost.JSON keeps the last) and refuses numbers that
+/// overflow a double (Boost.JSON turns 1e400 into infinity). Boost.JSON prescribes the function names.
 class StrictHandler {
  public:
   static constexpr std::size_t max_object_size = json::object::max_size();
@@ -138,8 +138,7 @@ class StrictHandler {
     const auto first = names_.end() - static_cast<std::ptrdiff_t>(members);
     std::sort(first, names_.end());
     const auto repeated = std::adjacent_find(first, names_.end());
-    if (repeated != names_.end())
-      return refuse(code, "member '" + printable(*repeated) + "' stands twice in an object");
+    if (repeated != names_.end()) return refuse(code, "duplicate member '" + printable(*repeated) + "' in an object");
     names_.erase(first, names_.end());
     stack_.push_object(members);
     return count(code);
@@ -192,7 +191,7 @@ class StrictHandler {
     if (error == std::errc::result_out_of_range && std::abs(approximate) > 1) {
       return refuse(code, "a number is beyond the range of a double");
     }
-    stack_.push_double(error == std::errc() ? number : 0.0);  // what remains is closer to 0 than any double
+    stack_.push_double(error == std::errc() ? number : 0.0);  // underflow
     return count(code);
   }
   bool on_bool(bool value, Code& code) {
@@ -232,7 +231,7 @@ class StrictHandler {
   json::value_stack stack_;
   std::string name_;                // parts of the member name being read
   std::string number_;              // parts of the number being read
-  std::vector<std::string> names_;  // of all open objects, the innermost last
+  std::vector<std::string> names_;  // of all open objects, innermost last
   std::string refusal_;
 };
 

@@ -12,18 +12,18 @@ namespace babelring {
 
 namespace json = boost::json;
 
-/// Compact JSON text. Doubles are written with the fewest digits that read back equal (std::to_chars), never as NaN or
-/// Infinity: a non-finite number is written as null (Boost.JSON's own writer prints bare NaN and 3.217E0).
+/// Serializes to compact JSON. Doubles use the shortest form that parses back to the same value (std::to_chars);
+/// non-finite doubles become null. Boost.JSON's own writer would print NaN and 3.217E0.
 std::string to_text(const json::value& value);
 
-/// How much a text may hold, besides its depth.
+/// Limits on a JSON text, in addition to its depth.
 struct JsonLimits {
-  std::size_t values = SIZE_MAX;        // in all
-  std::size_t string_bytes = SIZE_MAX;  // of each string and member name
+  std::size_t values = SIZE_MAX;        // total number of values
+  std::size_t string_bytes = SIZE_MAX;  // bytes of each string and member name
 };
 
-/// Strict parse: whole text, depth at most 32, duplicate member names refused, numbers that overflow a double refused.
-/// The Error says what and at which byte.
+/// Parses a whole text strictly: max depth 32; duplicate member names, invalid UTF-8 and numbers that overflow a double
+/// are errors. The Error gives the cause and the byte offset.
 Result<json::value> parse_json(std::string_view text, const JsonLimits& limits = {});
 
 }  // namespace babelring

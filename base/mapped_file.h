@@ -6,13 +6,13 @@
 
 namespace babelring {
 
-/// A whole file mapped into memory for reading; unmapped when destroyed. If the file is truncated meanwhile, reading
-/// ends the process with a line that names the file (mapping_guard.h). Move-only: spans of bytes() stay valid when
-/// it is moved.
+/// A read-only memory map of a whole file, unmapped on destruction. Reading beyond the end of a file that was truncated
+/// after mapping ends the process with a message that names the file (mapping_guard.h). Move-only: spans from bytes()
+/// stay valid after a move.
 class MappedFile {
  public:
   MappedFile() = default;
-  /// Throws Failure (file, system error). An empty file has no bytes.
+  /// Throws Failure (file, system error). For an empty file, bytes() is empty.
   explicit MappedFile(const std::filesystem::path& file);
   ~MappedFile();
   MappedFile(MappedFile&& other) noexcept;

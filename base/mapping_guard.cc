@@ -19,7 +19,7 @@ struct Guarded {
   std::array<char, 1024> file{};
 };
 
-// A signal handler has nothing but global state. Mappings beyond the last place are not guarded.
+// A signal handler can use only global state. If all slots are in use, further mappings are not guarded.
 std::array<Guarded, 64> guarded;
 std::mutex guarded_mutex;  // not taken by the handler
 struct sigaction before {};
@@ -28,7 +28,7 @@ iovec part(const char* text) {
   return {.iov_base = const_cast<char*>(text), .iov_len = std::strlen(text)};
 }
 
-/// Never returns to the code that read: its stack and registers do not matter any more.
+/// Exits if the fault is in a guarded mapping; otherwise restores the previous handler.
 void on_bus_error(int, siginfo_t* info, void*) {
   const auto* address = static_cast<const std::byte*>(info->si_addr);
   for (const Guarded& one : guarded) {
@@ -37,10 +37,10 @@ void on_bus_error(int, siginfo_t* info, void*) {
     const std::array<iovec, 3> message{
         part("error: "), part(one.file.data()),
         part(": cannot be read any more: it was truncated or replaced while in use, or its disk fails\n")};
-    if (::writev(STDERR_FILENO, message.data(), static_cast<int>(message.size())) < 0) ::_exit(1);  // nobody to tell
+    if (::writev(STDERR_FILENO, message.data(), static_cast<int>(message.size())) < 0) ::_exit(1);
     ::_exit(1);
   }
-  ::sigaction(SIGBUS, &before, nullptr);  // the instruction runs again, and is handled as before
+  ::sigaction(SIGBUS, &before, nullptr);  // the instruction runs again and faults again
 }
 
 void install() {

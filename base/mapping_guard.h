@@ -5,12 +5,12 @@
 
 namespace babelring {
 
-/// Names mapped files whose pages can no longer be read: the file was truncated, or its disk fails. The kernel then
-/// sends SIGBUS, which would end the process without a word about the file. With a guard the process writes one line
-/// that names it to standard error and exits with code 1; other causes of SIGBUS are handled as before.
+/// Registers a mapped file with the SIGBUS handler. The kernel sends SIGBUS when a page cannot be read: the file was
+/// truncated or its disk failed. The handler then prints one line with the file name to standard error and exits with
+/// code 1. Other causes of SIGBUS go to the previous handler.
 void guard_mapping(const std::byte* data, std::size_t size, const std::filesystem::path& file);
 
-/// To be called before the mapping is removed.
+/// Unregisters a mapping. Call before unmapping it.
 void forget_mapping(const std::byte* data);
 
 }  // namespace babelring

@@ -13,21 +13,21 @@
 namespace babelring {
 namespace {
 
-/// First and last code points of what no name may have.
+/// Ranges of refused code points, inclusive.
 constexpr std::array<std::pair<std::uint32_t, std::uint32_t>, 10> refused_characters = {{
     {0x0000, 0x001f},  // control characters
     {0x007f, 0x009f},
-    {0x061c, 0x061c},    // marks of direction
-    {0x180e, 0x180e},    // a separator without width
-    {0x200b, 0x200b},    // a space without width
-    {0x200e, 0x200f},    // marks of direction
-    {0x2028, 0x202e},    // separators of lines and paragraphs, embeddings and overrides of direction
-    {0x2060, 0x206f},    // joiners without width, isolates of direction
+    {0x061c, 0x061c},    // Arabic letter mark
+    {0x180e, 0x180e},    // Mongolian vowel separator (zero width)
+    {0x200b, 0x200b},    // zero-width space
+    {0x200e, 0x200f},    // directional marks
+    {0x2028, 0x202e},    // line and paragraph separators, directional embeddings and overrides
+    {0x2060, 0x206f},    // word joiner, invisible operators, directional isolates
     {0xfeff, 0xfeff},    // byte order mark
     {0xe0000, 0xe007f},  // tags
 }};
 
-/// The code point that begins at byte `at` of valid UTF-8, and its length in bytes.
+/// The code point at byte `at` of valid UTF-8, and its length in bytes.
 std::pair<std::uint32_t, std::size_t> code_point_at(std::string_view text, std::size_t at) {
   const auto byte = [&](std::size_t i) { return static_cast<std::uint32_t>(static_cast<unsigned char>(text[at + i])); };
   const std::uint32_t first = byte(0);

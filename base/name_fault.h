@@ -6,9 +6,9 @@
 
 namespace babelring {
 
-/// Why `text` is not fit to be a name that people read and programs print: it is not UTF-8, or has a control character,
-/// a line or paragraph separator, or an invisible format character, such as those that turn the direction of what
-/// follows (U+202E). One line that tells which character at which byte, from 0; nothing for other text in any script.
+/// Checks that `text` is safe to display as a name. Returns nothing if it is, otherwise one line with the offending
+/// character and its byte offset (from 0). Refused: invalid UTF-8, control characters, line and paragraph separators,
+/// and invisible format characters such as U+202E, which reverses the direction of text. All scripts are allowed.
 std::optional<std::string> name_fault(std::string_view text);
 
 }  // namespace babelring

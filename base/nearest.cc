@@ -30,7 +30,7 @@ std::string nearest_name(std::string_view name, const std::vector<std::string>& 
   for (const std::string& candidate : known) {
     const std::size_t longer = std::max(name.size(), candidate.size());
     const std::size_t shorter = std::min(name.size(), candidate.size());
-    if (longer - shorter >= limit) continue;  // the distance is at least that, and slow to find if the name is huge
+    if (longer - shorter >= limit) continue;  // a lower bound of the distance; skips quadratic work on huge names
     const std::size_t distance = edit_distance(name, candidate);
     if (distance < limit) {
       limit = distance;

@@ -20,8 +20,8 @@ namespace {
 constexpr std::size_t max_yaml_bytes = std::size_t{1} << 20;
 constexpr std::size_t max_yaml_depth = 16;
 
-/// Sets options while yaml-cpp reads, so that every complaint knows its place. Aliases are refused: they add nothing to
-/// a flat list of keys and allow texts that grow exponentially.
+/// Sets options from yaml-cpp's parser events, so that every error has a line and column. Refuses aliases: a flat list
+/// of keys does not need them, and they allow exponential expansion.
 class OptionReader : public YAML::EventHandler {
  public:
   OptionReader(const OptionBinder& binder, std::string_view file) : binder_(binder), file_(file) {}
@@ -32,7 +32,7 @@ class OptionReader : public YAML::EventHandler {
   void OnAnchor(const YAML::Mark& mark, const std::string&) override { complain(mark, "anchors are not supported"); }
 
   void OnNull(const YAML::Mark& mark, YAML::anchor_t) override {
-    if (open_.empty()) return;  // an empty document: everything keeps its default
+    if (open_.empty()) return;  // empty document: all defaults
     if (!key_) complain(mark, "expected a key, found nothing");
     const std::string wanted = in_list_ ? "text" : field_ != nullptr ? field_->type : "keys below it";
     complain(mark, fmt::format("{}: expected {}, found nothing", *key_, wanted));
@@ -93,7 +93,7 @@ class OptionReader : public YAML::EventHandler {
     if (field_ == nullptr && !is_section) {
       complain(mark, fmt::format("unknown key '{}'{}", printable(*key_), did_you_mean_key(*key_, binder_.keys())));
     }
-    if (!seen_.insert(*key_).second) complain(mark, fmt::format("key '{}' stands here a second time", *key_));
+    if (!seen_.insert(*key_).second) complain(mark, fmt::format("key '{}' appears twice", *key_));
   }
 
   template <class Set>
@@ -115,8 +115,8 @@ class OptionReader : public YAML::EventHandler {
   std::string file_;
   std::vector<std::string> open_;       // key prefixes of the open mappings, outermost first
   std::set<std::string> seen_;          // dotted keys so far
-  std::optional<std::string> key_;      // dotted key whose value comes next
-  const OptionField* field_ = nullptr;  // what that key is bound to; null for a section
+  std::optional<std::string> key_;      // dotted key that waits for its value
+  const OptionField* field_ = nullptr;  // field of that key; null for a section
   bool in_list_ = false;
   YAML::Mark list_mark_;
   std::vector<std::string> items_;
@@ -129,7 +129,7 @@ std::vector<std::string> split_at_dots(const std::string& key) {
   return parts;
 }
 
-/// A scalar as YAML: plain where no YAML reader could take it for something else, quoted otherwise.
+/// Formats a scalar as YAML, quoted unless every YAML reader takes the plain form as the same text.
 std::string yaml_scalar(const std::string& value) {
   constexpr std::string_view safe = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+-";
   const bool plain = !value.empty() && value != "null" && value != "Null" && value != "NULL" && value[0] != '-' &&
@@ -176,7 +176,7 @@ void load_yaml(const OptionBinder& binder, std::string_view yaml, std::string_vi
 
 std::string dump_yaml(const OptionBinder& binder) {
   std::string out;
-  std::vector<std::string> open;  // sections the last line was in
+  std::vector<std::string> open;  // sections of the previous line
   for (const OptionField& field : binder.fields()) {
     std::vector<std::string> parts = split_at_dots(field.key);
     const std::string name = parts.back();

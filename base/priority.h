@@ -4,9 +4,9 @@
 
 namespace babelring {
 
-/// Lowers the priority of a process, or of the calling thread if `pid` is 0, by that many steps of nice. Threads and
-/// processes that it starts later inherit that. Of a process that leads a session, the session's as a whole too, as
-/// Linux with autogroups first divides time between sessions. Where the system refuses, nothing happens.
+/// Raises the nice value of a process by `steps`, or of the calling thread if `pid` is 0. Threads and processes started
+/// later inherit it. If the process leads a session, also raises the nice value of the session's autogroup, because
+/// Linux first divides CPU time between autogroups. Errors are ignored.
 void lower_priority(pid_t pid, int steps);
 
 }  // namespace babelring

@@ -6,8 +6,8 @@
 
 namespace babelring {
 
-// The members of each record, named once, in the order in which they are written. A new field is one line here (and
-// one in docs/formats.md). `field(name, member)` may be absent in JSON; `field.required(name, member)` may not.
+// One visit_fields() for each record type lists its members in output order. To add a field, add a line here and in
+// docs/formats.md. In JSON, `field(name, member)` is optional and `field.required(name, member)` is mandatory.
 
 template <class T, class Struct>
 concept same_record = std::is_same_v<std::remove_const_t<T>, Struct>;

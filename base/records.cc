@@ -9,7 +9,7 @@
 namespace babelring {
 namespace {
 
-/// Collects numbers as metrics; everything else is passed over.
+/// A visitor that collects numeric members as metrics and skips the others.
 struct MetricVisitor {
   std::vector<std::pair<std::string, double>> metrics;
 

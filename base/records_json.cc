@@ -10,7 +10,7 @@
 namespace babelring {
 namespace {
 
-/// Members that a batch states once for all its records.
+/// Header members that a batch states once for all records.
 template <class Header, class Visitor>
 void visit_origin(Header& header, Visitor&& field) {
   field.required("attempt", header.attempt);
@@ -18,7 +18,7 @@ void visit_origin(Header& header, Visitor&& field) {
   field("host", header.host);
 }
 
-/// An empty body of the kind, by name.
+/// A default-constructed body of the named kind.
 template <std::size_t index = 0>
 bool make_body(std::string_view kind, RecordBody& body) {
   if constexpr (index == std::variant_size_v<RecordBody>) {
@@ -37,7 +37,7 @@ void write_item(const Record& record, FieldWriter& field) {
   field.finish();
 }
 
-/// The complaint, or "".
+/// Reads a record except for the members that a batch states once. Returns the first error, or "".
 std::string read_item(Record& record, FieldReader& field, const std::string& place) {
   std::string kind;
   field.required("kind", kind);

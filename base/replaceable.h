@@ -6,7 +6,8 @@
 
 namespace babelring {
 
-/// A value that one thread may replace while others use it: each keeps the value that it took. Thread-safe.
+/// A shared value that can be replaced while other threads use it. A thread that called get() keeps its value alive.
+/// Thread-safe.
 template <class T>
 class Replaceable {
  public:

@@ -8,13 +8,13 @@
 
 namespace babelring {
 
-/// Why something did not succeed, where the caller goes on: one line for a person.
+/// The reason for a recoverable error: one readable line.
 struct Error {
   std::string message;
 };
 
-/// A value or an Error, for outcomes the caller handles: what a user wrote, something absent, a conflict, a damaged
-/// file with an older sibling. Where the work cannot go on, throw Failure instead.
+/// A value or an Error. For errors that the caller handles: user input, an absent object, a conflict, a damaged file
+/// with an older copy. Throw Failure for errors that end the operation.
 template <class T>
 class [[nodiscard]] Result {
  public:
@@ -24,7 +24,7 @@ class [[nodiscard]] Result {
   bool ok() const { return state_.index() == 0; }
   explicit operator bool() const { return ok(); }
 
-  /// The value. Throws Failure with the error's message if there is none.
+  /// The value. Throws Failure with the error's message if !ok().
   T& value() & {
     require();
     return std::get<0>(state_);
@@ -42,7 +42,7 @@ class [[nodiscard]] Result {
   T* operator->() { return &value(); }
   const T* operator->() const { return &value(); }
 
-  /// The error's message. Only when !ok().
+  /// The error's message. Requires !ok().
   const std::string& message() const { return std::get<1>(state_).message; }
 
  private:
@@ -52,7 +52,7 @@ class [[nodiscard]] Result {
   std::variant<T, Error> state_;
 };
 
-/// Success without a value.
+/// The value type of a Result that carries no value.
 struct Done {};
 
 }  // namespace babelring

@@ -24,7 +24,7 @@ std::int64_t fenced_attempt(const std::filesystem::path& folder) {
   const std::string text = read_file(file);
   std::int64_t attempt = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), attempt);
-  if (error != std::errc() || attempt < 0) fail("{}: expected the number of an attempt", file.string());
+  if (error != std::errc() || attempt < 0) fail("{}: expected an attempt number", file.string());
   return attempt;
 }
 

@@ -7,17 +7,17 @@
 
 namespace babelring {
 
-/// This attempt was given up and another one may have taken its place: it must write nothing any more.
+/// Thrown by an attempt that is over: it was abandoned, and a newer attempt may be running. It must not write anything.
 class Fenced : public Failure {
  public:
   using Failure::Failure;
 };
 
-/// The note, in a run's folder, that attempts up to a number are over. Whoever gives an attempt up writes it before the
-/// next one starts; whoever writes a checkpoint looks at it just before that becomes visible. Durable. Throws Failure.
+/// Records in a run's folder that attempts up to `attempt` are over (a fence). The server writes the fence before it
+/// starts the next attempt. A worker reads it just before a checkpoint becomes visible. Durable. Throws Failure.
 void write_fence(const std::filesystem::path& folder, std::int64_t attempt);
 
-/// The newest attempt that is over; 0 without a note. Throws Failure if the note is unreadable.
+/// The newest attempt that is over, or 0 if there is no fence. Throws Failure if the fence cannot be read.
 std::int64_t fenced_attempt(const std::filesystem::path& folder);
 
 }  // namespace babelring

@@ -24,9 +24,9 @@ bool same_ignoring_case(std::string_view a, std::string_view b) {
                     [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
 }
 
-/// Whether `text` ends with the name of a query parameter that holds a secret: `?token` or `&token`.
+/// True if `text` ends with the name of a secret query parameter, such as `?token` or `&token`.
 bool ends_with_secret_name(std::string_view text) {
-  constexpr std::size_t longest = 14;  // and the character before: hostile texts cost no more than their length
+  constexpr std::size_t longest = 14;  // longest name plus separator; bounds the work per '='
   text.remove_prefix(text.size() - std::min(text.size(), longest));
   const auto start = text.find_last_of("?&;#");
   if (start == std::string_view::npos) return false;
@@ -38,7 +38,7 @@ bool ends_with_secret_name(std::string_view text) {
 
 std::string make_secret() {
   std::array<unsigned char, 32> bytes{};
-  if (RAND_bytes(bytes.data(), static_cast<int>(bytes.size())) != 1) fail("secret: no random bytes to be had");
+  if (RAND_bytes(bytes.data(), static_cast<int>(bytes.size())) != 1) fail("secret: no random bytes available");
   constexpr std::string_view digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
   std::string text;
   unsigned bits = 0, count = 0;

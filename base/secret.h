@@ -5,17 +5,17 @@
 
 namespace babelring {
 
-/// 256 bits from the system's source of randomness as 43 characters of base64url. Throws Failure if there are none.
+/// 256 random bits from the operating system as 43 characters of base64url. Throws Failure if the source fails.
 std::string make_secret();
 
-/// What every token of the server begins with, so that scanners for leaked secrets know one.
+/// Prefix of all server tokens. Lets secret scanners recognize a leaked token.
 inline constexpr std::string_view token_mark = "bbr_";
 
-/// The text with each token in it replaced by `[token]`, and the values of query parameters that are named like a
-/// secret (token, access_token, api_key, password, secret, authorization) by `[hidden]`: for logs and the audit.
+/// Redacts a text for logs and the audit trail. Tokens become `[token]`. Values of query parameters named token,
+/// access_token, api_key, apikey, secret, password, passwd or authorization become `[hidden]`.
 std::string without_secrets(std::string_view text);
 
-/// Are the texts equal? Takes as long wherever they differ; only a difference in length shows.
+/// Compares two secrets in constant time, independent of the position of a difference. Only their lengths may leak.
 bool same_secret(std::string_view a, std::string_view b);
 
 }  // namespace babelring

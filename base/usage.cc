@@ -22,7 +22,7 @@ std::vector<std::string> subcommand_names(const CLI::App& app) {
   return names;
 }
 
-/// "--beam", "-h": as they are written.
+/// The option's name with its dashes: "--beam", "-h".
 std::vector<std::string> option_names(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options()) {
@@ -32,7 +32,7 @@ std::vector<std::string> option_names(const CLI::App& app) {
   return names;
 }
 
-/// "a, b or c".
+/// Joins words as "a, b or c".
 std::string alternatives(const std::vector<std::string>& words) {
   const std::vector<std::string> first(words.begin(), words.end() - 1);
   return first.empty() ? words.back() : fmt::format("{} or {}", fmt::join(first, ", "), words.back());
@@ -45,14 +45,14 @@ std::vector<std::string> split_at_commas(const std::string& text) {
   return words;
 }
 
-/// 5.000000 as 5: CLI11 writes every bound with std::to_string.
+/// Turns 5.000000 into 5: CLI11 formats bounds with std::to_string.
 std::string plain_number(const std::string& number) {
   if (number.find('.') == std::string::npos) return number;
   const std::string trimmed = number.substr(0, number.find_last_not_of('0') + 1);
   return trimmed.ends_with('.') ? trimmed.substr(0, trimmed.size() - 1) : trimmed;
 }
 
-/// The parser's complaint about an option's value as this program writes them: "--beam: found 0, expected 1 to 100".
+/// Rewrites CLI11's message about an option's value in this project's form: "--beam: found 0, expected 1 to 100".
 std::string reworded(const std::string& error) {
   static const std::regex out_of_range(R"((.*): Value (.*) not in range (\S+) to (\S+))");
   static const std::regex not_in_set(R"((.*): (.*) not in \{(.+)\})");
@@ -74,7 +74,7 @@ std::string reworded(const std::string& error) {
   return error;
 }
 
-/// For a short option the long one that begins with its letter: "-v" suggests "--version".
+/// For an unknown short option, suggests the only long option with the same first letter: "-v" suggests "--version".
 std::string suggestion(const std::string& name, const std::vector<std::string>& known) {
   if (name.size() != 2) return did_you_mean(name, known);
   std::vector<std::string> fitting;

@@ -139,7 +139,7 @@ INSTANTIATE_TEST_SUITE_P(
             6, "tensor 'w' begins here, expected at"},
         BadHeader{
             R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})",
-            4, "member 'w' stands twice"},
+            4, "duplicate member 'w'"},
         BadHeader{R"({"__metadata__":{"a":1}})", 0, "__metadata__': expected strings only"},
         BadHeader{R"({"__metadata__":[]})", 0, "__metadata__': expected an object"}));
 
