@@ -19,7 +19,7 @@ class Sha256 {
   Sha256& add(const void* data, std::size_t bytes);
   Sha256& add(std::string_view text) { return add(text.data(), text.size()); }
 
-  /// The digest of all bytes added, as 64 lower-case hexadecimal digits. Ends the object's use.
+  /// The digest of all bytes added, as 64 lower-case hexadecimal digits. Call once, after the last add().
   std::string hex();
 
  private:

@@ -11,18 +11,18 @@
 
 namespace babelring {
 
-/// The parts of a configuration's error message: {"pointer": "/training/seed", "detail": …, "line": 3, "column":
-/// 9}. Without a place in the file, line and column are absent; without a key the pointer is empty.
+/// Splits a configuration error message into its parts: {"pointer": "/training/seed", "detail": …, "line": 3,
+/// "column": 9}. Line and column are absent if the message has none. The pointer is empty if the message names no key.
 json::object config_fault(std::string_view complaint, std::string_view file);
 
-/// Throws Failure unless the sets that the configuration names are there and have sentence pairs.
+/// Throws Failure if a configured training or validation set is missing or empty.
 void check_sets(const Manifest& manifest, const DataConfig& data);
 
-/// For a server that asks before it starts a run: one line of JSON on standard output, {"config": resolved YAML,
-/// "name", "max_updates", "data_folder", "memory": {…} or null, "not_estimated": […]}, or {"errors": [fault]}. `memory`
-/// is nmt/train/memory_estimate.h's for a rank of `ranks`; null where data.folder cannot be read, which tells the
-/// vocabulary's size. `data`: also check that data.folder holds what the configuration names. Returns the exit code: 0,
-/// or 2 when there are errors.
+/// Implements --check-config: prints one line of JSON to standard output, for a server that is about to start a run.
+/// {"config": resolved YAML, "name", "max_updates", "data_folder", "start_from", "memory": {…} or null,
+/// "not_estimated": […]}, or {"errors": [fault]} with faults from config_fault(). `memory` is the estimate of
+/// nmt/train/memory_estimate.h for one of `ranks` ranks. It needs the vocabulary size, so it is null if data.folder
+/// cannot be read. `data`: also run check_sets(). Returns the exit code: 0, or 2 on errors.
 int print_config_check(const std::string& file, const std::vector<std::string>& overrides, bool data,
                        std::int64_t ranks);
 

@@ -10,26 +10,26 @@
 
 namespace babelring {
 
-/// The record stream as a person reads it: a log line after each `training.log_every`, with the mean loss since the
-/// line before, each evaluation and checkpoint, and on a terminal a progress bar on the last line, which log lines of
-/// init_log(…, over_bar) overwrite. Step records say how much is done and left (ProgressMeter). Used on rank 0.
+/// Prints the record stream as log lines: a summary every `training.log_every` with means since the previous summary,
+/// each validation and each checkpoint. On a terminal it also draws a progress bar on the last line, which log lines of
+/// init_log(…, over_bar) erase. Expects step records filled by ProgressMeter. Used on rank 0.
 class Console : public RecordSink {
  public:
-  /// `terminal`: what standard error shows is on one, so that a bar may be drawn.
+  /// `terminal`: standard error ends at a terminal, so draw a progress bar.
   Console(const TrainConfig& config, bool terminal);
   ~Console() override;
 
-  /// Where a resumed run stands.
+  /// Sets the starting point of a resumed run.
   void begin(const Progress& progress) { progress_ = progress; }
 
   void write(RecordBody body) override;
 
  private:
-  /// Sums since the last line.
+  /// Sums since the last summary line.
   struct Window {
     std::int64_t steps = 0, target_tokens = 0;
     double step_ms = 0, exposed_ms = 0, data_ms = 0;
-    double loss = 0, nll = 0;  // over all target tokens
+    double loss = 0, nll = 0;  // sums over target tokens
   };
   void show(const StepRecord& step);
   void show(const EvalRecord& eval);

@@ -6,20 +6,21 @@
 
 namespace babelring {
 
-/// What the server's answer to a batch means for its records.
+/// The result of posting a batch of records.
 enum class Delivery {
   stored,
-  refused,  // for what they say, or for their size: sending the same again is of no use
-  again,    // refused for a reason outside them (server, permission, proxy), which may pass while they are kept
+  refused,  // because of their content or size; do not retry
+  again,    // for another reason (server, permission, proxy); keep the records and retry
 };
 
+/// Classifies the HTTP status of the response.
 Delivery delivery_of(int status);
 
-/// What the user can do about an answer, as "; give …"; empty where nothing is known.
+/// Advice for the user about an HTTP status, as "; give …"; empty if there is none.
 std::string advice(int status);
 
-/// The status and what the body says about it, the title and detail of a problem+json or its first bytes, in one
-/// printable line: "422 Unprocessable Content: records[0]: update: expected at least 1".
+/// One printable line with the status and the body's title and detail (problem+json) or first bytes (other bodies):
+/// "422 Unprocessable Content: records[0]: update: expected at least 1".
 std::string explain(const HttpAnswer& answer);
 
 }  // namespace babelring

@@ -12,11 +12,11 @@ namespace babelring {
 /// CRC-32C (Castagnoli; RFC 3720, appendix B.4).
 std::uint32_t crc32c(std::string_view bytes);
 
-/// The values of one event, as the bytes of a `Summary` message.
+/// Builds a serialized `Summary` protocol buffer: the values of one event.
 class SummaryBytes {
  public:
   void scalar(std::string_view tag, double value);
-  /// Markdown, for the text page.
+  /// Adds Markdown for TensorBoard's Text tab.
   void text(std::string_view tag, std::string_view markdown);
   bool empty() const { return bytes_.empty(); }
   const std::string& bytes() const { return bytes_; }
@@ -25,19 +25,20 @@ class SummaryBytes {
   std::string bytes_;
 };
 
-/// A TensorBoard event file: records of u64 length, its masked CRC, bytes, their masked CRC, each record an `Event`
-/// message (tensorflow/core/util/event.proto, written by hand). Each event is one write(2). Not thread-safe.
+/// Writes a TensorBoard event file. It consists of TFRecords: u64 length, masked CRC of the length, payload, masked CRC
+/// of the payload. Each payload is an `Event` message (tensorflow/core/util/event.proto), serialized by hand. Each
+/// event is written with one write(2). Not thread-safe.
 class EventFile {
  public:
-  /// Makes the folder and, in it, a new file, whose name sorts behind those of earlier ones. Throws Failure.
+  /// Creates the folder and a new file in it, whose name sorts after older files. Throws Failure.
   EventFile(const std::filesystem::path& folder, std::string_view host);
   ~EventFile();
   EventFile(const EventFile&) = delete;
   EventFile& operator=(const EventFile&) = delete;
 
-  /// Says that what earlier files have from `step` on no longer counts.
+  /// Tells TensorBoard to discard older events from `step` on.
   void restart_at(std::int64_t step);
-  /// False if it cannot be written; message() then says why, and later ones are dropped.
+  /// Returns false on a write error, described by message(). Later events are then dropped.
   bool write(std::int64_t step, const SummaryBytes& summary);
 
   const std::filesystem::path& path() const { return path_; }

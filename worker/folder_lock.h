@@ -6,20 +6,20 @@
 
 namespace babelring {
 
-/// What whoever holds a run folder's lock has written into it.
+/// The content of a lock file: the process that holds the lock.
 struct LockHolder {
   std::int64_t pid = 0;
-  std::string host;  // empty: the file says nothing readable
+  std::string host;  // empty: the file is absent or invalid
 };
 
-/// The lock of a run's folder, run.lock: one process at a time trains there. It is flock(2)'s, so it ends with its
-/// process, however that ends. On a network file system it is as good as its locks are (`nmt doctor --runs` tries
-/// them); where there are none, a warning says so and nothing is locked.
+/// Locks a run's folder through its file run.lock, so that only one process trains there. Uses flock(2), so the lock
+/// ends with the process. Network file systems vary in their support of locks (`nmt doctor --runs` tests it); without
+/// support, logs a warning and locks nothing.
 class FolderLock {
  public:
   struct Options {
-    bool take_over = false;                // from a holder that does not let go: its lock is replaced by a new file
-    std::chrono::milliseconds patience{};  // how long to wait for a holder that may be about to end
+    bool take_over = false;                // if another process holds the lock, replace the lock file
+    std::chrono::milliseconds patience{};  // how long to wait for the holder to release the lock
   };
 
   /// Throws UsageFailure naming the holder if the folder is in use, Failure if the file cannot be made.
@@ -40,7 +40,7 @@ class FolderLock {
   int descriptor_ = -1;  // negative: the file system has no locks
 };
 
-/// Empty host if the file is absent or unreadable.
+/// Reads the lock file of a run's folder. The host is empty if the file is absent or invalid.
 LockHolder read_lock_holder(const std::filesystem::path& folder);
 
 }  // namespace babelring

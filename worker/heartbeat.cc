@@ -20,9 +20,9 @@ std::string text_of(const json::object& object, const char* name) {
   return member != nullptr && member->is_string() ? std::string(member->get_string().c_str()) : "";
 }
 
-constexpr std::chrono::milliseconds longest_asked_pause{60000};  // of what Retry-After may ask
+constexpr std::chrono::milliseconds longest_asked_pause{60000};  // limit on Retry-After
 
-/// Empty where the GPU reports nothing. Counters are left to step records, which know since when they count.
+/// Empty if the GPU reports nothing. Omits counters, which step records report per step.
 json::object gpu_of(const GpuReading& reading) {
   json::object gpu;
   for (const auto& [name, value] : reading.values) gpu[name] = value;
@@ -64,7 +64,7 @@ void Heartbeat::loop() {
     bool taken = false;
     try {
       taken = beat();
-    } catch (const std::exception& failure) {  // never training's business
+    } catch (const std::exception& failure) {  // must not affect training
       spdlog::warn("heartbeat: {}", failure.what());
     }
     pause = taken ? options_.between : std::max(std::min(2 * pause, options_.longest_retry), asked_pause_);
@@ -111,12 +111,12 @@ bool Heartbeat::beat() {
     orders_.fenced(explain(*answer));
     return true;
   }
-  if (!answer->success()) return answer->status == 404;  // the run is not known yet: its first records make it
-  if (object != nullptr) carry_out(*object);
+  if (!answer->success()) return answer->status == 404;  // unknown until the first records arrive
+  if (object != nullptr) execute(*object);
   return true;
 }
 
-void Heartbeat::carry_out(const json::object& answer) {
+void Heartbeat::execute(const json::object& answer) {
   const json::value* commands = answer.if_contains("commands");
   if (commands == nullptr || !commands->is_array()) return;
   for (const json::value& entry : commands->get_array()) {
@@ -125,7 +125,7 @@ void Heartbeat::carry_out(const json::object& answer) {
     const std::string kind = text_of(command, "kind");
     if (kind == "stop") {
       const bool at_once = text_of(command, "mode") == "now";
-      if (!std::exchange(stop_said_, true)) spdlog::info("the server asks to stop{}", at_once ? " at once" : "");
+      if (!std::exchange(stop_logged_, true)) spdlog::info("the server requests a stop{}", at_once ? " at once" : "");
       if (at_once) orders_.stop.request_without_checkpoint();
       orders_.stop.request();
     } else if (kind == "checkpoint") {

@@ -7,28 +7,29 @@
 
 namespace babelring {
 
-/// What a run's folder holds on one host. With a shared file system all hosts see the same.
+/// The state of a run's folder on one host. With a shared file system it is the same on all hosts.
 struct HostFolder {
-  std::string run;  // id in run.json or, without it, in the spool; empty: no run has been here
+  std::string run;  // id from run.json, otherwise from the spool; empty: the folder has no run
   std::int64_t attempt = 0;
-  std::string first_host;              // where rank 0 of that attempt was, which keeps the checkpoints; empty: unknown
-  bool run_file = false;               // run.json is there
-  bool checkpoints = false;            // the folder of checkpoints is there: rank 0 of some attempt was here
-  std::int64_t newest_checkpoint = 0;  // its update; 0: there is none
+  std::string first_host;              // host of that attempt's rank 0, which stores the checkpoints; empty: unknown
+  bool run_file = false;               // run.json exists
+  bool checkpoints = false;            // the checkpoints folder exists: rank 0 of an attempt ran on this host
+  std::int64_t newest_checkpoint = 0;  // update of the newest checkpoint; 0: none
 
   bool operator==(const HostFolder&) const = default;
 };
 
-/// Throws Failure if run.json is there and cannot be read.
+/// Inspects a run's folder on this host. Throws Failure if run.json exists but cannot be read.
 HostFolder look_into(const std::filesystem::path& folder);
 
-/// For sending it to other ranks. from_text throws Failure.
+/// Serialization, to send it to other ranks. host_folder_from_text() throws Failure.
 std::string to_text(const HostFolder& folder);
 HostFolder host_folder_from_text(const std::string& text);
 
-/// Why a run cannot go on in its folder, one line that names hosts; empty if it can: one of them has another run, lacks
-/// run.json, or has the checkpoints that rank 0's host lacks. `folders` and `hosts` are of all ranks, in rank order.
-/// `wanted`: the run's id, if it was given. `from_checkpoint`: the checkpoint to go on from is given too.
+/// Checks that a run can continue in its folder on all hosts. Returns "" if it can, otherwise one line that names the
+/// hosts: a host has another run, lacks run.json, or has checkpoints that the host of rank 0 lacks.
+/// `folders` and `hosts` are those of all ranks, in rank order. `wanted`: the expected run id, or empty.
+/// `from_checkpoint`: the user chose the checkpoint, so the location of the newest one does not matter.
 std::string why_not_in(const std::filesystem::path& folder, const std::vector<HostFolder>& folders,
                        const std::vector<std::string>& hosts, const std::string& wanted, bool from_checkpoint);
 

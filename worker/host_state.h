@@ -5,17 +5,17 @@
 
 namespace babelring {
 
-/// This process and its host, as the kernel reports them; 0 where it does not.
+/// Statistics of this process and its host from the kernel; 0 if unavailable.
 struct HostState {
   std::int64_t resident_bytes = 0;
   std::int64_t memory_bytes = 0, memory_available_bytes = 0;
   std::int64_t disk_free_bytes = 0;
-  std::int64_t network_rx_bytes = 0, network_tx_bytes = 0;  // of all interfaces but lo, bridges and bonds
+  std::int64_t network_rx_bytes = 0, network_tx_bytes = 0;  // all interfaces except lo, bridges and bonds
   std::int64_t processors = 0;
-  double load = 0;  // average of a minute
+  double load = 0;  // one-minute load average
 };
 
-/// `folder` is on the file system whose free space is reported.
+/// disk_free_bytes is that of the file system of `folder`.
 HostState read_host_state(const std::filesystem::path& folder);
 
 }  // namespace babelring

@@ -7,15 +7,15 @@
 
 namespace babelring {
 
-/// The processes of this host's other ranks: whether they are still there is known at once and without MPI, whose
-/// connections to a lost process take their time to fail.
+/// The processes of the other ranks on this host. Detects their end through /proc at once, while MPI notices a lost
+/// process only when its connections fail.
 class LocalPeers {
  public:
-  /// One all_gather.
+  /// Collective: performs one all_gather.
   explicit LocalPeers(Communicator& communicator);
 
-  /// "rank 3 (host hostB)" for each one that has ended, killed or by itself, separated by commas; empty: all are there.
-  /// Zombies have ended. From any thread.
+  /// The ranks whose process has ended, as "rank 3 (host hostB)" separated by commas; empty if all are running. Zombies
+  /// count as ended. Thread-safe.
   std::string ended() const;
 
  private:

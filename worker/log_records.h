@@ -6,14 +6,14 @@
 
 namespace babelring {
 
-/// Turns what this process logs, from info up, into log records, so that its log can be read on the server too.
-/// Construct it before there are other threads that log; afterwards any thread may.
+/// Copies log lines of this process, from level info, to log records, so that the server shows them. Construct it
+/// before other threads log.
 class LogRecords {
  public:
-  /// Listens to spdlog's default logger, to its end.
+  /// Adds a sink to spdlog's default logger. It is never removed.
   LogRecords();
 
-  /// While it lives, what is logged goes to a sink too; not what the sink's own write() logs.
+  /// While it exists, log lines are also written to `records`, except those logged by records.write() itself.
   class Connection {
    public:
     Connection(LogRecords& log, RecordSink& records);

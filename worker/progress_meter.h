@@ -8,22 +8,22 @@
 
 namespace babelring {
 
-/// Follows the step records of a training: how much of it is done, and how long the rest will take.
+/// Estimates from step records the fraction of the training that is done and the time left.
 class ProgressMeter {
  public:
-  /// Training ends after `stop_after` or `max_minutes`, whichever is reached first. 0 minutes: not bounded by time.
+  /// Training ends after `stop_after` or `max_minutes`, whichever is reached first. 0 minutes: no time limit.
   ProgressMeter(Duration stop_after, double max_minutes) : stop_after_(stop_after), max_minutes_(max_minutes) {}
 
-  /// Where a resumed run stands, and the minutes it took so far. Time is counted from here.
+  /// Starts measuring. For a resumed run, `progress` and `minutes` are its progress and training time so far.
   void begin(const Progress& progress, double minutes);
-  /// Sets fraction_done and seconds_left of the record of the update that was just done.
+  /// Sets fraction_done and seconds_left of the record of the newest update.
   void measure(StepRecord& step);
 
-  /// What ends the training, in words: "20 epochs", "100,000 updates or 55 minutes".
+  /// The limits of the training in words: "20 epochs", "100,000 updates or 55 minutes".
   std::string end() const;
 
  private:
-  /// Of the training, by whichever end is nearer: 0 to 1.
+  /// From 0 to 1, by the limit that is reached first.
   double fraction_done() const;
 
   Duration stop_after_;

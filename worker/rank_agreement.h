@@ -7,22 +7,22 @@
 
 namespace babelring {
 
-/// Something that must be the same on every rank of a run.
+/// A value that must be equal on all ranks of a run.
 struct RankFact {
   std::string name;    // "training set"
-  std::string value;   // for people too: digests are cut to 12 digits in messages
+  std::string value;   // shown in messages; digests are cut to 12 digits there
   std::string advice;  // "every rank needs the same data.folder"
 };
 
-/// One line on every fact that differs between ranks, with hosts and values; empty if all agree. `ranks`: each rank's
-/// facts, in rank order; a rank that lacks a fact counts as having an empty value. `hosts`: where each rank is.
+/// Describes the facts that differ between ranks in one line with hosts and values; empty if all agree. `ranks`: the
+/// facts of each rank, in rank order; a missing fact counts as an empty value. `hosts`: the host of each rank.
 std::string describe_differences(const std::vector<std::vector<RankFact>>& ranks,
                                  const std::vector<std::string>& hosts);
 
-/// Compares the facts of all ranks: one all_gather. Throws UsageFailure on every rank alike.
+/// Compares the facts of all ranks. Collective: one all_gather. If they differ, all ranks throw the same UsageFailure.
 void require_agreement(const std::vector<RankFact>& own, Communicator& communicator);
 
-/// Version and build of this program.
+/// Version and build of this program, as a fact.
 RankFact program_fact();
 
 }  // namespace babelring

@@ -8,17 +8,18 @@
 
 namespace babelring {
 
-/// Threads of the ranks of one host, `wanted` each, or 0: their share of the processors.
+/// The number of compute threads of each rank on a host.
 struct HostThreads {
   std::vector<int> of_rank;
-  std::string warning;  // where they are more than the processors; else empty
+  std::string warning;  // if the host has fewer processors than threads; otherwise empty
 };
 
-/// `ranks`: what each rank of `host` may use.
+/// `ranks`: the processors that each rank on `host` may use. `wanted`: threads per rank; 0 divides the processors
+/// evenly.
 HostThreads divide_processors(const std::vector<Processors>& ranks, int wanted, const std::string& host);
 
-/// Threads that this rank computes with. Every rank calls it. The first rank of a host logs a warning where its ranks
-/// together have more threads than processors.
+/// The number of compute threads of this rank. Collective. The first rank of a host logs the warning of
+/// divide_processors().
 int choose_threads(int wanted, Communicator& communicator);
 
 }  // namespace babelring

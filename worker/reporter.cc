@@ -15,10 +15,10 @@ namespace {
 namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 
-constexpr std::int64_t in_memory = -1;  // for the end of a batch that is not from the file
+constexpr std::int64_t in_memory = -1;  // `end` of a batch that is not from the file
 constexpr std::size_t max_batch_records = 1000;
 constexpr std::size_t max_batch_bytes = std::size_t{1} << 20;
-constexpr milliseconds longest_asked_delay{60000};  // of what Retry-After may ask
+constexpr milliseconds longest_asked_delay{60000};  // limit on Retry-After
 constexpr std::size_t most_refusals_logged = 10;    // with different reasons
 
 }  // namespace
@@ -46,7 +46,7 @@ void Reporter::write(RecordBody body) {
   writer_.append({std::move(header), std::move(body)});
   ++written_;
   changed_.notify_all();
-  if (is_log) return;  // a notice becomes a log record, but not while another one is being written
+  if (is_log) return;  // a warning would be logged as a record from within this call
   const std::string notice = spool_notice();
   lock.unlock();
   if (!notice.empty()) spdlog::warn("{}", notice);
@@ -54,9 +54,9 @@ void Reporter::write(RecordBody body) {
 
 std::string Reporter::spool_notice() {
   const fs::path file = spool_path(options_.spool_folder, options_.attempt, options_.rank);
-  const std::int64_t dropped = writer_.dropped() - drops_said_;
+  const std::int64_t dropped = writer_.dropped() - drops_logged_;
   if (!writer_.trouble().empty() && !std::exchange(spool_fails_, true)) {
-    return fmt::format("spool {}: cannot be written: {}; training goes on, records are kept in memory", file.string(),
+    return fmt::format("spool {}: cannot be written: {}; training continues, records are kept in memory", file.string(),
                        writer_.trouble());
   }
   if (!spool_fails_ || writer_.kept_records() > 0) return "";
@@ -65,9 +65,9 @@ std::string Reporter::spool_notice() {
   } else if (dropped == 0) {
     return "";
   }
-  drops_said_ += dropped;
+  drops_logged_ += dropped;
   return fmt::format("spool {}: {}{}", file.string(),
-                     spool_fails_ ? "records that memory kept have been sent" : "can be written again",
+                     spool_fails_ ? "records kept in memory were sent" : "can be written again",
                      dropped == 0 ? "" : fmt::format("; {} records of rank {} were dropped", dropped, options_.rank));
 }
 
@@ -75,7 +75,7 @@ void Reporter::close_spool() {
   std::unique_lock lock(mutex_);
   if (std::exchange(closed_, true)) return;
   writer_.write_kept();
-  const std::int64_t lost = writer_.kept_records() + writer_.dropped() - drops_said_;
+  const std::int64_t lost = writer_.kept_records() + writer_.dropped() - drops_logged_;
   const std::string why = writer_.trouble();
   lock.unlock();
   if (lost == 0) return;
@@ -100,7 +100,7 @@ std::int64_t Reporter::close(milliseconds timeout) {
   client_->cancel();
   thread_.join();
   close_spool();
-  // Counted before the warnings, which may become records themselves.
+  // Count before logging the warnings, which may become records.
   for (SpoolReader& spool : spools_) remaining_ += spool.remaining();
   if (skipped_ > 0) {
     spdlog::warn("{} records of rank {} were refused by {} and skipped; they are still in {}", skipped_, options_.rank,
@@ -108,7 +108,7 @@ std::int64_t Reporter::close(milliseconds timeout) {
   }
   if (remaining_ > 0) {
     spdlog::warn(
-        "{} records of rank {} are not confirmed by {}; they stay in {} and are sent by the run's next attempt",
+        "{} records of rank {} were not confirmed by {}; they stay in {}, and the run's next attempt sends them",
         remaining_, options_.rank, options_.server, options_.spool_folder.string());
   }
   return remaining_;
@@ -125,7 +125,7 @@ void Reporter::send_loop() try {
   finished_ = true;
   changed_.notify_all();
 } catch (const std::exception& error) {
-  spdlog::error("reporting to {} ends; records stay in {}: {}", options_.server, options_.spool_folder.string(),
+  spdlog::error("reporting to {} stopped; records stay in {}: {}", options_.server, options_.spool_folder.string(),
                 error.what());
   const std::lock_guard lock(mutex_);
   finished_ = true;
@@ -181,7 +181,7 @@ SpoolReader::Batch Reporter::next_batch(SpoolReader& spool, bool own) {
     lock.unlock();
     SpoolReader::Batch batch = spool.next(max_batch_records, max_batch_bytes);
     if (batch.lines > 0) return batch;
-    spool.save_acknowledged();  // there is time now
+    spool.save_acknowledged();  // idle, so save now
     lock.lock();
     if (own && written_ != seen) continue;  // the file may have more
     if (own) {
@@ -195,12 +195,12 @@ SpoolReader::Batch Reporter::next_batch(SpoolReader& spool, bool own) {
 }
 
 bool Reporter::deliver(std::span<const Record> records) {
-  std::vector<std::span<const Record>> left;  // parts to send, the next one last
+  std::vector<std::span<const Record>> left;  // a stack of parts to send
   if (!records.empty()) left.push_back(records);
   while (!left.empty()) {
     if (stopped()) return false;
     const auto part = left.back();
-    if (part.size() == records.size()) wait_for_turn();  // what a refused batch falls into follows at once
+    if (part.size() == records.size()) wait_for_turn();  // parts of a refused batch are not delayed
     const Outcome outcome = send(part);
     if (outcome.delivery == Delivery::again) {
       if (!stopped()) note_outage(outcome.why);
@@ -230,7 +230,7 @@ Reporter::Outcome Reporter::send(std::span<const Record> records) {
   const Delivery delivery = delivery_of(answer->status);
   if (delivery == Delivery::again) {
     if (answer->retry_after) {
-      // Not all ranks at the same moment, nor earlier than asked.
+      // Spread the ranks, but never retry earlier than requested.
       const double spread = std::uniform_real_distribution<double>(1.0, 1.5)(jitter_);
       const std::chrono::duration<double, std::milli> asked =
           std::min<milliseconds>(*answer->retry_after, longest_asked_delay);
@@ -238,7 +238,7 @@ Reporter::Outcome Reporter::send(std::span<const Record> records) {
     }
     return {delivery, "answered " + explain(*answer) + advice(answer->status)};
   }
-  if (std::exchange(outage_, false)) spdlog::info("{} answers again; sending what was kept", options_.server);
+  if (std::exchange(outage_, false)) spdlog::info("{} responds again; sending the kept records", options_.server);
   retry_ = milliseconds(0);
   return {delivery, delivery == Delivery::stored ? "" : explain(*answer)};
 }
@@ -246,13 +246,14 @@ Reporter::Outcome Reporter::send(std::span<const Record> records) {
 void Reporter::skip(const Record& record, const std::string& why) {
   ++skipped_;
   if (refusals_.size() == most_refusals_logged || !refusals_.insert(why).second) return;
-  spdlog::error("{} refuses record {} of rank {}, attempt {}, for good; it is skipped, others like it too: {}",
-                options_.server, record.header.sequence, record.header.rank, record.header.attempt, why);
+  spdlog::error(
+      "{} permanently refused record {} of rank {}, attempt {}; skipping it and others refused for this reason: {}",
+      options_.server, record.header.sequence, record.header.rank, record.header.attempt, why);
 }
 
 void Reporter::note_outage(const std::string& why) {
   if (std::exchange(outage_, true)) return;
-  spdlog::warn("{}: {}; training goes on, records are kept and sent later", options_.server, why);
+  spdlog::warn("{}: {}; training continues, records are kept and sent later", options_.server, why);
 }
 
 void Reporter::wait_for_turn() {
@@ -267,7 +268,7 @@ void Reporter::wait_to_retry() {
   std::unique_lock lock(mutex_);
   const bool was_closing = closing_;
   changed_.wait_for(lock, std::max(own_delay, asked_delay_), [&] { return stop_ || closing_ != was_closing; });
-  if (closing_ != was_closing) retry_ = milliseconds(0);  // a last, quicker round of trials
+  if (closing_ != was_closing) retry_ = milliseconds(0);  // restart the backoff for the last attempts
 }
 
 bool Reporter::stopped() {

@@ -24,59 +24,60 @@ namespace babelring {
 struct ReporterOptions {
   std::string server = "none";         // http://host:port; none: records stay in the spool
   std::string token;                   // empty: none
-  std::filesystem::path ca_file;       // authorities that https trusts; empty: the system's
-  std::filesystem::path spool_folder;  // holds attempt-1/rank-0.jsonl
+  std::filesystem::path ca_file;       // PEM file of trusted certificate authorities; empty: the system's
+  std::filesystem::path spool_folder;  // contains attempt-1/rank-0.jsonl
   std::string run;                     // r_…
   std::int64_t attempt = 1;
   std::int64_t rank = 0;
   std::string host;
   std::chrono::milliseconds between_posts{250};
-  std::chrono::milliseconds first_retry{30}, longest_retry{5000};  // doubling, with jitter
+  std::chrono::milliseconds first_retry{30}, longest_retry{5000};  // exponential backoff with jitter
   std::chrono::milliseconds request_timeout{10000};
 };
 
-/// Carries one rank's records to the server: into the rank's spool file first, then, by a thread of its own, in batches
-/// over HTTP until the server has confirmed them. write() never waits for the network. What earlier attempts left
-/// unconfirmed is sent too: by each rank its own, by rank 0 that of every rank it finds. A record that the server will
-/// not have is found by halving its batch, logged and skipped, so that it keeps back nothing behind it. Records that
-/// the spool keeps in memory, because its disk is full, are sent from there. A warning says so, and another one how
-/// many were dropped, once the spool can be written or the memory has been sent.
+/// Delivers one rank's records to the server. write() appends to the rank's spool file and never waits for the network.
+/// A sender thread posts the spooled records in batches and retries until the server confirms them.
+///
+/// Unconfirmed records of earlier attempts are sent first: each rank sends its own, and rank 0 those of all ranks in
+/// its spool folder. If the server refuses a batch, the sender bisects it to find the refused record, then logs and
+/// skips it. While the disk is full, records are kept in memory and sent from there. A warning is logged when that
+/// begins, and again, with the number of dropped records, when the disk has space or the kept records were sent.
 class Reporter : public RecordSink {
  public:
-  /// Opens the spool and starts the thread. Throws UsageFailure on a bad address, Failure on a spool that cannot be
-  /// used.
+  /// Opens the spool and starts the sender thread. Throws UsageFailure on an invalid address, Failure if the spool
+  /// cannot be opened.
   explicit Reporter(ReporterOptions options);
-  /// close() with two seconds, if it was not called.
+  /// Calls close() with a timeout of two seconds.
   ~Reporter() override;
   Reporter(const Reporter&) = delete;
   Reporter& operator=(const Reporter&) = delete;
 
-  /// From any thread. Stamps the header and appends to the spool. Never throws because of a full disk.
+  /// Fills in the header and appends the record to the spool. Thread-safe. Does not throw if the disk is full.
   void write(RecordBody body) override;
 
-  /// Sends what is left for at most `timeout`, then ends the thread. Returns (and logs) how many records the server has
-  /// neither confirmed nor refused; they stay in the spool for the run's next attempt, unless it cannot be written. 0
-  /// without a server. Records written later only reach the spool.
+  /// Sends the remaining records for at most `timeout`, then ends the sender thread. Returns and logs the number of
+  /// records that the server has neither confirmed nor refused; 0 without a server. They stay in the spool for the
+  /// run's next attempt, if it can be written. Later records only go to the spool.
   std::int64_t close(std::chrono::milliseconds timeout);
 
  private:
   void send_loop();
-  /// Sends a spool: an older one to its end, the rank's own until close().
+  /// Sends a spool: an older one to its end, the current one (`own`) until close().
   void send_spool(SpoolReader& spool, bool own);
-  /// The spool's next records, or those that are kept in memory; waits for some if it is the rank's own. Empty when
-  /// there is nothing left to send.
+  /// The next records from the spool file or from memory. Waits for more if the spool is the current one. Empty if
+  /// nothing is left to send.
   SpoolReader::Batch next_batch(SpoolReader& spool, bool own);
-  /// The records were stored or skipped.
+  /// Marks the records as stored or skipped.
   void settle(SpoolReader& spool, const SpoolReader::Batch& batch);
-  /// What is to be said of the spool's disk, once each time; empty: nothing. With mutex_ held.
+  /// A warning about a full or recovered disk, once for each change; otherwise empty. Requires mutex_.
   std::string spool_notice();
-  /// Writes what memory keeps; says what cannot be kept.
+  /// Writes the records kept in memory and logs the number of lost ones.
   void close_spool();
-  /// Until each record is stored or skipped; false when stopped before.
+  /// Sends until each record is stored or skipped. False if stopped before that.
   bool deliver(std::span<const Record> records);
   struct Outcome {
     Delivery delivery;
-    std::string why;  // where it is not stored
+    std::string why;  // the reason, if not stored
   };
   Outcome send(std::span<const Record> records);
   void skip(const Record& record, const std::string& why);
@@ -90,22 +91,22 @@ class Reporter : public RecordSink {
   SpoolWriter writer_;
   std::unique_ptr<HttpClient> client_;  // null without a server
 
-  std::mutex mutex_;  // guards writer_ and what follows
+  std::mutex mutex_;  // guards writer_ and the members below
   std::condition_variable changed_;
   std::int64_t written_ = 0;  // records since the start
-  bool spool_fails_ = false;  // and has been said to
-  std::int64_t drops_said_ = 0;
+  bool spool_fails_ = false;  // and the warning was logged
+  std::int64_t drops_logged_ = 0;
   bool closed_ = false;
   bool closing_ = false, stop_ = false, finished_ = false;
 
-  // Of the thread alone, and of close() once it has ended.
+  // Used by the sender thread only, and by close() after it ended.
   SteadyClock::time_point next_post_;
   std::chrono::milliseconds retry_{0}, asked_delay_{0};
   std::minstd_rand jitter_{std::random_device{}()};
   bool outage_ = false;
   std::int64_t skipped_ = 0;
-  std::set<std::string> refusals_;   // logged
-  std::vector<SpoolReader> spools_;  // what to send, the rank's own last
+  std::set<std::string> refusals_;   // reasons that were logged
+  std::vector<SpoolReader> spools_;  // the spools to send, the current one last
   std::int64_t remaining_ = 0;
   std::thread thread_;
 };

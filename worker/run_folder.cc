@@ -14,10 +14,10 @@ namespace {
 
 constexpr const char* file_name = "run.json";
 
-std::filesystem::path made_run_folder(std::filesystem::path folder) {
+std::filesystem::path create_run_folder(std::filesystem::path folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  if (error) fail("run folder {}: cannot be made: {}", folder.string(), error.message());
+  if (error) fail("run folder {}: cannot create it: {}", folder.string(), error.message());
   return folder;
 }
 
@@ -47,7 +47,7 @@ std::optional<RunFile> read_run_file(const std::filesystem::path& folder) {
 }
 
 void keep_run_file(const std::filesystem::path& folder, const RunFile& content) {
-  made_run_folder(folder);
+  create_run_folder(folder);
   const auto before = read_run_file(folder);
   if (before && before->run == content.run && before->attempt == content.attempt && before->host == content.host)
     return;
@@ -56,7 +56,7 @@ void keep_run_file(const std::filesystem::path& folder, const RunFile& content) 
 }
 
 RunFolder::RunFolder(std::filesystem::path path, Options options)
-    : path_(made_run_folder(std::move(path))), options_(std::move(options)), lock_(path_, options_.lock) {
+    : path_(create_run_folder(std::move(path))), options_(std::move(options)), lock_(path_, options_.lock) {
   if (!options_.run.empty()) check_identity(options_.run, options_.attempt);
 }
 
@@ -64,7 +64,7 @@ void RunFolder::open(std::int64_t earlier_attempts, const std::string& host) {
   const auto before = read_run_file(path_);
   if (options_.run.empty()) {
     run_ = before ? before->run : make_id('r');
-    // One may be given up before it began.
+    // An attempt may be fenced before it began.
     attempt_ = std::max({before ? before->attempt : 0, fenced_attempt(path_), earlier_attempts}) + 1;
   } else {
     check_given(before);
@@ -72,16 +72,16 @@ void RunFolder::open(std::int64_t earlier_attempts, const std::string& host) {
     attempt_ = options_.attempt;
   }
   keep_run_file(path_, {run_, attempt_, host});
-  if (!lock_.held()) throw Fenced(fmt::format("{}: another worker has taken this folder over", path_.string()));
+  if (!lock_.held()) throw Fenced(fmt::format("{}: another worker has taken over this folder", path_.string()));
 }
 
 void RunFolder::check_given(const std::optional<RunFile>& before) const {
   const std::int64_t attempt = options_.attempt;
   if (before && before->run != options_.run) {
-    fail("{}: holds run {}, expected {}", path_.string(), before->run, options_.run);
+    fail("{}: found run {}, expected {}", path_.string(), before->run, options_.run);
   }
   if (before && before->attempt >= attempt) {
-    throw Fenced(fmt::format("{}: attempt {} has started already, so attempt {} cannot", path_.string(),
+    throw Fenced(fmt::format("{}: attempt {} has already started, so attempt {} cannot start", path_.string(),
                              before->attempt, attempt));
   }
   if (fenced_attempt(path_) >= attempt) throw Fenced(fmt::format("{}: attempt {} is over", path_.string(), attempt));
@@ -94,7 +94,7 @@ void RunFolder::require_current() const {
     throw Fenced(fmt::format("attempt {} is over: attempt {} has started", attempt_, newest->attempt));
   }
   if (!lock_.held())
-    throw Fenced(fmt::format("attempt {} is over: another worker has taken its folder over", attempt_));
+    throw Fenced(fmt::format("attempt {} is over: another worker has taken over its folder", attempt_));
 }
 
 }  // namespace babelring

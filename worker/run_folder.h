@@ -9,45 +9,45 @@
 
 namespace babelring {
 
-/// Throws UsageFailure unless these are a run's id and an attempt's number. All ranks were given the same ones and call
-/// it before their first collective, so that none waits for another.
+/// Throws UsageFailure unless `run` is a valid run id and `attempt` is at least 1. All ranks are given the same values
+/// and check them before their first collective, so no rank waits for a failed one.
 void check_identity(const std::string& run, std::int64_t attempt);
 
-/// What run.json says.
+/// The content of run.json.
 struct RunFile {
   std::string run;
   std::int64_t attempt = 0;
-  std::string host;  // where rank 0 of the attempt was; empty: a worker of version 0.1 wrote it
+  std::string host;  // host of the attempt's rank 0; empty: written by a worker of version 0.1
 };
 
-/// run.json of a folder, if it is there. Throws Failure if it cannot be read.
+/// Reads run.json, if it exists. Throws Failure if it cannot be read or parsed.
 std::optional<RunFile> read_run_file(const std::filesystem::path& folder);
-/// Makes the folder if need be. Writes nothing if run.json says the same already. Throws Failure.
+/// Writes run.json unless its content is the same. Creates the folder if needed. Throws Failure.
 void keep_run_file(const std::filesystem::path& folder, const RunFile& content);
 
-/// The folder of one run, on the host of rank 0: run.json (its id and attempt), run.lock, config.yaml, checkpoints/,
-/// spool/. It is locked as long as this object lives.
+/// The folder of one run on the host of rank 0: run.json (run id and attempt), run.lock, config.yaml, checkpoints/,
+/// spool/. Holds the folder's lock for the lifetime of the object.
 class RunFolder {
  public:
   struct Options {
-    std::string run;           // id, given by a server; empty: the folder's own, or a new one
-    std::int64_t attempt = 0;  // with it
+    std::string run;           // id set by a server; empty: the folder's id, or a new one
+    std::int64_t attempt = 0;  // set together with `run`
     FolderLock::Options lock;
   };
 
-  /// Makes and locks the folder; to be followed by open(). Throws UsageFailure if it is in use, Failure if it cannot be
-  /// made.
+  /// Creates and locks the folder. Call open() next. Throws UsageFailure if the folder is in use, Failure if it cannot
+  /// be created.
   RunFolder(std::filesystem::path path, Options options);
 
-  /// Begins the next attempt of the folder's run, or the one that the server numbered, and writes run.json.
-  /// `earlier_attempts`: the greatest number that any host knows. Throws Failure if the folder is of another run, or if
-  /// this attempt is over: a newer one was started, or it was given up.
+  /// Begins the next attempt of the folder's run, or the attempt set by the server, and writes run.json.
+  /// `earlier_attempts`: the max attempt number found on any host. `host`: the host of rank 0. Throws Failure if the
+  /// folder belongs to another run. Throws Fenced if this attempt is over: abandoned, or replaced by a newer one.
   void open(std::int64_t earlier_attempts, const std::string& host);
 
   const std::string& run() const { return run_; }
   std::int64_t attempt() const { return attempt_; }
 
-  /// Throws Fenced if this attempt is over. Called before anything that a newer attempt would read is written.
+  /// Throws Fenced if this attempt is over. Call before writing a file that a newer attempt would read.
   void require_current() const;
 
  private:

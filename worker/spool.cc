@@ -27,7 +27,7 @@ std::string system_error() {
   return std::generic_category().message(errno);
 }
 
-/// The offset a file holds, if it is one that ends a line of the spool; else 0.
+/// Reads the acknowledged offset. Returns 0 unless it is the end of a line in the spool.
 std::int64_t read_acknowledged(const fs::path& acknowledged_file, const fs::path& spool) {
   if (!fs::exists(acknowledged_file)) return 0;
   const std::string text = read_file(acknowledged_file);
@@ -40,16 +40,16 @@ std::int64_t read_acknowledged(const fs::path& acknowledged_file, const fs::path
     good = in.get() == '\n';
   }
   if (good) return offset;
-  spdlog::warn("spool {}: the acknowledged offset does not fit; all its records are sent again", spool.string());
+  spdlog::warn("spool {}: invalid acknowledged offset; all records are sent again", spool.string());
   return 0;
 }
 
-/// The record of a line, or nothing and a warning.
+/// Parses a line of the spool.
 Result<Record> parse_line(std::string_view line) {
   const auto value = parse_json(line);
   if (!value.ok()) return Error{value.message()};
   if (!value->is_object()) return Error{"expected a JSON object"};
-  UnknownMembers newer;  // of a worker that ran before this older one: the rest is sent all the same
+  UnknownMembers newer;  // a newer worker may have written the line; send the known members
   return record_from_json(value->get_object(), &newer);
 }
 
@@ -86,9 +86,9 @@ void SpoolWriter::recover() {
   const std::string content = read_file(file_);
   const std::size_t end = content.rfind('\n') + 1;  // npos + 1 is 0
   if (end < content.size()) {
-    spdlog::warn("spool {}: dropping {} bytes of a line that was never finished", file_.string(), content.size() - end);
+    spdlog::warn("spool {}: dropping {} bytes of an incomplete last line", file_.string(), content.size() - end);
     if (::ftruncate(descriptor_, static_cast<off_t>(end)) != 0) {
-      fail("spool {}: cannot drop its torn last line: {}", file_.string(), system_error());
+      fail("spool {}: cannot drop the incomplete last line: {}", file_.string(), system_error());
     }
   }
   size_ = static_cast<std::int64_t>(end);
@@ -96,7 +96,8 @@ void SpoolWriter::recover() {
   if (end < 2) return;
   const std::size_t before = content.rfind('\n', end - 2);  // npos + 1 is 0
   const Result<Record> last = parse_line(std::string_view(content).substr(before + 1, end - before - 2));
-  // Records that were sent from memory while the disk was full have no line.
+  // Records that were sent from memory while the disk was full are not in the file, so count lines and look at the
+  // last.
   if (last.ok()) next_sequence_ = std::max(next_sequence_, last->header.sequence + 1);
 }
 
@@ -148,8 +149,8 @@ void SpoolWriter::forget_kept(std::int64_t sequence) {
   while (!kept_.empty() && kept_.front().sequence <= sequence) drop_first();
 }
 
-/// False if the file cannot be written, or could not be a moment ago; it then ends with the last whole line, or with a
-/// torn one that the next trial overwrites.
+/// Returns false if the write fails, or if one failed less than between_trials_ ago. The file then ends with the last
+/// complete line, or with an incomplete line that the next write overwrites.
 bool SpoolWriter::write_line(const std::string& line) {
   if (!trouble_.empty() && SteadyClock::now() < next_trial_) return false;
   std::size_t done = 0;
@@ -159,7 +160,7 @@ bool SpoolWriter::write_line(const std::string& line) {
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) {
       trouble_ = system_error();
-      if (::ftruncate(descriptor_, static_cast<off_t>(size_)) != 0) trouble_ += "; its last line is torn";
+      if (::ftruncate(descriptor_, static_cast<off_t>(size_)) != 0) trouble_ += "; the last line is incomplete";
       next_trial_ = SteadyClock::now() + between_trials_;
       return false;
     }
@@ -184,7 +185,7 @@ std::string SpoolReader::read_lines(std::size_t max_bytes) {
   if (in.bad()) fail("spool {}: cannot read: {}", file_.string(), system_error());
   lines.resize(static_cast<std::size_t>(in.gcount()));
   const std::size_t end = lines.rfind('\n') + 1;
-  if (end == 0 && lines.size() == max_bytes) return read_lines(2 * max_bytes);  // one line longer than the limit
+  if (end == 0 && lines.size() == max_bytes) return read_lines(2 * max_bytes);  // the line exceeds the limit
   lines.resize(end);
   return lines;
 }

@@ -16,34 +16,36 @@ namespace babelring {
 /// FOLDER/attempt-1/rank-0.jsonl
 std::filesystem::path spool_path(const std::filesystem::path& folder, std::int64_t attempt, std::int64_t rank);
 
-/// Appends one rank's records to its spool file, one JSON object a line. A line is in the kernel's hands when append()
-/// returns, so it survives the process. While the file cannot be written (a full disk), lines are kept in memory, up to
-/// a limit, behind which records are dropped. Not thread-safe; a second writer of the same file is refused.
+/// Appends one rank's records to its spool file, one JSON object per line. append() hands the line to the kernel before
+/// it returns, so the line survives a crash of the process. While the file cannot be written (full disk), lines are
+/// kept in memory up to a limit, and further records are dropped. Not thread-safe. Locks the file against a second
+/// writer.
 class SpoolWriter {
  public:
-  /// Opens or makes the file. A last line torn by a crash is dropped. Throws Failure (file, system error).
+  /// Opens or creates the file and drops an incomplete last line. `max_kept_bytes`: memory limit for kept lines.
+  /// `between_trials`: min time between attempts to write after an error. Throws Failure (file, system error).
   explicit SpoolWriter(const std::filesystem::path& file, std::size_t max_kept_bytes = std::size_t{8} << 20,
                        std::chrono::milliseconds between_trials = std::chrono::milliseconds(1000));
   ~SpoolWriter();
   SpoolWriter(const SpoolWriter&) = delete;
   SpoolWriter& operator=(const SpoolWriter&) = delete;
 
-  /// What the next record's sequence must be: one more than the last one's that was not dropped.
+  /// The sequence number that the next record must have. Dropped records do not consume one.
   std::int64_t next_sequence() const { return next_sequence_; }
 
-  /// Writes what is kept, then the record, or keeps it. Drops it if memory has no room: a step or a log record if three
-  /// quarters of the limit are used, so that the rarer ones find room.
+  /// Writes the kept lines, then the record. If the file cannot be written, keeps the record, or drops it at the memory
+  /// limit. Step and log records may use only three quarters of the limit, which leaves space for rarer records.
   void append(const Record& record);
-  /// Writes what is kept, as far as the file can be written now.
+  /// Tries now to write the kept lines.
   void write_kept();
 
-  /// Why the file could not be written at the last trial; empty: it could.
+  /// The error of the last write; empty if it succeeded.
   const std::string& trouble() const { return trouble_; }
   /// Records dropped so far.
   std::int64_t dropped() const { return dropped_; }
-  /// The oldest records in memory, within the limits, but at least one if there is one.
+  /// The oldest kept records, within both limits, but at least one if any is kept.
   std::vector<Record> kept(std::size_t max_records, std::size_t max_bytes) const;
-  /// The server has the records up to `sequence`: those of them that are in memory need not reach the file.
+  /// Forgets the kept records up to `sequence`. The server has them, so they need not reach the file.
   void forget_kept(std::int64_t sequence);
   std::int64_t kept_records() const { return static_cast<std::int64_t>(kept_.size()); }
 
@@ -71,8 +73,8 @@ class SpoolWriter {
   std::int64_t next_sequence_ = 1;
 };
 
-/// Reads whole lines of a spool file from where the server has acknowledged them. That offset is kept in a small file
-/// beside it, rank-0.ack; where it is absent or wrong, everything is read again (the server drops repeats).
+/// Reads complete lines of a spool file, starting at the acknowledged offset. The offset is stored in rank-0.ack in the
+/// same folder. If that file is absent or invalid, all lines are read again (the server drops duplicates).
 /// May read while a SpoolWriter appends. Not thread-safe.
 class SpoolReader {
  public:
@@ -80,26 +82,26 @@ class SpoolReader {
   explicit SpoolReader(std::filesystem::path file);
 
   struct Batch {
-    std::vector<Record> records;  // of one run, attempt, rank and host
-    std::int64_t lines = 0;       // consumed, damaged ones included
-    std::int64_t end = 0;         // offset after the last line
+    std::vector<Record> records;  // all of the same run, attempt, rank and host
+    std::int64_t lines = 0;       // lines consumed, including damaged ones
+    std::int64_t end = 0;         // file offset after the last line
   };
-  /// The next unacknowledged records: at least one if there is any, else within both limits. A line that is no record
-  /// is skipped with a logged warning. Throws Failure if the file cannot be read.
+  /// The next unacknowledged records, within both limits, but at least one if there is any. Skips a damaged line and
+  /// logs a warning. Throws Failure if the file cannot be read.
   Batch next(std::size_t max_records, std::size_t max_bytes);
 
-  /// The server has all of `batch`.
+  /// Moves the acknowledged offset to the end of `batch`.
   void acknowledge(const Batch& batch);
-  /// Writes the acknowledged offset, if it has changed since. One that cannot be written is written next time: without
-  /// it the server gets, and drops, repeats.
+  /// Stores the acknowledged offset, if it changed. Ignores write errors: without the offset the server gets duplicates
+  /// and drops them.
   void save_acknowledged();
 
-  /// Whole lines not yet acknowledged.
+  /// Number of complete lines that are not acknowledged.
   std::int64_t remaining();
   const std::filesystem::path& file() const { return file_; }
 
  private:
-  /// Whole lines from the acknowledged offset, at most about `max_bytes` but at least one if there is one.
+  /// Complete lines from the acknowledged offset: about `max_bytes`, but at least one line if there is one.
   std::string read_lines(std::size_t max_bytes);
 
   std::filesystem::path file_, acknowledged_file_;

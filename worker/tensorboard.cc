@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t most_text_bytes = std::size_t{64} << 10;
 
-/// The page's sections are what stands before the slash.
+/// TensorBoard groups tags by the part before the slash.
 std::string tag_of(std::string_view key) {
   if (key.ends_with("_ms")) return fmt::format("time_ms/{}", key.substr(0, key.size() - 3));
   if (key.starts_with("memory_bytes.")) return fmt::format("memory_bytes/{}", key.substr(13));
@@ -21,7 +21,7 @@ std::string tag_of(std::string_view key) {
   return fmt::format("rank_0/{}", key);
 }
 
-/// A text in a cell of a Markdown table.
+/// Escapes a text for a cell of a Markdown table.
 std::string cell(std::string_view text) {
   std::string escaped;
   for (const char c : text) {
@@ -60,7 +60,7 @@ SummaryBytes summary_of(const EvalRecord& eval) {
                                                     {"teacher_forced_bleu", eval.teacher_forced_bleu},
                                                     {"seconds", eval.seconds}};
   for (const auto& [key, value] : numbers) summary.scalar(fmt::format("{}/{}", eval.set, key), value);
-  // Kinds of BLEU never share a curve; an evaluation that did not translate has none.
+  // Teacher-forced BLEU and sacreBLEU have separate curves. A validation without translation has no sacreBLEU.
   if (!std::isnan(eval.sacrebleu)) summary.scalar(eval.set + "/sacrebleu", eval.sacrebleu);
   if (!std::isnan(eval.chrf)) summary.scalar(eval.set + "/chrf", eval.chrf);
   if (!eval.samples.empty()) summary.text(eval.set + "/samples", samples_table(eval));

@@ -8,12 +8,12 @@
 
 namespace babelring {
 
-/// The record stream as TensorBoard shows it: a scalar for each number of a step or a validation, and the validations'
-/// samples as text. Used on rank 0. A file that cannot be written ends the writing with one warning, never the run.
+/// Writes the record stream as TensorBoard events: a scalar for each metric of a step or validation, and validation
+/// samples as text. Used on rank 0. On a write error it logs one warning and stops writing; the run continues.
 class TensorBoard : public RecordSink {
  public:
-  /// A new event file in `folder`, which may have those of earlier attempts; what they have behind `update`, from
-  /// which the run goes on, then no longer counts. Throws Failure if there can be no file.
+  /// Creates an event file in `folder`. The run continues after `update`, so later events in files of earlier attempts
+  /// are discarded by TensorBoard. Throws Failure if the file cannot be created.
   TensorBoard(const std::filesystem::path& folder, const std::string& host, std::int64_t update);
 
   void write(RecordBody body) override;

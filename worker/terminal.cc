@@ -19,7 +19,7 @@ struct Process {
   pid_t parent = 0;
 };
 
-/// Of /proc/PID/status; an empty name if there is no such process.
+/// Reads /proc/PID/status. The name is empty if there is no such process.
 Process process_of(pid_t pid, const fs::path& proc) {
   Process process;
   std::ifstream status(proc / std::to_string(pid) / "status");
@@ -42,7 +42,7 @@ bool is_launcher(std::string_view name) {
 }  // namespace
 
 bool launcher_has_terminal(pid_t pid, const fs::path& proc) {
-  constexpr int max_levels = 8;  // a script or a tool such as env or numactl may stand between
+  constexpr int max_levels = 8;  // a script or a tool such as env or numactl may be in between
   for (int level = 0; level < max_levels && pid > 1; ++level) {
     const Process process = process_of(pid, proc);
     if (is_launcher(process.name)) {

@@ -7,13 +7,13 @@
 
 namespace babelring {
 
-/// Whether the launcher that started process `pid` (mpirun and its kin, on this host) writes its standard error to a
-/// terminal: the launcher gives its processes pipes, and forwards what they write. False if there is no launcher here,
-/// as on the other hosts of a run. `proc` is /proc.
+/// True if process `pid` or one of its ancestors is an MPI launcher (mpirun and similar) whose standard error is a
+/// terminal. The launcher gives its processes pipes and forwards their output. False without a launcher on this host,
+/// as on the remote hosts of a run. `proc` is /proc, except in tests.
 bool launcher_has_terminal(pid_t pid, const std::filesystem::path& proc = "/proc");
 
-/// Whether to draw a progress bar: `choice` is auto, always or never; auto is where standard error ends at a terminal,
-/// directly or through the launcher.
+/// Decides whether to draw a progress bar. `choice` is auto, always or never; auto draws it if standard error ends at a
+/// terminal, directly or through the MPI launcher.
 bool draws_progress(const std::string& choice);
 
 }  // namespace babelring

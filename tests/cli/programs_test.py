@@ -267,7 +267,7 @@ class ProgramsTest(unittest.TestCase):
             done = subprocess.run([BIN / "worker", "--config", "config.yaml", "--server", "none", "--run-dir", folder], capture_output=True, text=True)
             self.assertEqual(done.returncode, 1)
             self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
-            self.assertIn(f"run folder {folder}: cannot be made: ", done.stderr)
+            self.assertIn(f"run folder {folder}: cannot create it: ", done.stderr)
 
     def test_translate_answers_each_line(self) -> None:
         text = "the old cat sees the dog .\n\nthe green tree .\n"

@@ -80,7 +80,7 @@ class StartsTest(SystemTest):
         self.assertNotEqual(first.wait(), 0)
         wait_for("the second attempt", lambda: (self.folder / "run/spool/attempt-2/rank-0.jsonl").exists())
         # One log for all.
-        self.assertRegex(third.text(), "attempt 1 is over: (attempt 2 has started|another worker has taken its folder over)")
+        self.assertRegex(third.text(), "attempt 1 is over: (attempt 2 has started|another worker has taken over its folder)")
         self.started(third)
         os.kill(third.process.pid, signal.SIGUSR1)
         self.assertEqual(third.wait(), 0, third.text())
@@ -142,7 +142,7 @@ class StartsTest(SystemTest):
         run = self.start_run(overrides=["training.stop_after=3u"])
         self.assertNotEqual(run.wait(), 0)
         self.assertEqual(len(self.error_lines(run)), 1, run.text())
-        self.assertIn("/run: cannot be made", self.error_lines(run)[0])
+        self.assertIn("/run: cannot create it", self.error_lines(run)[0])
 
     def test_sigusr2_changes_nothing(self) -> None:
         run = self.start_run(overrides=LONG)

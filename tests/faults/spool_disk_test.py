@@ -34,7 +34,7 @@ class SpoolDiskTest(SystemTest):
         wait_for("updates", lambda: self.ended() or self.newest_update() > 20)
         filler = folder / "filler"
         subprocess.run(["dd", "if=/dev/zero", f"of={filler}", "bs=4k"], capture_output=True, check=False)
-        warning = "training goes on, records are kept in memory"
+        warning = "training continues, records are kept in memory"
         wait_for("the warning", lambda: self.ended() or warning in self.run_.text())
         reached = self.newest_update()
         wait_for("updates from memory", lambda: self.ended() or self.newest_update() > reached + 50)
