@@ -16,7 +16,7 @@
 namespace babelring {
 namespace {
 
-/// Takes "12:" off the front of `text`; 0 if it does not begin so.
+/// Removes "12:" from the front of `text` and returns 12; returns 0 if `text` does not begin with a number and ':'.
 std::int64_t take_number(std::string_view& text) {
   std::int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -25,8 +25,7 @@ std::int64_t take_number(std::string_view& text) {
   return number;
 }
 
-/// The key that a message is about: "training.seed: expected …", "unknown key 'training.sed'", "key 'a' stands here
-/// …".
+/// Finds the key in a message: "training.seed: expected …", "unknown key 'training.sed'", "key 'a' appears twice".
 std::string key_in(std::string_view detail) {
   for (const std::string_view words : {"unknown key '", "key '"}) {
     if (!detail.starts_with(words)) continue;
@@ -56,7 +55,7 @@ json::object memory_of(const TrainConfig& config, std::int64_t ranks) {
           {"total", memory.total()}};
 }
 
-json::object verdict_of(const TrainConfig& config, std::int64_t ranks) {
+json::object check_result(const TrainConfig& config, std::int64_t ranks) {
   const Duration end = parse_duration("training.stop_after", config.training.stop_after);
   const bool by_updates = end.unit() == Duration::Unit::updates;
   json::array unknown;
@@ -64,9 +63,9 @@ json::object verdict_of(const TrainConfig& config, std::int64_t ranks) {
   try {
     memory = memory_of(config, ranks);
   } catch (const Failure& failure) {
-    unknown.emplace_back(fmt::format("memory: data.folder tells the vocabulary's size: {}", failure.what()));
+    unknown.emplace_back(fmt::format("memory: cannot read the vocabulary size from data.folder: {}", failure.what()));
   }
-  if (!by_updates) unknown.emplace_back("updates: training.stop_after counts something else");
+  if (!by_updates) unknown.emplace_back("updates: training.stop_after is not in updates");
   return {{"config", config_yaml(config)},
           {"name", config.name},
           {"max_updates", by_updates ? static_cast<std::int64_t>(end.value()) : 0},
@@ -85,9 +84,9 @@ void check_sets(const Manifest& manifest, const DataConfig& data) {
   if (!data.valid_set.empty()) manifest.require_pairs(data.valid_set, "data.valid_set");
 }
 
-json::object config_fault(std::string_view complaint, std::string_view file) {
+json::object config_fault(std::string_view message, std::string_view file) {
   json::object fault;
-  std::string_view rest = complaint;
+  std::string_view rest = message;
   if (rest.starts_with(file) && rest.substr(file.size()).starts_with(':')) {
     rest.remove_prefix(file.size() + 1);
     const std::int64_t line = take_number(rest), column = line > 0 ? take_number(rest) : 0;
@@ -104,21 +103,21 @@ json::object config_fault(std::string_view complaint, std::string_view file) {
 
 int print_config_check(const std::string& file, const std::vector<std::string>& overrides, bool data,
                        std::int64_t ranks) {
-  json::object verdict;
+  json::object result;
   try {
     const TrainConfig config = read_config(read_file(file), file, overrides);
     try {
       if (data) check_sets(load_manifest(config.data.folder), config.data);
-      verdict = verdict_of(config, ranks);
+      result = check_result(config, ranks);
     } catch (const Failure& failure) {
-      verdict["errors"] = {
+      result["errors"] = {
           json::object{{"pointer", "/data/folder"}, {"detail", fmt::format("data.folder: {}", failure.what())}}};
     }
   } catch (const Failure& failure) {
-    verdict["errors"] = {config_fault(failure.what(), file)};
+    result["errors"] = {config_fault(failure.what(), file)};
   }
-  std::cout << to_text(verdict) << std::endl;
-  return verdict.contains("errors") ? 2 : 0;
+  std::cout << to_text(result) << std::endl;
+  return result.contains("errors") ? 2 : 0;
 }
 
 }  // namespace babelring

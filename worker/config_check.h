@@ -13,7 +13,7 @@ namespace babelring {
 
 /// Splits a configuration error message into its parts: {"pointer": "/training/seed", "detail": …, "line": 3,
 /// "column": 9}. Line and column are absent if the message has none. The pointer is empty if the message names no key.
-json::object config_fault(std::string_view complaint, std::string_view file);
+json::object config_fault(std::string_view message, std::string_view file);
 
 /// Throws Failure if a configured training or validation set is missing or empty.
 void check_sets(const Manifest& manifest, const DataConfig& data);

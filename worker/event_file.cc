@@ -28,7 +28,7 @@ constexpr std::array<std::uint32_t, 256> make_crc_table() {
 }
 constexpr auto crc_table = make_crc_table();
 
-/// So that the CRC of data that holds CRCs is not a trivial one (TFRecord).
+/// TFRecord masks CRCs, because the CRC of data that contains its own CRC is degenerate.
 std::uint32_t masked(std::uint32_t crc) {
   return std::rotr(crc, 15) + 0xa282ead8;
 }
@@ -41,7 +41,7 @@ std::string little_endian(Number number) {
   return bytes;
 }
 
-// Protocol buffers, wire format: a field is its number and kind, then its value.
+// Protocol buffers wire format: each field is a tag (number and wire type), then the value.
 enum class Wire { varint = 0, fixed64 = 1, bytes = 2, fixed32 = 5 };
 
 std::string varint(std::uint64_t number) {
@@ -58,10 +58,10 @@ std::string bytes_field(int number, std::string_view bytes) {
   return field(number, Wire::bytes, varint(bytes.size()).append(bytes));
 }
 
-std::string event(std::int64_t step, const std::string& what) {
+std::string event(std::int64_t step, const std::string& payload) {
   const double seconds = static_cast<double>(wall_time_ms()) / 1000;
   return field(1, Wire::fixed64, little_endian(seconds)) +
-         field(2, Wire::varint, varint(static_cast<std::uint64_t>(step))) + what;
+         field(2, Wire::varint, varint(static_cast<std::uint64_t>(step))) + payload;
 }
 
 constexpr int event_file_version = 3, event_summary = 5, event_session_log = 7;
@@ -96,7 +96,7 @@ EventFile::EventFile(const std::filesystem::path& folder, std::string_view host)
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) fail("tensorboard: {}: {}", folder.string(), error.message());
-  // Two files of one second differ in the milliseconds, which come behind the process.
+  // Milliseconds distinguish two files that one process creates within a second.
   const std::int64_t now = wall_time_ms();
   path_ = folder / fmt::format("events.out.tfevents.{:010}.{:03}.{}.{}", now / 1000, now % 1000, host, getpid());
   descriptor_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0644);

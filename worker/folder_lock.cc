@@ -33,7 +33,7 @@ std::string own_host() {
 int open_lock_file(const std::filesystem::path& file) {
   const int descriptor = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (descriptor < 0)
-    fail("run folder {}: {} cannot be opened: {}", file.parent_path().string(), lock_file_name, lock_error());
+    fail("run folder {}: cannot open {}: {}", file.parent_path().string(), lock_file_name, lock_error());
   return descriptor;
 }
 
@@ -68,11 +68,11 @@ FolderLock::FolderLock(const std::filesystem::path& folder, const Options& optio
         holder.host.empty() ? "another process" : fmt::format("process {} on {}", holder.pid, holder.host);
     if (!options.take_over) {
       throw UsageFailure(
-          fmt::format("run folder {}: {} trains there: end it first, or start with --take-over, which ends it at its "
+          fmt::format("run folder {}: {} trains there: stop it first, or start with --take-over, which stops it at its "
                       "next checkpoint",
                       folder.string(), who));
     }
-    spdlog::warn("run folder {}: taken over from {}, which ends at its next checkpoint", folder.string(), who);
+    spdlog::warn("run folder {}: taken over from {}, which stops at its next checkpoint", folder.string(), who);
     replace();
     return;
   }
@@ -82,15 +82,15 @@ FolderLock::~FolderLock() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
-/// False if somebody else has the lock.
+/// Returns false if another process holds the lock.
 bool FolderLock::try_lock() {
   const int descriptor = open_lock_file(file_);
   if (::flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
-    const int why = errno;
+    const int error = errno;
     ::close(descriptor);
-    if (why == EWOULDBLOCK || why == EINTR) return false;
-    spdlog::warn("run folder {}: it cannot be locked ({}), so a second start there would not be noticed",
-                 file_.parent_path().string(), std::generic_category().message(why));
+    if (error == EWOULDBLOCK || error == EINTR) return false;
+    spdlog::warn("run folder {}: cannot be locked ({}), so a second worker there will not be detected",
+                 file_.parent_path().string(), std::generic_category().message(error));
     return true;
   }
   if (!same_file(descriptor, file_)) {  // replaced between the two calls
@@ -102,11 +102,11 @@ bool FolderLock::try_lock() {
   return true;
 }
 
-/// The holder keeps the lock of a file that no longer has the name: who comes next meets ours.
+/// Renames a new, locked file over the lock file. The old holder keeps a lock on a file without a name.
 void FolderLock::replace() {
   const std::filesystem::path temporary = fmt::format("{}.{}.{}", file_.string(), own_host(), getpid());
   descriptor_ = open_lock_file(temporary);
-  if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) fail("{}: cannot be locked: {}", temporary.string(), lock_error());
+  if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) fail("cannot lock {}: {}", temporary.string(), lock_error());
   write_holder();
   std::filesystem::rename(temporary, file_);
 }
@@ -114,7 +114,7 @@ void FolderLock::replace() {
 void FolderLock::write_holder() const {
   const std::string text = to_text(json::object{{"pid", getpid()}, {"host", own_host()}}) + "\n";
   if (::ftruncate(descriptor_, 0) != 0 || ::pwrite(descriptor_, text.data(), text.size(), 0) < 0) {
-    spdlog::warn("{}: its holder cannot be written down: {}", file_.string(), lock_error());
+    spdlog::warn("{}: cannot write the lock holder: {}", file_.string(), lock_error());
   }
 }
 

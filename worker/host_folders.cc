@@ -15,7 +15,7 @@
 namespace babelring {
 namespace {
 
-/// The number behind `prefix` in the name of an entry of `folder`; of several the greatest; 0: there is none.
+/// The max number N of entries named `prefix`N in `folder`; 0 if there is none.
 std::int64_t greatest_number(const std::filesystem::path& folder, std::string_view prefix) {
   std::int64_t greatest = 0;
   std::error_code error;
@@ -30,7 +30,7 @@ std::int64_t greatest_number(const std::filesystem::path& folder, std::string_vi
   return greatest;
 }
 
-/// The run whose records are in a spool of the newest attempt; "?" if none can be read.
+/// The run id of a record in the spool of `attempt`; "?" if none can be read.
 std::string run_in_spool(const std::filesystem::path& attempt) {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(attempt, error)) {
@@ -46,7 +46,7 @@ std::string run_in_spool(const std::filesystem::path& attempt) {
   return "?";
 }
 
-/// Another run than `wanted` or than another host's.
+/// Describes a host whose run differs from `wanted` or from another host's; otherwise "".
 std::string other_run(const std::vector<HostFolder>& folders, const std::vector<std::string>& hosts,
                       const std::string& wanted) {
   std::size_t known = folders.size();
@@ -64,7 +64,7 @@ std::string other_run(const std::vector<HostFolder>& folders, const std::vector<
   const std::string run = !wanted.empty() ? wanted : known < folders.size() ? folders[known].run : "";
   for (std::size_t rank = 0; rank < folders.size(); ++rank) {
     const HostFolder& folder = folders[rank];
-    // A worker of version 0.1 left run.json on the first host only.
+    // A worker of version 0.1 wrote run.json on the first host only.
     if (folder.run_file || folder.run.empty() || folder.run == run) continue;
     return fmt::format(
         "{} has a spool of run {}, attempt {}, but no run.json: put rank 0 on the host that has it, or move the folder "
@@ -74,7 +74,7 @@ std::string other_run(const std::vector<HostFolder>& folders, const std::vector<
   return "";
 }
 
-/// Another host has what rank 0's host needs to go on.
+/// Describes a host that has files which rank 0's host needs to continue; otherwise "".
 std::string other_first_host(const std::vector<HostFolder>& folders, const std::vector<std::string>& hosts) {
   const HostFolder& first = folders[0];
   const auto newest = std::max_element(folders.begin(), folders.end(), [](const HostFolder& a, const HostFolder& b) {
@@ -133,8 +133,7 @@ std::string to_text(const HostFolder& folder) {
 
 HostFolder host_folder_from_text(const std::string& text) {
   const Result<json::value> value = parse_json(text);
-  if (!value.ok() || !value->is_object())
-    fail("what a rank says of its run folder: expected an object, found {}", text);
+  if (!value.ok() || !value->is_object()) fail("state of a rank's run folder: expected an object, found {}", text);
   const json::object& object = value->get_object();
   return {.run = std::string(object.at("run").as_string()),
           .attempt = object.at("attempt").as_int64(),

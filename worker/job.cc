@@ -39,8 +39,8 @@ namespace babelring {
 
 namespace {
 
-/// Writes each record to the console, if there is one, and to the reporter; heartbeats follow the updates. Step records
-/// get what the progress meter says.
+/// Distributes each record to the console, the TensorBoard writer and the reporter. Fills in the progress of step
+/// records and passes the update number to the heartbeat. Console and heartbeat may be null.
 class FanOut : public RecordSink {
  public:
   FanOut(ProgressMeter& progress, Console* console, RecordSink& reporter, Heartbeat* heartbeat)
@@ -53,7 +53,7 @@ class FanOut : public RecordSink {
     if (board_) board_->write(body);
     reporter_.write(std::move(body));
   }
-  /// From here on to a new event file too, if there is a folder for it.
+  /// Also writes later records to a new event file in `folder`, unless it is empty.
   void open_board(const std::filesystem::path& folder, const std::string& host, std::int64_t update) {
     if (!folder.empty()) board_.emplace(folder, host, update);
   }
@@ -66,18 +66,19 @@ class FanOut : public RecordSink {
   std::optional<TensorBoard> board_;
 };
 
-/// What rank 0 says about the run.
+/// The run and attempt, chosen on rank 0.
 struct RunIdentity {
   std::string run;
   std::int64_t attempt = 1;
 };
 
-/// What `say` returns on rank 0, which may be the only one to see the user's files. If it throws, all ranks do.
-std::string said_by_first_rank(Communicator& communicator, const std::function<std::string()>& say) {
+/// Calls `read` on rank 0, which may be the only rank that sees the user's files, and broadcasts the result. If it
+/// throws Failure, all ranks throw UsageFailure.
+std::string broadcast_from_first_rank(Communicator& communicator, const std::function<std::string()>& read) {
   std::string text;
   if (communicator.rank() == 0) {
     try {
-      text = "+" + say();
+      text = "+" + read();
     } catch (const Failure& failure) {
       text = std::string("-") + failure.what();
     }
@@ -87,12 +88,13 @@ std::string said_by_first_rank(Communicator& communicator, const std::function<s
   return text.substr(1);
 }
 
-/// Locks and opens the run's folder on rank 0, whose `opened` it is afterwards, when all hosts' folders fit together.
-/// Every host keeps run.json. Throws UsageFailure on every rank alike where they do not, or where the folder is in use.
+/// Locks the run's folder on rank 0, checks that the folders of all hosts are consistent, and begins an attempt. Sets
+/// `opened` on rank 0 and writes run.json on every host. If the folder is in use or the hosts are inconsistent, all
+/// ranks throw the same UsageFailure.
 RunIdentity share_identity(const JobOptions& options, const std::filesystem::path& folder, Communicator& communicator,
                            std::optional<RunFolder>& opened) {
   const bool by_server = !options.run.empty();
-  const FolderLock::Options lock{.take_over = options.take_over || by_server,  // which fences the older attempt
+  const FolderLock::Options lock{.take_over = options.take_over || by_server,  // a server has fenced the older attempt
                                  .patience = std::chrono::seconds(options.take_over ? 0 : 5)};
   std::string why;
   if (communicator.rank() == 0) {
@@ -128,13 +130,13 @@ RunIdentity share_identity(const JobOptions& options, const std::filesystem::pat
   return identity;
 }
 
-/// Ends an attempt that the server says is over: nothing more may be written, so nothing is cleaned up either.
+/// Ends the process without cleanup, because a fenced attempt must not write anything.
 void end_fenced(const std::string& why) {
   spdlog::error("this attempt is over: {}", why);
   abort_mpi(1);
 }
 
-/// Without a server there is nobody to tell.
+/// Null without a server.
 std::unique_ptr<Heartbeat> start_heartbeat(const JobOptions& options, const std::filesystem::path& folder,
                                            const RunIdentity& identity, const Communicator& communicator,
                                            const GpuMeter* gpu_meter, HeartbeatOrders orders) {
@@ -166,7 +168,7 @@ ReporterOptions reporter_options(const JobOptions& options, const std::filesyste
           .host = communicator.hosts()[static_cast<std::size_t>(communicator.rank())]};
 }
 
-/// What the configuration wishes to compute with.
+/// The configured compute device. Throws if the configuration asks for bf16 and the device cannot compute it.
 ChosenBackend open_device(const TrainConfig& config, int threads, Communicator& communicator) {
   ChosenBackend chosen = choose_backend(config.training.device, threads, communicator);
   if (config.training.precision == "bf16") require_products(*chosen.backend, DType::bf16, "training.precision=f32");
@@ -182,13 +184,13 @@ TrainingData open_data(const DataConfig& data) {
   const std::filesystem::path folder = data.folder;
   const Manifest manifest = load_manifest(folder);
   check_sets(manifest, data);
-  check_file(folder, manifest.vocabulary, true);  // with another one the ids are meaningless
+  check_file(folder, manifest.vocabulary, true);  // the corpus holds ids of this vocabulary
   Vocabulary vocabulary = Vocabulary::load(folder / manifest.vocabulary.name);
-  if (vocabulary.digest() != manifest.vocabulary.sha256) fail("{}: changed while it was opened", data.folder);
+  if (vocabulary.digest() != manifest.vocabulary.sha256) fail("{}: changed while it was being opened", data.folder);
   return {std::move(vocabulary), Corpus::open(manifest, data.train_set)};
 }
 
-/// What the sums of all ranks rely on.
+/// The values that must agree on all ranks for their gradients to be summed.
 std::vector<RankFact> facts_of(const TrainConfig& config, const Backend& backend) {
   const std::string same_data = "every rank needs the same data.folder, of one `nmt prepare`";
   const std::string same_kernels = "every rank needs the same instruction sets (BABELRING_CPU_ISA limits them) or GPUs";
@@ -198,7 +200,7 @@ std::vector<RankFact> facts_of(const TrainConfig& config, const Backend& backend
     return sha256_hex(manifest.set(set).source_ids.sha256 + manifest.set(set).target_ids.sha256);
   };
   std::string kernels = backend.description();
-  // Of "cuda (device 0: NVIDIA H100 …" without the number, which is another for each rank of a host.
+  // "cuda (device 0: NVIDIA H100 …": drop the device number, which differs between the ranks of a host.
   kernels = backend.host_memory() ? cpu_kernels() : kernels.substr(kernels.find(": ") + 1);
   return {{"vocabulary", manifest.vocabulary.sha256, same_data},
           {"training set", digest_of(config.data.train_set), same_data},
@@ -220,11 +222,11 @@ void log_sizes(const TrainConfig& config, const Backend& backend, const Corpus& 
   spdlog::info("{}: {} parameters, {} sentence pairs, {} updates an epoch", backend.description(),
                trainer.model().parameters().count(), corpus.sentences(), trainer.updates_per_epoch());
   if (trainer.left_out() == 0) return;
-  spdlog::info("{} of the pairs are left out: longer than data.max_length, {} tokens", trainer.left_out(),
+  spdlog::info("{} pairs are left out because they are longer than data.max_length, {} tokens", trainer.left_out(),
                config.data.max_length);
 }
 
-/// A run that goes on finds its choices where it left them, since other algorithms round differently.
+/// The choices are stored in the run's folder. A resumed run reuses them, since other algorithms round differently.
 void tune_products(const TrainConfig& config, const std::filesystem::path& folder, int rank, Backend& backend) {
   if (!config.training.tune_products) return;
   const std::string line = backend.tune_products(folder / fmt::format("products-rank-{}.jsonl", rank));
@@ -250,9 +252,9 @@ LifecycleRecord started(const TrainConfig& config, const Communicator& communica
           .may_end_sooner = config.validation.patience > 0 && !config.data.valid_set.empty()};
 }
 
-/// Records how the run ended, whatever way it ends.
+/// Trains, and records how the run ended.
 void train(Trainer& trainer, RecordSink& records, bool first_rank) {
-  const auto tell = [&](const char* event, const std::string& detail) {
+  const auto record_end = [&](const char* event, const std::string& detail) {
     if (first_rank || std::string_view(event) == "failed") {
       records.write(LifecycleRecord{.event = event, .detail = detail});
     }
@@ -260,9 +262,9 @@ void train(Trainer& trainer, RecordSink& records, bool first_rank) {
   try {
     const std::string reason = trainer.run();
     if (first_rank) spdlog::info("{}", reason);
-    tell(reason == "stopped on request" ? "stopped" : "finished", reason);
+    record_end(reason == "stopped on request" ? "stopped" : "finished", reason);
   } catch (const std::exception& failure) {
-    tell("failed", failure.what());
+    record_end("failed", failure.what());
     throw;
   }
 }
@@ -282,7 +284,7 @@ ProgressMeter progress_meter(const TrainingConfig& training) {
   return {parse_duration("training.stop_after", training.stop_after), training.max_minutes};
 }
 
-/// Where TensorBoard's event files go; empty: nowhere.
+/// The folder for TensorBoard event files; empty if none are written.
 std::filesystem::path board_folder(const JobOptions& options, const TrainConfig& config,
                                    const std::filesystem::path& run_folder) {
   const bool asked = options.event_folder.empty() && config.tensorboard;
@@ -292,9 +294,9 @@ std::filesystem::path board_folder(const JobOptions& options, const TrainConfig&
 }  // namespace
 
 TrainConfig shared_config(const JobOptions& options, Communicator& communicator) {
-  const std::string text = said_by_first_rank(communicator, [&options] {
-    if (const std::string wrong = existing_file(options.config_file); !wrong.empty()) {
-      throw UsageFailure("--config: " + wrong);
+  const std::string text = broadcast_from_first_rank(communicator, [&options] {
+    if (const std::string error = existing_file(options.config_file); !error.empty()) {
+      throw UsageFailure("--config: " + error);
     }
     return config_yaml(read_config(read_file(options.config_file), options.config_file, options.overrides));
   });
@@ -302,23 +304,23 @@ TrainConfig shared_config(const JobOptions& options, Communicator& communicator)
 }
 
 std::string shared_token(const JobOptions& options, Communicator& communicator) {
-  return said_by_first_rank(communicator, [&options] {
+  return broadcast_from_first_rank(communicator, [&options] {
     if (options.server == "none") return std::string();
-    static_cast<void>(parse_server_address(options.server));  // complains before anything is opened or made
+    static_cast<void>(parse_server_address(options.server));  // validate before anything is created
     return find_token(options.token_file);
   });
 }
 
 void check_server_access(const JobOptions& options, Communicator& communicator) {
-  std::string complaint;
+  std::string error;
   if (options.server != "none") {
     try {
       const HttpClient client(options.server, {.token = options.token, .ca_file = options.ca_file});
     } catch (const Failure& failure) {
-      complaint = failure.what();
+      error = failure.what();
     }
   }
-  for (std::size_t rank = 0; const std::string& theirs : communicator.all_gather(complaint)) {
+  for (std::size_t rank = 0; const std::string& theirs : communicator.all_gather(error)) {
     if (!theirs.empty() && communicator.size() == 1) throw UsageFailure(theirs);
     if (!theirs.empty()) throw UsageFailure(fmt::format("rank {} on {}: {}", rank, communicator.hosts()[rank], theirs));
     ++rank;

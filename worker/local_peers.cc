@@ -10,7 +10,7 @@
 namespace babelring {
 namespace {
 
-/// Process ids mean something only to processes of the same namespace: containers have their own.
+/// Process ids are valid only within a PID namespace. Each container has its own.
 std::string pid_namespace() {
   std::error_code error;
   return std::filesystem::read_symlink("/proc/self/ns/pid", error).string();
@@ -20,7 +20,7 @@ bool has_ended(std::int64_t pid) {
   std::ifstream file(fmt::format("/proc/{}/stat", pid));
   std::string text;
   if (!std::getline(file, text)) return true;
-  const std::size_t name_end = text.rfind(") ");  // the name before it may hold anything
+  const std::size_t name_end = text.rfind(") ");  // the process name may contain any character
   return name_end == std::string::npos || text[name_end + 2] == 'Z' || text[name_end + 2] == 'X';
 }
 

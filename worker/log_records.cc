@@ -11,19 +11,19 @@
 namespace babelring {
 namespace {
 
-/// As log records call it.
+/// The level name in log records.
 const char* level_name(spdlog::level::level_enum level) {
   if (level >= spdlog::level::err) return "error";
   return level == spdlog::level::warn ? "warn" : "info";
 }
 
-/// True while it lives, on this thread.
-class Mark {
+/// Sets a flag for its scope.
+class ScopedFlag {
  public:
-  explicit Mark(bool& flag) : flag_(flag) { flag_ = true; }
-  ~Mark() { flag_ = false; }
-  Mark(const Mark&) = delete;
-  Mark& operator=(const Mark&) = delete;
+  explicit ScopedFlag(bool& flag) : flag_(flag) { flag_ = true; }
+  ~ScopedFlag() { flag_ = false; }
+  ScopedFlag(const ScopedFlag&) = delete;
+  ScopedFlag& operator=(const ScopedFlag&) = delete;
 
  private:
   bool& flag_;
@@ -36,7 +36,7 @@ class LogRecords::Listener : public spdlog::sinks::sink {
   void log(const spdlog::details::log_msg& message) override {
     static thread_local bool writing = false;
     if (writing || message.level < spdlog::level::info) return;
-    const Mark mark(writing);
+    const ScopedFlag in_write(writing);
     const std::lock_guard lock(mutex_);
     if (records_ == nullptr) return;
     const std::string_view text(message.payload.data(), message.payload.size());

@@ -33,35 +33,35 @@ namespace {
 
 using namespace babelring;
 
-/// Before any other constructor: those of sources with kernels may be compiled for more than this processor has.
+/// Runs before all other constructors. Sources with kernels may be compiled for instructions that this processor lacks.
 [[gnu::constructor(101)]] void check_processor() {
   require_instruction_sets(kernel_instruction_sets, "worker");
 }
 
-// What the signal thread uses.
+// State of the signal thread.
 StopRequest stop_request;
 std::mutex signalled_mutex;
-Communicator* signalled_communicator = nullptr;  // with signalled_mutex held
-const LocalPeers* signalled_peers = nullptr;     // with signalled_mutex held
-std::atomic<bool> told_to_end{false};            // by SIGTERM
+Communicator* signalled_communicator = nullptr;  // guarded by signalled_mutex
+const LocalPeers* signalled_peers = nullptr;     // guarded by signalled_mutex
+std::atomic<bool> terminated{false};             // SIGTERM was received
 
 void on_signal(int signal) {
   if (signal == SIGUSR2) {
-    spdlog::warn("SIGUSR2 means nothing to a worker, and training goes on; SIGUSR1 saves a checkpoint and ends it");
+    spdlog::warn("SIGUSR2 is ignored, training continues; SIGUSR1 saves a checkpoint and ends training");
     return;
   }
   stop_request.request();
-  told_to_end = told_to_end || signal == SIGTERM;
-  // mpirun sends SIGTERM to all ranks when one has died: then there is a second left to name it.
+  terminated = terminated || signal == SIGTERM;
+  // When a rank has died, mpirun sends SIGTERM to the others. That leaves about a second to name it.
   const std::lock_guard lock(signalled_mutex);
   if (signal != SIGTERM || signalled_communicator == nullptr) return;
   signalled_communicator->fail_fast(std::chrono::milliseconds(300));
   const std::string ended = signalled_peers->ended();
-  if (!ended.empty()) spdlog::warn("told to end (SIGTERM): {} has ended before", ended);
+  if (!ended.empty()) spdlog::warn("received SIGTERM; already ended: {}", ended);
 }
 
-/// Lets signals reach a communicator and the processes of its ranks here, for as long as this object lives: less long
-/// than the communicator.
+/// Registers a communicator, and the processes of its ranks on this host, with the signal thread for this scope. The
+/// communicator must outlive it. Collective construction.
 class SignalReach {
  public:
   explicit SignalReach(Communicator& communicator) : peers_(communicator) { set(&communicator, &peers_); }
@@ -79,10 +79,10 @@ class SignalReach {
   LocalPeers peers_;
 };
 
-/// SIGTERM, SIGINT and SIGUSR1 end training after the update in progress, with a checkpoint; a second SIGINT ends it at
-/// once; SIGUSR2 does nothing. One thread takes them and all later threads block them: a signal handler's frame on the
-/// stack of a thread inside oneDNN's AVX-512 code has corrupted the heap.
-void take_signals() {
+/// SIGTERM, SIGINT and SIGUSR1 end training after the current update, with a checkpoint. A second SIGINT ends the
+/// process at once. SIGUSR2 is ignored. One thread waits for these signals and all later threads block them, because a
+/// handler's frame on the stack of a thread inside oneDNN's AVX-512 code has corrupted the heap.
+void start_signal_thread() {
   sigset_t signals;
   sigemptyset(&signals);
   for (const int signal : {SIGTERM, SIGINT, SIGUSR1, SIGUSR2}) sigaddset(&signals, signal);
@@ -100,13 +100,13 @@ void take_signals() {
   }).detach();
 }
 
-/// When the process that started this rank is gone, Open MPI ends the rank about a second later without a word, so this
-/// says why. The rank's standard error may be gone too: the line is kept in the spool, like the rest of the log.
+/// Logs the end of the process that started this rank. Open MPI then ends the rank about a second later without a
+/// message. Standard error may be gone as well, but the line reaches the spool like the rest of the log.
 void watch_launcher() {
   std::thread([launcher = getppid()] {
     while (getppid() == launcher) std::this_thread::sleep_for(std::chrono::milliseconds(100));
     spdlog::error(
-        "process {}, which started this rank (mpirun or its daemon), is gone: the rank ends without a checkpoint",
+        "process {}, which started this rank (mpirun or its daemon), is gone: this rank ends without a checkpoint",
         launcher);
   }).detach();
 }
@@ -122,34 +122,33 @@ constexpr const char* for_servers = "For servers that start runs";
 
 void declare(CLI::App& app, CommandLine& line) {
   set_help_form(app);
-  app.set_version_flag("--version", std::string("worker ") + version, "print the version and end");
-  app.add_option("--config", line.job.config_file, "YAML file; rank 0 reads it and sends it to the others")->required();
-  app.add_option("overrides", line.job.overrides, "key=value, over the file: training.max_minutes=10");
-  app.add_option("--server", line.job.server, "address of a `server`, http://host:port, or none")
+  app.set_version_flag("--version", std::string("worker ") + version, "print the version and exit");
+  app.add_option("--config", line.job.config_file, "YAML file, read on rank 0 and sent to the other ranks")->required();
+  app.add_option("overrides", line.job.overrides, "key=value, overrides the file: training.max_minutes=10");
+  app.add_option("--server", line.job.server, "address of a Babelring server, http://host:port, or none")
       ->capture_default_str();
-  app.add_option(
-      "--token-file", line.job.token_file,
-      "file with the token that the server wants; rank 0 reads it, else BABELRING_TOKEN, and tells the others");
-  app.add_option("--run-dir", line.job.run_folder, "folder of the run: checkpoints, spool; default runs/NAME");
+  app.add_option("--token-file", line.job.token_file,
+                 "file with the server token, read on rank 0 and sent to the other ranks; default: BABELRING_TOKEN");
+  app.add_option("--run-dir", line.job.run_folder, "folder of the run, for checkpoints and spool; default runs/NAME");
   app.add_flag("--take-over", line.job.take_over,
-               "start although a worker trains in the run's folder; that one ends at its next checkpoint");
-  app.add_option("--run-id", line.job.run, "id of the run, given by the server that starts it")->group(for_servers);
-  app.add_option("--attempt", line.job.attempt, "number of the attempt, given with it")->group(for_servers);
+               "start even if another worker trains in the run's folder; that worker stops at its next checkpoint");
+  app.add_option("--run-id", line.job.run, "run id, set by a server that starts the run")->group(for_servers);
+  app.add_option("--attempt", line.job.attempt, "attempt number, set together with --run-id")->group(for_servers);
   app.add_flag("--from-scratch", line.job.from_scratch,
-               "begin at update 1 although the run has checkpoints: they are moved to checkpoints/aside");
-  app.add_option("--resume-from", line.job.resume_from, "folder of the checkpoint to go on from; default the newest")
+               "start at update 1; existing checkpoints of the run are moved to checkpoints/aside");
+  app.add_option("--resume-from", line.job.resume_from, "folder of the checkpoint to resume from; default the newest")
       ->excludes("--from-scratch")
       ->group(for_servers);
   app.add_flag("--accept-changes", line.job.accept_changes,
-               "resume although the configuration changes the model or the order of the data");
-  app.add_flag("--check-config", line.check_config, "print the resolved configuration as JSON, and end")
+               "resume even if the configuration changes the model or the order of the data");
+  app.add_flag("--check-config", line.check_config, "print the resolved configuration as JSON and exit")
       ->group(for_servers);
-  app.add_flag("--check-data", line.check_data, "with --check-config: check data.folder too")->group(for_servers);
-  app.add_option("--check-ranks", line.check_ranks, "with --check-config: number of ranks to come")
+  app.add_flag("--check-data", line.check_data, "with --check-config: also check data.folder")->group(for_servers);
+  app.add_option("--check-ranks", line.check_ranks, "with --check-config: number of ranks to estimate memory for")
       ->check(CLI::Range(1, 1'000'000))
       ->group(for_servers);
   app.add_option("--tensorboard", line.job.event_folder, "folder for TensorBoard event files, written by rank 0");
-  app.add_option("--progress", line.job.progress, "a progress bar on standard error; auto: where that is a terminal")
+  app.add_option("--progress", line.job.progress, "progress bar on standard error; auto: if it is a terminal")
       ->check(CLI::IsMember({"auto", "always", "never"}))
       ->capture_default_str();
   app.add_option("--log-level", line.log_level, "debug, info, warn or error")->capture_default_str();
@@ -160,8 +159,8 @@ std::unique_ptr<Communicator> make_communicator(bool under_mpirun, const CommOpt
   return under_mpirun ? make_mpi_communicator(options) : make_single_communicator();
 }
 
-/// Until the ranks have the configuration, which rank 0 may be alone to read, communication.deadline_s is the command
-/// line's or the default. A value that cannot be read is refused later.
+/// The communication deadline until all ranks have the configuration file: communication.deadline_s from the command
+/// line, otherwise the default. An invalid value is refused later.
 std::chrono::milliseconds start_deadline(const std::vector<std::string>& overrides) {
   constexpr std::string_view key = "communication.deadline_s=";
   double seconds = CommConfig().deadline_s;
@@ -172,11 +171,10 @@ std::chrono::milliseconds start_deadline(const std::vector<std::string>& overrid
   return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
 }
 
-/// How the process ends when its work is done: 0, 1 if training diverged, or 2 on wrong usage, which rank 0 alone
-/// reports.
+/// The end of the process. Exit code 0: done; 1: training diverged; 2: usage error. Only rank 0 reports the error.
 struct End {
   int exit_code = 0;
-  std::chrono::milliseconds deadline;  // of MPI_Finalize
+  std::chrono::milliseconds deadline;  // for MPI_Finalize
 };
 
 End work(const CommandLine& line, bool under_mpirun, std::chrono::milliseconds deadline,
@@ -190,9 +188,10 @@ End work(const CommandLine& line, bool under_mpirun, std::chrono::milliseconds d
   try {
     require_promised_ranks(promised, communicator->size());
     if (!line.job.run.empty() || line.job.attempt != 0) check_identity(line.job.run, line.job.attempt);
-    // Alone and first: programs of different versions may not understand each other's configuration.
+    // First, and separately: programs of different versions may not understand each other's configuration.
     require_agreement({program_fact()}, *communicator);
-    // The communicator's own options are part of the configuration, which rank 0 may be alone to see: share it first.
+    // The configuration has the communicator's options and may exist on rank 0 only. So broadcast it with the defaults,
+    // then create the communicator again.
     const TrainConfig config = shared_config(line.job, *communicator);
     deadline = config.communication.options().deadline;
     JobOptions job = line.job;
@@ -212,18 +211,18 @@ End work(const CommandLine& line, bool under_mpirun, std::chrono::milliseconds d
   }
 }
 
-/// What a rank says of a failure of its own. After SIGTERM, which mpirun sends to all when one rank has failed, a
-/// silent peer is no news: the rank that failed has said why, and this must not look like the reason.
+/// Logs a failure of this rank. When a rank has failed, mpirun sends SIGTERM to the others. Their communication errors
+/// are then a consequence, so they are logged as warnings: the rank that failed has logged the cause.
 void report(const std::exception& failure) {
-  const bool follows = told_to_end && dynamic_cast<const CommError*>(&failure) != nullptr;
+  const bool follows = terminated && dynamic_cast<const CommError*>(&failure) != nullptr;
   if (follows) {
-    spdlog::warn("told to end (SIGTERM), most likely because another rank has failed; meanwhile: {}", failure.what());
+    spdlog::warn("received SIGTERM, probably because another rank has failed; consequence: {}", failure.what());
   } else {
     spdlog::error("{}", failure.what());
   }
 }
 
-/// A failure of one rank ends all.
+/// Runs this rank. A failure aborts all ranks.
 int run(const CommandLine& line, bool under_mpirun, int& argc, char**& argv) {
   try {
     const auto promised = find_promised_ranks([](const char* name) { return std::getenv(name); });
@@ -243,7 +242,7 @@ int run(const CommandLine& line, bool under_mpirun, int& argc, char**& argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Trains a translation model, one process a rank: mpirun -H hostA:2,hostB:2 worker --config FILE",
+  CLI::App app("Trains a translation model, one process per rank: mpirun -H hostA:2,hostB:2 worker --config FILE",
                "worker");
   CommandLine line;
   declare(app, line);
@@ -255,7 +254,7 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     std::cerr << "worker: " << explain(app, {argv + 1, argv + argc}, error.what()) << '\n';
     return 2;
-  } catch (const std::exception& failure) {  // a log level that there is not
+  } catch (const std::exception& failure) {  // unknown log level
     std::cerr << "worker: " << failure.what() << '\n';
     return 2;
   }
@@ -263,6 +262,6 @@ int main(int argc, char** argv) {
     return print_config_check(line.job.config_file, line.job.overrides, line.check_data, line.check_ranks);
   }
   if (const char* file = std::getenv("BABELRING_CA_FILE")) line.job.ca_file = file;
-  take_signals();
+  start_signal_thread();
   return run(line, MpiSession::under_mpirun(), argc, argv);
 }

@@ -15,13 +15,13 @@ namespace {
 
 using Ranks = std::vector<std::size_t>;
 
-std::string in_short(const std::string& value) {
+std::string shortened(const std::string& value) {
   const bool digest = value.size() == 64 && value.find_first_not_of("0123456789abcdef") == value.npos;
   if (value.empty()) return "none";
   return digest ? value.substr(0, 12) + "…" : value;
 }
 
-/// "hostA has", "hostA, hostB and 3 more hosts have"; the ranks instead where one host's ranks have several values.
+/// "hostA has", "hostA, hostB and 3 more hosts have"; or the ranks, if ranks on one host have different values.
 std::string name_holders(const Ranks& ranks, const std::vector<std::string>& hosts, bool by_host) {
   std::vector<std::string> names;
   for (const std::size_t rank : ranks) {
@@ -41,10 +41,10 @@ std::string value_of(const std::vector<RankFact>& facts, const std::string& name
   return found == facts.end() ? "" : found->value;
 }
 
-/// Empty if all ranks have the same value.
+/// Describes the values of one fact; empty if all ranks have the same value.
 std::string describe_difference(const RankFact& fact, const std::vector<std::vector<RankFact>>& ranks,
                                 const std::vector<std::string>& hosts) {
-  std::vector<std::pair<std::string, Ranks>> holders;  // by value, that of rank 0 first
+  std::vector<std::pair<std::string, Ranks>> holders;  // ranks by value, the value of rank 0 first
   std::map<std::string, std::set<std::string>> values_of_host;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     const std::string value = value_of(ranks[rank], fact.name);
@@ -59,7 +59,7 @@ std::string describe_difference(const RankFact& fact, const std::vector<std::vec
   std::vector<std::string> parts;
   for (const auto& [value, holding] : holders) {
     const std::string name = parts.empty() ? fact.name + " " : "";
-    parts.push_back(fmt::format("{} {}{}", name_holders(holding, hosts, by_host), name, in_short(value)));
+    parts.push_back(fmt::format("{} {}{}", name_holders(holding, hosts, by_host), name, shortened(value)));
   }
   return fmt::format("{}; {}", fmt::join(parts, ", "), fact.advice);
 }

@@ -10,7 +10,7 @@
 namespace babelring {
 namespace {
 
-/// "1.5 0 1 2 3": quota, then the processors' numbers.
+/// "1.5 0 1 2 3": quota, then processor numbers.
 std::string text_of(const Processors& processors) {
   return fmt::format("{} {}", processors.quota, fmt::join(processors.allowed, " "));
 }
@@ -23,7 +23,7 @@ Processors processors_from(const std::string& text) {
   return processors;
 }
 
-/// What all ranks of a host may use together.
+/// The processors that the ranks of a host may use in total.
 Processors united(const std::vector<Processors>& ranks) {
   std::set<int> numbers;
   for (const Processors& rank : ranks) numbers.insert(rank.allowed.begin(), rank.allowed.end());

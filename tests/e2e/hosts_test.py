@@ -224,7 +224,7 @@ class HostsTest(SystemTest):
     def test_a_killed_rank_of_the_other_host_is_named(self) -> None:
         text = self.start_and_lose(lambda run: os.kill(run.rank_pids()[3], signal.SIGKILL), LAST_WORDS)
         self.assertRegex(text, r"process rank 3 with PID \d+ on node hostB")
-        self.assertIn("[rank 2] warning: told to end (SIGTERM): rank 3 (host hostB) has ended before", text)
+        self.assertIn("[rank 2] warning: received SIGTERM; already ended: rank 3 (host hostB)", text)
 
 
 if __name__ == "__main__":

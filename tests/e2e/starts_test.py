@@ -72,7 +72,7 @@ class StartsTest(SystemTest):
         second = self.start_run(overrides=LONG)
         self.assertNotEqual(second.wait(), 0)
         text = second.text()
-        self.assertRegex(text, rf"run folder {self.folder}/run: process {pids[0]} on \S+ trains there: end it first, or start "
+        self.assertRegex(text, rf"run folder {self.folder}/run: process {pids[0]} on \S+ trains there: stop it first, or start "
                                "with --take-over")
         self.started(first)
         self.assertEqual(self.run_file()["attempt"], 1)
@@ -147,7 +147,7 @@ class StartsTest(SystemTest):
     def test_sigusr2_changes_nothing(self) -> None:
         run = self.start_run(overrides=LONG)
         os.kill(self.started(run)[1], signal.SIGUSR2)
-        wait_for("the warning", lambda: "SIGUSR2 means nothing to a worker" in run.text())
+        wait_for("the warning", lambda: "SIGUSR2 is ignored, training continues" in run.text())
         self.started(run)
         os.kill(run.process.pid, signal.SIGUSR1)
         self.assertEqual(run.wait(), 0, run.text())
