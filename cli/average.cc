@@ -32,7 +32,7 @@ std::vector<std::filesystem::path> chosen(const AverageArguments& arguments) {
   if (arguments.last == 0) {
     for (const std::filesystem::path& input : arguments.inputs) {
       if (!is_run_folder(input)) continue;
-      throw UsageFailure(fmt::format("average: {} is the folder of a run: add --last N", input.string()));
+      throw UsageFailure(fmt::format("average: {} is a run's folder: add --last N", input.string()));
     }
     return arguments.inputs;
   }
@@ -49,8 +49,8 @@ std::string vocabulary_digest(const Checkpoint& checkpoint) {
   fail("average: {} has no spm.model", checkpoint.folder.string());
 }
 
-/// Throws Failure if two checkpoints' weights do not mean the same: their vocabularies differ, or a key of the model
-/// other than the dropouts, which training alone uses.
+/// Throws Failure if two checkpoints have different vocabularies or model configurations. Ignores dropout rates, which
+/// affect only training.
 void require_alike(const Checkpoint& first, const Checkpoint& other) {
   const std::string names = fmt::format("average: {} and {}", first.folder.string(), other.folder.string());
   const std::string vocabulary = vocabulary_digest(first), other_vocabulary = vocabulary_digest(other);
@@ -73,7 +73,7 @@ void require_alike(const Checkpoint& first, const Checkpoint& other) {
   }
 }
 
-/// Refuses checkpoints that do not fit together, and warns of those of different runs.
+/// Throws Failure if checkpoints are incompatible. Logs a warning if they are from different runs.
 void compare(const std::vector<std::filesystem::path>& inputs) {
   std::vector<Checkpoint> checkpoints;
   for (const std::filesystem::path& input : inputs) {
@@ -85,7 +85,7 @@ void compare(const std::vector<std::filesystem::path>& inputs) {
     const json::value* run = checkpoint.state.if_contains("run");
     if (run != nullptr && run->is_string()) runs.insert(printable(std::string_view(run->get_string())));
   }
-  if (runs.size() > 1) spdlog::warn("average: the checkpoints are of different runs: {}", fmt::join(runs, ", "));
+  if (runs.size() > 1) spdlog::warn("average: the checkpoints are from different runs: {}", fmt::join(runs, ", "));
 }
 
 void average(const AverageArguments& arguments) {
@@ -101,9 +101,9 @@ void add_average(CLI::App& app) {
   CLI::App* command = app.add_subcommand("average", "Averages the weights of checkpoints into a new checkpoint");
   const auto arguments = std::make_shared<AverageArguments>();
   command->add_option("--output", arguments->output, "folder of the new checkpoint; must not exist")->required();
-  command->add_option("--last", arguments->last, "the newest N of a run's folder, instead of those named")
+  command->add_option("--last", arguments->last, "average the newest N checkpoints of a run's folder")
       ->check(CLI::Range(1, 1000000));
-  command->add_option("checkpoints", arguments->inputs, "checkpoints, or with --last the folder of a run")->required();
+  command->add_option("checkpoints", arguments->inputs, "checkpoints, or with --last a run's folder")->required();
   command->callback([arguments] { average(*arguments); });
 }
 

@@ -13,14 +13,13 @@ bool is_checkpoint(const fs::path& folder) {
   return fs::exists(folder / "state.json");
 }
 
-/// Of a run's folder its checkpoints/, of checkpoints/ itself.
+/// The checkpoints/ folder of a run's folder; any other folder itself.
 fs::path store_of(const fs::path& given) {
   return fs::is_directory(given / "checkpoints") ? given / "checkpoints" : given;
 }
 
 std::vector<fs::path> all_checkpoints(const fs::path& store) {
-  if (!fs::is_directory(store))
-    fail("{}: no such folder; expected a checkpoint or the folder of a run", store.string());
+  if (!fs::is_directory(store)) fail("{}: no such folder; expected a checkpoint or a run's folder", store.string());
   std::vector<fs::path> found = checkpoint_folders(store);
   std::erase_if(found, [](const fs::path& folder) { return !is_checkpoint(folder); });
   return found;

@@ -11,15 +11,16 @@
 namespace babelring {
 namespace {
 
-/// What may follow one command.
+/// The completions that may follow one command.
 struct Place {
-  std::string path;                                            // "nmt run list"
-  std::vector<std::string> words;                              // subcommands and options
-  std::vector<std::string> commands;                           // subcommands alone
-  std::vector<std::pair<std::string, std::string>> arguments;  // option: the words it takes; none: a file or anything
+  std::string path;                   // "nmt run list"
+  std::vector<std::string> words;     // subcommands and options
+  std::vector<std::string> commands;  // subcommands only
+  std::vector<std::pair<std::string, std::string>>
+      arguments;  // option and its allowed words; empty: a file or any text
 };
 
-/// The words of a set that an option's values are checked against, as its type's name shows them: "TEXT:{f32,bf16}".
+/// The allowed words of an option, taken from its CLI11 type name: "TEXT:{f32,bf16}".
 std::string allowed_words(const CLI::Option& option) {
   const std::string type = option.get_type_name();
   const std::size_t open = type.find('{'), close = type.find('}');
@@ -44,8 +45,8 @@ void collect(const CLI::App& app, const std::string& path, std::vector<Place>& p
     collect(*command, path + ' ' + command->get_name(), places);
 }
 
-/// The body of a shell function, for bash and zsh alike: from the word before the cursor ($previous) and all words
-/// before it ($@) to what may stand at the cursor ($offers), and whether that is an option's value ($takes).
+/// The body of a shell function for bash and zsh. Input: the word before the cursor ($previous) and all words before
+/// the cursor ($@). Output: the completions ($offers), and whether they are values of an option ($takes).
 std::string tables(const std::vector<Place>& places) {
   std::string descend, offers, values;
   for (const Place& place : places) {
@@ -108,7 +109,7 @@ _{0}() {{
 if [[ $funcstack[1] = _{0} ]]; then _{0} "$@"; else compdef _{0} {0}; fi
 )";
 
-/// A name as fish has it in single quotes.
+/// Escapes a text for single quotes in fish.
 std::string fish_text(const std::string& text) {
   std::string quoted;
   for (const char c : text) {
@@ -118,7 +119,7 @@ std::string fish_text(const std::string& text) {
   return quoted;
 }
 
-/// fish takes one line for each command and option, on the condition that it stands where that may follow.
+/// The script for fish: one line per command and option, with the condition under which it applies.
 std::string fish_script(const std::string& program, const std::vector<Place>& places) {
   std::string known, lines;
   for (const Place& place : places) {

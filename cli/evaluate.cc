@@ -65,7 +65,7 @@ std::vector<std::string> hypotheses_of(const LoadedModel& loaded, const Evaluati
   for (const Translation& translation : translator.translate_ids(sources, options)) {
     hypotheses.push_back(translation.text());
     if (translation.cut_inside_sentence) {
-      spdlog::warn("sentence {}: {} pieces, cut inside a sentence into {} parts (--max-source)", hypotheses.size(),
+      spdlog::warn("sentence {}: {} pieces, split inside a sentence into {} parts (--max-source)", hypotheses.size(),
                    translation.source_pieces, translation.parts);
     }
   }
@@ -79,7 +79,7 @@ struct Evaluation {
 
 Evaluation evaluate(const EvaluateArguments& arguments, const LoadedModel& loaded, const EvaluationSet& set,
                     Backend& backend) {
-  std::optional<AtomicFile> output;  // opened first: minutes of work should not end at a folder that is not there
+  std::optional<AtomicFile> output;  // opened first, so that an invalid path fails before minutes of work
   if (!arguments.output.empty()) output.emplace(arguments.output);
   const Bleu bleu({.tokenizer = tokenizer_named(arguments.tokenizer).value(), .lowercase = arguments.lowercase});
   Workspace workspace(backend);
@@ -128,7 +128,7 @@ void print_report(const json::object& report) {
   fmt::print("loss        {:.4f} label-smoothed, {:.4f} nats a token (perplexity {:.2f}), accuracy {:.2f} %\n",
              number("loss"), number("nll"), number("perplexity"), 100 * number("accuracy"));
   fmt::print(
-      "            teacher-forced BLEU {:.2f}: each piece given the reference before it, nothing is translated\n",
+      "            teacher-forced BLEU {:.2f}: each piece predicted from the reference prefix, without translation\n",
       number("teacher_forced_bleu"));
   fmt::print("{}\n            {}\n", text("bleu"), text("signature"));
   fmt::print("chrF2 = {:.2f}\n            {}\n", number("chrf"), text("chrf_signature"));
@@ -151,32 +151,32 @@ void run_evaluate(const EvaluateArguments& arguments) {
   } else {
     print_report(evaluation.figures);
   }
-  std::fflush(stdout);  // the figures are there even if the server is not
+  std::fflush(stdout);  // print the figures even if the server is unreachable
   if (report) report->send(evaluation.figures, set, evaluation.hypotheses, loaded.vocabulary);
 }
 
 }  // namespace
 
 void add_evaluate(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("evaluate", "Loss, BLEU and chrF of a checkpoint on a held-out set");
+  CLI::App* command = app.add_subcommand("evaluate", "Computes loss, BLEU and chrF of a checkpoint on a held-out set");
   const auto arguments = std::make_shared<EvaluateArguments>();
   arguments->model.declare(*command);
   arguments->model.declare_device(*command);
   command->add_option("--data", arguments->data, "folder written by `nmt prepare`");
-  command->add_option("--set", arguments->set, "held-out set of that folder: valid or test")->capture_default_str();
-  command->add_option("--source", arguments->source, "instead of --data: text file, plain or gzipped");
-  command->add_option("--reference", arguments->reference, "its translation, line by line");
-  command->add_option("--tokenize", arguments->tokenizer, "BLEU's tokeniser")
+  command->add_option("--set", arguments->set, "held-out set in that folder: valid or test")->capture_default_str();
+  command->add_option("--source", arguments->source, "source text to use instead of --data, plain or gzip");
+  command->add_option("--reference", arguments->reference, "reference translation of --source, line by line");
+  command->add_option("--tokenize", arguments->tokenizer, "BLEU tokenizer")
       ->check(CLI::IsMember({"13a", "none", "intl", "char"}))
       ->capture_default_str();
-  command->add_flag("--lowercase", arguments->lowercase, "score without regard to case");
-  command->add_option("--max-sentences", arguments->max_sentences, "only the first N; 0: all")
+  command->add_flag("--lowercase", arguments->lowercase, "ignore case in scores");
+  command->add_option("--max-sentences", arguments->max_sentences, "use only the first N sentences; 0: all")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  command->add_option("--output", arguments->output, "file for the translations");
-  command->add_flag("--json", arguments->as_json, "one JSON object instead of the table");
+  command->add_option("--output", arguments->output, "write the translations to this file");
+  command->add_flag("--json", arguments->as_json, "print one JSON object instead of the table");
   command->add_option("--report", arguments->report_to,
-                      "record the evaluation on a server with this run: its id or name, or the beginning of one");
+                      "add the evaluation to this run on a server: id, name or a unique prefix");
   arguments->server.declare_access(*command);
   command->callback([arguments] { run_evaluate(*arguments); });
 }

@@ -12,7 +12,7 @@ namespace babelring {
 EvaluationSet prepared_set(const std::filesystem::path& folder, const std::string& set, const Vocabulary& vocabulary) {
   const std::string prepared_with = load_manifest(folder).vocabulary.sha256;
   if (prepared_with != vocabulary.digest()) {
-    fail("{}: prepared with the vocabulary {:.12}, the checkpoint has {:.12}", folder.string(), prepared_with,
+    fail("{}: prepared with vocabulary {:.12}, but the checkpoint has {:.12}", folder.string(), prepared_with,
          vocabulary.digest());
   }
   return {.name = set, .corpus = Corpus::open(folder, set), .references = ParallelText::open(folder, set).target};

@@ -23,7 +23,7 @@
 
 namespace {
 
-/// Before any other constructor: those of sources with kernels may be compiled for more than this processor has.
+/// Runs before all other constructors. Sources with kernels may be compiled for instructions that this processor lacks.
 [[gnu::constructor(101)]] void check_processor() {
   babelring::require_instruction_sets(babelring::kernel_instruction_sets, "nmt");
 }
@@ -31,7 +31,7 @@ namespace {
 constexpr int failed = 1;
 constexpr int wrong_usage = 2;
 
-/// As `worker` would read it, with every key resolved.
+/// Reads the configuration as `worker` does and returns it with all keys resolved.
 std::string read_configuration(const std::string& file, const std::vector<std::string>& overrides) {
   if (const std::string wrong = babelring::existing_file(file); !wrong.empty()) {
     throw babelring::UsageFailure("--config: " + wrong);
@@ -41,7 +41,7 @@ std::string read_configuration(const std::string& file, const std::vector<std::s
 
 void declare(CLI::App& app) {
   babelring::set_help_form(app);
-  app.set_version_flag("--version", std::string("nmt ") + babelring::version, "print the version and end");
+  app.set_version_flag("--version", std::string("nmt ") + babelring::version, "print the version and exit");
   app.require_subcommand(1);
   babelring::add_prepare(app);
   babelring::add_translate(app);
@@ -62,9 +62,8 @@ int complain(const std::string& message, int code) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app(
-      "Prepares text for training, translates, evaluates and averages what was trained, and steers runs on a server",
-      "nmt");
+  CLI::App app("Prepares training text, translates, evaluates and averages checkpoints, and controls runs on a server",
+               "nmt");
   try {
     babelring::init_log("");
     declare(app);

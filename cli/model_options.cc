@@ -10,14 +10,17 @@
 namespace babelring {
 
 void ModelOptions::declare(CLI::App& command) {
-  command.add_option("--checkpoint", checkpoint, "a checkpoint, or a run's folder: then its best one, else the newest")
+  command
+      .add_option("--checkpoint", checkpoint, "checkpoint, or a run's folder to use its best or else newest checkpoint")
       ->required();
-  command.add_option("--precision", precision, "of products: f32, or bf16, faster where the processor has it")
+  command
+      .add_option("--precision", precision,
+                  "precision of matmuls: f32, or bf16, which is faster if the hardware supports it")
       ->check(CLI::IsMember({"f32", "bf16"}))
       ->capture_default_str();
   command
       .add_option("--threads", threads,
-                  "0: one for each processor that affinity and the CPU quota allow, or OMP_NUM_THREADS")
+                  "compute threads; 0: OMP_NUM_THREADS, or one per processor that affinity and CPU quota allow")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
   const std::size_t others = command.get_options(nullptr).size();
@@ -27,17 +30,18 @@ void ModelOptions::declare(CLI::App& command) {
 }
 
 void ModelOptions::declare_device(CLI::App& command) {
-  command.add_option("--device", device, "what computes: auto is a CUDA GPU where there is one, else the processor")
+  command.add_option("--device", device, "compute device; auto uses a CUDA GPU if available, otherwise the CPU")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
       ->capture_default_str();
 }
 
 void ModelOptions::declare_search(CLI::App& command) {
   BeamOptions& beam = translate.beam;
-  command.add_option("--beam", beam.beam, "hypotheses of a sentence; 1: greedy")
+  command.add_option("--beam", beam.beam, "beam size: hypotheses per sentence; 1: greedy")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
-  command.add_option("--length-penalty", beam.length_penalty, "larger favours longer translations; 0: none")
+  command
+      .add_option("--length-penalty", beam.length_penalty, "exponent; larger values favor longer translations; 0: none")
       ->check(CLI::Range(0.0, 10.0))
       ->capture_default_str();
   command
@@ -46,27 +50,30 @@ void ModelOptions::declare_search(CLI::App& command) {
           [&beam](const std::string& name) {
             beam.length_formula = name == "gnmt" ? LengthFormula::gnmt : LengthFormula::power;
           },
-          "log-probability is divided by n^penalty (power) or ((5+n)/6)^penalty (gnmt)")
+          "divide the log-probability of n tokens by n^penalty (power) or ((5+n)/6)^penalty (gnmt)")
       ->check(CLI::IsMember({"power", "gnmt"}))
       ->default_str("power");
-  command.add_option("--max-length-factor", beam.max_length_factor, "most tokens of a translation: factor * source")
+  command
+      .add_option("--max-length-factor", beam.max_length_factor,
+                  "max tokens of a translation, as a multiple of the source tokens")
       ->check(CLI::Range(0.0, 100.0))
       ->capture_default_str();
-  command.add_option("--max-length-extra", beam.max_length_extra, "tokens added to that")
+  command.add_option("--max-length-extra", beam.max_length_extra, "tokens added to that maximum")
       ->check(CLI::Range(0, 10000))
       ->capture_default_str();
-  command.add_option("--unk-penalty", beam.unk_penalty, "taken from the log-probability of <unk>; 1000 forbids it")
+  command
+      .add_option("--unk-penalty", beam.unk_penalty, "subtracted from the log-probability of <unk>; 1000 forbids <unk>")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  command.add_option("--batch-tokens", translate.batch_tokens, "most source tokens searched at once")
+  command.add_option("--batch-tokens", translate.batch_tokens, "max source tokens per batch")
       ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();
-  command.add_option("--batch-sentences", translate.batch_sentences, "most sentences searched at once")
+  command.add_option("--batch-sentences", translate.batch_sentences, "max sentences per batch")
       ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();
   command
       .add_option("--max-source", translate.max_source_pieces,
-                  "most pieces translated at once; longer lines are split at sentence ends")
+                  "max pieces per segment; longer lines are split at sentence ends")
       ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();
 }

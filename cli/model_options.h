@@ -12,7 +12,7 @@ class App;
 
 namespace babelring {
 
-/// Options of every subcommand that runs a model.
+/// Options of all subcommands that run a model.
 struct ModelOptions {
   std::string checkpoint;
   std::string precision = "f32";
@@ -20,15 +20,16 @@ struct ModelOptions {
   int threads = 0;
   TranslateOptions translate;
 
-  /// Adds --checkpoint, --precision, --threads and those of beam search; they are bound to this object.
+  /// Adds --checkpoint, --precision, --threads and the beam search options. They are bound to this object, which must
+  /// outlive `command`.
   void declare(CLI::App& command);
 
-  /// Adds --device, for commands that may use a GPU. (The server's translations do not: it trains.)
+  /// Adds --device, for commands that may use a GPU. The translation service does not, since GPUs are left to training.
   void declare_device(CLI::App& command);
 
-  /// Throws Failure if the device wished for cannot be used.
+  /// Creates the backend of the chosen device. Throws Failure if it is not available.
   std::unique_ptr<Backend> make_backend() const;
-  /// Throws Failure if there is no such checkpoint or it is damaged.
+  /// Loads the checkpoint. Throws Failure if it is absent or damaged.
   LoadedModel load(Backend& backend) const;
 
  private:

@@ -20,7 +20,7 @@ namespace {
 
 using FilePair = std::pair<std::string, std::string>;
 
-/// What the command line says, until the command runs.
+/// The parsed command line.
 struct PrepareArguments {
   PrepareOptions options;
   std::vector<FilePair> train;
@@ -58,32 +58,34 @@ void run_prepare(PrepareArguments& arguments) {
   fmt::print("written to {}, vocabulary of {} pieces\n", arguments.output, result.manifest.vocabulary_size);
 }
 
-/// The parser takes whatever follows for the second file of a pair.
+/// CLI11 would accept an option as the second file of a pair.
 std::string is_file_name(const std::string& text) {
   return text.starts_with("--") ? fmt::format("expected two files, found '{}'", text) : "";
 }
 
 void add_input(CLI::App& command, PrepareArguments& arguments) {
-  command.add_option("--train", arguments.train, "training text: two files, plain or gzip; may be repeated")
+  command
+      .add_option("--train", arguments.train, "training text: source and target file, plain or gzip; may be repeated")
       ->required()
       ->check(is_file_name)
       ->type_name("SRC TGT");
-  command.add_option("--valid", arguments.valid, "held-out text to choose checkpoints by")
+  command.add_option("--valid", arguments.valid, "held-out text to select checkpoints with")
       ->check(is_file_name)
       ->type_name("SRC TGT");
-  command.add_option("--test", arguments.test, "held-out text to quote scores of")
+  command.add_option("--test", arguments.test, "held-out text to report scores on")
       ->check(is_file_name)
       ->type_name("SRC TGT");
-  command.add_option("--output", arguments.output, "folder to write, made if absent")
+  command.add_option("--output", arguments.output, "output folder, created if absent")
       ->required()
       ->check(folder_or_nothing)
       ->type_name("DIR");
-  command.add_option("--unequal", arguments.unequal, "when two files have different numbers of lines")
+  command.add_option("--unequal", arguments.unequal, "action if the files of a pair have different numbers of lines")
       ->check(CLI::IsMember({"refuse", "truncate"}))
       ->capture_default_str();
 }
 
-/// The vocabulary of a folder: its spm.model, or that of the checkpoint that a run's folder stands for.
+/// The vocabulary file of a folder: its spm.model, or for a run's folder the spm.model of its best or newest
+/// checkpoint.
 std::string vocabulary_file(const std::string& given) {
   const std::filesystem::path folder = given;
   if (!std::filesystem::is_directory(folder)) return given;
@@ -91,7 +93,7 @@ std::string vocabulary_file(const std::string& given) {
   try {
     return (find_checkpoint(folder) / "spm.model").string();
   } catch (const Failure&) {
-    return (folder / "spm.model").string();  // which is not there: the message names it
+    return (folder / "spm.model").string();  // absent; opening it fails with a message that names it
   }
 }
 
@@ -99,65 +101,69 @@ void add_vocabulary(CLI::App& command, PrepareArguments& arguments) {
   VocabularyOptions& vocabulary = arguments.options.vocabulary;
   command
       .add_option("--vocabulary", arguments.vocabulary,
-                  "use this SentencePiece model, or a checkpoint's, instead of training one")
+                  "use this SentencePiece model, or that of a checkpoint, instead of training one")
       ->transform(vocabulary_file)
       ->check(existing_file)
       ->type_name("FILE|CHECKPOINT");
-  command.add_option("--vocabulary-size", vocabulary.size, "pieces, control pieces included")
+  command.add_option("--vocabulary-size", vocabulary.size, "number of pieces, including control pieces")
       ->check(CLI::Range(16, 1'000'000))
       ->capture_default_str();
-  command.add_option("--model", vocabulary.model, "kind of SentencePiece model")
+  command.add_option("--model", vocabulary.model, "type of SentencePiece model")
       ->check(CLI::IsMember({"bpe", "unigram"}))
       ->capture_default_str();
-  command.add_option("--character-coverage", vocabulary.character_coverage, "share of characters that get a piece")
+  command
+      .add_option("--character-coverage", vocabulary.character_coverage,
+                  "fraction of character occurrences covered by single-character pieces")
       ->check(CLI::Range(0.9, 1.0))
       ->capture_default_str();
-  command.add_flag("--byte-fallback", vocabulary.byte_fallback, "spell unknown characters in bytes instead of <unk>");
-  command.add_option("--normalization", vocabulary.normalization, "SentencePiece's Unicode normalisation")
+  command.add_flag("--byte-fallback", vocabulary.byte_fallback, "encode unknown characters as bytes instead of <unk>");
+  command.add_option("--normalization", vocabulary.normalization, "Unicode normalization of SentencePiece")
       ->check(CLI::IsMember({"nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"}))
       ->capture_default_str();
-  command.add_option("--vocabulary-lines", arguments.options.vocabulary_lines, "most lines the model is trained on")
+  command
+      .add_option("--vocabulary-lines", arguments.options.vocabulary_lines,
+                  "max lines to train the SentencePiece model on")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000'000}))
       ->capture_default_str();
 }
 
 void add_filter(CLI::App& command, PrepareArguments& arguments) {
   FilterOptions& filter = arguments.options.filter;
-  command.add_option("--min-words", filter.min_words, "fewest words of either side")
+  command.add_option("--min-words", filter.min_words, "min words of each side")
       ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();
-  command.add_option("--max-words", filter.max_words, "most words of either side")
+  command.add_option("--max-words", filter.max_words, "max words of each side")
       ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();
-  command.add_option("--max-pieces", arguments.options.max_pieces, "most pieces of either side")
+  command.add_option("--max-pieces", arguments.options.max_pieces, "max pieces of each side")
       ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();
   command
       .add_option("--max-unknown", arguments.options.max_unknown,
-                  "largest share of <unk> among the pieces of either side; 1: any")
+                  "max fraction of <unk> among the pieces of each side; 1: no limit")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
-  command.add_option("--max-ratio", filter.max_ratio, "words of the longer side to the shorter")
+  command.add_option("--max-ratio", filter.max_ratio, "max ratio of words, longer side to shorter side")
       ->check(CLI::Range(1.0, 1e6))
       ->capture_default_str();
-  command.add_flag("--keep-identical", filter.keep_identical, "keep pairs whose sides are the same");
-  command.add_flag("--keep-duplicates", filter.keep_duplicates, "keep pairs that occurred before");
+  command.add_flag("--keep-identical", filter.keep_identical, "keep pairs with identical sides");
+  command.add_flag("--keep-duplicates", filter.keep_duplicates, "keep duplicate pairs");
   command.add_flag("--keep-held-out", filter.keep_held_out,
-                   "keep training pairs that share a side with a held-out set");
+                   "keep training pairs that share the source or target with a held-out pair");
 }
 
 }  // namespace
 
 void add_prepare(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
-      "prepare", "Clean and deduplicate raw parallel text, train SentencePiece, write memory-mapped id files");
+      "prepare", "Cleans and deduplicates parallel text, trains SentencePiece, writes memory-mapped id files");
   const auto arguments = std::make_shared<PrepareArguments>();
   add_input(*command, *arguments);
   add_vocabulary(*command, *arguments);
   add_filter(*command, *arguments);
   command
       ->add_option("--threads", arguments->options.threads,
-                   "threads that encode; 0: one for each processor that affinity and the CPU quota allow")
+                   "encoding threads; 0: one per processor that affinity and CPU quota allow")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command->add_flag("--json", arguments->json, "print the report as JSON");

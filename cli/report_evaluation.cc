@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t sample_count = 10, max_sample_bytes = 4096, max_set_bytes = 128;
 
-/// Sentences spread evenly over the set; those that the server would find too long are left out.
+/// Sample sentences, evenly spaced over the set. Skips those that exceed the server's length limit.
 json::array samples_of(const EvaluationSet& set, const std::vector<std::string>& hypotheses,
                        const Vocabulary& vocabulary) {
   json::array samples;
@@ -45,12 +45,13 @@ EvaluationReport::EvaluationReport(const ServerAccess& access, const std::string
 void EvaluationReport::compare(const json::object& checkpoint_state) const {
   const std::string run = text_of(checkpoint_state, "run");
   if (run.empty() || run == id_) return;
-  spdlog::warn("--report: the checkpoint is of run {}, the evaluation goes to {} ({})", printable(run), id_, name_);
+  spdlog::warn("--report: the checkpoint is from run {}, but the evaluation is added to {} ({})", printable(run), id_,
+               name_);
 }
 
 void EvaluationReport::send(const json::object& figures, const EvaluationSet& set,
                             const std::vector<std::string>& hypotheses, const Vocabulary& vocabulary) {
-  if (set.name.size() > max_set_bytes) fail("--report: the name of the set is over {} bytes", max_set_bytes);
+  if (set.name.size() > max_set_bytes) fail("--report: the set's name is longer than {} bytes", max_set_bytes);
   json::object body = {{"update", figures.at("update")}, {"set", set.name}, {"signature", figures.at("signature")}};
   for (const char* name : {"loss", "nll", "accuracy", "sacrebleu", "chrf", "teacher_forced_bleu"}) {
     const auto value = figures.at(name).to_number<double>();
@@ -58,8 +59,8 @@ void EvaluationReport::send(const json::object& figures, const EvaluationSet& se
   }
   body["samples"] = samples_of(set, hypotheses, vocabulary);
   api_.send("POST", "/runs/" + id_ + "/evals", body, make_id('k'));
-  spdlog::info("recorded with run {} ({}) on {}: sacreBLEU {:.2f} on {} after update {}", id_, name_,
-               api_.access().address, figures.at("sacrebleu").to_number<double>(), printable(set.name),
+  spdlog::info("added to run {} ({}) on {}: sacreBLEU {:.2f} on {} after update {}", id_, name_, api_.access().address,
+               figures.at("sacrebleu").to_number<double>(), printable(set.name),
                figures.at("update").to_number<std::int64_t>());
 }
 

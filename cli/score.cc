@@ -19,7 +19,7 @@ namespace babelring {
 
 namespace {
 
-/// What the command line says, until the command runs.
+/// The parsed command line.
 struct ScoreArguments {
   std::string hypothesis, tokenizer = "13a", smoothing = "exp";
   std::vector<std::string> references, metrics = {"bleu"};
@@ -27,7 +27,7 @@ struct ScoreArguments {
   bool lowercase = false, sentence = false, json = false;
 };
 
-/// The texts to compare, and how.
+/// The texts to compare, and the scoring options.
 struct Scoring {
   std::vector<std::string> hypotheses;
   std::vector<std::vector<std::string>> references;  // [set][line]
@@ -39,7 +39,7 @@ struct Scoring {
   }
 };
 
-/// One metric's figures.
+/// The results of one metric.
 struct Score {
   std::string name, text, signature;
   double score = 0;
@@ -98,12 +98,12 @@ void print_scores(const std::vector<Score>& scores) {
 void run_score(const ScoreArguments& arguments) {
   Scoring scoring;
   scoring.hypotheses = read_text_lines(arguments.hypothesis);
-  if (scoring.hypotheses.empty()) fail("{} has no lines; expected one for each of the reference", arguments.hypothesis);
+  if (scoring.hypotheses.empty()) fail("{} has no lines; expected one per reference line", arguments.hypothesis);
   for (const std::string& file : arguments.references) {
     scoring.references.push_back(read_text_lines(file));
     if (scoring.references.back().size() != scoring.hypotheses.size()) {
-      fail("{} has {} lines, {} has {}; expected as many in both", arguments.hypothesis, scoring.hypotheses.size(),
-           file, scoring.references.back().size());
+      fail("{} has {} lines, {} has {}; expected equal numbers", arguments.hypothesis, scoring.hypotheses.size(), file,
+           scoring.references.back().size());
     }
   }
   std::vector<Score> scores;
@@ -121,30 +121,32 @@ void run_score(const ScoreArguments& arguments) {
 }  // namespace
 
 void add_score(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("score", "BLEU and chrF of a file, equal to sacreBLEU, with signature");
+  CLI::App* command =
+      app.add_subcommand("score", "Computes BLEU and chrF of a file, equal to sacreBLEU, with signature");
   const auto arguments = std::make_shared<ScoreArguments>();
-  command->add_option("--reference", arguments->references, "reference text, plain or gzip; several may be given")
+  command->add_option("--reference", arguments->references, "reference text, plain or gzip; may be repeated")
       ->required()
       ->type_name("FILE");
   command
       ->add_option("--hypothesis", arguments->hypothesis,
-                   "text to score, a line for each of the reference; as of references, a byte-order mark is dropped")
+                   "text to score, one line per reference line; a byte-order mark is skipped")
       ->required()
       ->type_name("FILE");
   command->add_option("--metrics", arguments->metrics, "comma-separated: bleu, chrf, chrf++")
       ->delimiter(',')
       ->check(CLI::IsMember({"bleu", "chrf", "chrf++"}))
       ->capture_default_str();
-  command->add_option("--tokenize", arguments->tokenizer, "how BLEU cuts tokens")
+  command->add_option("--tokenize", arguments->tokenizer, "BLEU tokenizer")
       ->check(CLI::IsMember({"13a", "none", "intl", "char"}))
       ->capture_default_str();
   command->add_flag("--lowercase", arguments->lowercase, "ignore case");
-  command->add_option("--smooth", arguments->smoothing, "BLEU's smoothing of zero precisions")
+  command->add_option("--smooth", arguments->smoothing, "BLEU smoothing of zero precisions")
       ->check(CLI::IsMember({"exp", "none", "floor", "add-k"}))
       ->capture_default_str();
-  command->add_option("--smooth-value", arguments->smoothing_value, "of floor (0.1 if not given) and add-k (1)")
+  command
+      ->add_option("--smooth-value", arguments->smoothing_value, "value for floor (default 0.1) and add-k (default 1)")
       ->check(CLI::NonNegativeNumber);
-  command->add_flag("--sentence", arguments->sentence, "also each line's score (BLEU with effective order)");
+  command->add_flag("--sentence", arguments->sentence, "also print the score of each line (BLEU with effective order)");
   command->add_flag("--json", arguments->json, "print one JSON object");
   command->callback([arguments] { run_score(*arguments); });
 }

@@ -64,13 +64,13 @@ void print_translation(std::ostream& out, std::int64_t number, const Translation
   }
 }
 
-/// Counts the lines that were split, and warns of each that has no sentence end to split at.
+/// Counts split lines, and logs a warning for each line that was split inside a sentence.
 class SplitLines {
  public:
   void add(std::int64_t number, const Translation& translation) {
     if (translation.parts > 1) ++count_;
     if (!translation.cut_inside_sentence) return;
-    spdlog::warn("line {}: {} pieces, cut inside a sentence into {} parts (--max-source)", number,
+    spdlog::warn("line {}: {} pieces, split inside a sentence into {} parts (--max-source)", number,
                  translation.source_pieces, translation.parts);
   }
   void report(std::int64_t max_source) const {
@@ -83,12 +83,12 @@ class SplitLines {
   std::int64_t count_ = 0;
 };
 
-/// Empties the file, so not before everything else has been found in order.
+/// Opens and truncates the output file. Call it last, after all other checks.
 void open_output(const TranslateArguments& arguments, std::ofstream& file) {
   std::error_code absent;
   if (std::filesystem::is_regular_file(arguments.output, absent) &&
       std::filesystem::equivalent(arguments.input, arguments.output, absent)) {
-    throw UsageFailure(fmt::format("--output: {} is the input, expected another file", arguments.output));
+    throw UsageFailure(fmt::format("--output: {} is also the input, expected another file", arguments.output));
   }
   errno = 0;
   file.open(arguments.output);
@@ -97,7 +97,7 @@ void open_output(const TranslateArguments& arguments, std::ofstream& file) {
 
 void translate_lines(const TranslateArguments& arguments, TranslationInput& input, Translator& translator,
                      std::ostream& out) {
-  // A person at a terminal wants each line answered; a file is faster in large buffers, sorted by length.
+  // At a terminal translate line by line. For files use large buffers, sorted by length, which is faster.
   const bool interactive = arguments.input == "-" && isatty(STDIN_FILENO) == 1;
   const std::int64_t at_once = arguments.buffer_lines > 0 ? arguments.buffer_lines : interactive ? 1 : 10000;
   std::int64_t number = 0;
@@ -138,37 +138,37 @@ void translate(TranslateArguments& arguments) {
 }  // namespace
 
 void add_translate(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("translate", "Translates text, a line at a time, with a checkpoint");
+  CLI::App* command = app.add_subcommand("translate", "Translates text line by line with a checkpoint");
   const auto arguments = std::make_shared<TranslateArguments>();
   arguments->model.declare(*command);
   arguments->model.declare_device(*command);
-  command->add_option("--input", arguments->input, "text file, plain or gzip; -: standard input")
+  command->add_option("--input", arguments->input, "input file, plain or gzip; -: standard input")
       ->capture_default_str();
-  command->add_option("--output", arguments->output, "file to write; -: standard output")->capture_default_str();
+  command->add_option("--output", arguments->output, "output file; -: standard output")->capture_default_str();
   command
       ->add_option("--n-best,--nbest", arguments->n_best,
-                   "translations of a line; over 1 prints line, rank, score and text, separated by tabs")
+                   "translations per line; above 1 prints line, rank, score and text, separated by tabs")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   command
       ->add_option("--invalid", arguments->invalid,
-                   "at bytes that are not UTF-8: fail, with the lines before translated, or replace them by U+FFFD")
+                   "invalid UTF-8: fail, after translating the lines before it, or replace the bytes by U+FFFD")
       ->check(CLI::IsMember({"fail", "replace"}))
       ->capture_default_str();
-  command->add_flag("--json", arguments->as_json, "one JSON object a line, with scores");
+  command->add_flag("--json", arguments->as_json, "print one JSON object per line, with scores");
   command
       ->add_option("--buffer-lines", arguments->buffer_lines,
-                   "lines read before translating; 0: one at a terminal, else 10000")
+                   "lines read before translating; 0: 1 at a terminal, otherwise 10000")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   CLI::Option* serve = command->add_flag(
-      "--serve", arguments->serve, "answer requests, JSON lines on standard input, until it ends (docs/formats.md)");
-  command->add_option("--memory-mb", arguments->limits.memory_mb, "with --serve: most address space; 0: no bound")
+      "--serve", arguments->serve, "serve requests, JSON lines on standard input, until end of file (docs/formats.md)");
+  command->add_option("--memory-mb", arguments->limits.memory_mb, "with --serve: max address space; 0: no limit")
       ->check(CLI::NonNegativeNumber)
       ->needs(serve);
   command
       ->add_flag("--end-with-parent", arguments->limits.end_with_parent,
-                 "with --serve: be killed when the process that started this one ends")
+                 "with --serve: terminate when the parent process ends")
       ->needs(serve);
   command->callback([arguments] {
     if (arguments->serve) {

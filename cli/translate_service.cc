@@ -32,7 +32,7 @@ void apply(const ServiceLimits& limits) {
   setrlimit(RLIMIT_CORE, &no_core);
 }
 
-/// What is wrong with one request.
+/// The reason why a request is refused.
 struct Refusal {
   std::string code, detail;
 };
@@ -41,7 +41,7 @@ struct Request {
   std::int64_t id = 0;
   std::vector<std::string> text;
   TranslateOptions options;
-  std::int64_t max_pieces = most_pieces;  // of a line
+  std::int64_t max_pieces = most_pieces;  // per line
 };
 
 double number_in(const json::value& value, const char* name, double low, double high) {
@@ -66,13 +66,13 @@ std::vector<std::string> lines_of(const json::value& value) {
   }
   for (const json::value& line : value.get_array()) {
     const bool fits = line.is_string() && line.get_string().find_first_of("\r\n") == json::string::npos;
-    if (!fits) throw UsageFailure(fmt::format("text[{}]: expected a text without line breaks", lines.size()));
+    if (!fits) throw UsageFailure(fmt::format("text[{}]: expected a string without line breaks", lines.size()));
     lines.emplace_back(std::string_view(line.get_string()));
   }
   return lines;
 }
 
-/// Throws UsageFailure naming the member.
+/// Parses a request. Throws UsageFailure naming the invalid member.
 Request read_request(const json::object& object, const TranslateOptions& usual) {
   Request request{.id = 0, .text = {}, .options = usual};
   BeamOptions& beam = request.options.beam;
@@ -133,7 +133,7 @@ json::object answer(const Request& request, Translator& translator, const Vocabu
   return {{"id", request.id}, {"ms", watch.elapsed_ms()}, {"items", std::move(items)}};
 }
 
-/// The one place where a request's faults become its answer.
+/// Handles one request line. Errors of the request become the response.
 json::object answer_line(const std::string& line, const TranslateOptions& usual, Translator& translator,
                          const Vocabulary& vocabulary) {
   const auto object = parse_json(line);

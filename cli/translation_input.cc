@@ -24,7 +24,7 @@ std::vector<std::string> TranslationInput::next(std::int64_t count) {
   return lines;
 }
 
-/// False at the end and at a fault.
+/// Returns false at the end of the input and at an error.
 bool TranslationInput::take(std::string& line) {
   const auto read = reader_.read(raw_);
   if (!read) {
@@ -33,7 +33,7 @@ bool TranslationInput::take(std::string& line) {
     fault_ = fmt::format("{}:{}: over {} bytes", name_, raw_.number, LineReader::longest_bytes);
   } else if (const std::size_t at = *read ? find_invalid_utf8(raw_.text) : std::string::npos; at != std::string::npos) {
     if (invalid_ == Invalid::fail) {
-      fault_ = fmt::format("{}:{}: byte {} is not UTF-8 (--invalid replace goes on)", name_, raw_.number, at + 1);
+      fault_ = fmt::format("{}:{}: byte {} is not UTF-8 (--invalid replace continues)", name_, raw_.number, at + 1);
     } else {
       replaced_bytes_ += replace_invalid_utf8(raw_.text);
       if (++replaced_lines_ == 1) first_replaced_ = raw_.number;
@@ -46,8 +46,8 @@ bool TranslationInput::take(std::string& line) {
 
 void TranslationInput::warn_of_replaced() const {
   if (replaced_bytes_ == 0) return;
-  spdlog::warn("{}: bytes that are not UTF-8 were replaced by U+FFFD: {}, lines with them: {}, the first: line {}",
-               name_, replaced_bytes_, replaced_lines_, first_replaced_);
+  spdlog::warn("{}: replaced invalid UTF-8 by U+FFFD: bytes {}, lines {}, first at line {}", name_,
+               replaced_bytes_, replaced_lines_, first_replaced_);
 }
 
 }  // namespace babelring

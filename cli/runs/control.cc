@@ -15,7 +15,7 @@
 namespace babelring {
 namespace {
 
-/// Prints the state of a run after a command.
+/// Prints a run's state after a command.
 void report(const json::object& run, bool as_json, const char* what) {
   const Screen screen = Screen::of_stdout();
   if (as_json) {
@@ -113,35 +113,36 @@ void add_run_submit(CLI::App& run, ConfigReader read_config) {
   CLI::App* command = run.add_subcommand("submit", "Starts a run on the server's machines");
   const auto arguments = std::make_shared<SubmitArguments>();
   SubmitRequest& request = arguments->request;
-  command->add_option("--config", arguments->config_file, "YAML file of the configuration")->required();
-  command->add_option("overrides", arguments->overrides, "key=value, over the file: training.max_minutes=10");
-  command->add_option("--name", request.name, "of the run; else the configuration's");
-  command->add_option("--profile", request.profile, "way to launch, one of the server's");
-  command->add_option("--world-size", request.world_size, "ranks")->check(CLI::Range(1, 4096));
-  command->add_option("--max-restarts", request.max_restarts, "new attempts after faults")->check(CLI::Range(0, 1000));
-  command->add_option("--resume-from", request.resume_from, "id of a checkpoint to begin with");
+  command->add_option("--config", arguments->config_file, "configuration file (YAML)")->required();
+  command->add_option("overrides", arguments->overrides, "key=value, overrides the file: training.max_minutes=10");
+  command->add_option("--name", request.name, "display name of the run; default: the configuration's");
+  command->add_option("--profile", request.profile, "launch profile defined on the server");
+  command->add_option("--world-size", request.world_size, "number of ranks")->check(CLI::Range(1, 4096));
+  command->add_option("--max-restarts", request.max_restarts, "max restarts after faults")->check(CLI::Range(0, 1000));
+  command->add_option("--resume-from", request.resume_from, "id of the checkpoint to start from");
   command->add_option("--label", request.labels, "key=value; may be repeated")->expected(1);
-  command->add_flag("--dry-run", arguments->dry, "only say what the server would do");
+  command->add_flag("--dry-run", arguments->dry, "only print what the server would do");
   command->add_flag("--watch", arguments->watch, "follow the run until it ends");
   arguments->server.declare(*command);
   command->callback([arguments, read_config = std::move(read_config)] { submit(*arguments, read_config); });
 }
 
 void add_run_stop(CLI::App& run) {
-  CLI::App* command = run.add_subcommand("stop", "Ends a run, with a checkpoint");
+  CLI::App* command = run.add_subcommand("stop", "Stops a run after saving a checkpoint");
   const auto arguments = std::make_shared<StopArguments>();
-  command->add_flag("--now", arguments->now, "at once, without a checkpoint");
-  command->add_option("--grace-s", arguments->grace_s, "seconds it has before it is killed")->check(CLI::Range(0, 600));
-  command->add_flag("--wait", arguments->wait, "until it has ended");
+  command->add_flag("--now", arguments->now, "stop at once, without a checkpoint");
+  command->add_option("--grace-s", arguments->grace_s, "seconds until the run is killed")->check(CLI::Range(0, 600));
+  command->add_flag("--wait", arguments->wait, "wait until the run has ended");
   arguments->chosen.declare(*command);
   command->callback([arguments] { stop(*arguments); });
 }
 
 void add_run_resume(CLI::App& run) {
-  CLI::App* command = run.add_subcommand("resume", "Goes on with an ended run, from a checkpoint");
+  CLI::App* command = run.add_subcommand("resume", "Resumes an ended run from a checkpoint");
   const auto arguments = std::make_shared<ResumeArguments>();
-  command->add_option("--checkpoint", arguments->checkpoint, "id of the checkpoint; else the newest");
-  command->add_option("--world-size", arguments->world_size, "ranks; else as before")->check(CLI::Range(1, 4096));
+  command->add_option("--checkpoint", arguments->checkpoint, "id of the checkpoint; default: the newest");
+  command->add_option("--world-size", arguments->world_size, "number of ranks; default: as before")
+      ->check(CLI::Range(1, 4096));
   command->add_flag("--watch", arguments->watch, "follow the run until it ends");
   arguments->chosen.declare(*command);
   command->callback([arguments] { resume(*arguments); });

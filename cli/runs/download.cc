@@ -31,7 +31,7 @@ struct ManifestFile {
   std::int64_t size = 0;
 };
 
-/// A name that can be nothing but a file in the folder.
+/// True if the name can only denote a file in the folder.
 bool plain_name(const std::string& name) {
   return !name.empty() && name.size() <= 255 && name[0] != '.' && name.find('/') == std::string::npos &&
          printable(name) == name && name != sums_name;
@@ -55,12 +55,12 @@ std::vector<ManifestFile> manifest_of(const json::object& checkpoint) {
   return files;
 }
 
-/// "models/best/", as shells complete it, as "models/best".
+/// Removes a trailing slash, which shells add on completion.
 fs::path without_slash(const fs::path& folder) {
   return folder.has_filename() ? folder : folder.parent_path();
 }
 
-/// Makes FOLDER.part, or removes from it what is not part of this checkpoint.
+/// Creates FOLDER.part, or removes files from it that are not in this checkpoint.
 fs::path prepare_part(const fs::path& folder, const std::vector<ManifestFile>& files) {
   fs::path part = folder;
   part += ".part";
@@ -86,7 +86,7 @@ json::object choose_checkpoint(ApiClient& api, const std::string& run, const Che
   const auto best = std::find_if(checkpoints.begin(), checkpoints.end(),
                                  [](const json::object& checkpoint) { return flag_of(checkpoint, "best"); });
   const bool none_best = best == checkpoints.end();
-  if (choice.best && none_best) fail("run {} has no checkpoint that is its best; --latest takes the newest", run);
+  if (choice.best && none_best) fail("run {} has no best checkpoint; --latest takes the newest", run);
   return choice.latest || none_best ? checkpoints.front() : *best;  // the newest comes first
 }
 
@@ -94,7 +94,7 @@ void download_checkpoint(ApiClient& api, const json::object& checkpoint, const f
                          const CheckpointProgress& progress) try {
   const fs::path folder = without_slash(output);
   if (fs::exists(fs::symlink_status(folder)))
-    fail("{}: exists already; --output names another folder", folder.string());
+    fail("{}: already exists; choose another folder with --output", folder.string());
   const std::string id = text_of(checkpoint, "id");
   const std::vector<ManifestFile> files = manifest_of(checkpoint);
   std::int64_t total = 0, done = 0;
@@ -127,7 +127,7 @@ struct Arguments {
   fs::path output;
 };
 
-/// A bar on a terminal, ten times a second at most.
+/// A progress bar on a terminal, updated at most ten times a second.
 CheckpointProgress progress_bar(const Screen& screen) {
   if (!screen.live) return {};
   const auto started = std::make_shared<Stopwatch>();
@@ -156,11 +156,11 @@ void download(const Arguments& arguments) {
   }
   const json::object checkpoint = choose_checkpoint(api, run, choice);
   if (!run.empty() && text_of(checkpoint, "run") != run) {
-    fail("checkpoint {} is of run {}, not of {}", choice.id, text_of(checkpoint, "run"), run);
+    fail("checkpoint {} is from run {}, not from {}", choice.id, text_of(checkpoint, "run"), run);
   }
   const fs::path folder = arguments.output.empty() ? fs::path(text_of(checkpoint, "name")) : arguments.output;
   if (folder.empty() || (arguments.output.empty() && !plain_name(folder.string()))) {
-    fail("checkpoint {} has no usable name; --output says where it shall go", text_of(checkpoint, "id"));
+    fail("checkpoint {} has no usable name; choose a folder with --output", text_of(checkpoint, "id"));
   }
   const Screen screen = Screen::of_stdout();
   const bool as_json = arguments.server.as_json;
@@ -178,14 +178,14 @@ void download(const Arguments& arguments) {
 }  // namespace
 
 void add_run_download(CLI::App& run) {
-  CLI::App* command = run.add_subcommand("download", "Fetches a checkpoint into a folder that `nmt translate` takes");
+  CLI::App* command = run.add_subcommand("download", "Downloads a checkpoint into a folder for `nmt translate`");
   const auto arguments = std::make_shared<Arguments>();
-  command->add_option("run", arguments->run, "id or name of the run, or the beginning of one; or a checkpoint's id")
+  command->add_option("run", arguments->run, "id or name of a run, a unique prefix of either, or a checkpoint id")
       ->required();
-  command->add_flag("--best", arguments->choice.best, "the one that validated best (default, where there is one)");
-  command->add_flag("--latest", arguments->choice.latest, "the newest");
-  command->add_option("--checkpoint", arguments->choice.id, "the one with this id");
-  command->add_option("--output", arguments->output, "folder to make; else the checkpoint's name, here");
+  command->add_flag("--best", arguments->choice.best, "download the best checkpoint (default, if there is one)");
+  command->add_flag("--latest", arguments->choice.latest, "download the newest checkpoint");
+  command->add_option("--checkpoint", arguments->choice.id, "download the checkpoint with this id");
+  command->add_option("--output", arguments->output, "folder to create; default: ./ and the checkpoint's name");
   arguments->server.declare(*command);
   command->callback([arguments] { download(*arguments); });
 }

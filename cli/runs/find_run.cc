@@ -23,14 +23,14 @@ constexpr std::size_t most_listed = 4;
     list += fmt::format("{}{} ({}, {}, {})", i == 0 ? "" : ", ", text_of(run, "id"), text_of(run, "name"),
                         text_of(run, "state"), text_of(run, "created_at"));
   }
-  fail("'{}' may be any of {} runs: {}{}; say its id", printable(named), fitting.size(), list,
+  fail("'{}' matches {} runs: {}{}; give an id", printable(named), fitting.size(), list,
        fitting.size() > most_listed ? ", …" : "");
 }
 
 }  // namespace
 
 json::object find_run(ApiClient& api, const std::string& named) {
-  if (named.empty()) throw UsageFailure("expected a run's id or name, found an empty text");
+  if (named.empty()) throw UsageFailure("expected a run's id or name, found an empty string");
   if (valid_id(named, 'r')) return api.get("/runs/" + named);
   const std::vector<json::object> runs = api.get_items("/runs?q=" + percent_encoded(named), most_asked);
   const std::function<bool(const json::object&)> rules[] = {
@@ -46,7 +46,7 @@ json::object find_run(ApiClient& api, const std::string& named) {
     if (fitting.size() > 1) complain_of_several(named, fitting);
     if (fitting.size() == 1) return api.get("/runs/" + text_of(*fitting[0], "id"));
   }
-  fail("{} has no run with an id or name beginning with '{}' (`nmt run list` shows them)", api.access().address,
+  fail("{} has no run with an id or name that starts with '{}' (`nmt run list` shows all runs)", api.access().address,
        printable(named));
 }
 

@@ -12,7 +12,7 @@
 namespace babelring {
 namespace {
 
-std::atomic<int> signal_pipe = -1;  // what the handler writes to
+std::atomic<int> signal_pipe = -1;  // write end, for the handler
 
 void on_signal(int) {
   const char byte = 'i';
@@ -34,7 +34,7 @@ void set_handler(void (*handler)(int), int flags) {
 }  // namespace
 
 Interrupt::Interrupt(std::function<void()> on_interrupt) {
-  if (pipe2(pipe_, O_CLOEXEC) != 0) fail("interrupt: no pipe");
+  if (pipe2(pipe_, O_CLOEXEC) != 0) fail("interrupt: cannot create a pipe");
   signal_pipe = pipe_[1];
   set_handler(on_signal, static_cast<int>(SA_RESETHAND));
   thread_ = std::thread([this, on_interrupt = std::move(on_interrupt)] {

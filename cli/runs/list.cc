@@ -19,21 +19,21 @@ void print_json(const std::vector<json::object>& items, const Screen& screen) {
   screen.out << to_text(array) << '\n';
 }
 
-/// "1,234/5,000", or without the end where there is none.
+/// "1,234/5,000", or "1,234" without a limit on updates.
 std::string progress_text(const json::object& run) {
   const auto update = number_of(run, "update"), end = number_of(run, "max_updates");
   if (!update) return "";
   return end.value_or(0) > 0 ? fmt::format("{}/{}", grouped(*update), grouped(*end)) : grouped(*update);
 }
 
-/// "[######....]  62 %", or nothing where the end is not known.
+/// "[######....]  62 %", or "" if the fraction is unknown.
 std::string done_text(const json::object& run) {
   const json::object* progress = object_of(run, "progress");
   const auto fraction = progress == nullptr ? std::nullopt : number_of(*progress, "fraction");
   return fraction ? fmt::format("{} {:3.0f} %", bar_text(*fraction, 10), 100 * *fraction) : "";
 }
 
-/// The headline where something is wrong, else the level.
+/// The headline if the level is warning or bad, otherwise the level.
 Table::Cell health_cell(const json::object& run) {
   constexpr std::size_t max_width = 48;
   const json::object* health = object_of(run, "health");
@@ -149,8 +149,8 @@ void add_run_list(CLI::App& run) {
   };
   const auto arguments = std::make_shared<Arguments>();
   command->add_option("--state", arguments->request.state, "only runs in this state: running, failed, …");
-  command->add_option("--search", arguments->request.text, "only runs whose name or id has this text");
-  command->add_option("--limit", arguments->request.most, "at most so many")
+  command->add_option("--search", arguments->request.text, "only runs whose name or id contains this text");
+  command->add_option("--limit", arguments->request.most, "maximum number of runs")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
   arguments->server.declare(*command);

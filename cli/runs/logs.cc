@@ -41,8 +41,8 @@ void print_line(const json::object& item, bool as_json, const Screen& screen) {
              << screen.coloured(fmt::format("{}: {}", level, text_of(item, "text")), colour_of_level(level)) << '\n';
 }
 
-/// Listens to the run's events on a thread of its own and says when there may be new lines. The lines themselves come
-/// from the log's pages, so that none is missed or read twice.
+/// Listens to the run's events on its own thread and signals that new lines may be available. The lines are read from
+/// the pages of the log, so that none is missed or read twice.
 class LogEvents {
  public:
   LogEvents(const ServerAccess& access, const std::string& run, std::chrono::milliseconds without_events)
@@ -60,10 +60,10 @@ class LogEvents {
     set([&] { ended_ = true; });
   }
 
-  /// Waits for an event, or for a while, longer while the stream is connected. False once end() was called.
+  /// Waits for an event or a timeout, which is longer while the stream is connected. False once end() was called.
   bool wait() {
     std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, at_once, [&] { return ended_; });  // a burst of events is one question
+    changed_.wait_for(lock, at_once, [&] { return ended_; });  // one request for a burst of events
     changed_.wait_for(lock, connected_ ? std::max(without_events_, longest) : without_events_,
                       [&] { return ended_ || rung_; });
     rung_ = false;
@@ -88,7 +88,7 @@ class LogEvents {
                           },
                       .on_connected = [&] { set([&] { rung_ = connected_ = true; }); },
                       .on_lost = [&](const std::string&) { set([&] { connected_ = false; }); }});
-    } catch (const std::exception&) {  // no stream for us: the pages are polled instead
+    } catch (const std::exception&) {  // no event stream: poll the pages instead
       set([&] { connected_ = false; });
     }
   }
@@ -101,7 +101,7 @@ class LogEvents {
   std::thread listener_;
 };
 
-/// Asks for one page and prints it. Returns how many lines it had; `cursor` goes behind them.
+/// Requests and prints one page. Returns its number of lines and moves `cursor` behind them.
 std::size_t print_page(ApiClient& api, const std::string& target, std::string& cursor, bool as_json,
                        const Screen& screen) {
   const json::object page = api.get(target);
@@ -113,11 +113,11 @@ std::size_t print_page(ApiClient& api, const std::string& target, std::string& c
   return items.size();
 }
 
-/// Prints what there is behind `cursor`. Returns whether the run has ended, so that nothing more will come.
+/// Prints all lines after `cursor`. Returns true if the run has ended, so no more lines follow.
 bool print_rest(ApiClient& api, const std::string& run, const std::string& filter, std::string& cursor, bool as_json,
                 const Screen& screen) {
   constexpr std::size_t limit = 500;
-  // The state first: what the run said before it ended is then there to be read.
+  // Read the state first: all lines that the run logged before its end are then available.
   const bool ended = is_end_state(text_of(api.get("/runs/" + run), "state"));
   std::size_t lines = limit;
   while (lines == limit) {
@@ -146,7 +146,7 @@ void print_logs(const ServerAccess& access, const LogRequest& request, bool as_j
     try {
       ended = print_rest(api, request.run, filter, cursor, as_json, screen);
       away = false;
-    } catch (const Failure& failure) {  // a server that is started anew does not end what follows it
+    } catch (const Failure& failure) {  // keep following across a restart of the server
       const auto* refusal = dynamic_cast<const ServerRefusal*>(&failure);
       if (refusal != nullptr && is_final(refusal->problem().status)) throw;
       if (!std::exchange(away, true)) spdlog::warn("{}; trying again", failure.what());
@@ -155,19 +155,19 @@ void print_logs(const ServerAccess& access, const LogRequest& request, bool as_j
 }
 
 void add_run_logs(CLI::App& run) {
-  CLI::App* command = run.add_subcommand("logs", "Prints what the ranks of a run have logged");
+  CLI::App* command = run.add_subcommand("logs", "Prints the log of a run's ranks");
   struct Arguments {
     RunChoice chosen;
     LogRequest request;
   };
   const auto arguments = std::make_shared<Arguments>();
   LogRequest& request = arguments->request;
-  command->add_flag("--follow,-f", request.follow, "go on with what comes, until the run has ended");
-  command->add_option("--rank", request.rank, "only this rank's")->check(CLI::NonNegativeNumber);
+  command->add_flag("--follow,-f", request.follow, "print new lines until the run has ended");
+  command->add_option("--rank", request.rank, "only lines of this rank")->check(CLI::NonNegativeNumber);
   command->add_option("--level", request.level, "only lines of this level")
       ->check(CLI::IsMember({"debug", "info", "warn", "error"}));
-  command->add_option("--search", request.text, "only lines with this text");
-  command->add_option("--tail", request.tail, "the newest so many lines")
+  command->add_option("--search", request.text, "only lines that contain this text");
+  command->add_option("--tail", request.tail, "number of newest lines")
       ->check(CLI::Range(1, 500))
       ->capture_default_str();
   arguments->chosen.declare(*command);

@@ -6,23 +6,24 @@ namespace babelring {
 
 void ServerChoice::declare(CLI::App& command) {
   declare_access(command);
-  command.add_flag("--json", as_json, "JSON for scripts instead of text for people");
+  command.add_flag("--json", as_json, "print JSON instead of text");
 }
 
 void ServerChoice::declare_access(CLI::App& command) {
-  command.add_option("--server", server, "address of the server; else BABELRING_SERVER, else http://127.0.0.1:8080");
+  command.add_option("--server", server, "address of the server; default: BABELRING_SERVER or http://127.0.0.1:8080");
   command.add_option("--token-file", token_file,
-                     "file with the access token; else BABELRING_TOKEN, else ~/.config/babelring/token");
-  command.add_option("--ca-file", ca_file, "certificates that https trusts; else BABELRING_CA_FILE, else the system's");
+                     "file with the access token; default: BABELRING_TOKEN or ~/.config/babelring/token");
+  command.add_option("--ca-file", ca_file,
+                     "trusted certificates for https (PEM); default: BABELRING_CA_FILE or the system's");
 }
 
 void RunChoice::declare(CLI::App& command) {
-  command.add_option("run", run, "id or name, or the beginning of one")->required();
+  command.add_option("run", run, "id, name or a unique prefix of either")->required();
   ServerChoice::declare(command);
 }
 
 void add_run(CLI::App& app, ConfigReader read_config) {
-  CLI::App* run = app.add_subcommand("run", "Starts, watches and steers runs on a server, and fetches what they made");
+  CLI::App* run = app.add_subcommand("run", "Starts, watches and controls runs on a server, and downloads checkpoints");
   run->require_subcommand(1);
   add_run_submit(*run, std::move(read_config));
   add_run_list(*run);

@@ -12,7 +12,7 @@
 namespace babelring {
 namespace {
 
-constexpr double smoothing = 0.9;  // of the step's time
+constexpr double smoothing = 0.9;  // of the step time
 constexpr int bar_width = 30;
 
 /// The newest finite value of a series of a `metrics` event.
@@ -44,7 +44,7 @@ void RunView::run(const json::object& item) {
   name_ = text_of(item, "name");
   detail_ = text_of(item, "detail");
   const double update = number_of(item, "update").value_or(0);
-  const bool older = attempt <= attempt_ && update < update_;  // than what a `metrics` event has said
+  const bool older = attempt <= attempt_ && update < update_;  // than the last `metrics` event
   if (!older) update_ = update;
   max_updates_ = number_of(item, "max_updates").value_or(0);
   for (const auto& [member, key] : {std::pair(&epoch_, "epoch"), std::pair(&loss_, "loss")}) {
@@ -71,7 +71,7 @@ void RunView::run(const json::object& item) {
   note_health(item);
 }
 
-/// A line where something is wrong that was not wrong before, and when it is well again.
+/// Prints a line when a health problem appears, changes or is resolved.
 void RunView::note_health(const json::object& item) {
   const json::object* health = object_of(item, "health");
   if (health == nullptr || ended()) return;
@@ -80,7 +80,7 @@ void RunView::note_health(const json::object& item) {
   const std::string headline = wrong ? text_of(*health, "headline") : "";
   if (headline == headline_) return;
   headline_ = headline;
-  if (!wrong) return notice("all is well again", colour_of_health("good"));
+  if (!wrong) return notice("healthy again", colour_of_health("good"));
   notice(headline + (action.empty() ? "" : "; " + action), colour_of_health(level));
 }
 
@@ -97,7 +97,7 @@ void RunView::metrics(const json::object& data) {
     const auto tokens = newest(*series, "update_target_tokens");
     if (tokens && *tokens > 0 && *ms > 0) tokens_per_second_ = *tokens * 1000 / *ms;
   }
-  fraction_.reset();  // of an older update; without those below both are computed from updates
+  fraction_.reset();  // outdated; computed from updates if absent below
   eta_seconds_.reset();
   if (const auto done = newest(*series, "fraction_done"); done && *done > 0) {
     fraction_ = done;
@@ -153,7 +153,7 @@ std::string RunView::progress_text() const {
   if (loss_) text += fmt::format("  loss {:.4f}", *loss_);
   if (tokens_per_second_) text += fmt::format("  {} tokens/s", grouped(*tokens_per_second_));
   if (const auto left = seconds_left()) {
-    text += fmt::format("  {} left{}", seconds_text(*left), at_latest_ ? " at the latest" : "");
+    text += fmt::format("  {} left{}", seconds_text(*left), at_latest_ ? " at most" : "");
   }
   return text;
 }

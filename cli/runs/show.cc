@@ -51,11 +51,11 @@ std::string attempt_text(const json::object& run) {
 std::string progress_text(const json::object& progress) {
   const auto fraction = number_of(progress, "fraction");
   const std::string end = text_of(progress, "end");
-  const std::string of = end.empty() ? "" : " of " + end + (flag_of(progress, "at_latest") ? " at the latest" : "");
+  const std::string of = end.empty() ? "" : (flag_of(progress, "at_latest") ? " of at most " : " of ") + end;
   return fraction ? fmt::format("{} {:.0f} %{}", bar_text(*fraction, 20), 100 * *fraction, of) : "";
 }
 
-/// The headline, what to do, and each part that is not the headline.
+/// Prints the headline, the advice, and each part other than the headline.
 void print_health(const json::object& health, const Screen& screen) {
   const auto line = [&](std::string_view name, const std::string& text, Colour colour) {
     if (text.empty()) return;
@@ -118,7 +118,7 @@ void add_run_show(CLI::App& run) {
     bool config = false;
   };
   const auto arguments = std::make_shared<Arguments>();
-  command->add_flag("--config", arguments->config, "its configuration, as YAML, and nothing else");
+  command->add_flag("--config", arguments->config, "print only its configuration, as YAML");
   arguments->chosen.declare(*command);
   command->callback([arguments] {
     ApiClient api(arguments->chosen.access());

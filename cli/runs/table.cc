@@ -39,7 +39,7 @@ void Table::add(std::vector<Cell> row) {
   rows_.push_back(std::move(row));
 }
 
-/// The columns to show, in order; `widths` is of all.
+/// The columns that fit on the screen, in order. `widths` has an entry for every column.
 std::vector<std::size_t> Table::fitting(const Screen& screen, std::vector<std::size_t>& widths) const {
   std::vector<std::size_t> shown;
   for (std::size_t i = 0; i < columns_.size(); ++i) {
@@ -56,7 +56,7 @@ std::vector<std::size_t> Table::fitting(const Screen& screen, std::vector<std::s
   const std::size_t shrinkable = shrinking == shown.end() ? columns_.size() : *shrinking;
   while (limit > 0 && total(shown, widths) > limit + slack) {
     const auto least = std::min_element(shown.begin(), shown.end(), [&](std::size_t a, std::size_t b) {
-      return columns_[a].importance <= columns_[b].importance;  // of equals the later one
+      return columns_[a].importance <= columns_[b].importance;  // drop the later of equals
     });
     if (columns_[*least].importance >= 100) break;
     shown.erase(least);

@@ -30,7 +30,7 @@ class Watcher {
         out_(screen.out),
         view_(as_json ? Screen{.out = nowhere_} : screen, between_lines) {}
 
-  /// Fetches the run's present state: at the beginning, and where events may have been missed.
+  /// Fetches the run's current state, at the start and after events may have been missed.
   void refresh() {
     refreshed_ = SteadyClock::now();
     json::object run = api_.get("/runs/" + run_);
@@ -58,12 +58,12 @@ class Watcher {
   RunView& view() { return view_; }
 
  private:
-  /// Now and then: no event tells of it while the run's state is the same.
+  /// Polls the run, since no event reports a change of health while the state is the same.
   void look_at_health() {
     if (as_json_ || SteadyClock::now() - refreshed_ < between_looks) return;
     try {
       refresh();
-    } catch (const Failure&) {  // the event stream says whether the server is away
+    } catch (const Failure&) {  // the event stream reports a lost server
     }
   }
 
@@ -71,7 +71,7 @@ class Watcher {
   const std::string run_;
   const bool as_json_;
   std::ostream& out_;
-  std::ostream nowhere_{nullptr};  // what people read is left out of what scripts read
+  std::ostream nowhere_{nullptr};  // discards text output with --json
   RunView view_;
   SteadyClock::time_point refreshed_{};
 };
@@ -106,7 +106,7 @@ void watch_run(const ServerAccess& access, const std::string& run_id, bool as_js
     if (!view.ended()) stream.follow({.on_event = on_event, .on_connected = on_connected, .on_lost = on_lost});
   }
   if (interrupted && !view.ended()) {
-    view.notice(fmt::format("no longer watching; the run goes on (`nmt run stop {}` ends it)", run_id));
+    view.notice(fmt::format("no longer watching; the run continues (`nmt run stop {}` ends it)", run_id));
     return;
   }
   if (!view.succeeded()) throw Failure(view.outcome());
@@ -114,7 +114,7 @@ void watch_run(const ServerAccess& access, const std::string& run_id, bool as_js
 }
 
 void add_run_watch(CLI::App& run) {
-  CLI::App* command = run.add_subcommand("watch", "Follows a run until it ends; Ctrl-C leaves it alone");
+  CLI::App* command = run.add_subcommand("watch", "Follows a run until it ends; Ctrl-C only stops watching");
   const auto chosen = std::make_shared<RunChoice>();
   chosen->declare(*command);
   command->callback([chosen] {

@@ -46,11 +46,11 @@ class HelpTest(unittest.TestCase):
 
     def test_values_ranges_and_defaults_are_told(self) -> None:
         text = " ".join(help_of("nmt", "translate").split())
-        self.assertIn("--beam N hypotheses of a sentence; 1: greedy; 1 to 1000 [default: 5]", text)
+        self.assertIn("--beam N beam size: hypotheses per sentence; 1: greedy; 1 to 1000 [default: 5]", text)
         self.assertIn("--length-formula power|gnmt ", text)
-        self.assertIn("--checkpoint DIR a checkpoint, or a run's folder: then its best one, else the newest [required]", text)
+        self.assertIn("--checkpoint DIR checkpoint, or a run's folder to use its best or else newest checkpoint [required]", text)
         self.assertIn(" Search: --beam N", text)
-        self.assertIn("a byte-order mark is dropped", help_of("nmt", "score"))
+        self.assertIn("a byte-order mark is skipped", help_of("nmt", "score"))
 
 
 if __name__ == "__main__":

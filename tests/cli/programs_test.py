@@ -126,7 +126,7 @@ class ProgramsTest(unittest.TestCase):
         self.complains("average --output none nowhere", 1, "nowhere/state.json: No such file")
         self.complains("average --output bad.en/mean run/checkpoints/update-00000004", 1, "average: ", "bad.en: Not a directory")
         self.complains("average --output none --last 3 run", 1, "run: found 2 of 3 checkpoints; --last 2 takes all")
-        self.complains("average --output none run", 2, "average: run is the folder of a run: add --last N")
+        self.complains("average --output none run", 2, "average: run is a run's folder: add --last N")
         self.complains("average --output none --last 1 data", 1, "data: no checkpoint here")
 
     def test_unequal_files_are_refused(self) -> None:
@@ -296,7 +296,7 @@ class ProgramsTest(unittest.TestCase):
         first = self.succeeds("translate --checkpoint run --beam 2", "the old cat .\n")
         done = nmt("translate --checkpoint run --beam 2 --input bad.en")
         self.assertEqual((done.returncode, done.stdout), (1, first))
-        self.assertEqual(done.stderr, "nmt: bad.en:2: byte 5 is not UTF-8 (--invalid replace goes on)\n")
+        self.assertEqual(done.stderr, "nmt: bad.en:2: byte 5 is not UTF-8 (--invalid replace continues)\n")
         packed = gzip.compress(("the old cat .\n" * 200).encode() + os.urandom(5000).hex().encode())
         Path("torn.gz").write_bytes(packed[:-200])
         done = nmt("translate --checkpoint run --beam 1 --input torn.gz --output torn.de")
@@ -308,7 +308,7 @@ class ProgramsTest(unittest.TestCase):
         done = nmt("translate --checkpoint run --beam 2 --input bad.en --invalid replace --json")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual([json.loads(line)["source"] for line in done.stdout.splitlines()], ["the old cat .", "the \ufffd dog ."])
-        self.assertIn("bad.en: bytes that are not UTF-8 were replaced by U+FFFD: 1, lines with them: 1, the first: line 2", done.stderr)
+        self.assertIn("bad.en: replaced invalid UTF-8 by U+FFFD: bytes 1, lines 1, first at line 2", done.stderr)
         self.complains("translate --checkpoint run --invalid drop", 2, "--invalid", "drop", "replace")
 
     def test_translate_bounds_the_length_of_a_line(self) -> None:
@@ -330,7 +330,7 @@ class ProgramsTest(unittest.TestCase):
         self.assertNotIn("warn", done.stderr)
         done = nmt(" ".join(limit), "the cat " * 40 + "\n")
         self.assertEqual(len(done.stdout.splitlines()), 1)
-        self.assertRegex(done.stderr, "line 1: [0-9]+ pieces, cut inside a sentence into [0-9]+ parts")
+        self.assertRegex(done.stderr, "line 1: [0-9]+ pieces, split inside a sentence into [0-9]+ parts")
 
     def test_unlike_checkpoints_are_not_averaged(self) -> None:
         trained = "run/checkpoints/update-00000004"
@@ -347,7 +347,7 @@ class ProgramsTest(unittest.TestCase):
         self.assertFalse(Path("none").exists())
         done = nmt(f"average --output of-two-runs {trained} run-again/checkpoints/update-00000004")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertRegex(done.stderr, "warning: average: the checkpoints are of different runs: r_[0-9A-Z]+, r_[0-9A-Z]+")
+        self.assertRegex(done.stderr, "warning: average: the checkpoints are from different runs: r_[0-9A-Z]+, r_[0-9A-Z]+")
         self.assertNotIn("different runs", nmt("average --output of-one-run --last 2 run").stderr)
 
     def test_evaluate_and_average_go_together(self) -> None:

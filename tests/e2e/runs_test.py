@@ -96,7 +96,7 @@ class RunsTest(SystemTest):
         self.assertNotEqual(words[0].strip(), "")
         self.nmt("download", rows[1]["id"])
         self.assertTrue((self.folder / rows[1]["name"] / "state.json").exists())
-        self.assertIn("exists already", self.nmt("download", rows[1]["id"], code=1))
+        self.assertIn("already exists", self.nmt("download", rows[1]["id"], code=1))
         self.assertIn("no checkpoint", self.nmt("download", "c_" + "0" * 26, code=1))
         # An interrupted one goes on from where it was.
         part = self.folder / "again.part"
@@ -143,9 +143,9 @@ class RunsTest(SystemTest):
         seen = self.read_terminal(terminal, "\r\x1b[K[")
         watching.send_signal(signal.SIGINT)
         self.assertEqual(watching.wait(timeout=120), 0)
-        seen += self.read_terminal(terminal, "goes on")
+        seen += self.read_terminal(terminal, "the run continues")
         self.assertIn("\r\x1b[K[", seen, "a bar is drawn on a terminal")
-        self.assertIn(f"no longer watching; the run goes on (`nmt run stop {run}` ends it)", seen)
+        self.assertIn(f"no longer watching; the run continues (`nmt run stop {run}` ends it)", seen)
         wait_for("the run to go on", lambda: self.state(run) == "running")
 
     @staticmethod
@@ -161,7 +161,7 @@ class RunsTest(SystemTest):
         return text
 
     def test_complaints_are_one_line(self) -> None:
-        self.assertIn("no run with an id or name beginning with 'nowhere'", self.nmt("show", "nowhere", code=1))
+        self.assertIn("no run with an id or name that starts with 'nowhere'", self.nmt("show", "nowhere", code=1))
         self.assertIn("server says 404: no run", self.nmt("show", "r_" + "0" * 26, code=1))
         self.assertIn("server says 401", self.nmt("list", code=1, BABELRING_TOKEN="wrong"))
         self.assertIn("connect: Connection refused", self.nmt("list", "--server", "http://127.0.0.1:1", code=1))
@@ -202,7 +202,7 @@ class RunsTest(SystemTest):
         for name in ("toy-a", "toy-b"):
             run = self.start_run(name, 1, self.at.address, ["training.stop_after=2u", "checkpoint.every=0", f"name={name}"])
             self.assertEqual(run.wait(), 0, run.text())
-        self.assertIn("may be any of 2 runs", self.nmt("show", "toy", code=1))
+        self.assertIn("matches 2 runs", self.nmt("show", "toy", code=1))
         self.assertIn("toy-b", self.nmt("show", "toy-b"))
         self.assertEqual(self.nmt("list", "--search", "elsewhere"), "no runs\n")
         self.assertEqual(len(json.loads(self.nmt("list", "--limit", "1", "--json"))), 1)

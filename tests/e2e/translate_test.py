@@ -170,7 +170,7 @@ class TranslateTest(SystemTest):
         done = subprocess.run([*command, "toy"], capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
         figures = json.loads(done.stdout)
-        self.assertRegex(done.stderr, f"recorded with run {self.run_id} \\(toy\\) on {self.at.address}: sacreBLEU [0-9.]+ on test after update 40")
+        self.assertRegex(done.stderr, f"added to run {self.run_id} \\(toy\\) on {self.at.address}: sacreBLEU [0-9.]+ on test after update 40")
         evals = self.at.get(f"/api/v1/runs/{self.run_id}/evals")["items"]
         reported = [item for item in evals if item["set"] == "test"]
         self.assertEqual(len(reported), 1, evals)
@@ -182,7 +182,7 @@ class TranslateTest(SystemTest):
         self.assertTrue(samples[0]["source"] and samples[0]["reference"])
         absent = subprocess.run([*command, "nobody"], capture_output=True, text=True)
         self.assertEqual((absent.returncode, absent.stdout), (1, ""))
-        self.assertIn("no run with an id or name beginning with 'nobody'", absent.stderr)
+        self.assertIn("no run with an id or name that starts with 'nobody'", absent.stderr)
 
     def test_refusals(self) -> None:
         newest, older = self.serve()

@@ -69,7 +69,7 @@ TEST_F(DownloadTest, MakesAFolderThatIsWhole) {
       sha256_hex("{}\n") + "  state.json\n" + sha256_hex(files_["weights.safetensors"]) + "  weights.safetensors\n");
   EXPECT_FALSE(fs::exists(base_ / "out.part"));
   EXPECT_THAT([&] { download_checkpoint(api, checkpoint(), folder_); },
-              ThrowsMessage<Failure>(HasSubstr("exists already")));
+              ThrowsMessage<Failure>(HasSubstr("already exists")));
 }
 
 TEST_F(DownloadTest, TheFolderMayEndInASlash) {
@@ -138,7 +138,7 @@ TEST(ChooseCheckpoint, TheBestElseTheNewest) {
   EXPECT_EQ(chosen({.id = "c_9"}), "c_9");
   items = R"({"id":"c_3","best":false})";
   EXPECT_EQ(chosen({}), "c_3");
-  EXPECT_THAT([&] { chosen({.best = true}); }, ThrowsMessage<Failure>(HasSubstr("no checkpoint that is its best")));
+  EXPECT_THAT([&] { chosen({.best = true}); }, ThrowsMessage<Failure>(HasSubstr("run r_1 has no best checkpoint")));
   items = "";
   EXPECT_THAT([&] { chosen({}); }, ThrowsMessage<Failure>("run r_1 has no checkpoint yet"));
 }

@@ -47,15 +47,15 @@ TEST(FindRun, ByIdOrUniqueBeginning) {
 TEST(FindRun, SaysWhichOnesMayBeMeant) {
   EXPECT_THAT(
       [] { found("toy"); },
-      ThrowsMessage<Failure>(AllOf(HasSubstr("'toy' may be any of 2 runs: r_01KAJ00000000000000000000A (toy, failed"),
-                                   HasSubstr("r_01KAJ00000000000000000000B"), HasSubstr("say its id"))));
+      ThrowsMessage<Failure>(AllOf(HasSubstr("'toy' matches 2 runs: r_01KAJ00000000000000000000A (toy, failed"),
+                                   HasSubstr("r_01KAJ00000000000000000000B"), HasSubstr("give an id"))));
   EXPECT_THAT([] { found("r_01K"); }, ThrowsMessage<Failure>(HasSubstr("any of 3 runs")));
   EXPECT_THAT([] { found("to"); }, ThrowsMessage<Failure>(HasSubstr("any of 3 runs")));
 }
 
 TEST(FindRun, SaysThatThereIsNone) {
   EXPECT_THAT([] { found("tiny"); },
-              ThrowsMessage<Failure>(HasSubstr("has no run with an id or name beginning with 'tiny'")));
+              ThrowsMessage<Failure>(HasSubstr("has no run with an id or name that starts with 'tiny'")));
   EXPECT_THAT([] { found("r_01KAJ00000000000000000000Z"); }, ThrowsMessage<ServerRefusal>("server says 404: no run"));
   EXPECT_THROW(found(""), UsageFailure);
 }

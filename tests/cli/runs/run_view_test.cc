@@ -41,11 +41,11 @@ TEST(RunView, TakesProgressFromWhatTheWorkerKnows) {
   RunView view({.out = out, .live = true}, std::chrono::milliseconds(0));
   view.run(object(R"({"id":"r","name":"toy","state":"running","attempt":1,"update":100,"max_updates":0,"step_ms":5,
     "eta_seconds":300,"progress":{"fraction":0.5,"seconds_left":300,"end":"20 epochs","at_latest":true}})"));
-  EXPECT_THAT(out.str(), HasSubstr("[###############...............]  50 %  update 100  5 min 0 s left at the latest"));
+  EXPECT_THAT(out.str(), HasSubstr("[###############...............]  50 %  update 100  5 min 0 s left at most"));
   out.str("");
   view.metrics(
       object(R"({"attempt":1,"rank":0,"step":[101],"series":{"fraction_done":[0.6],"seconds_left":[200.2]}})"));
-  EXPECT_THAT(out.str(), HasSubstr(" 60 %  update 101  3 min 20 s left at the latest"));
+  EXPECT_THAT(out.str(), HasSubstr(" 60 %  update 101  3 min 20 s left at most"));
 }
 
 TEST(RunView, SaysOnceWhatIsWrongAndWhenItIsWellAgain) {
@@ -63,7 +63,7 @@ TEST(RunView, SaysOnceWhatIsWrongAndWhenItIsWellAgain) {
   view.run(run("bad"));
   EXPECT_THAT(out.str(), Not(HasSubstr("Not learning")));
   view.run(run("good"));
-  EXPECT_THAT(out.str(), HasSubstr("all is well again\n"));
+  EXPECT_THAT(out.str(), HasSubstr("healthy again\n"));
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ TEST(ShowRun, SaysWhatIsWrongAndWhatToDo) {
 TEST(ShowRun, DrawsHowMuchIsDoneForEveryKindOfEnd) {
   const std::string text = shown(R"({"id":"r","state":"running","eta_seconds":271,
     "progress":{"fraction":0.62,"seconds_left":271,"end":"20 epochs","at_latest":true}})");
-  EXPECT_THAT(text, HasSubstr("progress        [############........] 62 % of 20 epochs at the latest\n"));
+  EXPECT_THAT(text, HasSubstr("progress        [############........] 62 % of at most 20 epochs\n"));
   EXPECT_THAT(text, HasSubstr("left            4 min 31 s\n"));
 }
 

@@ -113,7 +113,7 @@ TEST(Watch, CtrlCLeavesTheRunAloneAndSaysSo) {
   ::kill(::getpid(), SIGINT);
   ASSERT_EQ(watched.wait_for(patience), std::future_status::ready);
   watched.get();
-  EXPECT_THAT(out.str(), HasSubstr("no longer watching; the run goes on (`nmt run stop " + id + "` ends it)\n"));
+  EXPECT_THAT(out.str(), HasSubstr("no longer watching; the run continues (`nmt run stop " + id + "` ends it)\n"));
   for (const ScriptedRequest& request : server.requests()) EXPECT_EQ(request.method, "GET");
 }
 
