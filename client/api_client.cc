@@ -20,14 +20,14 @@ constexpr std::chrono::seconds longest_wait{5};
 json::object object_of(const HttpClient& http, const HttpRequest& request, const HttpAnswer& answer) {
   auto body = parse_json(answer.body);
   if (body.ok() && body->is_object()) return std::move(body->get_object());
-  fail("{}: {} {} answered no JSON object but '{}'", http.address(), request.method, request.target,
+  fail("{}: {} {}: expected a JSON object, found '{}'", http.address(), request.method, request.target,
        printable(std::string_view(answer.body).substr(0, 100)));
 }
 
-/// What to do where nobody listens at the server's address.
+/// Advice if no server listens at the address; otherwise "".
 const char* hint(const std::string& failure) {
   return failure.ends_with("Connection refused")
-             ? "; no server listens there: start `server`, or name another by --server or BABELRING_SERVER"
+             ? "; no server listens there: start `server`, or set another address with --server or BABELRING_SERVER"
              : "";
 }
 
@@ -41,14 +41,14 @@ HttpAnswer ApiClient::ask(const HttpRequest& request, bool repeatable) {
     const Result<HttpAnswer> answer = http_.send(request);
     if (answer.ok() && answer->success()) return *answer;
     const bool busy = answer.ok() && (answer->status == 429 || answer->status == 503 || answer->status == 409);
-    // 409 is final, unless it says that the first try of the same key is still being done.
+    // 409 is final unless it has Retry-After: then an earlier request with the same key is still in progress.
     const bool again =
         !answer.ok() || (busy && answer->retry_after.value_or(longest_wait + longest_wait) <= longest_wait);
     if (!repeatable || !again || tried == most_tries || http_.cancelled()) {
       if (!answer.ok()) fail("{}{}", answer.message(), hint(answer.message()));
       Problem problem = read_problem(*answer);
       if (problem.status == 401 && access_.token.empty()) {
-        problem.detail = "a token is needed: by --token-file, BABELRING_TOKEN or ~/.config/babelring/token";
+        problem.detail = "a token is required: use --token-file, BABELRING_TOKEN or ~/.config/babelring/token";
       }
       throw ServerRefusal(std::move(problem));
     }

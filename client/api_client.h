@@ -9,18 +9,19 @@
 
 namespace babelring {
 
-/// A client of the server's API, in JSON. One thread at a time, except for cancel(). Throws Failure where there is no
-/// answer, ServerRefusal (client/problem.h) if it is not a success.
+/// A client of the server's JSON API. Methods throw Failure if there is no valid response, and ServerRefusal
+/// (client/problem.h) if the status is not 2xx. Not thread-safe, except for cancel().
 class ApiClient {
  public:
   explicit ApiClient(const ServerAccess& access, std::chrono::milliseconds timeout = std::chrono::milliseconds(30000));
 
-  /// `target` is what follows /api/v1: "/runs?state=running".
+  /// GET. `target` is the path and query after /api/v1: "/runs?state=running". Retries lost requests and a busy server.
   json::object get(const std::string& target);
-  /// All items of a paged list, or the first `most`, page after page.
+  /// Fetches the items of a paged list, page by page, up to `most` items.
   std::vector<json::object> get_items(const std::string& target, std::size_t most);
-  /// POST, PUT, PATCH or DELETE. `key`, if not empty, is sent as Idempotency-Key: a request that was lost on the way,
-  /// or met a busy server, is then sent again, and still carried out once. Empty where the answer has no body.
+  /// POST, PUT, PATCH or DELETE. Returns the response body, or an empty object if there is none. A non-empty `key` is
+  /// sent as Idempotency-Key. Lost requests and a busy server are then retried, and the server executes the request
+  /// only once.
   json::object send(const std::string& method, const std::string& target, const json::object& body,
                     const std::string& key = {});
 
@@ -35,7 +36,7 @@ class ApiClient {
   HttpClient http_;
 };
 
-/// A text as a part of a target: what is not a letter, digit or one of -._~ percent-encoded.
+/// Percent-encodes all bytes except letters, digits and -._~.
 std::string percent_encoded(std::string_view text);
 
 }  // namespace babelring

@@ -13,17 +13,18 @@ struct ServerEvent {
   std::string name = "message", data;
 };
 
-/// Parses an event stream (WHATWG, server-sent events) that arrives in arbitrary pieces.
+/// Incremental parser for a stream of server-sent events (WHATWG HTML standard).
 class EventReader {
  public:
-  /// `on_event` answers false to end. Returns false once it has; what came after is then dropped.
+  /// Parses the next bytes and calls `on_event` for each complete event. If `on_event` returns false, drops the
+  /// remaining bytes and returns false.
   bool feed(std::string_view bytes, const std::function<bool(const ServerEvent&)>& on_event);
 
-  /// Of the newest event that had one: for Last-Event-ID.
+  /// The newest event id, to send as Last-Event-ID.
   const std::string& last_id() const { return last_id_; }
-  /// The wait before a reconnection that the server asked for, if it did.
+  /// The reconnection delay requested by the server, if any.
   std::optional<std::chrono::milliseconds> retry() const { return retry_; }
-  /// A new connection begins: half an event of the old one is dropped, the id is kept.
+  /// Call before a new connection: drops an incomplete event and keeps the id.
   void restart();
 
  private:
@@ -32,7 +33,7 @@ class EventReader {
   std::string line_, id_, last_id_;
   ServerEvent event_;
   bool has_data_ = false;
-  bool after_return_ = false;  // the last byte was \r: a \n now belongs to it
+  bool after_return_ = false;  // the last byte was \r, so skip a following \n
   std::optional<std::chrono::milliseconds> retry_;
 };
 

@@ -11,36 +11,35 @@
 
 namespace babelring {
 
-/// Follows a server's event stream for as long as it is wanted: after a lost connection it reconnects, and resumes
-/// behind the last event seen (Last-Event-ID).
+/// Follows a server's event stream. Reconnects after a lost connection and resumes after the last event received
+/// (Last-Event-ID).
 class EventStream {
  public:
   struct Options {
-    std::chrono::milliseconds silence{
-        40000};  // without a byte the connection counts as lost; a comment comes every 15 s
+    std::chrono::milliseconds silence{40000};  // timeout without data; the server sends a comment every 15 s
     std::chrono::milliseconds first_retry{500}, longest_retry{10000};
   };
 
-  /// `target` is that of the stream: /api/v1/events?run=r_…
+  /// `target`: path and query of the stream, /api/v1/events?run=r_…
   EventStream(const ServerAccess& access, std::string target, Options options);
   EventStream(const ServerAccess& access, std::string target) : EventStream(access, std::move(target), Options()) {}
 
   struct Handlers {
-    std::function<bool(const ServerEvent&)> on_event;     // false ends follow()
-    std::function<void()> on_connected;                   // at each connection, before its events
-    std::function<void(const std::string& why)> on_lost;  // once for each loss
+    std::function<bool(const ServerEvent&)> on_event;     // return false to end follow()
+    std::function<void()> on_connected;                   // after each connection, before its events
+    std::function<void(const std::string& why)> on_lost;  // once per lost connection
   };
-  /// Until on_event says so or end() is called. Throws ServerRefusal when the server refuses the stream for good (4xx
-  /// but 408 and 429); everything else is tried again.
+  /// Runs until on_event returns false or end() is called. Throws ServerRefusal if the server permanently refuses the
+  /// stream (4xx except 408 and 429). Retries after all other errors, with exponential backoff.
   void follow(const Handlers& handlers);
 
-  /// From any thread: ends follow() now, and every later one.
+  /// Ends the current and all later calls of follow(). Thread-safe.
   void end();
 
  private:
   enum class Outcome { ended, lost };
   Outcome follow_once(const Handlers& handlers, std::string& why);
-  /// False when end() came meanwhile.
+  /// Returns false if end() was called meanwhile.
   bool wait(std::chrono::milliseconds time);
 
   HttpClient client_;

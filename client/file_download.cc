@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// An open file that is appended to.
+/// A partially downloaded file, open for appending.
 class Part {
  public:
   explicit Part(const fs::path& path)
@@ -56,12 +56,12 @@ class Part {
   std::int64_t size_ = 0;
 };
 
-/// Does a 206 begin where it was asked to?
+/// True if a 206 response begins at `offset`.
 bool begins_at(const HttpAnswer& head, std::int64_t offset) {
   return head.header("content-range").starts_with(fmt::format("bytes {}-", offset));
 }
 
-/// One request for what is missing. The Error: the connection was lost, or the body ended early.
+/// Requests the missing bytes once. Returns an Error if the connection was lost or the body ended early.
 Result<Done> fetch(HttpClient& client, const RemoteFile& remote, Part& part, const DownloadProgress& progress) {
   HttpRequest request{.target = remote.target};
   if (part.size() > 0) {
@@ -69,7 +69,8 @@ Result<Done> fetch(HttpClient& client, const RemoteFile& remote, Part& part, con
   }
   bool begun = false, too_long = false;
   const auto answer = client.send(request, [&](const HttpAnswer& head, std::string_view piece) {
-    if (!begun && !(head.status == 206 && begins_at(head, part.size()))) part.cut(0);  // the server sends all of it
+    if (!begun && !(head.status == 206 && begins_at(head, part.size())))
+      part.cut(0);  // the server sends the whole file
     begun = true;
     too_long = part.size() + static_cast<std::int64_t>(piece.size()) > remote.size;
     if (too_long) return false;
@@ -79,8 +80,8 @@ Result<Done> fetch(HttpClient& client, const RemoteFile& remote, Part& part, con
   });
   if (!answer.ok()) return Error{answer.message()};
   if (!answer->success()) throw ServerRefusal(read_problem(*answer));
-  if (too_long) fail("{}: the server sends more than {} bytes", remote.target, remote.size);
-  if (part.size() < remote.size) return Error{fmt::format("{} of {} bytes came", part.size(), remote.size)};
+  if (too_long) fail("{}: the server sent more than {} bytes", remote.target, remote.size);
+  if (part.size() < remote.size) return Error{fmt::format("received {} of {} bytes", part.size(), remote.size)};
   return Done{};
 }
 
@@ -94,8 +95,7 @@ void fetch_all(HttpClient& client, const RemoteFile& remote, const fs::path& pat
     if (done.ok()) break;
     failed = part.size() > before ? 1 : failed + 1;
     if (failed >= tries || client.cancelled()) {
-      fail("{}: {} (what is there is kept; the same command goes on from there)", path.filename().string(),
-           done.message());
+      fail("{}: {} (the partial file is kept; repeat the command to resume)", path.filename().string(), done.message());
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(100 << failed));
   }
@@ -111,9 +111,9 @@ void download_file(HttpClient& client, const RemoteFile& remote, const fs::path&
     fetch_all(client, remote, path, progress, tries);
     found = sha256_file(path);
     if (found == remote.sha256) return;
-    fs::remove(path);  // parts of another file, or damage on the way: once more from the beginning
+    fs::remove(path);  // a mix of two files, or corruption: download again
   }
-  fail("{}: SHA-256 is {:.12}…, the checkpoint's manifest says {:.12}…", path.filename().string(), found,
+  fail("{}: SHA-256 is {:.12}…, expected {:.12}… from the checkpoint's manifest", path.filename().string(), found,
        remote.sha256);
 }
 

@@ -9,21 +9,21 @@
 
 namespace babelring {
 
-/// A file that a server has and whose size and digest are known beforehand.
+/// A file on a server, with known size and digest.
 struct RemoteFile {
-  std::string target;  // of the GET
+  std::string target;  // request target for GET
   std::int64_t size = 0;
   std::string sha256;  // 64 hexadecimal digits; the server's strong ETag is the same in quotes
 };
 
-/// Called now and then with the bytes that are there, of `size`.
+/// Called repeatedly with the number of bytes downloaded so far.
 using DownloadProgress = std::function<void(std::int64_t bytes)>;
 
-/// Downloads a file to `path` and verifies it. What an earlier, interrupted call left there is kept and only the rest
-/// is requested (Range, with If-Range, so that parts of two files are never mixed); a lost connection is resumed in the
-/// same way, until `tries` in a row brought no new byte. If the digest does not match, the file is removed and fetched
-/// once more from the beginning. Durable on return. Throws Failure naming the file and what is wrong, ServerRefusal if
-/// the server refuses; what has arrived is left for the next call.
+/// Downloads a file to `path` and verifies its digest. Resumes a partial file that an interrupted call left at `path`:
+/// requests only the missing bytes (Range), and If-Range prevents a mix of two files. Resumes lost connections in the
+/// same way, until `tries` requests in a row received no data. If the digest does not match, downloads the whole file
+/// once more. The file is durable on return.
+/// Throws Failure (file, cause), or ServerRefusal if the server refuses. The partial file is kept for the next call.
 void download_file(HttpClient& client, const RemoteFile& remote, const std::filesystem::path& path,
                    const DownloadProgress& progress = {}, int tries = 5);
 

@@ -18,14 +18,14 @@ HostLookup::Endpoints ask_system(const std::string& host, const std::string& por
   HostLookup::Endpoints endpoints;
   boost::system::error_code error;
   for (const auto& entry : tcp::resolver(context).resolve(host, port, error)) endpoints.push_back(entry.endpoint());
-  if (error) fail("{}", error.message());  // what asio throws names its own source
+  if (error) fail("{}", error.message());  // asio's exception would add a source location
   return endpoints;
 }
 
 }  // namespace
 
 struct HostLookup::Shared {
-  std::mutex mutex;  // guards what follows
+  std::mutex mutex;  // guards the members below
   std::condition_variable changed;
   bool asking = false, cancelled = false;
   std::optional<Result<Endpoints>> answer;
@@ -50,7 +50,7 @@ void HostLookup::start() {
     shared->asking = false;
     shared->changed.notify_all();
   }).detach();
-  shared_->asking = true;  // the thread needs the mutex to say otherwise
+  shared_->asking = true;  // the thread resets it under the mutex, which we hold
 }
 
 Result<HostLookup::Endpoints> HostLookup::get(std::chrono::milliseconds timeout) {
@@ -58,7 +58,7 @@ Result<HostLookup::Endpoints> HostLookup::get(std::chrono::milliseconds timeout)
   if (!shared_->asking && !shared_->answer) start();
   shared_->changed.wait_for(lock, timeout, [&] { return shared_->answer || shared_->cancelled; });
   if (shared_->cancelled) return Error{"cancelled"};
-  if (!shared_->answer) return Error{fmt::format("no answer about '{}' within {} ms", host_, timeout.count())};
+  if (!shared_->answer) return Error{fmt::format("no result for '{}' within {} ms", host_, timeout.count())};
   return *std::exchange(shared_->answer, std::nullopt);
 }
 

@@ -13,32 +13,31 @@
 
 namespace babelring {
 
-/// Looks up one host name with a bound on the time it takes. The system's resolver has none and cannot be interrupted,
-/// so it runs on a thread that is left behind when it takes too long; its answer, when it comes, is had by the next
-/// get().
+/// Resolves one host name with a timeout. The system resolver has no timeout and cannot be interrupted, so it runs on a
+/// detached thread. A late result is kept for the next get().
 class HostLookup {
  public:
   using Endpoints = std::vector<boost::asio::ip::tcp::endpoint>;
-  /// May block. Throws what the error says.
+  /// May block. Throws an exception whose message becomes the Error.
   using Resolver = std::function<Endpoints(const std::string& host, const std::string& port)>;
 
-  /// `resolver` empty: the system's.
+  /// An empty `resolver` means the system's.
   HostLookup(std::string host, std::string port, Resolver resolver = {});
 
-  /// The addresses, asked anew unless an earlier question is still open or was answered too late. The Error says why
-  /// there are none: the resolver's words, no answer within `timeout`, or cancel(). One thread at a time.
+  /// Returns the addresses. Starts a lookup unless an earlier one is in progress or has a late result. The Error is the
+  /// resolver's message, a timeout, or a cancellation. Call from one thread at a time.
   Result<Endpoints> get(std::chrono::milliseconds timeout);
 
-  /// From any thread: ends get() in progress, and every later one, with an Error.
+  /// Makes the current and all later calls of get() return an Error. Thread-safe.
   void cancel();
 
  private:
   struct Shared;
-  void start();  // with the mutex held
+  void start();  // requires the mutex
 
   const std::string host_, port_;
   const Resolver resolver_;
-  const std::shared_ptr<Shared> shared_;  // with the thread that asks
+  const std::shared_ptr<Shared> shared_;  // shared with the resolver thread
 };
 
 }  // namespace babelring

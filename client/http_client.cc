@@ -39,7 +39,7 @@ std::optional<std::chrono::seconds> parse_seconds(std::string_view text) {
   return std::chrono::seconds(seconds);
 }
 
-/// The peer ended the connection, rather than that something went wrong on the way.
+/// True if the peer closed the connection.
 bool closed_by_peer(const Code& code) {
   return code == http::error::end_of_stream || code == asio::error::eof || code == asio::error::connection_reset ||
          code == asio::error::broken_pipe || code == asio::ssl::error::stream_truncated;
@@ -60,7 +60,8 @@ std::unique_ptr<asio::ssl::context> make_trust(const ServerAddress& address, con
   } else {
     trust->load_verify_file(ca_file.string(), code);
   }
-  if (code) throw UsageFailure(fmt::format("{}: no certificates to trust: {}", ca_file.string(), code.message()));
+  if (code)
+    throw UsageFailure(fmt::format("{}: cannot load trusted certificates: {}", ca_file.string(), code.message()));
   trust->set_options(asio::ssl::context::no_tlsv1 | asio::ssl::context::no_tlsv1_1);
   trust->set_verify_mode(asio::ssl::verify_peer);
   return trust;
@@ -85,7 +86,8 @@ std::string_view HttpAnswer::header(const std::string& lower_case_name) const {
   return at == headers.end() ? std::string_view() : std::string_view(at->second);
 }
 
-/// Each operation is started asynchronously, because only those have timeouts in Beast, and run to its end.
+/// Runs each operation asynchronously and waits for its end, because only asynchronous operations have timeouts in
+/// Beast.
 struct HttpClient::Connection {
   using Encrypted = asio::ssl::stream<beast::tcp_stream&>;
 
@@ -109,7 +111,7 @@ struct HttpClient::Connection {
   beast::flat_buffer buffer;
   std::array<char, piece_bytes> piece;
   bool open = false;
-  bool was_stale = false;  // the last failure: the peer had closed before a byte of the answer
+  bool was_stale = false;  // the last exchange failed because the peer had closed the connection
   std::atomic<bool> cancelled = false;
 
   template <class Start>
@@ -122,7 +124,7 @@ struct HttpClient::Connection {
     context.run();
     return cancelled ? Code(asio::error::operation_aborted) : result;
   }
-  /// The same on whichever stream carries HTTP.
+  /// Like run(), on the TLS stream or the plain TCP stream.
   template <class Start>
   Code run_on_stream(SteadyClock::time_point deadline, Start start) {
     return run(deadline, [&](auto done) {
@@ -152,7 +154,7 @@ struct HttpClient::Connection {
     return Done{};
   }
 
-  /// Tells the server which of its names is meant (SNI): what SSL_set_tlsext_host_name does, without its C cast.
+  /// Sends the host name in the TLS handshake (SNI). Same as the macro SSL_set_tlsext_host_name, without its C cast.
   void name_host() {
     std::string host = address.host;
     SSL_ctrl(encrypted->native_handle(), SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name, host.data());
@@ -205,13 +207,13 @@ struct HttpClient::Connection {
       if (code && code != http::error::need_buffer) return failed("receive", code.message());
       const std::string_view got(piece.data(), piece.size() - body.size);
       if (in_pieces && !got.empty() && !sink(answer, got)) {
-        close();  // the rest is not wanted
+        close();  // discard the rest
         return Done{};
       }
       if (in_pieces) continue;
       answer.body += got;
       if (answer.body.size() > max_answer_bytes) {
-        return failed("receive", fmt::format("an answer of more than {} bytes", max_answer_bytes));
+        return failed("receive", fmt::format("the response is longer than {} bytes", max_answer_bytes));
       }
     }
     return Done{};

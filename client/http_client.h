@@ -18,7 +18,7 @@ namespace babelring {
 
 struct HttpRequest {
   std::string method = "GET";  // GET, HEAD, POST, PUT, PATCH or DELETE
-  std::string target;          // beginning with /; the address's own path goes before it
+  std::string target;          // begins with /; the path of the server's address is prepended
   std::string body = {};       // JSON
   std::vector<std::pair<std::string, std::string>> headers = {};
 };
@@ -26,48 +26,49 @@ struct HttpRequest {
 struct HttpAnswer {
   int status = 0;
   std::string body;
-  std::optional<std::chrono::seconds> retry_after;  // of the header, if it is a number of seconds
+  std::optional<std::chrono::seconds> retry_after;  // from Retry-After, if it is in seconds
   std::map<std::string, std::string> headers = {};  // names in lower case
   bool success() const { return status / 100 == 2; }
-  /// Empty if absent.
+  /// A header's value; empty if absent.
   std::string_view header(const std::string& lower_case_name) const;
 };
 
 struct HttpClientOptions {
-  /// Bounds each of: looking up the host's name, connecting, the TLS handshake, sending, and receiving a whole answer;
-  /// where a body is handed on in pieces, each wait for the next piece.
+  /// Applies separately to the name lookup, the connection, the TLS handshake, sending, and receiving the response.
+  /// With a BodySink, applies to each read of the body.
   std::chrono::milliseconds timeout{10000};
   std::string token = {};              // sent as Authorization: Bearer; empty: none
-  std::filesystem::path ca_file = {};  // PEM; authorities that https trusts; empty: the system's
+  std::filesystem::path ca_file = {};  // PEM file of trusted certificate authorities; empty: the system's
   HostLookup::Resolver resolver = {};  // empty: the system's
 };
 
-/// An HTTP/1.1 client of one server, over one kept-alive connection. One thread at a time, but for cancel().
+/// An HTTP/1.1 client for one server that uses one persistent connection. Not thread-safe, except for cancel().
 class HttpClient {
  public:
-  /// `address` is http://host:port or https://host:port, a path prefix allowed. Throws UsageFailure if it is something
-  /// else, or if the token or the file of authorities cannot be used.
+  /// `address`: http://host:port or https://host:port, with an optional path prefix. Throws UsageFailure if the
+  /// address, the token or the CA file is invalid.
   explicit HttpClient(std::string_view address, HttpClientOptions options = {});
   ~HttpClient();
   HttpClient(const HttpClient&) = delete;
   HttpClient& operator=(const HttpClient&) = delete;
 
-  /// Takes a success's body piece by piece as it arrives, with the answer's head; false ends the request there.
+  /// Receives the body of a 2xx response in pieces, with the response's status and headers. Return false to stop.
   using BodySink = std::function<bool(const HttpAnswer& head, std::string_view piece)>;
 
-  /// The answer, whatever its status; at most 16 MiB of body. With a sink the body of a success (2xx) goes there and
-  /// has no bound. The Error says what failed in the transport; the request may or may not have been done then. A kept
-  /// connection that the server turns out to have closed, before a byte of the answer, is replaced once.
+  /// Sends a request and returns the response, whatever its status. The body is limited to 16 MiB; with a sink, the
+  /// body of a 2xx response goes there without a limit. The Error describes a transport failure; the server may or may
+  /// not have executed the request. If a persistent connection turns out to be closed by the server, reconnects and
+  /// retries once.
   Result<HttpAnswer> send(const HttpRequest& request, const BodySink& sink = {});
 
-  /// send() of a POST of JSON.
+  /// Sends a POST request with a JSON body.
   Result<HttpAnswer> post(std::string_view target, std::string body);
 
-  /// From any thread: makes a request in progress, and every later one, return an Error at once.
+  /// Makes the current and all later requests return an Error at once. Thread-safe.
   void cancel();
   bool cancelled() const;
 
-  /// As given, without a slash at the end: for messages.
+  /// The server's address without a trailing slash, for messages.
   const std::string& address() const;
 
  private:

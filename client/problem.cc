@@ -11,8 +11,8 @@
 namespace babelring {
 namespace {
 
-constexpr std::size_t quoted_bytes = 100;   // of a body that is no problem+json
-constexpr std::size_t member_bytes = 1000;  // of each text of one that is
+constexpr std::size_t quoted_bytes = 100;   // max bytes quoted from a body other than problem+json
+constexpr std::size_t member_bytes = 1000;  // max bytes of each problem+json member
 constexpr std::size_t most_faults_told = 3;
 
 std::string text_of(const json::object& object, std::string_view name) {
@@ -65,7 +65,8 @@ std::string describe(const Problem& problem) {
   for (const Problem::Fault& fault : problem.faults) {
     if (told++ == most_faults_told) break;
     const bool known = !fault.detail.empty() && fault.detail == problem.detail;
-    if (!known && !fault.detail.empty() && problem.detail.ends_with(": " + fault.detail)) continue;  // with its place
+    if (!known && !fault.detail.empty() && problem.detail.ends_with(": " + fault.detail))
+      continue;  // the detail already contains it
     if (known) {
       if (!fault.place.empty()) text += fmt::format(" ({})", fault.place);
       continue;

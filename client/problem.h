@@ -8,27 +8,28 @@
 
 namespace babelring {
 
-/// What a server's answer other than success says: of a problem+json (RFC 9457) its members, of anything else the first
-/// bytes of the body as `detail`. All printable.
+/// The content of an error response: the members of a problem+json body (RFC 9457), otherwise the first bytes of the
+/// body as `detail`. All texts are printable.
 struct Problem {
   int status = 0;
   std::string code, title, detail;
-  /// What is wrong with one member, and where: "/config, line 3".
+  /// An invalid member of the request. `place` is its JSON pointer and line: "/config, line 3".
   struct Fault {
     std::string place, detail;
   };
   std::vector<Fault> faults;
 };
 
+/// Extracts the problem from an error response.
 Problem read_problem(const HttpAnswer& answer);
 
-/// Whether the same request would be refused again: 4xx but 408 and 429.
+/// True if a retry of the request would fail again: 4xx except 408 and 429.
 bool is_final(int status);
 
-/// "server says 404: no run 'r_…'", in one line.
+/// Formats a problem as one line: "server says 404: no run 'r_…'".
 std::string describe(const Problem& problem);
 
-/// A server refused. Its message is describe()'s.
+/// An error response of the server. The message is that of describe().
 class ServerRefusal : public Failure {
  public:
   explicit ServerRefusal(Problem problem) : Failure(describe(problem)), problem_(std::move(problem)) {}

@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 constexpr const char* usual_address = "http://127.0.0.1:8080";
 constexpr std::size_t longest_token = 1024;
 
-/// Of the environment; empty if unset.
+/// An environment variable; empty if unset.
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? std::string() : std::string(value);

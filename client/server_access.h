@@ -7,24 +7,24 @@
 
 namespace babelring {
 
-/// Which server to ask, and as whom.
+/// A server's address and the credentials for it.
 struct ServerAccess {
   std::string address;              // http://host:port
   std::string token;                // empty: none
-  std::filesystem::path ca_file{};  // authorities that https trusts; empty: the system's
+  std::filesystem::path ca_file{};  // PEM file of trusted certificate authorities; empty: the system's
 };
 
-/// The user's options, and for those left out the environment: the address from BABELRING_SERVER, else
-/// http://127.0.0.1:8080; the token by find_token(); the authorities from BABELRING_CA_FILE.
+/// Combines the user's options with defaults for empty ones. Address: BABELRING_SERVER, otherwise
+/// http://127.0.0.1:8080. Token: find_token(). CA file: BABELRING_CA_FILE. Throws UsageFailure like find_token().
 ServerAccess find_server(const std::string& address, const std::filesystem::path& token_file,
                          const std::filesystem::path& ca_file = {});
 
-/// The token of `token_file`, if one is named; else of BABELRING_TOKEN; else of ~/.config/babelring/token
-/// ($XDG_CONFIG_HOME), if it is there; else empty. A file's first line counts. Throws UsageFailure if a file that is
-/// there cannot be read or holds no token.
+/// Finds the token in this order: `token_file`, if not empty; BABELRING_TOKEN; the file babelring/token in
+/// $XDG_CONFIG_HOME or ~/.config, if it exists; otherwise the token is empty. A file's first line is the token. Throws
+/// UsageFailure if a file cannot be read or has no token.
 std::string find_token(const std::filesystem::path& token_file);
 
-/// Options for a client that asks as `access` says.
+/// HTTP client options with the token and CA file of `access`.
 HttpClientOptions client_options(const ServerAccess& access,
                                  std::chrono::milliseconds timeout = std::chrono::milliseconds(10000));
 

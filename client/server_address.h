@@ -5,19 +5,19 @@
 
 namespace babelring {
 
-/// An address as users write it: http://host:port/prefix, https too.
+/// A parsed server address: http://host:port/prefix or https://host:port/prefix.
 struct ServerAddress {
   bool encrypted = false;
   std::string host, port;  // IPv6 without brackets
-  std::string prefix;      // of every target; no slash at its end
+  std::string prefix;      // path prepended to every target, without a trailing slash
 
   /// "host:port", IPv6 in brackets: for the Host header.
   std::string authority() const;
-  /// The whole address again.
+  /// The whole address as text.
   std::string text() const;
 };
 
-/// Throws UsageFailure saying what was expected.
+/// Parses an address. The default port is that of the scheme. Throws UsageFailure (found, expected).
 ServerAddress parse_server_address(std::string_view text);
 
 }  // namespace babelring

@@ -91,7 +91,7 @@ class ComplaintsTest(unittest.TestCase):
                                ":", *one_rank, "BABELRING_CA_FILE=absent", *worker], capture_output=True, text=True, timeout=600,
                               env={**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
         self.assertEqual(done.returncode, WRONG_USAGE, done.stderr)
-        complaints = [line for line in done.stderr.splitlines() if "absent: no certificates to trust" in line]
+        complaints = [line for line in done.stderr.splitlines() if "absent: cannot load trusted certificates" in line]
         self.assertEqual(len(complaints), 1, done.stderr)
         self.assertRegex(complaints[0], r"worker: error: rank 1 on \S+: absent")
 
@@ -129,7 +129,7 @@ class ComplaintsTest(unittest.TestCase):
             "-v": "unknown option '-v'; did you mean '--version'?",
             "run stop x --grace-s -1": "--grace-s",
             "run logs x --level shout": "shout",
-            "run list --server https://127.0.0.1:9 --ca-file absent": "absent: no certificates to trust",
+            "run list --server https://127.0.0.1:9 --ca-file absent": "absent: cannot load trusted certificates",
         }
         for arguments, words in usage.items():
             self.complains(f"nmt {arguments}", WRONG_USAGE, "nmt: ", words)

@@ -63,7 +63,7 @@ TEST(ApiClient, WhatHasNoneIsNot) {
 TEST(ApiClient, SaysWhatIsNoAnswer) {
   ScriptedServer server([](const ScriptedRequest&) { return ScriptedAnswer{.body = "<html>"}; });
   ApiClient api({server.address(), ""});
-  EXPECT_THAT([&] { api.get("/runs"); }, ThrowsMessage<Failure>(HasSubstr("GET /api/v1/runs answered no JSON object")));
+  EXPECT_THAT([&] { api.get("/runs"); }, ThrowsMessage<Failure>(HasSubstr("GET /api/v1/runs: expected a JSON object")));
   ApiClient nobody({"http://127.0.0.1:1", ""});
   EXPECT_THAT([&] { nobody.send("POST", "/runs", {}); },
               ThrowsMessage<Failure>(HasSubstr("connect: Connection refused")));

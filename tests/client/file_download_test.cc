@@ -105,11 +105,11 @@ TEST_F(FileDownloadTest, AnythingElseThanTheManifestSaysIsRefused) {
     other[123456] ^= 1;
     return ScriptedAnswer{.body = other};
   });
-  EXPECT_THAT([&] { download(flipped); }, ThrowsMessage<Failure>(HasSubstr("the checkpoint's manifest says")));
+  EXPECT_THAT([&] { download(flipped); }, ThrowsMessage<Failure>(HasSubstr("from the checkpoint's manifest")));
   EXPECT_FALSE(fs::exists(path_));
   EXPECT_EQ(flipped.requests().size(), 2u);
   ScriptedServer longer([&](const ScriptedRequest&) { return ScriptedAnswer{.body = content_ + "x"}; });
-  EXPECT_THAT([&] { download(longer); }, ThrowsMessage<Failure>("/file: the server sends more than 500000 bytes"));
+  EXPECT_THAT([&] { download(longer); }, ThrowsMessage<Failure>("/file: the server sent more than 500000 bytes"));
   ScriptedServer gone([&](const ScriptedRequest&) {
     return ScriptedAnswer{.status = 410, .body = R"({"detail":"checkpoint c_1 was removed by retention"})"};
   });
@@ -123,7 +123,7 @@ TEST_F(FileDownloadTest, GivesUpAfterTriesWithoutAByteAndKeepsWhatItHas) {
     answer.cut_after = request.number == 0 ? 200000 : 0;
     return answer;
   });
-  EXPECT_THAT([&] { download(server); }, ThrowsMessage<Failure>(HasSubstr("the same command goes on from there")));
+  EXPECT_THAT([&] { download(server); }, ThrowsMessage<Failure>(HasSubstr("repeat the command to resume")));
   EXPECT_EQ(fs::file_size(path_), 200000u);
   EXPECT_EQ(server.requests().size(), 3u);
 }

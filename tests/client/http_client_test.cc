@@ -39,7 +39,7 @@ TEST(HttpClient, LookingUpANameTakesNoLongerThanTheTimeout) {
   for (int i = 0; i < 2; ++i) {
     const auto answer = client.post("/", "{}");
     ASSERT_FALSE(answer.ok());
-    EXPECT_THAT(answer.message(), HasSubstr("look up: no answer about 'a.name.that.nobody.answers' within 50 ms"));
+    EXPECT_THAT(answer.message(), HasSubstr("look up: no result for 'a.name.that.nobody.answers' within 50 ms"));
   }
   EXPECT_TRUE(soon([&] { return *slow.asked > 0; })) << "the thread that asks may start late";
   EXPECT_EQ(*slow.asked, 1) << "a question that is still open is not asked again";

@@ -196,7 +196,7 @@ class RunsTest(SystemTest):
                 self.assertEqual(self.nmt("list", *token, BABELRING_CA_FILE=authority[1]), "no runs\n")
             else:
                 self.assertIn("TLS handshake: certificate verify failed", self.nmt("list", *token, *authority, code=1))
-            self.assertIn("no certificates to trust", self.nmt("list", *token, "--ca-file", str(self.config), code=2))
+            self.assertIn("cannot load trusted certificates", self.nmt("list", *token, "--ca-file", str(self.config), code=2))
 
     def test_a_name_of_several_runs_is_ambiguous(self) -> None:
         for name in ("toy-a", "toy-b"):
