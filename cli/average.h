@@ -6,7 +6,7 @@ class App;
 
 namespace babelring {
 
-/// `nmt average`: the mean of several checkpoints' weights, again a checkpoint.
+/// Adds `nmt average`, which averages the weights of checkpoints into a new checkpoint.
 void add_average(CLI::App& app);
 
 }  // namespace babelring

@@ -5,11 +5,11 @@
 
 namespace babelring {
 
-/// The checkpoint that a user means by a path: the folder of one checkpoint itself; or, of a run's folder or its
-/// checkpoints/, the best one if there is one, else the newest. Reads only. Throws Failure saying what was expected.
+/// Resolves a user's path to a checkpoint folder. A checkpoint folder is returned as is. For a run's folder or its
+/// checkpoints/, returns the best checkpoint, or the newest if there is no best. Throws Failure if there is none.
 std::filesystem::path find_checkpoint(const std::filesystem::path& given);
 
-/// Whether a path is not a checkpoint but a run's folder or its checkpoints/, with at least one in it.
+/// True if the path is a run's folder or its checkpoints/, with at least one checkpoint.
 bool is_run_folder(const std::filesystem::path& given);
 
 /// The newest `count` checkpoints of a run's folder or its checkpoints/, oldest first. Throws Failure if there are

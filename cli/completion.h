@@ -8,11 +8,11 @@ class App;
 
 namespace babelring {
 
-/// `nmt completion bash|fish|zsh`: a script that completes the commands and options of `app`, made from its own tree,
-/// so that the two cannot differ.
+/// Adds `nmt completion bash|fish|zsh`, which prints a completion script for the commands and options of `app`. The
+/// script is generated from `app`, so it is always complete.
 void add_completion(CLI::App& app);
 
-/// The script itself. `shell` is bash, fish or zsh.
+/// Generates the script. `shell` is bash, fish or zsh.
 std::string completion_script(const CLI::App& app, const std::string& shell);
 
 }  // namespace babelring

@@ -6,7 +6,7 @@ class App;
 
 namespace babelring {
 
-/// `nmt evaluate`: loss, BLEU and chrF of a checkpoint on a held-out set.
+/// Adds `nmt evaluate`, which computes loss, BLEU and chrF of a checkpoint on a held-out set.
 void add_evaluate(CLI::App& app);
 
 }  // namespace babelring

@@ -9,19 +9,19 @@
 
 namespace babelring {
 
-/// Sentence pairs as ids and the raw lines of their targets.
+/// A held-out set: sentence pairs as subword ids, and the raw reference lines.
 struct EvaluationSet {
   std::string name;
   Corpus corpus;
   std::vector<std::string> references;
 };
 
-/// A held-out set of a folder written by `nmt prepare`. Throws Failure, also when it was prepared with another
-/// vocabulary.
+/// Loads a held-out set from a folder written by `nmt prepare`. Throws Failure if it cannot be read or was prepared
+/// with another vocabulary.
 EvaluationSet prepared_set(const std::filesystem::path& folder, const std::string& set, const Vocabulary& vocabulary);
 
-/// Two text files, plain or gzipped, whose n-th lines belong together. Throws Failure on text that is not UTF-8 or
-/// files of unequal length.
+/// Loads and encodes two line-aligned text files, plain or gzip. Throws Failure on invalid UTF-8 or different numbers
+/// of lines.
 EvaluationSet text_set(const std::filesystem::path& source, const std::filesystem::path& reference,
                        const Vocabulary& vocabulary);
 

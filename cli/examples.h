@@ -6,7 +6,7 @@ class App;
 
 namespace babelring {
 
-/// Ends the help of each command with examples of its use. Call it when all commands have been added.
+/// Appends usage examples to the help of each command. Call after all commands were added.
 void add_examples(CLI::App& app);
 
 }  // namespace babelring

@@ -6,7 +6,8 @@ class App;
 
 namespace babelring {
 
-/// Adds `nmt prepare`: raw parallel text into a prepared folder. Its callback does the work and throws Failure.
+/// Adds `nmt prepare`, which converts raw parallel text into a prepared folder. Its callback does the work and throws
+/// Failure.
 void add_prepare(CLI::App& app);
 
 }  // namespace babelring

@@ -9,17 +9,17 @@
 
 namespace babelring {
 
-/// Posts an evaluation to a server as one of a run.
+/// Adds an evaluation to a run on a server.
 class EvaluationReport {
  public:
-  /// Finds the run by its id, its name or the beginning of one. Throws Failure if there is no server or no such run.
+  /// Finds the run by id, name or a unique prefix of either. Throws Failure if the server or the run is not found.
   EvaluationReport(const ServerAccess& access, const std::string& run);
 
-  /// Warns if the checkpoint says that it is of another run.
+  /// Logs a warning if the checkpoint is from another run.
   void compare(const json::object& checkpoint_state) const;
 
-  /// Sends `figures`, the object that `nmt evaluate --json` prints, with some sentences and their translations as
-  /// samples, and logs that it was recorded. Throws Failure if the server does not take it.
+  /// Posts `figures`, the object that `nmt evaluate --json` prints, with some translations as samples, and logs the
+  /// success. Throws Failure if the server refuses it.
   void send(const json::object& figures, const EvaluationSet& set, const std::vector<std::string>& hypotheses,
             const Vocabulary& vocabulary);
 

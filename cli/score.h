@@ -6,7 +6,8 @@ class App;
 
 namespace babelring {
 
-/// Adds `nmt score`: BLEU and chrF of a file against references. Its callback does the work and throws Failure.
+/// Adds `nmt score`, which computes BLEU and chrF of a file against references. Its callback does the work and throws
+/// Failure.
 void add_score(CLI::App& app);
 
 }  // namespace babelring

@@ -6,7 +6,7 @@ class App;
 
 namespace babelring {
 
-/// `nmt translate`: lines of text in, their translations out.
+/// Adds `nmt translate`, which translates text line by line.
 void add_translate(CLI::App& app);
 
 }  // namespace babelring

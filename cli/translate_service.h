@@ -8,15 +8,15 @@
 
 namespace babelring {
 
-/// Bounds of the process that serves, for whoever starts it and must not suffer from it.
+/// Limits on the translation service process, to protect the process that starts it.
 struct ServiceLimits {
-  std::int64_t memory_mb = 0;    // of address space; 0: none
-  bool end_with_parent = false;  // killed when the process that started it ends
+  std::int64_t memory_mb = 0;    // max address space; 0: no limit
+  bool end_with_parent = false;  // terminate when the parent process ends
 };
 
-/// `nmt translate --serve`: loads one checkpoint, says so in a line, then answers each request line with one line,
-/// until its input ends. docs/formats.md has the lines. What is wrong with one request is its answer; what is wrong
-/// with the service throws.
+/// Implements `nmt translate --serve`: loads a checkpoint, writes a ready line, then writes one response line per
+/// request line until the input ends. Format: docs/formats.md. An invalid request gets an error response; other errors
+/// throw Failure.
 void serve_translations(const ModelOptions& model, const ServiceLimits& limits, std::istream& in, std::ostream& out);
 
 }  // namespace babelring

@@ -9,21 +9,22 @@
 
 namespace babelring {
 
-/// What to do with bytes that are not UTF-8: end there, or replace each by U+FFFD.
+/// Action on bytes that are not valid UTF-8: fail, or replace each by U+FFFD.
 enum class Invalid { fail, replace };
 
-/// The lines of a text to translate, in batches: a file or standard input, plain or gzip, a byte-order mark skipped.
+/// Reads a text to translate in batches of lines, from a file or standard input, plain or gzip. Skips a byte-order
+/// mark.
 class TranslationInput {
  public:
   /// `name` is a file, or - for standard input. Throws Failure if the file cannot be opened.
   TranslationInput(const std::string& name, Invalid invalid);
 
-  /// At most `count` lines; empty at the end. Lines before a fault (invalid bytes, a line over
-  /// LineReader::longest_bytes, a read error, damaged gzip data) are given first; the next call then throws Failure
-  /// naming file and line.
+  /// Returns up to `count` lines; empty at the end of the input. Errors are invalid bytes, a line longer than
+  /// LineReader::longest_bytes, read errors and damaged gzip data. The lines before an error are returned first; the
+  /// next call throws Failure naming file and line.
   std::vector<std::string> next(std::int64_t count);
 
-  /// Says how many bytes were replaced, and where the first was, if any were.
+  /// Logs the number of replaced bytes and the first affected line, if any.
   void warn_of_replaced() const;
 
  private:

@@ -6,8 +6,8 @@ class App;
 
 namespace babelring {
 
-/// `nmt doctor`: looks at this machine before a run, and says what to do. Fails, for exit code 1, if something does not
-/// work.
+/// Adds `nmt doctor`, which checks this machine before a run and gives advice. Throws Failure (exit code 1) if a check
+/// fails.
 void add_doctor(CLI::App& app);
 
 }  // namespace babelring

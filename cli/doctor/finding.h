@@ -8,7 +8,7 @@
 
 namespace babelring {
 
-/// ok: it works; warn: it works badly, or may surprise; fail: it does not work.
+/// ok: works; warn: works with restrictions; fail: does not work.
 enum class Verdict { ok, warn, fail };
 
 /// One line of `nmt doctor`.
@@ -20,17 +20,17 @@ struct Diagnosis {
 };
 using Diagnoses = std::vector<Diagnosis>;
 
-/// Where the kernel describes the machine. Tests have trees of their own.
+/// Root folders of the kernel's virtual file systems; replaced in tests.
 struct KernelFiles {
   std::filesystem::path proc = "/proc", sys = "/sys";
 };
 
-/// First line of a file without its end; empty if it cannot be read.
+/// The first line of a file, without newline; empty if it cannot be read.
 std::string first_line(const std::filesystem::path& file);
 
-/// The worst of them.
+/// The worst verdict.
 Verdict worst_of(const Diagnoses& findings);
-/// For people: a line for each, and the advice under it.
+/// Formats the findings as text: one line each, with the advice below.
 std::string text_of(const Diagnoses& findings);
 /// {"verdict": "ok", "findings": [{"area", "verdict", "text", "advice"}]}.
 json::object json_of(const Diagnoses& findings);

@@ -4,22 +4,22 @@
 
 namespace babelring {
 
-/// A library that was opened, or why it cannot be.
+/// The version of a shared library, or the reason why it cannot be loaded.
 struct LibraryReport {
-  std::string version;  // "9.19.0"; empty: it cannot be used
-  std::string why;      // why not
+  std::string version;  // "9.19.0"; empty: not usable
+  std::string why;      // the reason, if not usable
 };
 
-/// The GPUs and NVIDIA's libraries as our programs find them.
+/// The GPUs and NVIDIA libraries found by Babelring's programs.
 struct GpuReport {
-  int cards = 0;                     // NVIDIA's in the machine, whether they can be used or not
-  std::string driver;                // the kernel's line; empty: none is loaded
-  std::vector<std::string> devices;  // as the GPU backend describes them
-  std::string why;                   // why there are none
+  int cards = 0;                     // number of NVIDIA GPUs in the machine, usable or not
+  std::string driver;                // version line of the kernel driver; empty: not loaded
+  std::vector<std::string> devices;  // descriptions from the GPU backend
+  std::string why;                   // the reason, if there are no devices
   LibraryReport nccl, cudnn;
 };
 
-/// Opens the GPU module, if there is a driver, and each device; the libraries by their names.
+/// Probes the GPUs: loads the GPU module, if a driver is loaded, opens each device, and loads the libraries by name.
 GpuReport report_gpus(const KernelFiles& files);
 
 Diagnoses gpu_findings(const GpuReport& report);

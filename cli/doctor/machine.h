@@ -4,9 +4,9 @@
 
 namespace babelring {
 
-/// The processor's model and what its features mean for the kernels, how many processors and how much memory this
-/// process may use (its control group and those above it limit both), and what else runs. `kernels`: what the CPU
-/// backend says of itself. `processors`: those that this process may run on.
+/// Checks the processor model and its instruction sets, the processors and memory available to this process within its
+/// control groups, and the load of the machine. `kernels`: description of the CPU backend. `processors`: number of
+/// processors in this process's affinity mask.
 Diagnoses machine_findings(const KernelFiles& files, const std::string& kernels, int processors);
 
 }  // namespace babelring

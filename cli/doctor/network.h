@@ -12,38 +12,38 @@ struct NetworkInterface {
   std::string name;
   std::string state;          // up, down, unknown
   std::string kind;           // loopback, bridge, bond, tunnel, infiniband, ethernet
-  std::int64_t megabits = 0;  // 0: the kernel does not know
+  std::int64_t megabits = 0;  // link speed in Mbit/s; 0: unknown
   std::int64_t mtu = 0;
-  std::vector<std::string> addresses;  // without fe80::, which routes nothing
+  std::vector<std::string> addresses;  // without link-local IPv6 (fe80::)
 
-  /// Whether other hosts may be reached by it.
+  /// True if other hosts may be reachable through it.
   bool usable() const { return state != "down" && kind != "loopback" && kind != "bridge" && !addresses.empty(); }
 };
 
-/// Addresses of this machine's interfaces.
+/// IP addresses of this machine's interfaces, by interface name.
 std::map<std::string, std::vector<std::string>> interface_addresses();
 
-/// Those of /sys/class/net, with the addresses given.
+/// Reads the interfaces from /sys/class/net and adds the given addresses.
 std::vector<NetworkInterface> read_interfaces(const KernelFiles& files,
                                               const std::map<std::string, std::vector<std::string>>& addresses);
 
-/// How this machine reaches a host.
+/// The route from this machine to a host.
 struct HostRoute {
-  std::string address;  // the host's
-  std::string source;   // ours, that it is reached from
+  std::string address;  // address of the host
+  std::string source;   // local address that packets are sent from
 };
-/// Asks the resolver, then the kernel which way it would send; nothing is sent. The Error says what failed.
+/// Resolves the host's name and asks the kernel for the route. Sends no packet to the host. The Error says what failed.
 Result<HostRoute> route_to(const std::string& host);
 
-/// Asks for a host's route.
+/// Finds a host's route; replaced in tests.
 using FindRoute = Result<HostRoute> (*)(const std::string& host);
 
-/// Interfaces, what leads to the hosts, and what to tell NCCL and Open MPI about it. `chosen`: NCCL_SOCKET_IFNAME, if
-/// it is set.
+/// Checks the interfaces and the routes to the hosts, and recommends interface settings for NCCL and Open MPI.
+/// `chosen`: NCCL_SOCKET_IFNAME, if it is set.
 Diagnoses network_findings(const std::vector<NetworkInterface>& interfaces, const std::vector<std::string>& hosts,
                            FindRoute find_route, const std::optional<std::string>& chosen);
 
-/// Adapters of /sys/class/infiniband.
+/// Checks the adapters in /sys/class/infiniband.
 Diagnoses infiniband_findings(const KernelFiles& files);
 
 }  // namespace babelring

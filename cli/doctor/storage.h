@@ -4,8 +4,8 @@
 
 namespace babelring {
 
-/// Whether runs can be kept in `folder` (or where it would be made): room, locks between processes, durable writes.
-/// Writes a small file there and removes it.
+/// Checks that `folder` is suitable for runs: free space, locks between processes, durable writes. If it does not
+/// exist, checks its nearest existing parent. Writes and removes a small file there.
 Diagnoses storage_findings(const std::filesystem::path& folder);
 
 }  // namespace babelring

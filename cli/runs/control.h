@@ -11,7 +11,7 @@ namespace babelring {
 
 struct SubmitRequest {
   std::string config;  // YAML
-  std::string name;    // empty: the configuration's
+  std::string name;    // empty: the name in the configuration
   std::string profile;
   std::optional<std::int64_t> world_size, max_restarts;
   std::string resume_from;          // a checkpoint's id
@@ -21,7 +21,7 @@ struct SubmitRequest {
 /// The body of POST /runs. Throws UsageFailure on a label without '='.
 json::object submit_body(const SubmitRequest& request);
 
-/// Launches it, once however often it has to be asked. Returns the run.
+/// Starts the run. Retries with an idempotency key, so that it starts only once. Returns the run.
 json::object submit_run(ApiClient& api, const SubmitRequest& request);
 
 }  // namespace babelring

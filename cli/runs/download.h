@@ -8,22 +8,22 @@
 
 namespace babelring {
 
-/// Which checkpoint of a run.
+/// Selects a checkpoint of a run.
 struct CheckpointChoice {
-  std::string id;  // c_…; empty: by the others
+  std::string id;  // c_…; empty: use the flags
   bool best = false, latest = false;
 };
 
-/// The checkpoint that is meant: by its id; the best; the latest; or, where nothing is said, the best if there is one,
-/// else the latest. Throws Failure if there is none.
+/// Fetches the chosen checkpoint: by id, the best or the latest. Without a choice, the best, or the latest if there is
+/// no best. Throws Failure if there is none.
 json::object choose_checkpoint(ApiClient& api, const std::string& run, const CheckpointChoice& choice);
 
-/// Called with the bytes that are there and those there will be.
+/// Called with the number of bytes downloaded and the total.
 using CheckpointProgress = std::function<void(std::int64_t bytes, std::int64_t total)>;
 
-/// Downloads a checkpoint into the folder `output`, which must not exist: file by file into OUTPUT.part, each verified
-/// against the manifest; then OUTPUT.part is renamed, so the folder is complete or absent. Resumes from what an
-/// interrupted call left in OUTPUT.part. `nmt translate --checkpoint` takes the folder. Throws Failure.
+/// Downloads a checkpoint into the folder `output`, which must not exist. Files are downloaded to OUTPUT.part and
+/// verified against the manifest, then OUTPUT.part is renamed, so the folder is complete or absent. Resumes an
+/// interrupted download in OUTPUT.part. The folder can be passed to `nmt translate --checkpoint`. Throws Failure.
 void download_checkpoint(ApiClient& api, const json::object& checkpoint, const std::filesystem::path& output,
                          const CheckpointProgress& progress = {});
 

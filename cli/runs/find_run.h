@@ -6,8 +6,8 @@
 
 namespace babelring {
 
-/// The run that a user means: by its id, the beginning of its id (r_…), its name, or the beginning of its name, in this
-/// order, if just one fits. Throws Failure saying that none does, or which several do.
+/// Finds the run that a user named. Tries in this order: id, prefix of an id (r_…), name, prefix of a name. Throws
+/// Failure if no run matches, or if several match, which it lists.
 json::object find_run(ApiClient& api, const std::string& named);
 
 }  // namespace babelring

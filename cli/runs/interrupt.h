@@ -5,8 +5,8 @@
 
 namespace babelring {
 
-/// While it lives, the first Ctrl-C (SIGINT) or SIGTERM calls a function, on a thread of its own, instead of ending the
-/// process; a second one ends it as usual. One at a time.
+/// For the lifetime of the object, the first SIGINT (Ctrl-C) or SIGTERM calls a function on a separate thread instead
+/// of ending the process. The second one ends the process. Only one object may exist at a time.
 class Interrupt {
  public:
   explicit Interrupt(std::function<void()> on_interrupt);

@@ -12,10 +12,10 @@ struct ListRequest {
   std::size_t most = 50;
 };
 
-/// `nmt run list`: a table, or the server's items as one JSON array.
+/// `nmt run list`: prints runs as a table, or the server's items as one JSON array.
 void list_runs(ApiClient& api, const ListRequest& request, bool as_json, const Screen& screen);
 
-/// `nmt run checkpoints`: likewise, of one run, the newest first.
+/// `nmt run checkpoints`: prints the checkpoints of a run in the same way, newest first.
 void list_checkpoints(ApiClient& api, const std::string& run, bool as_json, const Screen& screen);
 
 }  // namespace babelring

@@ -14,12 +14,12 @@ struct LogRequest {
   std::string run;  // id
   std::optional<std::int64_t> rank;
   std::string level, text;  // empty: any
-  std::int64_t tail = 200;  // the newest so many
-  bool follow = false;      // then what comes, over restarts of the server, until the run ends or Ctrl-C
-  std::chrono::milliseconds between_questions{1000};  // where there is no event stream
+  std::int64_t tail = 200;  // number of newest lines
+  bool follow = false;      // then print new lines until the run ends or Ctrl-C; survives restarts of the server
+  std::chrono::milliseconds between_questions{1000};  // poll interval without an event stream
 };
 
-/// `nmt run logs`: a line each, or the server's item as a JSON line.
+/// `nmt run logs`: prints log lines as text, or the server's items as JSON lines.
 void print_logs(const ServerAccess& access, const LogRequest& request, bool as_json, const Screen& screen);
 
 }  // namespace babelring

@@ -10,19 +10,19 @@
 
 namespace babelring {
 
-/// A run as a person watches it: on a terminal a bar on the last line, elsewhere a line now and then; above it a line
-/// for each change of state and health, validation and checkpoint.
+/// Prints the progress of a run: a bar on the last line of a terminal, otherwise a progress line at intervals. Also
+/// prints a line for each validation, checkpoint and change of state or health.
 class RunView {
  public:
-  /// `between_lines`: of progress, where there is no bar.
+  /// `between_lines`: interval of progress lines without a terminal.
   RunView(const Screen& screen, std::chrono::milliseconds between_lines) : screen_(screen), between_(between_lines) {}
   ~RunView() { clear(); }
   RunView(const RunView&) = delete;
   RunView& operator=(const RunView&) = delete;
 
-  /// What GET /runs/{run} or a `state` event says.
+  /// Updates from GET /runs/{run} or a `state` event.
   void run(const json::object& item);
-  /// The data of a `metrics` event; only rank 0's counts.
+  /// Updates from a `metrics` event. Ignores ranks other than 0.
   void metrics(const json::object& data);
   void eval(const json::object& item);
   void checkpoint(const json::object& item);
@@ -30,7 +30,7 @@ class RunView {
 
   const std::string& state() const { return state_; }
   bool ended() const;
-  /// "run toy (r_…) failed: …": how it ended.
+  /// One line about the end of the run: "run toy (r_…) failed: …".
   std::string outcome() const;
   bool succeeded() const { return state_ == "succeeded" || state_ == "stopped"; }
 
@@ -47,12 +47,12 @@ class RunView {
   std::string id_, name_, state_, detail_, headline_;
   double update_ = 0, max_updates_ = 0, attempt_ = 0;
   std::optional<double> epoch_, loss_, step_ms_, tokens_per_second_, eta_seconds_, fraction_;
-  bool at_latest_ = false;  // early stopping may end it sooner
+  bool at_latest_ = false;  // early stopping may end the run sooner
   bool drawn_ = false;
   std::optional<SteadyClock::time_point> last_line_;
 };
 
-/// Whether a run stays in this state unless somebody resumes it.
+/// True for a state that a run leaves only if it is resumed.
 bool is_end_state(std::string_view state);
 
 }  // namespace babelring

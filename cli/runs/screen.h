@@ -8,23 +8,23 @@ namespace babelring {
 
 enum class Colour { none, grey, red, green, yellow, blue };
 
-/// Where a command's output goes, and what can be done there.
+/// The output stream of a command and its capabilities.
 struct Screen {
   std::ostream& out;
-  bool live = false;  // a terminal: lines may be drawn over, colours used
+  bool live = false;  // a terminal on which lines can be overwritten
   bool colour = false;
-  int width = 0;  // columns; 0: not bounded
+  int width = 0;  // columns; 0: unlimited
 
-  /// Standard output as it is: a terminal or not, NO_COLOR and TERM=dumb heeded.
+  /// Standard output. Detects a terminal and respects NO_COLOR and TERM=dumb.
   static Screen of_stdout();
 
-  /// The text between the colour's escape sequences, where colours are used.
+  /// Wraps the text in the colour's escape sequences, if `colour` is set.
   std::string coloured(std::string_view text, Colour colour) const;
 };
 
-/// Of a run's state.
+/// The colour of a run's state.
 Colour colour_of_state(std::string_view state);
-/// Of a run's health: good, warning, bad or unknown.
+/// The colour of a health level: good, warning, bad or unknown.
 Colour colour_of_health(std::string_view level);
 
 }  // namespace babelring

@@ -5,7 +5,7 @@
 
 namespace babelring {
 
-/// One run in lines "name  value", for people; members that are absent are left out.
+/// Prints a run as lines "name  value". Omits absent members.
 void print_run(const json::object& run, const Screen& screen);
 
 }  // namespace babelring

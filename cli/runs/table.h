@@ -7,14 +7,14 @@
 
 namespace babelring {
 
-/// Rows in aligned columns. Where they are wider than the screen, the columns that matter least are left out, then the
-/// one that may shrink is cut with an ellipsis. A column without a text in any row is left out always.
+/// A table with aligned columns. If it is wider than the screen, drops the least important columns, then cuts the
+/// column that shrinks with an ellipsis. Always drops a column that is empty in all rows.
 class Table {
  public:
   struct Column {
     std::string title;
-    bool right = false;   // aligned to the right: numbers
-    int importance = 10;  // the least important goes first; 100: stays
+    bool right = false;   // right-aligned, for numbers
+    int importance = 10;  // the lowest is dropped first; 100: never dropped
     bool shrinks = false;
   };
   struct Cell {
@@ -24,7 +24,7 @@ class Table {
 
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
 
-  /// As many cells as columns. Texts are printed as they are: foreign ones are the caller's to escape.
+  /// Adds a row with one cell per column. The caller escapes untrusted texts.
   void add(std::vector<Cell> row);
   bool empty() const { return rows_.empty(); }
   void print(const Screen& screen) const;
@@ -36,10 +36,10 @@ class Table {
   std::vector<std::vector<Cell>> rows_;
 };
 
-/// Characters of a UTF-8 text: its columns, but for scripts with wide characters.
+/// The number of characters of a UTF-8 text. Counts wide characters as one column.
 std::size_t text_width(std::string_view text);
 
-/// The first `width` characters, an ellipsis the last of them where something was cut.
+/// Shortens a text to `width` characters, the last of which is then an ellipsis.
 std::string cut(const std::string& text, std::size_t width);
 
 }  // namespace babelring

@@ -11,20 +11,20 @@ namespace babelring {
 
 /// 243000000 → "243.0 MB".
 std::string bytes_text(double bytes);
-/// 451 → "7 min 31 s"; the two largest units.
+/// 451 → "7 min 31 s". Shows the two largest units.
 std::string seconds_text(double seconds);
 
-/// "[######....]" for 0.62: as wide as `width` and the brackets.
+/// A bar of `width` characters in brackets: "[######....]" for 0.62.
 std::string bar_text(double fraction, int width);
 
-/// Members of an item, or nothing where they are absent or null. Texts are made printable.
+/// Members of an item; empty if absent or null. text_of() escapes control characters.
 std::string text_of(const json::object& item, std::string_view name);
 std::optional<double> number_of(const json::object& item, std::string_view name);
 bool flag_of(const json::object& item, std::string_view name);
 /// The member as an object, or null.
 const json::object* object_of(const json::object& item, std::string_view name);
 
-/// "" for nothing.
+/// Formats a number; "" if there is none.
 std::string fixed_text(std::optional<double> number, int decimals);
 std::string grouped_text(std::optional<double> number);
 

@@ -7,9 +7,9 @@
 
 namespace babelring {
 
-/// `nmt run watch`: until the run has ended, or Ctrl-C, which leaves the run alone and says so. With `as_json` prints a
-/// line for each event instead: {"event":"metrics","data":{…}}. Throws Failure saying how the run ended, where it did
-/// neither succeed nor stop.
+/// `nmt run watch`: prints progress until the run ends or Ctrl-C, which does not affect the run. With `as_json`, prints
+/// a line per event instead: {"event":"metrics","data":{…}}. Throws Failure if the run ends other than by success or a
+/// stop.
 void watch_run(const ServerAccess& access, const std::string& run_id, bool as_json, const Screen& screen);
 
 }  // namespace babelring
