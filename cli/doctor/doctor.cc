@@ -34,11 +34,11 @@ struct DoctorArguments {
 
 Diagnosis mpi_finding() {
   const MpiReport report = probe_mpi(std::chrono::seconds(60));
-  Diagnosis finding{.area = "mpi", .text = fmt::format("{}, calls from any thread at once", report.library)};
+  Diagnosis finding{.area = "mpi", .text = fmt::format("{}, thread-safe calls (MPI_THREAD_MULTIPLE)", report.library)};
   if (!report.why.empty()) {
     finding.verdict = Verdict::fail;
     finding.text = fmt::format("{}: {}", report.library, report.why);
-    finding.advice = "several ranks need it, one does not; scripts/setup.sh installs Open MPI";
+    finding.advice = "needed for more than one rank; scripts/setup.sh installs Open MPI";
   }
   return finding;
 }
@@ -48,7 +48,7 @@ void append(Diagnoses& findings, Diagnoses more) {
 }
 
 Diagnoses examine(const DoctorArguments& arguments) {
-  // First, because it forks, and there should be no threads yet.
+  // First, because it forks and so must run before threads start.
   Diagnoses mpi{mpi_finding()};
   const KernelFiles files;
   const int processors = static_cast<int>(own_processors().allowed.size());
@@ -88,24 +88,25 @@ void run_doctor(const DoctorArguments& arguments) {
 }  // namespace
 
 void add_doctor(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("doctor", "Looks at this machine before a run, and says what to do");
+  CLI::App* command = app.add_subcommand("doctor", "Checks this machine before a run and gives advice");
   const auto arguments = std::make_shared<DoctorArguments>();
   command
-      ->add_option(
-          "--hosts", arguments->hosts,
-          "the run's other hosts, a,b: which interface leads to them, and whether they have the same programs and "
-          "kernels")
+      ->add_option("--hosts", arguments->hosts,
+                   "other hosts of the run, a,b: finds the interface to them and compares their programs and "
+                   "kernels")
       ->delimiter(',');
   command
       ->add_option("--remote-shell", arguments->remote_shell,
-                   "how to run a program on these hosts: REMOTE-SHELL HOST PROGRAM …")
+                   "command that runs a program on these hosts: REMOTE-SHELL HOST PROGRAM …")
       ->capture_default_str();
-  command->add_flag("--this-host", arguments->this_host, "prints what --hosts compares, as one JSON object, and ends");
-  command->add_option("--runs", arguments->folder, "folder that runs are to be kept in")->capture_default_str();
-  command->add_option("--server", arguments->server, "address of a server to try, http://host:port");
-  command->add_option("--token-file", arguments->token_file, "file with its token; else BABELRING_TOKEN");
-  command->add_option("--ca-file", arguments->ca_file, "certificates that https trusts; else BABELRING_CA_FILE");
-  command->add_flag("--json", arguments->as_json, "prints one JSON object");
+  command->add_flag("--this-host", arguments->this_host,
+                    "print the properties that --hosts compares as one JSON object and exit");
+  command->add_option("--runs", arguments->folder, "folder to store runs in")->capture_default_str();
+  command->add_option("--server", arguments->server, "address of a server to check, http://host:port");
+  command->add_option("--token-file", arguments->token_file, "file with the server token; default: BABELRING_TOKEN");
+  command->add_option("--ca-file", arguments->ca_file,
+                      "trusted certificates for https (PEM); default: BABELRING_CA_FILE");
+  command->add_flag("--json", arguments->as_json, "print one JSON object");
   command->callback([arguments] { run_doctor(*arguments); });
 }
 

@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Display controllers and accelerators (PCI class 03) of NVIDIA's.
+/// The number of NVIDIA display controllers and accelerators (PCI class 03).
 int count_nvidia_cards(const KernelFiles& files) {
   int cards = 0;
   std::error_code error;
@@ -30,7 +30,7 @@ LibraryReport report_cudnn() {
   void* library = ::dlopen(file, RTLD_LAZY | RTLD_LOCAL);
   if (library == nullptr) {
     const char* error = ::dlerror();
-    return {.version = {}, .why = error != nullptr ? error : fmt::format("{} cannot be opened", file)};
+    return {.version = {}, .why = error != nullptr ? error : fmt::format("cannot open {}", file)};
   }
   const auto version = reinterpret_cast<std::size_t (*)()>(::dlsym(library, "cudnnGetVersion"));
   if (version == nullptr) return {.version = {}, .why = fmt::format("{} has no cudnnGetVersion", file)};
@@ -42,9 +42,9 @@ Diagnosis device_finding(const GpuReport& report) {
   Diagnosis finding{.area = "gpu", .text = fmt::format("no GPU is used: {}", report.why)};
   if (report.cards == 0) return finding;
   finding.verdict = Verdict::fail;
-  finding.text = fmt::format("{} of NVIDIA's in the machine, none usable: {}", report.cards, report.why);
-  finding.advice = report.driver.empty() ? "install NVIDIA's driver, until nvidia-smi works"
-                                         : "docs/gpu.md says what to do about it; in a container, pass the GPUs in";
+  finding.text = fmt::format("{} NVIDIA GPUs in the machine, none usable: {}", report.cards, report.why);
+  finding.advice = report.driver.empty() ? "install the NVIDIA driver until nvidia-smi works"
+                                         : "see docs/gpu.md; in a container, make the GPUs available to it";
   return finding;
 }
 
@@ -54,7 +54,7 @@ Diagnosis library_finding(const char* name, const LibraryReport& library, const 
   finding.text = fmt::format("no {}: {}", name, library.why);
   if (report.devices.empty()) return finding;
   finding.verdict = Verdict::warn;
-  finding.advice = fmt::format("{}; install it, or name its folder in LD_LIBRARY_PATH", cost);
+  finding.advice = fmt::format("{}; install it, or add its folder to LD_LIBRARY_PATH", cost);
   return finding;
 }
 
@@ -84,7 +84,7 @@ Diagnoses gpu_findings(const GpuReport& report) {
   for (const std::string& device : report.devices) findings.push_back({.area = "gpu", .text = device});
   if (report.devices.empty()) findings.push_back(device_finding(report));
   findings.push_back(library_finding("NCCL", report.nccl, report,
-                                     "gradients of several ranks go through the host's memory, which is slow"));
+                                     "gradients of several ranks are copied through host memory, which is slow"));
   findings.push_back(library_finding("cuDNN", report.cudnn, report, "attention of long sentences is slower"));
   return findings;
 }

@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A word for the shell, whatever is in it.
+/// Quotes a word for the shell.
 std::string shell_word(std::string_view word) {
   std::string text = "'";
   for (const char letter : word) text += letter == '\'' ? std::string("'\\''") : std::string(1, letter);
@@ -47,10 +47,10 @@ std::string member_of(const json::object& object, std::string_view name) {
   return value != nullptr && value->is_string() ? std::string(value->get_string()) : "";
 }
 
-/// The report among what a remote shell wrote; else its last line, which says why there is none.
+/// Finds the report in the output of a remote shell. The Error is the last line of the output.
 Result<HostReport> report_in(const std::string& output) {
   std::istringstream lines(output);
-  std::string last = "it wrote nothing";
+  std::string last = "no output";
   for (std::string line; std::getline(lines, line);) {
     if (line.empty()) continue;
     last = line;
@@ -94,7 +94,7 @@ Result<HostReport> ask_host(const std::string& remote_shell, const std::string& 
   command += fmt::format(" {} {} doctor --this-host 2>&1 </dev/null", shell_word(host),
                          shell_word(fs::read_symlink("/proc/self/exe").string()));
   const std::unique_ptr<FILE, int (*)(FILE*)> pipe(::popen(command.c_str(), "re"), ::pclose);
-  if (pipe == nullptr) return Error{"no process could be started"};
+  if (pipe == nullptr) return Error{"cannot start a process"};
   std::string output;
   std::array<char, 4096> piece{};
   while (const std::size_t bytes = std::fread(piece.data(), 1, piece.size(), pipe.get())) {
@@ -112,25 +112,26 @@ Diagnoses host_findings(const HostReport& own, const std::vector<std::pair<std::
                           .verdict = Verdict::warn,
                           .text = fmt::format("{} could not be compared: {}", host, theirs.message()),
                           .advice =
-                              "mpirun starts ranks there in the same way (Slurm does not); the programs must have "
-                              "the same path on all hosts, or name another shell by --remote-shell"});
+                              "mpirun starts ranks there in the same way (Slurm does not): install the programs under "
+                              "the same path on all hosts, or set another shell with --remote-shell"});
       continue;
     }
     const std::size_t before = findings.size();
     compare(findings, host, "nmt", own.nmt, theirs->nmt, "install one build on all hosts");
     compare(findings, host, "worker", own.worker, theirs->worker,
-            "install one build on all hosts: ranks that differ are refused");
-    compare(findings, host, "kernels", own.kernels, theirs->kernels,
-            "ranks with other instruction sets are refused: limit them by BABELRING_CPU_ISA and DNNL_MAX_CPU_ISA");
+            "install one build on all hosts: ranks with different builds are refused");
+    compare(
+        findings, host, "kernels", own.kernels, theirs->kernels,
+        "ranks with different instruction sets are refused: limit them with BABELRING_CPU_ISA and DNNL_MAX_CPU_ISA");
     if (own.processor != theirs->processor) {
       findings.push_back({.area = "hosts",
                           .verdict = Verdict::warn,
                           .text = fmt::format("{}: processor {}, here {}", host, theirs->processor, own.processor),
-                          .advice = "the slower host sets the pace of all"});
+                          .advice = "the slower host limits the speed of all"});
     }
     if (findings.size() == before) {
       findings.push_back(
-          {.area = "hosts", .text = fmt::format("{}: the same programs, kernels and processor", host), .advice = {}});
+          {.area = "hosts", .text = fmt::format("{}: same programs, kernels and processor", host), .advice = {}});
     }
   }
   return findings;

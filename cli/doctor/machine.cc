@@ -34,13 +34,13 @@ ProcessorInfo read_processor_info(const KernelFiles& files) {
 
 Diagnosis feature_finding(const ProcessorInfo& info, const std::string& kernels) {
   const auto has = [&](const char* flag) { return info.flags.find(fmt::format(" {} ", flag)) != std::string::npos; };
-  const std::string model = info.model.empty() ? "a processor that the kernel does not describe" : info.model;
+  const std::string model = info.model.empty() ? "unknown processor" : info.model;
   Diagnosis finding{.area = "processor", .text = fmt::format("{}: {}", model, kernels)};
   if (has("amx_bf16") && has("amx_tile")) {
     if (kernels.find("AMX") != std::string::npos) return finding;
     finding.verdict = Verdict::warn;
     finding.advice =
-        "it has AMX tiles, which this process does not get: see BABELRING_CPU_ISA, or a newer kernel (5.16)";
+        "the processor has AMX, but it is not enabled: check BABELRING_CPU_ISA, or use Linux 5.16 or newer";
     return finding;
   }
   if (has("avx512_bf16")) return finding;
@@ -56,9 +56,9 @@ Diagnosis count_finding(const KernelFiles& files, const ProcessorInfo& info, int
       .text = fmt::format("this process may use {} of {} processors", processors, std::max(info.count, processors))};
   if (quota > 0 && quota < processors) {
     finding.verdict = Verdict::warn;
-    finding.text += fmt::format(", for {:.1f} of them in time (cgroup)", quota);
+    finding.text += fmt::format(", limited to the time of {:.1f} (cgroup quota)", quota);
     finding.advice =
-        fmt::format("all ranks here have {} thread{} together by default; more would only wait for one another",
+        fmt::format("by default all ranks on this host have {} thread{} in total; more would not be faster",
                     std::max(1, static_cast<int>(quota)), quota < 2 ? "" : "s");
   }
   double load = 0;
@@ -66,7 +66,7 @@ Diagnosis count_finding(const KernelFiles& files, const ProcessorInfo& info, int
   if (load > 0.5 * processors) {
     finding.verdict = Verdict::warn;
     finding.text += fmt::format("; load {:.1f}", load);
-    if (finding.advice.empty()) finding.advice = "others compute here: training shares the processors with them";
+    if (finding.advice.empty()) finding.advice = "other programs are using the processors, which slows down training";
   }
   return finding;
 }
@@ -74,14 +74,15 @@ Diagnosis count_finding(const KernelFiles& files, const ProcessorInfo& info, int
 Diagnosis memory_finding(const KernelFiles& files) {
   constexpr double gib = 1 << 30;
   const MemoryRoom room = host_memory_room(files.proc, files.sys / "fs/cgroup");
-  if (room.total == 0) return {.area = "memory", .text = "the kernel does not say how much there is", .advice = {}};
+  if (room.total == 0) return {.area = "memory", .text = "unknown: the kernel does not report it", .advice = {}};
   const auto available = static_cast<double>(room.free);
   Diagnosis finding{.area = "memory",
-                    .text = fmt::format("{:.1f} GiB that this process may use, {:.1f} GiB available",
+                    .text = fmt::format("{:.1f} GiB usable by this process, {:.1f} GiB available",
                                         static_cast<double>(room.total) / gib, available / gib)};
   if (available < 4 * gib) {
     finding.verdict = available < gib ? Verdict::fail : Verdict::warn;
-    finding.advice = "a rank of transformer-base wants about 4 GiB: set data.micro_batch_tokens, or a smaller preset";
+    finding.advice =
+        "a rank of transformer-base needs about 4 GiB: set data.micro_batch_tokens, or use a smaller preset";
   }
   return finding;
 }

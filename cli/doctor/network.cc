@@ -16,7 +16,7 @@ std::int64_t kernel_number(const fs::path& file) {
   return line.empty() || digits != std::string::npos || line.size() > 12 ? 0 : std::stoll(line);  // -1: unknown
 }
 
-/// From the interface's folder in /sys/class/net; the numbers are ARPHRD_* of linux/if_arp.h.
+/// The interface's kind, from its folder in /sys/class/net. Type numbers are ARPHRD_* of linux/if_arp.h.
 std::string kind_of(const fs::path& folder) {
   const std::int64_t type = kernel_number(folder / "type");
   if (type == 772) return "loopback";
@@ -35,7 +35,7 @@ Diagnosis interface_finding(const NetworkInterface& one) {
   Diagnosis finding{.area = "network", .text = text};
   if (one.usable() && one.megabits > 0 && one.megabits < slow_megabits) {
     finding.verdict = Verdict::warn;
-    finding.advice = "slower than 1 Gbit/s: gradients of 240 MB take 4 s and more between two hosts";
+    finding.advice = "slower than 1 Gbit/s: gradients of 240 MB take at least 4 s between two hosts";
   }
   return finding;
 }
@@ -47,7 +47,7 @@ const NetworkInterface* interface_with(const std::vector<NetworkInterface>& inte
   return one == interfaces.end() ? nullptr : &*one;
 }
 
-/// How one host is reached; adds the interface to `used` unless the host is this one.
+/// Describes the route to a host. Adds its interface to `used`, unless the host is this machine.
 Diagnosis host_finding(const std::vector<NetworkInterface>& interfaces, const std::string& host, FindRoute find_route,
                        std::set<std::string>& used) {
   Diagnosis finding{.area = "network", .text = {}};
@@ -55,20 +55,20 @@ Diagnosis host_finding(const std::vector<NetworkInterface>& interfaces, const st
   if (!route) {
     finding.verdict = Verdict::fail;
     finding.text = fmt::format("{}: {}", host, route.message());
-    finding.advice = "name it in DNS or in /etc/hosts of every host, and give the network a route to it";
+    finding.advice = "add it to DNS or to /etc/hosts on every host, and check the network's routes";
     return finding;
   }
   const NetworkInterface* by = interface_with(interfaces, route->source);
-  const std::string way = by != nullptr ? by->name : "no interface that has " + route->source;
+  const std::string way = by != nullptr ? by->name : "no interface with " + route->source;
   finding.text = fmt::format("{} is {}: by {}, from {}", host, route->address, way, route->source);
   if (by == nullptr) {
     finding.verdict = Verdict::warn;
-    finding.advice = "the kernel sends from an address that no interface here shows: choose the interface by hand";
+    finding.advice = "the kernel sends from an address of none of these interfaces: choose the interface by hand";
   } else if (by->kind == "loopback") {
     finding.verdict = Verdict::warn;
     finding.advice =
-        "that is this machine itself; if the other hosts are to reach it by this name, take the line of "
-        "127.0.1.1 out of /etc/hosts";
+        "this is the local machine; if the other hosts should reach it by this name, remove the line with "
+        "127.0.1.1 from /etc/hosts";
   } else if (interface_with(interfaces, route->address) == nullptr) {
     used.insert(by->name);
   }
@@ -90,22 +90,22 @@ Diagnosis proposal_finding(const std::vector<NetworkInterface>& interfaces, cons
   if (used.size() > 1) {
     finding.verdict = Verdict::warn;
     finding.text = fmt::format("the hosts are reached by different interfaces: {}", fmt::join(used, ", "));
-    finding.advice = "one ring wants one network: give the hosts names in it, or choose the interface by hand";
+    finding.advice = "a ring needs one network: use host names in that network, or choose the interface by hand";
   } else if (used.size() == 1) {
-    finding.text = fmt::format("NCCL_SOCKET_IFNAME={0} and btl_tcp_if_include={0} would take what leads to the hosts",
-                               *used.begin());
+    finding.text = fmt::format(
+        "NCCL_SOCKET_IFNAME={0} and btl_tcp_if_include={0} would select the interface to the hosts", *used.begin());
     finding.advice = proposal(*used.begin());
   } else if (hosts_given) {
-    finding.text = "no other host: ranks of one machine use no interface";
+    finding.text = "no other host: ranks on one machine use no network interface";
   } else if (usable.size() == 1) {
     finding.text =
-        fmt::format("NCCL_SOCKET_IFNAME={0} and btl_tcp_if_include={0} would take the only interface", usable[0]);
+        fmt::format("NCCL_SOCKET_IFNAME={0} and btl_tcp_if_include={0} would select the only interface", usable[0]);
     finding.advice = "only for a run on several hosts: " + proposal(usable[0]);
   } else {
     finding.text = usable.empty()
                        ? "no interface leads to other hosts"
                        : fmt::format("several interfaces may lead to other hosts: {}", fmt::join(usable, ", "));
-    finding.advice = "for a run on several hosts: nmt doctor --hosts a,b says which it would be";
+    finding.advice = "for a run on several hosts: nmt doctor --hosts a,b shows the right one";
   }
   return finding;
 }
@@ -130,11 +130,11 @@ Diagnosis chosen_finding(const std::vector<NetworkInterface>& interfaces, const 
     if (named != without && one.state != "down" && !one.addresses.empty()) taken.push_back(one.name);
   }
   Diagnosis finding{.area = "network",
-                    .text = fmt::format("NCCL_SOCKET_IFNAME={} takes {}", chosen, fmt::join(taken, ", "))};
+                    .text = fmt::format("NCCL_SOCKET_IFNAME={} selects {}", chosen, fmt::join(taken, ", "))};
   if (taken.empty()) {
     finding.verdict = Verdict::fail;
-    finding.text = fmt::format("NCCL_SOCKET_IFNAME={} takes no interface that is up and has an address", chosen);
-    finding.advice = "unset it, or name one of those above";
+    finding.text = fmt::format("NCCL_SOCKET_IFNAME={} selects no interface that is up and has an address", chosen);
+    finding.advice = "unset it, or set it to one of the interfaces above";
   }
   return finding;
 }
@@ -184,7 +184,7 @@ Diagnoses infiniband_findings(const KernelFiles& files) {
                                             state, first_line(port.path() / "rate"))};
       if (state.find("ACTIVE") == std::string::npos) {
         finding.verdict = Verdict::warn;
-        finding.advice = "NCCL uses active ports only: see the cable, the switch and the subnet manager";
+        finding.advice = "NCCL uses only active ports: check the cable, the switch and the subnet manager";
       }
       findings.push_back(finding);
     }

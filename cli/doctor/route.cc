@@ -15,7 +15,7 @@
 namespace babelring {
 namespace {
 
-/// In digits; empty for a family other than IP, and for link-local IPv6, which routes nothing.
+/// The numeric address; empty for families other than IP and for link-local IPv6, which is not routed.
 std::string digits_of(const sockaddr* address) {
   std::array<char, INET6_ADDRSTRLEN> text{};
   if (address->sa_family == AF_INET) {
@@ -50,16 +50,16 @@ Result<HostRoute> route_to(const std::string& host) {
   hints.ai_socktype = SOCK_DGRAM;
   addrinfo* first = nullptr;
   if (const int code = ::getaddrinfo(host.c_str(), "1", &hints, &first); code != 0) {
-    return Error{fmt::format("its name is not known: {}", ::gai_strerror(code))};
+    return Error{fmt::format("unknown host name: {}", ::gai_strerror(code))};
   }
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> all(first, ::freeaddrinfo);
-  // A datagram socket that is connected sends nothing, but has the source address that the kernel would use.
+  // connect() on a datagram socket sends nothing, but sets the source address that the kernel would use.
   const FileDescriptor socket(::socket(first->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   sockaddr_storage source{};
   socklen_t size = sizeof source;
   if (socket.number() < 0 || ::connect(socket.number(), first->ai_addr, first->ai_addrlen) != 0 ||
       ::getsockname(socket.number(), reinterpret_cast<sockaddr*>(&source), &size) != 0) {
-    return Error{fmt::format("there is no route to {}: {}", digits_of(first->ai_addr), std::strerror(errno))};
+    return Error{fmt::format("no route to {}: {}", digits_of(first->ai_addr), std::strerror(errno))};
   }
   return HostRoute{digits_of(first->ai_addr), digits_of(reinterpret_cast<sockaddr*>(&source))};
 }

@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The folder, or the nearest one above it that exists.
+/// The folder, or its nearest existing parent.
 fs::path existing_folder(const fs::path& wanted) {
   fs::path folder = fs::absolute(wanted).lexically_normal();
   std::error_code error;
@@ -27,7 +27,7 @@ fs::path existing_folder(const fs::path& wanted) {
   return folder;
 }
 
-/// Whether statfs(2) names a file system that many machines may share.
+/// True if statfs(2) reports a network file system.
 bool on_network(const fs::path& folder) {
   struct statfs of_folder {};
   if (::statfs(folder.c_str(), &of_folder) != 0) return false;
@@ -55,7 +55,7 @@ Diagnosis room_finding(const fs::path& folder) {
   if (error || available < 10 * gb) {
     finding.verdict = error || available < gb ? Verdict::fail : Verdict::warn;
     finding.advice =
-        "a checkpoint of transformer-base is 0.9 GB, and several are kept: free some room, or choose "
+        "a checkpoint of transformer-base needs 0.9 GB, and several are kept: free space, or choose "
         "another folder (--run-dir)";
   }
   return finding;
@@ -69,21 +69,21 @@ bool take_lock(const FileDescriptor& file) {
   return ::flock(file.number(), LOCK_EX | LOCK_NB) == 0;
 }
 
-/// Why the file system's locks cannot be used; empty: they can, and exclude each other.
+/// Tests file locks. Returns the error, or "" if locks work and exclude each other.
 std::string why_no_locks(const fs::path& file) {
   const FileDescriptor first = open_to_lock(file), second = open_to_lock(file);
   if (!take_lock(first)) return std::strerror(errno);
-  if (take_lock(second)) return "two processes get one lock";
+  if (take_lock(second)) return "two processes can hold the same lock";
   return errno == EWOULDBLOCK ? "" : std::strerror(errno);
 }
 
 Diagnosis lock_finding(const fs::path& folder, const fs::path& file) {
-  Diagnosis finding{.area = "storage", .text = fmt::format("{}: files can be locked", folder.string())};
+  Diagnosis finding{.area = "storage", .text = fmt::format("{}: file locks work", folder.string())};
   const std::string why = why_no_locks(file);
   if (why.empty()) return finding;
   finding.verdict = Verdict::fail;
-  finding.text = fmt::format("{}: files cannot be locked: {}", folder.string(), why);
-  finding.advice = "spools and the server's data need flock(2): choose a local folder, or mount with locks";
+  finding.text = fmt::format("{}: file locks do not work: {}", folder.string(), why);
+  finding.advice = "spools and the server's data need flock(2): use a local folder, or a mount with locks";
   return finding;
 }
 
@@ -96,14 +96,14 @@ Diagnosis write_finding(const fs::path& folder, const fs::path& file) {
   } catch (const Failure& failure) {
     finding.verdict = Verdict::fail;
     finding.text = failure.what();
-    finding.advice = "runs are written here: give yourself the right, or choose another folder (--run-dir)";
+    finding.advice = "runs are written here: grant write permission, or choose another folder (--run-dir)";
     return finding;
   }
   const double ms = watch.elapsed_ms();
-  finding.text = fmt::format("{}: a small durable write takes {:.0f} ms", folder.string(), ms);
+  finding.text = fmt::format("{}: a small fsynced write takes {:.0f} ms", folder.string(), ms);
   if (ms > slow_ms) {
     finding.verdict = Verdict::warn;
-    finding.advice = "checkpoints and spools wait for this disk";
+    finding.advice = "slow disk: checkpoints and spools wait for it";
   }
   return finding;
 }
