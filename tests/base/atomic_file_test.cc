@@ -63,7 +63,7 @@ TEST_F(AtomicFileTest, UseAfterCommitIsAFailure) {
   EXPECT_THAT([&] { file.commit(); }, ThrowsMessage<Failure>("write " + file_.string() + ": committed twice"));
 }
 
-TEST_F(AtomicFileTest, NamesTheFileThatCannotBeMade) {
+TEST_F(AtomicFileTest, NamesTheFileThatCannotBeCreated) {
   const fs::path absent = folder_ / "absent" / "file";
   EXPECT_THAT([&] { AtomicFile file(absent); },
               ThrowsMessage<Failure>(AllOf(StartsWith("write " + absent.string() + ": cannot create "),
@@ -91,7 +91,7 @@ TEST_F(AtomicFileTest, FullDeviceIsAFailure) {
       ThrowsMessage<Failure>("write " + file_.string() + ": 1 bytes left: No space left on device"));
 }
 
-TEST_F(AtomicFileTest, ReadAndSyncNameWhatIsAbsent) {
+TEST_F(AtomicFileTest, ReadAndSyncNameAnAbsentFile) {
   EXPECT_THAT([&] { read_file(file_); },
               ThrowsMessage<Failure>("read " + file_.string() + ": No such file or directory"));
   EXPECT_THAT([&] { read_file(folder_); }, ThrowsMessage<Failure>("read " + folder_.string() + ": Is a directory"));

@@ -23,14 +23,14 @@ TEST(Sha256, KnownAnswers) {
   EXPECT_EQ(sha256_hex(std::string(1000000, 'a')), "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 
-TEST(Sha256, PartsEqualTheWhole) {
+TEST(Sha256, IncrementalEqualsOneShot) {
   Sha256 digest;
   digest.add("a").add("").add("b");
   Sha256 moved = std::move(digest);
   EXPECT_EQ(moved.add("c").hex(), digest_of_abc);
 }
 
-TEST(Sha256, IsSpentAfterHex) {
+TEST(Sha256, CannotBeUsedAfterHex) {
   Sha256 digest;
   EXPECT_EQ(digest.hex(), digest_of_nothing);
   EXPECT_THAT([&] { digest.hex(); }, ThrowsMessage<Failure>("sha256: hex() called twice"));

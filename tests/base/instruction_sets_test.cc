@@ -23,7 +23,7 @@ CpuidAnswers server_processor() {
   return answers;
 }
 
-TEST(InstructionSets, AreWhatProcessorAndSystemHave) {
+TEST(InstructionSets, NeedProcessorAndSystemSupport) {
   const CpuidAnswers answers = server_processor();
   EXPECT_EQ(names_of(usable_instruction_sets(answers)), "avx fma avx2 avx512f avx512bw avx512_bf16");
   EXPECT_EQ(usable_instruction_sets(CpuidAnswers{}), 0u);
@@ -45,12 +45,12 @@ TEST(InstructionSets, MissingOnesAreNamed) {
   EXPECT_EQ(names_of(missing), "avx512f avx512bw avx512_bf16");
 }
 
-TEST(InstructionSets, NamesAreCutToTheRoomThereIs) {
+TEST(InstructionSets, NamesAreTruncatedToTheBuffer) {
   std::array<char, 6> text{};
   EXPECT_STREQ(write_names(~InstructionSets{0}, text.data(), text.size()), "sse3 ");
 }
 
-TEST(InstructionSets, OfThisMachineAreThoseOfTheKernel) {
+TEST(InstructionSets, OfThisMachineMatchTheKernel) {
   EXPECT_EQ(usable_instruction_sets(), usable_instruction_sets());
 #if defined(__x86_64__)
   EXPECT_EQ((usable_instruction_sets() & bit_of(InstructionSet::sse3)) != 0, __builtin_cpu_supports("sse3") != 0);

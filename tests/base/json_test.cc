@@ -24,7 +24,7 @@ TEST(Json, CompactTextReadsBackEqual) {
   EXPECT_EQ(round_trip(R"({"\u0061\u00e9":1})"), "{\"aé\":1}");
 }
 
-TEST(Json, DoublesHaveTheFewestDigitsThatReadBackEqual) {
+TEST(Json, DoublesHaveTheShortestExactDigits) {
   EXPECT_EQ(to_text(json::value(3.217)), "3.217");
   EXPECT_EQ(to_text(json::value(0.1)), "0.1");
   EXPECT_EQ(to_text(json::value(-0.0)), "-0.0");
@@ -42,7 +42,7 @@ TEST(Json, DoublesHaveTheFewestDigitsThatReadBackEqual) {
   }
 }
 
-TEST(Json, NumbersCloserToZeroThanAnyDoubleAreZero) {
+TEST(Json, UnderflowIsZero) {
   EXPECT_EQ(parse_json("1e-400")->get_double(), 0.0);
   EXPECT_EQ(parse_json("5e-324")->get_double(), 5e-324);
   EXPECT_EQ(parse_json("1.7976931348623157e308")->get_double(), std::numeric_limits<double>::max());
@@ -67,7 +67,7 @@ struct Refused {
 
 class JsonRefused : public testing::TestWithParam<Refused> {};
 
-TEST_P(JsonRefused, WithPlaceAndReason) {
+TEST_P(JsonRefused, WithPositionAndReason) {
   const auto result = parse_json(GetParam().text);
   ASSERT_FALSE(result.ok());
   EXPECT_EQ(result.message().rfind("JSON, byte ", 0), 0U) << result.message();

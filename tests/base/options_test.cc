@@ -45,7 +45,7 @@ class OptionsTest : public testing::Test {
   OptionBinder binder_;
 };
 
-TEST_F(OptionsTest, LoadsEveryTypeAndKeepsTheRest) {
+TEST_F(OptionsTest, LoadsEveryTypeAndKeepsOtherDefaults) {
   load("layers: 4\nshuffle: false\nsets: [a, 'b,c', no]\noptimizer:\n  rate: 5e-4\n  schedule: linear\nlanguage: no\n");
   EXPECT_EQ(outer_.layers, 4);
   EXPECT_FALSE(outer_.shuffle);
@@ -57,7 +57,7 @@ TEST_F(OptionsTest, LoadsEveryTypeAndKeepsTheRest) {
   EXPECT_EQ(outer_.name, "first run");
 }
 
-TEST(Options, AWordMayStandForANumber) {
+TEST(Options, AWordCanReplaceANumber) {
   double size = 0;
   OptionBinder binder;
   binder.number_or("size", size, 0.5, 50, "auto", -1, "megabytes at once");
@@ -74,7 +74,7 @@ TEST(Options, AWordMayStandForANumber) {
   }
 }
 
-TEST(Options, AWordMayStandForAnInteger) {
+TEST(Options, AWordCanReplaceAnInteger) {
   std::int64_t budget = 0;
   OptionBinder binder;
   binder.integer_or("budget", budget, 0, 50, "auto", -1, "tokens at once");
@@ -196,7 +196,7 @@ TEST_F(OptionsTest, DumpReadsBackEqual) {
   }
 }
 
-TEST_F(OptionsTest, DumpIsNestedInDeclaredOrder) {
+TEST_F(OptionsTest, DumpIsNestedInOrderOfDeclaration) {
   EXPECT_EQ(dump_yaml(binder_),
             "layers: 6\nseed: 1\nshuffle: true\nname: \"first run\"\nsets: [valid]\n"
             "optimizer:\n  rate: 0.1\n  schedule: inverse\nlanguage: no\n");

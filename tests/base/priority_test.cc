@@ -8,7 +8,7 @@
 namespace babelring {
 namespace {
 
-TEST(Priority, IsLoweredForTheCallingThreadAlone) {
+TEST(Priority, IsLoweredForTheCallingThreadOnly) {
   const int before = getpriority(PRIO_PROCESS, 0);
   if (before > 16) GTEST_SKIP() << "the priority of this program is the lowest already";
   int of_thread = -1, of_its_child = -1;
@@ -22,7 +22,7 @@ TEST(Priority, IsLoweredForTheCallingThreadAlone) {
   EXPECT_EQ(getpriority(PRIO_PROCESS, 0), before);
 }
 
-TEST(Priority, EndsAtTheLowest) {
+TEST(Priority, StopsAtTheLowest) {
   std::thread([&] {
     lower_priority(0, 100);
     EXPECT_EQ(getpriority(PRIO_PROCESS, 0), 19);

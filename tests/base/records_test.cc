@@ -142,7 +142,7 @@ INSTANTIATE_TEST_SUITE_P(
         Damage{"non_finite", "[]", "non_finite: expected an object, found an array"},
         Damage{"non_finite", "{\"loss\":\"nan\"}", "non_finite: names a member that is not a null number"}));
 
-TEST(Records, NestedPlacesAreNamed) {
+TEST(Records, ErrorsNameNestedMembers) {
   json::object eval = to_json(one_of_each()[1]);
   eval["samples"].as_array()[1].as_object().erase("hypothesis");
   EXPECT_EQ(record_from_json(eval).message(), "record: samples[1].hypothesis: expected, but absent");
@@ -195,7 +195,7 @@ TEST(Records, BadBatchesNameTheRecord) {
   EXPECT_THAT(batch_from_json("r_x", parse_json(head + "[]}").value()).message(), HasSubstr("run: expected r_"));
 }
 
-TEST(Records, WhatANewerProgramAddsIsPassedOverWhereItMayBe) {
+TEST(Records, UnknownMembersAreCountedOnRequest) {
   const std::string text =
       R"({"attempt":1,"rank":0,"host":"h","mood":"good","records":[{"sequence":1,"time_ms":1,"kind":"step","update":1,)"
       R"("humidity":0.5,"loss":null,"haze":null,"non_finite":{"loss":"nan","haze":"inf"}},)"
@@ -220,7 +220,7 @@ TEST(Records, WhatANewerProgramAddsIsPassedOverWhereItMayBe) {
             "batch: records[0].non_finite: names a member that is not a null number");
 }
 
-TEST(Records, MetricsAreTheNumbersInDeclaredOrder) {
+TEST(Records, MetricsAreTheNumbersInOrderOfDeclaration) {
   const auto metrics = metrics_of(sample_step());
   ASSERT_GE(metrics.size(), 26U);
   EXPECT_EQ(metrics.front(), (std::pair<std::string, double>{"epoch", 1.25}));
@@ -243,7 +243,7 @@ TEST(Ids, AreDistinctValidAndSortByTime) {
   EXPECT_LT(early, make_id('c'));
 }
 
-TEST(Ids, OthersAreRefused) {
+TEST(Ids, InvalidOnesAreRefused) {
   EXPECT_TRUE(valid_id(run_id, 'r'));
   EXPECT_FALSE(valid_id(run_id, 'c'));
   EXPECT_FALSE(valid_id("", 'r'));

@@ -15,7 +15,7 @@ namespace {
 
 using testing::ThrowsMessage;
 
-TEST(NameFault, TellsWhichCharacterIsNoPartOfAName) {
+TEST(NameFault, NamesTheRefusedCharacter) {
   const auto found = [](std::string_view point, int at) {
     return fmt::format("expected no control or invisible characters, found U+{} at byte {}", point, at);
   };
@@ -31,14 +31,14 @@ TEST(NameFault, TellsWhichCharacterIsNoPartOfAName) {
   EXPECT_EQ(name_fault("\xff"), "expected UTF-8");
 }
 
-TEST(NameFault, TakesOrdinaryTextOfAnyScript) {
+TEST(NameFault, AcceptsTextInAnyScript) {
   for (const char* name : {"", "en-de big/2, 50% \"x\"", "Größe №7", "日本語", "שלום", "العربية", "हिन्दी",
                            "می\u200cخواهم", "👩\u200d🚀 🇫🇮", "\u00a0\u3000"}) {
     EXPECT_EQ(name_fault(name), std::nullopt) << name;
   }
 }
 
-TEST(Nearest, NamesWhatIsNearAndNothingElse) {
+TEST(Nearest, FindsOnlyCloseNames) {
   const std::vector<std::string> known = {"warm_up", "learning_rate", "beta1", "beta2"};
   EXPECT_EQ(nearest_name("warmup", known), "warm_up");
   EXPECT_EQ(nearest_name("learning-rate", known), "learning_rate");
@@ -54,7 +54,7 @@ TEST(Nearest, NamesWhatIsNearAndNothingElse) {
   EXPECT_EQ(did_you_mean("dropout", known), "");
 }
 
-TEST(Nearest, NamesKeysByTheirLastPart) {
+TEST(Nearest, SuggestsKeysByTheirLastPart) {
   const std::vector<std::string> keys = {"name", "training.seed", "validation.every", "checkpoint.every"};
   EXPECT_EQ(did_you_mean_key("seed", keys), "; did you mean 'training.seed'?");
   EXPECT_EQ(did_you_mean_key("model.seed", keys), "; did you mean 'training.seed'?");
@@ -63,7 +63,7 @@ TEST(Nearest, NamesKeysByTheirLastPart) {
   EXPECT_EQ(did_you_mean_key("speed.of.light", keys), "");
 }
 
-TEST(Utf8, IsToldFromOtherBytes) {
+TEST(Utf8, IsValidated) {
   EXPECT_TRUE(is_utf8(""));
   EXPECT_TRUE(is_utf8("Grüße\n\t世界 🙂"));
   EXPECT_FALSE(is_utf8("a\xff"));

@@ -27,7 +27,7 @@ class CheckpointFolder : public testing::Test {
   fs::path store_ = run_ / "checkpoints";
 };
 
-TEST_F(CheckpointFolder, FindsTheCheckpointItself) {
+TEST_F(CheckpointFolder, AcceptsACheckpointFolder) {
   const fs::path checkpoint = add("update-00000010");
   add("update-00000020");
   EXPECT_EQ(find_checkpoint(checkpoint), checkpoint);
@@ -50,7 +50,7 @@ TEST_F(CheckpointFolder, ListsTheLast) {
   EXPECT_THROW(last_checkpoints(run_, 4), Failure);
 }
 
-TEST_F(CheckpointFolder, KnowsARunsFolderFromACheckpoint) {
+TEST_F(CheckpointFolder, DistinguishesARunFolderFromACheckpoint) {
   EXPECT_FALSE(is_run_folder(run_));
   const fs::path checkpoint = add("update-00000010");
   EXPECT_TRUE(is_run_folder(run_));
@@ -59,14 +59,14 @@ TEST_F(CheckpointFolder, KnowsARunsFolderFromACheckpoint) {
   EXPECT_FALSE(is_run_folder(run_ / "nowhere"));
 }
 
-TEST_F(CheckpointFolder, TellsUpdatesByTheirNumbers) {
+TEST_F(CheckpointFolder, OrdersUpdatesByNumber) {
   add("update-99999999");
   const fs::path newest = add("update-100000000");
   add("update-99999999.copy");
   EXPECT_EQ(find_checkpoint(run_), newest);
 }
 
-TEST_F(CheckpointFolder, SaysWhatIsMissing) {
+TEST_F(CheckpointFolder, ReportsMissingCheckpoints) {
   EXPECT_THROW(find_checkpoint(run_), Failure);
   EXPECT_THROW(find_checkpoint(run_ / "nowhere"), Failure);
 }

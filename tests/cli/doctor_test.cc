@@ -78,7 +78,7 @@ Result<HostRoute> fake_route(const std::string& host) {
   return Error{"unknown host name: Name or service not known"};
 }
 
-TEST_F(DoctorTest, ProcessorFeaturesSayWhatKernelsThereAre) {
+TEST_F(DoctorTest, ProcessorFeaturesDetermineTheAdvice) {
   write_machine("avx2 avx512_bf16 amx_tile amx_bf16");
   EXPECT_THAT(machine_findings(files(), "cpu (bf16 in AMX tiles, oneDNN)", 8)[0],
               says(Verdict::ok, "Test CPU: cpu (bf16 in AMX tiles, oneDNN)"));
@@ -91,7 +91,7 @@ TEST_F(DoctorTest, ProcessorFeaturesSayWhatKernelsThereAre) {
   EXPECT_THAT(machine_findings(files(), "cpu (oneDNN)", 8)[0].advice, HasSubstr("training.precision=f32"));
 }
 
-TEST_F(DoctorTest, LimitsOfTheControlGroupCount) {
+TEST_F(DoctorTest, ControlGroupLimitsAreRespected) {
   write_machine("avx512_bf16");
   EXPECT_THAT(machine_findings(files(), "cpu", 8),
               ElementsAre(testing::_, says(Verdict::ok, "may use 8 of 8 processors"),
@@ -111,7 +111,7 @@ TEST_F(DoctorTest, LimitsOfTheControlGroupCount) {
   EXPECT_THAT(machine_findings(files(), "cpu", 8)[1], says(Verdict::warn, "load 7.9"));
 }
 
-TEST_F(DoctorTest, MachineThatTellsNothingIsNoFault) {
+TEST_F(DoctorTest, MissingInformationIsNotAnError) {
   const Diagnoses findings = machine_findings({folder_ / "absent", folder_ / "absent"}, "cpu", 2);
   EXPECT_THAT(findings[1], says(Verdict::ok, "may use 2 of 2"));
   EXPECT_THAT(findings[2], says(Verdict::ok, "the kernel does not report it"));
@@ -128,7 +128,7 @@ TEST_F(DoctorTest, InterfacesAreDescribed) {
   EXPECT_THAT(findings.back().advice, HasSubstr("--hosts"));
 }
 
-TEST_F(DoctorTest, InterfaceIsProposedThatLeadsToTheHosts) {
+TEST_F(DoctorTest, InterfaceToTheHostsIsRecommended) {
   const Diagnoses findings = network_findings(interfaces(), {"by-eth0", "ourselves"}, fake_route, {});
   EXPECT_THAT(findings, Contains(says(Verdict::ok, "by-eth0 is 10.0.0.2: by eth0, from 10.0.0.1")));
   EXPECT_THAT(findings.back(), says(Verdict::ok, "NCCL_SOCKET_IFNAME=eth0 and btl_tcp_if_include=eth0"));
@@ -137,7 +137,7 @@ TEST_F(DoctorTest, InterfaceIsProposedThatLeadsToTheHosts) {
   EXPECT_THAT(network_findings(interfaces(), {"ourselves"}, fake_route, {}).back(), says(Verdict::ok, "no other host"));
 }
 
-TEST_F(DoctorTest, HostsThatCannotShareARingAreFound) {
+TEST_F(DoctorTest, HostsThatCannotFormARingAreReported) {
   EXPECT_THAT(network_findings(interfaces(), {"by-eth0", "by-eth1"}, fake_route, {}).back(),
               says(Verdict::warn, "reached by different interfaces: eth0, eth1"));
   const Diagnoses findings = network_findings(interfaces(), {"debian", "nobody", "strange"}, fake_route, {});
@@ -147,7 +147,7 @@ TEST_F(DoctorTest, HostsThatCannotShareARingAreFound) {
   EXPECT_THAT(findings, Contains(says(Verdict::warn, "by no interface with 10.9.9.1")));
 }
 
-TEST_F(DoctorTest, ChosenInterfaceMustBeThere) {
+TEST_F(DoctorTest, ChosenInterfaceMustExist) {
   const auto chosen = [this](const std::string& value) {
     return network_findings(interfaces(), {}, fake_route, value).back();
   };
@@ -159,7 +159,7 @@ TEST_F(DoctorTest, ChosenInterfaceMustBeThere) {
   EXPECT_THAT(chosen("eth2"), says(Verdict::fail, "selects no interface")) << "it is down";
 }
 
-TEST_F(DoctorTest, AdaptersOfInfinibandTellTheirState) {
+TEST_F(DoctorTest, InfinibandAdaptersAreDescribed) {
   EXPECT_THAT(infiniband_findings(files()), ElementsAre());
   for (const auto& [adapter, state] : {std::pair("mlx5_0", "4: ACTIVE"), std::pair("mlx5_1", "1: DOWN")}) {
     const std::string port = std::string("sys/class/infiniband/") + adapter + "/ports/1/";
@@ -181,7 +181,7 @@ TEST_F(DoctorTest, RouteToThisMachineIsTheLoopback) {
   EXPECT_FALSE(route_to("no.such.host.invalid"));
 }
 
-TEST_F(DoctorTest, GpusThatCannotBeUsedAreAFault) {
+TEST_F(DoctorTest, UnusableGpusAreAnError) {
   const GpuReport none{.why = "there is no NVIDIA driver", .nccl = {.why = "no libnccl.so.2"}};
   EXPECT_EQ(worst_of(gpu_findings(none)), Verdict::ok) << "a machine without GPUs is well";
   EXPECT_THAT(gpu_findings(none)[0], says(Verdict::ok, "no GPU is used: there is no NVIDIA driver"));
@@ -212,7 +212,7 @@ TEST_F(DoctorTest, CardsAreCountedOnTheBus) {
   EXPECT_TRUE(report.cudnn.version.empty() != report.cudnn.why.empty());
 }
 
-TEST_F(DoctorTest, FolderForRunsIsTried) {
+TEST_F(DoctorTest, FolderForRunsIsChecked) {
   const Diagnoses findings = storage_findings(folder_ / "runs/deep");
   ASSERT_EQ(findings.size(), 3U);
   EXPECT_THAT(findings[0].text, AllOf(HasSubstr(folder_.path().string() + ": "), HasSubstr("GB free")));

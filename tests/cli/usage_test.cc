@@ -32,7 +32,7 @@ TEST(Explain, NamesTheNearestOption) {
   EXPECT_EQ(explained({"average", "--beam", "3"}), "unknown option '--beam' (`nmt average --help` lists the options)");
 }
 
-TEST(Explain, FollowsCommandsOfCommands) {
+TEST(Explain, HandlesNestedCommands) {
   EXPECT_EQ(explained({"run", "lsit"}),
             "unknown command 'lsit'; did you mean 'list'? (`nmt run --help` lists the commands)");
   EXPECT_EQ(explained({"run", "logs", "toy", "--folow"}),
@@ -40,13 +40,13 @@ TEST(Explain, FollowsCommandsOfCommands) {
   EXPECT_EQ(explained({"run"}).substr(0, 32), "expected a command: submit, list");
 }
 
-TEST(Explain, LeavesTheRestToTheParser) {
+TEST(Explain, KeepsOtherMessagesOfTheParser) {
   const std::string words = "the parser's own words";
   EXPECT_EQ(explained({"translate", "--beam", "x"}), words + " (`nmt translate --help` lists the options)");
   EXPECT_EQ(explained({"translate", "--length-penalty", "-1"}), words + " (`nmt translate --help` lists the options)");
 }
 
-TEST(Explain, SaysNoNumberOfThreeHundredDigits) {
+TEST(Explain, PrintsNoNumberWithThreeHundredDigits) {
   CLI::App app("test", "server");
   std::int64_t number = 0;
   app.add_option("--memory", number)->check(CLI::NonNegativeNumber);
@@ -59,7 +59,7 @@ TEST(Explain, SaysNoNumberOfThreeHundredDigits) {
   }
 }
 
-TEST(Explain, SaysWhatWasFoundAndWhatWasExpected) {
+TEST(Explain, NamesFoundAndExpectedValues) {
   const auto said = [](const std::string& option, const std::string& value) {
     CLI::App app("test", "nmt");
     int number = 0;

@@ -27,7 +27,7 @@ TEST(ApiClient, ReadsListsPageByPage) {
   EXPECT_EQ(server.requests()[1].target, "/api/v1/runs?state=running&limit=98&cursor=p%2F2");
 }
 
-TEST(ApiClient, StopsAtTheMostItemsWanted) {
+TEST(ApiClient, StopsAtTheItemLimit) {
   ScriptedServer server([](const ScriptedRequest&) {
     return ScriptedAnswer{.body = R"({"items":[{"n":1},{"n":2}],"next_cursor":"more"})"};
   });
@@ -36,7 +36,7 @@ TEST(ApiClient, StopsAtTheMostItemsWanted) {
   EXPECT_EQ(server.requests().size(), 1u);
 }
 
-TEST(ApiClient, WhatHasAKeyIsSentAgainWithTheSameKey) {
+TEST(ApiClient, RetriesARequestWithItsIdempotencyKey) {
   ScriptedServer server([](const ScriptedRequest& request) -> ScriptedAnswer {
     if (request.number == 0) return {.body = "{}", .cut_after = 0};
     if (request.number == 1) return {.status = 503, .body = R"({"detail":"busy"})", .headers = {"Retry-After: 0"}};
@@ -51,7 +51,7 @@ TEST(ApiClient, WhatHasAKeyIsSentAgainWithTheSameKey) {
   }
 }
 
-TEST(ApiClient, WhatHasNoneIsNot) {
+TEST(ApiClient, DoesNotRetryARequestWithoutAKey) {
   ScriptedServer server([](const ScriptedRequest&) {
     return ScriptedAnswer{.status = 503, .body = R"({"detail":"busy"})", .headers = {"Retry-After: 0"}};
   });
@@ -60,7 +60,7 @@ TEST(ApiClient, WhatHasNoneIsNot) {
   EXPECT_EQ(server.requests().size(), 1u);
 }
 
-TEST(ApiClient, SaysWhatIsNoAnswer) {
+TEST(ApiClient, ReportsAnInvalidResponse) {
   ScriptedServer server([](const ScriptedRequest&) { return ScriptedAnswer{.body = "<html>"}; });
   ApiClient api({server.address(), ""});
   EXPECT_THAT([&] { api.get("/runs"); }, ThrowsMessage<Failure>(HasSubstr("GET /api/v1/runs: expected a JSON object")));
@@ -69,7 +69,7 @@ TEST(ApiClient, SaysWhatIsNoAnswer) {
               ThrowsMessage<Failure>(HasSubstr("connect: Connection refused")));
 }
 
-TEST(ApiClient, SaysWhereATokenWouldComeFrom) {
+TEST(ApiClient, ExplainsHowToProvideAToken) {
   ScriptedServer server(
       [](const ScriptedRequest&) { return ScriptedAnswer{.status = 401, .body = R"({"detail":"send a token"})"}; });
   EXPECT_THAT(
@@ -91,7 +91,7 @@ TEST(ApiClient, NoBodyIsAnEmptyObject) {
   EXPECT_TRUE(api.send("DELETE", "/checkpoints/c/pin", {}).empty());
 }
 
-TEST(PercentEncoded, LeavesOnlyWhatIsPlain) {
+TEST(PercentEncoded, LeavesOnlyUnreservedCharacters) {
   EXPECT_EQ(percent_encoded("aZ09-._~"), "aZ09-._~");
   EXPECT_EQ(percent_encoded("a b/ü?"), "a%20b%2F%C3%BC%3F");
 }

@@ -18,7 +18,7 @@ std::vector<std::string> read_all(EventReader& reader, std::string_view text, st
   return events;
 }
 
-TEST(EventReader, ReadsEventsWhateverThePiecesAndLineEnds) {
+TEST(EventReader, ReadsEventsWithAnyChunksAndLineEnds) {
   const std::string text =
       "retry: 2000\n\n: a comment\nid: 3-1\nevent: state\ndata: {\"a\":1}\n\n"
       "data:one\r\ndata: two\r\n\r\nevent: empty\n\nid\rdata\r\rid: 3-9\ndata: x\n\ndata: not ended\n";
@@ -31,7 +31,7 @@ TEST(EventReader, ReadsEventsWhateverThePiecesAndLineEnds) {
   }
 }
 
-TEST(EventReader, AnIdCountsOnceItsEventIsWhole) {
+TEST(EventReader, AnIdCountsAfterItsEventIsComplete) {
   EventReader reader;
   read_all(reader, "id: 1\ndata: x\n\nid: 2\ndata: half", 5);
   EXPECT_EQ(reader.last_id(), "1");
@@ -40,7 +40,7 @@ TEST(EventReader, AnIdCountsOnceItsEventIsWhole) {
   EXPECT_EQ(reader.last_id(), "1");
 }
 
-TEST(EventReader, ABadRetryIsIgnoredAndALongOneBounded) {
+TEST(EventReader, InvalidRetryIsIgnoredAndLongRetryIsBounded) {
   EventReader reader;
   read_all(reader, "retry: soon\n\n", 99);
   EXPECT_FALSE(reader.retry().has_value());
@@ -48,7 +48,7 @@ TEST(EventReader, ABadRetryIsIgnoredAndALongOneBounded) {
   EXPECT_EQ(reader.retry(), std::chrono::milliseconds(60000));
 }
 
-TEST(EventReader, EndsWhereItIsToldTo) {
+TEST(EventReader, EndsOnRequest) {
   EventReader reader;
   int seen = 0;
   EXPECT_FALSE(reader.feed("data: 1\n\ndata: 2\n\n", [&](const ServerEvent&) { return ++seen < 1; }));

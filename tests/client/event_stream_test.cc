@@ -19,7 +19,7 @@ using testing::ElementsAre;
 
 const EventStream::Options quick{.silence = 600s, .first_retry = 1ms, .longest_retry = 10ms};
 
-TEST(EventStream, GoesOnBehindTheLastEventAfterEachLoss) {
+TEST(EventStream, ResumesAfterTheLastEvent) {
   ScriptedServer server([](const ScriptedRequest& request) -> ScriptedAnswer {
     switch (request.number) {
       case 0:
@@ -55,7 +55,7 @@ TEST(EventStream, GoesOnBehindTheLastEventAfterEachLoss) {
   EXPECT_THAT(asked, ElementsAre("", "7-2", "7-2", "7-3"));
 }
 
-TEST(EventStream, SilenceIsALossToo) {
+TEST(EventStream, SilenceCountsAsALoss) {
   ScriptedServer server([](const ScriptedRequest& request) -> ScriptedAnswer {
     if (request.header("last-event-id").empty()) return {.pieces = {"id: 7-1\ndata: a\n\n"}, .hold = true};
     return {.pieces = {"id: 7-2\nevent: last\ndata: b\n\n"}, .hold = true};
@@ -74,7 +74,7 @@ TEST(EventStream, SilenceIsALossToo) {
   EXPECT_GE(losses, 1);
 }
 
-TEST(EventStream, KeepsWaitingBetweenTriesHoweverManyThereAre) {
+TEST(EventStream, KeepsTheMaximumDelayAfterManyRetries) {
   constexpr int steady = 66, tries = 86;  // more often than a wait that doubles fits into 64 bits
   const Stopwatch watch;
   std::atomic<double> steady_ms = 0;
@@ -88,7 +88,7 @@ TEST(EventStream, KeepsWaitingBetweenTriesHoweverManyThereAre) {
   EXPECT_GE(watch.elapsed_ms() - steady_ms, 5 * (tries - steady));
 }
 
-TEST(EventStream, ARefusalForGoodIsThrown) {
+TEST(EventStream, APermanentRefusalIsThrown) {
   ScriptedServer server(
       [](const ScriptedRequest&) { return ScriptedAnswer{.status = 404, .body = R"({"detail":"no run 'r'"})"}; });
   EventStream stream({server.address(), ""}, "/", quick);
@@ -97,7 +97,7 @@ TEST(EventStream, ARefusalForGoodIsThrown) {
   EXPECT_EQ(server.requests().size(), 1u);
 }
 
-TEST(EventStream, EndsAtOnceWhenToldWhileItListensOrWaits) {
+TEST(EventStream, EndsAtOnceWhileListeningOrWaiting) {
   for (const bool answers : {true, false}) {
     ScriptedServer server([&](const ScriptedRequest&) {
       return answers ? ScriptedAnswer{.pieces = {"data: x\n\n"}, .hold = true} : ScriptedAnswer{.status = 500};

@@ -46,7 +46,7 @@ class FileDownloadTest : public testing::Test {
   const fs::path path_ = testing::TempDir() + "file_download_test." + std::to_string(::getpid());
 };
 
-TEST_F(FileDownloadTest, ComesWholeAndTellsItsProgress) {
+TEST_F(FileDownloadTest, DownloadsAndReportsProgress) {
   ScriptedServer server([&](const ScriptedRequest& request) { return part(request); });
   HttpClient client(server.address());
   std::int64_t last = 0;
@@ -59,7 +59,7 @@ TEST_F(FileDownloadTest, ComesWholeAndTellsItsProgress) {
   EXPECT_EQ(server.requests()[0].header("range"), "");
 }
 
-TEST_F(FileDownloadTest, LostConnectionsAreTakenUpWhereTheyBroke) {
+TEST_F(FileDownloadTest, ResumesAfterLostConnections) {
   ScriptedServer server([&](const ScriptedRequest& request) {
     ScriptedAnswer answer = part(request);
     if (request.number < 4) answer.cut_after = 100000;
@@ -72,7 +72,7 @@ TEST_F(FileDownloadTest, LostConnectionsAreTakenUpWhereTheyBroke) {
   for (std::size_t i = 1; i < 5; ++i) EXPECT_EQ(requests[i].header("range"), fmt::format("bytes={}-", 100000 * i));
 }
 
-TEST_F(FileDownloadTest, WhatAnEarlierCallLeftIsKept) {
+TEST_F(FileDownloadTest, ResumesAPartialFile) {
   std::ofstream(path_) << content_.substr(0, 300000);
   ScriptedServer server([&](const ScriptedRequest& request) { return part(request); });
   download(server);
@@ -83,14 +83,14 @@ TEST_F(FileDownloadTest, WhatAnEarlierCallLeftIsKept) {
   EXPECT_EQ(server.requests().size(), 1u) << "what is there and whole is not asked for";
 }
 
-TEST_F(FileDownloadTest, AServerThatSendsAllAgainIsUnderstood) {
+TEST_F(FileDownloadTest, AcceptsAServerThatSendsTheWholeFile) {
   std::ofstream(path_) << std::string(300000, 'x');
   ScriptedServer server([&](const ScriptedRequest&) { return ScriptedAnswer{.body = content_}; });
   download(server);
   EXPECT_EQ(read_file(path_), content_);
 }
 
-TEST_F(FileDownloadTest, PartsOfAnotherFileAreFoundAndFetchedAgain) {
+TEST_F(FileDownloadTest, AMixOfTwoFilesIsDetectedAndDownloadedAgain) {
   std::ofstream(path_) << std::string(300000, 'x');
   ScriptedServer server([&](const ScriptedRequest& request) { return part(request); });
   download(server);
@@ -99,7 +99,7 @@ TEST_F(FileDownloadTest, PartsOfAnotherFileAreFoundAndFetchedAgain) {
   EXPECT_EQ(server.requests()[1].header("range"), "");
 }
 
-TEST_F(FileDownloadTest, AnythingElseThanTheManifestSaysIsRefused) {
+TEST_F(FileDownloadTest, ContentThatDiffersFromTheManifestIsRefused) {
   ScriptedServer flipped([&](const ScriptedRequest&) {
     std::string other = content_;
     other[123456] ^= 1;
@@ -117,7 +117,7 @@ TEST_F(FileDownloadTest, AnythingElseThanTheManifestSaysIsRefused) {
               ThrowsMessage<ServerRefusal>("server says 410: checkpoint c_1 was removed by retention"));
 }
 
-TEST_F(FileDownloadTest, GivesUpAfterTriesWithoutAByteAndKeepsWhatItHas) {
+TEST_F(FileDownloadTest, GivesUpAfterRetriesWithoutDataAndKeepsThePartialFile) {
   ScriptedServer server([&](const ScriptedRequest& request) {
     ScriptedAnswer answer = part(request);
     answer.cut_after = request.number == 0 ? 200000 : 0;

@@ -32,7 +32,7 @@ struct SlowResolver {
   }
 };
 
-TEST(HttpClient, LookingUpANameTakesNoLongerThanTheTimeout) {
+TEST(HttpClient, NameLookupTimesOut) {
   ScriptedServer server([](const ScriptedRequest&) { return ScriptedAnswer{.status = 503}; });
   SlowResolver slow;
   HttpClient client("http://a.name.that.nobody.answers:1", {.timeout = 50ms, .resolver = slow.resolver(server.port())});
@@ -61,7 +61,7 @@ TEST(HttpClient, CancelEndsALookup) {
   slow.gate.set_value();
 }
 
-TEST(HttpClient, AnUnknownNameSaysSo) {
+TEST(HttpClient, ReportsAnUnknownName) {
   const auto unknown = [](const std::string& host, const std::string&) -> HostLookup::Endpoints {
     throw std::runtime_error("Host not found: " + host);
   };
@@ -108,7 +108,7 @@ TEST(HttpClient, SendsMethodsHeadersBodiesAndTheToken) {
   EXPECT_EQ(server.requests().back().header("authorization"), "");
 }
 
-TEST(HttpClient, HandsOnAStreamAsItArrivesUntilItIsEnough) {
+TEST(HttpClient, PassesOnABodyUntilTheSinkStops) {
   ScriptedServer server([](const ScriptedRequest&) {
     return ScriptedAnswer{.pieces = {"one ", "two ", std::string(300000, 'x')}, .hold = true};
   });
@@ -124,7 +124,7 @@ TEST(HttpClient, HandsOnAStreamAsItArrivesUntilItIsEnough) {
   EXPECT_EQ(answer->body, "");
 }
 
-TEST(HttpClient, AStreamThatFallsSilentTimesOut) {
+TEST(HttpClient, ASilentStreamTimesOut) {
   ScriptedServer server([](const ScriptedRequest&) { return ScriptedAnswer{.pieces = {"one"}, .hold = true}; });
   HttpClient client(server.address(), {.timeout = 500ms});
   std::string got, message;
@@ -141,7 +141,7 @@ TEST(HttpClient, AStreamThatFallsSilentTimesOut) {
   EXPECT_THAT(message, HasSubstr("receive: "));
 }
 
-TEST(HttpClient, ARefusalsBodyIsNoStream) {
+TEST(HttpClient, AnErrorBodyDoesNotGoToTheSink) {
   ScriptedServer server([](const ScriptedRequest&) { return ScriptedAnswer{.status = 404, .body = "gone"}; });
   HttpClient client(server.address());
   const auto answer = client.send({.target = "/"}, [](const HttpAnswer&, std::string_view) -> bool {
@@ -161,7 +161,7 @@ TEST(HttpClient, ABodyThatEndsEarlyIsAnError) {
   EXPECT_THAT(answer.message(), HasSubstr("receive: "));
 }
 
-TEST(HttpClient, DoesNotRepeatWhatTheServerMayHaveDone) {
+TEST(HttpClient, DoesNotRetryARequestThatMayHaveBeenExecuted) {
   EXPECT_TRUE(soon([] {  // on a slow machine the first one may time out
     ScriptedServer server([](const ScriptedRequest& request) { return ScriptedAnswer{.silent = request.number > 0}; });
     HttpClient client(server.address(), {.timeout = 600ms});

@@ -20,7 +20,7 @@ TEST(Problem, IsOneLineWithStatusAndDetail) {
             "run_unknown");
 }
 
-TEST(Problem, NamesTheMembersThatAreWrong) {
+TEST(Problem, NamesTheInvalidMembers) {
   const std::string body = R"({"title":"Unprocessable","detail":"config: not valid",
     "errors":[{"pointer":"/config","detail":"line 3: unknown key"},{"detail":"b"},{"pointer":"/c","detail":"c"},
               {"pointer":"/d","detail":"d"}]})";
@@ -35,7 +35,7 @@ TEST(Problem, NamesTheMembersThatAreWrong) {
       "server says 400: ranks: expected 1 to 64");
 }
 
-TEST(Problem, IsThrownAsAFailureThatKeepsItsParts) {
+TEST(Problem, IsThrownWithItsParts) {
   try {
     throw ServerRefusal(read_problem({.status = 409, .body = R"({"detail":"d","code":"active"})", .retry_after = {}}));
   } catch (const Failure& failure) {

@@ -35,7 +35,7 @@ class ServerAccessTest : public testing::Test {
   const fs::path home_ = testing::TempDir() + "server_access_test." + std::to_string(::getpid());
 };
 
-TEST_F(ServerAccessTest, WhatIsSaidCountsBeforeTheEnvironmentAndThatBeforeTheUsual) {
+TEST_F(ServerAccessTest, OptionsPrecedeTheEnvironmentAndItPrecedesDefaults) {
   EXPECT_EQ(find_server("", {}).address, "http://127.0.0.1:8080");
   EXPECT_EQ(find_server("", {}).token, "");
   write(".config/babelring/token", "of-home\n");
@@ -58,7 +58,7 @@ TEST_F(ServerAccessTest, AFileWithoutATokenIsNamed) {
   }
 }
 
-TEST(ServerAddress, ReadsWhatUsersWrite) {
+TEST(ServerAddress, ParsesValidAddresses) {
   EXPECT_EQ(parse_server_address("http://host:8080/under/").text(), "http://host:8080/under");
   EXPECT_EQ(parse_server_address("https://host").text(), "https://host:443");
   EXPECT_EQ(parse_server_address("http://[::1]:5").text(), "http://[::1]:5");

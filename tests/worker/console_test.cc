@@ -22,7 +22,7 @@ StepRecord step(std::int64_t update, double loss, std::int64_t tokens) {
   return record;
 }
 
-TEST(Console, LogsTheMeanLossOfTheTokensSinceTheLineBefore) {
+TEST(Console, LogsTheMeanLossSinceThePreviousLine) {
   TrainConfig config;
   config.training.log_every = "3u";
   const LogCapture log;
@@ -36,7 +36,7 @@ TEST(Console, LogsTheMeanLossOfTheTokensSinceTheLineBefore) {
 }
 
 /// What a log line or another program writes next begins at the front of the bar's line.
-TEST(Console, LeavesTheCursorAtTheFrontOfItsBar) {
+TEST(Console, LeavesTheCursorAtTheStartOfTheBar) {
   TrainConfig config;
   testing::internal::CaptureStderr();
   {

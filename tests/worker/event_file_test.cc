@@ -25,7 +25,7 @@ class EventFileTest : public testing::Test {
   const fs::path folder_ = testing::TempDir() + "event_file_test." + std::to_string(::getpid());
 };
 
-TEST(Crc32c, HasTheValuesOfTheStandard) {
+TEST(Crc32c, MatchesTheStandardsTestVectors) {
   EXPECT_EQ(crc32c(""), 0u);
   EXPECT_EQ(crc32c("123456789"), 0xe3069283u);
   // RFC 3720, B.4: 32 bytes of zeros, of ones, and counting up.
@@ -36,7 +36,7 @@ TEST(Crc32c, HasTheValuesOfTheStandard) {
   EXPECT_EQ(crc32c(counting), 0x46dd794eu);
 }
 
-TEST_F(EventFileTest, BytesAreThoseOfTheFormat) {
+TEST_F(EventFileTest, WritesTheDocumentedFormat) {
   SummaryBytes summary;
   EXPECT_TRUE(summary.empty());
   summary.scalar("a", 1.0);
@@ -52,14 +52,14 @@ TEST_F(EventFileTest, BytesAreThoseOfTheFormat) {
       << "step 300 as a varint, summary of 10 bytes";
 }
 
-TEST_F(EventFileTest, FilesOfOneFolderDiffer) {
+TEST_F(EventFileTest, FilesInOneFolderHaveDifferentNames) {
   const EventFile first(folder_, "host"), second(folder_ / "", "host2");
   EXPECT_NE(first.path(), second.path());
   EXPECT_THROW(EventFile("/proc/nowhere", "host"), Failure);
 }
 
 /// TensorBoard drops the events from a start on that it has read before: of its step and later ones.
-TEST_F(EventFileTest, ARewindStartsAgainAfterTheUpdateThatItReturnsTo) {
+TEST_F(EventFileTest, ARewindDiscardsLaterEvents) {
   TensorBoard board(folder_, "host", 0);
   const std::string start_at_6("\x10\x06\x3a\x02\x08\x01", 6);  // Event.step 6, Event.session_log.status START
   const auto content = [&] { return read_file(fs::directory_iterator(folder_)->path()); };
@@ -69,7 +69,7 @@ TEST_F(EventFileTest, ARewindStartsAgainAfterTheUpdateThatItReturnsTo) {
   EXPECT_THAT(content(), testing::HasSubstr(start_at_6));
 }
 
-TEST_F(EventFileTest, AFullDiskEndsTheEventsAndNotTheRun) {
+TEST_F(EventFileTest, AFullDiskStopsEventsButNotTheRun) {
   TensorBoard board(folder_, "host", 0);
   std::signal(SIGXFSZ, SIG_IGN);
   struct rlimit before {};

@@ -20,7 +20,7 @@ json::object next_heartbeat(const TestServer& server) {
   return parse_json(server.newest_body()).value().as_object();
 }
 
-TEST(Heartbeat, TellsOfTheProcessItsHostAndItsGpu) {
+TEST(Heartbeat, ReportsProcessHostAndGpu) {
   Ledger ledger;
   TestServer server(ledger, [](int) { return Behaviour{.status = 404}; });
   HeartbeatOptions options{.server = server.address(), .run = "r_01J0000000000000000000000Z", .attempt = 2, .rank = 3};
@@ -47,7 +47,7 @@ TEST(Heartbeat, TellsOfTheProcessItsHostAndItsGpu) {
   EXPECT_FALSE(next_heartbeat(server).contains("gpu")) << "nothing is known of it any more";
 }
 
-TEST(Heartbeat, WaitsAsLongAsTheServerAsks) {
+TEST(Heartbeat, RespectsRetryAfter) {
   Ledger ledger;
   TestServer server(ledger, [](int) { return Behaviour{.status = 429, .retry_after = "1"}; });
   HeartbeatOptions options{.server = server.address(), .run = "r_01J0000000000000000000000Z"};

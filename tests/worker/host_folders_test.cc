@@ -38,7 +38,7 @@ std::string why_not(const std::vector<HostFolder>& folders, std::vector<std::str
   return why_not_in("runs/x", folders, hosts, wanted, from_checkpoint);
 }
 
-TEST(HostFolders, ANewRunAndTheSameHostsAgainAreWell) {
+TEST(HostFolders, ANewRunAndTheSameHostsAreAccepted) {
   EXPECT_EQ(why_not({{}, {}}), "");
   EXPECT_EQ(why_not({first_host(run_a, 40), other_host(run_a)}), "");
   EXPECT_EQ(why_not({first_host(run_a, 40), {}}), "") << "a host that joins";
@@ -55,7 +55,7 @@ TEST(HostFolders, DifferentRunsAreNamed) {
               HasSubstr("hostA has run " + run_a + ", expected " + run_b));
 }
 
-TEST(HostFolders, ASpoolWithoutRunFileNeedsTheRunBesideIt) {
+TEST(HostFolders, ASpoolWithoutRunFileNeedsAHostWithTheRun) {
   const HostFolder spool{.run = run_a, .attempt = 2};
   EXPECT_EQ(why_not({first_host(run_a, 40), spool}), "") << "version 0.1 left run.json on the first host only";
   EXPECT_EQ(why_not({spool}, {"hostA"}, run_a), "");
@@ -64,7 +64,7 @@ TEST(HostFolders, ASpoolWithoutRunFileNeedsTheRunBesideIt) {
   EXPECT_THAT(why_not({first_host(run_b, 40), spool}), HasSubstr("hostB has a spool of run " + run_a));
 }
 
-TEST(HostFolders, TheCheckpointsMustBeWhereRankZeroIs) {
+TEST(HostFolders, CheckpointsMustBeOnTheHostOfRankZero) {
   EXPECT_THAT(why_not({other_host(run_a), first_host(run_a, 40)}, {"hostB", "hostA"}),
               HasSubstr("the newest checkpoint of run " + run_a + ", update 40, is on hostA, not on hostB"));
   EXPECT_THAT(why_not({first_host(run_a, 20), first_host(run_a, 40)}, {"hostB", "hostA"}),
@@ -103,7 +103,7 @@ TEST_F(LookIntoTest, FindsRunFileAndCheckpoints) {
   EXPECT_EQ(host_folder_from_text(to_text(found)), found);
 }
 
-TEST_F(LookIntoTest, FindsTheRunOfASpool) {
+TEST_F(LookIntoTest, FindsTheRunInASpool) {
   fs::create_directories(folder_ / "spool/attempt-2");
   fs::create_directories(folder_ / "spool/attempt-10");
   EXPECT_EQ(look_into(folder_), (HostFolder{.run = "?", .attempt = 10}));
@@ -111,7 +111,7 @@ TEST_F(LookIntoTest, FindsTheRunOfASpool) {
   EXPECT_EQ(look_into(folder_), (HostFolder{.run = run_a, .attempt = 10}));
 }
 
-TEST_F(LookIntoTest, ADamagedRunFileIsNamed) {
+TEST_F(LookIntoTest, ADamagedRunFileIsAnError) {
   std::ofstream(folder_ / "run.json") << "{";
   EXPECT_THROW(look_into(folder_), Failure);
 }

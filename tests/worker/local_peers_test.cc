@@ -40,7 +40,7 @@ class TwoHosts final : public Communicator {
   std::vector<std::string> hosts_{"hostA", "hostA", "hostB"};
 };
 
-TEST(LocalPeers, NamesThoseOfThisHostThatHaveEnded) {
+TEST(LocalPeers, NamesEndedPeersOnThisHost) {
   const pid_t child = fork();
   if (child == 0) {
     while (true) pause();

@@ -26,7 +26,7 @@ class LineSink : public RecordSink {
   bool talkative = false, broken = false;
 };
 
-TEST(LogRecords, HoldWhatIsLoggedFromInfoUpWhileConnected) {
+TEST(LogRecords, CopyLogLinesFromInfoUpWhileConnected) {
   const LogCapture usual;
   spdlog::default_logger()->set_level(spdlog::level::debug);
   LogRecords log;
@@ -47,7 +47,7 @@ TEST(LogRecords, HoldWhatIsLoggedFromInfoUpWhileConnected) {
   EXPECT_EQ(usual.count("3 sentence pairs"), 1) << "it is logged as before, too";
 }
 
-TEST(LogRecords, LeaveOutWhatIsLoggedWhileOneIsWritten) {
+TEST(LogRecords, SkipLinesLoggedByTheSink) {
   const LogCapture usual;
   LogRecords log;
   LineSink sink;
@@ -59,7 +59,7 @@ TEST(LogRecords, LeaveOutWhatIsLoggedWhileOneIsWritten) {
   EXPECT_EQ(usual.count("a line was written"), 2);
 }
 
-TEST(LogRecords, EndureThatOneCannotBeWritten) {
+TEST(LogRecords, SurviveASinkThatThrows) {
   const LogCapture usual;
   LogRecords log;
   LineSink sink;

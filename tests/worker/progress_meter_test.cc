@@ -14,7 +14,7 @@ StepRecord measured(ProgressMeter& meter, std::int64_t update, double epoch, std
   return step;
 }
 
-TEST(ProgressMeter, KnowsThePartThatIsDoneForEveryKindOfEnd) {
+TEST(ProgressMeter, ComputesTheFractionDoneForEachKindOfLimit) {
   ProgressMeter updates(Duration(200, Duration::Unit::updates), 0);
   updates.begin({}, 0);
   EXPECT_DOUBLE_EQ(measured(updates, 50, 9, 1000).fraction_done, 0.25);
@@ -35,7 +35,7 @@ TEST(ProgressMeter, KnowsThePartThatIsDoneForEveryKindOfEnd) {
   EXPECT_LE(step.fraction_done, 1);
 }
 
-TEST(ProgressMeter, ExpectsTheRestAtThePaceSinceTheBeginning) {
+TEST(ProgressMeter, ExtrapolatesFromThePaceSinceBegin) {
   ProgressMeter meter(Duration(100, Duration::Unit::updates), 0);
   meter.begin({.update = 20, .epoch = 0, .target_tokens = 0}, 500);  // what came before was maybe another machine
   StepRecord step{.update = 20};
@@ -46,7 +46,7 @@ TEST(ProgressMeter, ExpectsTheRestAtThePaceSinceTheBeginning) {
   EXPECT_EQ(measured(meter, 100, 0, 0).seconds_left, 0);
 }
 
-TEST(ProgressMeter, SaysInWordsWhatEndsTheTraining) {
+TEST(ProgressMeter, DescribesTheLimitsOfTheTraining) {
   using Unit = Duration::Unit;
   EXPECT_EQ(ProgressMeter(Duration(100000, Unit::updates), 0).end(), "100,000 updates");
   EXPECT_EQ(ProgressMeter(Duration(1, Unit::epochs), 0).end(), "1 epoch");

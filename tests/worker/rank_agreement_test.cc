@@ -19,7 +19,7 @@ Facts facts(const std::string& training_set, const std::string& kernels = "avx2"
           {"kernels", kernels, "every rank needs the same processor"}};
 }
 
-TEST(RankAgreement, SaysNothingWhenAllRanksAgree) {
+TEST(RankAgreement, IsEmptyIfAllRanksAgree) {
   EXPECT_EQ(describe_differences({facts(digest_a)}, {"hostA"}), "");
   EXPECT_EQ(describe_differences({facts(digest_a), facts(digest_a)}, {"hostA", "hostB"}), "");
 }
@@ -32,13 +32,13 @@ TEST(RankAgreement, NamesHostsAndBothValues) {
       "data.folder");
 }
 
-TEST(RankAgreement, NamesRanksWhereOneHostsDiffer) {
+TEST(RankAgreement, NamesRanksIfRanksOnOneHostDiffer) {
   EXPECT_EQ(describe_differences({facts(digest_a), facts(digest_b)}, {"hostA", "hostA"}),
             "the ranks differ: rank 0 (host hostA) has training set aaaaaaaaaaaa…, rank 1 (host hostA) has "
             "bbbbbbbbbbbb…; every rank needs the same data.folder");
 }
 
-TEST(RankAgreement, NamesEachFactThatDiffersAndAFewHosts) {
+TEST(RankAgreement, NamesEachDifferentFactAndAFewHosts) {
   std::vector<Facts> ranks{facts(digest_a)};
   std::vector<std::string> hosts{"first"};
   for (int i = 0; i < 50; ++i) {
@@ -52,7 +52,7 @@ TEST(RankAgreement, NamesEachFactThatDiffersAndAFewHosts) {
       "hosts have avx512; every rank needs the same processor");
 }
 
-TEST(RankAgreement, EveryRankThrowsAlike) {
+TEST(RankAgreement, AllRanksThrowTheSameFailure) {
   ThreadGroup group(3);
   std::vector<std::string> complaints(3);
   std::vector<std::thread> threads;
@@ -76,7 +76,7 @@ TEST(RankAgreement, EveryRankThrowsAlike) {
   EXPECT_THAT(complaints, testing::Each(complaints[0]));
 }
 
-TEST(RankAgreement, AProgramIsItsVersionAndBuild) {
+TEST(RankAgreement, ProgramFactHasVersionAndBuild) {
   EXPECT_THAT(program_fact().value, testing::MatchesRegex(R"([0-9.]+ build [0-9a-f]+)"));
 }
 

@@ -8,7 +8,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(RankThreads, AreTheRanksShareOrWhatIsAskedFor) {
+TEST(RankThreads, AreDividedEvenlyOrAsConfigured) {
   const Processors four{.allowed = {0, 1, 2, 3}};
   EXPECT_EQ(divide_processors({four, four}, 0, "birch").of_rank, (std::vector{2, 2}));
   EXPECT_EQ(divide_processors({four, four}, 0, "birch").warning, "");
@@ -16,7 +16,7 @@ TEST(RankThreads, AreTheRanksShareOrWhatIsAskedFor) {
   EXPECT_EQ(divide_processors({four, four}, 1, "birch").warning, "");
 }
 
-TEST(RankThreads, WarnWhereTheyExceedTheProcessors) {
+TEST(RankThreads, WarnIfTheyExceedTheProcessors) {
   const Processors two{.allowed = {0, 1}};
   EXPECT_EQ(divide_processors({two, two}, 2, "birch").warning,
             "host birch: the run's 2 ranks have 4 threads, but may use 2 processors: updates are slow; leave "
@@ -29,7 +29,7 @@ TEST(RankThreads, WarnWhereTheyExceedTheProcessors) {
             "slow; leave training.threads at 0");
 }
 
-TEST(RankThreads, BoundRanksHaveProcessorsOfTheirOwn) {
+TEST(RankThreads, BoundRanksUseTheirOwnProcessors) {
   const Processors left{.allowed = {0}}, right{.allowed = {1}};
   EXPECT_EQ(divide_processors({left, right}, 0, "birch").of_rank, (std::vector{1, 1}));
   EXPECT_EQ(divide_processors({left, right}, 0, "birch").warning, "");

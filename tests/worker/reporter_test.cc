@@ -51,7 +51,7 @@ class ReporterTest : public testing::Test {
   Ledger ledger_;
 };
 
-TEST_F(ReporterTest, EverythingArrivesOnceAndInOrder) {
+TEST_F(ReporterTest, AllRecordsArriveOnceAndInOrder) {
   TestServer server(ledger_);
   Reporter reporter(options(server.address()));
   write_steps(reporter, 2500);
@@ -62,14 +62,14 @@ TEST_F(ReporterTest, EverythingArrivesOnceAndInOrder) {
   EXPECT_LE(server.largest_body(), std::size_t{1} << 20);
 }
 
-TEST_F(ReporterTest, NothingIsSentToNone) {
+TEST_F(ReporterTest, NothingIsSentWithoutAServer) {
   Reporter reporter(options("none"));
   write_steps(reporter, 5);
   EXPECT_EQ(reporter.close(1s), 0);
   EXPECT_EQ(SpoolReader(spool_path(folder_, 1, 0)).remaining(), 5);
 }
 
-TEST_F(ReporterTest, ServerDownAtTheStart) {
+TEST_F(ReporterTest, ServerIsDownAtTheStart) {
   const HeldPort port;
   Reporter reporter(options(port.address()));
   write_steps(reporter, 50);
@@ -80,7 +80,7 @@ TEST_F(ReporterTest, ServerDownAtTheStart) {
   expect_complete(100);
 }
 
-TEST_F(ReporterTest, ServerDiesInTheMiddleAndComesBack) {
+TEST_F(ReporterTest, ServerRestartsDuringTheRun) {
   const HeldPort port;
   auto server = std::make_unique<TestServer>(ledger_, nullptr, port.number());
   Reporter reporter(options(port.address()));
@@ -96,7 +96,7 @@ TEST_F(ReporterTest, ServerDiesInTheMiddleAndComesBack) {
   expect_complete(1000);
 }
 
-TEST_F(ReporterTest, AnswerLostAfterCommitMakesDuplicatesTheServerDrops) {
+TEST_F(ReporterTest, ServerDropsDuplicatesAfterALostResponse) {
   TestServer server(ledger_, [](int request) { return Behaviour{.drop_after_storing = request % 3 == 0}; });
   Reporter reporter(options(server.address()));
   for (int i = 0; i < 50; ++i) {
@@ -108,7 +108,7 @@ TEST_F(ReporterTest, AnswerLostAfterCommitMakesDuplicatesTheServerDrops) {
   EXPECT_GT(ledger_.duplicates(), 0);
 }
 
-TEST_F(ReporterTest, ConnectionClosedWhileIdleIsMadeAnew) {
+TEST_F(ReporterTest, ReconnectsAfterAnIdleConnectionIsClosed) {
   TestServer server(ledger_, [](int) { return Behaviour{.close_after_answer = true}; });
   Reporter reporter(options(server.address()));
   for (int i = 0; i < 5; ++i) {
@@ -120,7 +120,7 @@ TEST_F(ReporterTest, ConnectionClosedWhileIdleIsMadeAnew) {
   EXPECT_EQ(ledger_.duplicates(), 0);
 }
 
-TEST_F(ReporterTest, FullDiskDoesNotKeepRecordsFromTheServer) {
+TEST_F(ReporterTest, RecordsReachTheServerDespiteAFullDisk) {
   const LogCapture log;
   TestServer server(ledger_);
   Reporter reporter(options(server.address()));
@@ -162,7 +162,7 @@ TEST_F(ReporterTest, DroppedRecordsAreCountedAndReported) {
   expect_complete(arrived);
 }
 
-TEST_F(ReporterTest, WhatNeitherDiskNorServerTakesIsSaidToBeLost) {
+TEST_F(ReporterTest, LostRecordsAreReported) {
   const LogCapture log;
   const HeldPort port;
   Reporter reporter(options(port.address()));
@@ -184,7 +184,7 @@ TEST_F(ReporterTest, ServerErrorsAreRetried) {
   expect_complete(10);
 }
 
-TEST_F(ReporterTest, RetryAfterIsHonoured) {
+TEST_F(ReporterTest, RetryAfterIsRespected) {
   TestServer server(
       ledger_, [](int request) { return request == 0 ? Behaviour{.status = 503, .retry_after = "1"} : Behaviour{}; });
   Reporter reporter(options(server.address()));
@@ -195,7 +195,7 @@ TEST_F(ReporterTest, RetryAfterIsHonoured) {
   EXPECT_EQ(server.requests(), 2);
 }
 
-TEST_F(ReporterTest, RefusedRecordsAreSkippedAndAllOthersArrive) {
+TEST_F(ReporterTest, RefusedRecordsAreSkippedAndTheOthersArrive) {
   for (const int status : {400, 409, 422}) {
     fs::remove_all(folder_);
     Ledger ledger;
@@ -223,7 +223,7 @@ TEST_F(ReporterTest, RefusedRecordsAreSkippedAndAllOthersArrive) {
   }
 }
 
-TEST_F(ReporterTest, ItsLastWarningsAreNotCountedAsRecordsLeft) {
+TEST_F(ReporterTest, FinalWarningsAreNotCountedAsRemainingRecords) {
   ledger_.set_rule([](const std::vector<Record>& records, std::size_t) {
     return std::holds_alternative<StepRecord>(records.front().body) ? 422 : 200;
   });
@@ -238,7 +238,7 @@ TEST_F(ReporterTest, ItsLastWarningsAreNotCountedAsRecordsLeft) {
   EXPECT_EQ(log.count("were not confirmed"), 0) << log.text();
 }
 
-TEST_F(ReporterTest, TooLargeABatchIsSplit) {
+TEST_F(ReporterTest, ABatchThatIsTooLargeIsSplit) {
   ledger_.set_rule([](const std::vector<Record>&, std::size_t bytes) { return bytes > 20000 ? 413 : 200; });
   TestServer server(ledger_);
   Reporter reporter(options(server.address()));
@@ -252,7 +252,7 @@ TEST_F(ReporterTest, TooLargeABatchIsSplit) {
   EXPECT_EQ(ledger_.sequences(1, 0), expected);
 }
 
-TEST_F(ReporterTest, RefusalsThatAreNotAboutRecordsAreRetried) {
+TEST_F(ReporterTest, RefusalsForOtherReasonsAreRetried) {
   TestServer server(ledger_, [](int request) {
     const int statuses[] = {401, 403, 404, 405, 421};
     return Behaviour{.status = request < 5 ? statuses[request] : 200};
@@ -263,7 +263,7 @@ TEST_F(ReporterTest, RefusalsThatAreNotAboutRecordsAreRetried) {
   expect_complete(10);
 }
 
-TEST_F(ReporterTest, OutageWhileABatchIsHalvedLosesAndRepeatsNothing) {
+TEST_F(ReporterTest, OutageDuringBisectionLosesAndRepeatsNothing) {
   ledger_.set_rule([](const std::vector<Record>& records, std::size_t) {
     return records.size() > 1 && records.front().header.sequence <= 8 ? 422
                                                                       : 200;  // of halves, and alone, it is stored
@@ -285,7 +285,7 @@ TEST_F(ReporterTest, WritingNeverWaitsForASlowServerAndCloseIsBounded) {
   EXPECT_EQ(reporter.close(200ms), 1000) << "nothing was answered before that";
 }
 
-TEST_F(ReporterTest, SilentServerTimesOutAndIsAskedAgain) {
+TEST_F(ReporterTest, SilentServerTimesOutAndIsRetried) {
   TestServer server(ledger_, [](int request) { return Behaviour{.delay = request == 0 ? 300ms : 0ms}; });
   ReporterOptions impatient = options(server.address());
   impatient.request_timeout = 100ms;
@@ -295,7 +295,7 @@ TEST_F(ReporterTest, SilentServerTimesOutAndIsAskedAgain) {
   expect_complete(5);
 }
 
-TEST_F(ReporterTest, WhatAnAttemptLeftIsSentByTheNext) {
+TEST_F(ReporterTest, TheNextAttemptSendsRemainingRecords) {
   for (const std::int64_t rank : {0, 1, 2}) {
     Reporter down(options("http://127.0.0.1:1", 1, rank));
     write_steps(down, 20);
@@ -330,7 +330,7 @@ TEST_F(ReporterTest, ManyThreadsWriteWithoutGaps) {
   expect_complete(1000);
 }
 
-TEST_F(ReporterTest, LargeRecordsGoOutInSeveralBatches) {
+TEST_F(ReporterTest, LargeRecordsAreSentInSeveralBatches) {
   TestServer server(ledger_);
   Reporter reporter(options(server.address()));
   for (int i = 0; i < 5; ++i) reporter.write(LogRecord{"info", std::string(400000, 'x')});

@@ -47,7 +47,7 @@ class RunFolderTest : public ::testing::Test {
   const std::string run_ = make_id('r');
 };
 
-TEST_F(RunFolderTest, CountsAttemptsByItself) {
+TEST_F(RunFolderTest, NumbersAttempts) {
   const auto first = start();
   const auto second = start(true);
   EXPECT_EQ(first->attempt(), 1);
@@ -57,12 +57,12 @@ TEST_F(RunFolderTest, CountsAttemptsByItself) {
   EXPECT_THROW(first->require_current(), Fenced) << "somebody started the folder again";
 }
 
-TEST_F(RunFolderTest, CountsAttemptsThatOtherHostsKnow) {
+TEST_F(RunFolderTest, ContinuesTheNumbersOfOtherHosts) {
   EXPECT_EQ(start(false, 6)->attempt(), 7);
   EXPECT_EQ(start(false, 3)->attempt(), 8);
 }
 
-TEST_F(RunFolderTest, TakesTheNumbersOfAServer) {
+TEST_F(RunFolderTest, UsesTheNumbersOfAServer) {
   const auto third = start_by_server(run_, 3);
   EXPECT_EQ(third->attempt(), 3);
   EXPECT_THROW(start_by_server(run_, 3), Fenced) << "the same attempt twice";
@@ -108,7 +108,7 @@ TEST_F(RunFolderTest, ASecondStartIsRefusedNamingTheHolder) {
   EXPECT_EQ(start()->attempt(), 2);
 }
 
-TEST_F(RunFolderTest, WhoTakesOverHoldsTheLock) {
+TEST_F(RunFolderTest, TakingOverMovesTheLock) {
   const auto first = start();
   auto second = start(true);
   EXPECT_THROW(start(), UsageFailure);
@@ -117,7 +117,7 @@ TEST_F(RunFolderTest, WhoTakesOverHoldsTheLock) {
   EXPECT_EQ(start()->attempt(), 3) << "the first no longer has the lock, though it lives";
 }
 
-TEST_F(RunFolderTest, WaitsForAHolderThatEnds) {
+TEST_F(RunFolderTest, WaitsForTheHolderToEnd) {
   std::optional<std::unique_ptr<RunFolder>> first = start();
   std::thread ends([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
@@ -129,7 +129,7 @@ TEST_F(RunFolderTest, WaitsForAHolderThatEnds) {
   EXPECT_EQ(second.attempt(), 2);
 }
 
-TEST_F(RunFolderTest, OfManyStartsAtOnceOneWins) {
+TEST_F(RunFolderTest, OneOfManyConcurrentStartsWins) {
   std::atomic<int> refused = 0;
   std::vector<std::unique_ptr<RunFolder>> winners(8);
   std::vector<std::thread> threads;
@@ -164,7 +164,7 @@ TEST_F(RunFolderTest, AKilledHolderLeavesNoLock) {
   EXPECT_EQ(start()->attempt(), 2);
 }
 
-TEST_F(RunFolderTest, ARunFileIsKeptOnEveryHost) {
+TEST_F(RunFolderTest, RunFileIsWrittenOnEveryHost) {
   const std::filesystem::path other = folder_ / "of-another-host";
   keep_run_file(other, {run_, 2, "hostA"});
   keep_run_file(other, {run_, 2, "hostA"});

@@ -35,7 +35,7 @@ class SpoolTest : public testing::Test {
   const fs::path file_ = spool_path(folder_, 3, 12);
 };
 
-TEST_F(SpoolTest, PathNamesAttemptAndRank) {
+TEST_F(SpoolTest, PathContainsAttemptAndRank) {
   EXPECT_EQ(file_, folder_ / "attempt-3" / "rank-12.jsonl");
 }
 
@@ -51,7 +51,7 @@ TEST_F(SpoolTest, ReadsBackWhatWasWritten) {
   EXPECT_EQ(reader.next(100, 1 << 20).lines, 0);
 }
 
-TEST_F(SpoolTest, LimitsHoldButOneRecordAlwaysComes) {
+TEST_F(SpoolTest, BatchesRespectLimitsButHaveAtLeastOneRecord) {
   write(10);
   SpoolReader reader(file_);
   EXPECT_EQ(reader.next(4, 1 << 20).records.size(), 4U);
@@ -118,7 +118,7 @@ TEST_F(SpoolTest, SecondWriterIsRefused) {
               ThrowsMessage<Failure>("spool " + file_.string() + ": in use by another process"));
 }
 
-TEST_F(SpoolTest, FolderThatCannotBeMadeIsAFailure) {
+TEST_F(SpoolTest, FolderThatCannotBeCreatedIsAFailure) {
   EXPECT_THAT([] { SpoolWriter writer("/proc/none/rank-0.jsonl"); },
               ThrowsMessage<Failure>("spool /proc/none/rank-0.jsonl: cannot open: No such file or directory"));
 }
@@ -144,7 +144,7 @@ TEST_F(SpoolTest, FullDiskKeepsRecordsInMemory) {
   for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(batch.records[i].header.sequence, static_cast<std::int64_t>(i) + 1);
 }
 
-TEST_F(SpoolTest, MemoryIsBoundedAndWhatIsDroppedHasNoSequence) {
+TEST_F(SpoolTest, MemoryIsBoundedAndDroppedRecordsHaveNoSequence) {
   constexpr std::size_t max_bytes = 8000;
   SpoolWriter writer(file_, max_bytes, std::chrono::milliseconds(0));
   writer.append(record(1));
@@ -169,7 +169,7 @@ TEST_F(SpoolTest, MemoryIsBoundedAndWhatIsDroppedHasNoSequence) {
 }
 
 /// Records that were sent from memory are not in the file.
-TEST_F(SpoolTest, SequenceGoesOnBehindTheLastOne) {
+TEST_F(SpoolTest, SequenceContinuesAfterTheLastRecord) {
   {
     SpoolWriter writer(file_, std::size_t{1} << 20, std::chrono::milliseconds(0));
     writer.append(record(1));

@@ -24,7 +24,7 @@ class LauncherTerminal : public testing::Test {
   fs::path proc_ = fs::temp_directory_path() / ("launcher-terminal-test-" + std::to_string(getpid()));
 };
 
-TEST_F(LauncherTerminal, IsFoundThroughTheProcessesBetween) {
+TEST_F(LauncherTerminal, IsFoundThroughIntermediateProcesses) {
   add(10, "bash", 1, "/dev/pts/3");
   add(11, "mpirun", 10, "/dev/pts/3");
   add(12, "numactl", 11, "pipe:[1]");
@@ -32,20 +32,20 @@ TEST_F(LauncherTerminal, IsFoundThroughTheProcessesBetween) {
   EXPECT_TRUE(launcher_has_terminal(12, proc_));
 }
 
-TEST_F(LauncherTerminal, IsNoneWhereTheLaunchersOutputGoesElsewhere) {
+TEST_F(LauncherTerminal, IsAbsentIfTheLauncherIsRedirected) {
   add(10, "bash", 1, "/dev/pts/3");
   add(11, "mpirun", 10, "/tmp/log");
   EXPECT_FALSE(launcher_has_terminal(11, proc_));
 }
 
-TEST_F(LauncherTerminal, IsNoneWithoutALauncher) {
+TEST_F(LauncherTerminal, IsAbsentWithoutALauncher) {
   add(10, "orted", 1, "/dev/pts/3");  // of another host: its output is not what mpirun shows
   add(11, "bash", 10, "/dev/pts/3");
   EXPECT_FALSE(launcher_has_terminal(11, proc_));
   EXPECT_FALSE(launcher_has_terminal(99, proc_));
 }
 
-TEST(DrawsProgress, AsAsked) {
+TEST(DrawsProgress, FollowsTheChoice) {
   EXPECT_TRUE(draws_progress("always"));
   EXPECT_FALSE(draws_progress("never"));
 }

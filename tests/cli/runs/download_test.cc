@@ -53,7 +53,7 @@ class DownloadTest : public testing::Test {
   const fs::path folder_ = base_ / "out";
 };
 
-TEST_F(DownloadTest, MakesAFolderThatIsWhole) {
+TEST_F(DownloadTest, CreatesACompleteFolder) {
   ScriptedServer server([&](const ScriptedRequest& request) { return answer(request); });
   ApiClient api({server.address(), ""});
   std::int64_t last = 0, total = 0;
@@ -72,7 +72,7 @@ TEST_F(DownloadTest, MakesAFolderThatIsWhole) {
               ThrowsMessage<Failure>(HasSubstr("already exists")));
 }
 
-TEST_F(DownloadTest, TheFolderMayEndInASlash) {
+TEST_F(DownloadTest, AcceptsATrailingSlash) {
   ScriptedServer server([&](const ScriptedRequest& request) { return answer(request); });
   ApiClient api({server.address(), ""});
   download_checkpoint(api, checkpoint(), folder_ / "");
@@ -80,7 +80,7 @@ TEST_F(DownloadTest, TheFolderMayEndInASlash) {
   EXPECT_FALSE(fs::exists(base_ / "out.part"));
 }
 
-TEST_F(DownloadTest, GoesOnWithWhatAnInterruptedCallLeft) {
+TEST_F(DownloadTest, ResumesAnInterruptedDownload) {
   fs::create_directories(base_ / "out.part" / "stray");
   std::ofstream(base_ / "out.part" / "weights.safetensors") << std::string(600, 'w');
   std::ofstream(base_ / "out.part" / "of-another-checkpoint") << "x";
@@ -95,7 +95,7 @@ TEST_F(DownloadTest, GoesOnWithWhatAnInterruptedCallLeft) {
   EXPECT_EQ(server.requests()[1].header("range"), "bytes=600-");
 }
 
-TEST_F(DownloadTest, NothingIsThereWhereSomethingIsWrong) {
+TEST_F(DownloadTest, CreatesNothingOnError) {
   ScriptedServer server([&](const ScriptedRequest& request) {
     ScriptedAnswer given = answer(request);
     if (request.target.ends_with("weights.safetensors")) given.body[7] = '!';
@@ -107,7 +107,7 @@ TEST_F(DownloadTest, NothingIsThereWhereSomethingIsWrong) {
   EXPECT_FALSE(fs::exists(folder_));
 }
 
-TEST_F(DownloadTest, NamesThatLeadElsewhereAreRefused) {
+TEST_F(DownloadTest, RefusesNamesOutsideTheFolder) {
   ScriptedServer server([&](const ScriptedRequest& request) { return answer(request); });
   ApiClient api({server.address(), ""});
   for (const char* name : {"../evil", "/etc/passwd", ".hidden", "", "a/b", "SHA256SUMS"}) {
@@ -122,7 +122,7 @@ TEST_F(DownloadTest, NamesThatLeadElsewhereAreRefused) {
   EXPECT_TRUE(server.requests().empty());
 }
 
-TEST(ChooseCheckpoint, TheBestElseTheNewest) {
+TEST(ChooseCheckpoint, PrefersTheBestToTheNewest) {
   std::string items = R"({"id":"c_3","best":false},{"id":"c_2","best":true},{"id":"c_1","best":true})";
   ScriptedServer server([&](const ScriptedRequest& request) -> ScriptedAnswer {
     if (request.target == "/api/v1/checkpoints/c_9") return {.body = R"({"id":"c_9"})"};

@@ -37,23 +37,22 @@ std::string found(const std::string& named) {
   return std::string(find_run(api, named).at("id").as_string());
 }
 
-TEST(FindRun, ByIdOrUniqueBeginning) {
+TEST(FindRun, ByIdOrUniquePrefix) {
   EXPECT_EQ(found("r_01KAJ00000000000000000000B"), "r_01KAJ00000000000000000000B");
   EXPECT_EQ(found("r_01KB"), "r_01KBX00000000000000000000C");
   EXPECT_EQ(found("toy-big"), "r_01KBX00000000000000000000C");
   EXPECT_EQ(found("toy-"), "r_01KBX00000000000000000000C");
 }
 
-TEST(FindRun, SaysWhichOnesMayBeMeant) {
-  EXPECT_THAT(
-      [] { found("toy"); },
-      ThrowsMessage<Failure>(AllOf(HasSubstr("'toy' matches 2 runs: r_01KAJ00000000000000000000A (toy, failed"),
-                                   HasSubstr("r_01KAJ00000000000000000000B"), HasSubstr("give an id"))));
+TEST(FindRun, ListsAmbiguousRuns) {
+  EXPECT_THAT([] { found("toy"); },
+              ThrowsMessage<Failure>(AllOf(HasSubstr("'toy' matches 2 runs: r_01KAJ00000000000000000000A (toy, failed"),
+                                           HasSubstr("r_01KAJ00000000000000000000B"), HasSubstr("give an id"))));
   EXPECT_THAT([] { found("r_01K"); }, ThrowsMessage<Failure>(HasSubstr("any of 3 runs")));
   EXPECT_THAT([] { found("to"); }, ThrowsMessage<Failure>(HasSubstr("any of 3 runs")));
 }
 
-TEST(FindRun, SaysThatThereIsNone) {
+TEST(FindRun, ReportsNoMatch) {
   EXPECT_THAT([] { found("tiny"); },
               ThrowsMessage<Failure>(HasSubstr("has no run with an id or name that starts with 'tiny'")));
   EXPECT_THAT([] { found("r_01KAJ00000000000000000000Z"); }, ThrowsMessage<ServerRefusal>("server says 404: no run"));

@@ -12,7 +12,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(ListRuns, ShowsHowMuchIsDoneAndWhatIsWrong) {
+TEST(ListRuns, ShowsProgressAndHealth) {
   ScriptedServer server([](const ScriptedRequest&) {
     return ScriptedAnswer{.body = R"({"next_cursor":null,"items":[
       {"id":"r_1","name":"a","state":"running","update":1234,"eta_seconds":271,

@@ -50,13 +50,13 @@ std::string followed(const ScriptedAnswer& stream, std::chrono::milliseconds bet
 const std::string both_lines =
     "2026-01-01T00:00:00.000Z [rank 0] info: first\n2026-01-01T00:00:00.000Z [rank 0] info: second\n";
 
-TEST(Logs, AreReadWhenAnEventSaysSo) {
+TEST(Logs, AreReadAfterAnEvent) {
   // Whoever asked only once an hour would not be done within the test's time.
   const ScriptedAnswer stream = {.pieces = {"retry: 1\n\n", "id: 1-1\nevent: log\ndata: {}\n\n"}};
   EXPECT_EQ(followed(stream, std::chrono::hours(1)), both_lines);
 }
 
-TEST(Logs, AreFollowedOverTheServersRestart) {
+TEST(Logs, AreFollowedAcrossAServerRestart) {
   const auto asked = std::make_shared<std::atomic<int>>(0);
   const ScriptedServer::Script log = growing_log({.status = 403, .body = R"({"code":"scope_insufficient"})"});
   ScriptedServer server([=](const ScriptedRequest& request) -> ScriptedAnswer {
@@ -76,7 +76,7 @@ TEST(Logs, AreFollowedOverTheServersRestart) {
   EXPECT_EQ(out.str(), both_lines);
 }
 
-TEST(Logs, AreAskedForWhereThereIsNoStream) {
+TEST(Logs, ArePolledWithoutAStream) {
   const ScriptedAnswer refused = {.status = 403, .body = R"({"code":"scope_insufficient","detail":"no"})"};
   EXPECT_EQ(followed(refused, std::chrono::milliseconds(1)), both_lines);
 }

@@ -16,7 +16,7 @@ json::object object(const std::string& text) {
   return parse_json(text).value().as_object();
 }
 
-TEST(RunView, ANewAttemptMayGoBackAndOtherRanksDoNotCount) {
+TEST(RunView, ANewAttemptMayRestartAndOtherRanksAreIgnored) {
   std::ostringstream out;
   RunView view({.out = out}, std::chrono::milliseconds(0));
   view.run(object(R"({"id":"r","name":"toy","state":"running","attempt":1,"update":100,"max_updates":200})"));
@@ -28,7 +28,7 @@ TEST(RunView, ANewAttemptMayGoBackAndOtherRanksDoNotCount) {
   EXPECT_THAT(out.str(), HasSubstr("update 81/200"));
 }
 
-TEST(RunView, WithoutAnEndThereIsNoBarAndNoTimeLeft) {
+TEST(RunView, WithoutALimitThereIsNoBarAndNoTimeLeft) {
   std::ostringstream out;
   RunView view({.out = out, .live = true, .colour = false, .width = 40}, std::chrono::milliseconds(0));
   view.run(object(R"({"id":"r","name":"toy","state":"running","attempt":1,"update":100,"max_updates":0,"step_ms":5})"));
@@ -36,7 +36,7 @@ TEST(RunView, WithoutAnEndThereIsNoBarAndNoTimeLeft) {
   EXPECT_THAT(out.str(), Not(HasSubstr("left")));
 }
 
-TEST(RunView, TakesProgressFromWhatTheWorkerKnows) {
+TEST(RunView, UsesTheWorkersProgress) {
   std::ostringstream out;
   RunView view({.out = out, .live = true}, std::chrono::milliseconds(0));
   view.run(object(R"({"id":"r","name":"toy","state":"running","attempt":1,"update":100,"max_updates":0,"step_ms":5,
@@ -48,7 +48,7 @@ TEST(RunView, TakesProgressFromWhatTheWorkerKnows) {
   EXPECT_THAT(out.str(), HasSubstr(" 60 %  update 101  3 min 20 s left at most"));
 }
 
-TEST(RunView, SaysOnceWhatIsWrongAndWhenItIsWellAgain) {
+TEST(RunView, ReportsAHealthProblemOnceAndItsEnd) {
   std::ostringstream out;
   RunView view({.out = out}, std::chrono::milliseconds(0));
   const auto run = [](const std::string& level) {

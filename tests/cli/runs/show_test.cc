@@ -17,7 +17,7 @@ std::string shown(const std::string& run) {
   return out.str();
 }
 
-TEST(ShowRun, SaysWhatIsWrongAndWhatToDo) {
+TEST(ShowRun, ShowsHealthAndAdvice) {
   const std::string text = shown(R"({"id":"r","state":"failed","health":{"level":"bad",
     "headline":"Failed at update 900: rank 2 on birch: CUDA out of memory","action":"Resume","parts":[
     {"topic":"state","level":"bad","text":"Failed at update 900: rank 2 on birch: CUDA out of memory","action":"Resume"},
@@ -27,7 +27,7 @@ TEST(ShowRun, SaysWhatIsWrongAndWhatToDo) {
   EXPECT_THAT(text, HasSubstr("  learning      Training loss 3.21\n"));
 }
 
-TEST(ShowRun, DrawsHowMuchIsDoneForEveryKindOfEnd) {
+TEST(ShowRun, DrawsProgressForEachKindOfLimit) {
   const std::string text = shown(R"({"id":"r","state":"running","eta_seconds":271,
     "progress":{"fraction":0.62,"seconds_left":271,"end":"20 epochs","at_latest":true}})");
   EXPECT_THAT(text, HasSubstr("progress        [############........] 62 % of at most 20 epochs\n"));

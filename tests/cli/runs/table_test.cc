@@ -26,14 +26,14 @@ Table example() {
   return table;
 }
 
-TEST(Table, AlignsAndLeavesOutEmptyColumns) {
+TEST(Table, AlignsAndDropsEmptyColumns) {
   EXPECT_EQ(printed(example()),
             "ID    NAME                      LOSS         AGE\n"
             "r_1   short                      4.5         1 s\n"
             "r_22  größerer Name als sonst  10.25  12 min 3 s\n");
 }
 
-TEST(Table, LeavesOutTheLeastImportantColumnThenShrinks) {
+TEST(Table, DropsTheLeastImportantColumnThenShrinks) {
   EXPECT_EQ(printed(example(), 40),
             "ID    NAME                      LOSS\n"
             "r_1   short                      4.5\n"
@@ -48,19 +48,19 @@ TEST(Table, LeavesOutTheLeastImportantColumnThenShrinks) {
   }
 }
 
-TEST(Table, ColoursOnlyWhereTheyAreWanted) {
+TEST(Table, ColoursOnlyOnRequest) {
   Table table({{.title = "STATE"}, {.title = "X"}});
   table.add({{"failed", Colour::red}, {"y"}});
   EXPECT_EQ(printed(table).find('\x1b'), std::string::npos);
   EXPECT_NE(printed(table, 0, true).find("\x1b[31mfailed\x1b[0m"), std::string::npos);
 }
 
-TEST(Table, ARowOfAnotherLengthIsRefused) {
+TEST(Table, ARowOfWrongLengthIsRefused) {
   Table table({{.title = "A"}});
   EXPECT_THROW(table.add({{"1"}, {"2"}}), Failure);
 }
 
-TEST(TextFormat, IsForPeople) {
+TEST(TextFormat, IsReadable) {
   EXPECT_EQ(grouped(1234567), "1,234,567");
   EXPECT_EQ(grouped(-1234), "-1,234");
   EXPECT_EQ(grouped(999), "999");

@@ -54,7 +54,7 @@ ScriptedServer::Script story(const std::string& end) {
   };
 }
 
-TEST(Watch, TellsTheStoryInPlainLinesOverALostConnection) {
+TEST(Watch, PrintsPlainLinesAcrossALostConnection) {
   ScriptedServer server(story("succeeded"));
   std::ostringstream out;
   watch_run({server.address(), ""}, id, false, {.out = out});
@@ -88,7 +88,7 @@ TEST(Watch, AFailedRunIsAFailure) {
       ThrowsMessage<Failure>("run toy (" + id + ") failed: why"));
 }
 
-TEST(Watch, GivesEventsAsJsonLines) {
+TEST(Watch, PrintsEventsAsJsonLines) {
   ScriptedServer server(story("succeeded"));
   std::ostringstream out;
   watch_run({server.address(), ""}, id, true, {.out = out});
@@ -102,7 +102,7 @@ TEST(Watch, GivesEventsAsJsonLines) {
   EXPECT_THAT(names, testing::ElementsAre("state", "state", "metrics", "eval", "state", "checkpoint", "state"));
 }
 
-TEST(Watch, CtrlCLeavesTheRunAloneAndSaysSo) {
+TEST(Watch, CtrlCStopsOnlyTheWatching) {
   ScriptedServer server([](const ScriptedRequest& request) -> ScriptedAnswer {
     if (!request.target.starts_with("/api/v1/events")) return {.body = run_json("running", 10)};
     return {.pieces = {"retry: 1\n\n"}, .hold = true};
@@ -117,7 +117,7 @@ TEST(Watch, CtrlCLeavesTheRunAloneAndSaysSo) {
   for (const ScriptedRequest& request : server.requests()) EXPECT_EQ(request.method, "GET");
 }
 
-TEST(Watch, ARunThatHasEndedIsOnlyReported) {
+TEST(Watch, AnEndedRunIsOnlyReported) {
   ScriptedServer server(
       [](const ScriptedRequest&) { return ScriptedAnswer{.body = run_json("succeeded", 200, "max_updates")}; });
   std::ostringstream out;
