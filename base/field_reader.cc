@@ -27,7 +27,7 @@ FieldReader::FieldReader(const json::object& in, std::string place, UnknownMembe
   if (names->is_object()) {
     non_finite_ = &names->get_object();
   } else {
-    complain("non_finite", "an object", *names);
+    set_error("non_finite", "an object", *names);
   }
 }
 
@@ -56,7 +56,7 @@ const std::string& FieldReader::finish() {
   return error_;
 }
 
-void FieldReader::complain(std::string_view name, std::string_view wanted, const json::value& value) {
+void FieldReader::set_error(std::string_view name, std::string_view wanted, const json::value& value) {
   if (error_.empty()) error_ = fmt::format("{}{}: expected {}, found {}", place_, name, wanted, found_json(value));
 }
 
@@ -66,7 +66,7 @@ void FieldReader::read(std::string_view name, const json::value& in, double& out
     return;
   }
   const json::value* word = in.is_null() && non_finite_ != nullptr ? non_finite_->if_contains(name) : nullptr;
-  if (word == nullptr) return complain(name, "a number (or null and an entry in non_finite)", in);
+  if (word == nullptr) return set_error(name, "a number (or null and an entry in non_finite)", in);
   ++non_finite_used_;
   if (*word == "nan") {
     out = std::numeric_limits<double>::quiet_NaN();
@@ -75,27 +75,27 @@ void FieldReader::read(std::string_view name, const json::value& in, double& out
   } else if (*word == "-inf") {
     out = -std::numeric_limits<double>::infinity();
   } else {
-    complain(fmt::format("non_finite.{}", name), "\"nan\", \"inf\" or \"-inf\"", *word);
+    set_error(fmt::format("non_finite.{}", name), "\"nan\", \"inf\" or \"-inf\"", *word);
   }
 }
 
 void FieldReader::read(std::string_view name, const json::value& in, std::int64_t& out) {
-  if (!in.is_int64()) return complain(name, "an integer", in);
+  if (!in.is_int64()) return set_error(name, "an integer", in);
   out = in.get_int64();
 }
 
 void FieldReader::read(std::string_view name, const json::value& in, bool& out) {
-  if (!in.is_bool()) return complain(name, "true or false", in);
+  if (!in.is_bool()) return set_error(name, "true or false", in);
   out = in.get_bool();
 }
 
 void FieldReader::read(std::string_view name, const json::value& in, std::string& out) {
-  if (!in.is_string()) return complain(name, "a string", in);
+  if (!in.is_string()) return set_error(name, "a string", in);
   out = std::string(std::string_view(in.get_string()));
 }
 
 void FieldReader::read(std::string_view name, const json::value& in, std::map<std::string, std::int64_t>& out) {
-  if (!in.is_object()) return complain(name, "an object of integers", in);
+  if (!in.is_object()) return set_error(name, "an object of integers", in);
   for (const auto& member : in.get_object()) {
     read(fmt::format("{}.{}", name, printable(member.key())), member.value(), out[std::string(member.key())]);
   }

@@ -51,7 +51,7 @@ class FieldReader {
 
  private:
   bool knows(std::string_view name) const;
-  void complain(std::string_view name, std::string_view wanted, const json::value& value);
+  void set_error(std::string_view name, std::string_view wanted, const json::value& value);
 
   void read(std::string_view name, const json::value& in, double& out);
   void read(std::string_view name, const json::value& in, std::int64_t& out);
@@ -60,11 +60,11 @@ class FieldReader {
   void read(std::string_view name, const json::value& in, std::map<std::string, std::int64_t>& out);
   template <class T>
   void read(std::string_view name, const json::value& in, std::vector<T>& out) {
-    if (!in.is_array()) return complain(name, "an array of objects", in);
+    if (!in.is_array()) return set_error(name, "an array of objects", in);
     for (std::size_t i = 0; i < in.get_array().size() && error_.empty(); ++i) {
       const json::value& element = in.get_array()[i];
       const std::string place = fmt::format("{}[{}]", name, i);
-      if (!element.is_object()) return complain(place, "an object", element);
+      if (!element.is_object()) return set_error(place, "an object", element);
       FieldReader reader(element.get_object(), place_ + place + ".", unknown_);
       visit_fields(out.emplace_back(), reader);
       error_ = reader.finish();

@@ -28,33 +28,33 @@ class OptionReader : public YAML::EventHandler {
 
   void OnDocumentStart(const YAML::Mark&) override {}
   void OnDocumentEnd() override {}
-  void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override { complain(mark, "aliases are not supported"); }
-  void OnAnchor(const YAML::Mark& mark, const std::string&) override { complain(mark, "anchors are not supported"); }
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override { fail_at(mark, "aliases are not supported"); }
+  void OnAnchor(const YAML::Mark& mark, const std::string&) override { fail_at(mark, "anchors are not supported"); }
 
   void OnNull(const YAML::Mark& mark, YAML::anchor_t) override {
     if (open_.empty()) return;  // empty document: all defaults
-    if (!key_) complain(mark, "expected a key, found nothing");
+    if (!key_) fail_at(mark, "expected a key, found nothing");
     const std::string wanted = in_list_ ? "text" : field_ != nullptr ? field_->type : "keys below it";
-    complain(mark, fmt::format("{}: expected {}, found nothing", *key_, wanted));
+    fail_at(mark, fmt::format("{}: expected {}, found nothing", *key_, wanted));
   }
 
   void OnScalar(const YAML::Mark& mark, const std::string&, YAML::anchor_t, const std::string& value) override {
-    if (open_.empty()) complain(mark, fmt::format("expected 'key: value', found '{}'", printable(value)));
+    if (open_.empty()) fail_at(mark, fmt::format("expected 'key: value', found '{}'", printable(value)));
     if (in_list_) {
       items_.push_back(value);
     } else if (!key_) {
       begin_key(mark, value);
     } else {
       if (field_ == nullptr)
-        complain(mark, fmt::format("{}: expected keys below it, found '{}'", *key_, printable(value)));
+        fail_at(mark, fmt::format("{}: expected keys below it, found '{}'", *key_, printable(value)));
       set(mark, [&] { field_->set(value); });
     }
   }
 
   void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {
-    if (!key_ || in_list_) complain(mark, "expected 'key: value', found a list");
+    if (!key_ || in_list_) fail_at(mark, "expected 'key: value', found a list");
     if (field_ == nullptr || !field_->set_list) {
-      complain(mark, fmt::format("{}: expected {}, found a list", *key_, field_ ? field_->type : "keys below it"));
+      fail_at(mark, fmt::format("{}: expected {}, found a list", *key_, field_ ? field_->type : "keys below it"));
     }
     in_list_ = true;
     list_mark_ = mark;
@@ -66,10 +66,10 @@ class OptionReader : public YAML::EventHandler {
   }
 
   void OnMapStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {
-    if (open_.size() >= max_yaml_depth) complain(mark, fmt::format("nested deeper than {}", max_yaml_depth));
-    if (in_list_) complain(mark, fmt::format("{}: expected a list of scalars, found keys", *key_));
-    if (!open_.empty() && !key_) complain(mark, "expected a key, found keys");
-    if (field_ != nullptr) complain(mark, fmt::format("{}: expected {}, found keys", *key_, field_->type));
+    if (open_.size() >= max_yaml_depth) fail_at(mark, fmt::format("nested deeper than {}", max_yaml_depth));
+    if (in_list_) fail_at(mark, fmt::format("{}: expected a list of scalars, found keys", *key_));
+    if (!open_.empty() && !key_) fail_at(mark, "expected a key, found keys");
+    if (field_ != nullptr) fail_at(mark, fmt::format("{}: expected {}, found keys", *key_, field_->type));
     open_.push_back(key_ ? *key_ + "." : std::string());
     key_.reset();
   }
@@ -79,7 +79,7 @@ class OptionReader : public YAML::EventHandler {
   }
 
  private:
-  [[noreturn]] void complain(const YAML::Mark& mark, const std::string& what) const {
+  [[noreturn]] void fail_at(const YAML::Mark& mark, const std::string& what) const {
     throw UsageFailure(fmt::format("{}:{}:{}: {}", file_, mark.line + 1, mark.column + 1, what));
   }
 
@@ -91,9 +91,9 @@ class OptionReader : public YAML::EventHandler {
     const bool is_section = std::any_of(fields.begin(), fields.end(),
                                         [&](const OptionField& field) { return field.key.rfind(section, 0) == 0; });
     if (field_ == nullptr && !is_section) {
-      complain(mark, fmt::format("unknown key '{}'{}", printable(*key_), did_you_mean_key(*key_, binder_.keys())));
+      fail_at(mark, fmt::format("unknown key '{}'{}", printable(*key_), did_you_mean_key(*key_, binder_.keys())));
     }
-    if (!seen_.insert(*key_).second) complain(mark, fmt::format("key '{}' appears twice", *key_));
+    if (!seen_.insert(*key_).second) fail_at(mark, fmt::format("key '{}' appears twice", *key_));
   }
 
   template <class Set>
@@ -101,7 +101,7 @@ class OptionReader : public YAML::EventHandler {
     try {
       assign();
     } catch (const UsageFailure& failure) {
-      complain(mark, fmt::format("{}: {}", field_->key, failure.what()));
+      fail_at(mark, fmt::format("{}: {}", field_->key, failure.what()));
     }
     end_value();
   }

@@ -48,7 +48,7 @@ std::string read_item(Record& record, FieldReader& field, const std::string& pla
     return fmt::format("{}kind: expected step, eval, checkpoint, log or lifecycle, found '{}'", place, printable(kind));
   }
   std::visit([&](auto& body) { visit_fields(body, field); }, record.body);
-  if (std::string complaint = field.finish(); !complaint.empty()) return complaint;
+  if (std::string error = field.finish(); !error.empty()) return error;
   const RecordHeader& header = record.header;
   if (header.sequence < 1) return fmt::format("{}sequence: expected at least 1, found {}", place, header.sequence);
   if (header.time_ms < 0) return fmt::format("{}time_ms: expected at least 0, found {}", place, header.time_ms);
@@ -80,9 +80,9 @@ Result<Record> record_from_json(const json::object& object, UnknownMembers* unkn
   FieldReader field(object, "", unknown);
   field.required("run", record.header.run);
   visit_origin(record.header, field);
-  std::string complaint = read_item(record, field, "");
-  if (complaint.empty()) complaint = check_origin(record.header);
-  if (!complaint.empty()) return Error{"record: " + complaint};
+  std::string error = read_item(record, field, "");
+  if (error.empty()) error = check_origin(record.header);
+  if (!error.empty()) return Error{"record: " + error};
   return record;
 }
 
@@ -118,19 +118,19 @@ Result<std::vector<Record>> batch_from_json(std::string_view run, const json::va
   FieldReader field(outer, "", unknown);
   visit_origin(header, field);
   field.leave("records");
-  std::string complaint = field.finish();
-  if (complaint.empty()) complaint = check_origin(header);
+  std::string error = field.finish();
+  if (error.empty()) error = check_origin(header);
   std::vector<Record> records;
   records.reserve(records_in.size());
-  for (std::size_t i = 0; i < records_in.size() && complaint.empty(); ++i) {
+  for (std::size_t i = 0; i < records_in.size() && error.empty(); ++i) {
     const std::string place = fmt::format("records[{}].", i);
     if (!records_in[i].is_object()) {
       return Error{fmt::format("batch: records[{}]: expected an object, found {}", i, found_json(records_in[i]))};
     }
     FieldReader item(records_in[i].get_object(), place, unknown);
-    complaint = read_item(records.emplace_back(Record{.header = header, .body = {}}), item, place);
+    error = read_item(records.emplace_back(Record{.header = header, .body = {}}), item, place);
   }
-  if (!complaint.empty()) return Error{"batch: " + complaint};
+  if (!error.empty()) return Error{"batch: " + error};
   return records;
 }
 

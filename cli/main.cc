@@ -54,7 +54,7 @@ void declare(CLI::App& app) {
   babelring::add_examples(app);
 }
 
-int complain(const std::string& message, int code) {
+int report_error(const std::string& message, int code) {
   fmt::print(stderr, "nmt: {}\n", message);
   return code;
 }
@@ -72,10 +72,10 @@ int main(int argc, char** argv) {
     return 0;
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) return app.exit(error);
-    return complain(babelring::explain(app, {argv + 1, argv + argc}, error.what()), wrong_usage);
+    return report_error(babelring::explain(app, {argv + 1, argv + argc}, error.what()), wrong_usage);
   } catch (const babelring::UsageFailure& failure) {
-    return complain(failure.what(), wrong_usage);
+    return report_error(failure.what(), wrong_usage);
   } catch (const std::exception& failure) {
-    return complain(failure.what(), failed);
+    return report_error(failure.what(), failed);
   }
 }

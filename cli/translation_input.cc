@@ -46,8 +46,8 @@ bool TranslationInput::take(std::string& line) {
 
 void TranslationInput::warn_of_replaced() const {
   if (replaced_bytes_ == 0) return;
-  spdlog::warn("{}: replaced invalid UTF-8 by U+FFFD: bytes {}, lines {}, first at line {}", name_,
-               replaced_bytes_, replaced_lines_, first_replaced_);
+  spdlog::warn("{}: replaced invalid UTF-8 by U+FFFD: bytes {}, lines {}, first at line {}", name_, replaced_bytes_,
+               replaced_lines_, first_replaced_);
 }
 
 }  // namespace babelring

@@ -36,7 +36,7 @@ const char* hint(const std::string& failure) {
 ApiClient::ApiClient(const ServerAccess& access, std::chrono::milliseconds timeout)
     : access_(access), http_(access.address, client_options(access, timeout)) {}
 
-HttpAnswer ApiClient::ask(const HttpRequest& request, bool repeatable) {
+HttpAnswer ApiClient::send_with_retries(const HttpRequest& request, bool repeatable) {
   for (int tried = 1;; ++tried) {
     const Result<HttpAnswer> answer = http_.send(request);
     if (answer.ok() && answer->success()) return *answer;
@@ -59,7 +59,7 @@ HttpAnswer ApiClient::ask(const HttpRequest& request, bool repeatable) {
 
 json::object ApiClient::get(const std::string& target) {
   const HttpRequest request{.target = base + target};
-  return object_of(http_, request, ask(request, true));
+  return object_of(http_, request, send_with_retries(request, true));
 }
 
 std::vector<json::object> ApiClient::get_items(const std::string& target, std::size_t most) {
@@ -84,7 +84,7 @@ json::object ApiClient::send(const std::string& method, const std::string& targe
   HttpRequest request{.method = method, .target = base + target};
   if (method != "DELETE" || !body.empty()) request.body = to_text(body);
   if (!key.empty()) request.headers.emplace_back("Idempotency-Key", key);
-  const HttpAnswer answer = ask(request, !key.empty());
+  const HttpAnswer answer = send_with_retries(request, !key.empty());
   return answer.body.empty() ? json::object() : object_of(http_, request, answer);
 }
 

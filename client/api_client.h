@@ -30,7 +30,7 @@ class ApiClient {
   void cancel() { http_.cancel(); }
 
  private:
-  HttpAnswer ask(const HttpRequest& request, bool repeatable);
+  HttpAnswer send_with_retries(const HttpRequest& request, bool repeatable);
 
   ServerAccess access_;
   HttpClient http_;

@@ -14,16 +14,16 @@ EventStream::EventStream(const ServerAccess& access, std::string target, Options
 
 void EventStream::follow(const Handlers& handlers) {
   milliseconds pause = options_.first_retry;
-  bool told = false;
+  bool reported = false;
   for (;;) {
     std::string why;
     connected_ = false;
     if (follow_once(handlers, why) == Outcome::ended) return;
     if (connected_) {
       pause = reader_.retry().value_or(options_.first_retry);
-      told = false;
+      reported = false;
     }
-    if (!std::exchange(told, true) && handlers.on_lost) handlers.on_lost(why);
+    if (!std::exchange(reported, true) && handlers.on_lost) handlers.on_lost(why);
     pause = std::min(pause, options_.longest_retry);
     if (!wait(pause)) return;
     pause = 2 * pause;

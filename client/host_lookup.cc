@@ -27,7 +27,7 @@ HostLookup::Endpoints ask_system(const std::string& host, const std::string& por
 struct HostLookup::Shared {
   std::mutex mutex;  // guards the members below
   std::condition_variable changed;
-  bool asking = false, cancelled = false;
+  bool in_progress = false, cancelled = false;
   std::optional<Result<Endpoints>> answer;
 };
 
@@ -47,15 +47,15 @@ void HostLookup::start() {
     }
     const std::lock_guard lock(shared->mutex);
     shared->answer = std::move(answer);
-    shared->asking = false;
+    shared->in_progress = false;
     shared->changed.notify_all();
   }).detach();
-  shared_->asking = true;  // the thread resets it under the mutex, which we hold
+  shared_->in_progress = true;  // the thread resets it under the mutex, which we hold
 }
 
 Result<HostLookup::Endpoints> HostLookup::get(std::chrono::milliseconds timeout) {
   std::unique_lock lock(shared_->mutex);
-  if (!shared_->asking && !shared_->answer) start();
+  if (!shared_->in_progress && !shared_->answer) start();
   shared_->changed.wait_for(lock, timeout, [&] { return shared_->answer || shared_->cancelled; });
   if (shared_->cancelled) return Error{"cancelled"};
   if (!shared_->answer) return Error{fmt::format("no result for '{}' within {} ms", host_, timeout.count())};

@@ -20,7 +20,7 @@ std::string text_of(const json::object& object, const char* name) {
   return member != nullptr && member->is_string() ? std::string(member->get_string().c_str()) : "";
 }
 
-constexpr std::chrono::milliseconds longest_asked_pause{60000};  // limit on Retry-After
+constexpr std::chrono::milliseconds max_requested_pause{60000};  // limit on Retry-After
 
 /// Empty if the GPU reports nothing. Omits counters, which step records report per step.
 json::object gpu_of(const GpuReading& reading) {
@@ -51,7 +51,7 @@ Heartbeat::~Heartbeat() {
   thread_.join();
 }
 
-void Heartbeat::note_update(std::int64_t update) {
+void Heartbeat::record_update(std::int64_t update) {
   update_.store(update, std::memory_order_relaxed);
   updated_at_.store(SteadyClock::now().time_since_epoch().count(), std::memory_order_relaxed);
 }
@@ -67,7 +67,7 @@ void Heartbeat::loop() {
     } catch (const std::exception& failure) {  // must not affect training
       spdlog::warn("heartbeat: {}", failure.what());
     }
-    pause = taken ? options_.between : std::max(std::min(2 * pause, options_.longest_retry), asked_pause_);
+    pause = taken ? options_.between : std::max(std::min(2 * pause, options_.longest_retry), requested_pause_);
     const double spread = taken ? 1.0 : std::uniform_real_distribution<double>(1.0, 1.5)(jitter_);
     lock.lock();
     wake_.wait_for(lock, spread * pause, [&] { return stopping_; });
@@ -77,35 +77,35 @@ void Heartbeat::loop() {
 json::object Heartbeat::body() const {
   const HostState host = read_host_state(options_.folder);
   const SteadyClock::time_point updated{SteadyClock::duration(updated_at_.load(std::memory_order_relaxed))};
-  json::object said = {{"attempt", options_.attempt},
-                       {"rank", options_.rank},
-                       {"host", options_.host},
-                       {"pid", getpid()},
-                       {"update", update_.load(std::memory_order_relaxed)},
-                       {"since_update_s", std::chrono::duration<double>(SteadyClock::now() - updated).count()},
-                       {"checkpoint_done", orders_.checkpoint.done()},
-                       {"resident_bytes", host.resident_bytes},
-                       {"memory_bytes", host.memory_bytes},
-                       {"memory_available_bytes", host.memory_available_bytes},
-                       {"disk_free_bytes", host.disk_free_bytes},
-                       {"network_rx_bytes", host.network_rx_bytes},
-                       {"network_tx_bytes", host.network_tx_bytes},
-                       {"processors", host.processors},
-                       {"load", host.load}};
+  json::object heartbeat = {{"attempt", options_.attempt},
+                            {"rank", options_.rank},
+                            {"host", options_.host},
+                            {"pid", getpid()},
+                            {"update", update_.load(std::memory_order_relaxed)},
+                            {"since_update_s", std::chrono::duration<double>(SteadyClock::now() - updated).count()},
+                            {"checkpoint_done", orders_.checkpoint.done()},
+                            {"resident_bytes", host.resident_bytes},
+                            {"memory_bytes", host.memory_bytes},
+                            {"memory_available_bytes", host.memory_available_bytes},
+                            {"disk_free_bytes", host.disk_free_bytes},
+                            {"network_rx_bytes", host.network_rx_bytes},
+                            {"network_tx_bytes", host.network_tx_bytes},
+                            {"processors", host.processors},
+                            {"load", host.load}};
   json::object gpu = options_.gpu ? gpu_of(options_.gpu()) : json::object();
-  if (!gpu.empty()) said["gpu"] = std::move(gpu);
-  return said;
+  if (!gpu.empty()) heartbeat["gpu"] = std::move(gpu);
+  return heartbeat;
 }
 
 bool Heartbeat::beat() {
   const std::string target = fmt::format("/api/v1/runs/{}/heartbeat", options_.run);
   const Result<HttpAnswer> answer = client_.post(target, to_text(body()));
-  asked_pause_ = std::chrono::milliseconds(0);
+  requested_pause_ = std::chrono::milliseconds(0);
   if (!answer.ok()) return false;
   if (answer->retry_after)
-    asked_pause_ = std::min<std::chrono::milliseconds>(*answer->retry_after, longest_asked_pause);
-  const auto said = parse_json(answer->body);
-  const json::object* object = said.ok() ? said->if_object() : nullptr;
+    requested_pause_ = std::min<std::chrono::milliseconds>(*answer->retry_after, max_requested_pause);
+  const auto parsed = parse_json(answer->body);
+  const json::object* object = parsed.ok() ? parsed->if_object() : nullptr;
   const std::string code = object != nullptr ? text_of(*object, "code") : "";
   if (answer->status == 409 && (code == "stale_attempt" || code == "attempt_refused")) {
     orders_.fenced(explain(*answer));

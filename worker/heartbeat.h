@@ -56,11 +56,11 @@ class Heartbeat {
   Heartbeat& operator=(const Heartbeat&) = delete;
 
   /// Call from the training thread after each update.
-  void note_update(std::int64_t update);
+  void record_update(std::int64_t update);
 
  private:
   void loop();
-  /// Sends one heartbeat. Returns false if the server did not accept it; then asked_pause_ is its Retry-After.
+  /// Sends one heartbeat. Returns false if the server did not accept it; then requested_pause_ is its Retry-After.
   bool beat();
   void execute(const json::object& answer);
   json::object body() const;
@@ -71,7 +71,7 @@ class Heartbeat {
   std::atomic<std::int64_t> update_{0};
   std::atomic<SteadyClock::rep> updated_at_;
   bool stop_logged_ = false;
-  std::chrono::milliseconds asked_pause_{0};
+  std::chrono::milliseconds requested_pause_{0};
   std::minstd_rand jitter_{std::random_device{}()};
   std::mutex mutex_;
   std::condition_variable wake_;

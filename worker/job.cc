@@ -41,14 +41,14 @@ namespace {
 
 /// Distributes each record to the console, the TensorBoard writer and the reporter. Fills in the progress of step
 /// records and passes the update number to the heartbeat. Console and heartbeat may be null.
-class FanOut : public RecordSink {
+class RecordFanout : public RecordSink {
  public:
-  FanOut(ProgressMeter& progress, Console* console, RecordSink& reporter, Heartbeat* heartbeat)
+  RecordFanout(ProgressMeter& progress, Console* console, RecordSink& reporter, Heartbeat* heartbeat)
       : progress_(progress), console_(console), reporter_(reporter), heartbeat_(heartbeat) {}
   void write(RecordBody body) override {
     auto* step = std::get_if<StepRecord>(&body);
     if (step != nullptr) progress_.measure(*step);
-    if (step != nullptr && heartbeat_ != nullptr) heartbeat_->note_update(step->update);
+    if (step != nullptr && heartbeat_ != nullptr) heartbeat_->record_update(step->update);
     if (console_ != nullptr) console_->write(body);
     if (board_) board_->write(body);
     reporter_.write(std::move(body));
@@ -351,7 +351,7 @@ void run_job(const JobOptions& options, const TrainConfig& config, Communicator&
   std::unique_ptr<Console> console;
   if (first_rank) console = std::make_unique<Console>(config, draws_progress(options.progress));
   ProgressMeter progress = progress_meter(config.training);
-  FanOut records(progress, console.get(), reporter, heartbeat.get());
+  RecordFanout records(progress, console.get(), reporter, heartbeat.get());
 
   CheckpointKeeper checkpoints(config, folder / "checkpoints", vocabulary.bytes(), *backend, ranks, records,
                                [&opened] { opened->require_current(); });

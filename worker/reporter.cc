@@ -18,7 +18,7 @@ using std::chrono::milliseconds;
 constexpr std::int64_t in_memory = -1;  // `end` of a batch that is not from the file
 constexpr std::size_t max_batch_records = 1000;
 constexpr std::size_t max_batch_bytes = std::size_t{1} << 20;
-constexpr milliseconds longest_asked_delay{60000};  // limit on Retry-After
+constexpr milliseconds max_requested_delay{60000};  // limit on Retry-After
 constexpr std::size_t most_refusals_logged = 10;    // with different reasons
 
 }  // namespace
@@ -55,12 +55,12 @@ void Reporter::write(RecordBody body) {
 std::string Reporter::spool_notice() {
   const fs::path file = spool_path(options_.spool_folder, options_.attempt, options_.rank);
   const std::int64_t dropped = writer_.dropped() - drops_logged_;
-  if (!writer_.trouble().empty() && !std::exchange(spool_fails_, true)) {
+  if (!writer_.write_error().empty() && !std::exchange(spool_fails_, true)) {
     return fmt::format("spool {}: cannot be written: {}; training continues, records are kept in memory", file.string(),
-                       writer_.trouble());
+                       writer_.write_error());
   }
   if (!spool_fails_ || writer_.kept_records() > 0) return "";
-  if (writer_.trouble().empty()) {
+  if (writer_.write_error().empty()) {
     spool_fails_ = false;
   } else if (dropped == 0) {
     return "";
@@ -76,7 +76,7 @@ void Reporter::close_spool() {
   if (std::exchange(closed_, true)) return;
   writer_.write_kept();
   const std::int64_t lost = writer_.kept_records() + writer_.dropped() - drops_logged_;
-  const std::string why = writer_.trouble();
+  const std::string why = writer_.write_error();
   lock.unlock();
   if (lost == 0) return;
   spdlog::error("spool {}: {}; {} records of rank {} are lost",
@@ -203,7 +203,7 @@ bool Reporter::deliver(std::span<const Record> records) {
     if (part.size() == records.size()) wait_for_turn();  // parts of a refused batch are not delayed
     const Outcome outcome = send(part);
     if (outcome.delivery == Delivery::again) {
-      if (!stopped()) note_outage(outcome.why);
+      if (!stopped()) report_outage(outcome.why);
       wait_to_retry();
       continue;
     }
@@ -225,7 +225,7 @@ Reporter::Outcome Reporter::send(std::span<const Record> records) {
   const Result<HttpAnswer> answer =
       client_->post(target, to_text(batch_to_json(origin.attempt, origin.rank, origin.host, records)));
   next_post_ = SteadyClock::now() + options_.between_posts;
-  asked_delay_ = milliseconds(0);
+  requested_delay_ = milliseconds(0);
   if (!answer.ok()) return {Delivery::again, answer.message()};
   const Delivery delivery = delivery_of(answer->status);
   if (delivery == Delivery::again) {
@@ -233,8 +233,8 @@ Reporter::Outcome Reporter::send(std::span<const Record> records) {
       // Spread the ranks, but never retry earlier than requested.
       const double spread = std::uniform_real_distribution<double>(1.0, 1.5)(jitter_);
       const std::chrono::duration<double, std::milli> asked =
-          std::min<milliseconds>(*answer->retry_after, longest_asked_delay);
-      asked_delay_ = std::chrono::duration_cast<milliseconds>(spread * asked);
+          std::min<milliseconds>(*answer->retry_after, max_requested_delay);
+      requested_delay_ = std::chrono::duration_cast<milliseconds>(spread * asked);
     }
     return {delivery, "answered " + explain(*answer) + advice(answer->status)};
   }
@@ -251,7 +251,7 @@ void Reporter::skip(const Record& record, const std::string& why) {
       options_.server, record.header.sequence, record.header.rank, record.header.attempt, why);
 }
 
-void Reporter::note_outage(const std::string& why) {
+void Reporter::report_outage(const std::string& why) {
   if (std::exchange(outage_, true)) return;
   spdlog::warn("{}: {}; training continues, records are kept and sent later", options_.server, why);
 }
@@ -267,7 +267,7 @@ void Reporter::wait_to_retry() {
   const milliseconds own_delay(static_cast<std::int64_t>(spread * static_cast<double>(retry_.count())));
   std::unique_lock lock(mutex_);
   const bool was_closing = closing_;
-  changed_.wait_for(lock, std::max(own_delay, asked_delay_), [&] { return stop_ || closing_ != was_closing; });
+  changed_.wait_for(lock, std::max(own_delay, requested_delay_), [&] { return stop_ || closing_ != was_closing; });
   if (closing_ != was_closing) retry_ = milliseconds(0);  // restart the backoff for the last attempts
 }
 

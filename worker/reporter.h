@@ -81,7 +81,7 @@ class Reporter : public RecordSink {
   };
   Outcome send(std::span<const Record> records);
   void skip(const Record& record, const std::string& why);
-  void note_outage(const std::string& why);
+  void report_outage(const std::string& why);
   void wait_for_turn();
   void wait_to_retry();
   bool stopped();
@@ -101,7 +101,7 @@ class Reporter : public RecordSink {
 
   // Used by the sender thread only, and by close() after it ended.
   SteadyClock::time_point next_post_;
-  std::chrono::milliseconds retry_{0}, asked_delay_{0};
+  std::chrono::milliseconds retry_{0}, requested_delay_{0};
   std::minstd_rand jitter_{std::random_device{}()};
   bool outage_ = false;
   std::int64_t skipped_ = 0;

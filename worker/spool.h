@@ -40,7 +40,7 @@ class SpoolWriter {
   void write_kept();
 
   /// The error of the last write; empty if it succeeded.
-  const std::string& trouble() const { return trouble_; }
+  const std::string& write_error() const { return write_error_; }
   /// Records dropped so far.
   std::int64_t dropped() const { return dropped_; }
   /// The oldest kept records, within both limits, but at least one if any is kept.
@@ -66,7 +66,7 @@ class SpoolWriter {
   std::deque<Line> kept_;
   std::size_t kept_bytes_ = 0;
   SteadyClock::time_point next_trial_;
-  std::string trouble_;
+  std::string write_error_;
   std::int64_t dropped_ = 0;
   int descriptor_ = -1;
   std::int64_t size_ = 0;

@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t most_asked = 1000;
 constexpr std::size_t most_listed = 4;
 
-[[noreturn]] void complain_of_several(const std::string& named, const std::vector<const json::object*>& fitting) {
+[[noreturn]] void fail_ambiguous(const std::string& named, const std::vector<const json::object*>& fitting) {
   std::string list;
   for (std::size_t i = 0; i < std::min(most_listed, fitting.size()); ++i) {
     const json::object& run = *fitting[i];
@@ -43,7 +43,7 @@ json::object find_run(ApiClient& api, const std::string& named) {
     for (const json::object& run : runs) {
       if (fits(run)) fitting.push_back(&run);
     }
-    if (fitting.size() > 1) complain_of_several(named, fitting);
+    if (fitting.size() > 1) fail_ambiguous(named, fitting);
     if (fitting.size() == 1) return api.get("/runs/" + text_of(*fitting[0], "id"));
   }
   fail("{} has no run with an id or name that starts with '{}' (`nmt run list` shows all runs)", api.access().address,

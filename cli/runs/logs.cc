@@ -139,7 +139,7 @@ void print_logs(const ServerAccess& access, const LogRequest& request, bool as_j
   std::string cursor;
   print_page(api, fmt::format("/runs/{}/logs?tail={}{}", request.run, request.tail, filter), cursor, as_json, screen);
   if (!request.follow || cursor.empty()) return;
-  LogEvents events(access, request.run, request.between_questions);
+  LogEvents events(access, request.run, request.poll_interval);
   const Interrupt interrupt([&] { events.end(); });
   bool away = false;
   for (bool ended = false; !ended && events.wait();) {

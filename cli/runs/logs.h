@@ -16,7 +16,7 @@ struct LogRequest {
   std::string level, text;  // empty: any
   std::int64_t tail = 200;  // number of newest lines
   bool follow = false;      // then print new lines until the run ends or Ctrl-C; survives restarts of the server
-  std::chrono::milliseconds between_questions{1000};  // poll interval without an event stream
+  std::chrono::milliseconds poll_interval{1000};  // without an event stream
 };
 
 /// `nmt run logs`: prints log lines as text, or the server's items as JSON lines.

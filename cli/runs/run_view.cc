@@ -68,11 +68,11 @@ void RunView::run(const json::object& item) {
   } else {
     show();
   }
-  note_health(item);
+  report_health(item);
 }
 
 /// Prints a line when a health problem appears, changes or is resolved.
-void RunView::note_health(const json::object& item) {
+void RunView::report_health(const json::object& item) {
   const json::object* health = object_of(item, "health");
   if (health == nullptr || ended()) return;
   const std::string level = text_of(*health, "level"), action = text_of(*health, "action");

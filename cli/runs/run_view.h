@@ -38,7 +38,7 @@ class RunView {
   void show();
   void clear();
   std::string progress_text() const;
-  void note_health(const json::object& item);
+  void report_health(const json::object& item);
   std::optional<double> fraction() const;
   std::optional<double> seconds_left() const;
 

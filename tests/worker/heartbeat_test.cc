@@ -36,7 +36,7 @@ TEST(Heartbeat, ReportsProcessHostAndGpu) {
   StopRequest stop;
   CheckpointRequest checkpoint;
   Heartbeat heartbeat(options, {stop, checkpoint, [](const std::string&) {}});
-  heartbeat.note_update(17);
+  heartbeat.record_update(17);
   const json::object said = next_heartbeat(server);
   EXPECT_EQ(said.at("attempt"), 2);
   EXPECT_EQ(said.at("rank"), 3);

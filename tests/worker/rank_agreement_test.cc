@@ -54,7 +54,7 @@ TEST(RankAgreement, NamesEachDifferentFactAndAFewHosts) {
 
 TEST(RankAgreement, AllRanksThrowTheSameFailure) {
   ThreadGroup group(3);
-  std::vector<std::string> complaints(3);
+  std::vector<std::string> messages(3);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < 3; ++rank) {
     threads.emplace_back([&, rank] {
@@ -64,16 +64,16 @@ TEST(RankAgreement, AllRanksThrowTheSameFailure) {
       try {
         require_agreement(facts(rank == 1 ? digest_b : digest_a), *communicator);
       } catch (const UsageFailure& failure) {
-        complaints[static_cast<std::size_t>(rank)] = failure.what();
+        messages[static_cast<std::size_t>(rank)] = failure.what();
       }
     });
   }
   for (auto& thread : threads) thread.join();
   EXPECT_EQ(
-      complaints[0],
+      messages[0],
       "the ranks differ: rank 0 (host here), rank 2 (host here) have training set aaaaaaaaaaaa…, rank 1 (host here) "
       "has bbbbbbbbbbbb…; every rank needs the same data.folder");
-  EXPECT_THAT(complaints, testing::Each(complaints[0]));
+  EXPECT_THAT(messages, testing::Each(messages[0]));
 }
 
 TEST(RankAgreement, ProgramFactHasVersionAndBuild) {

@@ -36,13 +36,13 @@ ScriptedServer::Script growing_log(const ScriptedAnswer& stream) {
   };
 }
 
-std::string followed(const ScriptedAnswer& stream, std::chrono::milliseconds between_questions) {
+std::string followed(const ScriptedAnswer& stream, std::chrono::milliseconds poll_interval) {
   ScriptedServer server(growing_log(stream));
   std::ostringstream out;
   LogRequest request;
   request.run = log_run;
   request.follow = true;
-  request.between_questions = between_questions;
+  request.poll_interval = poll_interval;
   print_logs({server.address(), ""}, request, false, {.out = out});
   return out.str();
 }
@@ -71,7 +71,7 @@ TEST(Logs, AreFollowedAcrossAServerRestart) {
   LogRequest request;
   request.run = log_run;
   request.follow = true;
-  request.between_questions = std::chrono::milliseconds(1);
+  request.poll_interval = std::chrono::milliseconds(1);
   print_logs({server.address(), ""}, request, false, {.out = out});
   EXPECT_EQ(out.str(), both_lines);
 }
